@@ -26,17 +26,19 @@ suite() {
   fi
 }
 
-# sidecar DAEMON: starts it and waits until its socket is there.
+# sidecar NAME COMMAND…: starts a sidecar on the socket NAME.sock, and waits until it takes connections.
 sidecar() {
-  bin/"$1" --listen "unix://$dir/$1.sock" --secret-file "$dir/secret" 2>"$dir/$1.log" &
+  local name=$1
+  shift
+  "$@" --listen "unix://$dir/$name.sock" 2>"$dir/$name.log" &
   sidecars+=($!)
   for _ in $(seq 200); do
-    [ -S "$dir/$1.sock" ] && return
+    node -e 'require("net").connect(process.argv[1]).on("error", () => process.exit(1)).on("connect", () => process.exit(0))' "$dir/$name.sock" && return
     kill -0 $! 2>/dev/null || break
     sleep 0.05
   done
-  echo "the sidecar $1 did not come up:" >&2
-  cat "$dir/$1.log" >&2
+  echo "the sidecar $name did not come up:" >&2
+  cat "$dir/$name.log" >&2
   return 1
 }
 
@@ -44,7 +46,7 @@ sidecar() {
 for pair in fs=fsd terminal=termd permission=permd; do
   kind=${pair%%=*} daemon=${pair##*=}
   suite "$daemon as a child" --kind "$kind" -- "bin/$daemon"
-  sidecar "$daemon"
+  sidecar "$daemon" "bin/$daemon" --secret-file "$dir/secret"
   suite "$daemon as a sidecar" --kind "$kind" --address "unix://$dir/$daemon.sock" --secret-file "$dir/secret"
 done
 suite "echo as a child" --kind extension -- bin/echo
@@ -54,7 +56,7 @@ suite "plainterm as a child" --kind terminal --no-tty -- bin/plainterm
 # The policies, with settings that let them decide.
 printf 'paths: ["%s"]\nfrom: 0\nuntil: 24\n' "$(dirname "$(realpath "$dir")")" >"$dir/businesshours.yaml"
 suite "businesshours as a child" --kind permission --settings "$dir/businesshours.yaml" -- bin/businesshours
-sidecar businesshours
+sidecar businesshours bin/businesshours --secret-file "$dir/secret"
 suite "businesshours, a sidecar" --kind permission --address "unix://$dir/businesshours.sock" --secret-file "$dir/secret"
 
 echo 'commands: [git status, ls -la, head -5]' >"$dir/policy-node.yaml"
@@ -67,13 +69,12 @@ if python=$(test/python.sh); then
   (cd examples/python && "$python" -m unittest -q 2>"$dir/out") || { cat "$dir/out"; exit 1; }
   suite "policy.py as a child" --kind permission -- "$python" examples/python/policy.py
   suite "files.py as a child" --kind fs -- "$python" examples/python/files.py
-  "$python" examples/python/files.py --listen "unix://$dir/files.sock" --secret-file "$dir/secret" 2>"$dir/files.log" &
-  sidecars+=($!)
-  for _ in $(seq 200); do
-    [ -S "$dir/files.sock" ] && break
-    sleep 0.05
-  done
+  sidecar files "$python" examples/python/files.py --secret-file "$dir/secret"
   suite "files.py as a sidecar" --kind fs --address "unix://$dir/files.sock" --secret-file "$dir/secret"
+  bin/acphost certs sidecar permission "$dir/certs" >/dev/null
+  tls() { echo --tls-ca "$dir/certs/$1/ca.crt" --tls-cert "$dir/certs/$1/$2.crt" --tls-key "$dir/certs/$1/$2.key"; }
+  sidecar policy "$python" examples/python/policy.py $(tls sidecar server)
+  suite "policy.py, a sidecar" --kind permission --address "unix://$dir/policy.sock" $(tls supervisor client)
 else
   echo "the templates in Python    skipped: see the line above"
 fi

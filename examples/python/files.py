@@ -6,6 +6,7 @@ so an agent that swaps a folder for a link meanwhile gets an error."""
 
 import errno
 import os
+import re
 import secrets
 import stat
 import threading
@@ -21,6 +22,10 @@ INVALID, DENIED = grpc.StatusCode.INVALID_ARGUMENT, grpc.StatusCode.PERMISSION_D
 
 max_bytes = 10 << 20  # the most that is read at once
 protected = []  # absolute paths that no agent may touch
+HFS_IGNORES = '[\u200c-\u200f\u202a-\u202e\u206a-\u206f\ufeff]'
+GIT_PARTS = set('head config config.worktree hooks objects refs info commondir gitdir packed-refs index modules worktrees logs reftable '
+                'shallow sharedindex'.split())
+
 writing = threading.Lock()  # writes happen one after another
 
 
@@ -116,15 +121,18 @@ def holds(folder, file):
 
 
 def gits(path):
-    """Whether git believes what a file says: what is in a .git, and what makes a folder a repository, or is in one."""
+    """Whether git believes what a file says: what is in a .git, in any spelling that some file system takes for it, and what is in
+    a folder that is a repository without that name, or makes one. internal/git says the same in Go."""
     folder = '/'
     for name in path.split('/'):
-        plain = name.lower().rstrip('. ')
-        if plain in ('.git', 'git~1'):
+        lower = name.lower()
+        if re.sub(HFS_IGNORES, '', lower).split(':')[0].rstrip('. ') in ('.git', 'git~1'):
             return True
-        if plain in ('head', 'objects', 'refs', 'config', 'commondir', 'hooks') and all(
-                part.lower() == plain or os.path.lexists(os.path.join(folder, part)) for part in ('HEAD', 'objects', 'refs')):
-            return True
+        if lower in GIT_PARTS:
+            def has(part):
+                return part.lower() == lower or os.path.lexists(os.path.join(folder, part))
+            if has('HEAD') and (has('commondir') or has('objects') and (has('refs') or has('reftable'))):
+                return True
         folder = os.path.join(folder, name)
     return False
 
@@ -152,6 +160,8 @@ class Folder:
     def __init__(self, at, make=False):
         root = os.path.realpath(at.root)
         parts = os.path.relpath(at.path, root).split('/')
+        if '..' in parts:  # the root leads elsewhere by now
+            raise OSError(errno.ELOOP, os.strerror(errno.ELOOP))
         self.name = parts.pop()
         self.fd = os.open(root, os.O_RDONLY | os.O_DIRECTORY)
         try:
@@ -255,8 +265,11 @@ def replace(folder, content, path):
     if old and not stat.S_ISREG(old.st_mode):
         raise Status(INVALID, f"{path}: it is {'a folder' if stat.S_ISDIR(old.st_mode) else 'not a regular file'}")
     if old and old.st_nlink > 1:
-        fd = os.open(folder.name, os.O_WRONLY | os.O_TRUNC | os.O_NOFOLLOW, dir_fd=folder.fd)
+        fd = os.open(folder.name, os.O_WRONLY | os.O_NONBLOCK | os.O_NOFOLLOW, dir_fd=folder.fd)
         with open(fd, 'wb') as file:
+            if not os.path.samestat(os.fstat(fd), old):
+                raise Status(grpc.StatusCode.FAILED_PRECONDITION, f'{path} was replaced meanwhile')
+            os.ftruncate(fd, 0)
             file.write(content)
         return
     beside = '.files-' + secrets.token_hex(16)

@@ -19,6 +19,7 @@ import logging
 import os
 import re
 import signal
+import stat
 import sys
 import threading
 
@@ -85,7 +86,8 @@ def serve(name, version, services, configure=None):
 
 
 async def _serve(name, version, services, configure, args, child):
-    os.umask(0o077)
+    out = os.dup(1)
+    os.dup2(2, 1)  # nothing but the handshake belongs to stdout
     loop, end = asyncio.get_running_loop(), asyncio.Event()
     address, credentials, handshake, secret = _as_child() if child else _as_sidecar(args)
     server = grpc.aio.server(
@@ -119,6 +121,7 @@ async def _serve(name, version, services, configure, args, child):
         with open(args.settings, encoding='utf-8') as f:
             configure(json.load(f), None, False)
 
+    umask = os.umask(0o077)  # for the socket
     if credentials:
         port = server.add_secure_port(address, credentials)
     else:
@@ -126,11 +129,11 @@ async def _serve(name, version, services, configure, args, child):
     if not port:
         raise OSError(f'cannot listen on {address}: see the lines above')
     await server.start()
+    os.umask(umask)
     if handshake:
-        os.write(1, handshake.encode() + b'\n')
-        os.dup2(2, 1)  # nothing but the handshake belongs to stdout
+        os.write(out, handshake.encode() + b'\n')
+    os.close(out)
     loop.add_signal_handler(signal.SIGTERM, end.set)
-    drain = DRAIN
     if child:  # the supervisor is gone, or wants it so
         def until_closed():
             while os.read(0, 4096):
@@ -138,7 +141,7 @@ async def _serve(name, version, services, configure, args, child):
             loop.call_soon_threadsafe(end.set)
         threading.Thread(target=until_closed, daemon=True).start()
     await end.wait()
-    await server.stop(drain)
+    await server.stop(DRAIN)
     if address.startswith('unix:'):
         try:
             os.unlink(address[len('unix:'):])
@@ -168,7 +171,7 @@ def _certificate():
 
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, 'localhost')])
-    now = datetime.datetime.utcnow()
+    now = datetime.datetime.now(datetime.timezone.utc)
     certificate = (
         x509.CertificateBuilder().subject_name(name).issuer_name(name).public_key(key.public_key())
         .serial_number(x509.random_serial_number())
@@ -187,7 +190,9 @@ def _as_sidecar(args):
     if kind not in ('unix', 'tcp') or not place:
         raise ValueError(f'--listen {args.listen}: unix:///PATH or tcp://HOST:PORT is expected')
     address = 'unix:' + place if kind == 'unix' else place
-    if kind == 'unix' and os.path.exists(place):
+    if kind == 'unix' and os.path.lexists(place):
+        if not stat.S_ISSOCK(os.lstat(place).st_mode):
+            raise ValueError(f'--listen {args.listen}: there is something else than a socket: name another path, or remove it')
         os.unlink(place)
     if args.secret_file:
         if kind != 'unix' or args.tls_ca or args.tls_cert or args.tls_key:
@@ -215,19 +220,14 @@ class _Bearer(grpc.aio.ServerInterceptor):
         self._want = 'Bearer ' + secret
 
     async def intercept_service(self, continuation, details):
-        shown = dict(details.invocation_metadata).get('authorization', '')
-        if isinstance(shown, str) and hmac.compare_digest(shown.encode(), self._want.encode()):
+        shown = [value for name, value in details.invocation_metadata if name == 'authorization']
+        if len(shown) == 1 and hmac.compare_digest(shown[0].encode(), self._want.encode()):
             return await continuation(details)
 
-        async def refuse(_, context):
+        async def refuse(_, context):  # of any kind of method, before anything is read
             await context.abort(grpc.StatusCode.UNAUTHENTICATED, 'a bearer token is needed: the secret of --secret-file')
-        handler = await continuation(details)
-        if handler is not None and handler.response_streaming:
-            async def refuse_stream(_, context):
-                await context.abort(grpc.StatusCode.UNAUTHENTICATED, 'a bearer token is needed: the secret of --secret-file')
-                yield b''
-            return grpc.unary_stream_rpc_method_handler(refuse_stream)
-        return grpc.unary_unary_rpc_method_handler(refuse)
+            yield b''
+        return grpc.stream_stream_rpc_method_handler(refuse)
 
 
 def _add(server, service, methods):

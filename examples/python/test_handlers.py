@@ -74,6 +74,9 @@ class Files(unittest.TestCase):
             os.symlink('../out', top + '/ws/sub')
             with self.assertRaises(OSError):
                 files.Folder(at)
+            at.root = top + '/out'  # as if the root itself had been swapped
+            with self.assertRaises(OSError):
+                files.Folder(at)
 
     def test_what_git_believes(self):
         with tempfile.TemporaryDirectory() as top:
@@ -81,7 +84,7 @@ class Files(unittest.TestCase):
             os.mkdir(top + '/refs')
             self.assertFalse(files.gits(top + '/objects/x'))
             open(top + '/HEAD', 'w', encoding='utf-8').close()
-            for name in ('objects/x', '.git/config', 'a/.GIT/hooks/pre-commit'):
+            for name in ('objects/x', '.git/config', 'a/.GIT/hooks/pre-commit', '.g\u200cit/config', '.git:$DATA', 'GIT~1. /x'):
                 self.assertTrue(files.gits(f'{top}/{name}'), name)
 
     def test_settings(self):

@@ -23,9 +23,10 @@ bare() { bwrap --unshare-all --die-with-parent --clearenv --setenv PATH /usr/sbi
 bare dpkg -i /acphost.deb
 bare acphost version
 bare acphost demo
-bare sh -c 'mkdir /root/work && cd /root/work && echo "We will recieve it." >notes.md && acphost prompt --policy headless "Fix the spelling" -- demoagent </dev/null && grep "receive it" notes.md'
+bare sh -c 'mkdir ~/work && cd ~/work && echo "We will recieve it." >notes.md &&
+  acphost prompt --policy headless "Fix the spelling" -- demoagent </dev/null && grep "receive it" notes.md'
 bare acphost setup zed --agent gemini -- --policy workspace
-bare grep -q '"/usr/bin/acphost"' /root/.config/zed/settings.json
+bare sh -c 'grep -q "\"/usr/bin/acphost\"" ~/.config/zed/settings.json'
 bare acphost setup zed --undo
 for program in fsd termd permd; do bare $program --version; done
 bare sh -c 'test -s /usr/share/man/man1/acphost-run.1 && test -s /usr/share/doc/acphost/copyright && test -s /usr/share/bash-completion/completions/acphost' 2>/dev/null \

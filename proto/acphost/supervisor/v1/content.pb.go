@@ -1422,8 +1422,8 @@ func (x *TokenUsage) GetCachedWrite() uint64 {
 	return 0
 }
 
-// ToolOutput is what a command printed that an agent runs itself: as a stream (_meta.terminal_output; in ACP v2, a terminal that
-// the tool call shows), or in the raw output of a tool of kind "execute".
+// ToolOutput is what a command printed that an agent runs itself: as a stream (_meta.terminal_output; in ACP v2, a
+// terminal that the tool call shows), or in the raw output of a tool of kind "execute".
 type ToolOutput struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The agent's id of the terminal that it streams. Empty: the output is from a raw output.

@@ -2,7 +2,6 @@ package event
 
 import (
 	"encoding/base64"
-	"math"
 	"strings"
 	"unicode/utf8"
 
@@ -15,8 +14,8 @@ import (
 // maxAgentTerminals bounds the terminals of an agent's own whose output is kept for a tool call: at most 64 KiB each.
 const maxAgentTerminals = 64
 
-// agentTerminals are the terminals that an agent runs itself, as ACP v2 has them: their output comes in updates of its own, and
-// tool calls show them by their ids. It is told as the output of the first tool call that shows the terminal.
+// agentTerminals are the terminals that an agent runs itself, as ACP v2 has them: their output comes in updates of its
+// own, and tool calls show them by their ids. It is told as the output of the first tool call that shows the terminal.
 type agentTerminals struct {
 	known ordered.Map[string, *agentTerminal]
 }
@@ -59,7 +58,8 @@ func (a *agentTerminals) shown(session string, r *supervisorv1.ToolCallReport) {
 	}
 }
 
-// report is an update of a terminal as a report of the tool call that shows it; nil: none does, or nothing was printed or ended.
+// report is an update of a terminal as a report of the tool call that shows it; nil: none does, or nothing was printed
+// or ended.
 func (a *agentTerminals) report(session string, update []byte) *supervisorv1.ToolCallReport {
 	id, _ := acp.String(acp.Get(update, "terminalId"))
 	t := a.get(session, id)
@@ -99,11 +99,7 @@ func (t *agentTerminal) read(update []byte) *supervisorv1.ToolOutput {
 		o.Ended = true
 		o.Text += strings.ToValidUTF8(string(t.partial), "\uFFFD")
 		t.partial = nil
-		o.Signal, _ = acp.String(acp.Get(exit, "signal"))
-		if code, ok := acp.Int(acp.Get(exit, "exitCode"), 64); ok && code >= 0 && code <= math.MaxUint32 {
-			n := uint32(code)
-			o.ExitCode = &n
-		}
+		exited(o, acp.Get(exit, "exitCode"), acp.Get(exit, "signal"))
 	}
 	return where(o.GetText() != "" || o.GetEnded() || o.GetReplaces(), o)
 }

@@ -86,12 +86,17 @@ func streamed(meta []byte) *supervisorv1.ToolOutput {
 		return nil
 	}
 	o.Text, _ = acp.String(acp.Get(piece, "data"))
-	o.Signal, _ = acp.String(acp.Get(exit, "signal"))
-	if code, ok := acp.Int(acp.Get(exit, "exit_code"), 64); ok && code >= 0 && code <= math.MaxUint32 {
+	exited(o, acp.Get(exit, "exit_code"), acp.Get(exit, "signal"))
+	return o
+}
+
+// exited sets how a command ended, as far as it is told.
+func exited(o *supervisorv1.ToolOutput, code, signal []byte) {
+	o.Signal, _ = acp.String(signal)
+	if code, ok := acp.Int(code, 64); ok && code >= 0 && code <= math.MaxUint32 {
 		n := uint32(code)
 		o.ExitCode = &n
 	}
-	return o
 }
 
 func contentItem(v []byte) *supervisorv1.ToolCallContent {

@@ -108,8 +108,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		more = d.wholeMessage(e, kind, u)
 	case acp.UpdateToolCallChunk:
 		if r := d.grown(e.GetSessionId(), u.whole); r != nil {
-			d.terminals.shown(e.GetSessionId(), r)
-			d.reports.note(e.GetSessionId(), r, false, len(u.whole))
+			d.reported(e.GetSessionId(), r, false, len(u.whole))
 			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
 		}
 	case "agent_message_chunk":
@@ -127,8 +126,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		if r == nil {
 			break
 		}
-		d.terminals.shown(e.GetSessionId(), r)
-		d.reports.note(e.GetSessionId(), r, kind == "tool_call", len(u.whole))
+		d.reported(e.GetSessionId(), r, kind == "tool_call", len(u.whole))
 		if !e.GetHistory() {
 			e.Touches = d.touchedByReport(e.GetSessionId(), r)
 		}
@@ -139,7 +137,7 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		}
 	case "terminal_update", "terminal_output_chunk":
 		if r := d.terminals.report(e.GetSessionId(), u.whole); r != nil {
-			d.reports.note(e.GetSessionId(), r, false, 0)
+			d.reported(e.GetSessionId(), r, false, 0)
 			e.Event = &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: r}
 		}
 	case "state_update":
@@ -153,6 +151,12 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 		e.Event = &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: textOf(u.kind)}}
 	}
 	return more
+}
+
+// reported remembers a report of a tool call of so many bytes, and adds what the terminal that it shows printed before.
+func (d *Decoder) reported(session string, r *supervisorv1.ToolCallReport, announced bool, size int) {
+	d.terminals.shown(session, r)
+	d.reports.note(session, r, announced, size)
 }
 
 // maxMetered bounds an update that may say what a request to the model took, in bytes. It says nothing else.

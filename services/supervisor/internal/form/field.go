@@ -144,10 +144,8 @@ func (s schema) options() (list []Option, all bool) {
 func (f *Field) setDefault(c *checker) {
 	d := f.Default
 	f.Default, c.skipped = nil, false
-	if f.err != nil || d == nil || d.Format(lenient) != nil { // bytes that are no text are replaced: what is checked is what is sent
-		return
-	}
-	if !c.fits(f, d) || c.skipped {
+	// Bytes that are no text are replaced first: what is checked is what is sent.
+	if f.err != nil || d == nil || d.Format(lenient) != nil || !c.fits(f, d) || c.skipped {
 		return
 	}
 	if f.Kind == Number || f.Kind == Integer {
