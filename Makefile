@@ -24,7 +24,7 @@ PLAIN   := CGO_ENABLED=0 GOFLAGS='-trimpath $(COMPILER)'
 NPM_INSTALL := npm install --no-audit --no-fund --loglevel=error --prefix
 
 # The modules of the workspace.
-MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
+MODULES := internal proto sdk services/supervisor services/fsd services/termd services/permd services/gatewayd cmd/acphost examples/demoagent examples/echo examples/businesshours examples/plainfs examples/plainterm examples/policy-opa test
 # How long "make fuzz" runs each fuzz target.
 FUZZTIME ?= 5s
 # How many messages "make barrage" sends, and what it begins with.
@@ -43,7 +43,7 @@ help: ## list the targets
 build: ## build every binary into bin/
 	@mkdir -p bin
 	$(PLAIN) go build -ldflags '$(LDFLAGS)' -o bin/ \
-		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd \
+		./services/supervisor/cmd/acphost ./services/fsd ./services/termd ./services/permd ./services/gatewayd \
 		./sdk/cmd/acphost-conformance ./examples/demoagent ./examples/echo ./examples/businesshours ./examples/plainfs ./examples/plainterm ./examples/policy-opa
 
 .PHONY: demo
@@ -65,19 +65,38 @@ cross-build: ## build and vet for the other system: all that is imported is comp
 test: test-deps build ## install what the tests need and run them all, race detector on (lint vets); many tests wait, hence -p
 	go test -race -vet=off -timeout 10m -p 3 $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands)') # -count: the cache knows nothing of bin/
-	@$(MAKE) adversary
+	node --test --test-reporter=dot internal/tools/release/npm/acphost.test.js
+	cd clients/typescript && npm test --silent
+	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands|pod)') # -count: the cache knows nothing of bin/
+	@$(MAKE) adversary pod deploy-check
 
 .PHONY: adversary
 adversary: build ## attack acphost with hostile agents and command lines, as who runs this and, where that is root, the agents as nobody else besides
 	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
+
+.PHONY: pod
+pod: images ## run the Pod of deploy/kubernetes without a cluster, its containers under bubblewrap; as root, on Linux
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 5m ./test/pod
+
+.PHONY: deploy-check
+deploy-check: ## read the files in deploy/ as strictly as those read them for whom they are: Kubernetes, Docker Compose, systemd
+	cd test/deploy && GOWORK=off go mod download sigs.k8s.io/kubectl-validate@v0.0.4 && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
+
+.PHONY: metrics-check
+metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; needs prometheus
+	@command -v prometheus promtool >/dev/null || { echo "prometheus is not installed (Debian: apt-get install prometheus)" >&2; exit 1; }
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 3m -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
+
+.PHONY: pod-bench
+pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -run '^$$' -bench . -benchtime 30x ./test/pod
 
 .PHONY: commands
 commands: build ## hold the ready policies to the corpora of command lines, and print what became of them
 	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
 
 .PHONY: test-deps
-test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed ## install what the tests need
+test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed clients/typescript/node_modules/.installed ## install what the tests need
 
 %/node_modules/.installed: %/package.json %/package-lock.json
 	cd $* && npm ci --no-audit --no-fund --loglevel=error
@@ -127,14 +146,15 @@ bench: build ## measure what acphost costs (docs/performance.md)
 # --- contracts
 
 .PHONY: generate
-generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc ## generate Go code from the .proto files
+generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc clients/typescript/node_modules/.installed ## generate Go and TypeScript from the .proto files
 	$(TOOLS)/buf generate
+	$(TOOLS)/buf generate --template clients/typescript/buf.gen.yaml
 	examples/echo/generate.sh
 
 .PHONY: check-generate
 check-generate: generate ## generated code is current
-	@git diff --exit-code -- proto examples || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
-	@test -z "$$(git status --porcelain -- proto examples)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples >&2; exit 1; }
+	@git diff --exit-code -- proto examples clients || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
+	@test -z "$$(git status --porcelain -- proto examples clients)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients >&2; exit 1; }
 
 .PHONY: breaking
 breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
@@ -171,8 +191,12 @@ release-check: ## test what makes releases, and make one twice for this platform
 	cd internal/tools/release && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
 	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
 
+.PHONY: images
+images: build ## make container images of the programs in bin/, in bin/images, for this machine: to try them before a release
+	$(RELEASE) images -repo $(CURDIR) -version $(VERSION) -bin $(CURDIR)/bin -out $(CURDIR)/bin/images
+
 .PHONY: release-try
-release-try: ## use the package in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
+release-try: ## use the packages in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
 	internal/tools/release/try.sh dist
 
 # --- the repository itself
@@ -180,6 +204,14 @@ release-try: ## use the package in dist/ in a bare Debian, and the images as the
 .PHONY: lines
 lines: ## count lines of code; with BASE=REV, what has changed since REV
 	@go run ./internal/tools/lines $(if $(BASE),-base $(BASE))
+
+.PHONY: reference
+reference: ## write docs/reference-*.md from the commands and from config.proto; tests check that they are current
+	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestTheReferenceHas' ./internal/cli ./internal/config -update
+
+.PHONY: picture
+picture: build ## draw docs/demo.svg from what "acphost demo" really prints
+	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' | $(PLAIN) go run ./internal/tools/picture -title "acphost demo" > docs/demo.svg
 
 .PHONY: map
 map: ## draw docs/map.md from the code

@@ -8,6 +8,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // crash kills a policy and waits for the next one.
@@ -23,15 +24,21 @@ func (s *scene) crash(program string) {
 	}
 }
 
-// decided asks about an edit; "asked" is what a person answers who is asked.
+// decided asks about an edit, and expects the option that a policy chooses, or "asked": a person is asked.
 func (s *scene) decided(t *testing.T, path, want string) {
 	t.Helper()
-	asked := s.ask(edit(s.path(path)), options)
+	s.answered(t, s.ask(edit(s.path(path)), options), want)
+}
+
+// answered expects the option that a policy chooses, or "asked": a person is asked, and cancels.
+func (s *scene) answered(t *testing.T, request *wire.Call, want string) {
+	t.Helper()
 	if want == "asked" {
-		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "asked"}})
+		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "cancelled"}})
+		want = "cancelled"
 	}
-	if got := chosen(t, asked); got != want {
-		t.Errorf("%s was answered with %q, want %q", path, got, want)
+	if got := chosen(t, request); got != want {
+		t.Errorf("the answer is %q, want %q", got, want)
 	}
 }
 
@@ -84,14 +91,7 @@ func TestAPolicyOfYourOwnThatIsStartedAgainIsBelievedIfItsFilesAreAsTheyWere(t *
 	call := func(want string) {
 		t.Helper()
 		reading := map[string]any{"toolCallId": "t1", "title": "Read", "kind": "read", "locations": []any{map[string]any{"path": p.path("a")}}}
-		asked := s.ask(reading, options)
-		if want == "asked" {
-			q := s.Expect("session/request_permission")
-			s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "asked"}})
-		}
-		if got := chosen(t, asked); got != want {
-			t.Errorf("reading was answered with %q, want %q", got, want)
-		}
+		s.answered(t, s.ask(reading, options), want)
 	}
 	call("yes")
 	p.file(t, "b", "the workspace changes")

@@ -4,6 +4,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 )
@@ -77,6 +78,71 @@ func TestAPersonHoldsAChat(t *testing.T) {
 	if err != nil || !strings.Contains(string(kept), `"mode":"code","model":"mini"`) {
 		t.Errorf("the agent keeps %s (%v)", kept, err)
 	}
+}
+
+func TestAPersonFollowsTheOutputOfACommand(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	x := p.chat(t)
+	x.resize(80, 24)
+	x.says("/run seq 300; until test -e go; do sleep 0.1; done; seq 301 10000")
+	x.shows("│ 300", "lines · ctrl+o shows more", "esc cancels")
+	x.keys("C-o")
+	x.shows("│ 292", "│ 300", "ctrl+o shows less")
+	x.resize(40, 12)
+	x.shows("│ 300", "ctrl+o shows less", "esc cancels")
+	x.resize(80, 24)
+	p.file(t, "go", "on\n")
+	x.shows("ctrl+o shows 980 more lines") // the agent says all of it again, too
+	if all := x.all(); !strings.Contains(all, "9,960 lines left out") && !strings.Contains(all, "10000\n") {
+		t.Error("the end is not shown")
+	}
+	x.keys("C-o")
+	x.shows("│ 9980", "Maxi · /help")
+	x.says("/quit")
+	x.exits()
+	p.expectNobodyBut(t, "tmux")
+}
+
+func TestAPersonRunsACommandOfTheirOwnInAChat(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "a.txt", "what is in the file\n")
+	x := p.chat(t)
+	x.says("!cat a.txt; sleep 600")
+	code := regexp.MustCompile(`type ([a-z]+) to run this`).FindStringSubmatch(x.shows("to run this in your shell, outside of the policy"))[1]
+	x.types(code)
+	x.shows("│ what is in the file", "ctrl+c ends your command")
+	x.keys("C-c")
+	x.shows("ended by SIGTERM")
+	x.says("repeat it goes on")
+	x.shows(": it goes on", "Maxi · /help")
+	x.keys("C-r")
+	x.types("cat")
+	x.shows("search: cat", "▸ !cat a.txt")
+	x.keys("Enter")
+	x.shows("❯ !cat a.txt; sleep 600")
+	x.keys("C-u")
+	x.says("/quit")
+	x.exits()
+	p.expectNobodyBut(t, "tmux")
+}
+
+func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	p.file(t, "notes.md", misspelt)
+	x := p.chat(t)
+	x.says("ask")
+	x.shows("The agent asks: Edit", "tab goes to the input")
+	x.types("rather not")
+	x.shows("❯ rather not", "tab goes to the question")
+	x.keys("Tab", "Down", "Down", "Down")
+	x.shows("▸ r 3 Reject", "enter takes it")
+	x.keys("Enter")
+	x.shows("denied (Reject)", "ask ok: reject", "❯ rather not")
+	x.keys("C-c", "C-c")
+	x.exits()
 }
 
 func TestAPersonGoesOnWithAChat(t *testing.T) {

@@ -192,6 +192,50 @@ func TestWhatWasAllowedWhenTheAgentAskedIsNotAskedTwice(t *testing.T) {
 	s.finish()
 }
 
+func TestWhatIsShownOfAWriteIsWhatTheFileKeeps(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.scene(t, p.policy(t, gateRules, ""))
+	const old, kept = "\ufeffone\r\ntwo\r\n", "\ufeffone\r\nthree\r\n"
+	p.file(t, "a.txt", old)
+	wrote := s.write("a.txt", "one\nthree\n")
+	q := s.asked()
+	if c := q.Params.ToolCall.Content[0]; c.OldText == nil || *c.OldText != old || c.NewText != kept {
+		t.Errorf("the question shows %q", c.NewText)
+	}
+	s.choose(q, "allow_once")
+	wrote.Result(nil)
+	s.status(q, "in_progress")
+	s.status(q, "completed")
+	expectFile(t, p.path("a.txt"), kept)
+
+	t.Run("a diff in the file's form covers a write without it", func(t *testing.T) {
+		shown := map[string]any{"toolCallId": "e2", "kind": "edit", "content": []any{map[string]any{
+			"type": "diff", "path": p.path("a.txt"), "oldText": "three\r\n", "newText": "3\r\n4\r\n"}}}
+		asked := s.ask(shown, options)
+		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
+		chosen(t, asked)
+		s.write("a.txt", "one\n3\n4\n").Result(nil)
+		expectFile(t, p.path("a.txt"), "\ufeffone\r\n3\r\n4\r\n")
+	})
+	t.Run("a diff in another form does not", func(t *testing.T) {
+		shown := map[string]any{"toolCallId": "e3", "kind": "edit", "content": []any{map[string]any{
+			"type": "diff", "path": p.path("a.txt"), "oldText": "4", "newText": "4\n5"}}}
+		asked := s.ask(shown, options)
+		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
+		chosen(t, asked)
+		wrote := s.write("a.txt", "\ufeffone\r\n3\r\n4\n5\r\n")
+		q := s.asked()
+		if c := q.Params.ToolCall.Content[0]; c.NewText != "\ufeffone\r\n3\r\n4\r\n5\r\n" {
+			t.Errorf("the question shows %q", c.NewText)
+		}
+		s.choose(q, "reject_once")
+		wrote.Refused(-32603)
+		s.status(q, "failed")
+	})
+	s.finish()
+}
+
 func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

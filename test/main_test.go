@@ -27,7 +27,8 @@ func runTests(m *testing.M) int {
 	if bin = os.Getenv("ACPHOST_BIN"); bin == "" {
 		if bin, err = os.MkdirTemp("", "acphost-e2e-bin-"); err == nil {
 			defer os.RemoveAll(bin)
-			err = wire.Build("..", bin, "./services/supervisor/cmd/acphost", "./services/fsd", "./services/termd", "./services/permd", "./examples/demoagent", "./examples/echo")
+			err = wire.Build("..", bin, "./services/supervisor/cmd/acphost", "./services/fsd", "./services/termd", "./services/permd", "./services/gatewayd", "./examples/demoagent", "./examples/echo",
+				"./sdk/cmd/acphost-conformance")
 		}
 	}
 	if err != nil {

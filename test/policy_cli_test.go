@@ -80,7 +80,7 @@ func TestWhatWasDecidedIsThereToBeAskedAbout(t *testing.T) {
 	s.status(q, "in_progress")
 	s.status(q, "completed")
 
-	expectContains(t, "audit tail", p.acphost(t, 0, "audit", "tail"), "deny", ".env", "secrets", "date -u", "answered by front")
+	expectContains(t, "audit tail", p.acphost(t, 0, "audit", "tail"), "deny", ".env", "secrets", "date -u", "front")
 	if out := p.acphost(t, 0, "audit", "query", "--outcome", "denied"); strings.Contains(out, "date -u") || !strings.Contains(out, ".env") {
 		t.Errorf("a query for denials says\n%s", out)
 	}

@@ -69,7 +69,7 @@ func TestAPolicyThatIsNoneIsAMistake(t *testing.T) {
 		"another program decides":  {demoCommand("x", append(own, "--policy", "ask")...), "it is for acphost's own permd"},
 		"run that only watches":    {[]string{"run", "--observe", "--policy", "ask", "--", "x"}, "--observe decides nothing"},
 		"run without a policy":     {[]string{"run", "--permission=front", "--policy", "ask", "--", "x"}, "--permission=front is for no policy"},
-		"serve":                    {[]string{"serve", "--policy", "nope"}, "no such file or directory"},
+		"serve":                    {[]string{"serve", "--policy", "nope"}, "there is no file"},
 	} {
 		status, _, errs := p.cli(t, tt.args...)
 		if status != 2 || !strings.Contains(errs, tt.want) {

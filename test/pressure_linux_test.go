@@ -21,7 +21,7 @@ func TestAnEditorThatDoesNotReadHoldsUpItsAgentAndFillsNoMemory(t *testing.T) {
 	}()
 	// The editor still says what it likes, and the agent hears it.
 	prompt := s.Send("session/prompt", params("prompt", []any{}))
-	s.agent.Reply(s.agent.Expect("session/prompt"), map[string]any{"stopReason": "end_turn"})
+	prompted := s.agent.Expect("session/prompt")
 	select {
 	case <-sent:
 		t.Error("the agent could write what nobody read")
@@ -33,8 +33,9 @@ func TestAnEditorThatDoesNotReadHoldsUpItsAgentAndFillsNoMemory(t *testing.T) {
 			t.Fatalf("an update of %d bytes came, want %d", len(got.Raw), len(update))
 		}
 	}
-	prompt.Result(nil)
 	<-sent
+	s.agent.Reply(prompted, map[string]any{"stopReason": "end_turn"}) // not before: what is written stands behind the updates
+	prompt.Result(nil)
 	if peak := peakMemory(t, s.PID()); peak > 80<<20 {
 		t.Errorf("acphost took %d MiB at the most", peak>>20)
 	}

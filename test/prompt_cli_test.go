@@ -90,7 +90,7 @@ func TestAPromptPrintsEventsAsJSON(t *testing.T) {
 	p := newPlace(t)
 	p.file(t, "notes.md", misspelt)
 	status, out, errs := p.cli(t, demoCommand("Please fix the spelling.", "--json")...)
-	if status != 0 || errs != "" && !strings.Contains(errs, "nobody is here") {
+	if status != 0 || errs != "" && !strings.Contains(errs, "nobody was here") {
 		t.Errorf("the exit status is %d, and standard error\n%s", status, errs)
 	}
 	var (
@@ -154,6 +154,39 @@ func TestAPromptsExitStatusTellsHowTheTurnEnded(t *testing.T) {
 				t.Errorf("the exit status is %d, want %d, and the output %q", status, c.want, out)
 			}
 			expectContains(t, "standard error", errs, c.says)
+		})
+	}
+}
+
+func TestAPromptsExitStatusTellsWhatWasDenied(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		words, policy string
+		flags         []string
+		want          int
+		errs          []string
+	}{
+		"by a rule":               {"Please fix the spelling.", "readonly", []string{"--fail-on-denied"}, 8, []string{"action denied: edit ", "(rule no-writes: "}},
+		"without the flag":        {"Please fix the spelling.", "readonly", nil, 0, []string{"action denied: edit "}},
+		"nobody is there":         {"Please fix the spelling.", "workspace", []string{"--fail-on-denied"}, 8, []string{"nobody was here to answer 1 question: ", "diary.md"}},
+		"nothing":                 {"repeat hello", "readonly", []string{"--fail-on-denied"}, 0, nil},
+		"the turn takes too long": {"sleep 600000", "workspace", []string{"--timeout", "1s"}, 124, []string{"the turn has not ended after 1s (--timeout)"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			p.file(t, "notes.md", misspelt)
+			status, out, errs := p.cli(t, demoCommand(c.words, append(c.flags, "--output", "final", "--policy", c.policy)...)...)
+			if status != c.want {
+				t.Errorf("the exit status is %d, want %d\n%s\n%s", status, c.want, out, errs)
+			}
+			expectContains(t, "standard error", errs, c.errs...)
+			if len(c.errs) == 0 && strings.Contains(errs, "denied") {
+				t.Errorf("something is said to be denied: %s", errs)
+			}
+			if strings.Contains(out, "Edit notes.md") {
+				t.Errorf("the answer has tool calls in it: %s", out)
+			}
 		})
 	}
 }
@@ -225,6 +258,10 @@ func TestAPromptGoesOnWithAStoredSession(t *testing.T) {
 	expectContains(t, "the output", out, id+": two")
 	if strings.Contains(out, "one") {
 		t.Errorf("history is printed: %s", out)
+	}
+	out, _ = run(demoCommand("repeat three", "--continue", "--output", "final")...)
+	if out != id+": three\n" {
+		t.Errorf("the newest session's answer is %q, want that of %s", out, id)
 	}
 	data, err := os.ReadFile(filepath.Join(p.home, "kept", id+".json"))
 	if err != nil || !strings.Contains(string(data), `"mode":"code","model":"mini"`) {

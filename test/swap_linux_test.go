@@ -135,16 +135,7 @@ func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
 	s := p.scene(t, p.policy(t, rules, ""))
 	looser := strings.Replace(rules, `effect: deny, path: ["**/.env"]`, `effect: ask, path: ["**/.env"]`, 1)
 	stricter := strings.Replace(rules, "rules:\n", "rules:\n  - {id: no-more, effect: deny, path: [\"**/a\"]}\n", 1)
-	ask := func(path, want string) {
-		t.Helper()
-		asked := s.ask(edit(p.path(path)), options)
-		if want == "asked" {
-			s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "asked"}})
-		}
-		if got := chosen(t, asked); got != want {
-			t.Errorf("%s was answered with %q, want %q", path, got, want)
-		}
-	}
+	ask := func(path, want string) { t.Helper(); s.decided(t, path, want) }
 	ask("a", "yes")
 	p.file(t, "../config/policy.yaml", stricter)
 	if !testkit.Poll(func() bool { return chosen(t, s.ask(edit(p.path("a")), options)) == "no" }) {

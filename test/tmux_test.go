@@ -28,6 +28,14 @@ type terminal struct {
 	end    func() // closes the terminal
 }
 
+// resize changes the size of the terminal.
+func (x *terminal) resize(width, height int) {
+	x.t.Helper()
+	if out, err := x.tmux("resize-window", "-x", strconv.Itoa(width), "-y", strconv.Itoa(height)); err != nil {
+		x.t.Fatalf("tmux: %v\n%s", err, out)
+	}
+}
+
 // terminal runs a command in a terminal of 100 columns and 40 rows.
 func (p *place) terminal(t testing.TB, command []string, env ...string) *terminal {
 	t.Helper()

@@ -28,8 +28,13 @@ type transcript struct {
 // playTypeScript plays a turn with the TypeScript SDK at both ends.
 func playTypeScript(t *testing.T, p *place, prompt string, flags []string, env ...string) transcript {
 	t.Helper()
-	command := slices.Concat([]string{peer(t, "ts-editor.mjs"), p.work, prompt, "--", program("acphost"), "run"}, flags,
-		[]string{"--", "node", peer(t, "ts-agent.mjs")})
+	return playTypeScriptWith(t, p, prompt, slices.Concat([]string{program("acphost"), "run"}, flags, []string{"--", "node", peer(t, "ts-agent.mjs")}), env...)
+}
+
+// playTypeScriptWith plays a turn with the TypeScript SDK at the editor's end. The agent is a command, or the URL of one.
+func playTypeScriptWith(t *testing.T, p *place, prompt string, agent []string, env ...string) transcript {
+	t.Helper()
+	command := append([]string{peer(t, "ts-editor.mjs"), p.work, prompt, "--"}, agent...)
 	cmd := exec.Command("node", command...)
 	cmd.Dir, cmd.Env = p.work, p.env(env...)
 	cmd.WaitDelay = time.Second
@@ -75,8 +80,12 @@ func peer(t testing.TB, name string) string {
 func TestATurnWithEveryMethodBetweenTypeScriptPeers(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	seen := playTypeScript(t, p, "everything", nil)
+	expectEveryMethod(t, p, playTypeScript(t, p, "everything", nil))
+}
 
+// expectEveryMethod looks at the turn in which ts-agent.mjs does everything.
+func expectEveryMethod(t *testing.T, p *place, seen transcript) {
+	t.Helper()
 	result := func(v any) any { return map[string]any{"result": v} }
 	for name, want := range map[string]any{
 		"write":         result(map[string]any{}),

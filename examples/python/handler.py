@@ -121,7 +121,8 @@ async def _serve(name, version, services, configure, args, child):
         with open(args.settings, encoding='utf-8') as f:
             configure(json.load(f), None, False)
 
-    umask = os.umask(0o077)  # for the socket
+    # Who may open the socket: this user. With certificates of their own, supervisors of other users too: the certificate counts.
+    umask = os.umask(0o111 if credentials and not child else 0o077)
     if credentials:
         port = server.add_secure_port(address, credentials)
     else:

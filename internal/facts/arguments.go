@@ -274,7 +274,8 @@ func (a *arguments) word(role, text string, operand bool) {
 	case "sed", "awk", "jq", "keys", "template", "port", "shown", "package":
 		a.script(role, text)
 		return
-	case "gofile": // in a folder it follows links
+	case "gofile", "gowrite": // in a folder it follows links
+		u.write = role == "gowrite"
 		if !strings.HasSuffix(text, ".go") || a.mayBeFolder(text) {
 			a.unknown("%s follows the links in folders", a.entry.name)
 		}

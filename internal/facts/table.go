@@ -68,6 +68,7 @@ var roles = []string{
 	"data",                     // a file of awk, or an assignment
 	"port", "shown", "package", // text of which a regular expression says that it does no harm
 	"gofile",    // a file of go, and no folder
+	"gowrite",   // likewise, which is written
 	"gz", "zip", // a compressed file, with the end of its name that programs add if it is missing
 	"sed", "awk", "jq", "keys", "yq", "template", // text that must be harmless in a language
 	"command", // find's: a command up to ";" or "{} +", which is another simple command

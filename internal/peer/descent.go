@@ -48,11 +48,18 @@ func Descent(pid, self int) (why string, err error) {
 
 // ServedBelow says what above a process that serves a socket, or the process itself, makes it an agent's or a handler's;
 // empty: nothing. That it is a supervisor is as it should be. So is that self, the process that asks, has started it: a
-// program that starts a supervisor may have a name and a command like acphost's.
+// program that starts a supervisor may have a name and a command like acphost's. And so is the first process of a container
+// right above a supervisor: there, acphost starts itself again. Below that supervisor, whatever an agent starts is found out.
 func ServedBelow(pid, self int) (why string, err error) {
+	below := 0
 	err = proc.Ancestry(pid, func(at int) (bool, error) {
 		why = ""
+		first := at == 1 && below == pid
+		below = at
 		mark, err := markOf(at)
+		if err == nil && first && mark == aSupervisor {
+			return false, nil
+		}
 		if err == nil && (at == pid || at == self) && mark == aSupervisor {
 			mark = startedAs(at)
 		}

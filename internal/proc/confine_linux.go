@@ -3,7 +3,12 @@ package proc
 import (
 	"errors"
 	"fmt"
+	"io/fs"
+	"os"
 	"runtime"
+	"slices"
+	"strconv"
+	"strings"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -13,9 +18,14 @@ import (
 const (
 	// referABI is the first one in which a domain need not keep files from being moved to other folders (Linux 5.19).
 	referABI = 2
+	// truncateABI is the first one that knows truncating a file (Linux 6.2).
+	truncateABI = 3
 	// scopedABI is the first one that scopes signals and abstract sockets (Linux 6.12).
 	scopedABI = 6
 )
+
+// maxLinks is how many symbolic links a path may go by, as the kernel has it.
+const maxLinks = 40
 
 // Confine calls start on an operating system thread behind the walls that c asks for, as far as they can be had here;
 // start is told which stand. What start forks, with os/exec or os.StartProcess, inherits them and cannot shed them:
@@ -108,6 +118,9 @@ func (c Confinement) raise() (w Walls) {
 		}
 		return true
 	}
+	if len(c.Unreadable) > 0 {
+		w.Unreadable = wall("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
+	}
 	w.Landlock = wall("Landlock domain", c.NoLandlock, enterDomain)
 	w.Seccomp = wall("seccomp filter", c.NoSeccomp, installFilter)
 	w.Capabilities = wall("loss of capabilities", false, c.dropCapabilities)
@@ -133,19 +146,220 @@ func enterDomain() error {
 func enterLesserDomain() error {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_REFER}
 	return enter(attr, unsafe.Sizeof(attr.Handled_access_fs), func(ruleset int) error {
-		root, err := unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
+		return addRule(ruleset, "/", attr.Handled_access_fs, attr.Handled_access_fs)
+	})
+}
+
+// What a domain around closed files is about. Reading alone would not do: who can rename a folder on the way has the next process
+// look for it elsewhere, and who can write a certificate's authority needs no key. Landlock knows moves to other folders in every
+// such domain, and forbids them where no rule allows them.
+const (
+	closedToFiles   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
+	closedToFolders = closedToFiles | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
+		unix.LANDLOCK_ACCESS_FS_MAKE_CHAR | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_MAKE_REG | unix.LANDLOCK_ACCESS_FS_MAKE_SOCK |
+		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
+)
+
+// enterClosed enters a domain in which everything can be read and changed but the files and folders that are named, the symbolic
+// links on the way to them, and the entries of the folders above.
+func enterClosed(closed []string) error {
+	if err := TraceConfineSupported(); err != nil {
+		return err
+	}
+	abi, err := landlockABI()
+	if err != nil {
+		return err
+	}
+	var truncate uint64
+	if abi >= truncateABI {
+		truncate = unix.LANDLOCK_ACCESS_FS_TRUNCATE
+	}
+	var real, apart []string
+	for _, name := range closed {
+		path, links, err := realPath(name)
 		if err != nil {
 			return err
 		}
-		defer unix.Close(root)
-		rule := unix.LandlockPathBeneathAttr{Allowed_access: attr.Handled_access_fs, Parent_fd: int32(root)}
-		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
-			uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
-		if errno != 0 {
-			return fmt.Errorf("landlock: %w: add a rule: %w", ErrUnsupported, errno)
+		if path == "/" || !strings.HasPrefix(path, "/") {
+			return fmt.Errorf("%s cannot be closed: a file or a folder below / can be", name)
 		}
-		return nil
+		real = append(real, path)
+		apart = append(append(apart, path), links...)
+	}
+	slices.Sort(real)
+	if err := noOtherName(slices.Compact(real)); err != nil {
+		return err
+	}
+	attr := unix.LandlockRulesetAttr{Handled_access_fs: closedToFolders | truncate}
+	return enter(attr, unsafe.Sizeof(attr.Handled_access_fs), func(ruleset int) error {
+		return allowAround(ruleset, "/", apart, closedToFolders|truncate, closedToFiles|truncate)
 	})
+}
+
+// realPath is a path without symbolic links, as the kernel has it, and the links on the way. It must be there. (path/filepath would
+// have a guard initialise much more of its program first.)
+func realPath(name string) (path string, links []string, err error) {
+	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return "", nil, fmt.Errorf("look at %s: %w", name, err)
+	}
+	defer unix.Close(fd)
+	real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
+	if err != nil {
+		return "", nil, err
+	}
+	rest := strings.Split(name, "/")
+	for len(rest) > 0 && len(links) <= maxLinks {
+		next := path + "/" + rest[0]
+		switch rest[0] {
+		case "", ".":
+			rest = rest[1:]
+			continue
+		case "..":
+			path, rest = path[:max(strings.LastIndexByte(path, '/'), 0)], rest[1:]
+			continue
+		}
+		rest = rest[1:]
+		target, err := os.Readlink(next)
+		if err != nil {
+			path = next
+			continue
+		}
+		links = append(links, next)
+		if strings.HasPrefix(target, "/") {
+			path = ""
+		}
+		rest = slices.Concat(strings.Split(target, "/"), rest)
+	}
+	if path != strings.TrimSuffix(real, "/") {
+		return "", nil, fmt.Errorf("%s leads to %s, and to %s by its links: it changes, or a link on the way cannot be followed", name, real, path)
+	}
+	return real, links, nil
+}
+
+// noOtherName returns an error if a file in what is closed has a name, a hard link, outside of it: Landlock goes by names.
+func noOtherName(closed []string) error {
+	for try := 1; ; try++ {
+		found := names{}
+		for _, path := range closed {
+			if slices.ContainsFunc(closed, func(c string) bool { return strings.HasPrefix(path, c+"/") }) {
+				continue // its folder is closed, and would count it a second time
+			}
+			if err := found.walk(path); err != nil {
+				return err
+			}
+		}
+		err := found.elsewhere()
+		if err == nil || try == 3 { // a file may have been renamed meanwhile, by a link and a removal
+			return err
+		}
+	}
+}
+
+// names are the names of files that have several, by device and inode.
+type names map[[2]uint64]*struct {
+	path        string // one of them
+	seen, links uint64
+}
+
+func (n names) walk(path string) error {
+	var st unix.Stat_t
+	if err := unix.Lstat(path, &st); err != nil {
+		if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
+			return nil
+		}
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFDIR:
+		entries, err := os.ReadDir(path)
+		if err != nil && !errors.Is(err, fs.ErrPermission) && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+		for _, e := range entries {
+			if err := n.walk(path + "/" + e.Name()); err != nil {
+				return err
+			}
+		}
+	case unix.S_IFREG:
+		if st.Nlink == 1 {
+			return nil
+		}
+		id := [2]uint64{st.Dev, st.Ino}
+		if n[id] == nil {
+			n[id] = new(struct {
+				path        string
+				seen, links uint64
+			})
+		}
+		n[id].path, n[id].links = path, uint64(st.Nlink) //nolint:unconvert // it has 32 bits on arm64
+		n[id].seen++
+	}
+	return nil
+}
+
+func (n names) elsewhere() error {
+	for _, f := range n {
+		if f.links > f.seen {
+			return fmt.Errorf("%s has %d names (hard links), and could be read by one that is not closed: copy it to a file of its own", f.path, f.links)
+		}
+	}
+	return nil
+}
+
+// allowAround allows everything in a folder but in what is closed. Landlock knows no denial: so each entry of the folders
+// above what is closed gets a rule of its own. What cannot be looked at gets none, and stays closed.
+func allowAround(ruleset int, dir string, closed []string, ofFolder, ofFile uint64) error {
+	entries, err := os.ReadDir(dir)
+	if errors.Is(err, fs.ErrPermission) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	for _, e := range entries {
+		path := strings.TrimSuffix(dir, "/") + "/" + e.Name()
+		switch {
+		case slices.Contains(closed, path):
+		case slices.ContainsFunc(closed, func(c string) bool { return strings.HasPrefix(c, path+"/") }):
+			err = allowAround(ruleset, path, closed, ofFolder, ofFile)
+		default:
+			err = addRule(ruleset, path, ofFolder, ofFile)
+		}
+		if err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// addRule adds a rule: for a folder and all below it, or for a file. A link has none of its own, and neither has what is gone.
+func addRule(ruleset int, path string, ofFolder, ofFile uint64) error {
+	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
+	switch {
+	case errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES):
+		return nil
+	case err != nil:
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	defer unix.Close(fd)
+	var st unix.Stat_t
+	if err := unix.Fstat(fd, &st); err != nil {
+		return fmt.Errorf("look at %s: %w", path, err)
+	}
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: ofFile, Parent_fd: int32(fd)}
+	switch st.Mode & unix.S_IFMT {
+	case unix.S_IFLNK:
+		return nil
+	case unix.S_IFDIR:
+		rule.Allowed_access = ofFolder
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), unix.LANDLOCK_RULE_PATH_BENEATH,
+		uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	if errno != 0 {
+		return fmt.Errorf("landlock: %w: add a rule for %s: %w", ErrUnsupported, path, errno)
+	}
+	return nil
 }
 
 // enter enters a domain with the rules that add adds. size is how much of attr the kernel needs to know.

@@ -31,7 +31,7 @@ type feed struct {
 
 // lists returns what a statement writes to a pipe, if it is certain that it is nothing but plain names.
 func (w *walker) lists(s *syntax.Stmt) *feed {
-	if w.disk == nil || w.stirred > 0 || s.Negated || w.redirected(s) {
+	if w.disk == nil || w.stirred > 0 || s.Negated || w.redirected(s) || longPipe(s) {
 		return nil
 	}
 	if pipe, ok := s.Cmd.(*syntax.BinaryCmd); ok && pipe.Op == syntax.Pipe && len(s.Redirs) == 0 {
@@ -73,6 +73,18 @@ func (w *walker) lists(s *syntax.Stmt) *feed {
 	return f
 }
 
+// longPipe reports whether a statement is a pipe of more than maxPiped parts: what it writes is asked at each of them.
+func longPipe(s *syntax.Stmt) bool {
+	for range maxPiped {
+		pipe, ok := s.Cmd.(*syntax.BinaryCmd)
+		if !ok {
+			return false
+		}
+		s = pipe.X
+	}
+	return true
+}
+
 // redirected reports whether a statement's input or output may go elsewhere.
 func (w *walker) redirected(s *syntax.Stmt) bool {
 	return slices.ContainsFunc(s.Redirs, func(r *syntax.Redirect) bool { return !w.silences(r) })
@@ -83,14 +95,17 @@ func (w *walker) silences(r *syntax.Redirect) bool {
 	return r.N != nil && r.N.Value == "2" && r.Op == syntax.RdrOut && w.word(r.Word) == word{text: "/dev/null"}
 }
 
-// plainCall returns the words of a simple command, none if some are only known when it runs.
+// plainCall returns the words of a simple command, none if some are only known when it runs, or if it stands in more than
+// maxNested other substitutions: a substitution is read in more than one way, and so is each that stands in it.
 func (w *walker) plainCall(s *syntax.Stmt) []string {
 	cmd, ok := s.Cmd.(*syntax.CallExpr)
-	if !ok || len(cmd.Assigns) > 0 || s.Negated || s.Background {
+	if !ok || len(cmd.Assigns) > 0 || s.Negated || s.Background || w.nested == maxNested {
 		return nil
 	}
 	var c call
+	w.nested++
 	w.arguments(&c, cmd)
+	w.nested--
 	words := make([]string, len(c.args))
 	for i, arg := range c.args {
 		if arg.dynamic {
@@ -184,7 +199,7 @@ func counted(args []string) ([]string, bool) {
 // matching are the names of files that "grep -rl" or "rg -l" may write: all below the folders that it is given.
 func (d *disk) matching(args []string, at place) ([]string, bool) {
 	lists, walks, letters := false, false, "rliIwEFPsnHxL"
-	var operands, without []string
+	var operands, without, included []string
 	if args[0] == "rg" { // which leaves out what is hidden
 		walks, letters, without = true, "liwFsnHxS", []string{"!", "-path", "*/.git/*"}
 	}
@@ -197,6 +212,7 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 		case excludes && args[0] == "grep" && plainFolder.MatchString(folder):
 			without = append(without, "!", "-path", "*/"+folder+"/*")
 		case strings.HasPrefix(arg, "--include=") && args[0] == "grep":
+			included = append(included, strings.TrimPrefix(arg, "--include="))
 		case strings.HasPrefix(arg, "--") || strings.Trim(arg[1:], letters) != "":
 			return nil, false
 		default:
@@ -207,9 +223,13 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 	if !lists || !walks || len(operands) == 0 {
 		return nil, false
 	}
+	var only []string
+	if len(included) == 1 && plainEnding.MatchString(included[0]) { // of several, one may do
+		only = []string{"-name", included[0]}
+	}
 	starts := operands[1:]
 	if len(starts) == 0 {
-		names, _, ok := d.find(append([]string{".", "-type", "f"}, without...), at)
+		names, _, ok := d.find(slices.Concat([]string{".", "-type", "f"}, without, only), at)
 		for i, name := range names {
 			names[i] = strings.TrimPrefix(name, "./")
 		}
@@ -218,9 +238,17 @@ func (d *disk) matching(args []string, at place) ([]string, bool) {
 	if !slices.Equal(starts, []string{"."}) {
 		without = nil // what is said of folders may not hold for those that are named
 	}
-	names, _, ok := d.find(slices.Concat(starts, []string{"-type", "f"}, without), at)
+	for _, start := range starts {
+		if file, ok := d.absolute(at, start); !ok || !isFolder(file) {
+			only = nil // likewise for a file
+		}
+	}
+	names, _, ok := d.find(slices.Concat(starts, []string{"-type", "f"}, without, only), at)
 	return names, ok
 }
+
+// plainEnding is a pattern for all files whose names end alike.
+var plainEnding = lazyregexp.New(`^\*\.[A-Za-z0-9_-]+$`)
 
 // plainFolder is a folder's name that is no pattern.
 var plainFolder = lazyregexp.New(`^[A-Za-z0-9._-]+$`)
@@ -268,6 +296,7 @@ func (d *disk) tracked(args []string, at place) (names []string, fewer, ok bool)
 type finder struct {
 	kind, value string
 	not         bool
+	any         []finder // of kind "(": one of these holds
 }
 
 // findings is what find is told: where to begin, and which of the names that it finds count.
@@ -300,6 +329,13 @@ func findsOf(args []string) (f findings, ok bool) {
 		case "!", "-not":
 			not = !not
 			continue
+		case "(":
+			any, words := alternatives(args[i+1:])
+			if len(any) == 0 {
+				return f, false
+			}
+			f.conditions = append(f.conditions, finder{kind: "(", not: not, any: any})
+			i += words
 		case "-print", "-print0":
 			return f, !not && i == len(args)-1
 		case "-exec":
@@ -317,7 +353,7 @@ func findsOf(args []string) (f findings, ok bool) {
 				f.least = n
 			}
 		case "-name", "-path", "-wholename", "-type":
-			f.conditions = append(f.conditions, finder{arg, value, not})
+			f.conditions = append(f.conditions, finder{kind: arg, value: value, not: not})
 			i++
 		case "-iname", "-ipath", "-size", "-mtime", "-mmin", "-newer", "-user":
 			i++
@@ -330,6 +366,22 @@ func findsOf(args []string) (f findings, ok bool) {
 		not = false
 	}
 	return f, !not
+}
+
+// alternatives reads what stands between parentheses, of names alone: "-name A -o -name B )". words is how many these are. None:
+// it is something else.
+func alternatives(args []string) (any []finder, words int) {
+	for i := 0; i+2 < len(args) && args[i] == "-name"; i += 3 {
+		any = append(any, finder{kind: "-name", value: args[i+1]})
+		switch args[i+2] {
+		case ")":
+			return any, i + 3
+		case "-o", "-or":
+		default:
+			return nil, 0
+		}
+	}
+	return nil, 0
 }
 
 // find returns the names that find writes, or more if fewer is set; not ok if they are not known.
@@ -392,6 +444,11 @@ func (c finder) holds(name string, mode fs.FileMode) certainty {
 		held = loosely(c.value, path.Base(name))
 	case "-path", "-wholename":
 		held = loosely(c.value, name)
+	case "(":
+		held = no
+		for _, one := range c.any {
+			held = max(held, one.holds(name, mode))
+		}
 	case "spec":
 		if held = loosely(c.value, name); below(strings.TrimSuffix(c.value, "/"), name) || c.value == "." {
 			held = yes

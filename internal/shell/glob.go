@@ -282,13 +282,14 @@ var alike = byName(map[string]struct {
 	`cat tac ls dir head tail wc nl file stat du cksum sum md5sum sha1sum sha224sum sha256sum sha384sum sha512sum b2sum od hexdump
 	strings fold fmt expand unexpand paste cmp comm diff join realpath readlink basename dirname echo grep egrep fgrep
 	rg`: {flags: "*"},
-	"sort":  {flags: "bdfghinMRruVzcCms"},
-	"sed":   {first: 1, flags: "nErsuz"},
-	"jq":    {first: 1, flags: "rcesSMCj"},
-	"awk":   {first: 1},
-	"gofmt": {flags: "lds"},
-	"rm":    {flags: "rfvdi"},
-	"touch": {flags: "acm"},
+	"sort":   {flags: "bdfghinMRruVzcCms"},
+	"sed":    {first: 1, flags: "nErsuz"},
+	"jq":     {first: 1, flags: "rcesSMCj"},
+	"awk":    {first: 1},
+	"printf": {first: 1},
+	"gofmt":  {flags: "lds"},
+	"rm":     {flags: "rfvdi"},
+	"touch":  {flags: "acm"},
 })
 
 // inAnyOrder reports whether a command does the same in whatever order some of its words come, which stand behind others.

@@ -27,6 +27,8 @@ const (
 	maxTurns    = 256     // turns of all loops
 	maxUnrolled = 64      // turns of one
 	maxForks    = 3       // cd that may have failed
+	maxPiped    = 20      // parts of a pipe of which it is known what it writes
+	maxNested   = 3       // substitutions, one in another, of which it is known what they print
 )
 
 // Here is a folder of this machine in which a line runs, by a shell that sees the files that this process sees. The zero value

@@ -34,6 +34,7 @@ type reading struct {
 	filled   int   // bytes of values in words
 	words    int   // words of commands
 	forks    int   // cd that may have failed
+	nested   int   // substitutions inside of which plainCall reads one
 	refused  bool  // a shell by this grammar ends the line with an error, and runs no more than what is before it
 	lost     bool  // what was expanded may be something else when the line runs
 }

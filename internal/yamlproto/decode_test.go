@@ -2,6 +2,7 @@ package yamlproto_test
 
 import (
 	"errors"
+	"fmt"
 	"strings"
 	"testing"
 
@@ -108,7 +109,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 		"two documents":                     {"maybe: 1\n---\nmaybe: 2\n", "f.yaml:2:1: expected one YAML document, got a second one"},
 		"text that is not YAML":             {"child: {\n", "f.yaml:"},
 		"an unknown anchor":                 {"child: *nope", "f.yaml:1:1: expected YAML: unknown anchor 'nope' referenced"},
-		"a tab for indentation":             {"child:\n\tmaybe: 1\n", "f.yaml:2:1: expected YAML: found character that cannot start any token"},
+		"a tab for indentation":             {"child:\n\tmaybe: 1\n", "f.yaml:2:1: expected spaces at the beginning of the line, got a tab: YAML indents with spaces alone"},
 		"bytes that are not UTF-8":          {"maybe: 1\nx\xff: 1", "f.yaml:2:2: expected text in UTF-8, got other bytes"},
 		"too deep a nesting":                {deep, "expected at most 100 levels of nesting, got more"},
 		"an alias of itself":                {"settings: &s {a: *s}", "expected at most 100 levels of nesting, got more"},
@@ -253,5 +254,24 @@ func TestErrorfAgreesWithDecodeOnPlaces(t *testing.T) {
 	}
 	if line, column := doc.Position(e.Field); line != e.Line || column != e.Column {
 		t.Errorf("%s: Position says %d:%d, Decode %d:%d", e.Field, line, column, e.Line, e.Column)
+	}
+}
+
+func TestMistakesOfBothKindsAreToldAtOnce(t *testing.T) {
+	unread := errors.Join(
+		&yamlproto.Error{File: "f", Line: 3, Column: 1, Field: "a.b[0].typo", Message: "unknown"},
+		&yamlproto.Error{File: "f", Line: 9, Column: 1, Field: "typo", Message: "unknown"})
+	mistake := func(line int, field string) error {
+		return &yamlproto.Error{File: "f", Line: line, Column: 1, Field: field, Message: "wrong"}
+	}
+	err := yamlproto.Join(unread, []error{
+		mistake(8, "z"), mistake(2, "a.b[0].missing"), mistake(2, "a.b[0]"), mistake(1, "a.b"), mistake(4, "a.b[01]"), mistake(5, "a.c"),
+	})
+	want := "f:1:1: a.b: wrong\nf:3:1: a.b[0].typo: unknown\nf:4:1: a.b[01]: wrong\nf:5:1: a.c: wrong\nf:8:1: z: wrong\nf:9:1: typo: unknown"
+	if got := fmt.Sprint(err); got != want {
+		t.Errorf("got\n%s\nwant\n%s", got, want)
+	}
+	if err := yamlproto.Join(nil, nil); err != nil {
+		t.Errorf("without mistakes: %v", err)
 	}
 }

@@ -41,9 +41,13 @@ func findField(fields protoreflect.FieldDescriptors, name string) protoreflect.F
 func unknownField(fields protoreflect.FieldDescriptors, got string) string {
 	names := make([]string, fields.Len())
 	for i := range names {
-		names[i] = fields.Get(i).TextName()
+		fd := fields.Get(i)
+		names[i] = fd.TextName()
+		if fd.Message() != nil && !fd.IsMap() && !fd.IsList() && wellKnown(fd.Message()) == nil && findField(fd.Message().Fields(), got) != nil {
+			return fmt.Sprintf("expected a known field, got %s (did you mean %q below %q?)", quoted(got), got, names[i])
+		}
 	}
-	if near := nearest(got, names); near != "" {
+	if near := Nearest(got, names); near != "" {
 		return fmt.Sprintf("expected a known field, got %s (did you mean %q?)", quoted(got), near)
 	}
 	if len(names) == 0 {
@@ -52,8 +56,8 @@ func unknownField(fields protoreflect.FieldDescriptors, got string) string {
 	return fmt.Sprintf("expected one of %s, got %s", strings.Join(names, ", "), quoted(got))
 }
 
-// nearest returns the name that got is most likely a slip of, or "" if it is near none.
-func nearest(got string, names []string) string {
+// Nearest returns the name that got is most likely a slip of, or "" if it is near none.
+func Nearest(got string, names []string) string {
 	if len(got) > 64 {
 		return ""
 	}

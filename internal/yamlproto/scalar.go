@@ -72,7 +72,7 @@ func (d *decoder) enum(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path) 
 		}
 	}
 	names, hint := enumNames(fd.Enum()), ""
-	if near := nearest(n.Value, names); near != "" {
+	if near := Nearest(n.Value, names); near != "" {
 		hint = fmt.Sprintf(" (did you mean %q?)", near)
 	}
 	d.fail(n, at, "expected one of %s, got %s%s", strings.Join(names, ", "), describe(n), hint)

@@ -12,10 +12,13 @@ package yamlproto
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strconv"
+	"strings"
 	"unicode/utf8"
 
 	"go.yaml.in/yaml/v3"
@@ -76,7 +79,7 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 	case errors.Is(err, io.EOF):
 		return &Document{file: file}, nil
 	case err != nil:
-		return nil, syntaxError(file, err)
+		return nil, syntaxError(file, data, err)
 	}
 	var second yaml.Node
 	switch err := decoder.Decode(&second); {
@@ -84,7 +87,7 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 		return nil, &Error{File: file, Line: second.Line, Column: second.Column,
 			Message: "expected one YAML document, got a second one"}
 	case !errors.Is(err, io.EOF):
-		return nil, syntaxError(file, err)
+		return nil, syntaxError(file, data, err)
 	}
 	doc = &Document{file: file}
 	if len(first.Content) > 0 {
@@ -97,20 +100,78 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 // error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest
 // is left out, and the last one says so.
 func (d *Document) Decode(into proto.Message) error {
-	scratch := into.ProtoReflect().New()
+	scratch := into.ProtoReflect().New().Interface()
+	if err := d.DecodeWhatCanBe(scratch); err != nil {
+		return err
+	}
+	proto.Reset(into)
+	proto.Merge(into, scratch)
+	return nil
+}
+
+// DecodeWhatCanBe is Decode, but into gets all values that can be read even on error, so that the owner of the message can check
+// their meaning and report all mistakes of a file at once (Join).
+func (d *Document) DecodeWhatCanBe(into proto.Message) error {
+	proto.Reset(into)
 	if d.root != nil && !isNull(d.root) {
 		dec := &decoder{file: d.file}
-		dec.message(d.root, scratch, nil, 0)
+		dec.message(d.root, into.ProtoReflect(), nil, 0)
 		if err := dec.err(); err != nil {
 			return err
 		}
 	}
-	if err := proto.CheckInitialized(scratch.Interface()); err != nil {
+	if err := proto.CheckInitialized(into); err != nil {
 		return &Error{File: d.file, Line: 1, Column: 1, Message: err.Error()}
 	}
-	proto.Reset(into)
-	proto.Merge(into, scratch.Interface())
 	return nil
+}
+
+// Join joins what could not be read of a file, the error of DecodeWhatCanBe, with the mistakes that its owner found in the rest, in the
+// order in which they stand in the file. Mistakes in a message of which a field could not be read are left out: they may be no more
+// than the consequence of that; those of sure never are. Nil: there are none.
+func Join(unread error, found []error, sure ...error) error {
+	broken := parts(unread)
+	all := slices.Clone(broken)
+	for _, mistake := range found {
+		if e, ok := errors.AsType[*Error](mistake); !ok || !slices.ContainsFunc(broken, e.within) {
+			all = append(all, mistake)
+		}
+	}
+	all = append(all, sure...)
+	slices.SortStableFunc(all, func(a, b error) int {
+		x, _ := errors.AsType[*Error](a)
+		y, _ := errors.AsType[*Error](b)
+		if x == nil || y == nil {
+			return 0
+		}
+		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
+	})
+	return errors.Join(all...)
+}
+
+// parts are the errors that one joins.
+func parts(err error) []error {
+	if err == nil {
+		return nil
+	}
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		return joined.Unwrap()
+	}
+	return []error{err}
+}
+
+// within reports whether e is about the message in which another field could not be read, or about something below it.
+func (e *Error) within(unread error) bool {
+	broken, ok := errors.AsType[*Error](unread)
+	if !ok {
+		return false
+	}
+	at := strings.LastIndexAny(broken.Field, ".[")
+	if at < 0 {
+		return e.Field == broken.Field
+	}
+	rest, ok := strings.CutPrefix(e.Field, broken.Field[:at])
+	return ok && (rest == "" || rest[0] == '.' || rest[0] == '[')
 }
 
 // Errorf returns an *Error at the place of a field, for checks of meaning. field is a path as errors of this package
@@ -147,7 +208,7 @@ var yamlErrorPattern = lazyregexp.New(`^yaml: (?:line (\d+): )?(?s:(.*))$`)
 
 // syntaxError gives an error of the YAML package the form that all errors here have. That package knows the line only,
 // and not always that.
-func syntaxError(file string, err error) error {
+func syntaxError(file string, data []byte, err error) error {
 	e := &Error{File: file, Line: 1, Column: 1, Message: "expected YAML: " + err.Error()}
 	if m := yamlErrorPattern.FindStringSubmatch(err.Error()); m != nil {
 		if line, err := strconv.Atoi(m[1]); err == nil && line > 0 {
@@ -155,7 +216,20 @@ func syntaxError(file string, err error) error {
 		}
 		e.Message = "expected YAML: " + m[2]
 	}
+	if strings.Contains(e.Message, "found character that cannot start any token") && startsWithTab(data, e.Line) {
+		e.Message = "expected spaces at the beginning of the line, got a tab: YAML indents with spaces alone"
+	}
 	return e
+}
+
+// startsWithTab reports whether the blanks at the beginning of a line, counted from 1, have a tab among them.
+func startsWithTab(data []byte, line int) bool {
+	for i, text := range bytes.Split(data, []byte("\n")) {
+		if i == line-1 {
+			return bytes.ContainsRune(text[:len(text)-len(bytes.TrimLeft(text, " \t"))], '\t')
+		}
+	}
+	return false
 }
 
 func firstInvalid(data []byte) (line, column int) {

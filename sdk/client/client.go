@@ -24,6 +24,7 @@ type Client struct {
 	State     supervisorv1.SupervisorStateServiceClient
 	Approvals supervisorv1.ApprovalServiceClient
 	Control   supervisorv1.SupervisorControlServiceClient
+	Gateway   supervisorv1.GatewayServiceClient
 
 	conn grpc.ClientConnInterface
 }
@@ -37,6 +38,7 @@ func New(conn grpc.ClientConnInterface) *Client {
 	c.State = supervisorv1.NewSupervisorStateServiceClient(c)
 	c.Approvals = supervisorv1.NewApprovalServiceClient(c)
 	c.Control = supervisorv1.NewSupervisorControlServiceClient(c)
+	c.Gateway = supervisorv1.NewGatewayServiceClient(c)
 	return c
 }
 

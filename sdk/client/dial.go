@@ -49,14 +49,17 @@ func DialTLS(address, dir string) (*Client, error) {
 func DialSocket(path string) (*Client, error) { return dial(path, true) }
 
 func dial(path string, named bool) (*Client, error) {
-	return dialLocal(path, func(ctx context.Context) (net.Conn, error) {
-		conn, err := dialControl(ctx, path, named)
-		// A supervisor that is slow has a control socket all the same: its other one would refuse what it is meant for.
-		if failed, ok := errors.AsType[*Error](err); err == nil || os.IsTimeout(err) || ok && failed.Code == codes.DeadlineExceeded {
-			return conn, err
-		}
-		return connect(ctx, path, named)
-	})
+	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connectBest(ctx, path, named) })
+}
+
+// connectBest connects to the control socket of the supervisor whose admin socket is at path, or else to that.
+func connectBest(ctx context.Context, path string, named bool) (net.Conn, error) {
+	conn, err := dialControl(ctx, path, named)
+	// A supervisor that is slow has a control socket all the same: its other one would refuse what it is meant for.
+	if failed, ok := errors.AsType[*Error](err); err == nil || os.IsTimeout(err) || ok && failed.Code == codes.DeadlineExceeded {
+		return conn, err
+	}
+	return connect(ctx, path, named)
 }
 
 // connect connects to a socket, unless an agent may serve it.

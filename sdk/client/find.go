@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"net"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -47,6 +48,12 @@ func (s Supervisor) Named(ctx context.Context) Supervisor {
 // where calls that change something are refused. It connects with the first call, and not if an agent may serve the socket
 // (*DoubtError), unless Named returned s.
 func (s Supervisor) Dial() (*Client, error) { return dial(s.Socket, s.named) }
+
+// Connect returns the connection on which Dial's calls go, for a caller that speaks gRPC on it by other means. The supervisor
+// takes it for the connection of this process: what another process sends on it changes nothing.
+func (s Supervisor) Connect(ctx context.Context) (net.Conn, error) {
+	return connectBest(ctx, s.Socket, s.named)
+}
 
 // Dirs returns every folder in which a supervisor of this user may have its socket. env looks up environment variables:
 // os.Getenv.

@@ -84,6 +84,8 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 			return e, nil
 		case t.ended != nil:
 			return nil, io.EOF
+		case errors.Is(err, io.EOF) && t.ctx.Err() != nil: // the supervisor saw it first, and ended the stream
+			return nil, ErrorOf(status.FromContextError(t.ctx.Err()).Err())
 		case errors.Is(err, io.EOF):
 			return nil, errBroken
 		case status.Code(err) != codes.ResourceExhausted || t.cursor == "" || t.req.GetCancelOnDisconnect():

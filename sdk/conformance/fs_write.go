@@ -19,6 +19,21 @@ var fsWriteCases = []Case{
 		}
 		wantNothingBut(e.dir, "f")
 	}},
+	{"WriteTextFile keeps what a read says that it keeps", func(ctx context.Context, e *env) {
+		for _, old := range []string{"one\r\ntwo\r\n", "\ufeffone\n", "\ufeffone\r\n", "one\r\ntwo\n", "one\ntwo\n", "one"} {
+			path := e.put("f", old)
+			kept := must(e.read(ctx, e.context(), path)).GetResult().GetKept()
+			for content, want := range map[string]string{
+				"1\n2\n": inForm(kept, "1\n", "2\n"), "1\r\n2\n": inForm(kept, "1\r\n", "2\n"), "\ufeff1\r\n": "\ufeff1\r\n", "": "",
+			} {
+				e.put("f", old)
+				written := must(e.write(ctx, e.context(), path, content)).GetResult().GetDigest()
+				wantContent(path, want)
+				read := must(e.read(ctx, e.context(), path)).GetResult().GetDigest()
+				expect(written == "" || written == read, "the write's digest", written, "that of what was written, "+read)
+			}
+		}
+	}},
 	{"WriteTextFile makes missing folders", func(ctx context.Context, e *env) {
 		must(e.write(ctx, e.context(), e.at("a/b/c/f"), "deep"))
 		wantContent(e.at("a/b/c/f"), "deep")
@@ -131,6 +146,18 @@ var fsWriteCases = []Case{
 		wantRefused("a write to a file that was removed since", err, codes.FailedPrecondition)
 		wantAbsent(path)
 	}},
+}
+
+// inForm are lines as a write makes them that keeps a form.
+func inForm(kept *acpv1.TextForm, lines ...string) string {
+	text := strings.Join(lines, "")
+	if kept.GetCrlf() {
+		text = strings.ReplaceAll(strings.ReplaceAll(text, "\r\n", "\n"), "\n", "\r\n")
+	}
+	if kept.GetByteOrderMark() {
+		text = "\ufeff" + text
+	}
+	return text
 }
 
 // wantNothingBut demands that no temporary file is left.

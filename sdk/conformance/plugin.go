@@ -5,6 +5,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -80,6 +82,23 @@ var pluginCases = []Case{
 	}},
 	{"Configure refuses an unknown setting when it only validates", func(ctx context.Context, e *env) {
 		refusesUnknownSetting(ctx, e, true)
+	}},
+	{"CheckFolders says which folders are missing", func(ctx context.Context, e *env) {
+		file, missing := filepath.Join(e.dir, "file"), filepath.Join(e.dir, "missing", "below")
+		check(os.WriteFile(file, nil, 0o600))
+		res, err := e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{e.dir, file, missing, e.dir + "/"}})
+		skipIf(status.Code(err) == codes.Unimplemented, "CheckFolders is optional, and not there")
+		check(err)
+		var paths []string
+		for _, m := range res.GetMissing() {
+			paths = append(paths, m.GetPath())
+			demand(m.GetReason() != "", "a missing folder has no reason")
+		}
+		expect(slices.Equal(paths, []string{file, missing}), "the missing folders", paths, []string{file, missing})
+		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{"relative"}})
+		wantCode("a relative path", err, codes.InvalidArgument)
+		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{})
+		wantCode("no path", err, codes.InvalidArgument)
 	}},
 	{"Hold answers at once and lasts", func(ctx context.Context, e *env) {
 		held := must(e.hold(ctx, e.scope))

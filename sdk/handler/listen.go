@@ -139,6 +139,22 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 	return &uidListener{Listener: l, allowed: o.allowUIDs, log: log}, nil
 }
 
+// probeTimeout is how long a sidecar may take to accept a connection.
+const probeTimeout = 2 * time.Second
+
+// tryAddress returns an error if nobody listens at the address.
+func (o options) tryAddress() error {
+	network, target, err := o.address()
+	if err != nil {
+		return err
+	}
+	conn, err := net.DialTimeout(network, target, probeTimeout) //nolint:gosec // the address is the one of the command line
+	if err != nil {
+		return err
+	}
+	return conn.Close()
+}
+
 // socketMode lets only this user connect where nobody else is expected; root always can. Otherwise the checks (of each
 // connection's uid or certificate, of each call's secret) are the wall. A secret without users is for this user alone: it
 // is this user's file.
@@ -204,9 +220,12 @@ func (l *uidListener) Accept() (net.Conn, error) {
 			return conn, nil
 		}
 		_ = conn.Close()
-		if err != nil {
+		switch {
+		case err != nil:
 			l.log.Warn("connection refused: cannot tell whose it is", "error", err)
-		} else {
+		case uid == uint32(os.Geteuid()): // --probe, every few seconds
+			l.log.Debug("connection refused: its user is not allowed", "uid", uid)
+		default:
 			l.log.Warn("connection refused: its user is not allowed", "uid", uid)
 		}
 	}

@@ -2,7 +2,9 @@ package handler
 
 import (
 	"crypto/x509"
+	"net"
 	"net/url"
+	"path/filepath"
 	"strings"
 	"testing"
 )
@@ -30,5 +32,27 @@ func TestACallersCertificateIsAClientsAndNotTheSidecarsOwn(t *testing.T) {
 				t.Errorf("error = %v, want %q", err, c.want)
 			}
 		})
+	}
+}
+
+func TestAProbeTellsWhetherASidecarListens(t *testing.T) {
+	t.Parallel()
+	o := parseArgs([]string{"--probe", "--listen", "unix://" + filepath.Join(t.TempDir(), "s")})
+	if err := o.tryAddress(); err == nil {
+		t.Error("nobody listens, and none is missing")
+	}
+	_, path, err := o.address()
+	if err != nil {
+		t.Fatal(err)
+	}
+	l, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := o.tryAddress(); err != nil {
+		t.Errorf("one listens: %v", err)
+	}
+	if err := l.Close(); err != nil {
+		t.Fatal(err)
 	}
 }

@@ -41,6 +41,12 @@ func run(h Handler, o options) int {
 	case o.err != nil && !child:
 		_, _ = fmt.Fprintf(os.Stderr, "%s: %v (see %s --help)\n", h.Name, o.err, program)
 		return 2
+	case o.probe && !child:
+		if err := o.tryAddress(); err != nil {
+			_, _ = fmt.Fprintf(os.Stderr, "%s: no sidecar listens at %s: %v\n", h.Name, o.listen, err)
+			return 1
+		}
+		return 0
 	case o.listen == "" && !child:
 		_, _ = io.WriteString(os.Stderr, about(h, program))
 		return 2

@@ -24,7 +24,7 @@ type options struct {
 	allowUIDs              uids
 	settings               string
 	logLevel, logFormat    string
-	version, help          bool
+	version, help, probe   bool
 
 	err error // the command line is wrong
 }
@@ -58,6 +58,7 @@ func parseArgs(args []string) options {
 	set.StringVar(&o.logLevel, "log-level", "", "")
 	set.StringVar(&o.logFormat, "log-format", "", "")
 	set.BoolVar(&o.version, "version", false, "")
+	set.BoolVar(&o.probe, "probe", false, "")
 	o.err = set.Parse(args)
 	if errors.Is(o.err, flag.ErrHelp) {
 		o.help, o.err = true, nil
@@ -81,6 +82,13 @@ func (o options) check() error {
 	tls := o.tlsCA != "" || o.tlsCert != "" || o.tlsKey != ""
 	if tls && (o.tlsCA == "" || o.tlsCert == "" || o.tlsKey == "") {
 		return errors.New("mutual TLS takes all three of --tls-ca, --tls-cert and --tls-key")
+	}
+	if o.probe {
+		if o.listen == "" || tls || o.secretFile != "" || len(o.allowUIDs) > 0 || o.settings != "" {
+			return errors.New("--probe takes the sidecar's --listen, and nothing else")
+		}
+		_, _, err := o.address()
+		return err
 	}
 	if o.listen == "" {
 		if tls || o.secretFile != "" || len(o.allowUIDs) > 0 || o.settings != "" {
@@ -157,6 +165,8 @@ Flags of a sidecar:
 A unix socket takes --secret-file or the three --tls flags; TCP takes the --tls flags.
 
 Other flags:
+  --probe               tell whether a sidecar listens at --listen ADDRESS: exit status 0 if it does, 1 if not.
+                        For containers, whose image may have no other program; it does not call the sidecar
   --log-level LEVEL     debug, info, warn or error (default: $%[4]s, else info)
   --log-format FORMAT   text or json
   --version, --help

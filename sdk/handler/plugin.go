@@ -4,9 +4,13 @@ import (
 	"context"
 	"errors"
 	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -25,8 +29,10 @@ type pluginService struct {
 	sidecar  bool
 	meta     *structpb.Struct
 	holds    *holds
+	reload   func(context.Context) ([]string, error) // a sidecar's: reads its own settings, and returns the notes about them; nil: it has none
 
 	configuring sync.Mutex
+	own         atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet
 }
 
 // Describe says who the handler is.
@@ -57,15 +63,35 @@ func (p *pluginService) Configure(
 		}
 		return res, nil
 	}
-	notes, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true})
+	if req.GetReload() && p.reload != nil {
+		if err := p.readOwn(ctx); err != nil {
+			return nil, err
+		}
+	}
+	var notes []string // of what is in force, and not of what is only checked
+	if own := p.own.Load(); own != nil {
+		notes = slices.Clone(*own)
+	}
 	if len(req.GetSettings().GetFields()) > 0 {
+		if _, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true}); err != nil {
+			return nil, err
+		}
 		notes = append(notes, "a sidecar keeps the settings that it was started with: these were only checked")
 	}
 	if len(req.GetHost().GetProtectedPaths()) > 0 {
 		notes = append(notes, "a sidecar does not take protected paths: "+
 			"what no agent may touch has to be among its own settings, or out of its reach")
 	}
-	return &pluginv1.ConfigureResponse{Notes: notes}, err
+	return &pluginv1.ConfigureResponse{Notes: notes}, nil
+}
+
+// readOwn has a sidecar read its own settings, and the handler what they name.
+func (p *pluginService) readOwn(ctx context.Context) error {
+	notes, err := p.reload(ctx)
+	if err == nil {
+		p.own.Store(&notes)
+	}
+	return err
 }
 
 func (p *pluginService) configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
@@ -154,6 +180,30 @@ func (p *pluginService) Release(ctx context.Context, req *pluginv1.ReleaseReques
 		return nil, status.FromContextError(err).Err()
 	}
 	return &pluginv1.ReleaseResponse{}, nil
+}
+
+// maxFolders bounds the folders of one request.
+const maxFolders = 1000
+
+// CheckFolders looks whether folders are there, and can be entered.
+func (p *pluginService) CheckFolders(_ context.Context, req *pluginv1.CheckFoldersRequest) (*pluginv1.CheckFoldersResponse, error) {
+	if n := len(req.GetPaths()); n == 0 || n > maxFolders {
+		return nil, status.Errorf(codes.InvalidArgument, "paths: expected 1 to %d, got %d", maxFolders, n)
+	}
+	res := &pluginv1.CheckFoldersResponse{}
+	for i, path := range req.GetPaths() {
+		if !filepath.IsAbs(path) {
+			return nil, status.Errorf(codes.InvalidArgument, "paths[%d]: expected an absolute path, got %q", i, path)
+		}
+		_, err := os.Stat(strings.TrimRight(path, "/") + "/.") // which needs a folder that can be entered
+		if pathErr, ok := errors.AsType[*fs.PathError](err); ok {
+			err = pathErr.Err
+		}
+		if err != nil {
+			res.Missing = append(res.Missing, &pluginv1.MissingFolder{Path: path, Reason: err.Error()})
+		}
+	}
+	return res, nil
 }
 
 func isScope(s string) bool { return len(s) == 32 && strings.Trim(s, "0123456789abcdef") == "" }

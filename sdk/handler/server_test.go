@@ -408,7 +408,7 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	if o.err != nil {
 		t.Fatal(o.err)
 	}
-	if err := c.configureOnce(o); err != nil {
+	if _, err := c.ownSettings(o)(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	fields := got.GetSettings().GetFields()
@@ -425,7 +425,7 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	if err := os.WriteFile(file, []byte("a: [\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.configureOnce(o); err == nil || !strings.Contains(err.Error(), file) {
+	if _, err := c.ownSettings(o)(t.Context()); err == nil || !strings.Contains(err.Error(), file) {
 		t.Errorf("a broken file: %v", err)
 	}
 }

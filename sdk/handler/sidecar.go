@@ -39,7 +39,8 @@ func serveSidecar(h Handler, o options) error {
 	forgetHandshake()
 	// From here on the handler may own something.
 	defer c.close()
-	if err := c.configureOnce(o); err != nil {
+	c.self.reload = c.ownSettings(o)
+	if err := c.self.readOwn(context.Background()); err != nil {
 		return err
 	}
 	server := c.server(opts...)
@@ -62,33 +63,32 @@ func serveSidecar(h Handler, o options) error {
 	}
 }
 
-// configureOnce gives the handler the settings of its own file, and a host that it can see for itself: its own
-// environment is what terminals inherit, and its own files are not for agents.
-func (c *core) configureOnce(o options) error {
-	settings := &structpb.Struct{}
-	if o.settings != "" {
-		data, err := os.ReadFile(o.settings)
+// ownSettings returns what gives the handler the settings of its own file, and a host that it can see for itself: its own
+// environment is what terminals inherit, and its own files are not for agents. It returns what the handler notes.
+func (c *core) ownSettings(o options) func(context.Context) ([]string, error) {
+	host := &pluginv1.Host{Environment: os.Environ(), ProtectedPaths: o.ownFiles(), Instance: newInstance()}
+	return func(ctx context.Context) ([]string, error) {
+		settings := &structpb.Struct{}
+		if o.settings != "" {
+			data, err := os.ReadFile(o.settings)
+			if err != nil {
+				return nil, fmt.Errorf("read the settings: %w", err)
+			}
+			if err := yamlproto.Unmarshal(o.settings, data, settings); err != nil {
+				return nil, fmt.Errorf("read the settings: %w", err)
+			}
+		}
+		ctx, cancel := context.WithTimeout(ctx, time.Minute)
+		defer cancel()
+		notes, err := c.self.configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: host})
 		if err != nil {
-			return fmt.Errorf("read the settings: %w", err)
+			return nil, fmt.Errorf("configure: %w", err)
 		}
-		if err := yamlproto.Unmarshal(o.settings, data, settings); err != nil {
-			return fmt.Errorf("read the settings: %w", err)
+		for _, note := range notes {
+			c.h.Logger.Info(note)
 		}
+		return notes, nil
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
-	defer cancel()
-	notes, err := c.self.configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: &pluginv1.Host{
-		Environment:    os.Environ(),
-		ProtectedPaths: o.ownFiles(),
-		Instance:       newInstance(),
-	}})
-	if err != nil {
-		return fmt.Errorf("configure: %w", err)
-	}
-	for _, note := range notes {
-		c.h.Logger.Info(note)
-	}
-	return nil
 }
 
 // ownFiles are the files that this sidecar is run by.

@@ -386,12 +386,12 @@ func TestASidecarsSettingsAreItsOwn(t *testing.T) {
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
 	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 	answer, err := pluginv1.NewPluginServiceClient(i).Configure(t.Context(),
-		&pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: []string{"/secret"}}})
+		&pluginv1.ConfigureRequest{Host: &pluginv1.Host{ProtectedPaths: []string{"/of-the-supervisor"}}})
 	if err != nil {
 		t.Fatal(err)
 	}
 	notes := strings.Join(answer.GetNotes(), "\n")
-	if strings.Contains(notes, "/secret") || !strings.Contains(notes, "does not take protected paths") {
+	if strings.Contains(notes, "/of-the-supervisor") || !strings.Contains(notes, "does not take protected paths") {
 		t.Errorf("notes = %q", notes)
 	}
 }

@@ -72,7 +72,7 @@ The numbers are questions to the user in the harmless session, and in brackets h
 | not done | the agent itself did not do it |
 
 Some agents name a command in a title alone, which rules do not judge. *Trusted titles* are such an agent with
-` + "`\"title_is_command\": true, \"elsewhere\": false`" + ` in a [dialect](operations.md#dialects) of the user's: rules then judge the title.
+` + "`\"title_is_command\": true, \"elsewhere\": false`" + ` in a [dialect](configuration.md#dialects) of the user's: rules then judge the title.
 The section of the agent says what that is worth.
 
 `

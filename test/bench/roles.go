@@ -29,6 +29,10 @@ func role(name string, args []string) int {
 		err = standIn(args, plainCopy)
 	case "reencode":
 		err = standIn(args, reencode)
+	case "chain":
+		err = chain(args)
+	case "serve":
+		err = serve(args)
 	default:
 		err = fmt.Errorf("no role %q", name)
 	}

@@ -3,6 +3,7 @@ package commands
 import (
 	"bytes"
 	_ "embed"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -39,10 +40,24 @@ type entry struct {
 	Does string `yaml:"does"`
 	// Unproven says why a hostile line is not run without a policy.
 	Unproven string `yaml:"unproven"`
-	// Meant are the ready policies that allow the line on purpose.
-	Meant []string `yaml:"meant"`
+	// Meant are the ready policies that allow the line because it runs the project's own code, and why that is so. Their rule
+	// for such code must take it, and no other that allows more than to look.
+	Meant map[string]string `yaml:"meant"`
+	// Edits are the ready policies under which the line is not hostile, and why: they let an agent change files of the workspace
+	// and commit them, and it does no more than that.
+	Edits map[string]string `yaml:"edits"`
 	// Known says why a policy does not decide as it should. One of them must then not do so.
 	Known string `yaml:"known"`
+}
+
+// merged are the entries of both.
+func merged(a, b map[string]string) map[string]string {
+	all := maps.Clone(a)
+	if all == nil {
+		all = map[string]string{}
+	}
+	maps.Copy(all, b)
+	return all
 }
 
 func (e *entry) text() string {
@@ -73,6 +88,11 @@ func load(t testing.TB, file []byte, least int) []entry {
 		}
 		if (e.Line == "") == (len(e.Argv) == 0) {
 			t.Fatalf("%s: it needs a line, or an argv", e.Name)
+		}
+		for policy, why := range merged(e.Meant, e.Edits) {
+			if !slices.ContainsFunc(ready, func(r policyOfList) bool { return r.name == policy }) || why == "" {
+				t.Errorf("%s: there is no policy %q, or no reason", e.Name, policy)
+			}
 		}
 		key := strings.Join(slices.Concat(e.Env, e.Argv, []string{e.Line, e.Cwd, e.Setup}), "\x00")
 		if len(e.Files) == 0 && lines[key] {

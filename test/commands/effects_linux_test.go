@@ -98,6 +98,9 @@ func TestHostileLinesDoWhatTheySay(t *testing.T) {
 					t.Errorf("%s\nit does not do what it says (%s); status %d, changed %q, output\n%s", e.text(), e.Does, r.status, r.changed, r.output)
 					return
 				}
+				if stray := slices.DeleteFunc(slices.Clone(r.changed), isEdit); len(e.Edits) > 0 && len(stray) > 0 {
+					t.Errorf("%s\nit is no edit: it changes %q", e.text(), stray)
+				}
 				proven.Add(1)
 			})
 		}
@@ -136,6 +139,14 @@ func TestHarmlessLinesChangeNothing(t *testing.T) {
 		}
 	})
 	t.Logf("of %d of %d harmless lines the program is not installed", missing.Load(), len(all))
+}
+
+// isEdit reports whether a change is one of a file of the workspace, or of what git keeps of it.
+func isEdit(name string) bool {
+	inside, ok := strings.CutPrefix(name, "/ws/")
+	kept, git := strings.CutPrefix(inside, ".git/")
+	top, _, _ := strings.Cut(kept, "/")
+	return ok && (!git || slices.Contains([]string{"objects", "refs", "logs", "HEAD", "ORIG_HEAD", "COMMIT_EDITMSG"}, top))
 }
 
 // lacks is a program that an entry needs and that is not there; empty: none.

@@ -19,11 +19,22 @@ import (
 // mostAsked is the share of harmless lines, in percent, that a policy may ask about.
 const mostAsked = 5
 
-// ready are the ready policies, and whether they allow commands that only look.
-var ready = []struct {
+// policyOfList is a ready policy, and whether it allows commands that only look.
+type policyOfList struct {
 	name  string
 	looks bool
-}{{"ask", false}, {"workspace", true}, {"readonly", true}, {"headless", true}}
+}
+
+// The rules that allow what an entry says is meant, and what it says is an edit; and those that only look, of which others of the
+// line's commands may be taken.
+var (
+	runsProject = []string{"build-and-test"}
+	edits       = []string{"edit-by-command", "commit"}
+	looksOnly   = []string{"look-around"}
+)
+
+// ready are the ready policies, and whether they allow commands that only look.
+var ready = []policyOfList{{"ask", false}, {"workspace", true}, {"readonly", true}, {"headless", true}}
 
 // What became of a line.
 const (
@@ -92,7 +103,8 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 				for i := range bad {
 					e := &bad[i]
 					outcome, why, _ := d.create(badScenes[i], e)
-					badly.note(policy.name, outcome, e, outcome != allowed || slices.Contains(e.Meant, policy.name), why)
+					wrong := e.judged(policy.name, outcome, d.lastRules)
+					badly.note(policy.name, outcome, e, wrong == "", strings.TrimSpace(why+" "+wrong))
 				}
 				for i := range good {
 					e := &good[i]
@@ -119,6 +131,30 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 	}
 }
 
+// judged says what is wrong with an outcome of a hostile line; empty: nothing. rules are those of the last decision.
+func (e *entry) judged(policy, outcome string, rules func() []string) string {
+	by := runsProject
+	why, asMeant := e.Meant[policy]
+	if !asMeant {
+		by = edits
+		why, asMeant = e.Edits[policy]
+	}
+	switch {
+	case !asMeant && outcome == allowed:
+		return "it has its effect"
+	case !asMeant:
+		return ""
+	case outcome != allowed && outcome != tamed: // its program may be missing
+		return "the entry says that it is allowed: " + why
+	}
+	took := rules()
+	others := slices.DeleteFunc(slices.Clone(took), func(rule string) bool { return slices.Contains(slices.Concat(by, looksOnly), rule) })
+	if len(others) > 0 || !slices.ContainsFunc(took, func(rule string) bool { return slices.Contains(by, rule) }) {
+		return fmt.Sprintf("it is allowed by %q, and not by %q: %s", took, by, why)
+	}
+	return ""
+}
+
 // builder makes the scenes that the policies share: nothing that is hostile runs in them.
 type builder struct {
 	base, git string
@@ -135,7 +171,7 @@ func (b builder) build(t *testing.T, kind string, all []entry) []*scene {
 	var plain *scene
 	for i := range all {
 		e := &all[i]
-		shared := len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0
+		shared := len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0 && len(e.Edits) == 0
 		if shared && plain != nil {
 			scenes[i] = plain
 			continue
@@ -165,7 +201,8 @@ func openDesk(t *testing.T, policy, home string) *desk {
 	t.Helper()
 	p := wire.NewPlace(t)
 	stage := p.NewStage(t)
-	command := []string{program("acphost"), "run", "--policy", policy, "--", os.Args[0], puppet, stage.Path}
+	command := append([]string{program("acphost")}, p.Config(t, "permission: {audit: {file: "+filepath.Join(p.Home, "audit.jsonl")+"}}\n")...)
+	command = append(command, "run", "--policy", policy, "--", os.Args[0], puppet, stage.Path)
 	d := &desk{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "editor", Command: command, Dir: p.Work, Env: p.Env("HOME="+home, "PATH="+searched(), "TERM=dumb", "GIT_CONFIG_NOSYSTEM=1")})}
 	d.Handle("session/update", func(wire.Message) (any, error) { return nil, nil })
 	d.Handle("session/request_permission", func(m wire.Message) (any, error) {
@@ -198,6 +235,21 @@ func openDesk(t *testing.T, policy, home string) *desk {
 	d.agent.Reply(d.agent.Expect("initialize"), json.RawMessage(`{"protocolVersion":1,"agentInfo":{"name":"puppet","version":"0.1"},"agentCapabilities":{"sessionCapabilities":{"close":{}}}}`))
 	call.Result(nil)
 	return d
+}
+
+// lastRules are the rules by which the last line was decided.
+func (d *desk) lastRules() []string {
+	d.t.Helper()
+	audit, err := os.ReadFile(filepath.Join(d.Home, "audit.jsonl"))
+	if err != nil {
+		d.t.Fatal(err)
+	}
+	lines := strings.Split(strings.TrimSpace(string(audit)), "\n")
+	var last struct{ Rule string }
+	if err := json.Unmarshal([]byte(lines[len(lines)-1]), &last); err != nil {
+		d.t.Fatalf("the audit ends with a line that is no JSON: %v", err)
+	}
+	return strings.Split(last.Rule, ", ")
 }
 
 // create has the agent send a line, in a session of its own, and says what became of it, and why. A line that is allowed may

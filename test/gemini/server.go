@@ -47,11 +47,17 @@ type Request struct {
 // the last it says "Done.". It stops when the test ends.
 func Serve(t testing.TB, steps ...Step) *Server {
 	t.Helper()
-	s := &Server{steps: steps}
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
+	return ServeOn(t, listener, steps...)
+}
+
+// ServeOn is Serve on a listener, which it closes.
+func ServeOn(t testing.TB, listener net.Listener, steps ...Step) *Server {
+	t.Helper()
+	s := &Server{steps: steps}
 	web := &httptest.Server{Listener: listener, Config: &http.Server{Handler: s}}
 	web.Start()
 	t.Cleanup(web.Close)

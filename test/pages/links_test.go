@@ -17,7 +17,7 @@ func TestLinksOfThePagesLeadToFiles(t *testing.T) {
 		}
 		all = append(all, found...)
 	}
-	link := regexp.MustCompile(`\]\(([^)#:\s]+)(#[^)]*)?\)`)
+	link := regexp.MustCompile(`\]\(([^)#:\s]*)(?:#([^)]*))?\)`)
 	code := regexp.MustCompile("(?s)```.*?```|`[^`\n]*`")
 	for _, page := range all {
 		text, err := os.ReadFile(page)
@@ -25,9 +25,32 @@ func TestLinksOfThePagesLeadToFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, m := range link.FindAllStringSubmatch(code.ReplaceAllString(string(text), ""), -1) {
-			if _, err := os.Stat(filepath.Join(filepath.Dir(page), m[1])); err != nil {
+			to := page
+			if m[1] != "" {
+				to = filepath.Join(filepath.Dir(page), m[1])
+			}
+			if _, err := os.Stat(to); err != nil {
 				t.Errorf("%s links to what is not there: %v", strings.TrimPrefix(page, top+"/"), err)
+			} else if m[2] != "" && strings.HasSuffix(to, ".md") && !anchors(t, to)[m[2]] {
+				t.Errorf("%s links to %s, which has no heading #%s", strings.TrimPrefix(page, top+"/"), strings.TrimPrefix(to, top+"/"), m[2])
 			}
 		}
 	}
+}
+
+// anchors are the names by which links find a page's headings, as GitHub makes them.
+func anchors(t *testing.T, page string) map[string]bool {
+	t.Helper()
+	text, err := os.ReadFile(page)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all := map[string]bool{}
+	plain := regexp.MustCompile("(?ms)^```.*?^```").ReplaceAllString(string(text), "")
+	for _, m := range regexp.MustCompile(`(?m)^#+ (.*)$`).FindAllStringSubmatch(plain, -1) {
+		heading := regexp.MustCompile(`\[([^\]]*)\]\([^)]*\)`).ReplaceAllString(m[1], "$1")
+		name := regexp.MustCompile(`[^\pL\pN\- _]`).ReplaceAllString(strings.ToLower(heading), "")
+		all[strings.ReplaceAll(name, " ", "-")] = true
+	}
+	return all
 }

@@ -240,12 +240,14 @@ func (p *Peer) Hold() (release func()) {
 	defer p.mu.Unlock()
 	gate := make(chan struct{})
 	p.gate = gate
-	return func() {
+	release = sync.OnceFunc(func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
 		p.gate = nil
 		close(gate)
-	}
+	})
+	p.t.Cleanup(release) // a test that fails meanwhile must end
+	return release
 }
 
 // Close closes the writing side and waits for nothing.

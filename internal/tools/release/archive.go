@@ -23,13 +23,17 @@ const signatureNamespace = "acphost-release"
 
 // archive writes the tree as name, in a folder of the archive's name.
 func (t tree) archive(s source, name string) error {
-	top := strings.TrimSuffix(filepath.Base(name), ".tar.gz") + "/"
+	return s.writeArchive(name, strings.TrimSuffix(filepath.Base(name), ".tar.gz")+"/", t.files)
+}
+
+// writeArchive writes files, below top, as the compressed archive name.
+func (s source) writeArchive(name, top string, files []file) error {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err != nil {
 		return err
 	}
-	if err := writeTar(z, s, top, t.files); err != nil {
+	if err := writeTar(z, s, top, files); err != nil {
 		return fmt.Errorf("write %s: %w", name, err)
 	}
 	if err := z.Close(); err != nil {

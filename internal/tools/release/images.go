@@ -3,12 +3,14 @@ package main
 import (
 	"archive/tar"
 	"bytes"
+	"context"
 	"encoding/pem"
 	"fmt"
 	"io"
 	"os"
 	"path"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strings"
 	"time"
@@ -32,6 +34,49 @@ var images = map[string][]string{
 	"fsd":     {"fsd"},
 	"permd":   {"permd"},
 	"termd":   {"termd"},
+	// No web code is in an image that has anything to do with files.
+	"gatewayd": {"gatewayd"},
+}
+
+// tryImages makes images of programs that are built already, for this machine, as a release would of a commit.
+func tryImages(ctx context.Context, o options, log io.Writer) error {
+	repo, err := filepath.Abs(o.repo)
+	if err != nil {
+		return err
+	}
+	s := source{dir: repo, version: o.version}
+	committed, err := output(ctx, repo, nil, "git", "log", "-1", "--format=%H %cI")
+	if err != nil {
+		return err
+	}
+	commit, date, _ := strings.Cut(committed, " ")
+	if s.time, err = time.Parse(time.RFC3339, date); err != nil {
+		return fmt.Errorf("read the time of the commit %s: %w", commit, err)
+	}
+	s.commit, s.time = commit, s.time.UTC()
+	t := tree{platform: platform{"linux", runtime.GOARCH}}
+	for _, name := range append([]string{"gatewayd"}, images["acphost"]...) {
+		t.files = append(t.files, file{"bin/" + name, filepath.Join(o.bin, name), 0o755})
+	}
+	work, err := os.MkdirTemp("", "acphost-images-")
+	if err != nil {
+		return fmt.Errorf("make a folder to work in: %w", err)
+	}
+	defer removeAll(work)
+	licences, err := s.licences(ctx, []tree{t})
+	if err != nil {
+		return err
+	}
+	list := filepath.Join(work, "licences")
+	if err := os.WriteFile(list, licences, 0o644); err != nil { //nolint:gosec // an image is for everybody
+		return err
+	}
+	shared := []file{{documents + "LICENSE", filepath.Join(repo, "LICENSE"), 0o644}, {documents + "THIRD_PARTY_LICENSES", list, 0o644}}
+	if err := s.writeImages([]tree{t}, shared, work, o.out); err != nil {
+		return err
+	}
+	fmt.Fprintf(log, "images of the programs in %s are in %s\n", o.bin, o.out)
+	return nil
 }
 
 // writeImages writes an archive of an OCI layout for each image into the folder out, with a manifest for each of the trees.
@@ -175,7 +220,7 @@ func (s source) baseLayer(w io.Writer) error {
 		{"etc/ssl/certs/", 0o755, 0, ""},
 		{"etc/ssl/certs/ca-certificates.crt", 0o644, 0, certificates.String()},
 		{"home/", 0o755, 0, ""},
-		{"home/acphost/", 0o700, imageUser, ""},
+		{"home/acphost/", 0o755, imageUser, ""}, // containers may run as others, and begin in it
 		{"tmp/", 0o1777, 0, ""},
 	} {
 		kind := byte(tar.TypeReg)

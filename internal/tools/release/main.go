@@ -20,18 +20,19 @@ import (
 	"strings"
 )
 
-const usage = `usage: release build|check|files|tag -version v1.2.3 [flags]
+const usage = `usage: release build|check|files|images|tag -version v1.2.3 [flags]
 
-build  makes a release of a commit, in a folder
-check  builds for this machine twice, in different folders, the second time without any compiled package, and compares
-files  writes the files of an image, whose layout is in -out, to standard output as a tar archive
-tag    makes the commit of a release, whose modules need each other's versions, and its tags, in the repository
+build   makes a release of a commit, in a folder
+check   builds for this machine twice, in different folders, the second time without any compiled package, and compares
+files   writes the files of an image, whose layout is in -out, to standard output as a tar archive
+images  makes images of the programs in -bin, which are for this machine, in -out: to try them before a release
+tag     makes the commit of a release, whose modules need each other's versions, and its tags, in the repository
 `
 
 // options are what the flags say.
 type options struct {
 	repo, commit, version string
-	out, key              string
+	bin, out, key         string
 	platforms             []platform
 }
 
@@ -54,6 +55,7 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 	flags.StringVar(&o.repo, "repo", ".", "the repository")
 	flags.StringVar(&o.commit, "commit", "HEAD", "the commit to release")
 	flags.StringVar(&o.version, "version", "", "the version, for example v1.2.3 or v1.2.3-rc.1")
+	flags.StringVar(&o.bin, "bin", "bin", "the folder of the programs that images are made of")
 	flags.StringVar(&o.out, "out", "dist", "the folder to write; one that a release stands in is replaced")
 	flags.StringVar(&o.key, "key", "", "a key of ssh-keygen to sign the checksums by; none: they are not signed")
 	platforms := flags.String("platforms", "linux/amd64 linux/arm64 darwin/amd64 darwin/arm64", "what to build for")
@@ -74,6 +76,8 @@ func run(ctx context.Context, args []string, log io.Writer) error {
 		return check(ctx, o, log)
 	case "files":
 		return flatten(o.out, platform{"linux", runtime.GOARCH}, os.Stdout)
+	case "images":
+		return tryImages(ctx, o, log)
 	case "tag":
 		return tag(ctx, o, log)
 	}
@@ -158,6 +162,14 @@ func makeRelease(ctx context.Context, src source, o options, work, out string, l
 		if t.platform.os == "linux" {
 			linux = append(linux, t)
 		}
+	}
+	step("packages for npm")
+	if err := src.writeNPM(ctx, trees, shared, filepath.Join(work, "npm"), filepath.Join(out, "npm")); err != nil {
+		return err
+	}
+	step("formula for Homebrew")
+	if err := src.writeFormula(out, o.platforms); err != nil {
+		return err
 	}
 	step("images")
 	if err := src.writeImages(linux, shared, filepath.Join(work, "images"), filepath.Join(out, "images")); err != nil {

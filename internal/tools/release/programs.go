@@ -16,7 +16,7 @@ import (
 // programs are the packages whose programs are released. The handlers, and the agent of "acphost demo", are looked for beside
 // acphost.
 var programs = []string{
-	"./services/supervisor/cmd/acphost", "./services/fsd", "./services/termd", "./services/permd",
+	"./services/supervisor/cmd/acphost", "./services/fsd", "./services/termd", "./services/permd", "./services/gatewayd",
 	"./sdk/cmd/acphost-conformance", "./examples/demoagent",
 }
 

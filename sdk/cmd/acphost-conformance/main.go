@@ -69,6 +69,11 @@ func run(ctx context.Context, args []string, out, errs io.Writer) int {
 		_, _ = fmt.Fprintf(errs, "acphost-conformance: %v\n", err)
 		return 2
 	}
+	if err := workAs(instance, o.spec.UID); err != nil {
+		_, _ = fmt.Fprintf(errs, "acphost-conformance: %v\n", err)
+		_ = instance.Stop(ctx)
+		return 2
+	}
 	failed := check(ctx, o, instance, out)
 
 	// The handler must also end when it is asked to, however the run went.
@@ -142,7 +147,7 @@ func parse(args []string, errs io.Writer) (options, error) {
 	set.StringVar(&tls.Cert, "tls-cert", "", "PEM `FILE`: the certificate to show a sidecar")
 	set.StringVar(&tls.Key, "tls-key", "", "PEM `FILE`: its private key")
 	set.StringVar(&o.spec.SecretFile, "secret-file", "", "the `FILE` with the secret of a sidecar on a unix socket")
-	set.Int64Var(&uid, "uid", -1, "the user id that the sidecar's socket must belong to (default: your own)")
+	set.Int64Var(&uid, "uid", -1, "the `ID` of the user that must run the sidecar; root then runs the cases as that user (default: your own)")
 	set.BoolVar(&o.spec.NoTLS, "no-tls", false, "the command cannot do mutual TLS")
 	set.Func("env", "`NAME=VALUE` for the command; repeatable", func(v string) error {
 		env = append(env, v)

@@ -9,6 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
+	_ "github.com/acphost/acphost/services/supervisor/internal/agent/sandboxed" // the hidden command "sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/cli"
 )
 
@@ -18,7 +19,9 @@ import (
 func Main(version string, carries bool) { os.Exit(run(version, carries)) }
 
 func run(version string, carries bool) int {
-	ctx, stop := signal.NotifyContext(context.Background(), cli.StopSignals()...)
+	launched, leave := withLauncher(context.Background())
+	defer leave()
+	ctx, stop := signal.NotifyContext(launched, cli.StopSignals()...)
 	defer stop()
 	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the guard still ends the agent
 

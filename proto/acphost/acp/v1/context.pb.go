@@ -69,7 +69,7 @@ type CallContext struct {
 	// nothing but a regular file, and still refuses protected paths and git's own files. A handler may ignore the field; it
 	// then refuses the path as one outside of the roots. Empty: the call is held to its roots.
 	AllowedPath string `protobuf:"bytes,14,opt,name=allowed_path,json=allowedPath,proto3" json:"allowed_path,omitempty"`
-	// Optional. The supervisor has no use for CallResult.digest, which the handler may then leave out. Default: false.
+	// Optional. The supervisor has no use for CallResult.digest and kept, which the handler may then leave out. Default: false.
 	NoDigest      bool `protobuf:"varint,15,opt,name=no_digest,json=noDigest,proto3" json:"no_digest,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -469,7 +469,10 @@ type CallResult struct {
 	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`
 	// Optional. Notes for the user about a call that succeeded: "written in place: rename failed: …". One sentence each,
 	// at most 8.
-	Notes         []string `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,3,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Optional. Of the read of a whole file: what a write to the file would keep of its form. By this, the supervisor judges and
+	// shows a write as it will be made. Absent: a write is made as the agent sends it.
+	Kept          *TextForm `protobuf:"bytes,4,opt,name=kept,proto3" json:"kept,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -525,11 +528,74 @@ func (x *CallResult) GetNotes() []string {
 	return nil
 }
 
+func (x *CallResult) GetKept() *TextForm {
+	if x != nil {
+		return x.Kept
+	}
+	return nil
+}
+
+// TextForm is what a write keeps of a text file whose content it replaces.
+type TextForm struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Each line of the file ends with CR LF: a write replaces each LF that no CR precedes by CR LF. Default: false.
+	Crlf bool `protobuf:"varint,1,opt,name=crlf,proto3" json:"crlf,omitempty"`
+	// Optional. The file begins with a byte order mark (U+FEFF): a write puts it in front of a content that does not begin with
+	// it, unless the content is empty. Default: false.
+	ByteOrderMark bool `protobuf:"varint,2,opt,name=byte_order_mark,json=byteOrderMark,proto3" json:"byte_order_mark,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TextForm) Reset() {
+	*x = TextForm{}
+	mi := &file_acphost_acp_v1_context_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TextForm) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TextForm) ProtoMessage() {}
+
+func (x *TextForm) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_acp_v1_context_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TextForm.ProtoReflect.Descriptor instead.
+func (*TextForm) Descriptor() ([]byte, []int) {
+	return file_acphost_acp_v1_context_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *TextForm) GetCrlf() bool {
+	if x != nil {
+		return x.Crlf
+	}
+	return false
+}
+
+func (x *TextForm) GetByteOrderMark() bool {
+	if x != nil {
+		return x.ByteOrderMark
+	}
+	return false
+}
+
 var File_acphost_acp_v1_context_proto protoreflect.FileDescriptor
 
 const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\"\xb9\x04\n" +
+	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\x1a\x1cacphost/acp/v1/options.proto\"\xbf\x04\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -548,29 +614,33 @@ const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\x0fexpected_digest\x18\v \x01(\tR\x0eexpectedDigest\x12 \n" +
 	"\ftool_call_id\x18\f \x01(\tR\n" +
 	"toolCallId\x12\x18\n" +
-	"\aunasked\x18\r \x01(\bR\aunasked\x12!\n" +
-	"\fallowed_path\x18\x0e \x01(\tR\vallowedPath\x12\x1b\n" +
-	"\tno_digest\x18\x0f \x01(\bR\bnoDigest\"7\n" +
-	"\x04Root\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x1b\n" +
-	"\tread_only\x18\x02 \x01(\bR\breadOnly\"\"\n" +
-	"\fResolvedPath\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\"\xa8\x01\n" +
+	"\aunasked\x18\r \x01(\bR\aunasked\x12'\n" +
+	"\fallowed_path\x18\x0e \x01(\tB\x04\xd8\xd7\x19\x01R\vallowedPath\x12\x1b\n" +
+	"\tno_digest\x18\x0f \x01(\bR\bnoDigest\"=\n" +
+	"\x04Root\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x1b\n" +
+	"\tread_only\x18\x02 \x01(\bR\breadOnly\"(\n" +
+	"\fResolvedPath\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\"\xae\x01\n" +
 	"\x0fResolvedCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x14\n" +
-	"\x05shell\x18\x02 \x01(\bR\x05shell\x12\x18\n" +
-	"\aprogram\x18\x03 \x01(\tR\aprogram\x127\n" +
+	"\x05shell\x18\x02 \x01(\bR\x05shell\x12\x1e\n" +
+	"\aprogram\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\aprogram\x127\n" +
 	"\tdirectory\x18\x04 \x01(\v2\x19.acphost.acp.v1.DirectoryR\tdirectory\x12\x18\n" +
-	"\amissing\x18\x05 \x01(\bR\amissing\"M\n" +
-	"\tDirectory\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\amissing\x18\x05 \x01(\bR\amissing\"S\n" +
+	"\tDirectory\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x16\n" +
 	"\x06device\x18\x02 \x01(\x04R\x06device\x12\x14\n" +
-	"\x05inode\x18\x03 \x01(\x04R\x05inode\"_\n" +
+	"\x05inode\x18\x03 \x01(\x04R\x05inode\"\x99\x01\n" +
 	"\n" +
 	"CallResult\x12\x16\n" +
-	"\x06digest\x18\x01 \x01(\tR\x06digest\x12#\n" +
-	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12\x14\n" +
-	"\x05notes\x18\x03 \x03(\tR\x05notesB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
+	"\x06digest\x18\x01 \x01(\tR\x06digest\x12)\n" +
+	"\rresolved_path\x18\x02 \x01(\tB\x04\xd8\xd7\x19\x01R\fresolvedPath\x12\x1a\n" +
+	"\x05notes\x18\x03 \x03(\tB\x04\xd8\xd7\x19\x02R\x05notes\x12,\n" +
+	"\x04kept\x18\x04 \x01(\v2\x18.acphost.acp.v1.TextFormR\x04kept\"F\n" +
+	"\bTextForm\x12\x12\n" +
+	"\x04crlf\x18\x01 \x01(\bR\x04crlf\x12&\n" +
+	"\x0fbyte_order_mark\x18\x02 \x01(\bR\rbyteOrderMarkB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
 
 var (
 	file_acphost_acp_v1_context_proto_rawDescOnce sync.Once
@@ -584,7 +654,7 @@ func file_acphost_acp_v1_context_proto_rawDescGZIP() []byte {
 	return file_acphost_acp_v1_context_proto_rawDescData
 }
 
-var file_acphost_acp_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_acphost_acp_v1_context_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_acphost_acp_v1_context_proto_goTypes = []any{
 	(*CallContext)(nil),     // 0: acphost.acp.v1.CallContext
 	(*Root)(nil),            // 1: acphost.acp.v1.Root
@@ -592,17 +662,19 @@ var file_acphost_acp_v1_context_proto_goTypes = []any{
 	(*ResolvedCommand)(nil), // 3: acphost.acp.v1.ResolvedCommand
 	(*Directory)(nil),       // 4: acphost.acp.v1.Directory
 	(*CallResult)(nil),      // 5: acphost.acp.v1.CallResult
+	(*TextForm)(nil),        // 6: acphost.acp.v1.TextForm
 }
 var file_acphost_acp_v1_context_proto_depIdxs = []int32{
 	1, // 0: acphost.acp.v1.CallContext.roots:type_name -> acphost.acp.v1.Root
 	2, // 1: acphost.acp.v1.CallContext.resolved_path:type_name -> acphost.acp.v1.ResolvedPath
 	3, // 2: acphost.acp.v1.CallContext.resolved_command:type_name -> acphost.acp.v1.ResolvedCommand
 	4, // 3: acphost.acp.v1.ResolvedCommand.directory:type_name -> acphost.acp.v1.Directory
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: acphost.acp.v1.CallResult.kept:type_name -> acphost.acp.v1.TextForm
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	5, // [5:5] is the sub-list for extension type_name
+	5, // [5:5] is the sub-list for extension extendee
+	0, // [0:5] is the sub-list for field type_name
 }
 
 func init() { file_acphost_acp_v1_context_proto_init() }
@@ -610,13 +682,14 @@ func file_acphost_acp_v1_context_proto_init() {
 	if File_acphost_acp_v1_context_proto != nil {
 		return
 	}
+	file_acphost_acp_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_acp_v1_context_proto_rawDesc), len(file_acphost_acp_v1_context_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

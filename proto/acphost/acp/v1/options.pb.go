@@ -29,6 +29,75 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// PathUse states how a string field has to do with paths. A sidecar may see the files of a session under other paths than
+// the client: the configuration then maps paths ("paths" of a handler), and the supervisor goes by this option. A field
+// without it is passed on as it is.
+type PathUse int32
+
+const (
+	// The field has nothing to do with paths, or its paths are not mapped.
+	PathUse_PATH_USE_UNSPECIFIED PathUse = 0
+	// An absolute path, or empty. The supervisor maps it: the handler gets its own path, and the supervisor gets the client's.
+	// If there is no such path on the other side, the call fails.
+	PathUse_PATH_USE_PATH PathUse = 1
+	// Text for the user or the agent. If the handler names its own path in it, the supervisor shows the client's.
+	PathUse_PATH_USE_TEXT PathUse = 2
+	// A program, or if no other field of the message is an argument: a line for a shell. It is not mapped. The supervisor
+	// refuses the call if it names a mapped path: only the program knows which of its words are paths.
+	PathUse_PATH_USE_COMMAND PathUse = 3
+	// An argument of the command. It is refused like the command itself.
+	PathUse_PATH_USE_ARGUMENT PathUse = 4
+	// The value of an environment variable of the command. It is refused like the command itself.
+	PathUse_PATH_USE_VARIABLE PathUse = 5
+)
+
+// Enum value maps for PathUse.
+var (
+	PathUse_name = map[int32]string{
+		0: "PATH_USE_UNSPECIFIED",
+		1: "PATH_USE_PATH",
+		2: "PATH_USE_TEXT",
+		3: "PATH_USE_COMMAND",
+		4: "PATH_USE_ARGUMENT",
+		5: "PATH_USE_VARIABLE",
+	}
+	PathUse_value = map[string]int32{
+		"PATH_USE_UNSPECIFIED": 0,
+		"PATH_USE_PATH":        1,
+		"PATH_USE_TEXT":        2,
+		"PATH_USE_COMMAND":     3,
+		"PATH_USE_ARGUMENT":    4,
+		"PATH_USE_VARIABLE":    5,
+	}
+)
+
+func (x PathUse) Enum() *PathUse {
+	p := new(PathUse)
+	*p = x
+	return p
+}
+
+func (x PathUse) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (PathUse) Descriptor() protoreflect.EnumDescriptor {
+	return file_acphost_acp_v1_options_proto_enumTypes[0].Descriptor()
+}
+
+func (PathUse) Type() protoreflect.EnumType {
+	return &file_acphost_acp_v1_options_proto_enumTypes[0]
+}
+
+func (x PathUse) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use PathUse.Descriptor instead.
+func (PathUse) EnumDescriptor() ([]byte, []int) {
+	return file_acphost_acp_v1_options_proto_rawDescGZIP(), []int{0}
+}
+
 // Method states which JSON-RPC method an RPC answers, and how the supervisor routes it.
 type Method struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -121,6 +190,14 @@ var file_acphost_acp_v1_options_proto_extTypes = []protoimpl.ExtensionInfo{
 		Tag:           "varint,52602,opt,name=verbatim",
 		Filename:      "acphost/acp/v1/options.proto",
 	},
+	{
+		ExtendedType:  (*descriptorpb.FieldOptions)(nil),
+		ExtensionType: (*PathUse)(nil),
+		Field:         52603,
+		Name:          "acphost.acp.v1.path",
+		Tag:           "varint,52603,opt,name=path,enum=acphost.acp.v1.PathUse",
+		Filename:      "acphost/acp/v1/options.proto",
+	},
 }
 
 // Extension fields to descriptorpb.MethodOptions.
@@ -138,6 +215,10 @@ var (
 	//
 	// optional bool verbatim = 52602;
 	E_Verbatim = &file_acphost_acp_v1_options_proto_extTypes[1]
+	// How the string field, or each string of a repeated field or each value of a map, has to do with paths.
+	//
+	// optional acphost.acp.v1.PathUse path = 52603;
+	E_Path = &file_acphost_acp_v1_options_proto_extTypes[2]
 )
 
 var File_acphost_acp_v1_options_proto protoreflect.FileDescriptor
@@ -151,9 +232,17 @@ const file_acphost_acp_v1_options_proto_rawDesc = "" +
 	"\n" +
 	"capability\x18\x03 \x01(\tR\n" +
 	"capability\x12\x14\n" +
-	"\x05waits\x18\x04 \x01(\bR\x05waits:P\n" +
+	"\x05waits\x18\x04 \x01(\bR\x05waits*\x8d\x01\n" +
+	"\aPathUse\x12\x18\n" +
+	"\x14PATH_USE_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rPATH_USE_PATH\x10\x01\x12\x11\n" +
+	"\rPATH_USE_TEXT\x10\x02\x12\x14\n" +
+	"\x10PATH_USE_COMMAND\x10\x03\x12\x15\n" +
+	"\x11PATH_USE_ARGUMENT\x10\x04\x12\x15\n" +
+	"\x11PATH_USE_VARIABLE\x10\x05:P\n" +
 	"\x06method\x12\x1e.google.protobuf.MethodOptions\x18\xf9\x9a\x03 \x01(\v2\x16.acphost.acp.v1.MethodR\x06method:;\n" +
-	"\bverbatim\x12\x1d.google.protobuf.FieldOptions\x18\xfa\x9a\x03 \x01(\bR\bverbatimB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
+	"\bverbatim\x12\x1d.google.protobuf.FieldOptions\x18\xfa\x9a\x03 \x01(\bR\bverbatim:L\n" +
+	"\x04path\x12\x1d.google.protobuf.FieldOptions\x18\xfb\x9a\x03 \x01(\x0e2\x17.acphost.acp.v1.PathUseR\x04pathB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
 
 var (
 	file_acphost_acp_v1_options_proto_rawDescOnce sync.Once
@@ -167,20 +256,24 @@ func file_acphost_acp_v1_options_proto_rawDescGZIP() []byte {
 	return file_acphost_acp_v1_options_proto_rawDescData
 }
 
+var file_acphost_acp_v1_options_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_acphost_acp_v1_options_proto_msgTypes = make([]protoimpl.MessageInfo, 1)
 var file_acphost_acp_v1_options_proto_goTypes = []any{
-	(*Method)(nil),                     // 0: acphost.acp.v1.Method
-	(*descriptorpb.MethodOptions)(nil), // 1: google.protobuf.MethodOptions
-	(*descriptorpb.FieldOptions)(nil),  // 2: google.protobuf.FieldOptions
+	(PathUse)(0),                       // 0: acphost.acp.v1.PathUse
+	(*Method)(nil),                     // 1: acphost.acp.v1.Method
+	(*descriptorpb.MethodOptions)(nil), // 2: google.protobuf.MethodOptions
+	(*descriptorpb.FieldOptions)(nil),  // 3: google.protobuf.FieldOptions
 }
 var file_acphost_acp_v1_options_proto_depIdxs = []int32{
-	1, // 0: acphost.acp.v1.method:extendee -> google.protobuf.MethodOptions
-	2, // 1: acphost.acp.v1.verbatim:extendee -> google.protobuf.FieldOptions
-	0, // 2: acphost.acp.v1.method:type_name -> acphost.acp.v1.Method
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	2, // [2:3] is the sub-list for extension type_name
-	0, // [0:2] is the sub-list for extension extendee
+	2, // 0: acphost.acp.v1.method:extendee -> google.protobuf.MethodOptions
+	3, // 1: acphost.acp.v1.verbatim:extendee -> google.protobuf.FieldOptions
+	3, // 2: acphost.acp.v1.path:extendee -> google.protobuf.FieldOptions
+	1, // 3: acphost.acp.v1.method:type_name -> acphost.acp.v1.Method
+	0, // 4: acphost.acp.v1.path:type_name -> acphost.acp.v1.PathUse
+	5, // [5:5] is the sub-list for method output_type
+	5, // [5:5] is the sub-list for method input_type
+	3, // [3:5] is the sub-list for extension type_name
+	0, // [0:3] is the sub-list for extension extendee
 	0, // [0:0] is the sub-list for field type_name
 }
 
@@ -194,13 +287,14 @@ func file_acphost_acp_v1_options_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_acp_v1_options_proto_rawDesc), len(file_acphost_acp_v1_options_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   1,
-			NumExtensions: 2,
+			NumExtensions: 3,
 			NumServices:   0,
 		},
 		GoTypes:           file_acphost_acp_v1_options_proto_goTypes,
 		DependencyIndexes: file_acphost_acp_v1_options_proto_depIdxs,
+		EnumInfos:         file_acphost_acp_v1_options_proto_enumTypes,
 		MessageInfos:      file_acphost_acp_v1_options_proto_msgTypes,
 		ExtensionInfos:    file_acphost_acp_v1_options_proto_extTypes,
 	}.Build()

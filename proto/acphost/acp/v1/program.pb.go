@@ -353,33 +353,33 @@ var File_acphost_acp_v1_program_proto protoreflect.FileDescriptor
 
 const file_acphost_acp_v1_program_proto_rawDesc = "" +
 	"\n" +
-	"\x1cacphost/acp/v1/program.proto\x12\x0eacphost.acp.v1\"g\n" +
+	"\x1cacphost/acp/v1/program.proto\x12\x0eacphost.acp.v1\x1a\x1cacphost/acp/v1/options.proto\"m\n" +
 	"\rSimpleCommand\x12\x12\n" +
 	"\x04argv\x18\x01 \x03(\tR\x04argv\x12\x1a\n" +
-	"\bwrappers\x18\x02 \x03(\tR\bwrappers\x12\x10\n" +
-	"\x03cwd\x18\x03 \x01(\tR\x03cwd\x12\x14\n" +
+	"\bwrappers\x18\x02 \x03(\tR\bwrappers\x12\x16\n" +
+	"\x03cwd\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\x03cwd\x12\x14\n" +
 	"\x05shell\x18\x04 \x01(\bR\x05shell\"\xba\x01\n" +
 	"\x05Found\x121\n" +
 	"\aprogram\x18\x01 \x01(\v2\x17.acphost.acp.v1.ProgramR\aprogram\x12B\n" +
 	"\x10wrapper_programs\x18\x02 \x03(\v2\x17.acphost.acp.v1.ProgramR\x0fwrapperPrograms\x12:\n" +
 	"\n" +
 	"repository\x18\x03 \x01(\v2\x1a.acphost.acp.v1.RepositoryR\n" +
-	"repository\"\xdd\x01\n" +
-	"\aProgram\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
-	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12\x18\n" +
+	"repository\"\xef\x01\n" +
+	"\aProgram\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12)\n" +
+	"\rresolved_path\x18\x02 \x01(\tB\x04\xd8\xd7\x19\x01R\fresolvedPath\x12\x18\n" +
 	"\abuiltin\x18\x03 \x01(\bR\abuiltin\x12!\n" +
-	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x14\n" +
-	"\x05doubt\x18\x05 \x01(\tR\x05doubt\x12\x18\n" +
+	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x1a\n" +
+	"\x05doubt\x18\x05 \x01(\tB\x04\xd8\xd7\x19\x02R\x05doubt\x12\x18\n" +
 	"\amissing\x18\x06 \x01(\bR\amissing\x12,\n" +
-	"\x12doubt_inside_roots\x18\a \x01(\bR\x10doubtInsideRoots\"\x8a\x01\n" +
+	"\x12doubt_inside_roots\x18\a \x01(\bR\x10doubtInsideRoots\"\xa2\x01\n" +
 	"\n" +
-	"Repository\x12\x17\n" +
-	"\agit_dir\x18\x01 \x01(\tR\x06gitDir\x12\x17\n" +
-	"\aat_root\x18\x02 \x01(\bR\x06atRoot\x12\x1a\n" +
-	"\bsuspects\x18\x03 \x03(\tR\bsuspects\x12\x14\n" +
-	"\x05doubt\x18\x04 \x01(\tR\x05doubt\x12\x18\n" +
-	"\aquieted\x18\x05 \x03(\tR\aquietedB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
+	"Repository\x12\x1d\n" +
+	"\agit_dir\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x06gitDir\x12\x17\n" +
+	"\aat_root\x18\x02 \x01(\bR\x06atRoot\x12 \n" +
+	"\bsuspects\x18\x03 \x03(\tB\x04\xd8\xd7\x19\x02R\bsuspects\x12\x1a\n" +
+	"\x05doubt\x18\x04 \x01(\tB\x04\xd8\xd7\x19\x02R\x05doubt\x12\x1e\n" +
+	"\aquieted\x18\x05 \x03(\tB\x04\xd8\xd7\x19\x02R\aquietedB7Z5github.com/acphost/acphost/proto/acphost/acp/v1;acpv1b\x06proto3"
 
 var (
 	file_acphost_acp_v1_program_proto_rawDescOnce sync.Once
@@ -416,6 +416,7 @@ func file_acphost_acp_v1_program_proto_init() {
 	if File_acphost_acp_v1_program_proto != nil {
 		return
 	}
+	file_acphost_acp_v1_options_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{

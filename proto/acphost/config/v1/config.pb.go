@@ -33,7 +33,9 @@ type Config struct {
 	Handlers map[string]*Handler `protobuf:"bytes,1,rep,name=handlers,proto3" json:"handlers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The target of each method: "handler", "front", "deny", or a handler's name. A method is a full name
 	// ("fs/write_text_file") or a namespace ("terminal/*"); all methods of one capability flag must have the same target.
-	// Default: the handler that declares the method; if there is none, the client.
+	// Default: the handler that declares the method; if there is none, the client. "terminal/* below /srv" applies to
+	// sessions whose working directory is /srv or lies below it, when they are opened; its target is a handler's name. The
+	// longest folder applies.
 	Routes map[string]string `protobuf:"bytes,2,rep,name=routes,proto3" json:"routes,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. Settings of agents.
 	Agent *Agent `protobuf:"bytes,3,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -52,7 +54,9 @@ type Config struct {
 	// Optional. Settings of acphost serve, a supervisor without an editor.
 	Serve *Serve `protobuf:"bytes,10,opt,name=serve,proto3" json:"serve,omitempty"`
 	// Optional. The feed of file activity, of acphost run and acphost serve.
-	Activity      *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
+	Activity *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
+	// Optional. Metrics.
+	Telemetry     *Telemetry `protobuf:"bytes,12,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -164,6 +168,13 @@ func (x *Config) GetActivity() *Activity {
 	return nil
 }
 
+func (x *Config) GetTelemetry() *Telemetry {
+	if x != nil {
+		return x.Telemetry
+	}
+	return nil
+}
+
 // Handler is a program or a sidecar: exactly one of command and address. For "fs", "terminal" and "permission", an
 // entry without both means acphost's own handler, so an entry may contain only settings.
 type Handler struct {
@@ -200,7 +211,10 @@ type Handler struct {
 	// Optional, for address, and for command with no_tls. Accept that the agent can call this handler directly, past the
 	// policy, with any context, and may be able to answer in its place. If this is not set, acphost does not start if the
 	// agent's user can read the secret or the TLS key. Default: false.
-	AgentMayCall  bool `protobuf:"varint,11,opt,name=agent_may_call,json=agentMayCall,proto3" json:"agent_may_call,omitempty"`
+	AgentMayCall bool `protobuf:"varint,11,opt,name=agent_may_call,json=agentMayCall,proto3" json:"agent_may_call,omitempty"`
+	// Optional, for address. Where the sidecar sees folders of the client under other paths. Paths outside of these folders are
+	// the same on both sides. Policies, records and questions use the client's paths. Default: all paths are the same.
+	Paths         []*PathMap `protobuf:"bytes,12,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -312,6 +326,70 @@ func (x *Handler) GetAgentMayCall() bool {
 	return false
 }
 
+func (x *Handler) GetPaths() []*PathMap {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// PathMap is a folder that a sidecar sees under another path. No folder of a handler's maps may contain another one, on
+// either side.
+type PathMap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The folder's absolute path at the client, as sessions name it; "~" at the beginning stands for the home
+	// directory.
+	Here string `protobuf:"bytes,1,opt,name=here,proto3" json:"here,omitempty"`
+	// Required. The folder's absolute path in the sidecar.
+	There         string `protobuf:"bytes,2,opt,name=there,proto3" json:"there,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathMap) Reset() {
+	*x = PathMap{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathMap) ProtoMessage() {}
+
+func (x *PathMap) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathMap.ProtoReflect.Descriptor instead.
+func (*PathMap) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *PathMap) GetHere() string {
+	if x != nil {
+		return x.Here
+	}
+	return ""
+}
+
+func (x *PathMap) GetThere() string {
+	if x != nil {
+		return x.There
+	}
+	return ""
+}
+
 // TLS names PEM files for mutual TLS. acphost reads them when it connects. All three are required.
 type TLS struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -329,7 +407,7 @@ type TLS struct {
 
 func (x *TLS) Reset() {
 	*x = TLS{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[2]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -341,7 +419,7 @@ func (x *TLS) String() string {
 func (*TLS) ProtoMessage() {}
 
 func (x *TLS) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[2]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -354,7 +432,7 @@ func (x *TLS) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TLS.ProtoReflect.Descriptor instead.
 func (*TLS) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{2}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *TLS) GetCa() string {
@@ -402,6 +480,12 @@ type Agent struct {
 	// user, and by which the supervisor recognises processes that an agent started (Linux only). With both no_landlock
 	// and no_seccomp, calls that change something are refused on sockets. Default: false.
 	NoSeccomp bool `protobuf:"varint,9,opt,name=no_seccomp,json=noSeccomp,proto3" json:"no_seccomp,omitempty"`
+	// Optional. Files and folders that no agent can read, write, remove or rename, absolute or relative to the configuration
+	// file: the keys of sidecars, where agents run as acphost's own user. They are closed by Landlock (Linux 5.19), and no
+	// agent is started if they cannot be. Directly in a folder above them, an agent can also make, remove and rename nothing,
+	// and cannot read what is made later; and it cannot mount file systems. Requires that fs, terminal and all other handlers
+	// that act for agents are sidecars: those that acphost starts could be asked for the files. Default: none.
+	Unreadable []string `protobuf:"bytes,11,rep,name=unreadable,proto3" json:"unreadable,omitempty"`
 	// Optional. Capabilities that the agent keeps if the supervisor has them, as in capabilities(7): "CHOWN". Cannot be
 	// combined with user. Default: none, also if the supervisor runs as root.
 	Capabilities []string `protobuf:"bytes,10,rep,name=capabilities,proto3" json:"capabilities,omitempty"`
@@ -425,7 +509,7 @@ type Agent struct {
 
 func (x *Agent) Reset() {
 	*x = Agent{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[3]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +521,7 @@ func (x *Agent) String() string {
 func (*Agent) ProtoMessage() {}
 
 func (x *Agent) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[3]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +534,7 @@ func (x *Agent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Agent.ProtoReflect.Descriptor instead.
 func (*Agent) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{3}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Agent) GetName() string {
@@ -479,6 +563,13 @@ func (x *Agent) GetNoSeccomp() bool {
 		return x.NoSeccomp
 	}
 	return false
+}
+
+func (x *Agent) GetUnreadable() []string {
+	if x != nil {
+		return x.Unreadable
+	}
+	return nil
 }
 
 func (x *Agent) GetCapabilities() []string {
@@ -537,7 +628,7 @@ type EnvValue struct {
 
 func (x *EnvValue) Reset() {
 	*x = EnvValue{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -549,7 +640,7 @@ func (x *EnvValue) String() string {
 func (*EnvValue) ProtoMessage() {}
 
 func (x *EnvValue) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[4]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -562,7 +653,7 @@ func (x *EnvValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvValue.ProtoReflect.Descriptor instead.
 func (*EnvValue) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{4}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *EnvValue) GetValue() string {
@@ -593,7 +684,7 @@ type Workspace struct {
 
 func (x *Workspace) Reset() {
 	*x = Workspace{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +696,7 @@ func (x *Workspace) String() string {
 func (*Workspace) ProtoMessage() {}
 
 func (x *Workspace) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +709,7 @@ func (x *Workspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workspace.ProtoReflect.Descriptor instead.
 func (*Workspace) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Workspace) GetExtraRoots() []*ExtraRoot {
@@ -648,7 +739,7 @@ type ExtraRoot struct {
 
 func (x *ExtraRoot) Reset() {
 	*x = ExtraRoot{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -660,7 +751,7 @@ func (x *ExtraRoot) String() string {
 func (*ExtraRoot) ProtoMessage() {}
 
 func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -673,7 +764,7 @@ func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtraRoot.ProtoReflect.Descriptor instead.
 func (*ExtraRoot) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *ExtraRoot) GetPath() string {
@@ -734,7 +825,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +837,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +850,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Permission) GetPolicy() string {
@@ -854,7 +945,7 @@ type Grants struct {
 
 func (x *Grants) Reset() {
 	*x = Grants{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -866,7 +957,7 @@ func (x *Grants) String() string {
 func (*Grants) ProtoMessage() {}
 
 func (x *Grants) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -879,7 +970,7 @@ func (x *Grants) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grants.ProtoReflect.Descriptor instead.
 func (*Grants) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Grants) GetDisabled() bool {
@@ -927,7 +1018,7 @@ type Audit struct {
 
 func (x *Audit) Reset() {
 	*x = Audit{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -939,7 +1030,7 @@ func (x *Audit) String() string {
 func (*Audit) ProtoMessage() {}
 
 func (x *Audit) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -952,7 +1043,7 @@ func (x *Audit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audit.ProtoReflect.Descriptor instead.
 func (*Audit) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Audit) GetDisabled() bool {
@@ -1023,7 +1114,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1035,7 +1126,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1048,7 +1139,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint64 {
@@ -1092,7 +1183,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1104,7 +1195,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1117,7 +1208,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Log) GetLevel() string {
@@ -1158,7 +1249,7 @@ type Admin struct {
 
 func (x *Admin) Reset() {
 	*x = Admin{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1170,7 +1261,7 @@ func (x *Admin) String() string {
 func (*Admin) ProtoMessage() {}
 
 func (x *Admin) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1183,7 +1274,7 @@ func (x *Admin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admin.ProtoReflect.Descriptor instead.
 func (*Admin) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Admin) GetDisabled() bool {
@@ -1233,7 +1324,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1245,7 +1336,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1258,7 +1349,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Activity) GetListen() string {
@@ -1266,6 +1357,146 @@ func (x *Activity) GetListen() string {
 		return x.Listen
 	}
 	return ""
+}
+
+// Telemetry contains settings of metrics. Environment variables (OTEL_*) do not count: a project's folder may set
+// them, and an agent can write there.
+type Telemetry struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. Serve metrics to Prometheus at https://ADDRESS/metrics, where ADDRESS is admin.listen. The caller's certificate
+	// must have the role metrics, which can do nothing else. Default: false.
+	Prometheus bool `protobuf:"varint,1,opt,name=prometheus,proto3" json:"prometheus,omitempty"`
+	// Optional. Send metrics to a collector of OpenTelemetry. Default: none.
+	Otlp          *OTLP `protobuf:"bytes,2,opt,name=otlp,proto3" json:"otlp,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Telemetry) Reset() {
+	*x = Telemetry{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Telemetry) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Telemetry) ProtoMessage() {}
+
+func (x *Telemetry) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Telemetry.ProtoReflect.Descriptor instead.
+func (*Telemetry) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
+}
+
+func (x *Telemetry) GetPrometheus() bool {
+	if x != nil {
+		return x.Prometheus
+	}
+	return false
+}
+
+func (x *Telemetry) GetOtlp() *OTLP {
+	if x != nil {
+		return x.Otlp
+	}
+	return nil
+}
+
+// OTLP is where metrics are sent, in OpenTelemetry's protocol over gRPC.
+type OTLP struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The collector's "HOST:PORT".
+	Endpoint string `protobuf:"bytes,1,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Optional. Send without TLS. Default: false.
+	Insecure bool `protobuf:"varint,2,opt,name=insecure,proto3" json:"insecure,omitempty"`
+	// Optional. The authority for the collector's certificate: a PEM file, absolute or relative to the configuration file.
+	// Default: the system's authorities.
+	Ca string `protobuf:"bytes,3,opt,name=ca,proto3" json:"ca,omitempty"`
+	// Optional. The headers to send with each call, such as a token. A value is text or the content of a file.
+	Headers map[string]*EnvValue `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
+	// Optional. The time between two reports of the metrics, in seconds, 1 to 3600. Default (0): 60.
+	IntervalSeconds uint32 `protobuf:"varint,5,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *OTLP) Reset() {
+	*x = OTLP{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OTLP) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OTLP) ProtoMessage() {}
+
+func (x *OTLP) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OTLP.ProtoReflect.Descriptor instead.
+func (*OTLP) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *OTLP) GetEndpoint() string {
+	if x != nil {
+		return x.Endpoint
+	}
+	return ""
+}
+
+func (x *OTLP) GetInsecure() bool {
+	if x != nil {
+		return x.Insecure
+	}
+	return false
+}
+
+func (x *OTLP) GetCa() string {
+	if x != nil {
+		return x.Ca
+	}
+	return ""
+}
+
+func (x *OTLP) GetHeaders() map[string]*EnvValue {
+	if x != nil {
+		return x.Headers
+	}
+	return nil
+}
+
+func (x *OTLP) GetIntervalSeconds() uint32 {
+	if x != nil {
+		return x.IntervalSeconds
+	}
+	return 0
 }
 
 // Serve contains settings of a supervisor without an editor.
@@ -1279,14 +1510,17 @@ type Serve struct {
 	// Optional. The maximum number of open sessions at once, 1 to 100000. Default (0): 1000.
 	MaxSessions uint32 `protobuf:"varint,3,opt,name=max_sessions,json=maxSessions,proto3" json:"max_sessions,omitempty"`
 	// Optional. Agents to start immediately, by preset name or command.
-	Agents        []*ServeAgent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
+	Agents []*ServeAgent `protobuf:"bytes,4,rep,name=agents,proto3" json:"agents,omitempty"`
+	// Optional. The agents that clients elsewhere may use through a gateway. Each such client gets a process of its own.
+	// Their names must be different. Default: none.
+	GatewayAgents []*ServeAgent `protobuf:"bytes,5,rep,name=gateway_agents,json=gatewayAgents,proto3" json:"gateway_agents,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Serve) Reset() {
 	*x = Serve{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1298,7 +1532,7 @@ func (x *Serve) String() string {
 func (*Serve) ProtoMessage() {}
 
 func (x *Serve) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1311,7 +1545,7 @@ func (x *Serve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Serve.ProtoReflect.Descriptor instead.
 func (*Serve) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Serve) GetDrainMs() uint32 {
@@ -1342,7 +1576,14 @@ func (x *Serve) GetAgents() []*ServeAgent {
 	return nil
 }
 
-// ServeAgent is an agent that starts with the supervisor: exactly one of preset and command.
+func (x *Serve) GetGatewayAgents() []*ServeAgent {
+	if x != nil {
+		return x.GatewayAgents
+	}
+	return nil
+}
+
+// ServeAgent is an agent that starts with the supervisor, or that a gateway may start: exactly one of preset and command.
 type ServeAgent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. The name of a preset.
@@ -1361,7 +1602,7 @@ type ServeAgent struct {
 
 func (x *ServeAgent) Reset() {
 	*x = ServeAgent{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1373,7 +1614,7 @@ func (x *ServeAgent) String() string {
 func (*ServeAgent) ProtoMessage() {}
 
 func (x *ServeAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1386,7 +1627,7 @@ func (x *ServeAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeAgent.ProtoReflect.Descriptor instead.
 func (*ServeAgent) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ServeAgent) GetPreset() string {
@@ -1450,7 +1691,7 @@ type Journal struct {
 
 func (x *Journal) Reset() {
 	*x = Journal{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1462,7 +1703,7 @@ func (x *Journal) String() string {
 func (*Journal) ProtoMessage() {}
 
 func (x *Journal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1475,7 +1716,7 @@ func (x *Journal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Journal.ProtoReflect.Descriptor instead.
 func (*Journal) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Journal) GetDisabled() bool {
@@ -1524,7 +1765,7 @@ var File_acphost_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xf7\x05\n" +
+	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xb3\x06\n" +
 	"\x06Config\x12C\n" +
 	"\bhandlers\x18\x01 \x03(\v2'.acphost.config.v1.Config.HandlersEntryR\bhandlers\x12=\n" +
 	"\x06routes\x18\x02 \x03(\v2%.acphost.config.v1.Config.RoutesEntryR\x06routes\x12.\n" +
@@ -1539,13 +1780,14 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\ajournal\x18\t \x01(\v2\x1a.acphost.config.v1.JournalR\ajournal\x12.\n" +
 	"\x05serve\x18\n" +
 	" \x01(\v2\x18.acphost.config.v1.ServeR\x05serve\x127\n" +
-	"\bactivity\x18\v \x01(\v2\x1b.acphost.config.v1.ActivityR\bactivity\x1aW\n" +
+	"\bactivity\x18\v \x01(\v2\x1b.acphost.config.v1.ActivityR\bactivity\x12:\n" +
+	"\ttelemetry\x18\f \x01(\v2\x1c.acphost.config.v1.TelemetryR\ttelemetry\x1aW\n" +
 	"\rHandlersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
 	"\vRoutesEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
-	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xcc\x03\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01\"\xfe\x03\n" +
 	"\aHandler\x12\x18\n" +
 	"\acommand\x18\x01 \x03(\tR\acommand\x12\x18\n" +
 	"\aaddress\x18\x02 \x01(\tR\aaddress\x12\x16\n" +
@@ -1559,24 +1801,31 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\vsecret_file\x18\n" +
 	" \x01(\tR\n" +
 	"secretFile\x12$\n" +
-	"\x0eagent_may_call\x18\v \x01(\bR\fagentMayCall\x1a6\n" +
+	"\x0eagent_may_call\x18\v \x01(\bR\fagentMayCall\x120\n" +
+	"\x05paths\x18\f \x03(\v2\x1a.acphost.config.v1.PathMapR\x05paths\x1a6\n" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x12\x14\n" +
 	"\x05value\x18\x02 \x01(\tR\x05value:\x028\x01B\x06\n" +
-	"\x04_uid\"\\\n" +
+	"\x04_uid\"3\n" +
+	"\aPathMap\x12\x12\n" +
+	"\x04here\x18\x01 \x01(\tR\x04here\x12\x14\n" +
+	"\x05there\x18\x02 \x01(\tR\x05there\"\\\n" +
 	"\x03TLS\x12\x0e\n" +
 	"\x02ca\x18\x01 \x01(\tR\x02ca\x12\x12\n" +
 	"\x04cert\x18\x02 \x01(\tR\x04cert\x12\x10\n" +
 	"\x03key\x18\x03 \x01(\tR\x03key\x12\x1f\n" +
 	"\vserver_name\x18\x04 \x01(\tR\n" +
-	"serverName\"\xd0\x03\n" +
+	"serverName\"\xf0\x03\n" +
 	"\x05Agent\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04user\x18\x02 \x01(\tR\x04user\x12\x1f\n" +
 	"\vno_landlock\x18\x03 \x01(\bR\n" +
 	"noLandlock\x12\x1d\n" +
 	"\n" +
-	"no_seccomp\x18\t \x01(\bR\tnoSeccomp\x12\"\n" +
+	"no_seccomp\x18\t \x01(\bR\tnoSeccomp\x12\x1e\n" +
+	"\n" +
+	"unreadable\x18\v \x03(\tR\n" +
+	"unreadable\x12\"\n" +
 	"\fcapabilities\x18\n" +
 	" \x03(\tR\fcapabilities\x12<\n" +
 	"\x1ainitialize_timeout_seconds\x18\x04 \x01(\rR\x18initializeTimeoutSeconds\x12\"\n" +
@@ -1641,13 +1890,28 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x03tls\x18\x04 \x01(\v2\x16.acphost.config.v1.TLSR\x03tls\x12-\n" +
 	"\x13agents_may_use_keys\x18\x05 \x01(\bR\x10agentsMayUseKeys\"\"\n" +
 	"\bActivity\x12\x16\n" +
-	"\x06listen\x18\x01 \x01(\tR\x06listen\"\xad\x01\n" +
+	"\x06listen\x18\x01 \x01(\tR\x06listen\"X\n" +
+	"\tTelemetry\x12\x1e\n" +
+	"\n" +
+	"prometheus\x18\x01 \x01(\bR\n" +
+	"prometheus\x12+\n" +
+	"\x04otlp\x18\x02 \x01(\v2\x17.acphost.config.v1.OTLPR\x04otlp\"\x92\x02\n" +
+	"\x04OTLP\x12\x1a\n" +
+	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x1a\n" +
+	"\binsecure\x18\x02 \x01(\bR\binsecure\x12\x0e\n" +
+	"\x02ca\x18\x03 \x01(\tR\x02ca\x12>\n" +
+	"\aheaders\x18\x04 \x03(\v2$.acphost.config.v1.OTLP.HeadersEntryR\aheaders\x12)\n" +
+	"\x10interval_seconds\x18\x05 \x01(\rR\x0fintervalSeconds\x1aW\n" +
+	"\fHeadersEntry\x12\x10\n" +
+	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"\xf3\x01\n" +
 	"\x05Serve\x12\x1e\n" +
 	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
 	"\n" +
 	"max_agents\x18\x02 \x01(\rR\tmaxAgents\x12!\n" +
 	"\fmax_sessions\x18\x03 \x01(\rR\vmaxSessions\x125\n" +
-	"\x06agents\x18\x04 \x03(\v2\x1d.acphost.config.v1.ServeAgentR\x06agentsB\v\n" +
+	"\x06agents\x18\x04 \x03(\v2\x1d.acphost.config.v1.ServeAgentR\x06agents\x12D\n" +
+	"\x0egateway_agents\x18\x05 \x03(\v2\x1d.acphost.config.v1.ServeAgentR\rgatewayAgentsB\v\n" +
 	"\t_drain_ms\"\xf3\x01\n" +
 	"\n" +
 	"ServeAgent\x12\x16\n" +
@@ -1682,63 +1946,73 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
-	(*TLS)(nil),             // 2: acphost.config.v1.TLS
-	(*Agent)(nil),           // 3: acphost.config.v1.Agent
-	(*EnvValue)(nil),        // 4: acphost.config.v1.EnvValue
-	(*Workspace)(nil),       // 5: acphost.config.v1.Workspace
-	(*ExtraRoot)(nil),       // 6: acphost.config.v1.ExtraRoot
-	(*Permission)(nil),      // 7: acphost.config.v1.Permission
-	(*Grants)(nil),          // 8: acphost.config.v1.Grants
-	(*Audit)(nil),           // 9: acphost.config.v1.Audit
-	(*Limits)(nil),          // 10: acphost.config.v1.Limits
-	(*Log)(nil),             // 11: acphost.config.v1.Log
-	(*Admin)(nil),           // 12: acphost.config.v1.Admin
-	(*Activity)(nil),        // 13: acphost.config.v1.Activity
-	(*Serve)(nil),           // 14: acphost.config.v1.Serve
-	(*ServeAgent)(nil),      // 15: acphost.config.v1.ServeAgent
-	(*Journal)(nil),         // 16: acphost.config.v1.Journal
-	nil,                     // 17: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 18: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 19: acphost.config.v1.Handler.EnvEntry
-	nil,                     // 20: acphost.config.v1.Agent.EnvEntry
-	nil,                     // 21: acphost.config.v1.ServeAgent.EnvEntry
-	(*structpb.Struct)(nil), // 22: google.protobuf.Struct
+	(*PathMap)(nil),         // 2: acphost.config.v1.PathMap
+	(*TLS)(nil),             // 3: acphost.config.v1.TLS
+	(*Agent)(nil),           // 4: acphost.config.v1.Agent
+	(*EnvValue)(nil),        // 5: acphost.config.v1.EnvValue
+	(*Workspace)(nil),       // 6: acphost.config.v1.Workspace
+	(*ExtraRoot)(nil),       // 7: acphost.config.v1.ExtraRoot
+	(*Permission)(nil),      // 8: acphost.config.v1.Permission
+	(*Grants)(nil),          // 9: acphost.config.v1.Grants
+	(*Audit)(nil),           // 10: acphost.config.v1.Audit
+	(*Limits)(nil),          // 11: acphost.config.v1.Limits
+	(*Log)(nil),             // 12: acphost.config.v1.Log
+	(*Admin)(nil),           // 13: acphost.config.v1.Admin
+	(*Activity)(nil),        // 14: acphost.config.v1.Activity
+	(*Telemetry)(nil),       // 15: acphost.config.v1.Telemetry
+	(*OTLP)(nil),            // 16: acphost.config.v1.OTLP
+	(*Serve)(nil),           // 17: acphost.config.v1.Serve
+	(*ServeAgent)(nil),      // 18: acphost.config.v1.ServeAgent
+	(*Journal)(nil),         // 19: acphost.config.v1.Journal
+	nil,                     // 20: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 21: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 22: acphost.config.v1.Handler.EnvEntry
+	nil,                     // 23: acphost.config.v1.Agent.EnvEntry
+	nil,                     // 24: acphost.config.v1.OTLP.HeadersEntry
+	nil,                     // 25: acphost.config.v1.ServeAgent.EnvEntry
+	(*structpb.Struct)(nil), // 26: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	17, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	18, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
-	3,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
-	5,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
-	7,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
-	10, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
-	11, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
-	12, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	16, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
-	14, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
-	13, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
-	19, // 11: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	22, // 12: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
-	2,  // 13: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
-	20, // 14: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
-	6,  // 15: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 16: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
-	8,  // 17: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
-	9,  // 18: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
-	2,  // 19: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
-	15, // 20: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
-	21, // 21: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
-	1,  // 22: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	4,  // 23: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	4,  // 24: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	25, // [25:25] is the sub-list for method output_type
-	25, // [25:25] is the sub-list for method input_type
-	25, // [25:25] is the sub-list for extension type_name
-	25, // [25:25] is the sub-list for extension extendee
-	0,  // [0:25] is the sub-list for field type_name
+	20, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	21, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	4,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
+	6,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
+	8,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
+	11, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
+	12, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
+	13, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
+	19, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	17, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
+	14, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
+	15, // 11: acphost.config.v1.Config.telemetry:type_name -> acphost.config.v1.Telemetry
+	22, // 12: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	26, // 13: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	3,  // 14: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
+	2,  // 15: acphost.config.v1.Handler.paths:type_name -> acphost.config.v1.PathMap
+	23, // 16: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
+	7,  // 17: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
+	1,  // 18: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	9,  // 19: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	10, // 20: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	3,  // 21: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
+	16, // 22: acphost.config.v1.Telemetry.otlp:type_name -> acphost.config.v1.OTLP
+	24, // 23: acphost.config.v1.OTLP.headers:type_name -> acphost.config.v1.OTLP.HeadersEntry
+	18, // 24: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
+	18, // 25: acphost.config.v1.Serve.gateway_agents:type_name -> acphost.config.v1.ServeAgent
+	25, // 26: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
+	1,  // 27: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	5,  // 28: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	5,  // 29: acphost.config.v1.OTLP.HeadersEntry.value:type_name -> acphost.config.v1.EnvValue
+	5,  // 30: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	31, // [31:31] is the sub-list for method output_type
+	31, // [31:31] is the sub-list for method input_type
+	31, // [31:31] is the sub-list for extension type_name
+	31, // [31:31] is the sub-list for extension extendee
+	0,  // [0:31] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -1747,16 +2021,16 @@ func file_acphost_config_v1_config_proto_init() {
 		return
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[3].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[14].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[16].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[4].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[17].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[19].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -190,7 +190,10 @@ type WriteTextFileRequest struct {
 	SessionId string `protobuf:"bytes,2,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Required. Absolute path of the file. Missing parent directories are created, with mode 0777 minus the umask.
 	Path string `protobuf:"bytes,3,opt,name=path,proto3" json:"path,omitempty"`
-	// Required. The complete new content of the file; may be empty.
+	// Required. The complete new content of the file; may be empty. A handler writes it byte for byte, unless it keeps the form
+	// of the file that it replaces: if each line of that file ends with CR LF, each line of the new content does too, and a byte
+	// order mark stays. The form is CallResult.kept of a read. A handler that keeps it says so there, and the digest that it
+	// returns is of what it wrote. A new file, and one with mixed line ends, are written as they are sent.
 	Content string `protobuf:"bytes,4,opt,name=content,proto3" json:"content,omitempty"`
 	// Optional. ACP's _meta: one JSON object.
 	Meta          string `protobuf:"bytes,15,opt,name=meta,json=_meta,proto3" json:"meta,omitempty"`
@@ -690,8 +693,11 @@ type Settings struct {
 	// Optional. The largest file that can be read or written completely, in bytes: 1024 to 62914560 (60 MiB). Default
 	// (0): 10485760 (10 MiB). Reads with line or limit may read larger files; their result may not be larger.
 	MaxContentBytes uint64 `protobuf:"varint,1,opt,name=max_content_bytes,json=maxContentBytes,proto3" json:"max_content_bytes,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Optional. Write what agents send, byte for byte. Default (false): a file keeps CRLF line ends and its byte order mark, if
+	// an agent writes it without them (WriteTextFileRequest.content).
+	AsSent        bool `protobuf:"varint,2,opt,name=as_sent,json=asSent,proto3" json:"as_sent,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Settings) Reset() {
@@ -731,16 +737,23 @@ func (x *Settings) GetMaxContentBytes() uint64 {
 	return 0
 }
 
+func (x *Settings) GetAsSent() bool {
+	if x != nil {
+		return x.AsSent
+	}
+	return false
+}
+
 var File_acphost_fs_v1_fs_proto protoreflect.FileDescriptor
 
 const file_acphost_fs_v1_fs_proto_rawDesc = "" +
 	"\n" +
-	"\x16acphost/fs/v1/fs.proto\x12\racphost.fs.v1\x1a\x1cacphost/acp/v1/context.proto\x1a\x1cacphost/acp/v1/options.proto\"\xe1\x01\n" +
+	"\x16acphost/fs/v1/fs.proto\x12\racphost.fs.v1\x1a\x1cacphost/acp/v1/context.proto\x1a\x1cacphost/acp/v1/options.proto\"\xe7\x01\n" +
 	"\x13ReadTextFileRequest\x125\n" +
 	"\acontext\x18\x01 \x01(\v2\x1b.acphost.acp.v1.CallContextR\acontext\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x17\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x18\n" +
+	"\x04path\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x17\n" +
 	"\x04line\x18\x04 \x01(\rH\x00R\x04line\x88\x01\x01\x12\x19\n" +
 	"\x05limit\x18\x05 \x01(\rH\x01R\x05limit\x88\x01\x01\x12\x19\n" +
 	"\x04meta\x18\x0f \x01(\tB\x04\xd0\xd7\x19\x01R\x05_metaB\a\n" +
@@ -749,22 +762,22 @@ const file_acphost_fs_v1_fs_proto_rawDesc = "" +
 	"\x14ReadTextFileResponse\x12\x18\n" +
 	"\acontent\x18\x01 \x01(\tR\acontent\x12\x19\n" +
 	"\x04meta\x18\x0f \x01(\tB\x04\xd0\xd7\x19\x01R\x05_meta\x122\n" +
-	"\x06result\x18\x10 \x01(\v2\x1a.acphost.acp.v1.CallResultR\x06result\"\xb5\x01\n" +
+	"\x06result\x18\x10 \x01(\v2\x1a.acphost.acp.v1.CallResultR\x06result\"\xbb\x01\n" +
 	"\x14WriteTextFileRequest\x125\n" +
 	"\acontext\x18\x01 \x01(\v2\x1b.acphost.acp.v1.CallContextR\acontext\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x18\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x18\n" +
+	"\x04path\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x18\n" +
 	"\acontent\x18\x04 \x01(\tR\acontent\x12\x19\n" +
 	"\x04meta\x18\x0f \x01(\tB\x04\xd0\xd7\x19\x01R\x05_meta\"f\n" +
 	"\x15WriteTextFileResponse\x12\x19\n" +
 	"\x04meta\x18\x0f \x01(\tB\x04\xd0\xd7\x19\x01R\x05_meta\x122\n" +
-	"\x06result\x18\x10 \x01(\v2\x1a.acphost.acp.v1.CallResultR\x06result\"\xc0\x01\n" +
+	"\x06result\x18\x10 \x01(\v2\x1a.acphost.acp.v1.CallResultR\x06result\"\xc6\x01\n" +
 	"\x14ListDirectoryRequest\x125\n" +
 	"\acontext\x18\x01 \x01(\v2\x1b.acphost.acp.v1.CallContextR\acontext\x12\x1d\n" +
 	"\n" +
-	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x12\n" +
-	"\x04path\x18\x03 \x01(\tR\x04path\x12\x19\n" +
+	"session_id\x18\x02 \x01(\tR\tsessionId\x12\x18\n" +
+	"\x04path\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x19\n" +
 	"\x05limit\x18\x04 \x01(\rH\x00R\x05limit\x88\x01\x01\x12\x19\n" +
 	"\x04meta\x18\x0f \x01(\tB\x04\xd0\xd7\x19\x01R\x05_metaB\b\n" +
 	"\x06_limit\"\xbd\x01\n" +
@@ -776,19 +789,20 @@ const file_acphost_fs_v1_fs_proto_rawDesc = "" +
 	"\x0eDirectoryEntry\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x12\n" +
 	"\x04type\x18\x02 \x01(\tR\x04type\x12\x12\n" +
-	"\x04size\x18\x03 \x01(\x04R\x04size\"[\n" +
+	"\x04size\x18\x03 \x01(\x04R\x04size\"a\n" +
 	"\x0eResolveRequest\x125\n" +
-	"\acontext\x18\x01 \x01(\v2\x1b.acphost.acp.v1.CallContextR\acontext\x12\x12\n" +
-	"\x04path\x18\x02 \x01(\tR\x04path\"\xaf\x01\n" +
-	"\x0fResolveResponse\x12\x12\n" +
-	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\acontext\x18\x01 \x01(\v2\x1b.acphost.acp.v1.CallContextR\acontext\x12\x18\n" +
+	"\x04path\x18\x02 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\"\xbb\x01\n" +
+	"\x0fResolveResponse\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x16\n" +
 	"\x06exists\x18\x02 \x01(\bR\x06exists\x12!\n" +
-	"\finside_roots\x18\x03 \x01(\bR\vinsideRoots\x12\x12\n" +
-	"\x04root\x18\x04 \x01(\tR\x04root\x12\x1b\n" +
+	"\finside_roots\x18\x03 \x01(\bR\vinsideRoots\x12\x18\n" +
+	"\x04root\x18\x04 \x01(\tB\x04\xd8\xd7\x19\x01R\x04root\x12\x1b\n" +
 	"\tread_only\x18\x05 \x01(\bR\breadOnly\x12\x1c\n" +
-	"\tprotected\x18\x06 \x01(\bR\tprotected\"6\n" +
+	"\tprotected\x18\x06 \x01(\bR\tprotected\"O\n" +
 	"\bSettings\x12*\n" +
-	"\x11max_content_bytes\x18\x01 \x01(\x04R\x0fmaxContentBytes2\x86\x04\n" +
+	"\x11max_content_bytes\x18\x01 \x01(\x04R\x0fmaxContentBytes\x12\x17\n" +
+	"\aas_sent\x18\x02 \x01(\bR\x06asSent2\x86\x04\n" +
 	"\x11FileSystemService\x12\x8d\x01\n" +
 	"\fReadTextFile\x12\".acphost.fs.v1.ReadTextFileRequest\x1a#.acphost.fs.v1.ReadTextFileResponse\"4\xca\xd7\x19-\n" +
 	"\x11fs/read_text_file\x12\afs.read\x1a\x0ffs.readTextFile\x90\x02\x01\x12\x90\x01\n" +

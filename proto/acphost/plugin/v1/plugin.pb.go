@@ -9,6 +9,7 @@
 package pluginv1
 
 import (
+	_ "github.com/acphost/acphost/proto/acphost/acp/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	structpb "google.golang.org/protobuf/types/known/structpb"
@@ -177,7 +178,10 @@ type ConfigureRequest struct {
 	ValidateOnly bool `protobuf:"varint,3,opt,name=validate_only,json=validateOnly,proto3" json:"validate_only,omitempty"`
 	// Optional. The last "keep" of the handler, if the handler was started again. It overrides the current content of the
 	// handler's files. Absent: the files apply. Never sent to a sidecar.
-	Kept          []byte `protobuf:"bytes,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	Kept []byte `protobuf:"bytes,4,opt,name=kept,proto3" json:"kept,omitempty"`
+	// Optional. A person ordered that rules count as files say by now ("acphost policy reload"). A sidecar, which keeps its own
+	// settings, reads its own settings and the files that they name again. Default: false.
+	Reload        bool `protobuf:"varint,5,opt,name=reload,proto3" json:"reload,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -238,6 +242,13 @@ func (x *ConfigureRequest) GetKept() []byte {
 		return x.Kept
 	}
 	return nil
+}
+
+func (x *ConfigureRequest) GetReload() bool {
+	if x != nil {
+		return x.Reload
+	}
+	return false
 }
 
 // Host is information about the supervisor's host.
@@ -620,11 +631,158 @@ func (*ReleaseResponse) Descriptor() ([]byte, []int) {
 	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{10}
 }
 
+// CheckFoldersRequest names folders.
+type CheckFoldersRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Absolute paths, 1 to 1000.
+	Paths         []string `protobuf:"bytes,1,rep,name=paths,proto3" json:"paths,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFoldersRequest) Reset() {
+	*x = CheckFoldersRequest{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFoldersRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFoldersRequest) ProtoMessage() {}
+
+func (x *CheckFoldersRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFoldersRequest.ProtoReflect.Descriptor instead.
+func (*CheckFoldersRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *CheckFoldersRequest) GetPaths() []string {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// CheckFoldersResponse says which of them are missing.
+type CheckFoldersResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The folders that the handler does not see, in the order of the request. Empty: it sees all.
+	Missing       []*MissingFolder `protobuf:"bytes,1,rep,name=missing,proto3" json:"missing,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *CheckFoldersResponse) Reset() {
+	*x = CheckFoldersResponse{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *CheckFoldersResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*CheckFoldersResponse) ProtoMessage() {}
+
+func (x *CheckFoldersResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use CheckFoldersResponse.ProtoReflect.Descriptor instead.
+func (*CheckFoldersResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *CheckFoldersResponse) GetMissing() []*MissingFolder {
+	if x != nil {
+		return x.Missing
+	}
+	return nil
+}
+
+// MissingFolder is a folder that a handler does not see.
+type MissingFolder struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its path, as in the request.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Required. Why it cannot be used, in a few words: "no such file or directory", "not a directory".
+	Reason        string `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *MissingFolder) Reset() {
+	*x = MissingFolder{}
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[13]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *MissingFolder) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*MissingFolder) ProtoMessage() {}
+
+func (x *MissingFolder) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_plugin_v1_plugin_proto_msgTypes[13]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use MissingFolder.ProtoReflect.Descriptor instead.
+func (*MissingFolder) Descriptor() ([]byte, []int) {
+	return file_acphost_plugin_v1_plugin_proto_rawDescGZIP(), []int{13}
+}
+
+func (x *MissingFolder) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *MissingFolder) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
 var File_acphost_plugin_v1_plugin_proto protoreflect.FileDescriptor
 
 const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/plugin/v1/plugin.proto\x12\x11acphost.plugin.v1\x1a\x1cgoogle/protobuf/struct.proto\"@\n" +
+	"\x1eacphost/plugin/v1/plugin.proto\x12\x11acphost.plugin.v1\x1a\x1cacphost/acp/v1/options.proto\x1a\x1cgoogle/protobuf/struct.proto\"@\n" +
 	"\x0fDescribeRequest\x12-\n" +
 	"\x12supervisor_version\x18\x01 \x01(\tR\x11supervisorVersion\"\xf1\x01\n" +
 	"\x10DescribeResponse\x12\x12\n" +
@@ -633,12 +791,13 @@ const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\bservices\x18\x03 \x03(\tR\bservices\x12%\n" +
 	"\x0edescriptor_set\x18\x04 \x01(\fR\rdescriptorSet\x12*\n" +
 	"\x11max_message_bytes\x18\x05 \x01(\x04R\x0fmaxMessageBytes\x12@\n" +
-	"\x0fcapability_meta\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x0ecapabilityMeta\"\xad\x01\n" +
+	"\x0fcapability_meta\x18\x06 \x01(\v2\x17.google.protobuf.StructR\x0ecapabilityMeta\"\xc5\x01\n" +
 	"\x10ConfigureRequest\x123\n" +
 	"\bsettings\x18\x01 \x01(\v2\x17.google.protobuf.StructR\bsettings\x12+\n" +
 	"\x04host\x18\x02 \x01(\v2\x17.acphost.plugin.v1.HostR\x04host\x12#\n" +
 	"\rvalidate_only\x18\x03 \x01(\bR\fvalidateOnly\x12\x12\n" +
-	"\x04kept\x18\x04 \x01(\fR\x04kept\"m\n" +
+	"\x04kept\x18\x04 \x01(\fR\x04kept\x12\x16\n" +
+	"\x06reload\x18\x05 \x01(\bR\x06reload\"m\n" +
 	"\x04Host\x12'\n" +
 	"\x0fprotected_paths\x18\x01 \x03(\tR\x0eprotectedPaths\x12 \n" +
 	"\venvironment\x18\x02 \x03(\tR\venvironment\x12\x1a\n" +
@@ -655,13 +814,21 @@ const file_acphost_plugin_v1_plugin_proto_rawDesc = "" +
 	"\x0fHoldAllResponse\"&\n" +
 	"\x0eReleaseRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\"\x11\n" +
-	"\x0fReleaseResponse2\xbe\x03\n" +
+	"\x0fReleaseResponse\"1\n" +
+	"\x13CheckFoldersRequest\x12\x1a\n" +
+	"\x05paths\x18\x01 \x03(\tB\x04\xd8\xd7\x19\x01R\x05paths\"R\n" +
+	"\x14CheckFoldersResponse\x12:\n" +
+	"\amissing\x18\x01 \x03(\v2 .acphost.plugin.v1.MissingFolderR\amissing\"G\n" +
+	"\rMissingFolder\x12\x18\n" +
+	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x1c\n" +
+	"\x06reason\x18\x02 \x01(\tB\x04\xd8\xd7\x19\x02R\x06reason2\xa4\x04\n" +
 	"\rPluginService\x12X\n" +
 	"\bDescribe\x12\".acphost.plugin.v1.DescribeRequest\x1a#.acphost.plugin.v1.DescribeResponse\"\x03\x90\x02\x01\x12[\n" +
 	"\tConfigure\x12#.acphost.plugin.v1.ConfigureRequest\x1a$.acphost.plugin.v1.ConfigureResponse\"\x03\x90\x02\x02\x12I\n" +
 	"\x04Hold\x12\x1e.acphost.plugin.v1.HoldRequest\x1a\x1f.acphost.plugin.v1.HoldResponse0\x01\x12T\n" +
 	"\aHoldAll\x12!.acphost.plugin.v1.HoldAllRequest\x1a\".acphost.plugin.v1.HoldAllResponse(\x010\x01\x12U\n" +
-	"\aRelease\x12!.acphost.plugin.v1.ReleaseRequest\x1a\".acphost.plugin.v1.ReleaseResponse\"\x03\x90\x02\x02B=Z;github.com/acphost/acphost/proto/acphost/plugin/v1;pluginv1b\x06proto3"
+	"\aRelease\x12!.acphost.plugin.v1.ReleaseRequest\x1a\".acphost.plugin.v1.ReleaseResponse\"\x03\x90\x02\x02\x12d\n" +
+	"\fCheckFolders\x12&.acphost.plugin.v1.CheckFoldersRequest\x1a'.acphost.plugin.v1.CheckFoldersResponse\"\x03\x90\x02\x01B=Z;github.com/acphost/acphost/proto/acphost/plugin/v1;pluginv1b\x06proto3"
 
 var (
 	file_acphost_plugin_v1_plugin_proto_rawDescOnce sync.Once
@@ -675,40 +842,46 @@ func file_acphost_plugin_v1_plugin_proto_rawDescGZIP() []byte {
 	return file_acphost_plugin_v1_plugin_proto_rawDescData
 }
 
-var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
+var file_acphost_plugin_v1_plugin_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_acphost_plugin_v1_plugin_proto_goTypes = []any{
-	(*DescribeRequest)(nil),   // 0: acphost.plugin.v1.DescribeRequest
-	(*DescribeResponse)(nil),  // 1: acphost.plugin.v1.DescribeResponse
-	(*ConfigureRequest)(nil),  // 2: acphost.plugin.v1.ConfigureRequest
-	(*Host)(nil),              // 3: acphost.plugin.v1.Host
-	(*ConfigureResponse)(nil), // 4: acphost.plugin.v1.ConfigureResponse
-	(*HoldRequest)(nil),       // 5: acphost.plugin.v1.HoldRequest
-	(*HoldResponse)(nil),      // 6: acphost.plugin.v1.HoldResponse
-	(*HoldAllRequest)(nil),    // 7: acphost.plugin.v1.HoldAllRequest
-	(*HoldAllResponse)(nil),   // 8: acphost.plugin.v1.HoldAllResponse
-	(*ReleaseRequest)(nil),    // 9: acphost.plugin.v1.ReleaseRequest
-	(*ReleaseResponse)(nil),   // 10: acphost.plugin.v1.ReleaseResponse
-	(*structpb.Struct)(nil),   // 11: google.protobuf.Struct
+	(*DescribeRequest)(nil),      // 0: acphost.plugin.v1.DescribeRequest
+	(*DescribeResponse)(nil),     // 1: acphost.plugin.v1.DescribeResponse
+	(*ConfigureRequest)(nil),     // 2: acphost.plugin.v1.ConfigureRequest
+	(*Host)(nil),                 // 3: acphost.plugin.v1.Host
+	(*ConfigureResponse)(nil),    // 4: acphost.plugin.v1.ConfigureResponse
+	(*HoldRequest)(nil),          // 5: acphost.plugin.v1.HoldRequest
+	(*HoldResponse)(nil),         // 6: acphost.plugin.v1.HoldResponse
+	(*HoldAllRequest)(nil),       // 7: acphost.plugin.v1.HoldAllRequest
+	(*HoldAllResponse)(nil),      // 8: acphost.plugin.v1.HoldAllResponse
+	(*ReleaseRequest)(nil),       // 9: acphost.plugin.v1.ReleaseRequest
+	(*ReleaseResponse)(nil),      // 10: acphost.plugin.v1.ReleaseResponse
+	(*CheckFoldersRequest)(nil),  // 11: acphost.plugin.v1.CheckFoldersRequest
+	(*CheckFoldersResponse)(nil), // 12: acphost.plugin.v1.CheckFoldersResponse
+	(*MissingFolder)(nil),        // 13: acphost.plugin.v1.MissingFolder
+	(*structpb.Struct)(nil),      // 14: google.protobuf.Struct
 }
 var file_acphost_plugin_v1_plugin_proto_depIdxs = []int32{
-	11, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
-	11, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
+	14, // 0: acphost.plugin.v1.DescribeResponse.capability_meta:type_name -> google.protobuf.Struct
+	14, // 1: acphost.plugin.v1.ConfigureRequest.settings:type_name -> google.protobuf.Struct
 	3,  // 2: acphost.plugin.v1.ConfigureRequest.host:type_name -> acphost.plugin.v1.Host
-	0,  // 3: acphost.plugin.v1.PluginService.Describe:input_type -> acphost.plugin.v1.DescribeRequest
-	2,  // 4: acphost.plugin.v1.PluginService.Configure:input_type -> acphost.plugin.v1.ConfigureRequest
-	5,  // 5: acphost.plugin.v1.PluginService.Hold:input_type -> acphost.plugin.v1.HoldRequest
-	7,  // 6: acphost.plugin.v1.PluginService.HoldAll:input_type -> acphost.plugin.v1.HoldAllRequest
-	9,  // 7: acphost.plugin.v1.PluginService.Release:input_type -> acphost.plugin.v1.ReleaseRequest
-	1,  // 8: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
-	4,  // 9: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
-	6,  // 10: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
-	8,  // 11: acphost.plugin.v1.PluginService.HoldAll:output_type -> acphost.plugin.v1.HoldAllResponse
-	10, // 12: acphost.plugin.v1.PluginService.Release:output_type -> acphost.plugin.v1.ReleaseResponse
-	8,  // [8:13] is the sub-list for method output_type
-	3,  // [3:8] is the sub-list for method input_type
-	3,  // [3:3] is the sub-list for extension type_name
-	3,  // [3:3] is the sub-list for extension extendee
-	0,  // [0:3] is the sub-list for field type_name
+	13, // 3: acphost.plugin.v1.CheckFoldersResponse.missing:type_name -> acphost.plugin.v1.MissingFolder
+	0,  // 4: acphost.plugin.v1.PluginService.Describe:input_type -> acphost.plugin.v1.DescribeRequest
+	2,  // 5: acphost.plugin.v1.PluginService.Configure:input_type -> acphost.plugin.v1.ConfigureRequest
+	5,  // 6: acphost.plugin.v1.PluginService.Hold:input_type -> acphost.plugin.v1.HoldRequest
+	7,  // 7: acphost.plugin.v1.PluginService.HoldAll:input_type -> acphost.plugin.v1.HoldAllRequest
+	9,  // 8: acphost.plugin.v1.PluginService.Release:input_type -> acphost.plugin.v1.ReleaseRequest
+	11, // 9: acphost.plugin.v1.PluginService.CheckFolders:input_type -> acphost.plugin.v1.CheckFoldersRequest
+	1,  // 10: acphost.plugin.v1.PluginService.Describe:output_type -> acphost.plugin.v1.DescribeResponse
+	4,  // 11: acphost.plugin.v1.PluginService.Configure:output_type -> acphost.plugin.v1.ConfigureResponse
+	6,  // 12: acphost.plugin.v1.PluginService.Hold:output_type -> acphost.plugin.v1.HoldResponse
+	8,  // 13: acphost.plugin.v1.PluginService.HoldAll:output_type -> acphost.plugin.v1.HoldAllResponse
+	10, // 14: acphost.plugin.v1.PluginService.Release:output_type -> acphost.plugin.v1.ReleaseResponse
+	12, // 15: acphost.plugin.v1.PluginService.CheckFolders:output_type -> acphost.plugin.v1.CheckFoldersResponse
+	10, // [10:16] is the sub-list for method output_type
+	4,  // [4:10] is the sub-list for method input_type
+	4,  // [4:4] is the sub-list for extension type_name
+	4,  // [4:4] is the sub-list for extension extendee
+	0,  // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_acphost_plugin_v1_plugin_proto_init() }
@@ -722,7 +895,7 @@ func file_acphost_plugin_v1_plugin_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_plugin_v1_plugin_proto_rawDesc), len(file_acphost_plugin_v1_plugin_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   11,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -21,11 +21,12 @@ import (
 const _ = grpc.SupportPackageIsVersion9
 
 const (
-	PluginService_Describe_FullMethodName  = "/acphost.plugin.v1.PluginService/Describe"
-	PluginService_Configure_FullMethodName = "/acphost.plugin.v1.PluginService/Configure"
-	PluginService_Hold_FullMethodName      = "/acphost.plugin.v1.PluginService/Hold"
-	PluginService_HoldAll_FullMethodName   = "/acphost.plugin.v1.PluginService/HoldAll"
-	PluginService_Release_FullMethodName   = "/acphost.plugin.v1.PluginService/Release"
+	PluginService_Describe_FullMethodName     = "/acphost.plugin.v1.PluginService/Describe"
+	PluginService_Configure_FullMethodName    = "/acphost.plugin.v1.PluginService/Configure"
+	PluginService_Hold_FullMethodName         = "/acphost.plugin.v1.PluginService/Hold"
+	PluginService_HoldAll_FullMethodName      = "/acphost.plugin.v1.PluginService/HoldAll"
+	PluginService_Release_FullMethodName      = "/acphost.plugin.v1.PluginService/Release"
+	PluginService_CheckFolders_FullMethodName = "/acphost.plugin.v1.PluginService/CheckFolders"
 )
 
 // PluginServiceClient is the client API for PluginService service.
@@ -52,6 +53,10 @@ type PluginServiceClient interface {
 	// is held. The supervisor calls it in addition to ending Hold. A handler may return UNIMPLEMENTED; it then releases
 	// everything 10 s after the end of Hold.
 	Release(ctx context.Context, in *ReleaseRequest, opts ...grpc.CallOption) (*ReleaseResponse, error)
+	// CheckFolders reports which folders the handler cannot use because it does not see them. The supervisor asks a sidecar
+	// before it opens a session, and refuses the session if a folder is missing. A handler may return UNIMPLEMENTED; the
+	// session is then opened.
+	CheckFolders(ctx context.Context, in *CheckFoldersRequest, opts ...grpc.CallOption) (*CheckFoldersResponse, error)
 }
 
 type pluginServiceClient struct {
@@ -124,6 +129,16 @@ func (c *pluginServiceClient) Release(ctx context.Context, in *ReleaseRequest, o
 	return out, nil
 }
 
+func (c *pluginServiceClient) CheckFolders(ctx context.Context, in *CheckFoldersRequest, opts ...grpc.CallOption) (*CheckFoldersResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(CheckFoldersResponse)
+	err := c.cc.Invoke(ctx, PluginService_CheckFolders_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 // PluginServiceServer is the server API for PluginService service.
 // All implementations must embed UnimplementedPluginServiceServer
 // for forward compatibility.
@@ -148,6 +163,10 @@ type PluginServiceServer interface {
 	// is held. The supervisor calls it in addition to ending Hold. A handler may return UNIMPLEMENTED; it then releases
 	// everything 10 s after the end of Hold.
 	Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error)
+	// CheckFolders reports which folders the handler cannot use because it does not see them. The supervisor asks a sidecar
+	// before it opens a session, and refuses the session if a folder is missing. A handler may return UNIMPLEMENTED; the
+	// session is then opened.
+	CheckFolders(context.Context, *CheckFoldersRequest) (*CheckFoldersResponse, error)
 	mustEmbedUnimplementedPluginServiceServer()
 }
 
@@ -172,6 +191,9 @@ func (UnimplementedPluginServiceServer) HoldAll(grpc.BidiStreamingServer[HoldAll
 }
 func (UnimplementedPluginServiceServer) Release(context.Context, *ReleaseRequest) (*ReleaseResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method Release not implemented")
+}
+func (UnimplementedPluginServiceServer) CheckFolders(context.Context, *CheckFoldersRequest) (*CheckFoldersResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method CheckFolders not implemented")
 }
 func (UnimplementedPluginServiceServer) mustEmbedUnimplementedPluginServiceServer() {}
 func (UnimplementedPluginServiceServer) testEmbeddedByValue()                       {}
@@ -266,6 +288,24 @@ func _PluginService_Release_Handler(srv interface{}, ctx context.Context, dec fu
 	return interceptor(ctx, in, info, handler)
 }
 
+func _PluginService_CheckFolders_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(CheckFoldersRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(PluginServiceServer).CheckFolders(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: PluginService_CheckFolders_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(PluginServiceServer).CheckFolders(ctx, req.(*CheckFoldersRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 // PluginService_ServiceDesc is the grpc.ServiceDesc for PluginService service.
 // It's only intended for direct use with grpc.RegisterService,
 // and not to be introspected or modified (even as a copy)
@@ -284,6 +324,10 @@ var PluginService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "Release",
 			Handler:    _PluginService_Release_Handler,
+		},
+		{
+			MethodName: "CheckFolders",
+			Handler:    _PluginService_CheckFolders_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

@@ -1851,7 +1851,10 @@ type HandlerChanged struct {
 	// Optional. The reason why it is not ready.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
 	// Required. The number of restarts.
-	Restarts      uint64 `protobuf:"varint,4,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	Restarts uint64 `protobuf:"varint,4,opt,name=restarts,proto3" json:"restarts,omitempty"`
+	// Optional. The folders whose sessions it serves, because routes name it for these folders. Empty: no route does, or the
+	// routes are not made yet.
+	Folders       []string `protobuf:"bytes,5,rep,name=folders,proto3" json:"folders,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1912,6 +1915,13 @@ func (x *HandlerChanged) GetRestarts() uint64 {
 		return x.Restarts
 	}
 	return 0
+}
+
+func (x *HandlerChanged) GetFolders() []string {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
 }
 
 // Gap reports missing events.
@@ -2106,12 +2116,13 @@ const file_acphost_supervisor_v1_event_proto_rawDesc = "" +
 	"\n" +
 	"error_code\x18\x04 \x01(\x05R\terrorCode\x12\x1f\n" +
 	"\vterminal_id\x18\x05 \x01(\tR\n" +
-	"terminalId\"l\n" +
+	"terminalId\"\x86\x01\n" +
 	"\x0eHandlerChanged\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
 	"\x05state\x18\x02 \x01(\tR\x05state\x12\x14\n" +
 	"\x05error\x18\x03 \x01(\tR\x05error\x12\x1a\n" +
-	"\brestarts\x18\x04 \x01(\x04R\brestarts\"5\n" +
+	"\brestarts\x18\x04 \x01(\x04R\brestarts\x12\x18\n" +
+	"\afolders\x18\x05 \x03(\tR\afolders\"5\n" +
 	"\x03Gap\x12\x16\n" +
 	"\x06frames\x18\x01 \x01(\x04R\x06frames\x12\x16\n" +
 	"\x06reason\x18\x02 \x01(\tR\x06reason*\xc7\x01\n" +

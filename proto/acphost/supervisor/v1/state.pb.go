@@ -166,9 +166,11 @@ type GetStatusResponse struct {
 	// of a leak.
 	Goroutines uint32 `protobuf:"varint,15,opt,name=goroutines,proto3" json:"goroutines,omitempty"`
 	// Required. The bytes that the supervisor's objects in memory take, with those that are to be freed.
-	HeapBytes     uint64 `protobuf:"varint,16,opt,name=heap_bytes,json=heapBytes,proto3" json:"heap_bytes,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	HeapBytes uint64 `protobuf:"varint,16,opt,name=heap_bytes,json=heapBytes,proto3" json:"heap_bytes,omitempty"`
+	// Optional. The handlers that serve the sessions of one folder, by routes of that folder, sorted by folder and name.
+	FolderHandlers []*FolderHandler `protobuf:"bytes,17,rep,name=folder_handlers,json=folderHandlers,proto3" json:"folder_handlers,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *GetStatusResponse) Reset() {
@@ -313,6 +315,68 @@ func (x *GetStatusResponse) GetHeapBytes() uint64 {
 	return 0
 }
 
+func (x *GetStatusResponse) GetFolderHandlers() []*FolderHandler {
+	if x != nil {
+		return x.FolderHandlers
+	}
+	return nil
+}
+
+// FolderHandler is a handler that serves the sessions of a folder.
+type FolderHandler struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The folder: an absolute path. It serves sessions that were opened in it or below it.
+	Folder string `protobuf:"bytes,1,opt,name=folder,proto3" json:"folder,omitempty"`
+	// Required. The handler's name.
+	Handler       string `protobuf:"bytes,2,opt,name=handler,proto3" json:"handler,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FolderHandler) Reset() {
+	*x = FolderHandler{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FolderHandler) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FolderHandler) ProtoMessage() {}
+
+func (x *FolderHandler) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FolderHandler.ProtoReflect.Descriptor instead.
+func (*FolderHandler) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *FolderHandler) GetFolder() string {
+	if x != nil {
+		return x.Folder
+	}
+	return ""
+}
+
+func (x *FolderHandler) GetHandler() string {
+	if x != nil {
+		return x.Handler
+	}
+	return ""
+}
+
 // AgentStatus is the state of an agent.
 type AgentStatus struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -340,7 +404,7 @@ type AgentStatus struct {
 
 func (x *AgentStatus) Reset() {
 	*x = AgentStatus{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[2]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[3]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -352,7 +416,7 @@ func (x *AgentStatus) String() string {
 func (*AgentStatus) ProtoMessage() {}
 
 func (x *AgentStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[2]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[3]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -365,7 +429,7 @@ func (x *AgentStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AgentStatus.ProtoReflect.Descriptor instead.
 func (*AgentStatus) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{2}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{3}
 }
 
 func (x *AgentStatus) GetName() string {
@@ -450,7 +514,7 @@ type Protection struct {
 
 func (x *Protection) Reset() {
 	*x = Protection{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[3]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -462,7 +526,7 @@ func (x *Protection) String() string {
 func (*Protection) ProtoMessage() {}
 
 func (x *Protection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[3]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -475,7 +539,7 @@ func (x *Protection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protection.ProtoReflect.Descriptor instead.
 func (*Protection) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{3}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Protection) GetUndumpable() bool {
@@ -539,7 +603,7 @@ type LinkCounters struct {
 
 func (x *LinkCounters) Reset() {
 	*x = LinkCounters{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -551,7 +615,7 @@ func (x *LinkCounters) String() string {
 func (*LinkCounters) ProtoMessage() {}
 
 func (x *LinkCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -564,7 +628,7 @@ func (x *LinkCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCounters.ProtoReflect.Descriptor instead.
 func (*LinkCounters) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{4}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *LinkCounters) GetAgentMessages() uint64 {
@@ -659,7 +723,7 @@ type GateCounters struct {
 
 func (x *GateCounters) Reset() {
 	*x = GateCounters{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -671,7 +735,7 @@ func (x *GateCounters) String() string {
 func (*GateCounters) ProtoMessage() {}
 
 func (x *GateCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -684,7 +748,7 @@ func (x *GateCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateCounters.ProtoReflect.Descriptor instead.
 func (*GateCounters) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{5}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *GateCounters) GetQuestions() uint64 {
@@ -787,7 +851,7 @@ type ListHandlersRequest struct {
 
 func (x *ListHandlersRequest) Reset() {
 	*x = ListHandlersRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -799,7 +863,7 @@ func (x *ListHandlersRequest) String() string {
 func (*ListHandlersRequest) ProtoMessage() {}
 
 func (x *ListHandlersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -812,7 +876,7 @@ func (x *ListHandlersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHandlersRequest.ProtoReflect.Descriptor instead.
 func (*ListHandlersRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{7}
 }
 
 // ListHandlersResponse holds the handlers.
@@ -826,7 +890,7 @@ type ListHandlersResponse struct {
 
 func (x *ListHandlersResponse) Reset() {
 	*x = ListHandlersResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -838,7 +902,7 @@ func (x *ListHandlersResponse) String() string {
 func (*ListHandlersResponse) ProtoMessage() {}
 
 func (x *ListHandlersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -851,7 +915,7 @@ func (x *ListHandlersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHandlersResponse.ProtoReflect.Descriptor instead.
 func (*ListHandlersResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{7}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ListHandlersResponse) GetHandlers() []*HandlerStatus {
@@ -892,14 +956,18 @@ type HandlerStatus struct {
 	Notes []string `protobuf:"bytes,13,rep,name=notes,proto3" json:"notes,omitempty"`
 	// Optional. The user that runs it, by name and number, "nobody (65534)", or only by number. For a sidecar on a unix
 	// socket, the kernel reports the user. Empty: unknown, for example for a sidecar over TCP.
-	User          string `protobuf:"bytes,14,opt,name=user,proto3" json:"user,omitempty"`
+	User string `protobuf:"bytes,14,opt,name=user,proto3" json:"user,omitempty"`
+	// Optional. The folders whose sessions it serves, because routes name it for these folders, sorted. Empty: no route does.
+	Folders []string `protobuf:"bytes,15,rep,name=folders,proto3" json:"folders,omitempty"`
+	// Optional. Where the sidecar sees folders of the client under other paths.
+	Paths         []*PathMap `protobuf:"bytes,16,rep,name=paths,proto3" json:"paths,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *HandlerStatus) Reset() {
 	*x = HandlerStatus{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -911,7 +979,7 @@ func (x *HandlerStatus) String() string {
 func (*HandlerStatus) ProtoMessage() {}
 
 func (x *HandlerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -924,7 +992,7 @@ func (x *HandlerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandlerStatus.ProtoReflect.Descriptor instead.
 func (*HandlerStatus) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{8}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HandlerStatus) GetName() string {
@@ -1025,6 +1093,75 @@ func (x *HandlerStatus) GetUser() string {
 	return ""
 }
 
+func (x *HandlerStatus) GetFolders() []string {
+	if x != nil {
+		return x.Folders
+	}
+	return nil
+}
+
+func (x *HandlerStatus) GetPaths() []*PathMap {
+	if x != nil {
+		return x.Paths
+	}
+	return nil
+}
+
+// PathMap is a folder that a sidecar sees under another path.
+type PathMap struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its absolute path at the client.
+	Here string `protobuf:"bytes,1,opt,name=here,proto3" json:"here,omitempty"`
+	// Required. Its absolute path in the sidecar.
+	There         string `protobuf:"bytes,2,opt,name=there,proto3" json:"there,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *PathMap) Reset() {
+	*x = PathMap{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *PathMap) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*PathMap) ProtoMessage() {}
+
+func (x *PathMap) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use PathMap.ProtoReflect.Descriptor instead.
+func (*PathMap) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{10}
+}
+
+func (x *PathMap) GetHere() string {
+	if x != nil {
+		return x.Here
+	}
+	return ""
+}
+
+func (x *PathMap) GetThere() string {
+	if x != nil {
+		return x.There
+	}
+	return ""
+}
+
 // ListRoutesRequest is empty.
 type ListRoutesRequest struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1034,7 +1171,7 @@ type ListRoutesRequest struct {
 
 func (x *ListRoutesRequest) Reset() {
 	*x = ListRoutesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1046,7 +1183,7 @@ func (x *ListRoutesRequest) String() string {
 func (*ListRoutesRequest) ProtoMessage() {}
 
 func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1059,7 +1196,7 @@ func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesRequest.ProtoReflect.Descriptor instead.
 func (*ListRoutesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{9}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{11}
 }
 
 // ListRoutesResponse holds the routes.
@@ -1073,7 +1210,7 @@ type ListRoutesResponse struct {
 
 func (x *ListRoutesResponse) Reset() {
 	*x = ListRoutesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1085,7 +1222,7 @@ func (x *ListRoutesResponse) String() string {
 func (*ListRoutesResponse) ProtoMessage() {}
 
 func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1098,7 +1235,7 @@ func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesResponse.ProtoReflect.Descriptor instead.
 func (*ListRoutesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ListRoutesResponse) GetRoutes() []*Route {
@@ -1111,7 +1248,7 @@ func (x *ListRoutesResponse) GetRoutes() []*Route {
 // Route states which handler answers a method.
 type Route struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The JSON-RPC method.
+	// Required. The JSON-RPC method; for the sessions of one folder, followed by it: "terminal/create below /srv".
 	Method string `protobuf:"bytes,1,opt,name=method,proto3" json:"method,omitempty"`
 	// Required. "handler", "front" or "deny".
 	Target string `protobuf:"bytes,2,opt,name=target,proto3" json:"target,omitempty"`
@@ -1135,7 +1272,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1147,7 +1284,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1160,7 +1297,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Route) GetMethod() string {
@@ -1235,7 +1372,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1247,7 +1384,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1260,7 +1397,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 // ListSessionsResponse holds the sessions.
@@ -1274,7 +1411,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1286,7 +1423,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1299,7 +1436,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1369,7 +1506,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1381,7 +1518,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1394,7 +1531,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1589,7 +1726,7 @@ type PendingRequest struct {
 
 func (x *PendingRequest) Reset() {
 	*x = PendingRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1601,7 +1738,7 @@ func (x *PendingRequest) String() string {
 func (*PendingRequest) ProtoMessage() {}
 
 func (x *PendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1614,7 +1751,7 @@ func (x *PendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingRequest.ProtoReflect.Descriptor instead.
 func (*PendingRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *PendingRequest) GetId() string {
@@ -1669,14 +1806,16 @@ type TouchedFile struct {
 	// 500 ms while none does. From 0.01 down it is 0.
 	Heat float64 `protobuf:"fixed64,9,opt,name=heat,proto3" json:"heat,omitempty"`
 	// Optional. What the agent wanted to do with it last, if it was blocked then.
-	Refused       FileAction `protobuf:"varint,10,opt,name=refused,proto3,enum=acphost.supervisor.v1.FileAction" json:"refused,omitempty"`
+	Refused FileAction `protobuf:"varint,10,opt,name=refused,proto3,enum=acphost.supervisor.v1.FileAction" json:"refused,omitempty"`
+	// Required. The number of times that the agent was refused it.
+	Refusals      uint32 `protobuf:"varint,11,opt,name=refusals,proto3" json:"refusals,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *TouchedFile) Reset() {
 	*x = TouchedFile{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1688,7 +1827,7 @@ func (x *TouchedFile) String() string {
 func (*TouchedFile) ProtoMessage() {}
 
 func (x *TouchedFile) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1701,7 +1840,7 @@ func (x *TouchedFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchedFile.ProtoReflect.Descriptor instead.
 func (*TouchedFile) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *TouchedFile) GetPath() string {
@@ -1774,6 +1913,13 @@ func (x *TouchedFile) GetRefused() FileAction {
 	return FileAction_FILE_ACTION_UNSPECIFIED
 }
 
+func (x *TouchedFile) GetRefusals() uint32 {
+	if x != nil {
+		return x.Refusals
+	}
+	return 0
+}
+
 // ListFilesRequest says whose files are listed.
 type ListFilesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1787,7 +1933,7 @@ type ListFilesRequest struct {
 
 func (x *ListFilesRequest) Reset() {
 	*x = ListFilesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1799,7 +1945,7 @@ func (x *ListFilesRequest) String() string {
 func (*ListFilesRequest) ProtoMessage() {}
 
 func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1812,7 +1958,7 @@ func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListFilesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ListFilesRequest) GetAgentId() string {
@@ -1840,7 +1986,7 @@ type ListFilesResponse struct {
 
 func (x *ListFilesResponse) Reset() {
 	*x = ListFilesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1852,7 +1998,7 @@ func (x *ListFilesResponse) String() string {
 func (*ListFilesResponse) ProtoMessage() {}
 
 func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1865,7 +2011,7 @@ func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListFilesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListFilesResponse) GetSessions() []*SessionFiles {
@@ -1889,14 +2035,16 @@ type SessionFiles struct {
 	// Optional. Files that were told before and have cooled down. WatchFiles only.
 	Removed []string `protobuf:"bytes,5,rep,name=removed,proto3" json:"removed,omitempty"`
 	// Optional. How full its context is, as its agent said last. In WatchFiles: if that has changed.
-	Usage         *ContextUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	Usage *ContextUsage `protobuf:"bytes,6,opt,name=usage,proto3" json:"usage,omitempty"`
+	// Optional. The session was closed: its files cool down. Default: false.
+	Closed        bool `protobuf:"varint,7,opt,name=closed,proto3" json:"closed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *SessionFiles) Reset() {
 	*x = SessionFiles{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1908,7 +2056,7 @@ func (x *SessionFiles) String() string {
 func (*SessionFiles) ProtoMessage() {}
 
 func (x *SessionFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1921,7 +2069,7 @@ func (x *SessionFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionFiles.ProtoReflect.Descriptor instead.
 func (*SessionFiles) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *SessionFiles) GetAgentId() string {
@@ -1966,6 +2114,13 @@ func (x *SessionFiles) GetUsage() *ContextUsage {
 	return nil
 }
 
+func (x *SessionFiles) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
 // WatchFilesRequest says whose files are watched.
 type WatchFilesRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1979,7 +2134,7 @@ type WatchFilesRequest struct {
 
 func (x *WatchFilesRequest) Reset() {
 	*x = WatchFilesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1991,7 +2146,7 @@ func (x *WatchFilesRequest) String() string {
 func (*WatchFilesRequest) ProtoMessage() {}
 
 func (x *WatchFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2004,7 +2159,7 @@ func (x *WatchFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFilesRequest.ProtoReflect.Descriptor instead.
 func (*WatchFilesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *WatchFilesRequest) GetAgentId() string {
@@ -2024,8 +2179,8 @@ func (x *WatchFilesRequest) GetSessionId() string {
 // WatchFilesResponse is what has changed since the response before it.
 type WatchFilesResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. Sessions that are new, and those with files that have changed or were removed; in the first response, all
-	// sessions with all files. May be empty in the first response.
+	// Required. Sessions that are new, or newly closed, and those with files that have changed or were removed; in the first
+	// response, all sessions with all files. May be empty in the first response.
 	Sessions      []*SessionFiles `protobuf:"bytes,1,rep,name=sessions,proto3" json:"sessions,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2033,7 +2188,7 @@ type WatchFilesResponse struct {
 
 func (x *WatchFilesResponse) Reset() {
 	*x = WatchFilesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2045,7 +2200,7 @@ func (x *WatchFilesResponse) String() string {
 func (*WatchFilesResponse) ProtoMessage() {}
 
 func (x *WatchFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2058,7 +2213,7 @@ func (x *WatchFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFilesResponse.ProtoReflect.Descriptor instead.
 func (*WatchFilesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchFilesResponse) GetSessions() []*SessionFiles {
@@ -2101,7 +2256,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2113,7 +2268,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2126,7 +2281,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ToolCall) GetToolCallId() string {
@@ -2222,7 +2377,7 @@ type ListTerminalsRequest struct {
 
 func (x *ListTerminalsRequest) Reset() {
 	*x = ListTerminalsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2234,7 +2389,7 @@ func (x *ListTerminalsRequest) String() string {
 func (*ListTerminalsRequest) ProtoMessage() {}
 
 func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2247,7 +2402,7 @@ func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsRequest.ProtoReflect.Descriptor instead.
 func (*ListTerminalsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 // ListTerminalsResponse holds the terminals.
@@ -2261,7 +2416,7 @@ type ListTerminalsResponse struct {
 
 func (x *ListTerminalsResponse) Reset() {
 	*x = ListTerminalsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2273,7 +2428,7 @@ func (x *ListTerminalsResponse) String() string {
 func (*ListTerminalsResponse) ProtoMessage() {}
 
 func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2286,7 +2441,7 @@ func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsResponse.ProtoReflect.Descriptor instead.
 func (*ListTerminalsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListTerminalsResponse) GetTerminals() []*Terminal {
@@ -2323,7 +2478,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2335,7 +2490,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2348,7 +2503,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *Terminal) GetTerminalId() string {
@@ -2423,7 +2578,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2435,7 +2590,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2448,7 +2603,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 // ListGrantsResponse holds the grants.
@@ -2462,7 +2617,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2474,7 +2629,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2487,7 +2642,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -2510,7 +2665,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2522,7 +2677,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2535,7 +2690,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *GetSessionRequest) GetAgentId() string {
@@ -2563,7 +2718,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2575,7 +2730,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2588,7 +2743,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2609,7 +2764,7 @@ type WatchOutputRequest struct {
 
 func (x *WatchOutputRequest) Reset() {
 	*x = WatchOutputRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2621,7 +2776,7 @@ func (x *WatchOutputRequest) String() string {
 func (*WatchOutputRequest) ProtoMessage() {}
 
 func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2634,7 +2789,7 @@ func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputRequest.ProtoReflect.Descriptor instead.
 func (*WatchOutputRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *WatchOutputRequest) GetTerminalId() string {
@@ -2663,7 +2818,7 @@ type WatchOutputResponse struct {
 
 func (x *WatchOutputResponse) Reset() {
 	*x = WatchOutputResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2675,7 +2830,7 @@ func (x *WatchOutputResponse) String() string {
 func (*WatchOutputResponse) ProtoMessage() {}
 
 func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2688,7 +2843,7 @@ func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputResponse.ProtoReflect.Descriptor instead.
 func (*WatchOutputResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchOutputResponse) GetData() []byte {
@@ -2740,7 +2895,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2752,7 +2907,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2765,7 +2920,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchEventsRequest) GetCursor() string {
@@ -2795,7 +2950,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2807,7 +2962,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2820,7 +2975,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -2842,7 +2997,7 @@ var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\n" +
 	"!acphost/supervisor/v1/state.proto\x12\x15acphost.supervisor.v1\x1a#acphost/supervisor/v1/content.proto\x1a!acphost/supervisor/v1/event.proto\x1a&acphost/supervisor/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\x12\n" +
-	"\x10GetStatusRequest\"\x85\x05\n" +
+	"\x10GetStatusRequest\"\xd4\x05\n" +
 	"\x11GetStatusResponse\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\tR\aversion\x12\x10\n" +
 	"\x03pid\x18\x02 \x01(\x03R\x03pid\x129\n" +
@@ -2868,7 +3023,11 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"goroutines\x18\x0f \x01(\rR\n" +
 	"goroutines\x12\x1d\n" +
 	"\n" +
-	"heap_bytes\x18\x10 \x01(\x04R\theapBytes\"\x93\x02\n" +
+	"heap_bytes\x18\x10 \x01(\x04R\theapBytes\x12M\n" +
+	"\x0ffolder_handlers\x18\x11 \x03(\v2$.acphost.supervisor.v1.FolderHandlerR\x0efolderHandlers\"A\n" +
+	"\rFolderHandler\x12\x16\n" +
+	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x18\n" +
+	"\ahandler\x18\x02 \x01(\tR\ahandler\"\x93\x02\n" +
 	"\vAgentStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x14\n" +
@@ -2927,7 +3086,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x05value\x18\x02 \x01(\x04R\x05value:\x028\x01\"\x15\n" +
 	"\x13ListHandlersRequest\"X\n" +
 	"\x14ListHandlersResponse\x12@\n" +
-	"\bhandlers\x18\x01 \x03(\v2$.acphost.supervisor.v1.HandlerStatusR\bhandlers\"\xa5\x03\n" +
+	"\bhandlers\x18\x01 \x03(\v2$.acphost.supervisor.v1.HandlerStatusR\bhandlers\"\xf5\x03\n" +
 	"\rHandlerStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x129\n" +
 	"\x05state\x18\x02 \x01(\x0e2#.acphost.supervisor.v1.HandlerStateR\x05state\x12 \n" +
@@ -2944,7 +3103,12 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x05error\x18\v \x01(\tR\x05error\x12\x18\n" +
 	"\amethods\x18\f \x03(\tR\amethods\x12\x14\n" +
 	"\x05notes\x18\r \x03(\tR\x05notes\x12\x12\n" +
-	"\x04user\x18\x0e \x01(\tR\x04user\"\x13\n" +
+	"\x04user\x18\x0e \x01(\tR\x04user\x12\x18\n" +
+	"\afolders\x18\x0f \x03(\tR\afolders\x124\n" +
+	"\x05paths\x18\x10 \x03(\v2\x1e.acphost.supervisor.v1.PathMapR\x05paths\"3\n" +
+	"\aPathMap\x12\x12\n" +
+	"\x04here\x18\x01 \x01(\tR\x04here\x12\x14\n" +
+	"\x05there\x18\x02 \x01(\tR\x05there\"\x13\n" +
 	"\x11ListRoutesRequest\"J\n" +
 	"\x12ListRoutesResponse\x124\n" +
 	"\x06routes\x18\x01 \x03(\v2\x1c.acphost.supervisor.v1.RouteR\x06routes\"\xee\x01\n" +
@@ -3009,7 +3173,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06method\x18\x02 \x01(\tR\x06method\x12\x0e\n" +
 	"\x02at\x18\x03 \x01(\tR\x02at\x12.\n" +
-	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xda\x02\n" +
+	"\x04time\x18\x04 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\"\xf6\x02\n" +
 	"\vTouchedFile\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\rR\x05reads\x12\x16\n" +
@@ -3022,13 +3186,14 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"in_context\x18\b \x01(\bR\tinContext\x12\x12\n" +
 	"\x04heat\x18\t \x01(\x01R\x04heat\x12;\n" +
 	"\arefused\x18\n" +
-	" \x01(\x0e2!.acphost.supervisor.v1.FileActionR\arefused\"L\n" +
+	" \x01(\x0e2!.acphost.supervisor.v1.FileActionR\arefused\x12\x1a\n" +
+	"\brefusals\x18\v \x01(\rR\brefusals\"L\n" +
 	"\x10ListFilesRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x02 \x01(\tR\tsessionId\"T\n" +
 	"\x11ListFilesResponse\x12?\n" +
-	"\bsessions\x18\x01 \x03(\v2#.acphost.supervisor.v1.SessionFilesR\bsessions\"\xed\x01\n" +
+	"\bsessions\x18\x01 \x03(\v2#.acphost.supervisor.v1.SessionFilesR\bsessions\"\x85\x02\n" +
 	"\fSessionFiles\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
@@ -3036,7 +3201,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x05roots\x18\x03 \x03(\tR\x05roots\x128\n" +
 	"\x05files\x18\x04 \x03(\v2\".acphost.supervisor.v1.TouchedFileR\x05files\x12\x18\n" +
 	"\aremoved\x18\x05 \x03(\tR\aremoved\x129\n" +
-	"\x05usage\x18\x06 \x01(\v2#.acphost.supervisor.v1.ContextUsageR\x05usage\"M\n" +
+	"\x05usage\x18\x06 \x01(\v2#.acphost.supervisor.v1.ContextUsageR\x05usage\x12\x16\n" +
+	"\x06closed\x18\a \x01(\bR\x06closed\"M\n" +
 	"\x11WatchFilesRequest\x12\x19\n" +
 	"\bagent_id\x18\x01 \x01(\tR\aagentId\x12\x1d\n" +
 	"\n" +
@@ -3141,132 +3307,136 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 38)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 2: acphost.supervisor.v1.GetStatusResponse
-	(*AgentStatus)(nil),           // 3: acphost.supervisor.v1.AgentStatus
-	(*Protection)(nil),            // 4: acphost.supervisor.v1.Protection
-	(*LinkCounters)(nil),          // 5: acphost.supervisor.v1.LinkCounters
-	(*GateCounters)(nil),          // 6: acphost.supervisor.v1.GateCounters
-	(*ListHandlersRequest)(nil),   // 7: acphost.supervisor.v1.ListHandlersRequest
-	(*ListHandlersResponse)(nil),  // 8: acphost.supervisor.v1.ListHandlersResponse
-	(*HandlerStatus)(nil),         // 9: acphost.supervisor.v1.HandlerStatus
-	(*ListRoutesRequest)(nil),     // 10: acphost.supervisor.v1.ListRoutesRequest
-	(*ListRoutesResponse)(nil),    // 11: acphost.supervisor.v1.ListRoutesResponse
-	(*Route)(nil),                 // 12: acphost.supervisor.v1.Route
-	(*ListSessionsRequest)(nil),   // 13: acphost.supervisor.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 14: acphost.supervisor.v1.ListSessionsResponse
-	(*Session)(nil),               // 15: acphost.supervisor.v1.Session
-	(*PendingRequest)(nil),        // 16: acphost.supervisor.v1.PendingRequest
-	(*TouchedFile)(nil),           // 17: acphost.supervisor.v1.TouchedFile
-	(*ListFilesRequest)(nil),      // 18: acphost.supervisor.v1.ListFilesRequest
-	(*ListFilesResponse)(nil),     // 19: acphost.supervisor.v1.ListFilesResponse
-	(*SessionFiles)(nil),          // 20: acphost.supervisor.v1.SessionFiles
-	(*WatchFilesRequest)(nil),     // 21: acphost.supervisor.v1.WatchFilesRequest
-	(*WatchFilesResponse)(nil),    // 22: acphost.supervisor.v1.WatchFilesResponse
-	(*ToolCall)(nil),              // 23: acphost.supervisor.v1.ToolCall
-	(*ListTerminalsRequest)(nil),  // 24: acphost.supervisor.v1.ListTerminalsRequest
-	(*ListTerminalsResponse)(nil), // 25: acphost.supervisor.v1.ListTerminalsResponse
-	(*Terminal)(nil),              // 26: acphost.supervisor.v1.Terminal
-	(*ListGrantsRequest)(nil),     // 27: acphost.supervisor.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 28: acphost.supervisor.v1.ListGrantsResponse
-	(*GetSessionRequest)(nil),     // 29: acphost.supervisor.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 30: acphost.supervisor.v1.GetSessionResponse
-	(*WatchOutputRequest)(nil),    // 31: acphost.supervisor.v1.WatchOutputRequest
-	(*WatchOutputResponse)(nil),   // 32: acphost.supervisor.v1.WatchOutputResponse
-	(*WatchEventsRequest)(nil),    // 33: acphost.supervisor.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 34: acphost.supervisor.v1.WatchEventsResponse
-	nil,                           // 35: acphost.supervisor.v1.GateCounters.ObservedEntry
-	nil,                           // 36: acphost.supervisor.v1.GateCounters.UnaskedEntry
-	nil,                           // 37: acphost.supervisor.v1.Session.ToolKindsEntry
-	nil,                           // 38: acphost.supervisor.v1.Session.ToolsEntry
-	(*timestamppb.Timestamp)(nil), // 39: google.protobuf.Timestamp
-	(*SessionMode)(nil),           // 40: acphost.supervisor.v1.SessionMode
-	(*ConfigOption)(nil),          // 41: acphost.supervisor.v1.ConfigOption
-	(*ConfigChoice)(nil),          // 42: acphost.supervisor.v1.ConfigChoice
-	(*PlanEntry)(nil),             // 43: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),      // 44: acphost.supervisor.v1.AvailableCommand
-	(*ContextUsage)(nil),          // 45: acphost.supervisor.v1.ContextUsage
-	(*TokenUsage)(nil),            // 46: acphost.supervisor.v1.TokenUsage
-	(FileAction)(0),               // 47: acphost.supervisor.v1.FileAction
-	(*ToolCallContent)(nil),       // 48: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),              // 49: acphost.supervisor.v1.Location
-	(*ToolOutput)(nil),            // 50: acphost.supervisor.v1.ToolOutput
-	(*Grant)(nil),                 // 51: acphost.supervisor.v1.Grant
-	(*Event)(nil),                 // 52: acphost.supervisor.v1.Event
+	(*FolderHandler)(nil),         // 3: acphost.supervisor.v1.FolderHandler
+	(*AgentStatus)(nil),           // 4: acphost.supervisor.v1.AgentStatus
+	(*Protection)(nil),            // 5: acphost.supervisor.v1.Protection
+	(*LinkCounters)(nil),          // 6: acphost.supervisor.v1.LinkCounters
+	(*GateCounters)(nil),          // 7: acphost.supervisor.v1.GateCounters
+	(*ListHandlersRequest)(nil),   // 8: acphost.supervisor.v1.ListHandlersRequest
+	(*ListHandlersResponse)(nil),  // 9: acphost.supervisor.v1.ListHandlersResponse
+	(*HandlerStatus)(nil),         // 10: acphost.supervisor.v1.HandlerStatus
+	(*PathMap)(nil),               // 11: acphost.supervisor.v1.PathMap
+	(*ListRoutesRequest)(nil),     // 12: acphost.supervisor.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil),    // 13: acphost.supervisor.v1.ListRoutesResponse
+	(*Route)(nil),                 // 14: acphost.supervisor.v1.Route
+	(*ListSessionsRequest)(nil),   // 15: acphost.supervisor.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),  // 16: acphost.supervisor.v1.ListSessionsResponse
+	(*Session)(nil),               // 17: acphost.supervisor.v1.Session
+	(*PendingRequest)(nil),        // 18: acphost.supervisor.v1.PendingRequest
+	(*TouchedFile)(nil),           // 19: acphost.supervisor.v1.TouchedFile
+	(*ListFilesRequest)(nil),      // 20: acphost.supervisor.v1.ListFilesRequest
+	(*ListFilesResponse)(nil),     // 21: acphost.supervisor.v1.ListFilesResponse
+	(*SessionFiles)(nil),          // 22: acphost.supervisor.v1.SessionFiles
+	(*WatchFilesRequest)(nil),     // 23: acphost.supervisor.v1.WatchFilesRequest
+	(*WatchFilesResponse)(nil),    // 24: acphost.supervisor.v1.WatchFilesResponse
+	(*ToolCall)(nil),              // 25: acphost.supervisor.v1.ToolCall
+	(*ListTerminalsRequest)(nil),  // 26: acphost.supervisor.v1.ListTerminalsRequest
+	(*ListTerminalsResponse)(nil), // 27: acphost.supervisor.v1.ListTerminalsResponse
+	(*Terminal)(nil),              // 28: acphost.supervisor.v1.Terminal
+	(*ListGrantsRequest)(nil),     // 29: acphost.supervisor.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 30: acphost.supervisor.v1.ListGrantsResponse
+	(*GetSessionRequest)(nil),     // 31: acphost.supervisor.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 32: acphost.supervisor.v1.GetSessionResponse
+	(*WatchOutputRequest)(nil),    // 33: acphost.supervisor.v1.WatchOutputRequest
+	(*WatchOutputResponse)(nil),   // 34: acphost.supervisor.v1.WatchOutputResponse
+	(*WatchEventsRequest)(nil),    // 35: acphost.supervisor.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 36: acphost.supervisor.v1.WatchEventsResponse
+	nil,                           // 37: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 38: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	nil,                           // 39: acphost.supervisor.v1.Session.ToolKindsEntry
+	nil,                           // 40: acphost.supervisor.v1.Session.ToolsEntry
+	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
+	(*SessionMode)(nil),           // 42: acphost.supervisor.v1.SessionMode
+	(*ConfigOption)(nil),          // 43: acphost.supervisor.v1.ConfigOption
+	(*ConfigChoice)(nil),          // 44: acphost.supervisor.v1.ConfigChoice
+	(*PlanEntry)(nil),             // 45: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),      // 46: acphost.supervisor.v1.AvailableCommand
+	(*ContextUsage)(nil),          // 47: acphost.supervisor.v1.ContextUsage
+	(*TokenUsage)(nil),            // 48: acphost.supervisor.v1.TokenUsage
+	(FileAction)(0),               // 49: acphost.supervisor.v1.FileAction
+	(*ToolCallContent)(nil),       // 50: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),              // 51: acphost.supervisor.v1.Location
+	(*ToolOutput)(nil),            // 52: acphost.supervisor.v1.ToolOutput
+	(*Grant)(nil),                 // 53: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 54: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	39, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
-	3,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
-	4,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
-	5,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
-	6,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
-	35, // 5: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	36, // 6: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
-	9,  // 7: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
-	0,  // 8: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	39, // 9: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
-	12, // 10: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
-	15, // 11: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
-	23, // 12: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	39, // 13: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	40, // 14: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
-	41, // 15: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
-	42, // 16: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	43, // 17: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
-	44, // 18: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	45, // 19: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	46, // 20: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
-	16, // 21: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
-	17, // 22: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
-	37, // 23: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
-	38, // 24: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
-	39, // 25: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
-	47, // 26: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
-	39, // 27: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
-	47, // 28: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
-	20, // 29: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
-	17, // 30: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
-	45, // 31: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	20, // 32: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
-	48, // 33: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	49, // 34: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
-	50, // 35: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
-	26, // 36: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	39, // 37: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	51, // 38: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	15, // 39: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
-	52, // 40: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	52, // 41: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
-	1,  // 42: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	7,  // 43: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	10, // 44: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	13, // 45: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	24, // 46: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	27, // 47: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	29, // 48: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	33, // 49: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	18, // 50: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
-	21, // 51: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
-	31, // 52: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 53: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	8,  // 54: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	11, // 55: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	14, // 56: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	25, // 57: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	28, // 58: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	30, // 59: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	34, // 60: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	19, // 61: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
-	22, // 62: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
-	32, // 63: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	53, // [53:64] is the sub-list for method output_type
-	42, // [42:53] is the sub-list for method input_type
-	42, // [42:42] is the sub-list for extension type_name
-	42, // [42:42] is the sub-list for extension extendee
-	0,  // [0:42] is the sub-list for field type_name
+	41, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	4,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
+	5,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
+	6,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
+	7,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
+	3,  // 5: acphost.supervisor.v1.GetStatusResponse.folder_handlers:type_name -> acphost.supervisor.v1.FolderHandler
+	37, // 6: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	38, // 7: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	10, // 8: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
+	0,  // 9: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
+	41, // 10: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	11, // 11: acphost.supervisor.v1.HandlerStatus.paths:type_name -> acphost.supervisor.v1.PathMap
+	14, // 12: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
+	17, // 13: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
+	25, // 14: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
+	41, // 15: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	42, // 16: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
+	43, // 17: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
+	44, // 18: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	45, // 19: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
+	46, // 20: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	47, // 21: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	48, // 22: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	18, // 23: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
+	19, // 24: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
+	39, // 25: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
+	40, // 26: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
+	41, // 27: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
+	49, // 28: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
+	41, // 29: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
+	49, // 30: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
+	22, // 31: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	19, // 32: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
+	47, // 33: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	22, // 34: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	50, // 35: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	51, // 36: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
+	52, // 37: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
+	28, // 38: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	41, // 39: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	53, // 40: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	17, // 41: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
+	54, // 42: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	54, // 43: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
+	1,  // 44: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	8,  // 45: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	12, // 46: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	15, // 47: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	26, // 48: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	29, // 49: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	31, // 50: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	35, // 51: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	20, // 52: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
+	23, // 53: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
+	33, // 54: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 55: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	9,  // 56: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	13, // 57: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	16, // 58: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	27, // 59: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	30, // 60: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	32, // 61: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	36, // 62: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	21, // 63: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
+	24, // 64: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
+	34, // 65: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	55, // [55:66] is the sub-list for method output_type
+	44, // [44:55] is the sub-list for method input_type
+	44, // [44:44] is the sub-list for extension type_name
+	44, // [44:44] is the sub-list for extension extendee
+	0,  // [0:44] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -3277,15 +3447,15 @@ func file_acphost_supervisor_v1_state_proto_init() {
 	file_acphost_supervisor_v1_content_proto_init()
 	file_acphost_supervisor_v1_event_proto_init()
 	file_acphost_supervisor_v1_permission_proto_init()
-	file_acphost_supervisor_v1_state_proto_msgTypes[25].OneofWrappers = []any{}
-	file_acphost_supervisor_v1_state_proto_msgTypes[31].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[27].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[33].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   38,
+			NumMessages:   40,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

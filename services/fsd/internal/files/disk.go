@@ -35,6 +35,8 @@ type Config struct {
 	// Protected are absolute paths of files and folders that nobody may touch through this package, whether they
 	// exist or not, under whatever name they are reached.
 	Protected []string
+	// AsSent writes each content byte for byte. Otherwise a file keeps its textform.Form.
+	AsSent bool
 }
 
 // Root is a folder that may be touched, with everything below it.
@@ -55,7 +57,7 @@ type Bounds struct {
 	// Allowed is the one file outside of the roots that may be read or written, absolute and without symbolic links.
 	// Empty: there is none.
 	Allowed string
-	// NoDigest leaves the digest of the content out of what a read or a write returns.
+	// NoDigest leaves the digest of the content, and its form, out of what a read or a write returns.
 	NoDigest bool
 }
 
@@ -73,6 +75,7 @@ type Disk struct {
 type state struct {
 	maxContent int64
 	protected  *protection
+	asSent     bool
 }
 
 // New makes a Disk with the default configuration: DefaultMaxContent, nothing protected.
@@ -101,7 +104,7 @@ func newState(c Config) (*state, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &state{maxContent: c.MaxContent, protected: protected}, nil
+	return &state{maxContent: c.MaxContent, protected: protected, asSent: c.AsSent}, nil
 }
 
 // Location is where a path leads.

@@ -53,6 +53,10 @@ func fail(kind Kind, format string, args ...any) *Error {
 	return &Error{Kind: kind, text: fmt.Sprintf(format, args...)}
 }
 
+func errContentTooLarge(size, most int64, path string) *Error {
+	return fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, most, path)
+}
+
 // Errors about the path that they are given.
 var (
 	errMissing       = about(Missing, "Resource not found: %s")

@@ -33,15 +33,8 @@ func (w *writer) save() (content []byte, whole bool) {
 	if err != nil || m.size > MaxMaxContent {
 		return nil, false
 	}
-	content = make([]byte, m.size)
-	for have := 0; have < len(content); {
-		n, err := pread(w.old, content[have:], int64(have))
-		if err != nil || n == 0 {
-			return nil, false // it may only be written, or is shrinking
-		}
-		have += n
-	}
-	return content, true
+	content, err = w.readBytes(m.size)
+	return content, err == nil // it may only be written, or is shrinking
 }
 
 // overwriteOrRestore writes the new content; if that fails half way, it puts back the saved one, if that is all of it.

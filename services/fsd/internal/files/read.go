@@ -11,6 +11,8 @@ import (
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/textform"
 )
 
 const (
@@ -29,6 +31,9 @@ type Text struct {
 	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it, and with
 	// Bounds.NoDigest.
 	Digest string
+	// Kept is what a write keeps of the content's form. Nothing unless Content is all of it, with Bounds.NoDigest, and with
+	// Config.AsSent.
+	Kept textform.Form
 	// Path is where the path led: absolute, without symbolic links.
 	Path string
 }
@@ -84,6 +89,9 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path} //nolint:gosec // nothing else keeps the bytes
 	if whole && !b.NoDigest {
 		text.Digest = digestOf(content)
+		if !s.asSent {
+			text.Kept = textform.Of(text.Content)
+		}
 	}
 	return text, nil
 }

@@ -35,6 +35,8 @@ type Written struct {
 //
 // A write that has begun runs to its end, whatever becomes of the context: its caller must learn what happened.
 //
+// A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
+//
 // Any text can be written, a NUL in it too, though Read would refuse the file.
 func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
 	if err := ctx.Err(); err != nil {
@@ -47,7 +49,7 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	}
 	defer unlock()
 	if size := int64(len(content)); size > s.maxContent {
-		return Written{}, fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, s.maxContent, path)
+		return Written{}, errContentTooLarge(size, s.maxContent, path)
 	}
 	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
 	defer w.close()
@@ -130,6 +132,9 @@ func (w *writer) write() error {
 		return err
 	}
 	if err := w.checkExpected(); err != nil {
+		return err
+	}
+	if err := w.keepForm(); err != nil {
 		return err
 	}
 	if w.exists() && w.meta.privileged() {

@@ -24,7 +24,7 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 		return nil, status.Errorf(codes.InvalidArgument, "settings: max_content_bytes: %d is not from %d to %d",
 			size, files.MinMaxContent, files.MaxMaxContent)
 	}
-	c := files.Config{MaxContent: int64(size), Protected: req.GetHost().GetProtectedPaths()}
+	c := files.Config{MaxContent: int64(size), Protected: req.GetHost().GetProtectedPaths(), AsSent: settings.GetAsSent()}
 	if err := s.disk.Configure(c, req.GetValidateOnly()); err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "host: protected_paths: %v", err)
 	}

@@ -3,6 +3,7 @@ package server
 import (
 	"context"
 
+	"github.com/acphost/acphost/internal/textform"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 
@@ -19,8 +20,9 @@ func (s *Server) ReadTextFile(ctx context.Context, req *fsv1.ReadTextFileRequest
 	if err != nil {
 		return nil, s.refuse(ctx, "ReadTextFile", err)
 	}
-	return &fsv1.ReadTextFileResponse{
-		Content: text.Content,
-		Result:  &acpv1.CallResult{Digest: text.Digest, ResolvedPath: text.Path},
-	}, nil
+	result := &acpv1.CallResult{Digest: text.Digest, ResolvedPath: text.Path}
+	if text.Kept != (textform.Form{}) {
+		result.Kept = &acpv1.TextForm{Crlf: text.Kept.CRLF, ByteOrderMark: text.Kept.Mark}
+	}
+	return &fsv1.ReadTextFileResponse{Content: text.Content, Result: result}, nil
 }

@@ -29,7 +29,7 @@ func TestCheckReportsEveryMistakeWithItsPlaceAndRule(t *testing.T) {
 	}{
 		"no YAML":            {"version: [", []string{"error 1:1 : "}},
 		"bytes that are not": {"version: 1\n\xff", []string{"error 2:1 : expected text in UTF-8"}},
-		"unknown fields":     {"version: 1\nrules:\n- {id: a, pth: [/x], effect: deny}\n- {id: 7, effect: ask}\n", []string{"error 3:11 : rules[0].pth: expected a known field", "error 4:8 : rules[1].id: expected a string"}},
+		"unknown fields":     {"version: 1\nrules:\n- {id: a, pth: [/x], effect: deny}\n- {id: 7, effect: ask}\n", []string{"error 3:11 a: rules[0].pth: expected a known field", "error 4:8 : rules[1].id: expected a string"}},
 		"several": {"version: 1\nrules:\n- {id: a, path: [x, /y], effect: deny}\n- {id: b, effect: allow}\n- id: c\n  effect: deny\n  when: action.knd == ''\n",
 			[]string{"error 3:18 a: rules[0].path[0]: expected an absolute glob", "error 4:3 b: rules[1]: expected at least one condition", "error 7:15 c: rules[2].when: undefined field 'knd'"}},
 		"a test that fails": {"version: 1\nrules:\n- id: a\n  effect: allow\n  command: [ls]\n  tests:\n    not_match:\n    - command: ls\n    match:\n    - command: rm x\n",

@@ -88,7 +88,11 @@ func (c *compiler) line(field string) uint32 {
 }
 
 func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
-	c.expect(rules.GetVersion() == 1, "version", "expected 1, got %d", rules.GetVersion())
+	if rules.GetVersion() == 0 {
+		c.fail("version", "missing: a rule file begins with \"version: 1\", and has its rules below \"rules:\"")
+	} else {
+		c.expect(rules.GetVersion() == 1, "version", "expected 1, got %d", rules.GetVersion())
+	}
 	p := &Policy{unattended: deny}
 	unattended := rules.GetUnattended()
 	if unattended == "allow" {

@@ -9,9 +9,9 @@ import (
 
 func TestParseRefuses(t *testing.T) {
 	tests := map[string]struct{ rules, want string }{
-		"no version":                           {"rules: []", "r.yaml:1:1: version: expected 1, got 0"},
+		"no version":                           {"rules: []", "r.yaml:1:1: version: missing: a rule file begins with \"version: 1\", and has its rules below \"rules:\""},
 		"another version":                      {"version: 2", "r.yaml:1:10: version: expected 1, got 2"},
-		"an empty file":                        {"", "r.yaml:1:1: version: expected 1, got 0"},
+		"an empty file":                        {"", "r.yaml:1:1: version: missing: a rule file begins with \"version: 1\", and has its rules below \"rules:\""},
 		"an unknown field":                     {"version: 1\nrules:\n- {id: a, paths: [/x], effect: deny}", `r.yaml:3:11: rules[0].paths: expected a known field, got "paths" (did you mean "path"?)`},
 		"a scalar for a list":                  {"version: 1\nrules:\n- {id: a, command: rm, effect: deny}", `r.yaml:3:20: rules[0].command: expected a list of strings, got "rm"`},
 		"no id":                                {"version: 1\nrules:\n- {path: [/x], effect: deny}", "r.yaml:3:3: rules[0].id: expected a name, got none"},

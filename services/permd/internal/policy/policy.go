@@ -15,7 +15,6 @@ package policy
 import (
 	"crypto/sha256"
 	"encoding/hex"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -94,9 +93,7 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	if l.doc, err = yamlproto.Parse(file, data); err != nil {
 		return l, err
 	}
-	if err := l.doc.Decode(l.rules); err != nil {
-		return l, err
-	}
+	unread := l.doc.DecodeWhatCanBe(l.rules) // what could be read is checked all the same: all mistakes are told at once
 	env, err := environment()
 	if err != nil {
 		return l, fmt.Errorf("prepare for conditions: %w", err)
@@ -104,7 +101,7 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	c := compiler{doc: l.doc, file: file, data: data, env: env, places: s.places(), ids: map[string]string{}}
 	l.policy = c.policy(l.rules)
 	l.tests = c.tests
-	if err := errors.Join(c.errs...); err != nil {
+	if err := yamlproto.Join(unread, c.errs); err != nil {
 		return l, err
 	}
 	if l.policy.protected, err = protectedGlobs(s); err != nil {

@@ -289,6 +289,23 @@ deny npm test && git push
 ask npm test | frobnicate
 allow git add -A && git commit -m 'fix: it'
 allow mkdir -p src/new
+allow gofmt -w main.go sub/b.go
+allow git checkout -b fix/it && git add -A && git commit -m 'fix: it'
+allow git checkout -- main.go
+allow git stash && npm test
+allow git add . && git checkout -b x && git commit -qm x
+allow make CFLAGS='-O2 -g' test
+ask gofmt -r 'a -> b' -w main.go
+ask make SHELL=./x test
+ask make --eval=x
+ask make 'X=$(shell reboot)' test
+deny git checkout .
+deny git checkout -- .
+deny git restore :/
+deny git checkout -qf main
+deny git switch --discard-changes main
+deny git stash drop
+deny git stash clear
 ask go run .
 ask npm install left-pad
 ask make -C /etc

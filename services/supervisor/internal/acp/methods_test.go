@@ -91,17 +91,40 @@ func TestTheKindOfAnOptionIsInferredOnlyWhereItIsCertain(t *testing.T) {
 }
 
 func TestAnAnswerChoosesOneOptionOrNone(t *testing.T) {
-	for result, want := range map[string]string{
-		`{"outcome":{"outcome":"selected","optionId":"a"}}`: "a",
-		`{"optionId":"a"}`: "a",
-		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"a"}`: "a",
-		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"b"}`: "",
-		`{"outcome":{"outcome":"cancelled"},"optionId":"a"}`:               "",
-		`{"outcome":"allow"}`: "",
-		`null`:                "",
+	for result, want := range map[string]Answer{
+		`{"outcome":{"outcome":"selected","optionId":"a"}}`:            {Option: "a"},
+		`{"outcome":{"outcome":"selected","optionId":"a","_meta":{}}}`: {Option: "a"},
+		`{"optionId":"a"}`:                                                 {Option: "a"},
+		`{"outcome":{"optionId":"a"}}`:                                     {Option: "a"},
+		`{"outcome":"selected","optionId":"a"}`:                            {Option: "a"},
+		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"a"}`: {Option: "a"},
+		`{"outcome":{"outcome":"cancelled"}}`:                              {},
+		`{"outcome":{"outcome":"cancelled","optionId":null}}`:              {},
+		`{"outcome":"cancelled"}`:                                          {},
+		`{"outcome":{"outcome":"selected","optionId":"a"},"optionId":"b"}`: {Unknown: "it names an option beside the outcome, and another one or none in it"},
+		`{"outcome":{"outcome":"cancelled"},"optionId":"a"}`:               {Unknown: "it names an option beside the outcome, and another one or none in it"},
+		`{"outcome":{"outcome":"cancelled","optionId":"a"}}`:               {Unknown: `its outcome is "cancelled" where "selected", or "cancelled" without an option, is expected`},
+		`{"outcome":{"outcome":"selected"}}`:                               {Unknown: "it names no option"},
+		`{"outcome":{"outcome":"selected","optionId":""}}`:                 {Unknown: "it names no option"},
+		`{"outcome":{"outcome":"selected","optionId":1}}`:                  {Unknown: "its optionId is no text"},
+		`{"outcome":{"outcome":"selected","optionId":"\ud800"}}`:           {Unknown: "its optionId is no text"},
+		`{"outcome":"allow"}`:                                              {Unknown: `its outcome is "allow" where "selected", or "cancelled" without an option, is expected`},
+		`{"outcome":[]}`:                                                   {Unknown: "its outcome is no text"},
+		`{}`:                                                               {Unknown: "it names no option"},
+		`null`:                                                             {Unknown: "the result is no object"},
+		`"a"`:                                                              {Unknown: "the result is no object"},
+		`{"outcome":{"outcome":"selected","optionId":"no"},"outcome":{"outcome":"selected","optionId":"a"}}`: {Ambiguous: `the name "outcome" occurs twice`},
+		`{"outcome":{"outcome":"selected","optionId":"no","optionId":"a"}}`:                                  {Ambiguous: `the name "optionId" occurs twice`},
+		`{"outcome":{"outcome":"cancelled","outcome":"selected","optionId":"a"}}`:                            {Ambiguous: `the name "outcome" occurs twice`},
+		`{"outcome":{"outcome":"selected","optionId":"no","OptionID":"a"}}`:                                  {Ambiguous: `the name "OptionID" differs from "optionId" only in case`},
+		`{"Outcome":{"outcome":"selected","optionId":"a"},"outcome":{"outcome":"cancelled"}}`:                {Ambiguous: `the name "Outcome" differs from "outcome" only in case`},
 	} {
-		if got := Chosen([]byte(result)); got != want {
-			t.Errorf("Chosen(%s) = %q, want %q", result, got, want)
+		got := ParseAnswer([]byte(result))
+		if want.Ambiguous != "" {
+			got.Ambiguous = got.Ambiguous[max(0, strings.Index(got.Ambiguous, "the name")):]
+		}
+		if got != want {
+			t.Errorf("%s is read as %+v, want %+v", result, got, want)
 		}
 	}
 	for _, made := range [][]byte{Selected("x\""), SelectedFlat("x\"")} {

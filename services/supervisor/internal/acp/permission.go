@@ -313,20 +313,71 @@ func SelectedFlat(optionID string) []byte {
 	return append(jsonrpc.AppendString(append(both[:len(both)-1], `,"optionId":`...), optionID), '}')
 }
 
-// Chosen is the id of the option that the answer to a question chooses; "": it chooses none, or more than one.
-func Chosen(result []byte) string {
-	outcome := Get(result, "outcome")
-	flat, _ := Exact(Get(result, "optionId"))
-	if outcome == nil {
-		return flat
-	}
-	kind, _ := String(Get(outcome, "outcome"))
-	id, _ := Exact(Get(outcome, "optionId"))
-	if kind != "selected" || flat != "" && flat != id {
-		return ""
-	}
-	return id
+// Answer is the answer to a permission request, as the result of the client's response has it.
+type Answer struct {
+	// Option is the id of the option that it chooses. Empty: none, or it cannot be read.
+	Option string
+	// Ambiguous says why no two readers need find the same in it: a name stands twice, or in two cases. Empty: they do.
+	Ambiguous string
+	// Unknown says why it is none of the answers that ACP has, nor that of an older client. Empty: it is one.
+	Unknown string
 }
+
+// ParseAnswer reads the answer to a permission request: {"outcome": {"outcome": "selected", "optionId": ID}}, of which older
+// clients leave out the outer or the inner object, or {"outcome": {"outcome": "cancelled"}}.
+func ParseAnswer(result []byte) Answer {
+	outer, ambiguous := readOutcome(result)
+	inner := outer
+	if ambiguous == "" && isObject(outer.outcome) {
+		inner, ambiguous = readOutcome(outer.outcome)
+	}
+	kind, isText := String(inner.outcome)
+	id, isID := Exact(inner.option)
+	switch {
+	case ambiguous != "":
+		return Answer{Ambiguous: ambiguous}
+	case !isObject(result):
+		return Answer{Unknown: "the result is no object"}
+	case inner.option != nil && !isID:
+		return Answer{Unknown: "its optionId is no text"}
+	case outer.option != nil && string(outer.option) != string(inner.option):
+		return Answer{Unknown: "it names an option beside the outcome, and another one or none in it"}
+	case kind == "cancelled" && inner.option == nil:
+		return Answer{}
+	case id != "" && (kind == "selected" || inner.outcome == nil):
+		return Answer{Option: id}
+	case kind == "selected" || inner.outcome == nil:
+		return Answer{Unknown: "it names no option"}
+	case !isText:
+		return Answer{Unknown: "its outcome is no text"}
+	}
+	return Answer{Unknown: fmt.Sprintf("its outcome is %.40q where \"selected\", or \"cancelled\" without an option, is expected", kind)}
+}
+
+// outcome is an object of an answer, without what is null in it.
+type outcome struct{ outcome, option []byte }
+
+// readOutcome reads an object of an answer. ambiguous says which name stands there twice, or in two cases.
+func readOutcome(object []byte) (o outcome, ambiguous string) {
+	err := Members(object, func(name string, v []byte) bool {
+		for known, to := range map[string]*[]byte{"outcome": &o.outcome, "optionId": &o.option} {
+			switch {
+			case name == known && string(v) != "null":
+				*to = v
+			case name != known && strings.EqualFold(name, known):
+				ambiguous = fmt.Sprintf("the name %.40q differs from %q only in case", name, known)
+			}
+		}
+		return true
+	})
+	if err != nil && isObject(object) {
+		return o, err.Error()
+	}
+	return o, ambiguous
+}
+
+// Chosen is the id of the option that the answer to a question chooses; "": it chooses none, or more than one.
+func Chosen(result []byte) string { return ParseAnswer(result).Option }
 
 // Cancelled returns the result that answers a question of a turn that was cancelled.
 func Cancelled() []byte { return []byte(`{"outcome":{"outcome":"cancelled"}}`) }

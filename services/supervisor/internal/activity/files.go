@@ -147,7 +147,9 @@ type toldSession struct {
 	paths map[string]struct{}
 	mark  heat.Mark
 	usage *supervisorv1.ContextUsage
-	look  uint64 // the last one that has found it
+	// closed: that was told.
+	closed bool
+	look   uint64 // the last one that has found it
 }
 
 // difference is what a watcher does not know yet, and counts as told. cooling: some files change by themselves.
@@ -178,8 +180,9 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 		if usage := k.Usage(); usage != known.usage && !proto.Equal(usage, known.usage) {
 			known.usage, changed.Usage = usage, usage
 		}
-		if isNew || len(changed.GetFiles())+len(changed.GetRemoved()) > 0 || changed.GetUsage() != nil {
-			changed.AgentId, changed.SessionId, changed.Roots = k.AgentID, k.SessionID, k.Roots()
+		if isNew || k.Closed != known.closed || len(changed.GetFiles())+len(changed.GetRemoved()) > 0 || changed.GetUsage() != nil {
+			changed.AgentId, changed.SessionId, changed.Roots, changed.Closed = k.AgentID, k.SessionID, k.Roots(), k.Closed
+			known.closed = k.Closed
 			r.Sessions = append(r.Sessions, changed)
 		}
 	})
@@ -191,9 +194,9 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 			continue
 		}
 		delete(t.sessions, key)
-		if len(known.paths) > 0 {
+		if len(known.paths) > 0 || !known.closed {
 			r.Sessions = append(r.Sessions, &supervisorv1.SessionFiles{
-				AgentId: key.agent, SessionId: key.session, Removed: slices.Sorted(maps.Keys(known.paths)),
+				AgentId: key.agent, SessionId: key.session, Removed: slices.Sorted(maps.Keys(known.paths)), Closed: true,
 			})
 		}
 	}

@@ -52,6 +52,9 @@ type Options struct {
 	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets beside
 	// those that look like it.
 	SecretVariables []string
+	// Told is told each event before those who watch, also of frames that only the state of sessions needs, with the name of its
+	// agent, if it has one. It is called by one goroutine, must not wait, and must not keep the event. Nil: nobody is.
+	Told func(agent string, ev *supervisorv1.Event)
 	// Logger is told when events are lost, once each time it begins. Nil: nobody is.
 	Logger *slog.Logger
 	// Now is the clock. Nil: the system's.
@@ -147,6 +150,13 @@ func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
 	return p
 }
 
+// Queued returns the bytes of frames and events that wait, or are being worked on.
+func (h *Hub) Queued() int {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.held
+}
+
 // cursor names the events of a frame.
 func (h *Hub) cursor(seq uint64) string { return replay.Cursor(h.opts.Instance, seq) }
 
@@ -203,6 +213,16 @@ func (h *Hub) Sync(ctx context.Context) error {
 		return ctx.Err()
 	}
 	return nil
+}
+
+// CloseSessions tells that an agent is gone and its sessions with it, for a reason in a few words.
+func (h *Hub) CloseSessions(agentID, reason string) {
+	h.tell.Lock()
+	open := h.fold.Open(agentID)
+	h.tell.Unlock()
+	for _, id := range open {
+		h.Tell(agentID, event.AppendClosed(nil, id, reason))
+	}
 }
 
 // Forget drops what is known of an agent that is gone for good.
@@ -280,6 +300,11 @@ func (h *Hub) handle(it *item) {
 	default:
 		events = it.port.decode(h, &it.frame)
 	}
+	if h.opts.Told != nil {
+		for _, ev := range events {
+			h.opts.Told(it.agent(), ev)
+		}
+	}
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	for _, ev := range events {
@@ -314,6 +339,9 @@ func (h *Hub) know(e entry) {
 // lose says that frames found no room.
 func (h *Hub) lose(it *item) {
 	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
+	if h.opts.Told != nil {
+		h.opts.Told(it.agent(), gap)
+	}
 	e := entry{event: gap, seq: it.seq, skips: it.skips, cost: eventCost}
 	if h.said.IsZero() || time.Since(h.said) >= sayAgain {
 		h.said = time.Now()

@@ -61,6 +61,14 @@ type item struct {
 	rests bool // nobody waits for it
 }
 
+// agent is the name of the agent that it is about; empty: it is about none.
+func (it *item) agent() string {
+	if it.port == nil {
+		return ""
+	}
+	return it.port.agent.Load().Name
+}
+
 // loss counts the frames of an agent that found no room.
 type loss struct {
 	port   *port

@@ -201,9 +201,9 @@ func (i identity) may(need certs.Role) error {
 		return nil
 	case i.certificate && i.role == certs.NoRole:
 		return status.Errorf(codes.PermissionDenied, "this caller may do nothing here: %v", i.unfit)
-	case i.certificate && i.role < need:
+	case i.certificate && !i.role.May(need):
 		return status.Errorf(codes.PermissionDenied, "this takes the role %s, and the certificate of %s has the role %s", need, presentable(i.name), i.role)
-	case i.certificate, need <= certs.Viewer:
+	case i.certificate, need == certs.NoRole, need == certs.Viewer:
 		return nil
 	case !i.control:
 		return status.Error(codes.PermissionDenied, "this socket only shows what is: "+i.verbs)

@@ -7,7 +7,7 @@
 // and agents cannot connect to it (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
 //
 // The package knows who may connect, which calls change something, and what a valid request is. It turns errors into codes. It
-// must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions, Events, Approvals).
+// must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions, Gateway, Events, Approvals).
 // Package rundir says where the sockets are. Callers use sdk/client.
 package admin
 
@@ -19,6 +19,7 @@ import (
 	"log/slog"
 	"math"
 	"net"
+	"net/http"
 	"os"
 	"path"
 	"sync"
@@ -64,14 +65,17 @@ type Options struct {
 	State State
 	// Control changes it. Nil: its verbs are UNIMPLEMENTED.
 	Control Control
-	// Agents, Sessions, Events, Files and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
+	// Agents, Sessions, Gateway, Events, Files and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
 	Agents    Agents
 	Sessions  Sessions
+	Gateway   Gateway
 	Events    Events
 	Files     Files
 	Approvals Approvals
-	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents and Sessions are refused with
-	// it. Empty: programs start agents and open sessions.
+	// Metrics serves those who come over TCP with the role for metrics, and no others; nil: they are turned away.
+	Metrics http.Handler
+	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents, Sessions and Gateway are
+	// refused with it. Empty: programs start agents and open sessions.
 	ReadOnly string
 	// Socket is the socket's absolute path. Default: a name of its own in Dir of the environment.
 	Socket string
@@ -82,6 +86,8 @@ type Options struct {
 	ControlOff string
 	// Listen is an address to serve over TCP too, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string
+	// Listener is the socket of Listen where somebody else has opened it; nil: it is opened here. Start closes it, or the Server.
+	Listener net.Listener
 	// TLS are the files of the server's keys and of the authority of its clients. Required for Listen.
 	TLS certs.Files
 	// Env looks up environment variables. Default: os.Getenv.
@@ -116,6 +122,7 @@ type Server struct {
 	opts     Options
 	doors    []*door
 	servers  []*grpc.Server // of trusted callers, and of guests
+	scrapes  *scrapes       // nil: metrics are not served
 	health   *health.Server
 	end      context.CancelFunc // of streams
 	served   sync.WaitGroup
@@ -140,8 +147,11 @@ func Start(o Options) (*Server, error) {
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
 	trusted, guests := newHall(), newHall()
+	if o.Metrics != nil && o.Listen != "" {
+		s.scrapes = newScrapes(o.Metrics, o.Logger)
+	}
 	add := func(w way) {
-		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(crowd.Room()), trusted: trusted, guests: guests, logger: o.Logger})
+		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(crowd.Room()), trusted: trusted, guests: guests, scrapes: s.scrapes, logger: o.Logger})
 	}
 	add(way{listener: s.inside, introduce: byBirth, origin: nowhere})
 	if o.Listen != "" {
@@ -149,9 +159,11 @@ func Start(o Options) (*Server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("serve on %s: %w", o.Listen, err)
 		}
-		listener, err := net.Listen("tcp", o.Listen)
-		if err != nil {
-			return nil, fmt.Errorf("serve over TCP: %w", err)
+		listener := o.Listener
+		if listener == nil {
+			if listener, err = net.Listen("tcp", o.Listen); err != nil {
+				return nil, fmt.Errorf("serve over TCP: %w", err)
+			}
 		}
 		s.address = listener.Addr().String()
 		add(way{listener: listener, introduce: byCertificate(keys), origin: crowd.AddressOf, slow: true})
@@ -176,6 +188,9 @@ func Start(o Options) (*Server, error) {
 	}
 	s.serve(trusted, s.server(ending, maxRequestBytes, maxStreams))
 	s.serve(guests, s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle})))
+	if s.scrapes != nil {
+		s.served.Go(s.scrapes.serve)
+	}
 	for _, d := range s.doors {
 		d.open()
 	}
@@ -227,6 +242,9 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 	if o.Sessions != nil || o.Events != nil {
 		supervisorv1.RegisterSessionServiceServer(server, &sessionService{Sessions: o.Sessions, events: o.Events, approvals: o.Approvals})
 	}
+	if o.Gateway != nil || o.ReadOnly != "" {
+		supervisorv1.RegisterGatewayServiceServer(server, &gatewayService{gateway: o.Gateway})
+	}
 	if o.Approvals != nil {
 		supervisorv1.RegisterApprovalServiceServer(server, &approvalService{approvals: o.Approvals})
 	}
@@ -243,8 +261,9 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 func (o *Options) refused(method string) error {
 	service, name := path.Split(method)
 	ofAgents, ofSessions := service == "/"+supervisorv1.AgentService_ServiceDesc.ServiceName+"/", service == "/"+supervisorv1.SessionService_ServiceDesc.ServiceName+"/"
+	ofGateway := service == "/"+supervisorv1.GatewayService_ServiceDesc.ServiceName+"/"
 	switch {
-	case !ofAgents && !ofSessions, method == supervisorv1.AgentService_ListAgents_FullMethodName,
+	case !ofAgents && !ofSessions && !ofGateway, method == supervisorv1.AgentService_ListAgents_FullMethodName,
 		method == supervisorv1.AgentService_GetAgent_FullMethodName, method == supervisorv1.SessionService_WatchSession_FullMethodName:
 		return nil
 	case o.ReadOnly != "":
@@ -310,6 +329,9 @@ func (s *Server) Stop() {
 				defer cut.Stop()
 				server.GracefulStop()
 			})
+		}
+		if s.scrapes != nil {
+			stopping.Go(s.scrapes.stop)
 		}
 		stopping.Wait()
 		s.served.Wait()

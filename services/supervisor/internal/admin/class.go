@@ -16,7 +16,7 @@ import (
 
 // class is what a method is to callers.
 type class struct {
-	// need is the least role that may call it. A Viewer's only shows something; any other is a verb.
+	// need is the role that may call it, and so may those who may more. A Viewer's only shows something; any other is a verb.
 	need certs.Role
 	// asks: a request that only looks makes it a Viewer's. The request has a field for that.
 	asks bool
@@ -29,7 +29,7 @@ const onlyLook = "only_look"
 var harmless = []string{healthv1.Health_ServiceDesc.ServiceName, "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
 
 // classesOf sorts every method that a server has. A method shows something if its descriptor says that it has no side
-// effects; what changes something is an operator's, but for the questions, which approvers answer.
+// effects; what changes something is an operator's, but for the questions, which approvers answer, and for what a gateway needs.
 func classesOf(server *grpc.Server) map[string]class {
 	classes := map[string]class{}
 	for service, info := range server.GetServiceInfo() {
@@ -42,11 +42,14 @@ func classesOf(server *grpc.Server) map[string]class {
 
 func classify(service, method string) class {
 	if slices.Contains(harmless, service) {
-		return class{need: certs.Viewer}
+		return class{need: certs.NoRole}
 	}
 	need := certs.Operator
-	if service == supervisorv1.ApprovalService_ServiceDesc.ServiceName {
+	switch service {
+	case supervisorv1.ApprovalService_ServiceDesc.ServiceName:
 		need = certs.Approver
+	case supervisorv1.GatewayService_ServiceDesc.ServiceName:
+		need = certs.Gateway
 	}
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
 	if err != nil {

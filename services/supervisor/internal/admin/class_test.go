@@ -45,6 +45,7 @@ func TestEveryMethodHasTheRoleThatItTakes(t *testing.T) {
 		"SupervisorStateService/GetSession": "viewer", "SupervisorStateService/WatchEvents": "viewer",
 		"SupervisorStateService/ListFiles": "viewer", "SupervisorStateService/WatchFiles": "viewer",
 		"SupervisorStateService/WatchOutput": "viewer",
+		"GatewayService/OpenAgent":           "gateway",
 	}
 	seen := 0
 	for _, service := range served() {
@@ -77,8 +78,8 @@ func TestWhatIsNotKnownIsAnOperators(t *testing.T) {
 		service, method string
 		want            certs.Role
 	}{
-		{"grpc.health.v1.Health", "Check", certs.Viewer},
-		{"grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", certs.Viewer},
+		{"grpc.health.v1.Health", "Check", certs.NoRole},
+		{"grpc.reflection.v1.ServerReflection", "ServerReflectionInfo", certs.NoRole},
 		{"acphost.supervisor.v1.SupervisorStateService", "Unheard", certs.Operator},
 		{"acphost.supervisor.v1.SupervisorStateServiceX", "GetStatus", certs.Operator},
 		{"grpc.health.v1.HealthX", "Check", certs.Operator},
@@ -92,7 +93,7 @@ func TestWhatIsNotKnownIsAnOperators(t *testing.T) {
 }
 
 func TestEveryServiceIsSorted(t *testing.T) {
-	s, err := Start(Options{State: noState{}, Control: failing{}, Agents: nothing{}, Sessions: nothing{}, Events: nothing{}, Approvals: nothing{}, NoSocket: true})
+	s, err := Start(Options{State: noState{}, Control: failing{}, Agents: nothing{}, Sessions: nothing{}, Gateway: nothing{}, Events: nothing{}, Approvals: nothing{}, NoSocket: true})
 	if err != nil {
 		t.Fatal(err)
 	}

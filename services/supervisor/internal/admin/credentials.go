@@ -33,7 +33,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 			return nil, identity{}, fmt.Errorf("user %d may not connect", c.UID)
 		}
 		if control {
-			conn, c.Process = bySender(conn, c)
+			conn, c.Process = peer.BySender(conn, c)
 		}
 		who := identity{caller: c, control: control, verbs: verbs}
 		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel

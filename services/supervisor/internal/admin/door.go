@@ -58,6 +58,7 @@ type door struct {
 	bounds  bounds
 	trusted *hall
 	guests  *hall
+	scrapes *scrapes // nil: metrics are not served
 	logger  *slog.Logger
 
 	ctx      context.Context // done: the door is shut
@@ -155,8 +156,13 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 		d.logger.Debug("turned a connection away", "address", d.listener.Addr().String(), "error", err)
 		return
 	}
-	if who.may(certs.Approver) == nil {
+	if who.may(certs.Approver) == nil || who.may(certs.Gateway) == nil {
 		d.lead(d.trusted, known, who)
+		return
+	}
+	if who.certificate && who.role == certs.Metrics && d.scrapes == nil {
+		_ = known.Close()
+		d.logger.Warn("turned away who reads metrics: they are not served; set telemetry.prometheus", "caller", who)
 		return
 	}
 	of := &d.agents
@@ -170,6 +176,10 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 		return
 	}
 	who.speaking = of.speaking
+	if who.certificate && who.role == certs.Metrics {
+		d.lead(d.scrapes.hall, &heldConn{known, leave}, who)
+		return
+	}
 	d.lead(d.guests, &heldConn{known, leave}, who)
 }
 

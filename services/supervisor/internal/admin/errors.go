@@ -59,6 +59,7 @@ var (
 		fault.TooOld:       codes.OutOfRange,
 		fault.Exhausted:    codes.ResourceExhausted,
 		fault.Unsupported:  codes.Unimplemented,
+		fault.Stopping:     codes.Unavailable,
 	}
 	kindCodes = map[supervisorv1.ErrorKind]codes.Code{
 		supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED:      codes.FailedPrecondition,

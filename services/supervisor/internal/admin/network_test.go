@@ -6,6 +6,7 @@ import (
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
+	"crypto/tls"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
@@ -13,6 +14,7 @@ import (
 	"io"
 	"math/big"
 	"net"
+	"net/http"
 	"os"
 	"path/filepath"
 	"strings"
@@ -79,7 +81,7 @@ func keysOf(t *testing.T) (dir string) {
 func network(t *testing.T, keys string, p patient) *admin.Server {
 	t.Helper()
 	return start(t, admin.Options{
-		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Events: p, Files: p, Approvals: p,
+		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: p, Files: p, Approvals: p,
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 }
@@ -105,10 +107,13 @@ func check(t *testing.T, conn grpc.ClientConnInterface) error {
 
 func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 	keys := keysOf(t)
+	if err := certs.AddClient(keys, certs.Client{Name: "gateway", Role: certs.Gateway}, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
 	p := newPatient()
 	p.willing = willing{}
 	s := start(t, admin.Options{
-		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Events: willing{}, Files: p, Approvals: p,
+		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p,
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 	for role, may := range map[string]func(m protoreflect.MethodDescriptor, verb bool) bool{
@@ -116,6 +121,7 @@ func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 		"approver": func(m protoreflect.MethodDescriptor, verb bool) bool {
 			return !verb || m.Parent().Name() == "ApprovalService"
 		},
+		"gateway":  func(m protoreflect.MethodDescriptor, _ bool) bool { return m.Parent().Name() == "GatewayService" },
 		"operator": func(protoreflect.MethodDescriptor, bool) bool { return true },
 	} {
 		calls := 0
@@ -479,5 +485,69 @@ func TestWhatIsNotThereIsUnimplemented(t *testing.T) {
 		if status.Code(err) != codes.Unimplemented {
 			t.Errorf("%s: %v, want UNIMPLEMENTED", name, err)
 		}
+	}
+}
+
+// scraping reads the metrics as Prometheus does: by HTTP/2 with a client's certificate.
+func scraping(t *testing.T, s *admin.Server, keys string) (int, string, error) {
+	t.Helper()
+	files := certs.ClientFiles(keys)
+	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	if pem, err := os.ReadFile(files.CA); err != nil || !pool.AppendCertsFromPEM(pem) {
+		t.Fatal("the authority's certificate cannot be read", err)
+	}
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}}
+	defer transport.CloseIdleConnections()
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, "https://"+s.Address()+"/metrics", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return 0, "", err
+	}
+	defer res.Body.Close()
+	body, err := io.ReadAll(res.Body)
+	return res.StatusCode, string(body), err
+}
+
+func TestWhoReadsMetricsReachesNothingElseAndNobodyElseReadsThem(t *testing.T) {
+	keys := keysOf(t)
+	if err := certs.AddClient(keys, certs.Client{Name: "prometheus", Role: certs.Metrics}, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	o := admin.Options{
+		State: fake{}, Control: obedient{}, NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
+		Metrics: http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "measured 1\n") }),
+	}
+	s := start(t, o)
+	if code, body, err := scraping(t, s, filepath.Join(keys, "prometheus")); code != http.StatusOK || body != "measured 1\n" || err != nil {
+		t.Errorf("metrics: got %d, %q, %v", code, body, err)
+	}
+	for _, role := range []string{"viewer", "operator"} {
+		if code, body, err := scraping(t, s, filepath.Join(keys, role)); err == nil && (code == http.StatusOK || strings.Contains(body, "measured")) {
+			t.Errorf("%s: got %d, %q", role, code, body)
+		}
+	}
+	conn := as(t, s, filepath.Join(keys, "prometheus"))
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	defer cancel()
+	if err := check(t, conn); err == nil {
+		t.Error("who reads metrics gets gRPC's health")
+	}
+	if _, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(ctx, &supervisorv1.GetStatusRequest{}); err == nil {
+		t.Error("who reads metrics sees the state")
+	}
+	if _, err := supervisorv1.NewSupervisorControlServiceClient(conn).ReloadPolicy(ctx, &supervisorv1.ReloadPolicyRequest{}); err == nil {
+		t.Error("who reads metrics changes something")
+	}
+
+	o.Metrics = nil
+	if code, body, err := scraping(t, start(t, o), filepath.Join(keys, "prometheus")); err == nil {
+		t.Errorf("metrics that are off: got %d, %q", code, body)
 	}
 }

@@ -2,6 +2,7 @@ package admin
 
 import (
 	"context"
+	"io"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
@@ -25,6 +26,10 @@ func (n nothing) note(req any) error {
 
 func (n nothing) StartAgent(_ context.Context, req *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	return &supervisorv1.StartAgentResponse{}, n.note(req)
+}
+
+func (n nothing) OpenAgent(_ context.Context, req *supervisorv1.GatewayOpen, _ io.Reader, _ io.Writer, _ func(*supervisorv1.Agent) error) error {
+	return n.note(req)
 }
 
 func (n nothing) NewSession(_ context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {

@@ -72,7 +72,7 @@ func play(role string, args []string) (exit int, ok bool) {
 // playSupervisor serves a socket and runs a script as an agent, whose output is its own, until its stdin ends.
 func playSupervisor(socket, script string) int {
 	s, err := admin.Start(admin.Options{
-		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{},
+		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Gateway: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{},
 		Socket: socket,
 	})
 	if err != nil {
@@ -129,6 +129,10 @@ func (willing) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*su
 }
 
 func (willing) WatchEvents(context.Context, string, int, func([]event.Told) error) error {
+	return nil
+}
+
+func (willing) OpenAgent(context.Context, *supervisorv1.GatewayOpen, io.Reader, io.Writer, func(*supervisorv1.Agent) error) error {
 	return nil
 }
 

@@ -1,6 +1,7 @@
 package admin
 
 import (
+	"bytes"
 	"cmp"
 	"encoding/hex"
 	"errors"
@@ -79,6 +80,8 @@ func problem(req any) error {
 		return short("session_id", r.GetSessionId(), maxSessionID)
 	case *supervisorv1.AnswerApprovalRequest:
 		return cmp.Or(named("id", r.GetId(), maxText), answer(r))
+	case *supervisorv1.OpenAgentRequest:
+		return frames(r)
 	case *supervisorv1.RestartHandlerRequest:
 		return handlerNamed(r)
 	case *supervisorv1.SwapHandlerRequest:
@@ -89,6 +92,21 @@ func problem(req any) error {
 		}
 	}
 	return nil
+}
+
+func frames(r *supervisorv1.OpenAgentRequest) error {
+	if r.GetPart() == nil {
+		return errors.New("part: a message opens an agent or holds frames")
+	}
+	if r.GetOpen() == nil && len(r.GetFrames().GetFrames()) == 0 {
+		return errors.New("frames: there are none")
+	}
+	for i, f := range r.GetFrames().GetFrames() {
+		if len(f) == 0 || bytes.IndexByte(f, '\n') >= 0 {
+			return fmt.Errorf("frames[%d]: a frame is one line, without its line feed and not empty", i)
+		}
+	}
+	return short("open.agent", r.GetOpen().GetAgent(), maxName)
 }
 
 func startAgent(r *supervisorv1.StartAgentRequest) error {

@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"strconv"
 
+	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/rundir"
 )
 
@@ -96,7 +97,7 @@ func listenControl() (net.Listener, string, error) {
 	if err != nil {
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}
-	if err := tellSenders(listener); err != nil {
+	if err := peer.TellSenders(listener); err != nil {
 		_ = listener.Close()
 		return nil, "", fmt.Errorf("control socket: %w", err)
 	}

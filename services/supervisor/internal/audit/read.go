@@ -40,6 +40,8 @@ type Filter struct {
 	Session, Agent, Verdict, Outcome, Rule, Door string
 	// Kind is the kind of action, or a glob: "fs.*".
 	Kind string
+	// Cwd is an absolute folder: one of the action's roots is it, or lies below.
+	Cwd string
 	// Text is found, whatever its case, in the command, a path, the title, the rule, the reason or the note.
 	Text string
 	// Limit keeps the newest so many of them. 0: all.
@@ -342,6 +344,12 @@ func (f Filter) wants(r *supervisorv1.AuditRecord) bool {
 		if ok, err := path.Match(f.Kind, kind); err != nil || !ok {
 			return false
 		}
+	}
+	if f.Cwd != "" && !slices.ContainsFunc(r.GetAction().GetRoots(), func(root string) bool {
+		rel, err := filepath.Rel(f.Cwd, root)
+		return err == nil && filepath.IsLocal(rel)
+	}) {
+		return false
 	}
 	return f.Text == "" || mentions(r, strings.ToLower(f.Text))
 }

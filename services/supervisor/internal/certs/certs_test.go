@@ -90,6 +90,30 @@ func TestCertificatesSayTheRole(t *testing.T) {
 	}
 }
 
+func TestAGatewaysRoleIsBesideTheOthers(t *testing.T) {
+	all := []certs.Role{certs.NoRole, certs.Viewer, certs.Approver, certs.Operator, certs.Gateway}
+	may := map[certs.Role]string{certs.NoRole: "none", certs.Viewer: "none viewer", certs.Approver: "none viewer approver", certs.Operator: "none viewer approver operator gateway", certs.Gateway: "none gateway"}
+	for _, r := range all {
+		var got []string
+		for _, need := range all {
+			if r.May(need) {
+				got = append(got, need.String())
+			}
+		}
+		if strings.Join(got, " ") != may[r] {
+			t.Errorf("%v may what takes %q, want %q", r, got, may[r])
+		}
+	}
+	dir := authority(t, certs.Options{Clients: []certs.Client{{Name: "edge", Role: certs.Gateway}}})
+	cert, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir))), clientConfig(t, filepath.Join(dir, "edge"), "localhost"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if role, err := certs.RoleOf(cert); role != certs.Gateway || err != nil {
+		t.Errorf("the certificate says %v (%v)", role, err)
+	}
+}
+
 func TestStrangersAreRefused(t *testing.T) {
 	dir, other := authority(t, certs.Options{}), authority(t, certs.Options{})
 	server := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)))

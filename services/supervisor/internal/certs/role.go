@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/keyfiles"
 )
 
-// Role is what the owner of a certificate may do. A greater one may do all that a lesser one may.
+// Role is what the owner of a certificate may do.
 type Role int
 
 // The roles.
@@ -29,11 +29,27 @@ const (
 	Approver
 	// Operator does everything.
 	Operator
+	// Gateway carries the frames of clients elsewhere, and nothing else: it does not even see what a Viewer sees.
+	Gateway
+	// Metrics reads the metrics, and nothing else: it reaches no other service.
+	Metrics
 )
 
-var roleNames = [...]string{NoRole: "none", Viewer: "viewer", Approver: "approver", Operator: "operator"}
+var roleNames = [...]string{NoRole: "none", Viewer: "viewer", Approver: "approver", Operator: "operator", Gateway: "gateway", Metrics: "metrics"}
 
-// RoleNames are the roles that a certificate can have, the least first.
+// May reports whether a role may do what another one is needed for. A greater role may do all that a lesser one may, but
+// for the gateway's and that for metrics, which are beside the others.
+func (r Role) May(need Role) bool {
+	switch {
+	case r == need, r == Operator, need == NoRole:
+		return true
+	case r >= Gateway, need >= Gateway:
+		return false
+	}
+	return r > need
+}
+
+// RoleNames are the roles that a certificate can have, the least first, and then those that are beside them.
 func RoleNames() []string { return slices.Clone(roleNames[Viewer:]) }
 
 // String is the role's name: "viewer".

@@ -52,6 +52,8 @@ type Options struct {
 	// Suspend and Quit send the job the signals of Ctrl-Z and Ctrl-\, which are no more than keys to this terminal: those
 	// of jobcontrol. Required.
 	Suspend, Quit func()
+	// Notify is how a person is called who looks elsewhere when a question waits or a turn ends. Default: not at all.
+	Notify string
 	// Notes are lines that a person should see, as the log's. Default: none.
 	Notes <-chan string
 	// Export writes a session to a file. Default: /export says that it cannot.

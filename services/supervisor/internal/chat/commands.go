@@ -103,18 +103,21 @@ func (m *model) help(string) tea.Cmd {
 		}
 	}
 	b.WriteString(`
+  !COMMAND                 run a command in your shell; the agent does not see it
   @PATH                    attach a file; tab completes
   enter                    send; while a turn runs, for after it
   alt+enter, ctrl+j        a new line
   up, down                 what was typed before; take back what is queued
+  ctrl+r                   search what was typed before
   shift+tab                the next mode
   esc                      cancel the turn
+  ctrl+o                   more of a command's output, while it runs and after
   ctrl+l                   draw the screen again
   ctrl+z                   stop acphost; "fg" goes on, with the turn too
   ctrl+d                   leave, where nothing is written; ctrl+c twice too
 
 A command that the agent has too is the agent's; with two slashes it is acphost's: //help.`)
-	m.print(m.own(b.String()))
+	m.print(m.ownText(b.String()))
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"strings"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/clipperhouse/uax29/v2/graphemes"
 
@@ -197,10 +198,12 @@ type row struct {
 	last     bool // of its line
 }
 
-// layout breaks the lines where they are too wide; at is the row of the cursor. A cell is left free for the cursor.
+// layout breaks the lines where they are too wide, at the ends of words; at is the row of the cursor. A cell is left free for
+// the cursor, or for the space behind a word.
 func (e *editor) layout(width int) (rows []row, at int) {
 	width = max(width-1, 1)
 	from, used := 0, 0
+	end, upTo := 0, 0 // where a word ended last, and the cells up to there
 	for i, c := range e.text {
 		if c == "\n" {
 			rows = append(rows, row{from, i, true})
@@ -208,11 +211,21 @@ func (e *editor) layout(width int) (rows []row, at int) {
 			continue
 		}
 		w := safetext.Width(shownCluster(c))
-		if used+w > width && i > from {
-			rows = append(rows, row{from, i, false})
-			from, used = i, 0
+		free := 0
+		if c == " " && i+1 < len(e.text) && e.text[i+1] != "\n" {
+			free = 1
+		}
+		for used+w > width+free && i > from {
+			if end <= from {
+				end, upTo = i, used
+			}
+			rows = append(rows, row{from, end, false})
+			from, used = end, used-upTo
 		}
 		used += w
+		if r, _ := utf8.DecodeRuneInString(c); c == " " || safetext.BreaksBeside(r) {
+			end, upTo = i+1, used
+		}
 	}
 	rows = append(rows, row{from, len(e.text), true})
 	at = slices.IndexFunc(rows, func(r row) bool { return e.at < r.to || r.last && e.at == r.to })

@@ -74,11 +74,10 @@ func (x *fieldEditor) key(k tea.KeyPressMsg, name string) {
 		if n == 0 {
 			return
 		}
+		if chooseEnds(&x.at, n, name) {
+			return
+		}
 		switch name {
-		case "up":
-			x.at = (max(x.at, 0) + n - 1) % n
-		case "down":
-			x.at = (x.at + 1) % n
 		case "backspace", "delete":
 			if x.Kind == form.One && !x.Required {
 				x.at = -1
@@ -100,6 +99,21 @@ func (x *fieldEditor) key(k tea.KeyPressMsg, name string) {
 			x.edit.Insert(k.Text)
 		}
 	}
+}
+
+// keys says what the keys of the field do.
+func (x *fieldEditor) keys() []string {
+	switch {
+	case x.Kind == form.Bool:
+		return []string{"y, n choose"}
+	case x.Kind == form.Many:
+		return []string{"↑↓ choose", "space marks"}
+	case x.Kind == form.One && !x.Required:
+		return []string{"↑↓ choose", "backspace takes none"}
+	case x.Kind == form.One:
+		return []string{"↑↓ choose"}
+	}
+	return nil
 }
 
 // value is what is filled in, as JSON; nil: it is left out.
@@ -139,7 +153,7 @@ func (x *fieldEditor) rows(m *model) []string {
 		default:
 			no = m.sty.bold("▸ no")
 		}
-		return []string{"  " + yes + "   " + no + m.sty.dim("   y, n")}
+		return []string{"  " + yes + "   " + no}
 	case form.One, form.Many:
 		const shown = 8
 		from, to := window(len(x.Options), x.at-shown/2, shown)

@@ -52,24 +52,39 @@ func (f *formEditor) key(k tea.KeyPressMsg) *supervisorv1.AnswerApprovalRequest 
 		f.at, f.wrong = max(f.at-1, 0), ""
 		return nil
 	case name == "enter":
-		if x != nil {
-			if _, err := x.value(); err != nil {
-				f.wrong = short(err.Error())
-				return nil
-			}
-			f.wrong = ""
-			f.at++
-		}
-		if f.at < len(f.fields) {
+		if x != nil && !f.right(f.at) || f.next() {
 			return nil
 		}
-		f.at = max(len(f.fields)-1, 0)
+		for i := range f.fields {
+			if !f.right(i) {
+				f.at = i
+				return nil
+			}
+		}
 		return client.Accept(f.answer())
 	case x != nil:
 		f.wrong = ""
 		x.key(k, name)
 	}
 	return nil
+}
+
+// next goes to the next field; false: it is the last one.
+func (f *formEditor) next() bool {
+	if f.at+1 >= len(f.fields) {
+		return false
+	}
+	f.at, f.wrong = f.at+1, ""
+	return true
+}
+
+// right reports whether a field can be sent as it is, and notes what is wrong with it.
+func (f *formEditor) right(i int) bool {
+	f.wrong = ""
+	if _, err := f.fields[i].value(); err != nil {
+		f.wrong = short(err.Error())
+	}
+	return f.wrong == ""
 }
 
 // answer is the form as JSON; what was not filled in is left out.
@@ -82,15 +97,14 @@ func (f *formEditor) answer() string {
 	return f.form.Content(values)
 }
 
-// rows is the field that is being filled in.
-func (f *formEditor) rows(m *model) []string {
+// rows is the field that is being filled in, above what the keys do.
+func (f *formEditor) rows(m *model, elsewhere ...string) []string {
 	if err := f.form.Err(); err != nil {
 		return []string{
 			m.sty.red(fit("  the agent's form cannot be filled in: "+short(err.Error()), m.width)),
-			m.sty.dim(fit("  ctrl+r declines · esc gives no answer", m.width)),
+			m.sty.dim(fit("  "+strings.Join(f.keys(elsewhere), " · "), m.width)),
 		}
 	}
-	keys := []string{"enter sends"}
 	var rows []string
 	if x := f.field(); x != nil {
 		head := "  " + short(x.Title)
@@ -99,10 +113,6 @@ func (f *formEditor) rows(m *model) []string {
 		}
 		if len(f.fields) > 1 {
 			head += m.sty.dim(fmt.Sprintf("  %d of %d", f.at+1, len(f.fields)))
-			if f.at+1 < len(f.fields) {
-				keys[0] = "enter goes on"
-			}
-			keys = append(keys, "shift+tab goes back")
 		}
 		rows = append(rows, fit(m.sty.bold(head), m.width))
 		if about := short(x.About); about != "" {
@@ -115,5 +125,28 @@ func (f *formEditor) rows(m *model) []string {
 			rows = append(rows, m.sty.red("  "+row))
 		}
 	}
-	return append(rows, m.sty.dims(hints(m.width, append(keys, "ctrl+r declines", "esc gives no answer")...))...)
+	return append(rows, m.sty.dims(hints(m.width, f.keys(elsewhere)...))...)
+}
+
+// keys says what the keys do, if they are not for something else.
+func (f *formEditor) keys(elsewhere []string) []string {
+	if len(elsewhere) > 0 {
+		return elsewhere
+	}
+	var keys []string
+	if x := f.field(); x != nil && f.form.Err() == nil {
+		keys = x.keys()
+	}
+	switch last := f.at+1 >= len(f.fields); {
+	case f.form.Err() != nil:
+		keys = append(keys, "tab goes to the input")
+	case !last:
+		keys = append(keys, "enter, tab go on")
+	default:
+		keys = append(keys, "enter sends", "tab goes to the input")
+	}
+	if f.at > 0 {
+		keys = append(keys, "shift+tab goes back")
+	}
+	return append(keys, "ctrl+r declines", "esc gives no answer")
 }

@@ -38,7 +38,7 @@ func TestAStoppedChatGivesTheTerminalBackAndDrawsItselfAgain(t *testing.T) {
 		o.Suspend = func() { signalled(t, syscall.SIGTSTP) }
 	})
 	c.see("new session")
-	c.write("half a sentence")
+	c.write("\x1b[200~half a sentence\x1b[201~") // pasted, so that it is drawn at once
 	c.see("half a sentence")
 	before := strings.Count(c.text(), "half a sentence")
 	c.write("\x1a") // Ctrl-Z

@@ -28,11 +28,23 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 	case `ctrl+\`:
 		m.o.Quit()
 		return nil
+	case "ctrl+o":
+		m.expand()
+		return nil
 	}
 	m.quitBy = time.Time{}
+	if m.confirming != nil {
+		return m.confirming.key(m, k)
+	}
+	if m.search != nil {
+		return m.search.key(m, k, name)
+	}
 	if q := m.question(); q != nil {
 		if name == "tab" && !(m.questionWaits() && m.menu.open()) {
-			q.writing, q.ready = !m.questionWaits(), true
+			if !m.questionWaits() && q.form != nil && q.form.next() {
+				return nil
+			}
+			q.writing, q.ready, q.held = !m.questionWaits(), true, nil
 			return nil
 		}
 		if !m.questionWaits() {
@@ -61,9 +73,9 @@ func fromTerminal(msg tea.Msg) bool {
 // terminalSpoke lets no key answer for a moment. An agent of the same user can open the terminal's device and ask the
 // terminal something, so that it sends text of the agent's choosing: should any of it be taken for keys, they come with it.
 func (m *model) terminalSpoke() {
-	m.keyTime = m.now()
+	m.keyTime, m.confirming = m.now(), nil
 	if q := m.question(); q != nil {
-		q.ready, q.code = false, nil
+		q.ready, q.code, q.held = false, nil, nil
 	}
 }
 
@@ -71,6 +83,9 @@ func (m *model) terminalSpoke() {
 func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 	switch name {
 	case "enter":
+		if m.menu.open() && m.menu.moved {
+			return m.menuTake()
+		}
 		return m.submit()
 	case "alt+enter", "ctrl+j", "shift+enter":
 		return m.typed("\n")
@@ -80,7 +95,16 @@ func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		return m.nextMode()
 	case "esc":
 		return m.escape()
+	case "pgup", "pgdown":
+		if m.menu.open() {
+			m.menu.moved = choose(&m.menu.at, len(m.menu.items), name)
+		}
+		return nil
 	case "up", "down", "ctrl+p", "ctrl+n":
+		if m.menu.open() {
+			m.menu.moved = choose(&m.menu.at, len(m.menu.items), name)
+			return nil
+		}
 		return m.upOrDown(name == "up" || name == "ctrl+p")
 	case "ctrl+d":
 		if m.edit.Empty() {
@@ -89,6 +113,9 @@ func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		m.edit.Delete()
 	case "ctrl+l":
 		return tea.ClearScreen
+	case "ctrl+r":
+		m.beginSearch()
+		return nil
 	default:
 		if !m.edit.key(name) {
 			if k.Text == "" {
@@ -142,6 +169,14 @@ func (m *model) typed(text string) tea.Cmd {
 // paste takes text from the clipboard. It is never a key, and never answers a question.
 func (m *model) paste(text string) tea.Cmd {
 	m.keyTime = m.now()
+	if m.confirming != nil {
+		m.confirming = nil
+	}
+	if m.search != nil {
+		m.search.words.Insert(strings.ReplaceAll(typed(text), "\n", " "))
+		m.search.look(m.past)
+		return nil
+	}
 	if q := m.question(); q != nil {
 		if !m.questionWaits() && q.form != nil {
 			q.form.paste(text)
@@ -159,6 +194,12 @@ func (m *model) interrupted() tea.Cmd {
 	}
 	m.quitBy = m.now().Add(quitTime)
 	switch {
+	case m.confirming != nil:
+		m.confirming = nil
+	case m.search != nil:
+		m.search = nil
+	case m.own != nil:
+		m.endOwn()
 	case m.turn != nil:
 		return m.cancel()
 	case m.picker != nil:
@@ -198,12 +239,8 @@ func (m *model) leave() tea.Cmd {
 	return nil
 }
 
-// upOrDown moves in the menu, in the input, takes back what is queued, or shows what was typed before.
+// upOrDown moves in the input, takes back what is queued, or shows what was typed before.
 func (m *model) upOrDown(up bool) tea.Cmd {
-	if m.menu.open() {
-		m.menu.move(up)
-		return nil
-	}
 	if !up {
 		if m.edit.Down(m.width - 2) {
 			return nil
@@ -231,6 +268,10 @@ func (m *model) upOrDown(up bool) tea.Cmd {
 func (m *model) submit() tea.Cmd {
 	text := strings.TrimRight(m.edit.Text(), " \n\t")
 	if strings.TrimSpace(text) == "" {
+		return nil
+	}
+	if line, ok := strings.CutPrefix(text, "!"); ok {
+		m.runOwn(line)
 		return nil
 	}
 	if len(m.queue) >= maxQueue {

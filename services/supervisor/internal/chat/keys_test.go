@@ -300,6 +300,87 @@ func TestKeysDoWhatTheyPromise(t *testing.T) {
 	}
 }
 
+// letGo lets the time pass for which an answer of one letter waits.
+func (s *screen) letGo() {
+	s.wait(holdTime)
+	for _, q := range s.m.asked {
+		if q.held != nil {
+			s.send(heldMsg{q, q.held})
+		}
+	}
+}
+
+func TestAnAnswerThatWaitedIsForItsQuestionOnly(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.asked(permission("claude-1/7"), permission("claude-1/8"))
+	s.wait(time.Second)
+	s.press("r")
+	q := s.m.question()
+	msg := heldMsg{q, q.held}
+	s.send(questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
+		Answered: &supervisorv1.ApprovalAnswer{Id: "claude-1/7", Outcome: "withdrawn"},
+	}}}})
+	s.send(msg)
+	if q := s.m.question(); q == nil || q.approval.GetId() != "claude-1/8" || q.sent {
+		t.Errorf("the next question is %+v", q)
+	}
+}
+
+func TestTheMenuTakesWhatItsKeysSay(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.write("/mo")
+	if v := s.view(); !strings.Contains(v, "↑↓ choose · tab takes it · esc closes") {
+		t.Errorf("the view is\n%s", v)
+	}
+	s.press("down", "enter")
+	if got := s.m.edit.Text(); got != "/model " {
+		t.Errorf("enter writes %q", got)
+	}
+	s = newScreen(t, 80, 24).ready()
+	s.write("/mo")
+	s.press("esc")
+	if s.m.menu.open() || s.m.edit.Text() != "/mo" {
+		t.Error("esc does not close it")
+	}
+	s = newScreen(t, 80, 24).ready()
+	s.write("/mode")
+	s.press("enter")
+	if s.m.picker == nil {
+		t.Error("enter does not do what is written where nothing was chosen")
+	}
+	if s.press("k", "q"); s.m.picker == nil || s.m.picker.at != 0 {
+		t.Error("letters do what no hint says")
+	}
+}
+
+func TestTabGoesThroughAFormAndThenToTheInput(t *testing.T) {
+	s := newScreen(t, 80, 24).ready()
+	s.asked(&supervisorv1.Approval{Id: "x", Elicitation: &supervisorv1.Elicitation{
+		Mode: "form", Message: "How?", RequestedSchema: `{"properties":{"a":{"type":"string","minLength":2},"b":{"type":"string","enum":["s","l"]}},"required":["b"]}`,
+	}})
+	s.wait(time.Second)
+	form := s.m.question().form
+	if v := s.view(); !strings.Contains(v, "enter, tab go on") || strings.Contains(v, "goes to the input") {
+		t.Errorf("the view is\n%s", v)
+	}
+	s.press("x", "tab")
+	if form.at != 1 || s.m.questionWaits() || !strings.Contains(s.view(), "↑↓ choose · enter sends · tab goes to the input") {
+		t.Fatalf("tab goes to field %d:\n%s", form.at, s.view())
+	}
+	s.press("tab", "h", "i")
+	if v := s.view(); s.m.edit.Text() != "hi" || !strings.Contains(v, "tab goes to the question") || strings.Contains(v, "enter sends") {
+		t.Errorf("tab does not go to the input:\n%s", v)
+	}
+	s.press("tab", "down", "enter") // the first field is not right yet
+	if form.at != 0 || form.wrong == "" || s.m.question().sent {
+		t.Fatalf("field %d, %q", form.at, form.wrong)
+	}
+	s.press("y", "enter", "enter")
+	if !s.m.question().sent || s.m.edit.Text() != "hi" {
+		t.Error("the form is not sent")
+	}
+}
+
 func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
@@ -312,14 +393,22 @@ func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
 		{"a wrong key goes back", func(s *screen) { s.wait(time.Second); s.press("a", "k", "r") }, false, ""},
 		{"and makes the next code longer", func(s *screen) { s.wait(time.Second); s.press("a", "x", "a", "k", "k") }, false, ""},
 		{"and that is typed whole", func(s *screen) { s.wait(time.Second); s.press("a", "x", "a", "k", "k", "k") }, true, ""},
-		{"a key that rejects answers at once", func(s *screen) { s.wait(time.Second); s.press("r") }, true, ""},
-		{"a number answers", func(s *screen) { s.wait(time.Second); s.press("4") }, true, ""},
-		{"a number that is not offered does not", func(s *screen) { s.wait(time.Second); s.press("5") }, false, ""},
-		{"another letter does not", func(s *screen) { s.wait(time.Second); s.press("x", "enter", "space") }, false, ""},
+		{"a key that rejects answers", func(s *screen) { s.wait(time.Second); s.press("r"); s.letGo() }, true, ""},
+		{"but not before a moment has passed", func(s *screen) { s.wait(time.Second); s.press("r") }, false, ""},
+		{"enter does not wait for it", func(s *screen) { s.wait(time.Second); s.press("r", "enter") }, true, ""},
+		{"escape takes it back", func(s *screen) { s.wait(time.Second); s.press("r", "esc"); s.letGo() }, false, ""},
+		{"a word that begins with it is written", func(s *screen) { s.wait(time.Second); s.press("r", "u", "n"); s.letGo() }, false, "run"},
+		{"a number answers", func(s *screen) { s.wait(time.Second); s.press("4"); s.letGo() }, true, ""},
+		{"a number that is not offered is written", func(s *screen) { s.wait(time.Second); s.press("5"); s.letGo() }, false, "5"},
+		{"another letter is written, and what follows", func(s *screen) { s.wait(time.Second); s.press("o", "r", "a", "k", "k"); s.letGo() }, false, "orakk"},
+		{"enter alone does nothing", func(s *screen) { s.wait(time.Second); s.press("enter"); s.letGo() }, false, ""},
+		{"an arrow and enter reject at once", func(s *screen) { s.wait(time.Second); s.press("end", "enter") }, true, ""},
+		{"an arrow and enter allow with the code", func(s *screen) { s.wait(time.Second); s.press("down", "enter", "k", "k") }, true, ""},
+		{"and not without it", func(s *screen) { s.wait(time.Second); s.press("down", "enter", "enter", "enter") }, false, ""},
 		{"a key at once is written", func(s *screen) { s.press("a") }, false, "a"},
 		{"what is typed on is written", func(s *screen) { s.press("a"); s.wait(5 * time.Second); s.press("r") }, false, "ar"},
-		{"tab goes to the question", func(s *screen) { s.press("x", "tab", "r") }, true, "x"},
-		{"tab goes to the input and back", func(s *screen) { s.wait(time.Second); s.press("tab", "r", "tab", "r") }, true, "r"},
+		{"tab goes to the question", func(s *screen) { s.press("x", "tab", "r"); s.letGo() }, true, "x"},
+		{"tab goes to the input and back", func(s *screen) { s.wait(time.Second); s.press("tab", "r", "tab", "r"); s.letGo() }, true, "r"},
 		{"a paste is written", func(s *screen) { s.wait(time.Second); s.send(pasted("a")) }, false, "a"},
 		{"a key that comes with what the terminal says does not", func(s *screen) { s.wait(time.Second); s.send(tea.TerminalVersionMsg{}); s.press("a") }, false, "a"},
 		{"a key after it does", func(s *screen) { s.send(tea.TerminalVersionMsg{}); s.wait(time.Second); s.press("a", "k", "k") }, true, ""},

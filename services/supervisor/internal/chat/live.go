@@ -26,6 +26,25 @@ type live struct {
 	unanswered map[string]bool
 	// outputs are the terminals whose output is, or was, shown.
 	outputs []string
+	// spoke is the terminal that wrote last and has not ended.
+	spoke spoken
+}
+
+// spoken is a terminal, and what draws it.
+type spoken struct {
+	draw *render.Renderer // nil: none
+	id   string
+}
+
+// spokeLast notes that a terminal wrote, or ended.
+func (m *model) spokeLast(draw *render.Renderer, id string, ended bool) {
+	m.live.spoke = spoken{draw, id}
+	if ended {
+		m.live.spoke = spoken{}
+		if draw.LeftOut() > 0 {
+			m.cut = draw
+		}
+	}
 }
 
 // crashTime is how far apart the news of an agent's end and the end of its turn may be.
@@ -215,6 +234,7 @@ func (m *model) drawTool(id string) { m.drawn(m.draw.Tool(id) + m.draw.Overdue()
 func (msg outputMsg) tell(m *model) tea.Cmd {
 	for _, out := range msg.pieces {
 		m.drawn(m.draw.Output(msg.terminal, out))
+		m.spokeLast(m.draw, msg.terminal, out.GetEnded())
 	}
 	if msg.err != nil {
 		return nil // it is over, or the terminal is one of the agent's own

@@ -26,6 +26,7 @@ type menu struct {
 	at     int
 	typed  int  // bytes before the cursor that an item replaces
 	hidden bool // until the next key
+	moved  bool // the person has chosen an item: enter takes it
 	asked  int  // the last listing of a folder that was asked for
 }
 
@@ -45,14 +46,6 @@ type filesMsg struct {
 }
 
 func (n *menu) open() bool { return len(n.items) > 0 && !n.hidden }
-
-func (n *menu) move(up bool) {
-	by := 1
-	if up {
-		by = len(n.items) - 1
-	}
-	n.at = (n.at + by) % len(n.items)
-}
 
 func (n *menu) rows(m *model, most int) []string {
 	if !n.open() || most < 1 {

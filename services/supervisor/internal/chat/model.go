@@ -40,17 +40,22 @@ type model struct {
 	opened                    bool  // a session was open at least once
 	failure                   error // why there is none
 
-	edit    editor
-	past    *history
-	menu    menu
-	queue   []string
-	turn    *turn
-	turns   int // begun here
-	live    live
-	asked   []*question
-	picker  *picker
-	keyTime time.Time // of the last key
-	quitBy  time.Time // until then ctrl+c quits
+	edit   editor
+	past   *history
+	menu   menu
+	queue  []string
+	turn   *turn
+	turns  int // begun here
+	live   live
+	asked  []*question
+	picker *picker
+	search *search
+	own    *ownCommand // that runs
+	// confirming is what the person is to confirm before it is done.
+	confirming *confirmation
+	attention  attention
+	keyTime    time.Time // of the last key
+	quitBy     time.Time // until then ctrl+c quits
 
 	loose    bool // something was said outside of a turn, and may go on
 	shownAt  time.Time
@@ -59,6 +64,8 @@ type model struct {
 	out      []string  // rows that wait to be printed
 	held     []tea.Cmd // until fewer wait
 	printing bool
+	expanded bool             // more is shown of a command's output
+	cut      *render.Renderer // that has left out lines of the command that ended last; nil: none
 	leaving  bool
 	away     bool // the terminal is another's for now
 	ticking  bool
@@ -144,6 +151,9 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (m *model) settle() tea.Cmd {
 	var cmds []tea.Cmd
 	m.face()
+	if call := m.notice(); call != nil {
+		cmds = append(cmds, call)
+	}
 	if !m.ticking && m.moves() {
 		m.ticking = true
 		cmds = append(cmds, m.sup.after(tick, tickMsg{}))
@@ -167,13 +177,17 @@ func (m *model) settle() tea.Cmd {
 
 // moves reports whether something that is shown changes by itself.
 func (m *model) moves() bool {
-	return m.phase == starting || m.phase == opening || m.turn != nil || m.loose || len(m.live.tools) > 0 || len(m.asked) > 0 || m.now().Before(m.quitBy)
+	return m.phase == starting || m.phase == opening || m.turn != nil || m.loose || len(m.live.tools) > 0 || len(m.asked) > 0 || m.own != nil || m.now().Before(m.quitBy)
 }
 
 func (m *model) update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.resize(msg.Width, msg.Height)
+	case tea.FocusMsg:
+		m.focus(true)
+	case tea.BlurMsg:
+		m.focus(false)
 	case awayMsg:
 		m.away = bool(msg)
 	case tickMsg:

@@ -35,19 +35,16 @@ func (m *model) pick(p *picker) {
 
 func (p *picker) key(m *model, name string) tea.Cmd {
 	switch name {
-	case "up", "ctrl+p", "k", "shift+tab":
-		p.at = (p.at + len(p.items) - 1) % len(p.items)
-	case "down", "ctrl+n", "j", "tab":
-		p.at = (p.at + 1) % len(p.items)
-	case "home":
-		p.at = 0
-	case "end":
-		p.at = len(p.items) - 1
-	case "pgup":
-		p.at = max(p.at-10, 0)
-	case "pgdown":
-		p.at = min(p.at+10, len(p.items)-1)
-	case "esc", "q", "ctrl+d":
+	case "tab":
+		name = "down"
+	case "shift+tab":
+		name = "up"
+	}
+	if chooseEnds(&p.at, len(p.items), name) {
+		return nil
+	}
+	switch name {
+	case "esc", "ctrl+d":
 		m.picker = nil
 	case "enter":
 		m.picker = nil

@@ -4,8 +4,6 @@ import (
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
-	"github.com/charmbracelet/x/ansi"
-
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -33,7 +31,7 @@ func (m *model) print(text string) {
 		return
 	}
 	text = untabbed(text)
-	m.out = append(m.out, strings.Split(ansi.Hardwrap(text, m.width, true), "\n")...)
+	m.out = append(m.out, safetext.Wrap(text, m.width, "")...)
 }
 
 // drawn takes what the renderer gave out. Its last line may go on: it is under way until it ends.
@@ -77,14 +75,14 @@ func (m *model) flush() {
 }
 
 // note, warn and fail say something of acphost's own.
-func (m *model) note(text string) { m.print(m.sty.dim(m.own(text))) }
+func (m *model) note(text string) { m.print(m.sty.dim(m.ownText(text))) }
 
-func (m *model) warn(text string) { m.print(m.sty.yellow(m.own(text))) }
+func (m *model) warn(text string) { m.print(m.sty.yellow(m.ownText(text))) }
 
-func (m *model) fail(text string) { m.print(m.sty.red(m.own(text))) }
+func (m *model) fail(text string) { m.print(m.sty.red(m.ownText(text))) }
 
-func (m *model) own(text string) string {
-	return ansi.Wrap(safetext.Text(strings.TrimRight(text, "\n")), m.width, "")
+func (m *model) ownText(text string) string {
+	return safetext.Text(strings.TrimRight(text, "\n"))
 }
 
 func (msg noticeMsg) tell(m *model) tea.Cmd {

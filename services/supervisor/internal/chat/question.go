@@ -32,6 +32,8 @@ type question struct {
 	printed  bool // it was too long for its place, and stands above
 	unseen   render.Hidden
 	form     *formEditor
+	at       int                            // of options, chosen with arrows; -1: none
+	held     *held                          // an answer that goes out unless more is typed
 	choice   *supervisorv1.PermissionOption // to be confirmed
 	code     *confirm.Code                  // nil: nothing is
 }
@@ -92,11 +94,12 @@ func (m *model) questionAsked(a *supervisorv1.Approval) {
 	if slices.ContainsFunc(m.asked, func(q *question) bool { return q.approval.GetId() == a.GetId() }) {
 		return
 	}
-	q := &question{approval: a, since: m.now(), unseen: render.Unseen(m.drawing(), a)}
+	q := &question{approval: a, at: -1, since: m.now(), unseen: render.Unseen(m.drawing(), a)}
 	if e := a.GetElicitation(); e != nil && e.GetMode() == "form" {
 		q.form = newFormEditor(e.GetRequestedSchema())
 	}
 	m.asked = append(m.asked, q)
+	m.call(noticeAsked)
 	m.drawn(m.draw.Event(asEvent(a)))
 }
 
@@ -176,6 +179,9 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 	}
 	var r *supervisorv1.AnswerApprovalRequest
 	name := k.Keystroke()
+	if h := q.held; h != nil {
+		return q.heldKey(m, h, k)
+	}
 	switch {
 	case q.code != nil:
 		done, stands := q.code.Key(k.Text)
@@ -194,38 +200,118 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		m.showWhole(q)
 		return nil
 	case q.approval.GetElicitation() != nil:
-		switch k.Text {
-		case "y":
+		switch {
+		case chooseEnds(&q.at, 2, name):
+			return nil
+		case name == "enter" && q.at == 0:
 			r = client.Accept("{}")
-		case "n":
+		case name == "enter" && q.at == 1:
 			r = client.Decline()
-		default:
-			if name != "esc" {
-				return nil
-			}
+		case name == "esc":
 			r = client.Undecided()
+		case k.Text == "y":
+			return q.hold(m, k.Text, client.Accept("{}"))
+		case k.Text == "n":
+			return q.hold(m, k.Text, client.Decline())
+		default:
+			return q.notForIt(m, k)
 		}
 	case name == "esc" && m.turn != nil:
 		return m.cancel()
 	case name == "esc":
 		r = client.Undecided()
 	default:
-		i := slices.Index(optionKeys(q.approval.GetPermission().GetOptions()), k.Text)
-		if n, err := strconv.Atoi(k.Text); err == nil {
-			i = n - 1
-		}
 		options := q.approval.GetPermission().GetOptions()
-		if k.Text == "" || i < 0 || i >= len(options) {
+		if chooseEnds(&q.at, len(options), name) {
 			return nil
 		}
+		i := q.optionOf(k, name)
+		if i < 0 {
+			return q.notForIt(m, k)
+		}
 		if !strings.HasPrefix(options[i].GetKind(), "reject_") {
-			q.choice, q.code = options[i], m.o.codes.New()
+			q.at, q.choice, q.code = i, options[i], m.o.codes.New()
 			return nil
 		}
 		r = client.Choose(options[i].GetOptionId())
+		if name != "enter" {
+			q.at = i
+			return q.hold(m, k.Text, r)
+		}
 	}
-	q.sent = true
+	return q.send(m, r)
+}
+
+// optionOf is the option that a key takes; -1: none.
+func (q *question) optionOf(k tea.KeyPressMsg, name string) int {
+	options := q.approval.GetPermission().GetOptions()
+	i := slices.Index(optionKeys(options), k.Text)
+	switch n, err := strconv.Atoi(k.Text); {
+	case name == "enter":
+		i = q.at
+	case k.Text == "":
+		return -1
+	case err == nil:
+		i = n - 1
+	}
+	if i >= len(options) {
+		return -1
+	}
+	return i
+}
+
+func (q *question) send(m *model, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
+	q.sent, q.held = true, nil
 	return m.sup.answer(q.approval.GetId(), r)
+}
+
+// holdTime is how long a letter that answers by itself waits for another key, which would show that the person writes.
+const holdTime = 300 * time.Millisecond
+
+// held is an answer of one letter that waits.
+type held struct {
+	text string
+	r    *supervisorv1.AnswerApprovalRequest
+}
+
+// heldMsg sends an answer that waited.
+type heldMsg struct {
+	q *question
+	h *held
+}
+
+func (q *question) hold(m *model, text string, r *supervisorv1.AnswerApprovalRequest) tea.Cmd {
+	q.held = &held{text, r}
+	return m.sup.after(holdTime, heldMsg{q, q.held})
+}
+
+func (msg heldMsg) tell(m *model) tea.Cmd {
+	if msg.q.held != msg.h || msg.q != m.question() {
+		return nil
+	}
+	return msg.q.send(m, msg.h.r)
+}
+
+// heldKey takes a key behind a letter that answers: enter sends the answer now, another letter makes both a text.
+func (q *question) heldKey(m *model, h *held, k tea.KeyPressMsg) tea.Cmd {
+	q.held, q.at = nil, -1
+	switch {
+	case k.Keystroke() == "enter":
+		return q.send(m, h.r)
+	case k.Text == "":
+		return nil
+	}
+	q.writing = true
+	return m.typed(h.text + k.Text)
+}
+
+// notForIt takes a key that answers nothing: what is written is for the input, so that the rest of it does not answer.
+func (q *question) notForIt(m *model, k tea.KeyPressMsg) tea.Cmd {
+	if k.Text == "" {
+		return nil
+	}
+	q.writing = true
+	return m.typed(k.Text)
 }
 
 // optionKeys are the letters of options, by what they mean; the first of a kind has it.
@@ -260,31 +346,47 @@ func (q *question) answers(m *model) []string {
 		}
 		return append(rows, m.sty.dims(hints(m.width, note...))...)
 	case q.form != nil:
+		if m.questionWaits() || q.sent {
+			return q.form.rows(m, q.hint(m)...)
+		}
 		return q.form.rows(m)
 	case q.approval.GetElicitation() != nil:
 		if q.approval.GetElicitation().GetMode() == "url" {
-			rows = append(rows, "  "+m.sty.bold("y")+" I opened it, go on")
+			rows = append(rows, q.mark(0)+m.sty.bold("y")+" I opened it, go on")
 		} else {
-			rows = append(rows, "  "+m.sty.bold("y")+" yes")
+			rows = append(rows, q.mark(0)+m.sty.bold("y")+" yes")
 		}
-		rows = append(rows, "  "+m.sty.bold("n")+" I do not want to")
+		rows = append(rows, q.mark(1)+m.sty.bold("n")+" I do not want to")
 	default:
 		options := q.approval.GetPermission().GetOptions()
 		keys := optionKeys(options)
-		for i, o := range options[:min(len(options), 9)] {
+		from, to := window(len(options), q.at-maxOptions+1, maxOptions)
+		for i := from; i < to; i++ {
+			o := options[i]
 			key := fmt.Sprint(i + 1)
 			if keys[i] != "" {
 				key = keys[i] + " " + key
 			} else {
 				key = "  " + key
 			}
-			rows = append(rows, fit("  "+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
+			rows = append(rows, fit(q.mark(i)+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
 		}
 	}
 	if q.unseen.Any() {
 		rows = append(rows, fit("  "+m.sty.bold("v")+" "+m.sty.yellow("show all: "+q.unseen.Count("more ")), m.width))
 	}
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
+}
+
+// maxOptions is how many options of a question are shown at once.
+const maxOptions = 9
+
+// mark is what an option's row begins with.
+func (q *question) mark(i int) string {
+	if q.at == i {
+		return "▸ "
+	}
+	return "  "
 }
 
 // kindNote says what an answer means where its name does not: the name is the agent's word, the kind is what counts.
@@ -311,6 +413,11 @@ func (q *question) hint(m *model) []string {
 	var all []string
 	if n := len(m.asked); n > 1 {
 		all = append(all, fmt.Sprintf("1 of %d questions", n))
+	}
+	if q.at >= 0 {
+		all = append(all, "enter takes it")
+	} else {
+		all = append(all, "↑↓ choose")
 	}
 	all = append(all, "tab goes to the input")
 	if m.turn != nil && q.approval.GetElicitation() == nil {

@@ -20,6 +20,8 @@ func states() map[string]func(*screen) {
 		"idle":       func(*screen) {},
 		"long input": func(s *screen) { s.m.edit.Set(strings.Repeat("x", 3000) + "\n日本語\t\n" + long) },
 		"menu":       func(s *screen) { s.write("/") },
+		"command":    func(s *screen) { s.write("!" + long); s.press("enter") },
+		"search":     func(s *screen) { s.m.past.Add("日本語 " + long); s.m.past.Add("x"); s.press("ctrl+r") },
 		"picker":     func(s *screen) { s.write("/model"); s.press("enter") },
 		"under way": func(s *screen) {
 			s.write("go")

@@ -28,9 +28,9 @@ func fit(text string, width int) string {
 	return ansi.Truncate(text, max(width, 1), "…")
 }
 
-// wrap breaks lines at a width, at most rows of them: more says so in the last one. Tabs become spaces.
+// wrap breaks lines at the ends of words, at most rows of them: more says so in the last one. Tabs become spaces.
 func wrap(text string, width, rows int) []string {
-	all := strings.Split(ansi.Wrap(untabbed(text), max(width, 1), ""), "\n")
+	all := safetext.Wrap(untabbed(text), width, "")
 	if len(all) <= rows {
 		return all
 	}

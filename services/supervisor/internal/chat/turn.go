@@ -67,7 +67,13 @@ func (m *model) endTurn() tea.Cmd {
 	m.printOpen(false) // what a turn that broke off leaves
 	m.printPlan()
 	m.live.endTurn()
+	if m.live.spoke.draw == m.draw {
+		m.live.spoke = spoken{}
+	}
 	m.turn = nil
+	if len(m.queue) == 0 {
+		m.call(noticeEnded)
+	}
 	return m.sendQueued()
 }
 

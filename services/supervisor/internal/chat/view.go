@@ -25,7 +25,11 @@ func (m *model) View() tea.View {
 	room := m.middleRows()
 
 	var lower []string // between what is under way and the input
-	if q := m.question(); q != nil {
+	if m.confirming != nil {
+		lower = m.confirming.rows(m)
+	} else if m.search != nil {
+		lower = m.search.rows(m, room)
+	} else if q := m.question(); q != nil {
 		lower = q.rows(m, room)
 	} else if m.picker != nil {
 		lower = m.picker.rows(m, room)
@@ -50,7 +54,8 @@ func (m *model) View() tea.View {
 		rows[i] = ansi.Truncate(untabbed(r), m.width, "…")
 	}
 	v := tea.NewView(strings.Join(rows, "\n"))
-	if m.question() == nil && m.picker == nil || m.questionWaits() {
+	v.ReportFocus = m.o.Notify != NotifyOff && m.o.Notify != ""
+	if m.confirming == nil && m.search == nil && (m.question() == nil && m.picker == nil || m.questionWaits()) {
 		v.Cursor = tea.NewCursor(x, top+y)
 		v.Cursor.Shape = tea.CursorBar
 	}
@@ -126,10 +131,14 @@ func (m *model) liveRows(room int) []string {
 	case opening:
 		return []string{spin + " opening a session with " + m.agentTitle() + "…"}
 	}
-	if m.turn == nil {
-		return m.partialRows(min(room, 6))
-	}
 	var rows []string
+	if m.own != nil {
+		rows = append(rows, spin+" "+fit("! "+safetext.Line(m.own.line), m.width-2))
+	}
+	if m.turn == nil {
+		rows = append(m.outputRows(room-len(rows)), rows...)
+		return lastRows(append(m.partialRows(min(room-len(rows), 6)), rows...), room)
+	}
 	for _, c := range m.live.tools {
 		rows = append(rows, spin+" "+fit(toolText(c), m.width-2))
 	}
@@ -148,6 +157,9 @@ func (m *model) liveRows(room int) []string {
 	}
 	rows = lastRows(rows, room)
 	room -= len(rows)
+	output := m.outputRows(room)
+	rows = append(output, rows...)
+	room -= len(output)
 	if !m.live.planShown && room > 1 {
 		plan := m.planRows(min(room/2, 8))
 		rows = append(rows, plan...)
@@ -156,12 +168,60 @@ func (m *model) liveRows(room int) []string {
 	return append(m.partialRows(min(room, 6)), rows...)
 }
 
+// maxOutputRows is how many rows the end of a command's output has, unless more is asked for.
+const maxOutputRows = 5
+
+// outputRows is the end of what the command that wrote last has written and was not printed.
+func (m *model) outputRows(room int) []string {
+	most := min(room, maxOutputRows)
+	if m.expanded {
+		most = room
+	}
+	if most < 2 || m.live.spoke.draw == nil {
+		return nil
+	}
+	lines, hidden := m.live.spoke.draw.Tail(m.live.spoke.id, most)
+	if len(lines) == 0 {
+		return nil
+	}
+	if hidden > 0 {
+		lines, hidden = m.live.spoke.draw.Tail(m.live.spoke.id, most-1)
+	}
+	bar := "    " + m.sty.dim("│") + " "
+	var rows []string
+	if hidden > 0 {
+		key := "ctrl+o shows more"
+		if m.expanded {
+			key = "ctrl+o shows less"
+		}
+		rows = append(rows, fit(bar+m.sty.dim("… "+safetext.Count(hidden, "line")+" · "+key), m.width))
+	}
+	for _, l := range lines {
+		rows = append(rows, fit(bar+l, m.width))
+	}
+	return rows
+}
+
+// expand shows more or less of the output of the command that runs; or what was left out of the output of one that ended.
+func (m *model) expand() {
+	if m.live.spoke.draw != nil {
+		m.expanded = !m.expanded
+		return
+	}
+	if m.cut == nil {
+		return
+	}
+	m.flush()
+	m.print(m.cut.TakeLeftOut())
+	m.cut = nil
+}
+
 // partialRows is the line that is being said.
 func (m *model) partialRows(room int) []string {
 	if room < 1 || m.partial == "" {
 		return nil
 	}
-	return lastRows(strings.Split(ansi.Hardwrap(untabbed(m.partial), m.width, true), "\n"), room)
+	return lastRows(safetext.Wrap(untabbed(m.partial), m.width, ""), room)
 }
 
 // statusRow says how things are; where it is too long, what matters least is left out.
@@ -177,7 +237,7 @@ func (m *model) statusRow() string {
 			parts = append(parts, part{text, rank})
 		}
 	}
-	add(short(current(s, "mode")), 1)
+	add(short(current(s, "mode")), 2)
 	add(short(current(s, "model")), 4)
 	if u := s.GetUsage(); u.GetSize() > 0 {
 		add(fmt.Sprintf("%s/%s", count(u.GetUsed()), count(u.GetSize())), 3)
@@ -188,9 +248,9 @@ func (m *model) statusRow() string {
 		add(money(u.GetCost(), u.GetCurrency()), 5)
 	}
 	if m.turn != nil {
-		add(duration(m.now().Sub(m.turn.since)), 2)
+		add(duration(m.now().Sub(m.turn.since)), 3)
 	}
-	add(m.keys(), 6)
+	add(m.keys(), m.keyRank())
 	for {
 		var texts []string
 		worst := 0
@@ -208,15 +268,31 @@ func (m *model) statusRow() string {
 	}
 }
 
+// keyRank is how soon the keys are left out: those for what is under way after all else but the agent.
+func (m *model) keyRank() int {
+	if m.turn != nil || m.own != nil || m.menu.open() || m.now().Before(m.quitBy) {
+		return 1
+	}
+	return 6
+}
+
 // keys says which keys matter now.
 func (m *model) keys() string {
 	switch {
 	case m.now().Before(m.quitBy):
 		return "ctrl+c again leaves"
+	case m.menu.open() && m.menu.moved:
+		return "enter, tab take it · esc closes"
+	case m.menu.open():
+		return "↑↓ choose · tab takes it · esc closes"
+	case m.own != nil:
+		return "ctrl+c ends your command"
 	case m.turn != nil:
 		return "esc cancels"
 	case m.phase == broken:
 		return "/new · /quit"
+	case m.cut != nil:
+		return "ctrl+o shows " + safetext.Count(m.cut.LeftOut(), "more line") + " · /help"
 	}
 	return "/help"
 }

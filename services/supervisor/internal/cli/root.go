@@ -17,12 +17,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/config"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/connect"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/demo"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/dial"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/doctor"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/files"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/grants"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/handler"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/health"
+	initial "github.com/acphost/acphost/services/supervisor/internal/cli/init"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
@@ -37,6 +40,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/sessions"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/setup"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/terminals"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/tokens"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/top"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/version"
 	played "github.com/acphost/acphost/services/supervisor/internal/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
@@ -81,10 +86,10 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 "acphost demo" plays one turn of a scripted agent and shows what happens.`,
 		prompt.New(call, p.Supervise), chat.New(call, p.Supervise, sessions.Export),
 		run.New(call, p.Host, p.Exec), demo.New(call, p.Demo), config.New(call), ps.New(call), handler.New(call), policy.New(call, p.Permd),
-		version.New(call), setup.New(call),
+		version.New(call), setup.New(call), initial.New(call, p.Permd),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
-		approvals.New(call), terminals.New(call), files.New(call), health.New(call), certs.New(call))
+		approvals.New(call), terminals.New(call), top.New(call), files.New(call), health.New(call), certs.New(call), dial.New(call), tokens.New(call), connect.New(call))
 	root.Version = call.Version
 	root.SetVersionTemplate(version.Text(call.Version))
 	return root

@@ -79,7 +79,7 @@ func TestCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 		{"an empty agent", []string{"run", "--", ""}, nil, 2, "the agent's command is missing"},
 		{"an unknown command", []string{"rum"}, nil, 2, `there is no command "rum"`},
 		{"an unknown command of config", []string{"config", "chek"}, nil, 2, `there is no command "chek"`},
-		{"an unknown flag", []string{"run", "--observ", "x"}, nil, 2, "unknown flag: --observ\nSee \"acphost run --help\"."},
+		{"an unknown flag", []string{"run", "--observ", "x"}, nil, 2, "unknown flag: --observ: did you mean \"--observe\"?\nSee \"acphost run --help\"."},
 		{"a flag's value", []string{"run", "--fs=editor", "x"}, nil, 2, `expected handler, front or deny, got "editor"`},
 		{"permission denied to nobody", []string{"run", "--permission=deny", "x"}, nil, 2, `expected handler or front, got "deny"`},
 		{"a route without a target", []string{"run", "--route=fs/*", "x"}, nil, 2, `expected METHOD=WHO, got "fs/*"`},
@@ -302,5 +302,44 @@ func TestTheTreeOfPackagesIsThatOfCommands(t *testing.T) {
 	slices.Sort(commands)
 	if !slices.Equal(commands, packages) {
 		t.Errorf("the commands are %q, the packages %q", commands, packages)
+	}
+}
+
+// callers are the commands that call a running supervisor.
+var callers = []string{
+	"agents restart", "agents running", "agents start", "agents stop", "approvals answer", "approvals list", "dial", "files", "grants export", "grants list",
+	"grants revoke", "handler list", "handler restart", "handler swap", "health", "policy reload",
+	"sessions cancel", "sessions new", "sessions prompt", "sessions watch", "terminals list", "terminals tail", "top",
+}
+
+func TestEveryCommandThatCallsASupervisorCanNameIt(t *testing.T) {
+	var found []string
+	var walk func(cmd *cobra.Command)
+	walk = func(cmd *cobra.Command) {
+		for _, sub := range cmd.Commands() {
+			walk(sub)
+		}
+		if cmd.Flags().Lookup("pid") == nil {
+			return
+		}
+		name := strings.TrimPrefix(cmd.CommandPath(), "acphost ")
+		found = append(found, name)
+		flags := []string{"socket", "config", "address", "tls-dir"}
+		switch name {
+		case "handler swap": // whose --address is the sidecar's
+			flags[2] = "supervisor"
+		case "dial": // it is for those who cannot connect to a socket; over the network they can
+			flags = flags[:2]
+		}
+		for _, flag := range flags {
+			if cmd.Flags().Lookup(flag) == nil {
+				t.Errorf("acphost %s has no --%s", name, flag)
+			}
+		}
+	}
+	walk(newRoot(&command.Call{Env: func(string) string { return "" }}, programs{}))
+	slices.Sort(found)
+	if !slices.Equal(found, callers) {
+		t.Errorf("the commands that can name a supervisor are %q, want %q", found, callers)
 	}
 }

@@ -1,7 +1,6 @@
 package config
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -43,14 +42,7 @@ func (v *checker) problem(p path, format string, args ...any) {
 }
 
 // err joins the problems in the order in which they stand in the file.
-func (v *checker) err() error {
-	slices.SortStableFunc(v.problems, func(a, b error) int {
-		x, _ := errors.AsType[*yamlproto.Error](a)
-		y, _ := errors.AsType[*yamlproto.Error](b)
-		return cmp.Or(cmp.Compare(x.Line, y.Line), cmp.Compare(x.Column, y.Column))
-	})
-	return errors.Join(v.problems...)
-}
+func (v *checker) err() error { return yamlproto.Join(nil, v.problems) }
 
 func (v *checker) config(c *configv1.Config) {
 	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
@@ -59,6 +51,7 @@ func (v *checker) config(c *configv1.Config) {
 	v.routes(c)
 	v.agent(c.GetAgent())
 	v.workspace(c.GetWorkspace())
+	v.mappedRoots(c)
 	v.permission(c)
 	v.limits(c.GetLimits())
 	v.journal(c.GetJournal())
@@ -71,6 +64,7 @@ func (v *checker) config(c *configv1.Config) {
 		}
 	}
 	v.serve(c.GetServe())
+	v.telemetry(c.GetTelemetry())
 }
 
 // routes checks how methods and targets are spelled. Whether a handler declares a method is only known once it runs.
@@ -83,6 +77,8 @@ func (v *checker) routes(c *configv1.Config) {
 		switch err := route.CheckName(name); {
 		case err != nil:
 			v.problem(p, "%v", err)
+		case route.CheckLimited(name, target) != nil:
+			v.problem(p, "%v", route.CheckLimited(name, target))
 		case Kind(target) == route.KindPermission:
 			v.problem(p, "the handler %q decides and answers no methods", target)
 		case !route.IsWord(target) && !configured && !own:
@@ -109,6 +105,13 @@ func (v *checker) agent(a *configv1.Agent) {
 	}
 	if len(a.GetCapabilities()) > 0 && a.GetUser() != "" {
 		v.problem(at.to("capabilities"), "an agent that runs as another user (agent.user) has none to keep: name one of the two")
+	}
+	for i, name := range a.GetUnreadable() {
+		if p := at.to("unreadable", i); name == "" || filepath.Clean(name) == "/" {
+			v.problem(p, "expected a file or a folder below /, got %q", name)
+		} else if a.GetNoLandlock() {
+			v.problem(p, "it is Landlock that closes files: leave out agent.no_landlock, or this")
+		}
 	}
 	if strings.ContainsFunc(a.GetUser(), func(c rune) bool { return unicode.IsControl(c) || unicode.IsSpace(c) || c == ':' }) {
 		v.problem(at.to("user"), "expected a user's name or numeric id, got %q", a.GetUser())

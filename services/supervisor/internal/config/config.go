@@ -86,13 +86,16 @@ func (c *Config) load(path string, env func(string) string) error {
 	expandPermission(doc)
 	expandEnv(doc)
 	c.File, c.Warnings, c.doc = path, warnings, doc
-	if err := doc.Decode(c.Proto); err != nil {
-		return err
-	}
+	unread := doc.DecodeWhatCanBe(c.Proto) // what could be read is checked all the same: all mistakes are told at once
 	v := checker{doc: doc, base: filepath.Dir(path), home: env("HOME")}
 	v.config(c.Proto)
-	if err := v.err(); err != nil {
-		return err
+	if err := yamlproto.Join(unread, v.problems); err != nil {
+		files := v
+		files.problems = nil
+		if name := c.Proto.GetPermission().GetPolicy(); name != "" && filepath.Ext(name) == "" && !IsReadyPolicy(name) {
+			files.ruleFile("permission.policy", v.rules(name)) // a misspelled ready policy would be the next mistake to be told
+		}
+		return yamlproto.Join(unread, v.problems, files.problems...)
 	}
 	v.resolve(c.Proto)
 	return nil

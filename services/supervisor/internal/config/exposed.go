@@ -6,9 +6,11 @@ import (
 	"io/fs"
 	"maps"
 	"os"
+	"path/filepath"
 	"slices"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/users"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
@@ -22,8 +24,14 @@ import (
 func (c *Config) CheckExposed() error {
 	v := checker{doc: c.doc}
 	look := func(at path, name string, h *configv1.Handler) {
-		if field, err := exposed(name, h, c.Proto.GetAgent().GetUser()); err != nil {
+		if field, err := exposed(name, h, c.Proto.GetAgent()); err != nil {
 			v.problem(at+path("."+field), "%v", err)
+		}
+	}
+	effective := c.Effective().GetHandlers()
+	for _, name := range slices.Sorted(maps.Keys(effective)) {
+		if err := Discloses(name, effective[name], c.Proto.GetAgent()); err != nil {
+			v.problem("agent.unreadable", "%v", err)
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(c.Proto.GetHandlers())) {
@@ -35,14 +43,25 @@ func (c *Config) CheckExposed() error {
 	return v.err()
 }
 
-// Exposed returns an error if agents of agentUser (as agent.user says it) could call the handler of a name by themselves,
-// unless the handler is said to be meant so.
-func Exposed(name string, h *configv1.Handler, agentUser string) error {
-	_, err := exposed(name, h, agentUser)
+// Exposed returns an error if agents could call the handler of a name by themselves, unless the handler is said to be meant
+// so.
+func Exposed(name string, h *configv1.Handler, agents *configv1.Agent) error {
+	_, err := exposed(name, h, agents)
 	return err
 }
 
-func exposed(name string, h *configv1.Handler, agentUser string) (field string, err error) {
+// Discloses returns an error if a handler could be asked for what agents must not read: acphost starts it, outside of the wall
+// that closes those files, and it acts for agents.
+func Discloses(name string, h *configv1.Handler, agents *configv1.Agent) error {
+	if len(agents.GetUnreadable()) == 0 || h.GetAddress() != "" || Kind(name) == route.KindPermission {
+		return nil
+	}
+	return fmt.Errorf("the handler %s, which acphost starts, could be asked for these files: make it a sidecar (handlers.%s.address) "+
+		"that does not have them, or run agents as another user (agent.user) in place of this", name, name)
+}
+
+func exposed(name string, h *configv1.Handler, agents *configv1.Agent) (field string, err error) {
+	agentUser := agents.GetUser()
 	if h.GetAgentMayCall() || h.GetAddress() == "" && !h.GetNoTls() {
 		return "", nil
 	}
@@ -62,7 +81,7 @@ func exposed(name string, h *configv1.Handler, agentUser string) (field string, 
 		return "address", fmt.Errorf("the sidecar demands neither a certificate nor a secret, so that an agent could call it by itself: "+
 			"give it mutual TLS (tls) or a secret (secret_file), or %s", meant)
 	}
-	if why := who.reads(file); why != "" {
+	if why := who.reads(file); why != "" && !closed(agents, file) {
 		return field, fmt.Errorf("an agent could read this %s, %s, and call the sidecar by itself: %s; %s, or %s", theirs, file, why, who.remedy(file), meant)
 	}
 	if h.GetSecretFile() != "" && sidecarUID(name, h, agentUser != "", who) == who.uid {
@@ -88,7 +107,7 @@ func (c *Config) CheckListen() error {
 		return fmt.Errorf("serve at %s: whether agents could take callers' keys cannot be told: agent.user: %w", a.GetListen(), err)
 	}
 	for _, key := range keys {
-		if why := who.reads(key); why != "" {
+		if why := who.reads(key); why != "" && !closed(c.Proto.GetAgent(), key) {
 			return fmt.Errorf("serve at %s: an agent could read %s and call with it, which is all that counts over TCP: %s; "+
 				"move it to where its owner is (a server needs ca.crt, server.crt and server.key alone, which \"acphost certs init\" "+
 				"puts into a folder of their own, to be taken elsewhere), or run agents as another user (agent.user), or, on a machine "+
@@ -108,6 +127,12 @@ func sidecarUID(name string, h *configv1.Handler, agentUser bool, agent reader) 
 		return agent.uid
 	}
 	return uint32(os.Geteuid())
+}
+
+// closed reports whether a file is one that agents cannot read, whoever they run as.
+func closed(agents *configv1.Agent, file string) bool {
+	real := paths.Real(filepath.Clean(file))
+	return slices.ContainsFunc(agents.GetUnreadable(), func(dir string) bool { return paths.Below(paths.Real(dir), real) })
 }
 
 // reader is whom agents run as, as far as files ask for it.
@@ -176,7 +201,7 @@ func unreadable(file string) bool {
 // remedy says what closes a file to the user.
 func (r reader) remedy(file string) string {
 	if r.uid == uint32(os.Geteuid()) || r.uid == 0 {
-		return "run agents as another user (agent.user, which takes root)"
+		return "run agents as another user (agent.user, which takes root), or close the file to them (agent.unreadable)"
 	}
 	return "give the file to acphost's user and close it: chmod 0600 " + file
 }

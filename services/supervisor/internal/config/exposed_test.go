@@ -10,17 +10,23 @@ import (
 
 func TestASidecarThatTheAgentCouldCallByItselfIsRefused(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
-		"no sidecar":            {"handlers: {fs: {settings: {}}, x: {command: [./x]}}", ""},
-		"a secret":              {"handlers: {x: {address: 'unix:///s', secret_file: k}}", `handlers.x.secret_file: .* same user`},
-		"keys":                  {"handlers: {x: {address: 'unix:///s', tls: {ca: a, cert: b, key: k}}}", "handlers.x.tls.key: an agent could read this key .* same user"},
-		"keys over TCP":         {"handlers: {x: {address: 'tcp://h:1', tls: {ca: a, cert: b, key: k}}}", "handlers.x.tls.key: an agent could read this key"},
-		"in a chain":            {"permission: [permd, {address: 'unix:///s', secret_file: k}]", "permission.chain[1].secret_file: an agent could read this secret"},
-		"a child without TLS":   {"handlers: {x: {command: [./x], no_tls: true}}", "handlers.x.no_tls: without TLS"},
-		"an unknown user":       {"{agent: {user: no-such-user}, handlers: {x: {address: 'unix:///s', secret_file: k}}}", "cannot be told: agent.user: "},
-		"meant, a secret":       {"handlers: {x: {address: 'unix:///s', secret_file: k, agent_may_call: true}}", ""},
-		"meant, keys":           {"handlers: {x: {address: 'unix:///s', tls: {ca: a, cert: b, key: k}, agent_may_call: true}}", ""},
-		"meant, without TLS":    {"handlers: {x: {command: [./x], no_tls: true, agent_may_call: true}}", ""},
-		"not meant after all":   {"handlers: {x: {address: 'unix:///s', secret_file: k, agent_may_call: false}}", "same user"},
+		"no sidecar":          {"handlers: {fs: {settings: {}}, x: {command: [./x]}}", ""},
+		"a secret":            {"handlers: {x: {address: 'unix:///s', secret_file: k}}", `handlers.x.secret_file: .* same user`},
+		"keys":                {"handlers: {x: {address: 'unix:///s', tls: {ca: a, cert: b, key: k}}}", "handlers.x.tls.key: an agent could read this key .* same user"},
+		"keys over TCP":       {"handlers: {x: {address: 'tcp://h:1', tls: {ca: a, cert: b, key: k}}}", "handlers.x.tls.key: an agent could read this key"},
+		"in a chain":          {"permission: [permd, {address: 'unix:///s', secret_file: k}]", "permission.chain[1].secret_file: an agent could read this secret"},
+		"a child without TLS": {"handlers: {x: {command: [./x], no_tls: true}}", "handlers.x.no_tls: without TLS"},
+		"an unknown user":     {"{agent: {user: no-such-user}, handlers: {x: {address: 'unix:///s', secret_file: k}}}", "cannot be told: agent.user: "},
+		"meant, a secret":     {"handlers: {x: {address: 'unix:///s', secret_file: k, agent_may_call: true}}", ""},
+		"meant, keys":         {"handlers: {x: {address: 'unix:///s', tls: {ca: a, cert: b, key: k}, agent_may_call: true}}", ""},
+		"meant, without TLS":  {"handlers: {x: {command: [./x], no_tls: true, agent_may_call: true}}", ""},
+		"not meant after all": {"handlers: {x: {address: 'unix:///s', secret_file: k, agent_may_call: false}}", "same user"},
+		"closed keys": {"{agent: {unreadable: [keys]}, handlers: {fs: {address: 'unix:///s', tls: {ca: a, cert: b, key: keys/k}}, " +
+			"terminal: {address: 'unix:///t', tls: {ca: a, cert: b, key: keys/sub/k}}}}", ""},
+		"closed, and another": {"{agent: {unreadable: [keys]}, handlers: {fs: {address: 'unix:///s', tls: {ca: a, cert: b, key: keysk}}, " +
+			"terminal: {address: 'unix:///t', tls: {ca: a, cert: b, key: keys/k}}}}", "handlers.fs.tls.key: an agent could read this key"},
+		"closed, with a child": {"{agent: {unreadable: [keys]}, handlers: {fs: {address: 'unix:///s', tls: {ca: a, cert: b, key: keys/k}}}}",
+			"agent.unreadable: the handler terminal, which acphost starts, could be asked"},
 		"the same user by name": {fmt.Sprintf("{agent: {user: '%d'}, handlers: {x: {address: 'unix:///s', secret_file: k}}}", os.Geteuid()), "same user"},
 	} {
 		t.Run(name, func(t *testing.T) { exposedIs(t, load(t, c.text).CheckExposed(), c.want) })

@@ -90,6 +90,7 @@ func (v *checker) entry(at path, name string, h *configv1.Handler) {
 	v.bound(at.to("decide_timeout_ms"), uint64(h.GetDecideTimeoutMs()), 1, maxDecideTimeoutMS)
 	v.misplaced(at.to("decide_timeout_ms"), h.GetDecideTimeoutMs() != 0 && name != route.KindPermission,
 		"permission handlers only")
+	v.pathMaps(at.to("paths"), name, h)
 	if isOwn(name, h) {
 		v.settings(at.to("settings"), ownHandlers()[name], h.GetSettings())
 	}

@@ -35,9 +35,7 @@ func (c *Config) SetPolicy(policy string) error {
 	p.Policy = v.rules(policy)
 	v.policy(c.Proto)
 	if !IsReadyPolicy(p.GetPolicy()) && len(v.problems) == 0 {
-		if v.regular(path("permission.policy"), p.GetPolicy(), 0); len(v.problems) > 0 && !strings.ContainsRune(policy, filepath.Separator) {
-			v.problem(path("permission.policy"), "nor is that the name of a ready policy: these are %s", strings.Join(readyPolicies, ", "))
-		}
+		v.ruleFile(path("permission.policy"), p.GetPolicy())
 	}
 	if len(v.problems) > 0 {
 		p.Policy = before

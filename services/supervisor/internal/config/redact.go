@@ -13,7 +13,7 @@ import (
 
 // Redacted returns a copy of a configuration that can be shown: in the environment, settings and command lines of
 // handlers, policies and agents, the values of names that look like those of secrets are replaced, and so is what
-// is one by its form. See package secret.
+// is one by its form, and the value of each header. See package secret.
 func Redacted(c *configv1.Config) *configv1.Config {
 	c = proto.CloneOf(c)
 	for _, h := range slices.Concat(slices.Collect(maps.Values(c.GetHandlers())), c.GetPermission().GetChain()) {
@@ -25,7 +25,8 @@ func Redacted(c *configv1.Config) *configv1.Config {
 	}
 	secret.Argv(c.GetPermission().GetCommand())
 	redactEnv(c.GetAgent().GetEnv())
-	for _, a := range c.GetServe().GetAgents() {
+	redactHeaders(c.GetTelemetry().GetOtlp().GetHeaders())
+	for _, a := range namedAgents(c) {
 		secret.Argv(a.GetCommand())
 		redactEnv(a.GetEnv())
 	}

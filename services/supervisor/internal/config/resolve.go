@@ -2,6 +2,8 @@ package config
 
 import (
 	"errors"
+	"fmt"
+	"io/fs"
 	"maps"
 	"os"
 	"path/filepath"
@@ -11,6 +13,7 @@ import (
 
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
@@ -25,6 +28,9 @@ func (v *checker) resolve(c *configv1.Config) {
 		if h.GetSecretFile() != "" {
 			h.SecretFile = v.absolute(h.GetSecretFile())
 		}
+	}
+	for i, name := range c.GetAgent().GetUnreadable() {
+		c.Agent.Unreadable[i] = v.absolute(name)
 	}
 	v.resolveServe(c)
 	for _, root := range c.GetWorkspace().GetExtraRoots() {
@@ -92,7 +98,7 @@ func (c *Config) CheckFiles(own ownhandler.Programs) error {
 		v.handlerFiles(at.to("chain", i), h, own)
 	}
 	if policy := p.GetPolicy(); policy != "" && !IsReadyPolicy(policy) {
-		v.regular(at.to("policy"), policy, 0)
+		v.ruleFile(at.to("policy"), policy)
 	}
 	if c.adminPolicy {
 		v.regular(at.to("admin_policy"), c.Permd().GetAdminPolicy(), 0)
@@ -117,6 +123,19 @@ func (v *checker) regularTLS(at path, t *configv1.TLS) {
 	for field, file := range tlsFiles(t) {
 		v.regular(at.to(field), *file, 0)
 	}
+}
+
+// ruleFile demands a rule file. If there is none, the name may be a slip of that of a ready policy.
+func (v *checker) ruleFile(p path, name string) {
+	if _, err := os.Stat(name); !errors.Is(err, fs.ErrNotExist) || filepath.Ext(name) != "" {
+		v.regular(p, name, 0)
+		return
+	}
+	base, hint := filepath.Base(name), ""
+	if near := yamlproto.Nearest(base, readyPolicies); near != "" {
+		hint = fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	v.problem(p, "there is no file %s, nor is %q the name of a ready policy: these are %s%s", name, base, strings.Join(readyPolicies, ", "), hint)
 }
 
 // regular demands a regular file with any of the given mode bits, if there are some.

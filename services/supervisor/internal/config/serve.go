@@ -32,9 +32,26 @@ const (
 // expandEnv gives plain text its meaning where the value of an environment variable stands.
 func expandEnv(doc *yamlproto.Document) {
 	doc.ExpandMap("agent.env", "value")
-	for i := range doc.Len("serve.agents") {
-		doc.ExpandMap(string(path("serve.agents").to(i, "env")), "value")
+	expandHeaders(doc)
+	for _, list := range []string{"serve.agents", "serve.gateway_agents"} {
+		for i := range doc.Len(list) {
+			doc.ExpandMap(string(path(list).to(i, "env")), "value")
+		}
 	}
+}
+
+// namedAgents are the agents that the configuration describes: those that start at once, and those of gateways.
+func namedAgents(c *configv1.Config) []*configv1.ServeAgent {
+	return slices.Concat(c.GetServe().GetAgents(), c.GetServe().GetGatewayAgents())
+}
+
+// GatewayAgentName is the name by which clients elsewhere ask for an agent: its own, else its preset's, else its program's.
+func GatewayAgentName(a *configv1.ServeAgent) string {
+	name := cmp.Or(a.GetName(), a.GetPreset())
+	if name == "" && len(a.GetCommand()) > 0 {
+		name = filepath.Base(a.GetCommand()[0])
+	}
+	return name
 }
 
 // admin checks who may look into a supervisor, and from where.
@@ -77,6 +94,15 @@ func (v *checker) serve(s *configv1.Serve) {
 	for i, a := range s.GetAgents() {
 		v.serveAgent(at.to("agents", i), a)
 	}
+	names := map[string]bool{}
+	for i, a := range s.GetGatewayAgents() {
+		at, name := at.to("gateway_agents", i), GatewayAgentName(a)
+		v.serveAgent(at, a)
+		if name != "" && names[name] {
+			v.problem(at, "another gateway agent is called %q, too: give this one a name of its own", name)
+		}
+		names[name] = true
+	}
 }
 
 func (v *checker) serveAgent(at path, a *configv1.ServeAgent) {
@@ -117,21 +143,23 @@ func (v *checker) env(at path, env map[string]*configv1.EnvValue) {
 // resolveServe makes the paths of files absolute that admin, agent and serve name.
 func (v *checker) resolveServe(c *configv1.Config) {
 	v.resolveTLS(c.GetAdmin().GetTls())
+	v.resolveTelemetry(c.GetTelemetry().GetOtlp())
 	for _, value := range envValues(c) {
 		if value.GetFile() != "" {
 			value.File = v.absolute(value.GetFile())
 		}
 	}
-	for _, a := range c.GetServe().GetAgents() {
+	for _, a := range namedAgents(c) {
 		v.program(a.GetCommand())
 		clean(&a.Cwd)
 	}
 }
 
-// envValues are the values of all environment variables of agents. Some may be nil.
+// envValues are the values of all environment variables of agents, and of the headers of reports. Some may be nil.
 func envValues(c *configv1.Config) []*configv1.EnvValue {
 	all := slices.Collect(maps.Values(c.GetAgent().GetEnv()))
-	for _, a := range c.GetServe().GetAgents() {
+	all = slices.AppendSeq(all, maps.Values(c.GetTelemetry().GetOtlp().GetHeaders()))
+	for _, a := range namedAgents(c) {
 		all = slices.AppendSeq(all, maps.Values(a.GetEnv()))
 	}
 	return all
@@ -183,8 +211,12 @@ func holdsClients(dir string) bool {
 func (v *checker) checkServeFiles(c *configv1.Config) {
 	v.regularTLS(path("admin.tls"), c.GetAdmin().GetTls())
 	v.envFiles(path("agent.env"), c.GetAgent().GetEnv())
+	v.checkTelemetryFiles(c.GetTelemetry().GetOtlp())
 	for i, a := range c.GetServe().GetAgents() {
 		v.envFiles(path("serve.agents").to(i, "env"), a.GetEnv())
+	}
+	for i, a := range c.GetServe().GetGatewayAgents() {
+		v.envFiles(path("serve.gateway_agents").to(i, "env"), a.GetEnv())
 	}
 }
 
@@ -201,6 +233,9 @@ func effectiveServe(e *configv1.Config) {
 	e.Agent.MaxRestarts = cmp.Or(e.Agent.MaxRestarts, proto.Uint32(defaultMaxRestarts))
 	e.Serve = orNew(e.Serve)
 	e.Serve.DrainMs = cmp.Or(e.Serve.DrainMs, proto.Uint32(defaultDrainMS))
+	if o := e.GetTelemetry().GetOtlp(); o != nil {
+		orDefault(&o.IntervalSeconds, defaultTelemetryInterval)
+	}
 	orDefault(&e.Serve.MaxAgents, defaultMaxAgents)
 	orDefault(&e.Serve.MaxSessions, defaultMaxSessions)
 }

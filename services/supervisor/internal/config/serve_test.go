@@ -131,6 +131,37 @@ func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
 	}
 }
 
+func TestAgentsOfGatewaysAreCheckedResolvedAndHiddenAsOthersAre(t *testing.T) {
+	text := `serve:
+  gateway_agents:
+  - preset: claude
+  - command: [./agent, --token=abc]
+    name: mine
+    env: {KEY: plain, OTHER: {file: /abs/gateway.key}}
+`
+	c := load(t, text)
+	own := c.Proto.GetServe().GetGatewayAgents()[1]
+	if !filepath.IsAbs(own.GetCommand()[0]) || own.GetEnv()["KEY"].GetValue() != "plain" || config.GatewayAgentName(own) != "mine" {
+		t.Errorf("the agent is %v", own)
+	}
+	if !slices.Contains(c.KeyFiles(), "/abs/gateway.key") || !slices.Contains(c.ProtectedPaths(), "/abs/gateway.key") {
+		t.Errorf("its key is not protected: %q", c.KeyFiles())
+	}
+	if got := config.Redacted(c.Proto).GetServe().GetGatewayAgents()[1].GetCommand()[1]; got != "--token=[redacted]" {
+		t.Errorf("its command is shown with %q", got)
+	}
+	for bad, want := range map[string]string{
+		"[{preset: a}, {command: [/bin/a]}]":           `another gateway agent is called "a"`,
+		"[{preset: a, name: x}, {preset: b, name: x}]": `another gateway agent is called "x"`,
+		"[{name: x}]": "expected either preset or command",
+	} {
+		_, err := config.Load(write(t, "serve: {gateway_agents: "+bad+"}\n"), environment("HOME=/home/me"))
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: got %v, want %q", bad, err, want)
+		}
+	}
+}
+
 func TestSecretsOfAgentsAreNotShown(t *testing.T) {
 	c := config.Redacted(load(t, serveText).Proto)
 	if env := c.GetAgent().GetEnv(); env["OPEN_SECRET"].GetValue() != "[redacted]" || env["MODE"].GetValue() != "acp" || env["API_KEY"].GetFile() == "" {

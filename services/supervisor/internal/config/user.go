@@ -28,5 +28,5 @@ func (c *Config) AgentConfinement() (proc.Confinement, error) {
 	if err != nil {
 		return proc.Confinement{}, fmt.Errorf("agent.capabilities: %w", err)
 	}
-	return proc.Confinement{NoLandlock: cfg.GetNoLandlock(), NoSeccomp: cfg.GetNoSeccomp(), Keep: keep}, nil
+	return proc.Confinement{NoLandlock: cfg.GetNoLandlock(), NoSeccomp: cfg.GetNoSeccomp(), Unreadable: cfg.GetUnreadable(), Keep: keep}, nil
 }

@@ -53,8 +53,8 @@ type Sink interface {
 // Options say what a Display works with.
 type Options struct {
 	Sink Sink
-	// Conn reaches the terminal handler, or says at once why it cannot be reached.
-	Conn   func() (grpc.ClientConnInterface, error)
+	// Conn reaches the terminal handler of a session, or says at once why it cannot be reached.
+	Conn   func(sessionID string) (grpc.ClientConnInterface, error)
 	Logger *slog.Logger
 }
 

@@ -188,7 +188,7 @@ func newRig(t *testing.T, metadata bool) *rig {
 	r := &rig{t: t, client: &client{}, handler: &handler{}, calls: map[string]*acp.ToolCall{}}
 	r.Display = New(Options{
 		Sink:   r.client,
-		Conn:   func() (grpc.ClientConnInterface, error) { return r.handler, r.down },
+		Conn:   func(string) (grpc.ClientConnInterface, error) { return r.handler, r.down },
 		Logger: slog.New(slog.DiscardHandler),
 	})
 	r.Client(metadata)

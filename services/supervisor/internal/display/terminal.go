@@ -70,7 +70,7 @@ func (d *Display) watch(t *terminal) {
 
 // receive takes a terminal's output until its exit.
 func (d *Display) receive(t *terminal) (*terminalv1.ExitStatus, error) {
-	conn, err := d.opts.Conn()
+	conn, err := d.opts.Conn(t.sessionID)
 	if err != nil {
 		return nil, fmt.Errorf("watch terminal %s: %w", t.id, err)
 	}

@@ -5,6 +5,10 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -12,6 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
@@ -44,6 +49,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		Name: d.Agent.Name, Command: d.Agent.Command, Env: user.Environ(d.Agent.Env), User: user, Guard: d.Guard, Logger: d.Logger,
 		Confinement: walls, StopGrace: time.Duration(cfg.GetStopGraceMs()) * time.Millisecond,
 	}
+	d.node(ctx)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(cfg.GetInitializeTimeoutSeconds())*time.Second)
 	defer cancel()
 	answer, err := d.Ask(ctx, spec, d.Version)
@@ -74,6 +80,64 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	} else {
 		in.ok("walls", "started under a guard, in a Landlock domain, behind a seccomp filter, without capabilities")
 	}
+}
+
+// nodeTimeout bounds how long Node.js may take to say its version.
+const nodeTimeout = 10 * time.Second
+
+// node looks whether an agent that is a package of npm supports the Node.js that would run it.
+func (d *doctor) node(ctx context.Context) {
+	in := d.in(Agent)
+	node, program := lookPath(d.Agent.Env, "node"), d.Agent.Command[0]
+	if !strings.Contains(program, "/") {
+		program = lookPath(d.Agent.Env, program)
+	}
+	if len(d.Agent.Command) > 1 && filepath.Base(program) == "node" {
+		node, program = program, d.Agent.Command[1]
+	}
+	name, versions := preset.NodeOf(program)
+	if versions == "" {
+		return
+	}
+	if node == "" {
+		in.problem("node", name+" needs Node.js "+versions+", and there is no node on PATH", "install Node.js")
+		return
+	}
+	ctx, cancel := context.WithTimeout(ctx, nodeTimeout)
+	defer cancel()
+	said, err := exec.CommandContext(ctx, node, "--version").Output()
+	if err != nil {
+		in.problem("node", fmt.Sprintf("%s does not say its version: %v", node, err), "install Node.js "+versions)
+		return
+	}
+	version := strings.TrimSpace(string(said))
+	switch supported, known := preset.SupportsNode(versions, version); {
+	case !known:
+		in.ok("node", fmt.Sprintf("%s %s; %s says that it needs %s", node, version, name, versions))
+	case !supported:
+		in.problem("node", fmt.Sprintf("%s needs Node.js %s, and %s is %s", name, versions, node, version),
+			"install a Node.js that it supports, and put it first on PATH")
+	default:
+		in.ok("node", fmt.Sprintf("%s %s, as %s needs (%s)", node, version, name, versions))
+	}
+}
+
+// lookPath finds a program in the absolute folders of an environment's PATH; empty: it is not there.
+func lookPath(environ []string, program string) string {
+	for _, entry := range slices.Backward(environ) { // the last one counts
+		list, ok := strings.CutPrefix(entry, "PATH=")
+		if !ok {
+			continue
+		}
+		for _, dir := range filepath.SplitList(list) {
+			file := filepath.Join(dir, program)
+			if info, err := os.Stat(file); filepath.IsAbs(dir) && err == nil && !info.IsDir() && info.Mode().Perm()&0o111 != 0 {
+				return file
+			}
+		}
+		return ""
+	}
+	return ""
 }
 
 // todoFor says what helps against an agent that gave no answer.

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -14,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 const (
@@ -100,8 +102,20 @@ func (d *doctor) policy(ctx context.Context, c *config.Config) {
 		return
 	}
 	settings := c.Permd()
-	if settings == nil {
+	var sidecars []string
+	for name, h := range c.Effective().GetHandlers() {
+		if config.Kind(name) == route.KindPermission && h.GetAddress() != "" {
+			sidecars = append(sidecars, h.GetAddress())
+		}
+	}
+	slices.Sort(sidecars)
+	switch {
+	case len(sidecars) > 0:
+		in.ok("policy", "decided at "+strings.Join(sidecars, ", ")+" by the rules that are there; the handlers below say what is in force")
+	case settings == nil:
 		in.ok("policy", "a program of your own decides; permd is not asked")
+	}
+	if settings == nil {
 		return
 	}
 	ctx, cancel := context.WithTimeout(ctx, policyTimeout)

@@ -2,6 +2,8 @@ package doctor
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"strings"
 
 	"github.com/acphost/acphost/internal/users"
@@ -30,8 +32,15 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 			in.problem(s.GetName(), where+": "+h.Err.Error(), todo)
 			continue
 		}
-		if s.GetUser() != "" && s.GetUser() != users.Self() {
+		switch entry := c.Effective().GetHandlers()[s.GetName()]; {
+		case strings.HasPrefix(s.GetAddress(), "unix:") && s.GetUser() != "":
+			where += ", which user " + s.GetUser() + " serves, as it has to be: the kernel says so"
+		case strings.HasPrefix(s.GetAddress(), "unix:"):
+			where += ", whose user counts for nothing, as its certificate does"
+		case s.GetUser() != "" && s.GetUser() != users.Self():
 			where += ", as user " + s.GetUser()
+		case entry.GetAddress() != "":
+			where += ", known by its certificate"
 		}
 		in.ok(s.GetName(), strings.Join(append([]string{s.GetDescription() + ", " + where}, s.GetNotes()...), "\n"))
 		switch entry := c.Effective().GetHandlers()[s.GetName()]; {
@@ -43,9 +52,44 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 				"leave agent_may_call out where agents run as another user (agent.user)")
 		}
 	}
+	for _, h := range checked {
+		d.paths(h)
+	}
 	if routes != nil && len(checked) == 0 {
 		in.problem("handlers", routes.Error(), "correct it in the configuration")
 	} else if routes != nil {
 		in.problem("routes", routes.Error(), "correct \"routes\" in the configuration, or the handler that declares the method")
+	}
+}
+
+// paths looks whether a sidecar has the folders that it is said to see under other paths.
+func (d *doctor) paths(h host.Checked) {
+	in, name := d.in(Handlers), h.Status.GetName()
+	there := map[string]string{}
+	var maps []string
+	for _, m := range h.Status.GetPaths() {
+		there[m.GetHere()] = m.GetThere()
+		maps = append(maps, m.GetHere()+" is "+m.GetThere()+" there")
+	}
+	detail := strings.Join(maps, "\n")
+	switch {
+	case len(maps) == 0 || h.Err != nil:
+		return
+	case h.Silent:
+		in.warn(name, detail+"\nit cannot say whether it has these folders (CheckFolders)", "see that they are mounted there")
+	case h.Unasked != nil:
+		in.problem(name, detail+"\nwhether it has these folders cannot be asked: "+h.Unasked.Error(), "correct handlers."+name+".paths")
+	case len(h.Missing) == 0:
+		in.ok(name, detail)
+	}
+	for _, m := range h.Missing {
+		in.problem(name, fmt.Sprintf("%s is to be %s there, but that is missing: %s", m.GetPath(), there[m.GetPath()], m.GetReason()),
+			"mount the folder in the sidecar, or correct handlers."+name+".paths")
+	}
+	for _, m := range h.Status.GetPaths() {
+		if info, err := os.Stat(m.GetHere()); err != nil || !info.IsDir() {
+			in.warn(name, m.GetHere()+" is no folder that can be seen from here: sessions can be opened in it all the same, but files that a policy has commands leave out cannot be looked for",
+				"correct handlers."+name+".paths, if that is not meant")
+		}
 	}
 }

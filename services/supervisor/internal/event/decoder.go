@@ -122,6 +122,7 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		}
 	case MethodSessionClosed:
 		if f.Direction == frame.OursToClient && session != "" {
+			d.roots.Delete(session)
 			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
 				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(acp.Get(m.Params, "reason"))},
 			}})
@@ -199,6 +200,9 @@ func (d *Decoder) response(f *frame.Frame, m *jsonrpc.Message) {
 func (d *Decoder) tell(e *supervisorv1.Event) {
 	e.AgentId = d.agent.ID
 	e.Time = timestamppb.New(d.at)
+	if e.GetTurnEnded() != nil {
+		e.Touches = append(e.Touches, d.refusedUntold(e.GetSessionId())...)
+	}
 	d.out = append(d.out, e)
 }
 

@@ -176,12 +176,21 @@ const askParams = `{"sessionId":"s","toolCall":{"toolCallId":"t","title":"Run","
 
 const askedWant = `{"toolCallId":"t","title":"Run","kind":"execute","content":[{"terminalId":"T"}],"locations":[{"path":"/a"}],"rawInput":"{\"c\":1}","options":[{"optionId":"y","kind":"allow_once","name":"Yes"},{"optionId":"n","kind":"reject_once","name":"No"}]`
 
+// answeredWith is the end of the question of askParams, whose file is blocked if the user says no.
 func answeredWith(outcome, option, by string) string {
+	touches := ""
+	if outcome == "denied" || outcome == "expired" {
+		touches = `"touches":[{"path":"/a","action":"FILE_ACTION_BLOCKED","refused":"FILE_ACTION_READ"}],`
+	}
+	return answeredTouching(touches, outcome, option, by)
+}
+
+func answeredTouching(touches, outcome, option, by string) string {
 	o := ""
 	if option != "" {
 		o = `"optionId":"` + option + `",`
 	}
-	return `{"sessionId":"s","questionAnswered":{"id":"a-1/7","outcome":"` + outcome + `",` + o + `"answeredBy":"` + by + `"}}`
+	return `{"sessionId":"s",` + touches + `"questionAnswered":{"id":"a-1/7","outcome":"` + outcome + `",` + o + `"answeredBy":"` + by + `"}}`
 }
 
 func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
@@ -242,7 +251,7 @@ func TestAnIDThatIsGivenTwiceMeansTheOptionThatRefuses(t *testing.T) {
 	} {
 		w := newWire(t)
 		w.pass(frame.AgentToClient, "", asks("7", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":`+options+`}`))
-		w.expect(frame.ClientToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"x"}}`), answeredWith("denied", "x", "front"))
+		w.expect(frame.ClientToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"x"}}`), answeredTouching("", "denied", "x", "front"))
 	}
 }
 

@@ -119,6 +119,18 @@ func (f *Fold) now() time.Time {
 	return f.Now()
 }
 
+// Open are the ids of an agent's sessions that are not closed, the oldest first.
+func (f *Fold) Open(agentID string) (ids []string) {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	for key := range f.sessions.All() {
+		if _, closed := f.closed.Get(key); key.agent == agentID && !closed {
+			ids = append(ids, key.session)
+		}
+	}
+	return ids
+}
+
 // Forget forgets all sessions of an agent.
 func (f *Fold) Forget(agentID string) {
 	f.mu.Lock()

@@ -180,7 +180,8 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 func (d *Decoder) questionEnded(r *request, end *supervisorv1.ApprovalAnswer, from string) {
 	d.deniedQuestion(r, end.GetOutcome() == "denied" || end.GetOutcome() == "expired")
 	end.Id, end.Time = r.question, timestamppb.New(d.at)
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: from, Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: end}})
+	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: from, Touches: d.refusedBy(r.session, r.toolCall),
+		Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: end}})
 }
 
 // withdrawn takes a $/cancel_request. The agent's ends its question. Acphost's ends its own, if that has no answer yet; of

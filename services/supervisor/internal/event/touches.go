@@ -46,6 +46,9 @@ func (d *Decoder) touching(session string) *touches {
 }
 
 func (t *touches) add(file string, action supervisorv1.FileAction) {
+	if len(file) >= len("file:") && strings.EqualFold(file[:len("file:")], "file:") { // some agents write URIs for paths
+		file = fileOf(file)
+	}
 	if file == "" || len(file) > maxKept {
 		return
 	}
@@ -175,9 +178,7 @@ func (d *Decoder) touchedByReport(session string, report *supervisorv1.ToolCallR
 	t := d.touching(session)
 	switch status := k.GetStatus(); {
 	case status == "failed" && k.denied:
-		k.denied = false
-		t.toolCall(d.judging(session), k.ToolCall)
-		return refused(t.list)
+		return d.refusedBy(session, report.GetToolCallId())
 	case status != "in_progress" && status != "completed":
 		return nil
 	case report.Status == nil && report.GetRawInput() == "" && !report.GetLocationsSet() && !report.GetContentSet():
@@ -197,6 +198,28 @@ func (d *Decoder) deniedQuestion(r *request, denied bool) {
 	if k := d.reports.known.At(reportKey(r.session, r.toolCall)); k != nil && r.toolCall != "" {
 		k.denied = denied
 	}
+}
+
+// refusedBy returns the files of a tool call that was denied, once.
+func (d *Decoder) refusedBy(session, toolCall string) []*supervisorv1.FileTouch {
+	k := d.reports.known.At(reportKey(session, toolCall))
+	if k == nil || !k.denied {
+		return nil
+	}
+	k.denied = false
+	t := d.touching(session)
+	t.toolCall(d.judging(session), k.ToolCall)
+	return refused(t.list)
+}
+
+// refusedUntold returns the files of a session's tool calls that were denied and never reported again.
+func (d *Decoder) refusedUntold(session string) (all []*supervisorv1.FileTouch) {
+	for key, k := range d.reports.known.All() {
+		if k.denied && len(all) < maxTouches && strings.HasPrefix(key, session+"\x00") {
+			all = append(all, d.refusedBy(session, k.GetToolCallId())...)
+		}
+	}
+	return all[:min(len(all), maxTouches)]
 }
 
 // usedByCall returns what a call of a client's method uses.

@@ -74,10 +74,17 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 	} {
 		w := working(t)
 		w.pass(c.asked, c.by, question)
-		w.pass(c.ours, "", answers("1", `{"outcome":{"outcome":"selected","optionId":"`+c.answer+`"}}`))
-		if got := touched(w.pass(frame.AgentToClient, "", failed)); got != c.want {
+		events := w.pass(c.ours, "", answers("1", `{"outcome":{"outcome":"selected","optionId":"`+c.answer+`"}}`))
+		if got := touched(append(events, w.pass(frame.AgentToClient, "", failed)...)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
 		}
+	}
+	silent := working(t) // an agent that never reports what was denied
+	silent.pass(frame.ClientToAgent, "", asks("9", "session/prompt", `{"sessionId":"s","prompt":[]}`))
+	silent.pass(frame.AgentToHandler, "gate", question)
+	silent.pass(frame.OursToAgent, "", answers("1", `{"outcome":{"outcome":"selected","optionId":"n"}}`))
+	if got := touched(silent.pass(frame.AgentToClient, "", answers("9", `{"stopReason":"end_turn"}`))); got != "blocked /w/.env" {
+		t.Errorf("at the turn's end: %q", got)
 	}
 	w := working(t)
 	for _, c := range []struct{ to, by, want string }{

@@ -98,6 +98,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 			}}
 		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
+		d.roots.Delete(r.session)
 		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
 	case acp.MethodSessionSetMode:
 		if r.value == "" {

@@ -27,6 +27,8 @@ const (
 	Exhausted
 	// Unsupported: it is not offered here. UNIMPLEMENTED.
 	Unsupported
+	// Stopping: the supervisor ends. UNAVAILABLE.
+	Stopping
 	// OfAgent: the agent's doing; the kind in Agent says which code.
 	OfAgent
 )

@@ -10,6 +10,7 @@ import (
 	"crypto/rand"
 	"fmt"
 	"log/slog"
+	"maps"
 	"math"
 	"net"
 	"net/netip"
@@ -21,12 +22,17 @@ import (
 )
 
 const (
-	// maxReaders bounds the connections: one more is closed at once.
+	// maxReaders bounds the connections. One more takes the place of the oldest whose reader has not said the token: whoever may
+	// connect, agents too, can so keep nobody out for longer than it takes to connect again.
 	maxReaders = 16
+	// partingTime is how long a reader may take to read why it is let go.
+	partingTime = time.Second
 	// maxLine bounds a line from a reader, in bytes.
 	maxLine = 64 << 10
 	// maxQueued bounds the bytes that wait for a reader; one for whom there would be more gets a snapshot in their place.
 	maxQueued = 4 << 20
+	// maxBlocked bounds the lines about refusals of one file that a response of the Source brings.
+	maxBlocked = 100
 	// maxSessions bounds the sessions that are told: of more, those that were told first are forgotten.
 	maxSessions = 1000
 	// acceptPause is how long after a connection that failed the next one is accepted: there may be no files to open.
@@ -78,7 +84,8 @@ type Server struct {
 
 	mu       sync.Mutex // guards what follows
 	closed   bool
-	readers  map[*reader]struct{}
+	readers  []*reader          // the oldest first
+	parting  int                // readers that are told that they are let go
 	stop     context.CancelFunc // of the watch under way; nil: nobody reads
 	told     bool               // the first response of the watch is there
 	sessions map[sessionKey]*session
@@ -120,7 +127,6 @@ func Start(o Options) (*Server, error) {
 	}
 	s := &Server{
 		source: o.Source, agentID: o.AgentID, opener: o.Sessions, folder: o.Folder, token: rand.Text(), log: o.Logger, listener: listener,
-		readers: map[*reader]struct{}{},
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
 	s.running.Go(s.accept)
@@ -138,7 +144,7 @@ func (s *Server) Close() {
 	s.cancel()
 	s.mu.Lock()
 	s.closed = true
-	for r := range s.readers {
+	for _, r := range s.readers {
 		r.end()
 	}
 	if s.stop != nil {
@@ -165,6 +171,8 @@ func (s *Server) accept() {
 			s.running.Go(r.read)
 			continue
 		}
+		_ = conn.SetWriteDeadline(time.Now().Add(partingTime))
+		_, _ = conn.Write(encode(failed(500, "%d readers that know the token are connected, and there is no room for more", maxReaders)))
 		_ = conn.Close()
 	}
 }
@@ -179,7 +187,7 @@ func (s *Server) isOpen() bool {
 func (s *Server) join(conn net.Conn) *reader {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.closed || len(s.readers) >= maxReaders {
+	if s.closed || len(s.readers) >= maxReaders && !s.makeRoom() {
 		return nil
 	}
 	r := &reader{
@@ -190,7 +198,7 @@ func (s *Server) join(conn net.Conn) *reader {
 		close(r.gone)
 		_ = conn.Close()
 	})
-	s.readers[r] = struct{}{}
+	s.readers = append(s.readers, r)
 	if s.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		s.stop, s.told, s.sessions, s.order = stop, false, map[sessionKey]*session{}, nil
@@ -200,11 +208,37 @@ func (s *Server) join(conn net.Conn) *reader {
 	return r
 }
 
+// makeRoom lets the oldest reader go that has not said the token. It reports whether there was one. mu is held.
+func (s *Server) makeRoom() bool {
+	for i, r := range s.readers {
+		if r.trusted {
+			continue
+		}
+		s.readers = slices.Delete(s.readers, i, i+1)
+		if s.parting >= maxReaders { // they come faster than they can be told
+			r.end()
+			return true
+		}
+		r.lost = true
+		s.parting++
+		_ = r.conn.SetDeadline(time.Now().Add(partingTime)) // of what it is writing, too
+		r.stir()
+		return true
+	}
+	return false
+}
+
 // leave lets a reader go. With the last one, the watch ends.
 func (s *Server) leave(r *reader) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if delete(s.readers, r); len(s.readers) == 0 && s.stop != nil {
+	if i := slices.Index(s.readers, r); i >= 0 {
+		s.readers = slices.Delete(s.readers, i, i+1)
+	}
+	if r.lost {
+		s.parting--
+	}
+	if len(s.readers) == 0 && s.stop != nil {
 		s.stop()
 		s.stop, s.sessions, s.order = nil, nil, nil
 	}
@@ -224,7 +258,7 @@ func (s *Server) watch(ctx context.Context) {
 		s.log.Debug("file activity is not told any more", "error", err)
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		for r := range s.readers {
+		for _, r := range s.readers {
 			r.end()
 		}
 	}
@@ -236,6 +270,9 @@ func (s *Server) take(r *supervisorv1.WatchFilesResponse) {
 		key := sessionKey{changed.GetAgentId(), changed.GetSessionId()}
 		known := s.sessions[key]
 		isNew := known == nil
+		if isNew && changed.GetClosed() {
+			continue // what is left of it cools down untold
+		}
 		if isNew {
 			known = s.session(key)
 			if roots := changed.GetRoots(); len(roots) > 0 {
@@ -249,7 +286,11 @@ func (s *Server) take(r *supervisorv1.WatchFilesResponse) {
 			was := known.nodes[n.Path]
 			known.nodes[n.Path] = n
 			d.Updates = append(d.Updates, n)
-			if n.LastAction == actionBlocked && (was == nil || was.TimestampMS != n.TimestampMS || was.LastAction != actionBlocked) {
+			before := uint32(0)
+			if was != nil {
+				before = was.refusals
+			}
+			for range min(n.refusals-min(before, n.refusals), maxBlocked) {
 				blocked = append(blocked, &blockedLine{head: headOf("blocked", key), Path: n.Path, Action: action(file.GetRefused()), TimestampMS: n.TimestampMS})
 			}
 		}
@@ -276,13 +317,29 @@ func (s *Server) take(r *supervisorv1.WatchFilesResponse) {
 			s.tell(key, known.usage)
 		}
 		s.tell(key, blocked...)
+		if changed.GetClosed() {
+			s.close(known)
+		}
 	}
 	if s.told {
 		return
 	}
 	s.told = true
-	for reader := range s.readers {
+	for _, reader := range s.readers {
 		reader.stir()
+	}
+}
+
+// close takes a session out of the feed: its readers are told that it has no files any more. mu is held.
+func (s *Server) close(known *session) {
+	if s.told && len(known.nodes) > 0 {
+		known.seq++
+		s.tell(known.key, &deltaLine{head: headOf("delta", known.key), Seq: known.seq, Updates: []*node{}, Removed: slices.Sorted(maps.Keys(known.nodes))})
+	}
+	delete(s.sessions, known.key)
+	s.order = slices.DeleteFunc(s.order, func(k sessionKey) bool { return k == known.key })
+	if s.active == known.key {
+		s.active = sessionKey{}
 	}
 }
 
@@ -302,7 +359,7 @@ func (s *Server) session(key sessionKey) *session {
 func (s *Server) tell(key sessionKey, lines ...any) {
 	for _, line := range lines {
 		var data []byte
-		for r := range s.readers {
+		for _, r := range s.readers {
 			if !r.filter.passes(key) || r.behind {
 				continue
 			}
@@ -345,6 +402,6 @@ func (s *Server) inOrder() []sessionKey {
 func nodeOf(root string, f *supervisorv1.TouchedFile) *node {
 	return &node{
 		Path: relative(root, f.GetPath()), Heat: math.Round(f.GetHeat()*1e6) / 1e6, InContext: f.GetInContext(),
-		LastAction: action(f.GetAction()), TurnAccessed: f.GetTurn(), TimestampMS: f.GetTime().AsTime().UnixMilli(),
+		refusals: f.GetRefusals(), LastAction: action(f.GetAction()), TurnAccessed: f.GetTurn(), TimestampMS: f.GetTime().AsTime().UnixMilli(),
 	}
 }

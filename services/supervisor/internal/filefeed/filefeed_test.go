@@ -250,6 +250,10 @@ func TestCallsAreAnswered(t *testing.T) {
 		{`{"type":"rpc","id":8,` + token + `"method":"close_session","params":{}}`, `{"type":"rpc_error","id":8,"error":{"code":400,"message":"close_session cannot be done here`},
 		{`{"type":"rpc","id":9,` + token + `"method":"add_context_items","params":{}}`, `{"type":"rpc_error","id":9,"error":{"code":400,"message":"add_context_items cannot be done here`},
 		{`{"type":"rpc","id":9,` + token + `"method":"set_orchestrator_providers"}`, `{"type":"rpc_error","id":9,"error":{"code":400,"message":"set_orchestrator_providers cannot be done here`},
+		{`{"type":"rpc","id":10,"method":["dance"]}`, `{"type":"rpc_error","id":10,"error":{"code":400,"message":"\"method\" is no text"}}`},
+		{`{"type":"rpc","id":10,"method":"list_sessions","token":1}`, `{"type":"rpc_error","id":10,"error":{"code":400,"message":"\"token\" is no text"}}`},
+		{`{"type":"rpc","id":10,` + token + `"method":"create_session","params":{"session_mode":"orchestrator"}}`, `{"type":"rpc_error","id":10,"error":{"code":400,`},
+		{`{"type":"request_snapshot","session_id":1}`, `{"type":"rpc_error","id":null,"error":{"code":400,"message":"\"session_id\" is no text"}}`},
 		{`{"type":"rpc","id":10,"method":"dance"}`, `{"type":"rpc_error","id":10,"error":{"code":404,`},
 		{`{"type":"rpc","method":"list_sessions"}`, `{"type":"rpc_error","id":null,"error":{"code":400,`},
 		{`{"type":"rpc","id":11,"method":"list_sessions","params":[]}`, `{"type":"rpc_error","id":11,"error":{"code":400,`},
@@ -264,11 +268,12 @@ func TestCallsAreAnswered(t *testing.T) {
 		}
 	}
 	p.say(strings.Repeat("x", maxLine+1))
-	if got := p.line(); !strings.Contains(got, "is longer than 65536 bytes") {
+	if got := p.line(); !strings.Contains(got, "is longer than 65536 bytes, and was dropped") {
 		t.Errorf("a long line: %s", got)
 	}
-	if _, err := p.in.ReadByte(); err == nil {
-		t.Error("the connection goes on after a line that is too long")
+	p.say(`{"type":"rpc","id":12,"method":"dance"}`)
+	if got := p.line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":12,`) {
+		t.Errorf("behind a long line: %s", got)
 	}
 	last := r.connect()
 	last.say(`{"type":"rpc","id":1,"method":"list_sessions"}`)
@@ -292,7 +297,7 @@ func TestASlowReaderGetsASnapshot(t *testing.T) {
 	behind := func() bool {
 		r.feed.mu.Lock()
 		defer r.feed.mu.Unlock()
-		for reader := range r.feed.readers {
+		for _, reader := range r.feed.readers {
 			if reader.behind {
 				return true
 			}
@@ -328,24 +333,79 @@ func TestASlowReaderGetsASnapshot(t *testing.T) {
 	}
 }
 
-func TestReadersAreBounded(t *testing.T) {
+func TestAReaderMoreTakesThePlaceOfTheOldestThatHasNotSaidTheToken(t *testing.T) {
 	r := newRig(t)
+	trusts := func(p *peer) {
+		p.say(`{"type":"rpc","id":1,"token":"` + r.feed.Token() + `","method":"list_sessions"}`)
+		if got := p.line(); !strings.HasPrefix(got, `{"type":"rpc_result"`) {
+			t.Fatalf("the reader with the token is told %s", got)
+		}
+	}
 	var peers []*peer
 	for range maxReaders {
 		p := r.connect()
 		p.line()
 		peers = append(peers, p)
 	}
-	if _, err := r.connect().in.ReadByte(); err == nil {
-		t.Error("one too many is told something")
+	trusts(peers[0])
+	late := r.connect()
+	if got := late.line(); !strings.HasPrefix(got, `{"type":"snapshot"`) {
+		t.Errorf("one more is told %s", got)
 	}
-	_ = peers[0].conn.Close()
-	for { // until it has been noticed that one has left
-		p := r.connect()
-		if _, err := p.in.ReadByte(); err == nil {
+	if got := peers[1].line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":null,"error":{"code":500,"message":"more than 16 readers`) {
+		t.Errorf("the one that is let go is told %s", got)
+	}
+	if _, err := peers[1].in.ReadByte(); err == nil {
+		t.Error("it is told more than that")
+	}
+	trusts(peers[0])
+	for _, p := range append(peers[2:], late) {
+		trusts(p)
+	}
+	refused := r.connect()
+	if got := refused.line(); !strings.HasPrefix(got, `{"type":"rpc_error","id":null,"error":{"code":500,"message":"16 readers that know the token`) {
+		t.Errorf("where all know the token, one more is told %s", got)
+	}
+}
+
+func TestASessionThatIsClosedIsToldNoMore(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	r.open("left", "/w")
+	r.touch("s", &supervisorv1.FileTouch{Path: "/w/a", Action: read})
+	r.settle()
+	p := r.connect()
+	p.line()
+	p.line()
+	r.publish("s", &supervisorv1.Event{Event: &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: "session/close"}}})
+	for { // the file cools down for a moment, and then it is gone
+		if got := p.line(); strings.HasSuffix(got, `"updates":[],"removed":["a"]}`) {
 			break
+		} else if !strings.Contains(got, `"removed":[]`) {
+			t.Fatalf("it is told %s", got)
 		}
 	}
+	p.say(`{"type":"rpc","id":1,"method":"list_sessions"}`)
+	if got := p.line(); strings.Contains(got, `"session_id":"s"`) || !strings.Contains(got, `"session_id":"left"`) {
+		t.Errorf("the sessions are %s", got)
+	}
+}
+
+func TestEachRefusalIsTold(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	r.settle()
+	p := r.connect()
+	p.line()
+	refused := func() *supervisorv1.FileTouch {
+		return &supervisorv1.FileTouch{Path: "/w/.env", Action: blocked, Refused: write}
+	}
+	r.touch("s", refused(), refused())
+	if got := p.line(); !strings.HasPrefix(got, `{"type":"delta"`) {
+		t.Errorf("it is told %s", got)
+	}
+	line := `{"type":"blocked","agent_id":"demo-1","session_id":"s","path":".env","action":"write","timestamp_ms":1800000000000}`
+	p.expect(line, line)
 }
 
 func TestOnlyTheLoopbackIsServed(t *testing.T) {
@@ -409,14 +469,15 @@ func TestFilesAreWatchedWhileSomebodyReads(t *testing.T) {
 // A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
 func TestALineIsNeverOlderThanTheOneBeforeIt(t *testing.T) {
 	key := sessionKey{"a", "s"}
-	s := &Server{told: true, sessions: map[sessionKey]*session{}, readers: map[*reader]struct{}{}}
+	s := &Server{told: true, sessions: map[sessionKey]*session{}}
 	known := s.session(key)
 	r := &reader{server: s, behind: true, wake: make(chan struct{}, 1)}
-	r.requestSnapshot(request{SessionID: new("s")})
+	r.requestSnapshot("s")
 	known.seq++
 	var got []string
 	for range 2 {
-		for _, line := range r.next() {
+		lines, _ := r.next()
+		for _, line := range lines {
 			got = append(got, string(line))
 		}
 	}

@@ -13,9 +13,6 @@ import (
 // singleAgent is the mode of every session here.
 const singleAgent = "single_agent"
 
-// actionBlocked is the last action of a file that the agent was refused.
-const actionBlocked = "blocked"
-
 // head is how lines about a session begin.
 type head struct {
 	Type        string `json:"type"`
@@ -40,6 +37,8 @@ type node struct {
 	LastAction   string  `json:"last_action"`
 	TurnAccessed uint64  `json:"turn_accessed"`
 	TimestampMS  int64   `json:"timestamp_ms"`
+
+	refusals uint32 // so far
 }
 
 type snapshotLine struct {

@@ -21,10 +21,12 @@ type reader struct {
 	end     func()        // ends it
 
 	// Guarded by Server.mu.
-	filter filter
-	behind bool // it needs snapshots, and what is queued is void
-	queued [][]byte
-	bytes  int
+	filter  filter
+	behind  bool // it needs snapshots, and what is queued is void
+	trusted bool // it has said the token
+	lost    bool // its place was given to another: it is told, and ends
+	queued  [][]byte
+	bytes   int
 }
 
 // filter says which sessions a reader wants. Empty: all.
@@ -59,15 +61,19 @@ func (r *reader) resync() {
 	r.stir()
 }
 
-// next returns the lines to write; nil: there are none now.
-func (r *reader) next() net.Buffers {
+// next returns the lines to write; nil: there are none now. last: the connection ends behind them.
+func (r *reader) next() (lines net.Buffers, last bool) {
 	s := r.server
 	s.mu.Lock()
-	lines := net.Buffers(r.queued) // of a reader that is behind: snapshots that it has asked for since, older than those to come
+	if r.lost {
+		s.mu.Unlock()
+		return net.Buffers{encode(failed(500, "more than %d readers have connected, and this one was the oldest that had not said the token: connect again", maxReaders))}, true
+	}
+	lines = net.Buffers(r.queued) // of a reader that is behind: snapshots that it has asked for since, older than those to come
 	r.queued, r.bytes = nil, 0
 	if !r.behind || !s.told {
 		s.mu.Unlock()
-		return lines
+		return lines, false
 	}
 	all := s.snapshots(r.filter)
 	r.behind = false
@@ -75,7 +81,7 @@ func (r *reader) next() net.Buffers {
 	for _, line := range all {
 		lines = append(lines, encode(line))
 	}
-	return lines
+	return lines, false
 }
 
 // write writes what is queued, and answers, until the connection ends.
@@ -84,9 +90,10 @@ func (r *reader) write() {
 	defer r.end()
 	for first := true; ; {
 		var lines net.Buffers
+		last := false
 		select {
 		case <-r.wake:
-			lines = r.next()
+			lines, last = r.next()
 		case line := <-r.answers:
 			lines = net.Buffers{line}
 		case <-r.gone:
@@ -96,7 +103,7 @@ func (r *reader) write() {
 			first = false
 			close(r.begun)
 		}
-		if _, err := lines.WriteTo(r.conn); err != nil {
+		if _, err := lines.WriteTo(r.conn); err != nil || last {
 			return
 		}
 	}
@@ -113,16 +120,31 @@ func (r *reader) read() {
 	in := bufio.NewReaderSize(r.conn, maxLine)
 	for {
 		line, err := in.ReadSlice('\n')
-		if errors.Is(err, bufio.ErrBufferFull) {
-			r.answer(encode(failed(nil, 400, "a line is longer than %d bytes: the connection ends", maxLine)))
-		} else if line = bytes.TrimSpace(line); len(line) > 0 {
-			if answer := r.handle(line); answer != nil && !r.answer(encode(answer)) {
-				return
+		var answer any
+		switch {
+		case errors.Is(err, bufio.ErrBufferFull):
+			answer = failed(400, "a line is longer than %d bytes, and was dropped", maxLine)
+			err = skipLine(in)
+		default:
+			if line = bytes.TrimSpace(line); len(line) > 0 {
+				answer = r.handle(line)
 			}
+		}
+		if answer != nil && !r.answer(encode(answer)) {
+			return
 		}
 		if err != nil {
 			r.answer(nil) // taken once the answer before it is written
 			return
+		}
+	}
+}
+
+// skipLine reads to the end of a line, however long it is.
+func skipLine(in *bufio.Reader) error {
+	for {
+		if _, err := in.ReadSlice('\n'); !errors.Is(err, bufio.ErrBufferFull) {
+			return err
 		}
 	}
 }
@@ -137,47 +159,93 @@ func (r *reader) answer(line []byte) bool {
 	}
 }
 
-// request is a line of a reader's.
+// request is a line of a reader's. Its members are read one by one, so that an rpc is answered under its id whatever else is
+// wrong with it.
 type request struct {
-	Type        string         `json:"type"`
-	SessionID   *string        `json:"session_id"`
-	SessionMode *string        `json:"session_mode"`
+	Type        jsontext.Value `json:"type"`
+	SessionID   jsontext.Value `json:"session_id"`
+	SessionMode jsontext.Value `json:"session_mode"`
 	ID          jsontext.Value `json:"id"`
-	Method      string         `json:"method"`
-	Token       string         `json:"token"`
+	Method      jsontext.Value `json:"method"`
+	Token       jsontext.Value `json:"token"`
 	Params      jsontext.Value `json:"params"`
+}
+
+// text reads a member that is a text; absent, or null, it is "".
+func text(name string, member jsontext.Value) (string, *rpcError) {
+	if len(member) == 0 || member.Kind() == 'n' {
+		return "", nil
+	}
+	var s string
+	if member.Kind() != '"' || json.Unmarshal(member, &s) != nil {
+		return "", wrong(400, "%q is no text", name)
+	}
+	return s, nil
 }
 
 // handle does what a line asks for, and returns the answer; nil: what it asks for is queued.
 func (r *reader) handle(line []byte) any {
 	var q request
 	if err := json.Unmarshal(line, &q); err != nil {
-		return failed(nil, 400, "a line is no JSON object with known types of fields: %v", err)
+		return failed(400, "a line is no JSON object, or has a name twice")
 	}
-	switch q.Type {
-	case "request_snapshot":
-		return r.requestSnapshot(q)
-	case "set_stream_filter":
-		return r.setFilter(q)
-	case "rpc":
+	kind, err := text("type", q.Type)
+	if err != nil {
+		return &errorLine{"rpc_error", null, err}
+	}
+	if kind == "rpc" {
 		if k := q.ID.Kind(); k != '"' && k != '0' {
-			return failed(nil, 400, `an rpc has an "id" that is a string or a number`)
+			return failed(400, `an rpc has an "id" that is a string or a number`)
 		}
-		result, err := r.server.call(q)
+		result, err := r.rpc(q)
 		if err != nil {
 			return &errorLine{"rpc_error", q.ID, err}
 		}
 		return &resultLine{"rpc_result", q.ID, result}
 	}
-	return failed(nil, 400, `lines of the type %q are not known: expected "request_snapshot", "set_stream_filter" or "rpc"`, q.Type)
+	session, err := text("session_id", q.SessionID)
+	if err != nil {
+		return &errorLine{"rpc_error", null, err}
+	}
+	switch kind {
+	case "request_snapshot":
+		return r.requestSnapshot(session)
+	case "set_stream_filter":
+		mode, err := text("session_mode", q.SessionMode)
+		if err != nil {
+			return &errorLine{"rpc_error", null, err}
+		}
+		return r.setFilter(filter{session, mode})
+	}
+	return failed(400, `lines of the type %q are not known: expected "request_snapshot", "set_stream_filter" or "rpc"`, kind)
+}
+
+// rpc does what an rpc asks for. A reader that says the token keeps its place when others need room.
+func (r *reader) rpc(q request) (any, *rpcError) {
+	method, err := text("method", q.Method)
+	if err != nil {
+		return nil, err
+	}
+	token, err := text("token", q.Token)
+	if err != nil {
+		return nil, err
+	}
+	s := r.server
+	trusted := s.isToken(token)
+	if trusted {
+		s.mu.Lock()
+		r.trusted = true
+		s.mu.Unlock()
+	}
+	return s.call(method, trusted, q.Params)
 }
 
 // requestSnapshot tells a session anew, or all that pass the filter.
-func (r *reader) requestSnapshot(q request) any {
+func (r *reader) requestSnapshot(session string) any {
 	s := r.server
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if q.SessionID == nil {
+	if session == "" {
 		if r.behind { // it is told all anyway
 			return nil
 		}
@@ -187,25 +255,18 @@ func (r *reader) requestSnapshot(q request) any {
 		return nil
 	}
 	for _, key := range s.inOrder() {
-		if key.session == *q.SessionID {
+		if key.session == session {
 			r.queue(encode(s.sessions[key].snapshot()))
 			return nil
 		}
 	}
-	return failed(nil, 404, "session %q is not known: list_sessions has those that are", *q.SessionID)
+	return failed(404, "session %q is not known: list_sessions has those that are", session)
 }
 
 // setFilter says which sessions the reader is told from now on, beginning with their snapshots.
-func (r *reader) setFilter(q request) any {
-	var f filter
-	if q.SessionID != nil {
-		f.session = *q.SessionID
-	}
-	if q.SessionMode != nil {
-		f.mode = *q.SessionMode
-	}
+func (r *reader) setFilter(f filter) any {
 	if f.mode != "" && f.mode != singleAgent && f.mode != "orchestrator" {
-		return failed(nil, 400, `session_mode %q is not known: expected "single_agent" or "orchestrator"`, f.mode)
+		return failed(400, `session_mode %q is not known: expected "single_agent" or "orchestrator"`, f.mode)
 	}
 	r.server.mu.Lock()
 	defer r.server.mu.Unlock()

@@ -5,6 +5,8 @@ import (
 	"context"
 	"crypto/subtle"
 	"fmt"
+	"maps"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -13,12 +15,12 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// failed is the answer to what cannot be done. Where no id was said, or none that can be read, it is null.
-func failed(id jsontext.Value, code int, format string, args ...any) *errorLine {
-	if id == nil {
-		id = jsontext.Value("null")
-	}
-	return &errorLine{"rpc_error", id, wrong(code, format, args...)}
+// null is the id of an answer to what has none, or none that can be read.
+var null = jsontext.Value("null")
+
+// failed is the answer to a line without an id that cannot be done.
+func failed(code int, format string, args ...any) *errorLine {
+	return &errorLine{"rpc_error", null, wrong(code, format, args...)}
 }
 
 func wrong(code int, format string, args ...any) *rpcError {
@@ -27,9 +29,10 @@ func wrong(code int, format string, args ...any) *rpcError {
 
 // rpcParams are those of all methods.
 type rpcParams struct {
-	AgentID   string `json:"agent_id"`
-	SessionID string `json:"session_id"`
-	Cwd       string `json:"cwd"` // of create_session
+	AgentID     string `json:"agent_id"`
+	SessionID   string `json:"session_id"`
+	SessionMode string `json:"session_mode"` // of create_session
+	Cwd         string `json:"cwd"`          // of create_session
 }
 
 // modelState is a session's model.
@@ -38,17 +41,22 @@ type modelState struct {
 	Name    *string `json:"name"`
 }
 
-// sessionState is what is said of a session. History, context and providers are kept by the client, and empty here.
+// contextItem is a file that the agent has in its context.
+type contextItem struct {
+	Path string `json:"path"`
+}
+
+// sessionState is what is said of a session. History and providers are kept by the client, and empty here.
 type sessionState struct {
-	AgentID   string      `json:"agent_id"`
-	SessionID string      `json:"session_id"`
-	Mode      string      `json:"mode"`
-	Active    bool        `json:"active"`
-	Model     *modelState `json:"model"`
-	Summary   *string     `json:"summary"`
-	History   []any       `json:"history"`
-	Context   []any       `json:"context"`
-	Providers []any       `json:"providers"`
+	AgentID   string        `json:"agent_id"`
+	SessionID string        `json:"session_id"`
+	Mode      string        `json:"mode"`
+	Active    bool          `json:"active"`
+	Model     *modelState   `json:"model"`
+	Summary   *string       `json:"summary"`
+	History   []any         `json:"history"`
+	Context   []contextItem `json:"context"`
+	Providers []any         `json:"providers"`
 }
 
 // What changes something, and who can do it instead; empty: it is done here.
@@ -60,22 +68,30 @@ var changes = map[string]string{
 	"set_orchestrator_providers": "each session is of a single agent: there are no orchestrators",
 }
 
-// call does what an rpc asks for.
-func (s *Server) call(q request) (any, *rpcError) {
-	instead, isChange := changes[q.Method]
+// isToken reports whether a text is the token.
+func (s *Server) isToken(text string) bool {
+	return subtle.ConstantTimeCompare([]byte(text), []byte(s.token)) == 1
+}
+
+// call does what an rpc asks for. trusted: whoever asks knows the token.
+func (s *Server) call(method string, trusted bool, params jsontext.Value) (any, *rpcError) {
+	instead, isChange := changes[method]
 	switch {
-	case !isChange && q.Method != "list_sessions" && q.Method != "get_session_state":
-		return nil, wrong(404, "the method %q is not known", q.Method)
-	case isChange && subtle.ConstantTimeCompare([]byte(q.Token), []byte(s.token)) != 1:
-		return nil, wrong(400, `%s changes something, and needs the "token" beside "id" that acphost said on its standard error`, q.Method)
-	case instead != "" && (s.opener == nil || !opens(q.Method)):
-		return nil, wrong(400, "%s cannot be done here: %s", q.Method, instead)
+	case !isChange && method != "list_sessions" && method != "get_session_state":
+		return nil, wrong(404, "the method %q is not known", method)
+	case isChange && !trusted:
+		return nil, wrong(400, `%s changes something, and needs the "token" beside "id" that acphost said on its standard error`, method)
+	case instead != "" && (s.opener == nil || !opens(method)):
+		return nil, wrong(400, "%s cannot be done here: %s", method, instead)
 	}
 	var p rpcParams
-	if len(q.Params) > 0 && q.Params.Kind() != 'n' {
-		if err := json.Unmarshal(q.Params, &p); err != nil {
-			return nil, wrong(400, "the params of %s are no JSON object with known types of fields: %v", q.Method, err)
+	if len(params) > 0 && params.Kind() != 'n' {
+		if err := json.Unmarshal(params, &p); err != nil {
+			return nil, wrong(400, `the params of %s are no JSON object, or "agent_id", "session_id", "session_mode" or "cwd" is no text`, method)
 		}
+	}
+	if p.SessionMode != "" && p.SessionMode != singleAgent {
+		return nil, wrong(400, "session_mode %q: each session here is of a single agent (%q)", p.SessionMode, singleAgent)
 	}
 	s.mu.Lock()
 	var found []sessionKey
@@ -85,14 +101,14 @@ func (s *Server) call(q request) (any, *rpcError) {
 		}
 	}
 	active := s.active
-	if q.Method == "set_active_session" && len(found) > 0 && p.SessionID != "" {
+	if method == "set_active_session" && len(found) > 0 && p.SessionID != "" {
 		active, s.active = found[0], found[0]
 	}
 	s.mu.Unlock()
-	if opens(q.Method) {
-		return s.change(q.Method, &p, found)
+	if opens(method) {
+		return s.change(method, &p, found)
 	}
-	if q.Method == "list_sessions" {
+	if method == "list_sessions" {
 		states := []*sessionState{}
 		for _, key := range found {
 			states = append(states, s.state(key, active))
@@ -101,10 +117,10 @@ func (s *Server) call(q request) (any, *rpcError) {
 	}
 	switch {
 	case p.SessionID == "":
-		return nil, wrong(400, "%s needs session_id", q.Method)
+		return nil, wrong(400, "%s needs session_id", method)
 	case len(found) == 0:
 		return nil, wrong(404, "session %q is not known: list_sessions has those that are", p.SessionID)
-	case q.Method == "set_active_session":
+	case method == "set_active_session":
 		return map[string]any{"active": map[string]string{"agent_id": active.agent, "session_id": active.session}}, nil
 	}
 	return s.state(found[0], active), nil
@@ -169,7 +185,7 @@ func (s *Server) state(key, active sessionKey) *sessionState {
 	s.source.Show(key.agent, is)
 	state := &sessionState{
 		AgentID: key.agent, SessionID: key.session, Mode: singleAgent, Active: key == active,
-		History: []any{}, Context: []any{}, Providers: []any{},
+		History: []any{}, Context: s.context(key), Providers: []any{},
 	}
 	if title := is.GetTitle(); title != "" {
 		state.Summary = &title
@@ -178,4 +194,19 @@ func (s *Server) state(key, active sessionKey) *sessionState {
 		state.Model = &modelState{ModelID: id}
 	}
 	return state
+}
+
+// context are the files that a session's agent has in its context, by name.
+func (s *Server) context(key sessionKey) []contextItem {
+	items := []contextItem{}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if known := s.sessions[key]; known != nil {
+		for _, path := range slices.Sorted(maps.Keys(known.nodes)) {
+			if known.nodes[path].InContext {
+				items = append(items, contextItem{path})
+			}
+		}
+	}
+	return items
 }

@@ -89,6 +89,12 @@ type Options struct {
 	Audit *audit.Log
 	// AuditOptional: an action that is allowed stays allowed if its record cannot be written.
 	AuditOptional bool
+	// Denied is told each action that is denied, as its record, whether it is recorded or not. It is called from any goroutine
+	// and must not wait. Nil: nobody is told.
+	Denied func(*supervisorv1.AuditRecord)
+	// Decided is told each decision with its outcome, as its record, whether it is recorded or not. It is called from any
+	// goroutine, must not wait, and must not keep the record. Nil: nobody is told.
+	Decided func(*supervisorv1.AuditRecord)
 	// PID is the supervisor's, for the records.
 	PID int
 	// Now tells the time; time.Now if nil.
@@ -137,13 +143,15 @@ type Request struct {
 	Scope string
 	// Turn counts the session's prompts.
 	Turn uint64
-	// Written is what a file holds once a call is made (intent.Written); nil for a call that writes none.
+	// Written is what a call writes into a file (intent.Written); nil for a call that writes none.
 	Written *intent.File
 	// GivenUp: the client has cancelled the turn, so that no answer of the user's in it lets a call pass.
 	GivenUp bool
 	// LeaveOut has the programs that walk through folders leave files out, once the call is made; it reports whether they can be
 	// told to. Nil: the command is run as it is.
 	LeaveOut func(walking [][]string, found leaveout.Found) bool
+	// Elsewhere: the command of the call runs at a sidecar, which may have folders that are not seen from here.
+	Elsewhere bool
 	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person, or a rule, meant
 	// that file. An earlier answer counts for it only if a diff showed the file.
 	Outside bool
@@ -210,6 +218,9 @@ type Decision struct {
 
 // ID names the decision in the audit.
 func (d *Decision) ID() string { return d.id }
+
+// Active reports whether a policy decided, and not nobody since none was chosen.
+func (d *Decision) Active() bool { return d.active }
 
 // What says in words what the decision is about: "write /w/a". It is safe and bounded (intent.Summary).
 func (d *Decision) What() string { return intent.Summary(d.request.Action) }

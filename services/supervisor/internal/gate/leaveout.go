@@ -23,6 +23,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		return
 	}
 	finder := leaveout.New(globs)
+	finder.Elsewhere = r.Elsewhere
 	var walking [][]string
 	var commands []gitCommand
 	tellable := r.LeaveOut != nil
@@ -51,7 +52,9 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	found := finder.Found()
-	kept, why := g.keptByGit(commands, globs, r.LeaveOut != nil)
+	kept, why := g.keptByGit(commands, globs, gitLook{
+		tells: r.LeaveOut != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere,
+	})
 	found.Git = kept.rewrites
 	shown := found
 	shown.Names, shown.Incomplete = slices.Concat(found.Names, kept.names), found.Incomplete || kept.incomplete
@@ -81,14 +84,21 @@ type keptFiles struct {
 	rewrites   []leaveout.Rewrite // of all commands; nil: nothing has to be left out
 }
 
+// gitLook says how a line's commands of git's are looked at.
+type gitLook struct {
+	tells     bool // somebody can have the commands leave files out
+	changing  bool // the line may change what the repositories keep
+	elsewhere bool // they run where there may be repositories that are not seen from here
+}
+
 // keptByGit looks at what commands of git's show of the files that their repositories keep. why is the reason to ask a person;
-// empty: there is none. tells: somebody can have the commands leave files out.
-func (g *Gate) keptByGit(commands []gitCommand, globs []string, tells bool) (kept keptFiles, why string) {
+// empty: there is none.
+func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (kept keptFiles, why string) {
 	for _, c := range commands {
 		argv, told := c.sub.GetArgv(), false
 		if path.Base(argv[0]) != "git" {
 			before, _, _ := strings.Cut(c.dir+"/", "/.git/")
-			if k := g.repositories.Kept(before+"/.git", globs, true); len(k.Names) > 0 {
+			if k := g.repositories.Kept(before+"/.git", globs, true, false); len(k.Names) > 0 {
 				return kept, fmt.Sprintf("%s reads the objects of git, which hold %s, and the policy keeps that from it", shell.Quote(argv),
 					listed(leaveout.Found{Names: k.Names}))
 			}
@@ -100,20 +110,26 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, tells bool) (kep
 			dir = git.Find(c.dir).Dir
 		}
 		if dir == "" {
-			continue // git fails
+			if !look.elsewhere || c.sub.GetRepository() != nil {
+				continue // git fails
+			}
+			dir = filepath.Join(c.dir, ".git")
+		}
+		if _, err := os.Stat(dir); err != nil && look.elsewhere {
+			return kept, shell.Quote(argv) + " shows what a repository keeps that is not seen from here, and the policy keeps files from it"
 		}
 		if why := g.objects(shows, dir, c.dir, globs); why != "" {
 			return kept, shell.Quote(argv) + " " + why
 		}
 		if shows.Index || shows.History {
-			k := g.repositories.Kept(dir, globs, shows.History)
+			k := g.repositories.Kept(dir, globs, shows.History, look.changing)
 			switch {
-			case len(k.Specs) == 0, !tells && len(k.Names) == 0:
+			case len(k.Specs) == 0, !look.tells && len(k.Names) == 0 && !look.changing:
 				// What lies too deep in a long history for a quick look is left out if that costs nobody a question.
 			default:
 				exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
 				now, ok := git.Pathspecs(argv, k.Specs, exists)
-				if shows.Untold || k.Odd || !ok || !tells {
+				if shows.Untold || k.Odd || !ok || !look.tells {
 					names := listed(leaveout.Found{Names: k.Names, Incomplete: k.Incomplete})
 					return kept, fmt.Sprintf("%s shows what the repository keeps: %s, which the policy keeps from it, among it, and it cannot be told "+
 						"to leave that out", shell.Quote(argv), names)
@@ -135,6 +151,14 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, tells bool) (kep
 		}
 	}
 	return kept, ""
+}
+
+// changesRepository reports whether a line may change what a repository keeps before it shows that: "git add -f .; git diff --cached".
+func changesRepository(subs []*permissionv1.SubCommand) bool {
+	return slices.ContainsFunc(subs, func(sub *permissionv1.SubCommand) bool {
+		argv, f := sub.GetArgv(), sub.GetFacts()
+		return len(argv) > 0 && path.Base(argv[0]) == "git" && (!f.GetKnown() || f.GetChanges())
+	})
 }
 
 // objects says what a command of git's shows that it names in another way than by a path; empty: nothing that matters. gitDir is

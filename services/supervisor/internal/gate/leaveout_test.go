@@ -79,6 +79,28 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	}
 }
 
+func TestACommandOfASidecarMayWalkThroughFoldersThatAreNotSeenFromHere(t *testing.T) {
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", LeaveOut: []string{"**/.env"}}, nil
+	})
+	missing := filepath.Join(t.TempDir(), "missing")
+	for name, use := range map[string]*permissionv1.FileUse{
+		"a folder": {Path: missing, Recursive: true}, "a repository": {Path: missing, Recursive: true, Tracked: true},
+	} {
+		for elsewhere, want := range map[bool]permissionv1.Verdict{false: Allow, true: Ask} {
+			argv := []string{"grep", "-r", "x"}
+			if use.GetTracked() {
+				argv = []string{"git", "grep", "x"}
+			}
+			d, err := g.Decide(t.Context(), Request{Elsewhere: elsewhere, Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL,
+				Command: &permissionv1.Command{SubCommands: []*permissionv1.SubCommand{{Argv: argv, Facts: &permissionv1.Facts{Known: true, Files: []*permissionv1.FileUse{use}}}}}}})
+			if err != nil || d.Verdict != want {
+				t.Errorf("%s, elsewhere %t: got %v: %s (%v), want %v", name, elsewhere, d.Verdict, d.Reason, err, want)
+			}
+		}
+	}
+}
+
 func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -102,7 +124,7 @@ func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Reason: "Looking.", LeaveOut: []string{"**/.env"}}, nil
 	})
 	for _, dir := range []string{clean, kept, removed} {
-		if !testkit.Poll(func() bool { return !g.repositories.Kept(dir+"/.git", []string{"**/.env"}, true).Incomplete }) {
+		if !testkit.Poll(func() bool { return !g.repositories.Kept(dir+"/.git", []string{"**/.env"}, true, false).Incomplete }) {
 			t.Fatalf("%s is not read to its end", dir)
 		}
 	}

@@ -53,6 +53,20 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	if !o.Cancelled && !(o.Doubtful && allowed) {
 		g.enter(d, o.By, allowed, person)
 	}
+	if g.opts.Denied != nil && !allowed && !o.Cancelled && o.reported == "" {
+		rec := g.recordOf(d, o, made)
+		if o.Allowed {
+			rec.Rule, rec.Outcome = RuleUnrecorded, outcomeDenied
+		}
+		g.opts.Denied(rec)
+	}
+	if g.opts.Decided != nil {
+		rec := g.recordOf(d, o, made)
+		if o.Allowed && !allowed {
+			rec.Rule, rec.Outcome = RuleUnrecorded, outcomeDenied
+		}
+		g.opts.Decided(rec)
+	}
 	g.count(d, o, allowed)
 	return err
 }
@@ -125,6 +139,11 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 	if g.opts.Audit == nil || !d.active {
 		return nil
 	}
+	return g.opts.Audit.Write(g.recordOf(d, o, made))
+}
+
+// recordOf is the record of a decision.
+func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *supervisorv1.AuditRecord {
 	rec := &supervisorv1.AuditRecord{
 		Time:          timestamppb.New(g.opts.Now()),
 		Id:            d.id,
@@ -150,8 +169,11 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 	for _, of := range slices.Concat(d.grants, made) {
 		rec.Grants = append(rec.Grants, of.GetId())
 	}
-	return g.opts.Audit.Write(rec)
+	return rec
 }
+
+// outcomeDenied is what came of an action that was denied, as records have it.
+const outcomeDenied = "denied"
 
 func outcomeName(o Outcome) string {
 	switch {
@@ -162,7 +184,7 @@ func outcomeName(o Outcome) string {
 	case o.Allowed:
 		return "allowed"
 	}
-	return "denied"
+	return outcomeDenied
 }
 
 func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
@@ -204,6 +226,16 @@ func (g *Gate) Observe(a *permissionv1.Action) error {
 		return nil
 	}
 	g.tally(func(c *supervisorv1.GateCounters) { c.Protected++ })
+	rec := &supervisorv1.AuditRecord{
+		SessionId: a.GetSessionId(), Agent: a.GetAgent(), Door: doorName(a), Action: a, Verdict: VerdictName(Deny),
+		Rule: r.Rule, Reason: r.Reason, AnsweredBy: ByAcphost, Outcome: outcomeDenied,
+	}
+	if g.opts.Denied != nil {
+		g.opts.Denied(rec)
+	}
+	if g.opts.Decided != nil {
+		g.opts.Decided(rec)
+	}
 	return fmt.Errorf("denied by rule %s: %s", r.Rule, r.Reason)
 }
 

@@ -57,6 +57,8 @@ type File struct {
 	// Reads and Writes count calls of handlers, Reported tool calls.
 	Reads, Writes, Reported uint32
 
+	refusals uint32
+
 	action    supervisorv1.FileAction
 	refused   supervisorv1.FileAction
 	turn      uint64
@@ -174,7 +176,11 @@ func (f *Files) Touch(now time.Time, touch *supervisorv1.FileTouch) {
 	if !was {
 		f.inContext++
 	}
-	if file.action == supervisorv1.FileAction_FILE_ACTION_BLOCKED && !was {
+	if file.action != supervisorv1.FileAction_FILE_ACTION_BLOCKED {
+		return
+	}
+	file.refusals++
+	if !was {
 		f.leave(path, file, now)
 	}
 }
@@ -305,7 +311,7 @@ func (f *Files) newestCooling() *File {
 
 func (f *Files) shown(path string, file *File, now time.Time) *supervisorv1.TouchedFile {
 	t := &supervisorv1.TouchedFile{
-		Path: path, Reads: file.Reads, Writes: file.Writes, Reported: file.Reported,
+		Path: path, Reads: file.Reads, Writes: file.Writes, Reported: file.Reported, Refusals: file.refusals,
 		Action: file.action, Refused: file.refused, Turn: file.turn, InContext: file.inContext, Heat: file.heat(f.ticks.at(now)),
 	}
 	if !file.at.IsZero() {

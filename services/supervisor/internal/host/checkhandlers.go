@@ -3,7 +3,11 @@ package host
 import (
 	"context"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/acphost/acphost/internal/rundir"
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
@@ -14,6 +18,11 @@ type Checked struct {
 	Status *supervisorv1.HandlerStatus
 	// Err is why it did not start.
 	Err error
+	// Missing are the folders of the client that are mapped for a sidecar (handlers.NAME.paths) and that it does not see.
+	Missing []*pluginv1.MissingFolder
+	// Unasked is why it could not be asked whether it sees them. Silent: it does not say (CheckFolders is not implemented).
+	Unasked error
+	Silent  bool
 }
 
 // CheckHandlers starts every handler as Run would, without an agent, and stops it again; sidecars are dialled, and asked
@@ -35,6 +44,11 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 	for _, handler := range h.handlers.all() {
 		c := Checked{Err: handler.Ready(ctx)}
 		c.Status = handler.Status()
+		h.handlers.describe(c.Status)
+		if here := h.handlers.mapped(c.Status.GetName()); c.Err == nil && len(here) > 0 {
+			c.Missing, c.Unasked = h.handlers.missing(ctx, c.Status.GetName(), here)
+			c.Silent = status.Code(c.Unasked) == codes.Unimplemented
+		}
 		started = started && c.Err == nil
 		checked = append(checked, c)
 	}

@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -129,7 +128,7 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 			continue
 		}
 		believe := h.believing(name, handler.Status().GetCommand())
-		if err := handler.Configure(ctx); err != nil {
+		if err := handler.Reload(ctx); err != nil {
 			problems = append(problems, fmt.Errorf("%s: %w", name, err))
 			continue
 		}
@@ -207,9 +206,7 @@ func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
 	handler := h.handlers.byName[name]
 	st := shown(handler.Status())
 	st.Sha256 = handler.Digest()
-	if table := h.handlers.routesNow(); table != nil {
-		st.Methods = table.Methods(name)
-	}
+	h.handlers.describe(st)
 	return st
 }
 
@@ -233,14 +230,15 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 		entry.Env = nil
 	}
 	kind := config.Kind(name)
-	if (kind == route.KindFS || kind == route.KindTerminal) && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
-		// Whether files and terminals are seen from here, or shared with other supervisors, was decided at the start.
+	fixed := h.isOf(route.KindFS, name) || h.isOf(route.KindTerminal, name) || h.handlers.maps[name] != nil
+	if fixed && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
+		// Whether files and terminals are seen from here, shared with other supervisors, or called otherwise, was decided at the start.
 		return launch.Spec{}, fmt.Errorf("a program cannot take the place of a sidecar here, nor a sidecar that of a program: change handlers.%s in the configuration and start acphost again", name)
 	}
 	if cmd := req.GetCommand(); len(cmd) > 0 && !filepath.IsAbs(cmd[0]) && cmd[0] != ownProgram(kind) {
 		return launch.Spec{}, fmt.Errorf("%q is neither an absolute path nor acphost's own program for it%s", cmd[0], orOwn(kind))
 	}
-	if err := config.Exposed(name, entry, h.config.GetAgent().GetUser()); err != nil {
+	if err := cmp.Or(config.Exposed(name, entry, h.config.GetAgent()), config.Discloses(name, entry, h.config.GetAgent())); err != nil {
 		return launch.Spec{}, err
 	}
 	return specOf(name, entry, h.opts, h.user)
@@ -324,17 +322,17 @@ func orOwn(kind string) string {
 // leaves returns what refuses to let a handler go that holds terminals, which would end with it.
 func (h *host) leaves(name string, force bool) func(context.Context) error {
 	return func(ctx context.Context) error {
-		if force || config.Kind(name) != route.KindTerminal {
+		if force || !h.isOf(route.KindTerminal, name) {
 			return nil
 		}
-		held, err := h.ListTerminals(ctx, nil)
+		held, err := h.terminalsOf(ctx, name)
 		switch {
 		case status.Code(err) == codes.Unavailable || errors.As(err, new(*supervise.Unavailable)):
 			return nil // it does not run, and neither do its terminals
 		case err != nil:
 			return fmt.Errorf("whether it holds terminals is not known (%w): use force to end them with it", err)
-		case len(held.GetTerminals()) > 0:
-			return fmt.Errorf("it holds terminals (%d), which would end with it: wait for them, or use force", len(held.GetTerminals()))
+		case len(held) > 0:
+			return fmt.Errorf("it holds terminals (%d), which would end with it: wait for them, or use force", len(held))
 		}
 		return nil
 	}
@@ -342,8 +340,12 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 
 // serves refuses a handler that does not answer what the routes send to its name, or claims what is not its kind's.
 func serves(claim route.Claim, configured map[string]string, table *route.Table) error {
-	mine := maps.Clone(configured)
-	maps.DeleteFunc(mine, func(_, target string) bool { return target != claim.Handler })
+	mine := map[string]string{} // wherever it is to answer them
+	for name, target := range configured {
+		if method, _ := route.SplitFolder(name); target == claim.Handler {
+			mine[method] = target
+		}
+	}
 	offers, err := route.Build([]route.Claim{claim}, mine)
 	if err != nil {
 		return err

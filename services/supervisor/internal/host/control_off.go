@@ -16,7 +16,13 @@ func (h *host) controlOff() string {
 	if err := proc.ProcSupported(); err != nil {
 		return "who makes them cannot be told (" + err.Error() + ")"
 	}
-	agents, commands := h.config.GetAgent(), terminalSettings(h.config)
+	agents := h.config.GetAgent()
+	var commands terminalv1.Settings // with the walls that stand around commands of all terminal handlers
+	for _, name := range h.answering(route.KindTerminal) {
+		s := terminalSettings(h.config, name)
+		commands.NoLandlock = commands.NoLandlock || s.GetNoLandlock()
+		commands.NoSeccomp = commands.NoSeccomp || s.GetNoSeccomp()
+	}
 	domain := refused(agents.GetNoLandlock(), commands.GetNoLandlock(), "no_landlock", proc.ConfineSupported())
 	if domain == "" {
 		return ""
@@ -41,10 +47,10 @@ func refused(agents, commands bool, setting string, unsupported error) string {
 	return ""
 }
 
-// terminalSettings are those of the terminal handler, as far as they are termd's.
-func terminalSettings(cfg *configv1.Config) *terminalv1.Settings {
+// terminalSettings are those of a terminal handler, as far as they are termd's.
+func terminalSettings(cfg *configv1.Config, name string) *terminalv1.Settings {
 	settings := &terminalv1.Settings{}
-	if given := cfg.GetHandlers()[route.KindTerminal].GetSettings(); given != nil {
+	if given := cfg.GetHandlers()[name].GetSettings(); given != nil {
 		_ = handler.DecodeSettings(given, settings) // the handler itself says what is wrong with them
 	}
 	return settings

@@ -15,10 +15,12 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/pathmap"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
@@ -29,6 +31,7 @@ const methodPermission = "session/request_permission"
 // handlers are all handlers of a supervisor.
 type handlers struct {
 	byName map[string]*supervise.Handler
+	maps   map[string]*pathmap.Maps // of those whose paths are mapped, by name
 	routes map[string]string
 	log    *slog.Logger
 
@@ -43,22 +46,32 @@ func newHandlers(
 ) (*handlers, error) {
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
+		maps:   map[string]*pathmap.Maps{},
 		routes: route.Override(cfg.GetRoutes(), o.Routes),
 		log:    o.Logger,
 	}
+	terminals := route.Answering(hs.routes, route.KindTerminal)
 	for name, entry := range cfg.GetHandlers() {
 		conf := &pluginv1.ConfigureRequest{
 			Settings: entry.GetSettings(),
 			Host:     &pluginv1.Host{ProtectedPaths: protected, Instance: instance},
 		}
-		if name == route.KindTerminal {
+		if slices.Contains(terminals, name) {
 			conf.Host.Environment = user.Environ(os.Environ())
 		}
 		spec, err := specOf(name, entry, o, user)
 		if err != nil {
 			return nil, err
 		}
+		if hs.maps[name], err = config.PathMaps(entry); err != nil {
+			return nil, fmt.Errorf("handlers.%s: %w", name, err)
+		}
+		var needs []string
+		if config.Kind(name) == route.KindPermission {
+			needs = []string{permissionv1.PermissionService_ServiceDesc.ServiceName} // what else it has is for tools
+		}
 		hs.byName[name] = supervise.New(supervise.Options{
+			Needs:     needs,
 			Name:      name,
 			Kind:      config.Kind(name),
 			Spec:      spec,
@@ -93,7 +106,7 @@ func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (l
 		spec.Env = append(spec.Env, k+"="+entry.GetEnv()[k])
 	}
 	if spec.Address == "" && config.Kind(name) != route.KindPermission {
-		keep, err := capabilitiesOf(o.Config.Effective(), config.Kind(name))
+		keep, err := capabilitiesOf(o.Config.Effective(), name, route.Override(o.Config.Proto.GetRoutes(), o.Routes))
 		if err != nil {
 			return launch.Spec{}, err
 		}
@@ -104,10 +117,10 @@ func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (l
 
 // capabilitiesOf are those that a handler which acts for agents may have: the agents', and a terminal handler those that
 // it leaves to commands too.
-func capabilitiesOf(cfg *configv1.Config, kind string) ([]proc.Capability, error) {
+func capabilitiesOf(cfg *configv1.Config, name string, routes map[string]string) ([]proc.Capability, error) {
 	names := slices.Clone(cfg.GetAgent().GetCapabilities())
-	if kind == route.KindTerminal {
-		names = append(names, terminalSettings(cfg).GetCapabilities()...)
+	if slices.Contains(route.Answering(routes, route.KindTerminal), name) {
+		names = append(names, terminalSettings(cfg, name).GetCapabilities()...)
 	}
 	keep, err := proc.ParseCapabilities(names)
 	if err != nil {
@@ -164,13 +177,18 @@ func (hs *handlers) routesNow() *route.Table {
 	return hs.table
 }
 
-// conn returns the connection to a handler, or at once why there is none.
+// conn returns the connection to a handler, or at once why there is none. It takes and gives the client's paths, whatever the
+// handler's are. This is the only way to the services of handlers that answer methods.
 func (hs *handlers) conn(name string) (grpc.ClientConnInterface, error) {
 	h := hs.byName[name]
 	if h == nil {
 		return nil, fmt.Errorf("no handler is called %q", name)
 	}
-	return h.Conn()
+	conn, err := h.Conn()
+	if err != nil || hs.maps[name] == nil {
+		return conn, err
+	}
+	return pathmap.Wrap(conn, hs.maps[name]), nil
 }
 
 // hold and drop tell the handlers of a session's life.

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -35,7 +36,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
 )
 
 // The ways that a supervisor runs.
@@ -58,6 +61,8 @@ type Options struct {
 	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
+	// Listener is the socket of admin.listen where a service manager has opened it; nil: it is opened here.
+	Listener net.Listener
 	// Mode is ModeRun or ModeObserve; for Start one of the others, ModeServe if empty.
 	Mode string
 	// Routes are those that flags name; they override the configuration's.
@@ -94,6 +99,9 @@ type Options struct {
 	// Unrecorded is told what cannot be recorded and why, besides the log: when it is opened, and while it is written. It
 	// is called from any goroutine and must not wait. Nil: nobody is told.
 	Unrecorded func(what Record, err error)
+	// Denied is told each action of an agent's that is denied, as its record, whether it is recorded or not. It is called
+	// from any goroutine and must not wait. Nil: nobody is told.
+	Denied func(*supervisorv1.AuditRecord)
 }
 
 // Run runs an agent for the client on standard input and output until one of them is gone or ctx ends, and returns the
@@ -128,6 +136,8 @@ type host struct {
 	audit      *audit.Log
 	journal    *journal.Journal // nil: none is kept
 	hub        *activity.Hub
+	telemetry  *telemetry.Telemetry // nil: nothing is measured
+	measurable atomic.Bool          // all parts that measured reads are there
 	approvals  *approval.Registry
 	agents     linkedAgents
 	admin      atomic.Pointer[admin.Server] // nil: there is none, or not yet
@@ -170,11 +180,19 @@ func (h *host) open(ctx context.Context) error {
 	if h.opts.Mode != ModeObserve {
 		defer h.handlers.start(ctx) // when there is somebody to tell
 	}
+	if err := h.openTelemetry(); err != nil {
+		return err
+	}
 	if err := h.openGate(protected); err != nil {
 		return err
 	}
 	h.openJournal()
-	h.hub = activity.New(activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config), Logger: h.log})
+	hub := activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config, h.answering(route.KindTerminal)), Logger: h.log}
+	if h.telemetry != nil {
+		hub.Told = h.telemetry.Told
+	}
+	h.hub = activity.New(hub)
+	h.measurable.Store(true)
 	return nil
 }
 
@@ -188,6 +206,7 @@ func (h *host) close() {
 		h.hub.Close()
 	}
 	h.closeJournal()
+	h.telemetry.Close()
 	h.closeGate()
 	if h.pace != nil {
 		h.pace.Close()
@@ -203,7 +222,7 @@ func (h *host) handlerChanged(st *supervisorv1.HandlerStatus) {
 	st = shown(st)
 	state := strings.ToLower(strings.TrimPrefix(st.GetState().String(), "HANDLER_STATE_"))
 	h.hub.Publish(&supervisorv1.Event{Event: &supervisorv1.Event_Handler{Handler: &supervisorv1.HandlerChanged{
-		Name: st.GetName(), State: state, Error: st.GetError(), Restarts: st.GetRestarts(),
+		Name: st.GetName(), State: state, Error: st.GetError(), Restarts: st.GetRestarts(), Folders: h.handlers.foldersOf(st.GetName()),
 	}}})
 }
 

@@ -6,7 +6,6 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // Record is one of the records that a supervisor keeps.
@@ -67,11 +66,13 @@ func (h *host) closeJournal() {
 
 // deniedVariables are the patterns for variables that terminals do not inherit, where the configuration has some: what is
 // not for commands of the agent is not for the record either.
-func deniedVariables(c *configv1.Config) (patterns []string) {
-	settings := c.GetHandlers()[route.KindTerminal].GetSettings().GetFields()
-	for _, name := range [...]string{"env_deny", "envDeny"} {
-		for _, v := range settings[name].GetListValue().GetValues() {
-			patterns = append(patterns, v.GetStringValue())
+func deniedVariables(c *configv1.Config, terminals []string) (patterns []string) {
+	for _, terminal := range terminals {
+		settings := c.GetHandlers()[terminal].GetSettings().GetFields()
+		for _, name := range [...]string{"env_deny", "envDeny"} {
+			for _, v := range settings[name].GetListValue().GetValues() {
+				patterns = append(patterns, v.GetStringValue())
+			}
 		}
 	}
 	return patterns

@@ -104,9 +104,11 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Agent:             agentEnd{la.Process},
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
+		Sidecar:           h.isSidecar,
 		Sessions:          la.table,
 		Gate:              h.gate,
 		Place:             la.place,
+		CheckOpening:      la.checkOpening,
 		Local:             h.local(),
 		RealRoots:         h.realRoots,
 		Attended:          func() bool { return !spec.program && !h.opts.Unattended || h.approvals.Attended() },
@@ -131,14 +133,19 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Pace:     h.pace,
 		Logger:   h.log,
 	}
+	if h.telemetry != nil {
+		o.Called = h.telemetry.Called
+	}
 	if h.opts.Dialects != nil {
 		o.Dialect = h.opts.Dialects(spec.Identity.Name)
 	}
 	if !spec.program {
 		o.Display = func(sink display.Sink) *display.Display {
 			return display.New(display.Options{
-				Sink:   sink,
-				Conn:   func() (grpc.ClientConnInterface, error) { return h.handlers.conn(route.KindTerminal) },
+				Sink: sink,
+				Conn: func(sessionID string) (grpc.ClientConnInterface, error) {
+					return h.handlers.connAt(route.KindTerminal, la.table.Home(sessionID))
+				},
 				Logger: h.log,
 			})
 		}

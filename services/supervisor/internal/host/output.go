@@ -1,6 +1,7 @@
 package host
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
 // WatchOutput implements admin.State. It follows the terminal at the terminal handler, which keeps it for 30 s after its
@@ -21,12 +21,7 @@ func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*su
 	if h.opts.Mode == ModeObserve {
 		return fault.New(fault.NotFound, "no terminal %q is here: this supervisor only watches", terminalID)
 	}
-	conn, err := h.handlers.conn(route.KindTerminal)
-	if err != nil {
-		return status.Errorf(codes.Unavailable, "watch terminal %s: %v", terminalID, err)
-	}
-	client := terminalv1.NewTerminalServiceClient(conn)
-	scope, err := h.scopeOf(ctx, client, terminalID)
+	client, scope, err := h.findTerminal(ctx, terminalID)
 	if err != nil {
 		return err
 	}
@@ -39,18 +34,31 @@ func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*su
 	return relayOutput(terminalID, stream.Recv, send)
 }
 
-// scopeOf asks the terminal handler whose a terminal is.
-func (h *host) scopeOf(ctx context.Context, client terminalv1.TerminalServiceClient, terminalID string) (string, error) {
-	terminals, err := h.ownTerminals(ctx, client)
-	if err != nil {
-		return "", fmt.Errorf("look for terminal %s: %w", terminalID, err)
-	}
-	for t := range terminals {
-		if t.GetTerminalId() == terminalID {
-			return t.GetScope(), nil
+// findTerminal asks the terminal handlers whose a terminal is.
+func (h *host) findTerminal(ctx context.Context, terminalID string) (client terminalv1.TerminalServiceClient, scope string, err error) {
+	var failed error
+	for _, name := range h.terminalHandlers() {
+		conn, err := h.handlers.conn(name)
+		if err != nil {
+			failed = cmp.Or(failed, status.Errorf(codes.Unavailable, "watch terminal %s: %v", terminalID, err))
+			continue
+		}
+		client := terminalv1.NewTerminalServiceClient(conn)
+		terminals, err := h.ownTerminals(ctx, name, client)
+		if err != nil {
+			failed = cmp.Or(failed, fmt.Errorf("look for terminal %s: %w", terminalID, err))
+			continue
+		}
+		for t := range terminals {
+			if t.GetTerminalId() == terminalID {
+				return client, t.GetScope(), nil
+			}
 		}
 	}
-	return "", fault.New(fault.NotFound, "no terminal %q is here; it can be watched until 30 s after its release", terminalID)
+	if failed != nil {
+		return nil, "", failed
+	}
+	return nil, "", fault.New(fault.NotFound, "no terminal %q is here; it can be watched until 30 s after its release", terminalID)
 }
 
 // relayOutput sends what the terminal handler tells of a terminal, up to its end.

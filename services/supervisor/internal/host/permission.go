@@ -8,6 +8,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -57,7 +58,12 @@ func (h *host) openGate(protected []string) error {
 			}
 		}
 	}
+	var decided func(*supervisorv1.AuditRecord)
+	if h.telemetry != nil {
+		decided = h.telemetry.Decided
+	}
 	h.gate = gate.New(gate.Options{
+		Decided:         decided,
 		Chain:           policies,
 		Enforced:        enforced,
 		WorkspacePolicy: workspace,
@@ -66,6 +72,7 @@ func (h *host) openGate(protected []string) error {
 		Grants:          h.grants,
 		Audit:           h.audit,
 		AuditOptional:   perm.GetAudit().GetOnFailure() == "allow",
+		Denied:          h.opts.Denied,
 		PID:             os.Getpid(),
 		Logger:          h.log,
 	})

@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 	"path/filepath"
+	"slices"
 	"sync"
 	"time"
 
@@ -25,7 +26,8 @@ const resolveTimeout = 5 * time.Second
 func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
-	local := h.config.GetHandlers()[route.KindFS].GetAddress() == "" && h.user == nil
+	handler := h.handlers.handlerAt(route.KindFS, la.table.Home(sessionID))
+	local := !h.isSidecar(handler) && h.user == nil
 	return func(path string) intent.Place {
 		cc, err := la.table.Context(sessionID)
 		if err == nil && local && filepath.IsAbs(path) && filepath.Clean(path) == path {
@@ -39,7 +41,7 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFu
 		if err != nil {
 			return at
 		}
-		conn, err := h.handlers.conn(route.KindFS)
+		conn, err := h.handlers.conn(handler)
 		if err != nil {
 			return at
 		}
@@ -60,8 +62,7 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFu
 // local reports whether agents and their commands see the files that we see, with the same rights. Commands of a sidecar run
 // elsewhere, and another user sees other folders.
 func (h *host) local() bool {
-	handlers := h.config.GetHandlers()
-	return handlers[route.KindFS].GetAddress() == "" && handlers[route.KindTerminal].GetAddress() == "" && h.user == nil
+	return h.user == nil && !slices.ContainsFunc(append(h.answering(route.KindFS), h.answering(route.KindTerminal)...), h.isSidecar)
 }
 
 // insideRoots reports whether a path lies in one root of the session by both of its spellings.
@@ -78,7 +79,7 @@ func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 
 // realRoots tells where roots really lead, for a session whose files are seen from here.
 func (h *host) realRoots(roots []string) []string {
-	if h.config.GetHandlers()[route.KindFS].GetAddress() != "" {
+	if len(roots) > 0 && h.isSidecar(h.handlers.handlerAt(route.KindFS, roots[0])) {
 		return nil
 	}
 	real := make([]string, len(roots))

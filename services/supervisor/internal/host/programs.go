@@ -12,7 +12,7 @@ func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (prog
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	la, err := h.linkAgent(agentSpec{Spec: spec, stderr: h.opts.AgentStderr, program: true})
+	la, err := h.linkAgent(agentSpec{Spec: spec, stderr: h.opts.AgentStderr, program: !spec.Remote})
 	if err != nil {
 		return nil, err
 	}

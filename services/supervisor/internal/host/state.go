@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"iter"
 	"os"
@@ -10,6 +11,8 @@ import (
 	"slices"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -18,6 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
+	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
 // adminOptions are those of the services that do not depend on who starts the agents.
@@ -53,6 +57,9 @@ func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supe
 			AgentUser:  h.config.GetAgent().GetUser(),
 			Notes:      slices.Clone(h.protection.notes),
 		},
+	}
+	if h.handlers != nil {
+		out.FolderHandlers = h.handlers.folderHandlers()
 	}
 	agents := h.agents.list()
 	out.Agents = uint32(len(agents))
@@ -196,13 +203,38 @@ func (h *host) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsR
 	if h.opts.Mode == ModeObserve {
 		return out, nil
 	}
-	conn, err := h.handlers.conn(route.KindTerminal)
-	if err != nil {
-		return nil, fmt.Errorf("list terminals: %w", err)
+	names := h.terminalHandlers()
+	for _, name := range names {
+		terminals, err := h.terminalsOf(ctx, name)
+		switch code := status.Code(err); {
+		case err == nil:
+		case len(names) > 1 && (code == codes.Unimplemented || code == codes.Unavailable || errors.As(err, new(*supervise.Unavailable))):
+			continue // the others' are worth showing
+		default:
+			return nil, fmt.Errorf("list terminals: %w", err)
+		}
+		out.Terminals = append(out.Terminals, terminals...)
 	}
-	terminals, err := h.ownTerminals(ctx, terminalv1.NewTerminalServiceClient(conn))
+	slices.SortStableFunc(out.Terminals, func(a, b *supervisorv1.Terminal) int {
+		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+	})
+	return out, nil
+}
+
+// terminalHandlers are the handlers that may have terminals of this supervisor, sorted.
+func (h *host) terminalHandlers() []string {
+	return slices.DeleteFunc(h.answering(route.KindTerminal), func(name string) bool { return h.handlers.byName[name] == nil })
+}
+
+// terminalsOf lists the terminals that a handler has of this supervisor.
+func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv1.Terminal, err error) {
+	conn, err := h.handlers.conn(name)
 	if err != nil {
-		return nil, fmt.Errorf("list terminals: %w", err)
+		return nil, err
+	}
+	terminals, err := h.ownTerminals(ctx, name, terminalv1.NewTerminalServiceClient(conn))
+	if err != nil {
+		return nil, err
 	}
 	for t, session := range terminals {
 		if t.GetReleased() {
@@ -221,21 +253,21 @@ func (h *host) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsR
 			st.ExitCode = e.ExitCode
 			st.Signal = e.GetSignal()
 		}
-		out.Terminals = append(out.Terminals, st)
+		all = append(all, st)
 	}
-	return out, nil
+	return all, nil
 }
 
 // ownTerminals yields the terminals of this supervisor with the sessions that they belong to. A sidecar may have those of
 // other supervisors too.
-func (h *host) ownTerminals(ctx context.Context, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
+func (h *host) ownTerminals(ctx context.Context, name string, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()
 	res, err := client.List(ctx, &terminalv1.ListRequest{})
 	if err != nil {
 		return nil, err
 	}
-	shared := h.config.GetHandlers()[route.KindTerminal].GetAddress() != ""
+	shared := h.isSidecar(name)
 	return func(yield func(*terminalv1.Terminal, string) bool) {
 		for _, t := range res.GetTerminals() {
 			if session := h.agents.sessionOf(t.GetScope()); (session != "" || !shared) && !yield(t, session) {

@@ -13,6 +13,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
@@ -65,6 +66,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 		MaxRestarts:       restarts,
 		MaxAgents:         int(cfg.GetServe().GetMaxAgents()),
 		MaxSessions:       int(cfg.GetServe().GetMaxSessions()),
+		GatewayAgents:     gatewayAgents(cfg.GetServe().GetGatewayAgents()),
 		Version:           o.Version,
 		Logger:            h.log,
 	})
@@ -82,11 +84,12 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 func (s *Supervisor) serveAdmin() error {
 	h := s.host
 	o := h.adminOptions()
-	o.Agents, o.Sessions = s.programs, s.programs
+	o.Agents, o.Sessions, o.Gateway = s.programs, s.programs, s.programs
 	o.NoSocket = !h.opts.Admin || h.config.GetAdmin().GetDisabled()
 	if !h.opts.Private {
 		t := h.config.GetAdmin().GetTls()
-		o.Listen = h.config.GetAdmin().GetListen()
+		o.Listen, o.Listener = h.config.GetAdmin().GetListen(), h.opts.Listener
+		o.Metrics = h.telemetry.Handler()
 		o.TLS = certs.Files{CA: t.GetCa(), Cert: t.GetCert(), Key: t.GetKey()}
 	}
 	server, err := admin.Start(o)
@@ -158,6 +161,7 @@ func (s *Supervisor) Close() {
 var (
 	_ admin.Agents     = (*programs.Registry)(nil)
 	_ admin.Sessions   = (*programs.Registry)(nil)
+	_ admin.Gateway    = (*programs.Registry)(nil)
 	_ programs.Process = (*linkedAgent)(nil)
 )
 
@@ -167,6 +171,22 @@ func environ(env []string) []string {
 		return os.Environ()
 	}
 	return env
+}
+
+// StartRequest asks for an agent as the configuration describes it.
+func StartRequest(c *configv1.ServeAgent) *supervisorv1.StartAgentRequest {
+	return &supervisorv1.StartAgentRequest{
+		Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: EnvValues(c.GetEnv()),
+	}
+}
+
+// gatewayAgents are the agents that gateways may start, by their names.
+func gatewayAgents(configured []*configv1.ServeAgent) map[string]*supervisorv1.StartAgentRequest {
+	all := map[string]*supervisorv1.StartAgentRequest{}
+	for _, c := range configured {
+		all[config.GatewayAgentName(c)] = StartRequest(c)
+	}
+	return all
 }
 
 // EnvValues are the configuration's variables as the services have them.

@@ -4,6 +4,7 @@ import (
 	"crypto/sha256"
 	"strings"
 
+	"github.com/acphost/acphost/internal/textform"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -17,22 +18,23 @@ const (
 // Edits are what the diffs of a question make of files, each by PlaceOf its path.
 type Edits map[string]Edit
 
-// Edit is the SHA-256 of a file's content before and after a diff was applied. A missing file is empty.
-type Edit struct{ Before, After [sha256.Size]byte }
+// Edit is the SHA-256 of a file's content before and after a diff was applied. A missing file is empty. Plain is that of the
+// other content by which a write makes After, as its handler keeps the file's form; or After.
+type Edit struct{ Before, After, Plain [sha256.Size]byte }
 
-// File is what a file holds once a call is made.
+// File is what a call writes into a file. If the file's handler keeps its form, it holds more afterwards.
 type File struct {
 	Place string // PlaceOf its path
 	Sum   [sha256.Size]byte
 }
 
-// Make returns the edit that leaves f as it says; false: there is none. f may be nil.
+// Make returns the edit that the write of f makes; false: there is none. f may be nil.
 func (e Edits) Make(f *File) (Edit, bool) {
 	if f == nil {
 		return Edit{}, false
 	}
 	edit, ok := e[f.Place]
-	return edit, ok && edit.After == f.Sum
+	return edit, ok && (edit.After == f.Sum || edit.Plain == f.Sum)
 }
 
 // PlaceOf names the file that a path leads to: where it really leads, or, if that is not known, by its name.
@@ -43,8 +45,8 @@ func PlaceOf(p *permissionv1.PathAccess) string {
 	return named(p.GetPath())
 }
 
-// Written is what a file holds once a call is made, which is an action that Call has returned. It is nil for a call that
-// writes no file.
+// Written is what a call writes into a file, which is an action that Call has returned. It is nil for a call that writes no
+// file.
 func Written(a *permissionv1.Action, params []byte) *File {
 	if a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {
 		return nil
@@ -64,9 +66,11 @@ func Written(a *permissionv1.Action, params []byte) *File {
 // is missing or empty. A file for which that does not hold, or which is longer than 1 MiB, is left out, and so is each
 // file after the first 64: the person may have been shown something else than what would be written.
 //
-// present reads a file as the agent could, one file at a time. It returns false if the content cannot be known, and "" for a
-// missing file.
-func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *permissionv1.PathAccess) (string, bool)) Edits {
+// So is a file whose form a write would keep, if the diffs show it in another form: what they show would not be written.
+//
+// present reads a file as the agent could, one file at a time, and says what a write would keep of its form. It returns false
+// if the content cannot be known, and "" for a missing file.
+func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *permissionv1.PathAccess) (string, textform.Form, bool)) Edits {
 	if a.GetUnparsed() != "" || a.GetKind() != "tool.edit" {
 		return nil
 	}
@@ -85,9 +89,9 @@ func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *
 	})
 	shown := Edits{}
 	for _, p := range files[:min(len(files), maxShownFiles)] {
-		if text, known := present(p); known && len(text) <= maxContent {
-			if after, certain := applied(diffs[PlaceOf(p)], text); certain {
-				shown[PlaceOf(p)] = Edit{sha256.Sum256([]byte(text)), sha256.Sum256([]byte(after))}
+		if text, form, known := present(p); known && len(text) <= maxContent {
+			if after, certain := applied(diffs[PlaceOf(p)], text); certain && form.Apply(after) == after {
+				shown[PlaceOf(p)] = Edit{sha256.Sum256([]byte(text)), sha256.Sum256([]byte(after)), sha256.Sum256([]byte(form.Plain(after)))}
 			}
 		}
 	}

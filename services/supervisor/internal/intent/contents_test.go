@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/textform"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -29,7 +30,7 @@ func showing(content ...string) acp.ToolCall {
 func edited(now, then map[string]string) Edits {
 	e := Edits{}
 	for place, text := range then {
-		e[place] = Edit{sha256.Sum256([]byte(now[place])), sha256.Sum256([]byte(text))}
+		e[place] = Edit{sha256.Sum256([]byte(now[place])), sha256.Sum256([]byte(text)), sha256.Sum256([]byte(text))}
 	}
 	return e
 }
@@ -86,9 +87,9 @@ func TestWhatDiffsShowIsWhatTheFileHoldsThen(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			s := inSession("")
 			read := map[string]int{}
-			got := s.Shown(Question(s, tt.tc), tt.tc, func(p *permissionv1.PathAccess) (string, bool) {
+			got := s.Shown(Question(s, tt.tc), tt.tc, func(p *permissionv1.PathAccess) (string, textform.Form, bool) {
 				read[PlaceOf(p)]++
-				return now[PlaceOf(p)], p.GetPath() != "/ws/unreadable"
+				return now[PlaceOf(p)], textform.Form{}, p.GetPath() != "/ws/unreadable"
 			})
 			if want := edited(now, tt.want); !maps.Equal(got, want) {
 				t.Errorf("got %d files, want %d: %v", len(got), len(want), got)
@@ -102,13 +103,49 @@ func TestWhatDiffsShowIsWhatTheFileHoldsThen(t *testing.T) {
 	}
 }
 
+func TestWhatAHandlerKeepsIsPartOfTheEdit(t *testing.T) {
+	const now = "\ufeffone\r\ntwo\r\n"
+	for name, tt := range map[string]struct {
+		tc       acp.ToolCall
+		writes   []string // that make what the diff shows
+		another  []string // that do not
+		shownAll bool
+	}{
+		"in the file's form":      {showing(change("/ws/a", "two\r\n", "2\r\n3\r\n")), []string{"\ufeffone\r\n2\r\n3\r\n", "one\n2\n3\n"}, []string{"one\n2\n", "one\r\n2\r\n3", ""}, true},
+		"within a line":           {showing(change("/ws/a", "two", "2")), []string{"\ufeffone\r\n2\r\n", "one\n2\n"}, []string{"one\n2"}, true},
+		"with LF alone":           {showing(change("/ws/a", "two", "2\n3")), nil, []string{"\ufeffone\r\n2\n3\r\n", "one\n2\n3\n"}, false},
+		"without the mark":        {showing(change("/ws/a", "\ufeffone", "1")), nil, []string{"1\r\ntwo\r\n", "1\ntwo\n"}, false},
+		"the file becomes empty":  {showing(change("/ws/a", now, "")), []string{""}, []string{"\ufeff"}, true},
+		"a content of other ends": {showing(change("/ws/a", "one\r\ntwo\r\n", "x\r\r\n")), []string{"\ufeffx\r\r\n"}, []string{"x\r\n", "x\n"}, true},
+	} {
+		s := inSession("")
+		shown := s.Shown(Question(s, tt.tc), tt.tc, func(*permissionv1.PathAccess) (string, textform.Form, bool) { return now, textform.Of(now), true })
+		if len(shown) > 0 != tt.shownAll {
+			t.Errorf("%s: %d edits are certain", name, len(shown))
+		}
+		for _, writes := range []struct {
+			of   []string
+			want bool
+		}{{tt.writes, true}, {tt.another, false}} {
+			for _, content := range writes.of {
+				if _, got := shown.Make(&File{"/ws/a", sha256.Sum256([]byte(content))}); got != writes.want {
+					t.Errorf("%s: a write of %q makes it: %t", name, content, got)
+				}
+			}
+		}
+	}
+}
+
 func TestNoMoreThanSomeFilesOfAQuestionAreRead(t *testing.T) {
 	var all []string
 	for i := range maxShownFiles + 5 {
 		all = append(all, change("/ws/"+strings.Repeat("n", i+1), "", "new"))
 	}
 	s, tc, read := inSession(""), showing(all...), 0
-	got := s.Shown(Question(s, tc), tc, func(*permissionv1.PathAccess) (string, bool) { read++; return "", true })
+	got := s.Shown(Question(s, tc), tc, func(*permissionv1.PathAccess) (string, textform.Form, bool) {
+		read++
+		return "", textform.Form{}, true
+	})
 	if len(got) != maxShownFiles || read != maxShownFiles {
 		t.Errorf("%d files are known and %d were read, want %d", len(got), read, maxShownFiles)
 	}

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/textform"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -78,7 +79,7 @@ func TestADiffWithAPatchBesideItsTextsShowsNothingForCertain(t *testing.T) {
 	} {
 		tc := showing(`{"type":"diff","path":"/ws/a","oldText":null,"newText":"new","_meta":` + meta + `}`)
 		s := inSession("")
-		got := s.Shown(Question(s, tc), tc, func(*permissionv1.PathAccess) (string, bool) { return "", true })
+		got := s.Shown(Question(s, tc), tc, func(*permissionv1.PathAccess) (string, textform.Form, bool) { return "", textform.Form{}, true })
 		if len(got) == 1 != want {
 			t.Errorf("%s: it shows %d files", meta, len(got))
 		}

@@ -56,6 +56,7 @@ func (p *paths) facts(c *permissionv1.Command) {
 		p.gitInternal(f)
 		sub.Facts = f
 	}
+	p.relinked(c)
 }
 
 // gitInternal takes back that it is known what a command does if it writes what is git's own: git runs what is written there.

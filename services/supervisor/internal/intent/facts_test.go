@@ -6,6 +6,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -52,6 +53,67 @@ func TestWhatACommandDoesIsPartOfIt(t *testing.T) {
 	s.StaysPut = false
 	if a := Question(s, acp.ToolCall{ID: "1", Kind: "execute", RawInput: []byte(`{"command":"cat main.go"}`)}); l.does(a.GetCommand().GetSubCommands()[0].GetFacts()) == "" {
 		t.Errorf("a question has no facts: %v", a)
+	}
+}
+
+// A command that comes before another in its line may put links in the place of the files that the other names.
+func TestNamesBehindACommandThatPutsLinksAreNotKnown(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place {
+		at := l.place(path)
+		if at.Resolved == "" {
+			at.Resolved, at.Inside = path, true
+		}
+		return at
+	}
+	for line, want := range map[string]string{
+		"git checkout x && cat main.go":                    "cat ?",
+		"git checkout x; cd sub && ls":                     "cd ?; ls ?",
+		"git switch x; ls -la; pwd":                        "ls; pwd",
+		"git switch x && ls . ${root}":                     "ls",
+		"git stash pop && npm test -- sub/x":               "npm",
+		"git stash && cd sub && make -C y":                 "cd ?; make",
+		"git stash; make > out":                            "make >?",
+		"git stash; make > /dev/null":                      "make",
+		"git restore x && touch sub/y":                     "touch ?",
+		"git checkout x && git commit -F sub/y":            "git ?",
+		"git checkout x && git commit -m y; git diff sub":  "git; git",
+		"cat main.go && git checkout x":                    "cat",
+		"cd ${root} && git stash && go test ./...":         "cd; go",
+		"cat main.go | git apply":                          "cat ?",
+		"(sleep 1; cat main.go) & git checkout x":          "sleep; cat ?",
+		"for i in 1 2; do cat main.go; git stash; done":    "cat ?",
+		"cat main.go; echo $(git stash)":                   "cat ?; echo ?",
+		"find . -exec cat main.go ';' -exec git stash ';'": "find; cat ?",
+		"sh -c 'cat main.go; git stash'":                   "cat ?",
+		"ln -s / x; cat main.go":                           "cat ?",
+		"tar -xf x.tar; head -n 3 main.go; echo done":      "head ?; echo",
+		"git checkout -b new && cat main.go":               "git; cat",
+		"git stash list && cat main.go":                    "git; cat",
+		"git add main.go && cat main.go":                   "git; cat",
+	} {
+		a := l.call(s, map[string]any{"command": strings.ReplaceAll(line, "${root}", l.real)})
+		var got []string
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			argv := sub.GetArgv()
+			if len(argv) == 0 || shell.Relinks(argv) {
+				continue
+			}
+			text := argv[0]
+			if len(sub.GetDynamicWords()) == len(argv)-1 && len(argv) > 1 && !sub.GetFacts().GetKnown() || sub.GetCwdUnknown() {
+				text += " ?"
+			}
+			for _, r := range sub.GetRedirections() {
+				if r.GetDynamic() {
+					text += " >?"
+				}
+			}
+			got = append(got, text)
+		}
+		if got := strings.Join(got, "; "); got != want {
+			t.Errorf("%s: got %q, want %q", line, got, want)
+		}
 	}
 }
 

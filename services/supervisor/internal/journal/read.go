@@ -304,8 +304,8 @@ type Session struct {
 	Agent   string    `json:"agent"`
 	Cwd     string    `json:"cwd"`
 	Title   string    `json:"title,omitzero"`
-	Started time.Time `json:"started"`
-	Ended   time.Time `json:"ended"` // the last line
+	Started time.Time `json:"started,omitzero"` // zero: nothing is recorded in it
+	Ended   time.Time `json:"ended,omitzero"`   // the last line
 	Turns   int       `json:"turns"`
 	Frames  int       `json:"frames"`
 	Lost    int       `json:"lost,omitzero"` // frames that are missing

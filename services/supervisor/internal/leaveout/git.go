@@ -46,14 +46,18 @@ type Repositories struct {
 }
 
 // Kept says which files that match the globs, in the form that New takes, a repository keeps in its index and, if history is set,
-// in any commit. gitDir is an absolute path ("/w/.git").
-func (r *Repositories) Kept(gitDir string, globs []string, history bool) Kept {
+// in any commit. changing: it may keep others when that matters, so that all globs count. gitDir is an absolute path ("/w/.git").
+func (r *Repositories) Kept(gitDir string, globs []string, history, changing bool) Kept {
 	repo := r.repository(gitDir, globs)
 	repo.mu.Lock()
 	defer repo.mu.Unlock()
 	k := repo.index()
 	if history {
 		repo.commits(&k)
+	}
+	if changing {
+		k.Incomplete = true
+		repo.everything(&k)
 	}
 	return k
 }

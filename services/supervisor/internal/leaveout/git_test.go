@@ -57,7 +57,7 @@ func TestARepositoryTellsWhatItKeeps(t *testing.T) {
 			dir := inRepository(t, c.lines)
 			globs := slices.Concat(secrets, []string{"**/.docker/config.json", dir + "/own/private", "/elsewhere/main.go"})
 			var r leaveout.Repositories
-			if !testkit.Poll(func() bool { return !r.Kept(dir+"/.git", globs, true).Incomplete }) {
+			if !testkit.Poll(func() bool { return !r.Kept(dir+"/.git", globs, true, false).Incomplete }) {
 				t.Fatal("it is not read to its end")
 			}
 			for range 2 { // what is remembered is the same
@@ -66,7 +66,7 @@ func TestARepositoryTellsWhatItKeeps(t *testing.T) {
 					if history {
 						want = c.history
 					}
-					got := r.Kept(dir+"/.git", globs, history)
+					got := r.Kept(dir+"/.git", globs, history, false)
 					slices.Sort(got.Names)
 					want = slices.Sorted(slices.Values(want))
 					if !slices.Equal(got.Names, want) || got.Incomplete || got.Odd || (len(got.Specs) > 0) != (len(want) > 0) {
@@ -85,13 +85,13 @@ func TestWhatCannotBeReadMayBeKept(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			var r leaveout.Repositories
-			if got := r.Kept(inRepository(t, lines)+"/.git", secrets, true); !got.Incomplete || len(got.Specs) < len(secrets) {
+			if got := r.Kept(inRepository(t, lines)+"/.git", secrets, true, false); !got.Incomplete || len(got.Specs) < len(secrets) {
 				t.Errorf("got %+v", got)
 			}
 		})
 	}
 	var r leaveout.Repositories
-	if got := r.Kept(inRepository(t, "echo x >.env.é && commit add")+"/.git", secrets, true); !got.Odd {
+	if got := r.Kept(inRepository(t, "echo x >.env.é && commit add")+"/.git", secrets, true, false); !got.Odd {
 		t.Errorf("git folds no such names: got %+v", got)
 	}
 }
@@ -111,7 +111,7 @@ func TestGitLeavesOutWhatItIsTold(t *testing.T) {
 	} {
 		var found leaveout.Found
 		var r leaveout.Repositories
-		k := r.Kept(dir+"/.git", secrets, true)
+		k := r.Kept(dir+"/.git", secrets, true, false)
 		at := dir
 		if strings.Contains(line, "sub ") || strings.Contains(line, "sub;") {
 			at += "/sub"

@@ -47,6 +47,10 @@ type Found struct {
 
 // Finder looks for forbidden files below folders. The zero value is not usable; New makes one. It is not for concurrent use.
 type Finder struct {
+	// Elsewhere: the command runs where there may be files that are not seen from here. A folder that is not here then counts as
+	// one that cannot be read.
+	Elsewhere bool
+
 	globs   []glob
 	entries int // that may still be looked at
 	found   Found
@@ -136,11 +140,11 @@ func anyCase(pattern string) string {
 }
 
 // Below looks through a folder, given by its path without symbolic links. It follows no links. A path that is no folder is
-// looked at itself; one that does not exist holds nothing.
+// looked at itself; one that does not exist holds nothing, unless the command runs Elsewhere.
 func (f *Finder) Below(dir string) {
 	err := filepath.WalkDir(dir, func(path string, e fs.DirEntry, err error) error {
 		if err != nil {
-			if !os.IsNotExist(err) { // the program may be able to read it, where it runs
+			if !os.IsNotExist(err) || f.Elsewhere && path == dir { // the program may be able to read it, where it runs
 				f.found.Incomplete = true
 			}
 			return nil

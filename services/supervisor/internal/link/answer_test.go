@@ -300,7 +300,7 @@ func TestTheClientsAnswerEndsAQuestion(t *testing.T) {
 	}{
 		"an option":                    {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"rr"}}`, question.End{Outcome: question.Denied, Option: "rr", By: "front"}},
 		"a cancellation":               {askedEdit, `"result":{"outcome":{"outcome":"cancelled"}}`, question.End{Outcome: question.Cancelled, By: "front"}},
-		"an option that is not there":  {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"zz"}}`, question.End{Outcome: question.Denied, Option: "zz", By: "front"}},
+		"an option that is not there":  {askedEdit, `"result":{"outcome":{"outcome":"selected","optionId":"zz"}}`, question.End{Outcome: question.Cancelled, By: "nobody"}},
 		"an error":                     {askedEdit, `"error":{"code":-32601,"message":"no"}`, question.End{Outcome: question.Cancelled, By: "front"}},
 		"a form":                       {askedForm, `"result":{"action":"accept","content":{"a":1}}`, question.End{Outcome: question.Accepted, By: "front"}},
 		"a form declined":              {askedForm, `"result":{"action":"decline"}`, question.End{Outcome: question.Declined, By: "front"}},

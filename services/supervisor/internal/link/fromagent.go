@@ -179,7 +179,7 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 		p.opts.Sessions.TurnEnded(string(m.SessionID), acp.EndTurnReason(m.Params))
 	}
 	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
-	if isCore(m.Method) || p.decides(p.lookup(m.Method), m.Method, cc) {
+	if isCore(m.Method) || p.decides(p.lookup(string(m.SessionID), m.Method), m.Method, cc) {
 		return p.unanswerable(m)
 	}
 	return p.forward(m.SessionID, m)
@@ -343,7 +343,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		return nil
 	}
-	r := p.lookup(m.Method)
+	r := p.lookup(c.sessionID, m.Method)
 	if r == nil || r.Target != route.Handler { // what a handler is asked reaches nobody else
 		if what := p.imitates(m); what != "" {
 			code := jsonrpc.CodeInvalidParams
@@ -403,17 +403,21 @@ func (p *agentPump) requestClient(c *agentCall, m *jsonrpc.Message) error {
 	return p.out.add(m.Raw)
 }
 
-// lookup finds a method's route; nil sends it to the client. After the agent has answered initialize with another version
+// lookup finds a method's route in a session; nil sends it to the client. A session keeps the routes of the folder that it was
+// opened in. After the agent has answered initialize with another version
 // than 1, the methods of version 1 are the client's.
-func (l *Link) lookup(method []byte) *route.Route {
+func (l *Link) lookup(sessionID string, method []byte) *route.Route {
 	t := l.table.Load()
 	if t == nil {
 		return nil
 	}
+	if t.Divided() {
+		t = t.At(l.opts.Sessions.Home(sessionID))
+	}
 	r := t.Lookup(method)
 	if r != nil && !l.routesOn.Load() && isCore(method) {
 		// A client may answer them all the same, so that they are judged by what they mean.
-		return &route.Route{Target: route.Client, Method: r.Method, Name: r.Name, Action: r.Action}
+		return &route.Route{Target: route.Client, Method: r.Method, Name: r.Name, Below: r.Below, Action: r.Action}
 	}
 	return r
 }

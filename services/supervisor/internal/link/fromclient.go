@@ -158,7 +158,10 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 	switch c.method {
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		var err error
-		if opening, err = acp.ParseOpening(m.Params); err != nil && !p.opts.Observe {
+		if opening, err = acp.ParseOpening(m.Params); err == nil {
+			err = p.checkOpening(c.method, opening)
+		}
+		if err != nil && !p.opts.Observe {
 			p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: %v", c.method, err))
 			return nil
 		}
@@ -194,6 +197,25 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 	return p.out.add(m.Raw)
 }
 
+// checkOpening returns an error if a session cannot be opened with the roots that the client names.
+func (p *clientPump) checkOpening(method string, o acp.Opening) error {
+	if p.opts.Observe || p.opts.CheckOpening == nil || p.table.Load() == nil {
+		return nil
+	}
+	roots := o.AdditionalDirectories
+	if o.Cwd != "" {
+		roots = append([]string{o.Cwd}, roots...)
+	}
+	if len(roots) == 0 {
+		return nil
+	}
+	again := ""
+	if method == acp.MethodSessionLoad || method == acp.MethodSessionResume {
+		again = o.SessionID
+	}
+	return p.opts.CheckOpening(p.ctx, again, roots)
+}
+
 // response forwards the answer to a request that was forwarded. An answer with any other id is a forgery or a mistake, and
 // is dropped: otherwise the agent could get an answer to a question that nobody was asked.
 func (p *clientPump) response(m *jsonrpc.Message) error {
@@ -214,6 +236,11 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 	if !ok {
 		if p.questions.ClientAnswered(m.ID); belongsToNone(m) {
 			return p.out.add(m.Raw)
+		}
+		if m.Result == nil && m.Error == nil { // it may be a request whose method was lost: somebody may wait for an answer
+			p.counters.refused.Add(1)
+			p.refuseClient(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a message with the id %.64s alone is no request, and answers none that is open: a request needs a method, an answer a result or an error", m.ID))
+			return nil
 		}
 		p.log.Debug("the client answered a request that is not open at the client; the answer was dropped", "id", string(m.ID))
 		return nil

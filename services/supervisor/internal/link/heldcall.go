@@ -78,6 +78,10 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 			l.answerError(h.call, jerr)
 			return
 		}
+		if jerr = l.checkPaths(h); jerr != nil {
+			l.answerError(h.call, jerr)
+			return
+		}
 	}
 	action, jerr := l.action(ctx, h)
 	if jerr != nil {
@@ -87,6 +91,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	l.opts.Gate.Seen(action.GetKind())
 	about := l.decisionRequest(h.call.sessionID, action)
 	about.Outside = h.outside != ""
+	about.Elsewhere = h.atHandler() && l.opts.Sidecar != nil && l.opts.Sidecar(h.route.Handler)
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
 	var told []string // the command, with its programs told to leave files out
 	about.LeaveOut = func(walking [][]string, found leaveout.Found) (ok bool) {
@@ -120,6 +125,32 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	default:
 		l.actOn(ctx, h, d, gate.Outcome{})
 	}
+}
+
+// pathChecker is the connection of a handler that has other paths than the client, as pathmap.Conn is one.
+type pathChecker interface {
+	CheckRequest(f *transcode.Frame) error
+}
+
+// checkPaths refuses a call with a path that its handler does not have.
+func (l *Link) checkPaths(h *heldCall) *jsonrpc.Error {
+	if !h.atHandler() {
+		return nil
+	}
+	conn, err := l.opts.Conn(h.route.Handler)
+	if err != nil {
+		return nil //nolint:nilerr // the call says so when it is made
+	}
+	mapped, ok := conn.(pathChecker)
+	if !ok {
+		return nil
+	}
+	if err := mapped.CheckRequest(h.frame); err != nil {
+		jerr := transcode.ErrorFrom(err, h.route.Handler)
+		jerr.Message = h.call.method + ": " + jerr.Message
+		return jerr
+	}
+	return nil
 }
 
 // actOn records a decision that needed no person, and passes the call or refuses it.

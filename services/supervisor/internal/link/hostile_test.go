@@ -171,10 +171,17 @@ func TestACallThatIsSentAsANotificationReachesNobody(t *testing.T) {
 
 func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
 	twice := `[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"No"}]`
-	for _, tt := range []struct{ name, options, answer, want string }{
-		{"one id for yes and no", twice, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"x"}}}`, "reject_once"},
-		{"cancelled, with an option", options, `{"id":7,"result":{"outcome":{"outcome":"cancelled","optionId":"a"}}}`, "cancelled"},
-		{"an option that was not offered", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"z"}}}`, "cancelled"},
+	for _, tt := range []struct{ name, options, answer, want, why string }{
+		{"one id for yes and no", twice, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"x"}}}`, "reject_once", ""},
+		{"cancelled, with an option", options, `{"id":7,"result":{"outcome":{"outcome":"cancelled","optionId":"a"}}}`, "cancelled", "without an option"},
+		{"an option that was not offered", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"z"}}}`, "cancelled", "not offered"},
+		{"no option", options, `{"id":7,"result":{"outcome":{"outcome":"selected"}}}`, "cancelled", "no option"},
+		{"nothing", options, `{"id":7,"result":null}`, "cancelled", "no object"},
+		{"neither a result nor an error", options, `{"id":7}`, "cancelled", "neither"},
+		{"a result and an error", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}},"error":{"code":1,"message":"no"}}`, "cancelled", "a result and an error"},
+		{"no and yes", options, `{"id":7,"result":{"outcome":{"outcome":"cancelled"},"outcome":{"outcome":"selected","optionId":"a"}}}`, "cancelled", "twice"},
+		{"two options", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"r","optionId":"a"}}}`, "cancelled", "twice"},
+		{"two options that differ in case", options, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a","optionID":"r"}}}`, "cancelled", "only in case"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			r := gatedRig(t)
@@ -184,6 +191,10 @@ func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
 			r.client.next()
 			r.client.next()
 			r.client.send(tt.answer)
+			if tt.why != "" { // nobody has answered
+				r.agent.wantError("7", -32603, tt.why)
+				return
+			}
 			r.agent.want(tt.answer)
 			if got := (<-r.handler.answered).GetOutcome(); got != tt.want {
 				t.Errorf("it was taken for %s, want %s", got, tt.want)
@@ -387,4 +398,15 @@ func TestOnlyTheClientIsTakenForTheClient(t *testing.T) {
 	r.agent.want(answerYes)
 	r.client.want(askedEdit)
 	r.client.want(cancel7)
+}
+
+func TestAnIDAloneThatAnswersNothingIsRefused(t *testing.T) {
+	r := newRig(t)
+	r.open(`{}`)
+	r.client.send(`{"jsonrpc":"2.0","id":99}`)
+	r.client.wantError("null", -32600, "the id 99 alone")
+	r.agent.send(`{"jsonrpc":"2.0","id":5,"method":"_x/y","params":{"sessionId":"s"}}`)
+	r.client.next()
+	r.client.send(`{"jsonrpc":"2.0","id":5}`) // an answer without a value, as JavaScript leaves out what is undefined
+	r.agent.want(`{"jsonrpc":"2.0","id":5}`)
 }

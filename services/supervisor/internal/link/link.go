@@ -93,12 +93,18 @@ type Options struct {
 	Ready func(ctx context.Context) (*route.Table, error)
 	// Conn returns the connection to a handler, or at once why there is none.
 	Conn func(handler string) (grpc.ClientConnInterface, error)
+	// Sidecar reports whether a handler is one, which may see other files than are seen from here; nil: none is.
+	Sidecar func(handler string) bool
 	// Sessions is what is known of the agent's sessions.
 	Sessions *session.Table
 	Gate     *gate.Gate
 	// Place, if set, tells where paths of a session lead, and which are acphost's own; RealRoots where its roots do, "" for one that is not known.
 	Place     func(ctx context.Context, sessionID string) PlaceFunc
 	RealRoots func(roots []string) []string
+	// CheckOpening, if set, returns an error if a session cannot be opened with the roots that the client names, of which there
+	// is one at least; again is the session that is loaded or resumed. The client gets the error, and the agent does not see the
+	// request. It may take a few seconds, in which nothing more of the client is read.
+	CheckOpening func(ctx context.Context, again string, roots []string) error
 	// Local: agents and their commands see the files that we see, with the same rights.
 	Local bool
 	// Display shows terminals; nil: none is shown.
@@ -137,6 +143,9 @@ type Options struct {
 	Limits            Limits
 	// Observer, if set, sees what passes.
 	Observer frame.Observer
+	// Called, if set, is told of each call that a handler answered, or should have: its handler, its route's method, how long it
+	// took, and whether the agent got an error. It is called concurrently and must not wait.
+	Called func(handler, method string, took time.Duration, failed bool)
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger

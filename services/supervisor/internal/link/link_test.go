@@ -211,7 +211,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		Gate:      gate.New(gate.Options{Chain: []gate.Policy{{Name: "permission", Conn: dial}}, Enforced: true, Protected: []string{"/own"}, Logger: log}),
 		AgentName: "test",
 		Display: func(s display.Sink) *display.Display {
-			return display.New(display.Options{Sink: s, Conn: dial, Logger: log})
+			return display.New(display.Options{Sink: s, Conn: func(string) (grpc.ClientConnInterface, error) { return dial() }, Logger: log})
 		},
 		Logger: log,
 	}

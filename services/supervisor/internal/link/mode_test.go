@@ -5,6 +5,8 @@ import (
 	"testing"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
@@ -78,9 +80,8 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 		prompting(1)
 		r.client.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
 		r.agent.next()
-		if !r.opts.Sessions.GivenUp("s") {
-			t.Error("the turn that was cancelled is not known as one")
-		}
+		// It is noted just after the agent was told.
+		testkit.Eventually(t, "the turn that was cancelled is known as one", func() bool { return r.opts.Sessions.GivenUp("s") })
 		state(`"state":"idle","stopReason":"cancelled"`)
 		prompting(0)
 		state(`"state":"idle","stopReason":"cancelled"`) // again

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/textform"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -145,27 +146,29 @@ func ownKind(kind string) string {
 	return "other"
 }
 
-// diff is the content that shows a write: the file as it is, as far as it can be read, and as it would be.
+// diff is the content that shows a write: the file as it is, as far as it can be read, and as it would be, in the form that the
+// handler keeps.
 func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	text, _ := acp.String(acp.Get(h.params, "content"))
 	b := jsonrpc.AppendString([]byte(`[{"type":"diff","path":`), path)
 	b = append(b, `,"oldText":`...)
-	old, err := "", errors.ErrUnsupported
+	var now presentText
+	err := errors.ErrUnsupported
 	if h.atHandler() {
-		old, _, err = l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
+		now, err = l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
 	}
 	missing := status.Code(err) == codes.NotFound
 	unread := err != nil && !missing && h.atHandler()
 	if err == nil || missing {
-		sum := sha256.Sum256([]byte(old))
+		sum := sha256.Sum256([]byte(now.text))
 		h.seen = &sum
 	}
 	if err == nil || unread {
-		b = jsonrpc.AppendString(b, shortened(old, maxDiff))
+		b = jsonrpc.AppendString(b, shortened(now.text, maxDiff))
 	} else {
 		b = append(b, "null"...)
 	}
-	b = jsonrpc.AppendString(append(b, `,"newText":`...), shortened(text, maxDiff))
+	b = jsonrpc.AppendString(append(b, `,"newText":`...), shortened(now.form.Apply(text), maxDiff))
 	b = append(b, "}]"...)
 	if unread {
 		b = appendItem(b, "The present content of the file is not shown, and would be replaced: "+safetext.Cut(safetext.Line(status.Convert(err).Message()), 200))
@@ -177,33 +180,40 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 // has, the handler is told to refuse the write should the file change until then.
 func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
-	text, digest, err := l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
-	if err != nil && status.Code(err) != codes.NotFound || sha256.Sum256([]byte(text)) != sum {
+	now, err := l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
+	if err != nil && status.Code(err) != codes.NotFound || sha256.Sum256([]byte(now.text)) != sum {
 		return false
 	}
-	h.cc.ExpectedDigest = digest
+	h.cc.ExpectedDigest = now.digest
 	return true
+}
+
+// presentText is a file as it is.
+type presentText struct {
+	text, digest string
+	form         textform.Form // what a write keeps
 }
 
 // readText reads a text file for a question, through the handler that would write it. So it reads only what the handler could
 // write, and the agent is never told the text. outside is the file that the path leads to, if it leaves the roots.
-func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path, outside string) (text, digest string, err error) {
+func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path, outside string) (presentText, error) {
 	conn, err := l.opts.Conn(handler)
 	if err != nil {
-		return "", "", err
+		return presentText{}, err
 	}
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cc = proto.CloneOf(cc)
-	cc.AllowedPath, cc.NoDigest = outside, false // stillAs has use for it
+	cc.AllowedPath, cc.NoDigest = outside, false // stillAs has use for it, and diff for the form
 	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
-	return res.GetContent(), res.GetResult().GetDigest(), err
+	kept := res.GetResult().GetKept()
+	return presentText{res.GetContent(), res.GetResult().GetDigest(), textform.Form{CRLF: kept.GetCrlf(), Mark: kept.GetByteOrderMark()}}, err
 }
 
 // shown returns what files will hold after the edit that a question shows. It returns nil if door two does not decide about
 // writes, or if no handler makes them. It takes at most callTimeout.
 func (l *Link) shown(ctx context.Context, cc *acpv1.CallContext, s intent.Session, a *permissionv1.Action, tc acp.ToolCall) intent.Edits {
-	r := l.lookup([]byte(writeTextFile))
+	r := l.lookup(cc.GetSessionId(), []byte(writeTextFile))
 	if cc == nil || r == nil || r.Target != route.Handler || !l.opts.Gate.Decides(writeTextFile, a.GetRoots()) {
 		return nil
 	}
@@ -214,13 +224,13 @@ func (l *Link) shown(ctx context.Context, cc *acpv1.CallContext, s intent.Sessio
 		return nil
 	}
 	defer l.queue.budget.give(room)
-	return s.Shown(a, tc, func(p *permissionv1.PathAccess) (string, bool) {
+	return s.Shown(a, tc, func(p *permissionv1.PathAccess) (string, textform.Form, bool) {
 		cc.ResolvedPath = nil
 		if p.GetResolvedPath() != "" {
 			cc.ResolvedPath = &acpv1.ResolvedPath{Path: p.GetResolvedPath()}
 		}
-		text, _, err := l.readText(ctx, r.Handler, cc, p.GetPath(), outside(p))
-		return text, err == nil || status.Code(err) == codes.NotFound
+		now, err := l.readText(ctx, r.Handler, cc, p.GetPath(), outside(p))
+		return now.text, now.form, err == nil || status.Code(err) == codes.NotFound
 	})
 }
 

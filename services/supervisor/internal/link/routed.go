@@ -133,6 +133,9 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 // record counts and logs a call.
 func (l *Link) record(ctx context.Context, r *route.Route, c *agentCall, took time.Duration, jerr *jsonrpc.Error) {
 	r.Observe(took, jerr != nil)
+	if l.opts.Called != nil {
+		l.opts.Called(r.Handler, r.Name, took, jerr != nil)
+	}
 	if !l.log.Enabled(ctx, slog.LevelDebug) {
 		return
 	}

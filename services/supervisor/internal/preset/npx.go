@@ -42,6 +42,14 @@ type manifest struct {
 	Name    string `json:"name"`
 	Version string `json:"version"`
 	Bin     any    `json:"bin"`
+	Engines any    `json:"engines"`
+}
+
+// node are the versions of Node.js that the package says it supports; empty: it says nothing.
+func (m *manifest) node() string {
+	engines, _ := m.Engines.(map[string]any)
+	versions, _ := engines["node"].(string)
+	return versions
 }
 
 // maxManifest bounds a package.json, in bytes.

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
 
@@ -97,11 +98,14 @@ func (c *Catalog) Find(name string) (Agent, error) {
 	if i >= 0 {
 		return c.agents[i], nil
 	}
-	ids := make([]string, len(c.agents))
-	for i, a := range c.agents {
-		ids[i] = a.ID
+	unknown := &UnknownError{Name: name}
+	var words []string
+	for _, a := range c.agents {
+		unknown.Known = append(unknown.Known, a.ID)
+		words = append(append(words, a.ID), a.Own.Aliases...)
 	}
-	return Agent{}, &UnknownError{Name: name, Known: ids}
+	unknown.Near = yamlproto.Nearest(name, words)
+	return Agent{}, unknown
 }
 
 // Dialect returns how the user says that the agent of a name describes its tools; nil: nothing is said of it.
@@ -115,17 +119,22 @@ func (c *Catalog) Dialect(name string) *dialect.Dialect {
 
 // UnknownError says that no agent has a name.
 type UnknownError struct {
-	// Name is what was asked for, Known the ids that there are.
+	// Name is what was asked for, Known the ids that there are. Near is the name that it is a slip of; empty: it is near none.
 	Name  string
 	Known []string
+	Near  string
 }
 
 // Error lists what there is, unless that is a whole registry.
 func (e *UnknownError) Error() string {
-	if len(e.Known) > 12 {
-		return fmt.Sprintf("no agent is called %q; \"acphost agents list\" shows all %d", e.Name, len(e.Known))
+	near := ""
+	if e.Near != "" {
+		near = fmt.Sprintf(": did you mean %q?", e.Near)
 	}
-	return fmt.Sprintf("no agent is called %q; there are %s", e.Name, strings.Join(e.Known, ", "))
+	if len(e.Known) > 12 {
+		return fmt.Sprintf("no agent is called %q; \"acphost agents list\" shows all %d%s", e.Name, len(e.Known), near)
+	}
+	return fmt.Sprintf("no agent is called %q; there are %s%s", e.Name, strings.Join(e.Known, ", "), near)
 }
 
 // merge puts the entries of a later manifest in the place of earlier ones.

@@ -456,7 +456,7 @@ func FuzzAManifestIsReadOrRefusedWithItsPlace(f *testing.F) {
 }
 
 func TestTheDocumentedFileIsRead(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/operations.md")
+	page, err := os.ReadFile("../../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -467,11 +467,11 @@ func TestTheDocumentedFileIsRead(t *testing.T) {
 			break
 		}
 		text, after, _ := strings.Cut(after, "```")
-		more, problem := parse("operations.md", []byte(`{"agents"`+text))
+		more, problem := parse("configuration.md", []byte(`{"agents"`+text))
 		rest, agents, err = after, append(agents, more...), cmp.Or(err, problem)
 	}
 	if len(agents) != 2 || agents[1].Own.Dialect.Tools["frobnicate"].Members["object"] != "path" {
-		t.Fatalf("docs/operations.md shows %+v", agents)
+		t.Fatalf("docs/configuration.md shows %+v", agents)
 	}
 	agents = agents[:1]
 	if err != nil || len(agents) != 1 || agents[0].Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(agents[0].Own.Login, []string{"auth", "login"}) {

@@ -48,6 +48,9 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 
 // StopAgent ends an agent, its turns and its sessions, and takes it off the list.
 func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
+	if a := reg.remote(r.GetAgentId()); a != nil {
+		return a.stopAgent(ctx)
+	}
 	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
@@ -85,17 +88,26 @@ func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAg
 // ListAgents lists the agents, oldest first.
 func (reg *Registry) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
 	reg.mu.Lock()
-	all := slices.Clone(reg.agents)
+	all, remotes := slices.Clone(reg.agents), slices.Clone(reg.remotes)
 	reg.mu.Unlock()
 	out := &supervisorv1.ListAgentsResponse{}
 	for _, a := range all {
 		out.Agents = append(out.Agents, a.show())
 	}
+	for _, a := range remotes {
+		out.Agents = append(out.Agents, a.show(a.now()))
+	}
+	slices.SortStableFunc(out.Agents, func(a, b *supervisorv1.Agent) int {
+		return a.GetStartTime().AsTime().Compare(b.GetStartTime().AsTime())
+	})
 	return out, nil
 }
 
 // GetAgent shows an agent.
 func (reg *Registry) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
+	if a := reg.remote(r.GetAgentId()); a != nil {
+		return &supervisorv1.GetAgentResponse{Agent: a.show(a.now())}, nil
+	}
 	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
 		return nil, err
@@ -117,12 +129,12 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 			}
 		}
 	}
-	if len(reg.agents) >= reg.opts.MaxAgents && !reg.evict() {
-		return nil, false, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", conf.Name, len(reg.agents))
+	identity, err := reg.admit(conf.Name)
+	if err != nil {
+		return nil, false, err
 	}
-	reg.counts[conf.Name]++
 	a = &instance{
-		reg: reg, identity: &frame.Agent{ID: fmt.Sprintf("%s-%d", conf.Name, reg.counts[conf.Name]), Name: conf.Name},
+		reg: reg, identity: identity,
 		conf: conf, since: time.Now(),
 		orders: make(chan order), over: make(chan struct{}), changed: make(chan struct{}),
 		state: starting, sessions: map[string]*session{}, opening: map[string]bool{}, lost: map[string]string{},
@@ -131,6 +143,15 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 	reg.agents = append(reg.agents, a)
 	reg.spawn(a.live) // it is not too late, since open says so
 	return a, false, nil
+}
+
+// admit makes room for one more agent, and says who it is; mu is held.
+func (reg *Registry) admit(name string) (*frame.Agent, error) {
+	if n := len(reg.agents) + len(reg.remotes); n >= reg.opts.MaxAgents && !reg.evict() {
+		return nil, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", name, n)
+	}
+	reg.counts[name]++
+	return &frame.Agent{ID: fmt.Sprintf("%s-%d", name, reg.counts[name]), Name: name}, nil
 }
 
 // evict takes the oldest agent that has failed off the list; mu is held.
@@ -149,6 +170,11 @@ func (reg *Registry) evict() bool {
 func (reg *Registry) agent(id string) (*instance, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
+	for _, a := range reg.remotes {
+		if a.identity.ID == id {
+			return nil, fault.New(fault.Precondition, "agent %q belongs to the client that opened it through a gateway; you can watch and stop it", id)
+		}
+	}
 	var named []*instance
 	for _, a := range reg.agents {
 		if a.identity.ID == id {

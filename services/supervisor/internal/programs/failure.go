@@ -33,14 +33,24 @@ func agentError(kind supervisorv1.ErrorKind, format string, args ...any) *superv
 
 // spawnError is why a process could not be started.
 func (a *instance) spawnError(err error) *supervisorv1.AgentError {
+	return spawnError(a.identity.Name, a.conf.GetCommand(), err)
+}
+
+// spawnError is why the process of an agent of a name could not be started.
+func spawnError(name string, command []string, err error) *supervisorv1.AgentError {
 	if exit, ok := errors.AsType[agent.Exit](err); ok {
-		return a.exitError(exit, a.started(""))
+		return exitError(command, exit, fmt.Sprintf("start agent %q: ", name))
 	}
-	return agentError(supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "start agent %q: %v", a.identity.Name, err)
+	return agentError(supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "start agent %q: %v", name, err)
+}
+
+// exitError is an end of the agent's process in words, which come behind what it was about.
+func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentError {
+	return exitError(a.conf.GetCommand(), exit, about)
 }
 
 // exitError is an end of a process in words, which come behind what it was about.
-func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentError {
+func exitError(command []string, exit agent.Exit, about string) *supervisorv1.AgentError {
 	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: secret.Lines(exit.Tail)}
 	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
 		code := int32(exit.Code)
@@ -54,10 +64,10 @@ func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentE
 	case agent.NotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
 		e.Message = fmt.Sprintf("%sthe command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)",
-			about, a.conf.GetCommand()[0], detail)
+			about, command[0], detail)
 	case agent.StartFailed:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
-		e.Message = fmt.Sprintf("%sthe command %q could not be started%s", about, a.conf.GetCommand()[0], detail)
+		e.Message = fmt.Sprintf("%sthe command %q could not be started%s", about, command[0], detail)
 	default:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
 		e.Message = about + "it " + secret.Text(exit.String())

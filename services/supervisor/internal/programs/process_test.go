@@ -13,6 +13,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
@@ -61,6 +62,7 @@ func bot() {
 type process struct {
 	*agent.Process
 	sessions *folded.Table
+	link     *link.Link
 	cancel   context.CancelFunc
 	ended    chan struct{}
 	reason   link.Reason
@@ -78,6 +80,7 @@ func (r *rig) startProcess(s Spec) (Process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	j.cancel = cancel
 	l := r.link(s, processEnd{p}, j.sessions)
+	j.link = l
 	go func() {
 		defer close(j.ended)
 		j.reason, j.cause = l.Run(ctx)
@@ -89,6 +92,8 @@ func (r *rig) startProcess(s Spec) (Process, error) {
 	}()
 	return j, nil
 }
+
+func (p *process) Reported() acp.Initialized { return p.link.Reported() }
 
 type processEnd struct{ *agent.Process }
 

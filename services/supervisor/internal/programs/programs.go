@@ -20,6 +20,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -37,6 +38,8 @@ type Spec struct {
 	Dir string
 	// Client is the agent's client.
 	Client link.Client
+	// Remote: the client is elsewhere and speaks ACP itself, as an editor does: it shows terminals and answers questions.
+	Remote bool
 }
 
 // Process is an agent's process with its link. It is safe for concurrent use.
@@ -53,6 +56,8 @@ type Process interface {
 	Reason() (link.Reason, error)
 	// Sessions are the agent's sessions, as far as their frames tell what decisions need.
 	Sessions() []*supervisorv1.Session
+	// Reported is what the agent said of itself at initialize; zero before that.
+	Reported() acp.Initialized
 	// Forget drops a session that the agent cannot close, or was not told the end of: nothing of it is decided, routed or
 	// kept any more, and its terminals are released.
 	Forget(sessionID string)
@@ -82,6 +87,8 @@ type Options struct {
 	MaxRestarts int
 	// MaxAgents bounds the agents, MaxSessions the open sessions.
 	MaxAgents, MaxSessions int
+	// GatewayAgents are the agents that clients elsewhere may have, by their names. Nobody changes them.
+	GatewayAgents map[string]*supervisorv1.StartAgentRequest
 	// Version is acphost's, as agents are told.
 	Version string
 	// Logger is told of agents' lives; nil: nobody.
@@ -99,6 +106,7 @@ type Registry struct {
 
 	mu       sync.Mutex // guards what follows, and the fields of instances and sessions that say so
 	agents   []*instance
+	remotes  []*remote
 	counts   map[string]int // the last number that was given to an agent of a name
 	sessions int            // open, and being opened
 	numbered uint64         // sessions so far

@@ -20,6 +20,7 @@ import (
 	"google.golang.org/grpc"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -89,6 +90,7 @@ type scripted struct {
 	spec     Spec
 	pid      int
 	sessions *folded.Table
+	link     *link.Link
 	parts    map[string]part
 	got      chan message // all that it reads
 
@@ -226,6 +228,8 @@ func (j linked) StderrTail() []string              { return []string{"a line of 
 func (j linked) Ended() <-chan struct{}            { return j.ended }
 func (j linked) Sessions() []*supervisorv1.Session { return j.sessions.Snapshot() }
 
+func (j linked) Reported() acp.Initialized { return j.link.Reported() }
+
 func (j linked) Exit() agent.Exit {
 	j.mu.Lock()
 	defer j.mu.Unlock()
@@ -298,6 +302,7 @@ func (r *rig) Start(_ context.Context, s Spec) (Process, error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	a.stop = cancel
 	l := r.link(s, a, a.sessions)
+	a.link = l
 	var wg sync.WaitGroup
 	wg.Go(a.live)
 	go func() {

@@ -76,7 +76,11 @@ func (q *Question) fromClient(m *jsonrpc.Message) Ending {
 	if q.Own { // whoever asked shows it to observers later
 		e.Line = slices.Clone(m.Raw)
 	}
-	switch {
+	switch why := q.unusable(m); {
+	case why != "" && !q.Own:
+		return Ending{Cause: Unusable, Why: "the client's answer cannot be passed on: " + why}
+	case why != "":
+		e.Why, e.Option = why, acp.Chosen(m.Result)
 	case m.Error != nil:
 		text, _ := acp.String(acp.Get(m.Error, "message"))
 		if e.Why, _ = safetext.Prefix(text, maxFailure); e.Why == "" {
@@ -91,11 +95,46 @@ func (q *Question) fromClient(m *jsonrpc.Message) Ending {
 		}
 	default:
 		e.Option = acp.Chosen(m.Result)
-		if q.Own && e.Option != "" && q.kindOf(e.Option) == "" {
-			e.Why = "it chose an option that was not offered"
-		}
 	}
 	return e
+}
+
+// unusable says why the agent must not get the client's answer as it is; empty: it may. The agent could read another answer
+// in it than acphost, which has to count, show and record what the agent goes by. An answer of a shape that nobody knows
+// passes where no policy stands.
+func (q *Question) unusable(m *jsonrpc.Message) string {
+	switch {
+	case m.Result == nil && m.Error == nil:
+		return "it has neither a result nor an error"
+	case m.Error != nil && m.Result != nil && string(m.Result) != "null":
+		return "it has a result and an error"
+	case m.Error != nil:
+		return ""
+	case q.Method != acp.MethodRequestPermission:
+		if err := jsonrpc.DuplicateNames(m.Result, "action", "content"); err != nil {
+			return "it is ambiguous"
+		}
+		return ""
+	}
+	a := acp.ParseAnswer(m.Result)
+	switch {
+	case a.Ambiguous != "":
+		return a.Ambiguous
+	case !q.Own && !q.isJudged():
+		return ""
+	case a.Unknown != "":
+		return a.Unknown
+	case a.Option != "" && !slices.ContainsFunc(q.Options, func(o acp.PermissionOption) bool { return o.ID == a.Option }):
+		return fmt.Sprintf("it chose an option that was not offered: %.40q", a.Option)
+	}
+	return ""
+}
+
+// isJudged reports whether a policy has said what it says of the question.
+func (q *Question) isJudged() bool {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	return q.judged
 }
 
 // option finds the option that an answer means; one without an id: the question is cancelled.

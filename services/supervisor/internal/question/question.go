@@ -62,7 +62,8 @@ type Question struct {
 
 	mu         sync.Mutex // guards what follows; not held while anybody is told
 	state      State
-	decision   *gate.Decision // what the policy said; nil: it was not asked
+	decision   *gate.Decision // what the policy said; nil: it was not asked. Whoever ends the question has it without mu
+	judged     bool           // a policy said something, and not nobody since none was chosen
 	room       bool           // it takes some of what there is for questions
 	written    bool           // it is written to the client
 	withdrawal []byte         // for the client, once that is so
@@ -214,7 +215,7 @@ func (q *Question) Decided(d *gate.Decision) bool {
 	if q.state == Ended {
 		return false
 	}
-	q.decision = d
+	q.decision, q.judged = d, d.Active()
 	return true
 }
 

@@ -1,6 +1,7 @@
 package render
 
 import (
+	"cmp"
 	"fmt"
 	"path/filepath"
 	"strings"
@@ -52,9 +53,13 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 	}
 	head := fmt.Sprintf("%s%s", o.paint(bold, path), isNew)
 	if change.Added+change.Removed == 0 {
-		return head + " " + o.paint(dim, "no change") + "\n"
+		return head + " " + o.paint(dim, cmp.Or(change.Ends, "no change")) + "\n"
 	}
-	head += " " + o.paint(green, fmt.Sprintf("+%d", change.Added)) + " " + o.paint(red, fmt.Sprintf("-%d", change.Removed)) + "\n"
+	head += " " + o.paint(green, fmt.Sprintf("+%d", change.Added)) + " " + o.paint(red, fmt.Sprintf("-%d", change.Removed))
+	if change.Ends != "" {
+		head += " " + o.paint(dim, change.Ends)
+	}
+	head += "\n"
 	return head + bounded(o, lines, maxDiffLines)
 }
 
@@ -62,6 +67,8 @@ func Diff(o Options, d *supervisorv1.Diff) string {
 type Change struct {
 	Lines          []ChangedLine
 	Added, Removed int
+	// Ends says how the ends of all lines change, which Lines then do not show: "CRLF line ends become LF". Empty: they stay.
+	Ends string
 }
 
 // ChangedLine is a line of a change. Its sign is ' ', '+' or '-'; '@' before lines of the file, of which Text names the
@@ -71,9 +78,17 @@ type ChangedLine struct {
 	Text string
 }
 
-// Compare finds the lines that a change adds and removes, with three lines of context.
+// Compare finds the lines that a change adds and removes, with three lines of context. If no text has mixed line ends, CR LF is
+// compared and shown as LF.
 func Compare(d *supervisorv1.Diff) (c Change, err error) {
-	unified, err := udiff.ToUnifiedDiff("", "", d.GetOldText(), udiff.Lines(d.GetOldText(), d.GetNewText()), udiff.DefaultContextLines)
+	old, text := d.GetOldText(), d.GetNewText()
+	if was, is := lineEnds(old), lineEnds(text); was != mixedEnds && is != mixedEnds {
+		if was != is && was != "" && is != "" {
+			c.Ends = was + " line ends become " + is
+		}
+		old, text = strings.ReplaceAll(old, "\r\n", "\n"), strings.ReplaceAll(text, "\r\n", "\n")
+	}
+	unified, err := udiff.ToUnifiedDiff("", "", old, udiff.Lines(old, text), udiff.DefaultContextLines)
 	if err != nil {
 		return c, err
 	}
@@ -101,6 +116,22 @@ func Compare(d *supervisorv1.Diff) (c Change, err error) {
 		}
 	}
 	return c, nil
+}
+
+const mixedEnds = "mixed"
+
+// lineEnds says how the lines of a text end: "LF", "CRLF", mixedEnds, or "" if none has an end.
+func lineEnds(text string) string {
+	all, crlf := strings.Count(text, "\n"), strings.Count(text, "\r\n")
+	switch {
+	case all == 0:
+		return ""
+	case crlf == 0:
+		return "LF"
+	case crlf == all:
+		return "CRLF"
+	}
+	return mixedEnds
 }
 
 // sides are all lines of a text and of what takes its place, which are too long to be compared.

@@ -2,6 +2,7 @@ package render
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/escape"
@@ -16,11 +17,18 @@ const (
 	tailLines = 20
 )
 
+// How much of the end of a terminal's output is kept, for Tail and LeftOut.
+const (
+	keptLines = 1000
+	keptBytes = 256 << 10
+)
+
 // terminal is what a terminal shows, line by line.
 type terminal struct {
 	screen screen
 	shown  int      // lines that were shown as they came
 	tail   []string // the newest of those that were not
+	size   int      // bytes of tail
 	hidden int      // lines dropped from tail
 	ended  bool
 }
@@ -37,12 +45,13 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 			lines = append(lines, line)
 			return
 		}
-		if len(t.tail) == tailLines {
-			copy(t.tail, t.tail[1:])
-			t.tail = t.tail[:tailLines-1]
+		t.tail = append(t.tail, line)
+		t.size += len(line)
+		for len(t.tail) > keptLines || t.size > keptBytes && len(t.tail) > tailLines {
+			t.size -= len(t.tail[0])
+			t.tail = t.tail[1:]
 			t.hidden++
 		}
-		t.tail = append(t.tail, line)
 	}
 	if n := out.GetMissed(); n > 0 {
 		t.screen.reset()
@@ -56,12 +65,23 @@ func (t *terminal) output(o Options, out *supervisorv1.WatchOutputResponse) []st
 	if last := t.screen.rest(); len(last) > 0 {
 		put(painted(o, last))
 	}
-	if t.hidden > 0 {
-		lines = append(lines, o.paint(dim, fmt.Sprintf("… %s left out", safetext.Count(t.hidden, "line"))))
+	over := max(len(t.tail)-tailLines, 0)
+	if n := t.hidden + over; n > 0 {
+		lines = append(lines, o.paint(dim, fmt.Sprintf("… %s left out", safetext.Count(n, "line"))))
 	}
-	lines = append(lines, t.tail...)
-	t.tail = nil
+	lines = append(lines, t.tail[over:]...)
+	t.tail = t.tail[:over]
 	return append(lines, exitLine(o, out))
+}
+
+// last returns the last lines that output has not returned, with the one that has not ended.
+func (t *terminal) last(o Options, most int) (lines []string, hidden int) {
+	lines = t.tail
+	if now := painted(o, t.screen.line); now != "" {
+		lines = append(slices.Clip(lines), now)
+	}
+	n := max(len(lines)-most, 0)
+	return lines[n:], t.hidden + n
 }
 
 // ranItself shows what a tool call's command printed that the agent ran itself, once it has ended.
@@ -88,7 +108,7 @@ func (r *Renderer) ranItself(t *tool) string {
 	}
 	var b strings.Builder
 	for _, l := range lines {
-		b.WriteString(strings.TrimRight(toolIndent+r.o.paint(dim, "│")+" "+l, " ") + "\n")
+		b.WriteString(r.barred(toolIndent+r.o.paint(dim, "│")+" ", l))
 	}
 	return b.String()
 }

@@ -172,15 +172,22 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 
 // QuestionTitle is what a question is about, on one line.
 func QuestionTitle(a *supervisorv1.Approval) string {
+	switch {
+	case a.GetElicitation() != nil:
+		return QuestionSubject(a)
+	case a.GetPermission().GetFromAcphost():
+		return "May the agent do this? " + QuestionSubject(a)
+	}
+	return "The agent asks: " + QuestionSubject(a)
+}
+
+// QuestionSubject is what a question is about, on one line.
+func QuestionSubject(a *supervisorv1.Approval) string {
 	if e := a.GetElicitation(); e != nil {
 		return cmp.Or(safetext.Line(e.GetMessage()), "the agent wants to know something")
 	}
 	p := a.GetPermission()
-	title := cmp.Or(safetext.Line(p.GetTitle()), safetext.Line(p.GetKind()), "an action of the agent's")
-	if p.GetFromAcphost() {
-		return "May the agent do this? " + title
-	}
-	return "The agent asks: " + title
+	return cmp.Or(safetext.Line(p.GetTitle()), safetext.Line(p.GetKind()), "an action of the agent's")
 }
 
 func elicitation(o Options, e *supervisorv1.Elicitation) string {

@@ -66,6 +66,7 @@ type Renderer struct {
 	context   *supervisorv1.ContextUsage
 	told      *supervisorv1.ContextUsage // what was shown of context
 	speaking  string                     // the terminal that wrote last
+	leftOut   leftOut
 
 	begun   []string // tool calls whose beginning is held back
 	failure failure  // of a call, held back
@@ -197,7 +198,60 @@ func (r *Renderer) Output(terminalID string, out *supervisorv1.WatchOutputRespon
 	}
 	r.speaking = terminalID
 	for _, l := range lines {
-		b.WriteString(strings.TrimRight(bar+l, " ") + "\n")
+		b.WriteString(r.barred(bar, l))
+	}
+	if t.ended && len(t.tail) > 0 {
+		r.leftOut = leftOut{t.tail, t.hidden}
+		t.tail = nil
+	}
+	return r.lines(work, b.String())
+}
+
+// barred is a line of output behind a bar, in as many rows as it needs.
+func (r *Renderer) barred(bar, line string) string {
+	line = strings.TrimRight(bar+line, " ")
+	if r.o.Width <= 0 {
+		return line + "\n"
+	}
+	return strings.Join(safetext.Wrap(line, r.o.Width, bar), "\n") + "\n"
+}
+
+// Tail returns the end of what a terminal wrote and Output has not returned yet: at most so many lines, with the line that
+// has not ended, and how many lines before them are not shown. Nothing, if the terminal is not known or has ended.
+func (r *Renderer) Tail(terminalID string, most int) (lines []string, hidden int) {
+	t, ok := r.terminals.Get(terminalID)
+	if !ok || t.ended {
+		return nil, 0
+	}
+	return t.last(r.o, max(most, 0))
+}
+
+// leftOut is what was left out of a terminal's output.
+type leftOut struct {
+	lines   []string
+	dropped int // lines before them, which are not kept
+}
+
+// LeftOut is how many lines were left out of the output of the last terminal that ended with lines left out, as far as they
+// are kept.
+func (r *Renderer) LeftOut() int { return len(r.leftOut.lines) }
+
+// TakeLeftOut returns the lines that LeftOut counts, once.
+func (r *Renderer) TakeLeftOut() string {
+	left := r.leftOut
+	r.leftOut = leftOut{}
+	if len(left.lines) == 0 {
+		return ""
+	}
+	var b strings.Builder
+	bar := toolIndent + r.o.paint(dim, "│") + " "
+	note := safetext.Count(len(left.lines), "line") + " that were left out"
+	if left.dropped > 0 {
+		note += ", the last of " + safetext.Number(len(left.lines)+left.dropped)
+	}
+	b.WriteString(bar + r.o.paint(dim, note+":") + "\n")
+	for _, l := range left.lines {
+		b.WriteString(r.barred(bar, l))
 	}
 	return r.lines(work, b.String())
 }
@@ -339,7 +393,7 @@ func (r *Renderer) answered(a *supervisorv1.ApprovalAnswer) string {
 	}
 	text := r.o.paint(s, mark) + " " + Answer(a, asked.GetPermission().GetOptions())
 	if ok {
-		text += ": " + r.o.paint(dim, strings.TrimPrefix(strings.TrimPrefix(QuestionTitle(asked), "The agent asks: "), "May the agent do this? "))
+		text += ": " + r.o.paint(dim, QuestionSubject(asked))
 	}
 	return r.lines(work, text+"\n")
 }

@@ -107,6 +107,17 @@ func TestADiffTellsWhatHasNoEnd(t *testing.T) {
 		Diff(Options{}, &supervisorv1.Diff{Path: "/same", OldText: proto.String("a"), NewText: "a"}))
 }
 
+func TestADiffShowsLineEndsOnce(t *testing.T) {
+	var got strings.Builder
+	for _, texts := range [][2]string{
+		{"a\r\nb\r\nc\r\n", "a\r\nB\r\nc\r\n"}, {"a\r\nb\r\n", "a\nB\n"}, {"a\r\nb\r\n", "a\nb\n"}, {"a\nb\n", "a\r\nb\r\n"},
+		{"a\r\nb\r\n", "a\nb\r\n"}, {"a", "a\r\n"},
+	} {
+		got.WriteString(Diff(Options{}, &supervisorv1.Diff{Path: "/f", OldText: &texts[0], NewText: texts[1]}))
+	}
+	testkit.Golden(t, "line-ends.txt", got.String())
+}
+
 func TestOutputShowsTheBeginningAndTheEnd(t *testing.T) {
 	r := New(Options{})
 	var got strings.Builder

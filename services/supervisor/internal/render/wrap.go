@@ -2,7 +2,6 @@ package render
 
 import (
 	"strings"
-	"unicode"
 
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -46,7 +45,7 @@ func (w *wrapper) text(s style, text string) {
 			w.endWord()
 			w.space++
 			start = i + 1
-		case breaksAnywhere(r):
+		case safetext.BreaksBeside(r):
 			w.append(s, text[start:i])
 			w.endWord()
 			start = i
@@ -56,11 +55,6 @@ func (w *wrapper) text(s style, text string) {
 		}
 	}
 	w.append(s, text[start:])
-}
-
-// breaksAnywhere tells scripts that have no spaces between words.
-func breaksAnywhere(r rune) bool {
-	return r >= 0x2e80 && unicode.In(r, unicode.Han, unicode.Hiragana, unicode.Katakana, unicode.Hangul)
 }
 
 func (w *wrapper) append(s style, text string) {

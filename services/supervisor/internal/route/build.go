@@ -30,7 +30,9 @@ type Claim struct {
 
 // Build makes the table from what handlers claim and what the configuration says of methods and namespaces: "handler",
 // "front", "deny", or a handler's name. A method's own entry wins over its namespace's, a longer namespace over a
-// shorter one. A method that is not configured goes to the handler that declares it, else to the client.
+// shorter one. A method that is not configured goes to the handler that declares it, else to the client. A route of a folder
+// goes to a handler by its name. In its folder, it wins over all routes of shorter folders, and over those of none. A handler
+// that such a route names answers the method there alone, unless it is there for methods of this kind, or another route names it.
 //
 // The error joins everything that is wrong: two handlers with one method, a core method (fs/*, terminal/*,
 // elicitation/*, mcp/*) outside the handler's kind, both of which the configuration settles by naming the winner; a
@@ -50,6 +52,7 @@ func Build(claims []Claim, configured map[string]string) (*Table, error) {
 	}
 	b.addConfigured(configured)
 	t := b.resolve()
+	b.resolveFolders(t)
 	b.checkNamespaces()
 	b.checkCapabilities(t)
 	t.meta = b.capabilityMeta(t)
@@ -75,6 +78,7 @@ type builder struct {
 	candidates map[string][]candidate       // by method, in the order of the claims
 	exact      map[string]string            // configured methods
 	spaces     []space                      // configured namespaces, the longest first
+	limited    []limited                    // the configured routes of folders: the longest folder first, then methods before namespaces
 	used       map[string]bool              // namespaces that found a method for their handler
 	problems   []error
 }
@@ -167,6 +171,10 @@ func (b *builder) addConfigured(configured map[string]string) {
 			b.problem("routes: %w", err)
 			continue
 		}
+		if _, folder := SplitFolder(name); folder != "" && IsWord(target) {
+			b.problem("routes: %s: %w", name, errLimitedWord(target))
+			continue
+		}
 		if !IsWord(target) {
 			claim := b.claims[target]
 			switch {
@@ -181,10 +189,19 @@ func (b *builder) addConfigured(configured map[string]string) {
 		b.configure(name, target)
 	}
 	slices.SortStableFunc(b.spaces, longestFirst)
+	slices.SortStableFunc(b.limited, mostSpecificFirst)
 }
 
 // configure takes one entry of the configuration.
 func (b *builder) configure(name, target string) {
+	if method, folder := SplitFolder(name); folder != "" {
+		prefix, wild := namespacePrefix(method)
+		if !wild {
+			prefix = method
+		}
+		b.limited = append(b.limited, limited{space{name, prefix, target}, wild, folder})
+		return
+	}
 	if prefix, wild := namespacePrefix(name); wild {
 		b.spaces = append(b.spaces, space{name, prefix, target})
 	} else {
@@ -239,8 +256,10 @@ func (b *builder) configuredFor(name string) (target, from string) {
 
 // declared routes to the one handler that declares the method and may.
 func (b *builder) declared(name, target, from string) *Route {
-	claimed := b.candidates[name]
 	kind, core := kindOf(name)
+	claimed := slices.DeleteFunc(slices.Clone(b.candidates[name]), func(c candidate) bool {
+		return !(core && c.kind == kind) && b.isLimited(name, c.handler)
+	})
 	switch {
 	case len(claimed) == 0 && target == wordHandler && from == name:
 		b.problem(`routes: %s: "handler", but no handler declares it`, name)
@@ -308,7 +327,13 @@ func (b *builder) newRoute(name string, target Target, winner *candidate) *Route
 
 // checkNamespaces finds namespaces that ask for a handler and found none.
 func (b *builder) checkNamespaces() {
-	for _, s := range b.spaces {
+	spaces := slices.Clone(b.spaces)
+	for _, l := range b.limited {
+		if l.wild {
+			spaces = append(spaces, l.space)
+		}
+	}
+	for _, s := range spaces {
 		if s.target == wordClient || s.target == wordDeny || b.used[s.name] || len(b.problems) > 0 {
 			continue
 		}

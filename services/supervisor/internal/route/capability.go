@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
@@ -30,6 +31,9 @@ func notWord(c rune) bool {
 // checkCapabilities demands that the methods of one flag go one way, since the flag can only say one thing of them all,
 // and that no flag stands inside another.
 func (b *builder) checkCapabilities(t *Table) {
+	for _, f := range t.folders {
+		b.checkCapabilities(f.table)
+	}
 	groups := map[string][]*Route{}
 	for _, name := range slices.Sorted(maps.Keys(t.methods)) {
 		if r := t.methods[name]; r.Capability != "" {
@@ -65,12 +69,23 @@ func CheckAgreement(configured map[string]string) error {
 		b.configure(name, configured[name])
 	}
 	slices.SortStableFunc(b.spaces, longestFirst)
+	slices.SortStableFunc(b.limited, mostSpecificFirst)
 	t := &Table{methods: map[string]*Route{}}
 	for name := range b.known {
 		word, _ := b.configuredFor(name)
 		t.methods[name] = b.newRoute(name, targets[word], nil) // a handler, unless the word says who else
 	}
 	b.checkCapabilities(t)
+	for _, l := range b.limited { // what handlers declare is not known here, but where methods of one capability go in a folder is
+		in := &Table{methods: map[string]*Route{}}
+		for name, r := range t.methods {
+			in.methods[name] = r
+			if i := slices.IndexFunc(b.limited, func(o limited) bool { return paths.Below(o.folder, l.folder) && o.matches(name) }); i >= 0 {
+				in.methods[name] = b.newRoute(name, Handler, &candidate{handler: b.limited[i].target, method: r.Method})
+			}
+		}
+		b.checkCapabilities(in)
+	}
 	return errors.Join(b.problems...)
 }
 

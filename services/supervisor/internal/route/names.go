@@ -4,8 +4,10 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"path"
 	"slices"
 	"strings"
+	"unicode"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
@@ -37,9 +39,29 @@ func IsWord(s string) bool {
 	return word
 }
 
+// below stands between a method and the folder whose sessions a route is for: "terminal/* below /srv".
+const below = " below "
+
+// SplitFolder returns the method or namespace that a route in the configuration is for, and the folder if it is for the sessions
+// of one; empty: it is for all.
+func SplitFolder(name string) (method, folder string) {
+	method, folder, _ = strings.Cut(name, below)
+	return method, folder
+}
+
 // CheckName returns an error if s cannot name a route in the configuration: a method ("fs/write_text_file") or a
-// namespace ("terminal/*"). The methods that the link itself lives by cannot be routed.
+// namespace ("terminal/*"), for all sessions or for those of a folder ("terminal/* below /srv"). The methods that the link
+// itself lives by cannot be routed.
 func CheckName(s string) error {
+	if method, folder, limited := strings.Cut(s, below); limited {
+		if err := CheckName(method); err != nil {
+			return err
+		}
+		if !path.IsAbs(folder) || path.Clean(folder) != folder || folder == "/" || strings.ContainsFunc(folder, unicode.IsControl) {
+			return fmt.Errorf(`%q: expected an absolute path behind "below", without "..", other than / and without a slash at its end`, s)
+		}
+		return nil
+	}
 	prefix, wild := namespacePrefix(s)
 	if !wild {
 		return checkMethod(s)
@@ -115,6 +137,20 @@ func kindOf(method string) (kind string, core bool) {
 		return "", true
 	}
 	return "", false
+}
+
+// Answering returns the handlers that may answer methods of a kind (KindFS, KindTerminal) by the configured routes, sorted:
+// the kind's own, and those that routes name for its methods.
+func Answering(configured map[string]string, kind string) []string {
+	names := []string{kind}
+	for name, target := range configured {
+		method, _ := SplitFolder(name)
+		if of, _ := kindOf(method); of == kind && !IsWord(target) {
+			names = append(names, target)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // Override returns what configured and flags say together. An entry of flags replaces the entries of configured with

@@ -46,6 +46,8 @@ type Route struct {
 	Method *transcode.Method
 	// Name is the JSON-RPC method, or a namespace as it stands in the configuration: "_acme.com/*".
 	Name string
+	// Below is the folder whose sessions the route is for; empty: all that no route of a folder is for.
+	Below string
 	// Action is the kind of action that the gate sees: "fs.read". For ACP's own methods it comes from the compiled-in
 	// descriptors, whatever a handler's say. Empty for a namespace.
 	Action string
@@ -90,10 +92,18 @@ func (r *Route) Median() time.Duration {
 	return time.Duration(sorted[n/2])
 }
 
+// Title is the route's name as the configuration spells it: "terminal/create", "terminal/create below /srv".
+func (r *Route) Title() string {
+	if r.Below == "" {
+		return r.Name
+	}
+	return r.Name + below + r.Below
+}
+
 // State returns the route as operators see it.
 func (r *Route) State() *supervisorv1.Route {
 	s := &supervisorv1.Route{
-		Method:       r.Name,
+		Method:       r.Title(),
 		Target:       r.Target.String(),
 		Handler:      r.Handler,
 		Action:       r.Action,

@@ -14,13 +14,28 @@ import (
 // maxLines is how deep lines may stand in the arguments of other ones to be taken apart.
 const maxLines = 4
 
+// maxRead is how many bytes are taken apart as lines for one text, or for one command: more than any line, the words of its
+// commands, and the lines that stand in its words. A line of substitutions in substitutions has more, since each stands in the
+// words around it.
+const maxRead = 1 << 20
+
+// search is what a text, or a command, is searched with.
+type search struct {
+	found map[string]bool // takes the words that were secrets as a whole; nil: nobody asks
+	read  int             // bytes that were taken apart as lines
+}
+
 // line redacts a command line by what is known of the programs that it runs. What is no command line is nearly always
 // left as it is.
-//
-// found, where it is not nil, takes the words that were secrets as a whole.
-func line(s string, depth int, found map[string]bool) string {
+func (q *search) line(s string, depth int) string {
 	if depth > maxLines || !mayTell(s) {
 		return s
+	}
+	if q.read += len(s); q.read > maxRead {
+		if depth > 0 {
+			return s // its commands are among those of the line around it
+		}
+		return Redacted
 	}
 	commands, ok := shell.Layout(s)
 	if !ok {
@@ -28,8 +43,8 @@ func line(s string, depth int, found map[string]bool) string {
 	}
 	var cuts []cut
 	change := func(w shell.Placed, now string) {
-		if now == Redacted && found != nil {
-			found[w.Text] = true
+		if now == Redacted && q.found != nil {
+			q.found[w.Text] = true
 		}
 		if now != w.Text {
 			cuts = append(cuts, cut{w.Start, w.End, respelled(s[w.Start:w.End], w.Text, now)})
@@ -41,11 +56,11 @@ func line(s string, depth int, found map[string]bool) string {
 		now, reads := arguments(args)
 		for i, w := range c.Words {
 			text := now[i]
-			if text == w.Text && strings.ContainsAny(text, " \t\n") {
+			if text == w.Text && strings.ContainsAny(text, " \t\n") && !substituted(s[w.Start:w.End]) {
 				if i > 0 && printsSecret(args[i-1], text) {
 					text = text[:strings.IndexByte(text, ' ')+1] + Redacted
 				} else {
-					text = line(text, depth+1, found)
+					text = q.line(text, depth+1)
 				}
 			}
 			change(w, text)
@@ -67,7 +82,7 @@ func line(s string, depth int, found map[string]bool) string {
 			case reads && worthHiding("", strings.TrimSpace(in.Text)):
 				change(in, hidden(in.Text))
 			case slices.ContainsFunc(args, func(a string) bool { return shells[base(a)] }):
-				change(in, line(in.Text, depth+1, found))
+				change(in, q.line(in.Text, depth+1))
 			}
 		}
 	}
@@ -88,6 +103,27 @@ func line(s string, depth int, found map[string]bool) string {
 		}
 	}
 	return replaced(s, cuts)
+}
+
+// substituted reports whether a word, as it is written, is nothing but a substitution: Layout has its commands, too. It goes by the
+// first parenthesis and the one that closes it.
+func substituted(word string) bool {
+	word = strings.Trim(word, `"`)
+	if !strings.HasPrefix(word, "$(") {
+		return false
+	}
+	open := 0
+	for i := range len(word) {
+		switch word[i] {
+		case '(':
+			open++
+		case ')':
+			if open--; open == 0 {
+				return i == len(word)-1
+			}
+		}
+	}
+	return false
 }
 
 // printsSecret reports whether an option's value is a line that prints a secret: --password-command 'echo x'.

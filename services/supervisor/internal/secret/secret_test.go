@@ -99,3 +99,15 @@ func FuzzJSON(f *testing.F) {
 		}
 	})
 }
+
+func TestWhatIsSaidOfTheFileOfUsersIsNoSecret(t *testing.T) {
+	for text, want := range map[string]string{
+		"/etc/passwd: no rule matches": "/etc/passwd: no rule matches",
+		"passwd: hunter2hunter2":       "passwd: " + Redacted,
+		"db/password: hunter2hunter2":  "db/password: " + Redacted,
+	} {
+		if got := Text(text); got != want {
+			t.Errorf("%s: got %s, want %s", text, got, want)
+		}
+	}
+}

@@ -41,25 +41,25 @@ func Command(c *permissionv1.Command) {
 	if c == nil {
 		return
 	}
-	found := map[string]bool{}
-	c.Text = redactText(c.GetText(), found)
-	argv(c.GetArgv(), found)
+	q := &search{found: map[string]bool{}}
+	c.Text = q.text(c.GetText())
+	q.argv(c.GetArgv())
 	Env(c.GetEnv())
 	for _, sub := range c.GetSubCommands() {
-		argv(sub.GetArgv(), found)
+		q.argv(sub.GetArgv())
 		Env(sub.GetAssignments())
 		for _, text := range repeats(sub) {
-			*text = redactText(*text, found)
+			*text = q.text(*text)
 		}
 	}
 	for _, sub := range c.GetSubCommands() {
-		for word := range found {
+		for word := range q.found {
 			for _, text := range repeats(sub) {
 				*text = strings.ReplaceAll(*text, word, Redacted)
 			}
 		}
 		for i, arg := range sub.GetArgv() {
-			if found[arg] {
+			if q.found[arg] {
 				sub.Argv[i] = Redacted
 			}
 		}
@@ -96,18 +96,17 @@ func Lines(lines []string) []string {
 
 // Argv redacts what programs are told as secrets by their arguments: "--token=VALUE", "--token VALUE", "mysql
 // -pVALUE", and what Text finds in each argument.
-func Argv(words []string) { argv(words, nil) }
+func Argv(words []string) { (&search{}).argv(words) }
 
-// argv is Argv. found, where it is not nil, takes the words that were secrets as a whole.
-func argv(words []string, found map[string]bool) {
+func (q *search) argv(words []string) {
 	now, _ := arguments(words)
 	before := ""
 	for i, arg := range words {
 		if words[i] = now[i]; now[i] == arg {
-			words[i] = word(before, arg, found)
+			words[i] = q.word(before, arg)
 		}
-		if words[i] == Redacted && found != nil {
-			found[arg] = true
+		if words[i] == Redacted && q.found != nil {
+			q.found[arg] = true
 		}
 		before = arg
 	}
@@ -120,10 +119,10 @@ func Word(before, arg string) string {
 			return now
 		}
 	}
-	return word(before, arg, nil)
+	return (&search{}).word(before, arg)
 }
 
-func word(before, arg string, found map[string]bool) string {
+func (q *search) word(before, arg string) string {
 	if secretOption(before) && worthHiding(before, arg) && !strings.HasPrefix(arg, "-") {
 		if before == "--cookie" {
 			return cookies(arg)
@@ -141,7 +140,7 @@ func word(before, arg string, found map[string]bool) string {
 			return m[1] + m[2] + m[3] + Redacted
 		}
 	}
-	return redactText(arg, found)
+	return q.text(arg)
 }
 
 // cookies redacts the values of cookies; what has none is the name of a file.
@@ -168,10 +167,10 @@ func weak(name string) bool {
 var weakNames = wordset.Of("auth pat pin sig signature otp pass pw key keys")
 
 // Text redacts what stands in free text, such as a command line.
-func Text(s string) string { return redactText(s, nil) }
+func Text(s string) string { return (&search{}).text(s) }
 
-func redactText(s string, found map[string]bool) string {
-	s = line(s, 0, found)
+func (q *search) text(s string) string {
+	s = q.line(s, 0)
 	if has := suspicious(s); has.any {
 		if has.named("authorization") {
 			s = replaceValue(authorization, s)
@@ -226,7 +225,7 @@ func replaceNamed(pattern named, s string, secret func(string) bool) string {
 		}
 		name, from := s[at+m[2]:at+m[3]], at+m[1]
 		at += m[3]
-		if !secret(name) {
+		if !secret(name) || name == "passwd" && strings.HasSuffix(s[:at-len(name)], "/") { // a file, of users
 			continue
 		}
 		v := pattern.value.FindStringIndex(s[from:])

@@ -57,6 +57,7 @@ type Table struct {
 type state struct {
 	id      string
 	scope   string
+	home    string // the first root that it was opened with, by which its handlers are found
 	roots   []*acpv1.Root
 	mode    string
 	started time.Time
@@ -108,7 +109,7 @@ func (t *Table) Opening(reqID, method string, o acp.Opening) {
 	switch method {
 	case acp.MethodSessionNew, acp.MethodSessionFork:
 		st := t.newState("")
-		st.roots = t.rootsOf(o)
+		st.setRoots(t.rootsOf(o))
 		st.isNew = true
 		t.opening[reqID] = st
 	default: // load, resume: the id is known at once, and the roots replace whatever stood
@@ -118,9 +119,17 @@ func (t *Table) Opening(reqID, method string, o acp.Opening) {
 			st.unproved = true
 			t.adopt(st, o.SessionID)
 		}
-		st.roots = t.rootsOf(o)
+		st.setRoots(t.rootsOf(o))
 		st.replaying++
 		t.opening[reqID] = st
+	}
+}
+
+// setRoots sets the roots. The first root that a session ever had stays its home.
+func (s *state) setRoots(roots []*acpv1.Root) {
+	s.roots = roots
+	if s.home == "" && len(roots) > 0 {
+		s.home = roots[0].GetPath()
 	}
 }
 
@@ -309,6 +318,17 @@ func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
 		})
 	})
 	return is
+}
+
+// Home returns the first root that a session was opened with, whatever its roots are now; empty for a session that has none or
+// is not known.
+func (t *Table) Home(sessionID string) (dir string) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	if st := t.lookup(sessionID); st != nil {
+		dir = st.home
+	}
+	return dir
 }
 
 // Replaying reports whether what passes of a session is history.

@@ -257,3 +257,25 @@ func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
 		})
 	}
 }
+
+func TestASessionKeepsTheFolderThatItWasOpenedIn(t *testing.T) {
+	table := New(Options{})
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
+	if got := table.Home("s"); got != "/a" { // a call that overtakes the answer
+		t.Errorf("before the answer: %q", got)
+	}
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/b"})
+	table.Opened("2", acp.Opened{}, false)
+	if got := table.Home("s"); got != "/a" {
+		t.Errorf("after it was loaded in another folder: %q", got)
+	}
+	table.Closed("s")
+	if got := table.Home("s"); got != "" {
+		t.Errorf("after its end: %q", got)
+	}
+	table.Opening("3", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/b"})
+	if got := table.Home("s"); got != "/b" {
+		t.Errorf("when it was loaded after its end: %q", got)
+	}
+}

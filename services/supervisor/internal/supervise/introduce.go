@@ -48,15 +48,15 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept 
 	if err := check(describe); err != nil {
 		return introduction{}, err
 	}
-	configured, err := h.configure(ctx, inst, t, kept)
+	configured, err := h.configure(ctx, inst, t, kept, false)
 	if err != nil {
 		return introduction{}, fmt.Errorf("it refuses its settings: %w", err)
 	}
 	return introduction{describe: describe, notes: configured.GetNotes(), keep: keepable(t, configured.GetKeep())}, nil
 }
 
-// configure sends the settings, to a sidecar to be checked only.
-func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte) (*pluginv1.ConfigureResponse, error) {
+// configure sends the settings, to a sidecar to be checked only. reload: a person ordered that files be read again.
+func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte, reload bool) (*pluginv1.ConfigureResponse, error) {
 	req := cmp.Or(proto.CloneOf(t.configure), &pluginv1.ConfigureRequest{})
 	h.mu.Lock()
 	if len(h.guarded) > 0 {
@@ -65,7 +65,7 @@ func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept 
 	}
 	h.mu.Unlock()
 	req.ValidateOnly = t.sidecar()
-	req.Kept = kept
+	req.Kept, req.Reload = kept, reload
 	answer, err := call(ctx, func(ctx context.Context) (*pluginv1.ConfigureResponse, error) {
 		return pluginv1.NewPluginServiceClient(inst).Configure(ctx, req)
 	})
@@ -89,9 +89,13 @@ func check(d *pluginv1.DescribeResponse) error {
 }
 
 // same refuses a handler that came back as another one: the routes were made for what it served at first.
-func same(before, now *pluginv1.DescribeResponse) error {
+func (h *Handler) same(before, now *pluginv1.DescribeResponse) error {
 	was, is := slices.Sorted(slices.Values(before.GetServices())), slices.Sorted(slices.Values(now.GetServices()))
-	if !slices.Equal(was, is) {
+	enough := slices.Equal(was, is)
+	if needs := h.opts.Needs; needs != nil {
+		enough = !slices.ContainsFunc(needs, func(service string) bool { return !slices.Contains(is, service) })
+	}
+	if !enough {
 		return fmt.Errorf("it came back with other services (%s) than it had at first (%s): restart acphost to route to them",
 			strings.Join(is, ", "), strings.Join(was, ", "))
 	}

@@ -117,7 +117,7 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	}
 	in, err := h.introduce(l.ctx, inst, &target, kept)
 	if err == nil && before != nil {
-		if err = same(before, in.describe); err != nil {
+		if err = h.same(before, in.describe); err != nil {
 			err = final{err}
 		}
 	}

@@ -68,6 +68,9 @@ type Options struct {
 	Spec launch.Spec
 	// Configure is sent after each start, to a sidecar with validate_only. Nil: empty settings.
 	Configure *pluginv1.ConfigureRequest
+	// Needs are the services that the handler must have when it comes back, perhaps as another program: another sidecar at the
+	// same address. Nil: those that it had at first, and no others, since routes were made for them.
+	Needs []string
 	// Version is the supervisor's, sent with Describe. May be empty.
 	Version string
 	// OnChange is called after each change of state, in order, one call at a time: it must return soon, and must not

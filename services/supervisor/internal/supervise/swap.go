@@ -55,7 +55,7 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 	_, err := h.replace(ctx, func(now target, pin pin, before *pluginv1.DescribeResponse) successor {
 		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
 			if before != nil {
-				if err := same(before, d); err != nil {
+				if err := h.same(before, d); err != nil {
 					return err
 				}
 			}
@@ -74,7 +74,12 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 // Configure sends the settings again, so that the handler reads the files that they name again and believes them; to a
 // sidecar with validate_only. What it says of them is in Status from then on. An error is the handler's own, in its words, or an
 // *Unavailable.
-func (h *Handler) Configure(ctx context.Context) error {
+func (h *Handler) Configure(ctx context.Context) error { return h.configureAgain(ctx, false) }
+
+// Reload is Configure on a person's order: a sidecar, which keeps its own settings, reads these and what they name again.
+func (h *Handler) Reload(ctx context.Context) error { return h.configureAgain(ctx, true) }
+
+func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	ctx, release, err := h.acquire(ctx)
 	if err != nil {
 		return err
@@ -89,7 +94,7 @@ func (h *Handler) Configure(ctx context.Context) error {
 	if a == nil {
 		return &Unavailable{Name: h.name, State: Backoff}
 	}
-	answer, err := h.configure(ctx, a.Instance, &t, nil)
+	answer, err := h.configure(ctx, a.Instance, &t, nil, reload)
 	if err != nil {
 		return err
 	}

@@ -15,13 +15,14 @@ const MaxMessageBytes = 64<<20 + 64<<10
 // made with CallOptions. A frame is not safe for concurrent use.
 type Frame struct {
 	// A request: head is cut at refs.
-	request *plan
-	head    []byte
-	refs    []ref
+	method *Method // nil: a response
+	head   []byte
+	refs   []ref
 
 	// A response.
 	received mem.BufferSlice
-	decoder  *decoder // holds the memory of the pieces that were made of it
+	under    *mem.BufferSlice // what received refers to, if its paths were replaced; nil: they were not
+	decoder  *decoder         // holds the memory of the pieces that were made of it
 }
 
 // ref is a piece that stands in a buffer by reference, before the byte at the index.
@@ -44,6 +45,10 @@ func (f *Frame) Len() int {
 func (f *Frame) Free() {
 	f.received.Free()
 	f.received = nil
+	if f.under != nil {
+		f.under.Free()
+		f.under = nil
+	}
 	if f.decoder != nil {
 		f.decoder.release()
 		f.decoder = nil

@@ -31,7 +31,8 @@ type Method struct {
 	// Input and Output are the RPC's messages.
 	Input, Output protoreflect.MessageDescriptor
 
-	request, response *plan
+	request, response           *plan
+	requestPaths, responsePaths *Paths
 }
 
 // Compile makes a Method of an RPC that carries the option acphost.acp.v1.method. It returns nil for one that does not;
@@ -68,6 +69,12 @@ func Compile(md protoreflect.MethodDescriptor) (*Method, error) {
 		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
 	}
 	if m.response, err = c.message(md.Output()); err != nil {
+		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
+	}
+	if m.requestPaths, err = PathsOf(md.Input()); err != nil {
+		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
+	}
+	if m.responsePaths, err = PathsOf(md.Output()); err != nil {
 		return nil, fmt.Errorf("rpc %s: %w", md.FullName(), err)
 	}
 	if m.request.shape != shapeObject || m.response.shape != shapeObject {
@@ -114,7 +121,7 @@ func (m *Method) EncodeRequest(params []byte, c *acpv1.CallContext) (*Frame, *js
 	default:
 		return nil, badParams("the params must be an object, got %s", e.got(i)).error()
 	}
-	f := &Frame{request: m.request, head: e.out, refs: e.refs}
+	f := &Frame{method: m, head: e.out, refs: e.refs}
 	if c != nil {
 		if err := f.AddContext(c); err != nil {
 			return nil, err
@@ -129,10 +136,10 @@ const contextRoom = 512
 // AddContext sets the CallContext of a request that was encoded without one. A request whose type has none stays as it
 // is. It must be called at most once, and before the frame is sent.
 func (f *Frame) AddContext(c *acpv1.CallContext) *jsonrpc.Error {
-	if f.request == nil || f.request.context == 0 {
+	if f.method == nil || f.method.request.context == 0 {
 		return nil
 	}
-	f.head = protowire.AppendTag(f.head, f.request.context, protowire.BytesType)
+	f.head = protowire.AppendTag(f.head, f.method.request.context, protowire.BytesType)
 	f.head = protowire.AppendVarint(f.head, uint64(proto.Size(c)))
 	head, err := proto.MarshalOptions{UseCachedSize: true}.MarshalAppend(f.head, c)
 	if err != nil {

@@ -23,7 +23,7 @@ var styleText string
 var page = template.Must(template.New("page").Funcs(template.FuncMap{
 	"line": safetext.Line, "text": func(s string) string { return strings.Trim(safetext.Text(s), "\n") }, "prose": prose, "json": indentedJSON,
 	"clock": clock, "stamp": stamp, "machine": func(t time.Time) string { return t.UTC().Format(time.RFC3339Nano) },
-	"anchor": func(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") },
+	"anchor": anchor,
 	"places": func(text string) string { return strings.ReplaceAll(text, "\n", ", ") },
 	"sign":   sign, "open": open, "changed": changed, "status": worthSaying, "difference": diffText,
 }).Parse(pageText))
@@ -36,7 +36,8 @@ func NewHTML(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 		Hash, Heading string
 		Style         template.CSS
 		Fields        []field
-	}{"sha256-" + base64.StdEncoding.EncodeToString(sum[:]), s.heading(), template.CSS(styleText), s.fields()} //nolint:gosec // it is ours
+		Chapters      []chapter
+	}{"sha256-" + base64.StdEncoding.EncodeToString(sum[:]), s.heading(), template.CSS(styleText), s.fields(), s.chapters(o)} //nolint:gosec // it is ours
 	if err := page.ExecuteTemplate(b, "head", head); err != nil {
 		return nil, err
 	}
@@ -45,8 +46,11 @@ func NewHTML(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 		return nil, err
 	}
 	write := func(it *item) error { return page.ExecuteTemplate(b, "item", it) }
-	return &Page{story: newStory(s.Header.Cwd, o.History, write), w: b, foot: foot.String()}, nil
+	return &Page{story: newStory(s.Header.Cwd, o, write), w: b, foot: foot.String()}, nil
 }
+
+// anchor is the name by which a page links to a heading; Markdown's viewers make the same of it.
+func anchor(title string) string { return strings.ReplaceAll(strings.ToLower(title), " ", "-") }
 
 // sign is what stands before an item.
 func sign(it *item) string {

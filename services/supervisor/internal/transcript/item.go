@@ -1,6 +1,7 @@
 package transcript
 
 import (
+	"path/filepath"
 	"slices"
 	"strings"
 	"time"
@@ -26,7 +27,8 @@ const (
 	kindTool     kind = "tool"
 	kindCommand  kind = "command"
 	kindQuestion kind = "question"
-	kindCall     kind = "call" // a request of the agent's to its client
+	kindDecision kind = "decision" // of the policy, about something that is told nowhere else
+	kindCall     kind = "call"     // a request of the agent's to its client
 	kindNote     kind = "note"
 	kindLost     kind = "lost" // the record lacks something
 	kindEnd      kind = "end"  // a turn ended
@@ -52,6 +54,7 @@ type item struct {
 	Title   string // a line
 	Status  string // a line
 	Said    string // many lines
+	Rule    string // by which it was decided; a line
 	Goes    bool   // it goes on with what came before
 	History bool   // the agent told it again when it loaded the session
 	Parts   []part
@@ -73,6 +76,7 @@ const (
 type part struct {
 	Kind           partKind
 	Title, Status  string
+	Rule           string // as an item's
 	Mark           mark
 	Text           string
 	Lines          []diffLine
@@ -105,6 +109,14 @@ type folder string
 // path is a path for people: relative where it is in the folder.
 func (f folder) path(path string) string { return render.Relative(string(f), path) }
 
+// full is a path that may be relative to the folder, absolute.
+func (f folder) full(path string) string {
+	if path != "" && !filepath.IsAbs(path) {
+		path = filepath.Join(string(f), path)
+	}
+	return first(path, maxTitle)
+}
+
 // diff is a change of a file.
 func (f folder) diff(d *supervisorv1.Diff) part {
 	p := part{Kind: partDiff, Title: f.path(d.GetPath())}
@@ -128,13 +140,18 @@ func (f folder) diff(d *supervisorv1.Diff) part {
 		case l.Sign == '\\':
 			l.Sign = '@'
 		}
-		p.Lines = append(p.Lines, diffLine{Sign: l.Sign, Text: strings.TrimSuffix(l.Text, "\r")})
+		p.Lines = append(p.Lines, l)
 	}
 	if over := len(p.Lines) - maxDiffLines; over > 0 {
 		p.Lines = append(p.Lines[:maxDiffLines:maxDiffLines], diffLine{Sign: '@', Text: safetext.Count(over, "line") + " more"})
 	}
-	if p.Added+p.Removed == 0 {
+	switch {
+	case p.Added+p.Removed == 0 && change.Ends == "":
 		p.Text = "No change."
+	case p.Added+p.Removed == 0:
+		p.Text = change.Ends + "."
+	case change.Ends != "":
+		p.Lines = append([]diffLine{{Sign: '@', Text: change.Ends}}, p.Lines...)
 	}
 	return p
 }

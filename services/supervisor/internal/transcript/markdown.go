@@ -14,6 +14,8 @@ import (
 type PageOptions struct {
 	// History: what the agent told again when it loaded the session is there too, marked as such.
 	History bool
+	// Decisions are what the policy decided in the session, oldest first: each is shown with what it is about.
+	Decisions []Decision
 }
 
 // Page is written as a journal is read. Not safe for concurrent use.
@@ -49,7 +51,8 @@ func NewMarkdown(w io.Writer, s *Summary, o PageOptions) (*Page, error) {
 		}
 		m.print("- " + f.Name + ": " + value + "\n")
 	}
-	return &Page{story: newStory(s.Header.Cwd, o.History, m.item), w: m.w}, m.err
+	m.contents(s.chapters(o))
+	return &Page{story: newStory(s.Header.Cwd, o, m.item), w: m.w}, m.err
 }
 
 // markdownWriter writes items as Markdown.
@@ -107,11 +110,29 @@ func (m *markdownWriter) print(text string) {
 	}
 }
 
+// contents writes the table of contents.
+func (m *markdownWriter) contents(chapters []chapter) {
+	if len(chapters) == 0 {
+		return
+	}
+	m.print("\n## Contents\n\n")
+	for _, c := range chapters {
+		text := ""
+		if c.Turn != "" {
+			text = "[" + c.Turn + "](#" + anchor(c.Turn) + ") "
+		}
+		if c.Title != "" {
+			text += plain(c.Title) + " "
+		}
+		m.print("- " + text + "(" + c.With + ")\n")
+	}
+}
+
 // entry begins an item of a list.
 func (m *markdownWriter) entry(it *item, again string) {
 	text := code(it.Title) + bracketed(it.Tool, it.Status)
 	switch it.Kind {
-	case kindNote, kindLost:
+	case kindNote, kindLost, kindDecision:
 		text = plain(it.Title)
 	case kindCommand:
 		text = "`$` " + text
@@ -123,7 +144,7 @@ func (m *markdownWriter) entry(it *item, again string) {
 	if it.Goes {
 		goes = " (goes on)"
 	}
-	m.print("- " + markdownMarks[it.Mark] + text + again + goes + ", " + clock(it.Time) + "\n")
+	m.print("- " + markdownMarks[it.Mark] + text + again + goes + ", " + clock(it.Time) + ruled(it.Rule) + "\n")
 	m.list = true
 }
 
@@ -182,7 +203,7 @@ func (m *markdownWriter) part(p part, indent string) {
 		m.print("\n" + fenced(safetext.Text(b.String()), "diff", indent))
 	case partOutput:
 		if p.Title != "" {
-			m.print("\n" + indent + "`$` " + code(p.Title) + bracketed(p.Status) + "\n")
+			m.print("\n" + indent + "`$` " + code(p.Title) + bracketed(p.Status) + ruled(p.Rule) + "\n")
 		} else if p.Status != "" {
 			m.print("\n" + indent + plain(p.Status) + "\n")
 		}
@@ -194,6 +215,14 @@ func (m *markdownWriter) part(p part, indent string) {
 	default:
 		m.print("\n" + fenced(safetext.Text(p.Text), "", indent))
 	}
+}
+
+// ruled is the rule by which something was decided, behind it.
+func ruled(rule string) string {
+	if rule == "" {
+		return ""
+	}
+	return "; " + plain(rule)
 }
 
 // plainly is what a diff's head says beside the path.

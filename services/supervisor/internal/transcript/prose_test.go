@@ -1,9 +1,12 @@
 package transcript
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestProseIsTheMarkdownThatAgentsWrite(t *testing.T) {
@@ -37,13 +40,11 @@ func TestProseIsTheMarkdownThatAgentsWrite(t *testing.T) {
 func TestProseTakesNoLongerForTextThatIsMadeToTakeLong(t *testing.T) {
 	for _, piece := range []string{"**a ", "`b ``c ", "_c *d ", "> ", "- ", "- \n", "> - ", "| a ", "\\", "#", "1. a\n", "  - a\n", "```", "\n", "x\n", "|-\n"} {
 		text := strings.Repeat(piece, (64<<10)/len(piece))
-		start := time.Now()
-		if got := prose(text); len(got) == 0 && strings.TrimSpace(text) != "" {
-			t.Errorf("%q: nothing is left", piece)
-		}
-		if d := time.Since(start); d > 10*time.Second { // it takes some hundredths of a second
-			t.Errorf("%q: it took %v", piece, d)
-		}
+		testkit.TakesAtMost(t, 10*time.Second, fmt.Sprintf("%q", piece), func() { // it takes some hundredths of a second
+			if got := prose(text); len(got) == 0 && strings.TrimSpace(text) != "" {
+				t.Errorf("%q: nothing is left", piece)
+			}
+		})
 	}
 }
 

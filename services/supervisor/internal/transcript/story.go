@@ -38,6 +38,8 @@ type story struct {
 	calls     ordered.Map[string, *holding]
 	commands  ordered.Map[string, *holding] // by terminal
 
+	decisions decisions
+
 	notes   *render.Renderer           // speaks of what takes a line or two as it does live
 	context *supervisorv1.ContextUsage // since a turn last ended
 	turns   turns
@@ -55,6 +57,8 @@ type holding struct {
 	earlier []*supervisorv1.ToolCallContent // what the tool call showed before, and is told still
 	ids     []string                        // of the terminals that the tool call ever showed
 	asked   *supervisorv1.Approval
+	action  string // the kind of action that a call is
+	path    string // that a call names
 	command string
 	output  []byte
 	cut     int // bytes of output that are not there any more
@@ -64,15 +68,16 @@ type holding struct {
 	written bool
 }
 
-func newStory(cwd string, history bool, write func(*item) error) *story {
+func newStory(cwd string, o PageOptions, write func(*item) error) *story {
 	return &story{
-		write: write, folder: folder(cwd), history: history,
+		write: write, folder: folder(cwd), history: o.History, decisions: decisions{records: o.Decisions},
 		notes: render.New(render.Options{History: true, Prompts: true, Verbose: true}),
 	}
 }
 
 // tell takes one thing.
 func (s *story) tell(t Entry) error {
+	s.decided(t.Time)
 	s.at = t.Time
 	switch {
 	case s.err != nil:
@@ -94,6 +99,8 @@ func (s *story) tell(t Entry) error {
 // close writes what is held.
 func (s *story) close() error {
 	s.skip(Entry{})
+	s.decided(s.at.Add(LateDecision))
+	s.apartAll()
 	s.unfinished()
 	s.flush(0)
 	return s.err
@@ -101,6 +108,8 @@ func (s *story) close() error {
 
 func (s *story) part(t Entry) {
 	s.skip(t)
+	s.apartAll()
+	s.decisions.questions, s.decisions.calls = nil, nil
 	s.unfinished()
 	s.flush(0)
 	if s.parts++; s.parts > 1 {
@@ -301,6 +310,7 @@ func (s *story) plan(t Entry, entries []*supervisorv1.PlanEntry) {
 }
 
 func (s *story) turnEnded(t Entry, e *supervisorv1.TurnEnded) {
+	s.apartAll()
 	h := &holding{item: item{Kind: kindEnd, Title: capital(s.turns.end(t.Time, e)), Status: render.Usage(e.GetUsage(), s.context)}}
 	s.context = nil
 	switch {

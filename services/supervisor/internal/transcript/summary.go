@@ -28,7 +28,24 @@ type Summary struct {
 	Model   string
 	Tokens  *supervisorv1.TokenUsage
 	Context *supervisorv1.ContextUsage
+
+	turns []turnEntry
+	more  int // turns that are in no table of contents
 }
+
+// maxChapters is how many turns a table of contents has.
+const maxChapters = 5000
+
+// turnEntry is a turn as a table of contents has it.
+type turnEntry struct {
+	title            string
+	at               time.Time
+	tools, questions int
+	history          bool // the agent told it again
+}
+
+// chapter is a line of a table of contents.
+type chapter struct{ Turn, Title, With string }
 
 // Add takes what a Reader tells.
 func (s *Summary) Add(t Entry) error {
@@ -39,14 +56,18 @@ func (s *Summary) Add(t Entry) error {
 	if t.Header != nil && s.Header.Version == 0 && s.Header.Session == "" {
 		s.Header = *t.Header
 	}
-	if t.Event == nil || t.Event.GetHistory() {
+	if t.Event == nil {
+		return nil
+	}
+	s.outline(t)
+	if t.Event.GetHistory() {
 		return nil
 	}
 	switch e := t.Event.GetEvent().(type) {
 	case *supervisorv1.Event_TurnStarted:
 		s.Turns++
 		if s.Title == "" && len(e.TurnStarted.GetPrompt()) > 0 && t.Event.GetRaw() != "" { // else it was not kept
-			s.Title, _, _ = strings.Cut(strings.TrimSpace(first(e.TurnStarted.GetPrompt()[0].GetText().GetText(), 400)), "\n")
+			s.Title = firstLine(e.TurnStarted.GetPrompt(), 400)
 		}
 	case *supervisorv1.Event_TurnEnded:
 		s.Tokens = client.AddTokens(s.Tokens, e.TurnEnded.GetUsage())
@@ -71,6 +92,60 @@ func (s *Summary) Add(t Entry) error {
 		s.Lost += e.Gap.GetFrames()
 	}
 	return nil
+}
+
+// outline takes an event for the table of contents.
+func (s *Summary) outline(t Entry) {
+	now := &turnEntry{}
+	if n := len(s.turns); n > 0 && s.more == 0 {
+		now = &s.turns[n-1]
+	}
+	switch e := t.Event.GetEvent().(type) {
+	case *supervisorv1.Event_TurnStarted:
+		if len(s.turns) == maxChapters {
+			s.more++
+			return
+		}
+		started := turnEntry{at: t.Time, history: t.Event.GetHistory()}
+		if t.Event.GetRaw() != "" {
+			started.title = firstLine(e.TurnStarted.GetPrompt(), 100)
+		}
+		s.turns = append(s.turns, started)
+	case *supervisorv1.Event_ToolCall:
+		now.tools++
+	case *supervisorv1.Event_QuestionAsked:
+		now.questions++
+	}
+}
+
+// chapters are the table of contents of a page.
+func (s *Summary) chapters(o PageOptions) (all []chapter) {
+	for _, t := range s.turns {
+		if t.history && !o.History {
+			continue
+		}
+		with := []string{clock(t.at)}
+		if t.tools > 0 {
+			with = append(with, safetext.Count(t.tools, "tool call"))
+		}
+		if t.questions > 0 {
+			with = append(with, safetext.Count(t.questions, "question"))
+		}
+		all = append(all, chapter{"Turn " + counter(len(all)+1), t.title, strings.Join(with, ", ")})
+	}
+	if s.more > 0 {
+		all = append(all, chapter{With: "and " + safetext.Count(s.more, "turn") + " more"})
+	}
+	return all
+}
+
+// firstLine is the first line of a prompt, of so many bytes.
+func firstLine(prompt []*supervisorv1.ContentBlock, most int) string {
+	if len(prompt) == 0 {
+		return ""
+	}
+	line, _, _ := strings.Cut(strings.TrimSpace(first(prompt[0].GetText().GetText(), most)), "\n")
+	return line
 }
 
 func (s *Summary) model(options []*supervisorv1.ConfigOption) {

@@ -47,7 +47,7 @@ func TestAToolCallIsTheSameLiveRecordedAndOnTheScreen(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		recorded := NewReader()
-		s := newStory("/", false, func(*item) error { return nil })
+		s := newStory("/", PageOptions{}, func(*item) error { return nil })
 		screen := render.New(render.Options{Brief: seed%2 == 0})
 		live, state := event.NewDecoder(frame.Agent{ID: "a"}, nil), event.NewFold()
 		var told []string

@@ -194,8 +194,13 @@ func shown(t *testing.T, entries ...*journal.Entry) string {
 // items are what entries say on a page, an item a line.
 func items(t *testing.T, entries ...*journal.Entry) string {
 	t.Helper()
+	return itemsWith(t, PageOptions{}, entries...)
+}
+
+func itemsWith(t *testing.T, o PageOptions, entries ...*journal.Entry) string {
+	t.Helper()
 	var lines []string
-	s := newStory("", false, func(it *item) error {
+	s := newStory("", o, func(it *item) error {
 		line := fmt.Sprintf("%s %s", it.Kind, it.Title)
 		for _, text := range []string{it.Status, strings.TrimSpace(it.Said)} {
 			if text != "" {
@@ -204,6 +209,9 @@ func items(t *testing.T, entries ...*journal.Entry) string {
 		}
 		if it.Goes {
 			line += " (goes on)"
+		}
+		if it.Rule != "" {
+			line += " {" + it.Rule + "}"
 		}
 		for _, p := range it.Parts {
 			line += fmt.Sprintf(" [%s %s]", p.Kind, strings.Join(strings.Fields(p.Title+" "+p.Status+" "+strings.ReplaceAll(p.Text, "\n", "/")), " "))
@@ -300,7 +308,7 @@ func TestEntriesSayWhatHappened(t *testing.T) {
 			entry("agent-to-front", "", `{"id":8,"method":"elicitation/create","params":{"sessionId":"s","message":"Which branch?"}}`),
 			entry("front-to-agent", "", `{"id":8,"result":{"action":"decline"}}`),
 			entry("agent-to-front", "", `{"id":9,"method":"elicitation/create","params":{"sessionId":"s","message":"Which one?"}}`),
-		}, "tool Run make|pending\nquestion The agent asks: Run make|denied (No) by cli\nquestion The agent asks: Which branch?|declined in the editor\nquestion The agent asks: Which one?|no answer is recorded"},
+		}, "question The agent asks: Run make|denied (No) by cli\ntool Run make|pending\nquestion The agent asks: Which branch?|declined in the editor\nquestion The agent asks: Which one?|no answer is recorded"},
 		{"ids of the agent, the front and acphost are apart", []*journal.Entry{
 			entry("front-to-agent", "", prompt),
 			entry("agent-to-handler", "fs", `{"id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/a"}}`),
@@ -386,7 +394,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 		"unknown updates":   `{"sessionUpdate":"$N","x":"` + strings.Repeat("x", 40<<10) + `"}`,
 		"many small things": `{"sessionUpdate":"current_mode_update","currentModeId":"$N"}`,
 	} {
-		s := newStory("", false, func(*item) error { return nil })
+		s := newStory("", PageOptions{}, func(*item) error { return nil })
 		r := NewReader()
 		entries := 300 // more than the bound
 		if len(u) < 1000 {

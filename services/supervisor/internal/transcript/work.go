@@ -149,6 +149,7 @@ func commandPart(h *holding) part {
 	if h.Goes {
 		p.Title += " (goes on)"
 	}
+	p.Rule = h.Rule
 	text := safetext.Text(string(plaintext.Text(h.output)))
 	if h.cut > 0 {
 		text = "… " + safetext.Count(h.cut, "byte") + " left out\n" + text
@@ -169,10 +170,13 @@ func (s *story) asked(t Entry, a *supervisorv1.Approval) {
 	h := s.add(t, &holding{item: item{Kind: kindQuestion, Mark: markOpen, Status: "no answer is recorded"}, asked: a})
 	s.questions.Keep(a.GetId(), h, maxKnown)
 	s.heavier(h, proto.Size(a))
+	s.placed(h)
+	s.decisions.questions = append(s.decisions.questions, h)
 }
 
 func (s *story) answered(t Entry, a *supervisorv1.ApprovalAnswer) {
 	h := s.questions.At(a.GetId())
+	s.decisions.questions = slices.DeleteFunc(s.decisions.questions, func(o *holding) bool { return o == h })
 	if h == nil {
 		h = s.add(t, &holding{item: item{Kind: kindQuestion}, asked: &supervisorv1.Approval{Id: a.GetId()}})
 	} else if h.written {
@@ -229,7 +233,9 @@ func (s *story) called(t Entry, e *supervisorv1.CallStarted) {
 	if e.GetPath() != "" {
 		title += " " + s.folder.path(e.GetPath())
 	}
-	s.calls.Keep(e.GetId(), s.add(t, &holding{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}}), maxKnown)
+	h := s.add(t, &holding{item: item{Kind: kindCall, Mark: markOpen, Title: first(title, maxTitle), Status: "no answer is recorded"}, action: actionOf(e.GetMethod()), path: s.folder.full(e.GetPath())})
+	s.calls.Keep(e.GetId(), h, maxKnown)
+	s.decisions.calls = append(s.decisions.calls, h)
 }
 
 func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
@@ -237,10 +243,10 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 	why := "failed: " + cmp.Or(e.GetError(), "code "+counter(int(e.GetErrorCode())))
 	switch {
 	case failed && t.Command != "":
-		s.add(t, &holding{item: item{Kind: kindCommand, Mark: markBad, Status: why}, command: t.Command})
+		s.add(t, &holding{item: item{Kind: kindCommand, Mark: markBad, Status: why, Rule: s.ran(t.Command)}, command: t.Command})
 		return
 	case t.Command != "":
-		h := s.add(t, &holding{item: item{Kind: kindCommand}, command: t.Command})
+		h := s.add(t, &holding{item: item{Kind: kindCommand, Rule: s.ran(t.Command)}, command: t.Command})
 		if t.Terminal != "" {
 			s.commands.Keep(t.Terminal, h, maxKnown)
 		}
@@ -249,6 +255,7 @@ func (s *story) returned(t Entry, e *supervisorv1.CallEnded) {
 		return
 	}
 	h := s.calls.At(e.GetId())
+	s.decisions.calls = slices.DeleteFunc(s.decisions.calls, func(o *holding) bool { return o == h })
 	switch {
 	case h == nil && !failed, h != nil && h.written && !failed:
 		return

@@ -161,7 +161,11 @@ func (g *guard) start(j Job) error {
 
 // live starts the agent on the calling thread, says how that went, and stays until the agent has ended.
 func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
-	p, err := execute(j)
+	var p *os.Process
+	err := walls.Closed(j.Confinement)
+	if err == nil {
+		p, err = execute(j)
+	}
 	if err != nil {
 		result <- err
 		return

@@ -90,7 +90,7 @@ func newListedAgent(catalog *preset.Catalog, agent preset.Agent) listedAgent {
 
 func agentTable(list []listedAgent) *output.Table {
 	t := output.NewTable(`none of the agents that are known is installed; "acphost agents list" says how to get them`,
-		"ID", "NAME", "VERSION", "INSTALLED", "COMMAND, OR HOW TO GET IT")
+		"ID", "NAME", "VERSION", "INSTALLED", "COMMAND, OR HOW TO GET IT").Spare("VERSION", "NAME", "INSTALLED") // a command is for copying
 	for _, l := range list {
 		where, how := "no", l.Get
 		switch {

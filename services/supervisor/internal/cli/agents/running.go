@@ -212,7 +212,9 @@ func newRunning(call *command.Call) *cobra.Command {
 		Short: "List the agents of running supervisors",
 		Example: `  acphost agents running
   acphost agents running --json | jq -r '.[].id'`,
-	}, call, runningAgents, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) })
+	}, call, runningAgents, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) }, func(r runningAgent) cliflag.Listed {
+		return cliflag.Listed{Time: r.Of.GetStartTime().AsTime(), Agents: []string{r.Of.GetId(), r.Of.GetName(), r.Of.GetPreset()}, Folders: []string{r.Of.GetCwd()}}
+	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.AgentFlag, cliflag.CwdFlag)
 }
 
 func runningAgents(ctx context.Context, call *command.Call, all []*reach.Supervisor) []runningAgent {
@@ -231,11 +233,12 @@ func completeRunning(ctx context.Context, call *command.Call, all []*reach.Super
 }
 
 func runningTable(list []runningAgent) *output.Table {
-	t := output.NewTable("no agent is running", "SUPERVISOR", "ID", "NAME", "STATE", "PID", "SINCE", "RESTARTS", "SESSIONS", "COMMAND", "ERROR")
+	t := output.NewTable("no agent is running", "SUPERVISOR", "ID", "NAME", "STATE", "PID", "SINCE", "RESTARTS", "SESSIONS", "COMMAND", "ERROR").
+		Long("COMMAND", "ERROR").Spare("SUPERVISOR", "RESTARTS", "PID", "COMMAND")
 	for _, r := range list {
 		a := r.Of
 		line, problem := output.OneLine(strings.Join(a.GetCommand(), " "), 80), output.OneLine(a.GetError().GetMessage(), 80)
-		t.Add(r.At.PID, a.GetId(), a.GetName(), agentWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(),
+		t.Add(r.At.PID, a.GetId(), a.GetName(), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(),
 			a.GetRestarts(), len(a.GetSessionIds()), line, problem)
 	}
 	return t
@@ -252,9 +255,4 @@ func printAgentLine(call *command.Call, done string, agent *supervisorv1.Agent) 
 	}
 	_, err := fmt.Fprintln(call.Stdout, text)
 	return err
-}
-
-// agentWord is a state as people write it: "running".
-func agentWord(s supervisorv1.AgentState) string {
-	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
 }

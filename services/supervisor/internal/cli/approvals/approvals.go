@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 	"github.com/acphost/acphost/services/supervisor/internal/form"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -53,10 +54,12 @@ shows all of it, with all of the input that the agent gives the tool.`,
   acphost approvals list --json | jq -r '.[].id'`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
 		return questions(ctx, call, all, session)
-	}, func(list []waiting) error { return printQuestions(call, list, full) })
+	}, func(list []waiting) error { return printQuestions(call, list, full) }, func(w waiting) cliflag.Listed {
+		return cliflag.Listed{Time: w.Of.GetTime().AsTime(), Agents: cliflag.AgentNames(w.Of.GetAgentId(), w.At.Agent)}
+	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.AgentFlag)
 	cmd.Flags().BoolVar(&full, "full", false, "show all of long commands, changes and messages")
 	cmd.Flags().StringVar(&session, "session", "", "only those of the session with this `ID`")
-	cliflag.Complete(cmd, "session", cliflag.Words())
+	cliflag.Complete(cmd, "session", recordings.CompleteSessions(call, new(string)))
 	return cmd
 }
 
@@ -226,8 +229,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 		}
 		writeQuestion(&b, look, w, several, full)
 	}
-	_, err := fmt.Fprint(call.Stdout, b.String())
-	return err
+	return output.Page(call, b.String())
 }
 
 // writeQuestion writes one question: what it is about, then what can be answered.
@@ -352,9 +354,9 @@ func formFields(text *cells, schema string) []string {
 func clock(t time.Time) string {
 	t = t.Local()
 	if now := time.Now(); t.YearDay() == now.YearDay() && t.Year() == now.Year() {
-		return t.Format(time.TimeOnly)
+		return t.Format(time.TimeOnly) + " " + output.Zone(t)
 	}
-	return output.Moment(t)
+	return output.Moment(t) + " " + output.Zone(t)
 }
 
 // completeAnswer completes the ids of questions, then the options of one.

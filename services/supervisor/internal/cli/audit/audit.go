@@ -9,18 +9,18 @@ import (
 	"io/fs"
 	"iter"
 	"path"
-	"strconv"
 	"strings"
-	"time"
 
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
-	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // New returns the command "audit".
@@ -50,17 +50,17 @@ func newTail(call *command.Call) *cobra.Command {
 			if number < 0 {
 				return command.WrongUse(cmd, "-n takes 0 or more, got %d", number)
 			}
-			name, err := auditFile(call, file)
+			name, err := recordings.AuditFile(call, file)
 			if err != nil {
 				return err
 			}
 			if follow {
-				return printRecords(call, audit.Follow(cmd.Context(), name, audit.Filter{Limit: number}), asJSON)
+				return printRecords(call, audit.Follow(cmd.Context(), name, audit.Filter{Limit: number}), asJSON, true)
 			}
 			if number == 0 {
 				return nil
 			}
-			return printRecords(call, audit.Read(name, audit.Filter{Limit: number}), asJSON)
+			return printRecords(call, audit.Read(name, audit.Filter{Limit: number}), asJSON, false)
 		},
 	}
 	cmd.Flags().IntVarP(&number, "lines", "n", 20, "how many of the newest")
@@ -72,6 +72,7 @@ func newTail(call *command.Call) *cobra.Command {
 
 func newQuery(call *command.Call) *cobra.Command {
 	var f audit.Filter
+	var only cliflag.Only
 	var file string
 	var asJSON bool
 	cmd := &cobra.Command{
@@ -86,78 +87,77 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
   acphost audit query --text 'git push' --json`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if f.Limit < 0 {
-				return command.WrongUse(cmd, "--limit takes 0 or more, got %d", f.Limit)
+			for _, word := range []struct {
+				flag, value string
+				words       []string
+			}{{"verdict", f.Verdict, verdicts}, {"outcome", f.Outcome, outcomes}, {"door", f.Door, doors}} {
+				if err := cliflag.OneOf(cmd, word.flag, word.value, word.words...); err != nil {
+					return err
+				}
 			}
+			f.Since, f.Agent, f.Limit, f.Cwd = only.Since, only.Agent, only.Limit, only.Cwd
 			if _, err := path.Match(f.Kind, ""); err != nil {
 				return command.WrongUse(cmd, "--kind: %q is no kind and no glob of kinds", f.Kind)
 			}
-			name, err := auditFile(call, file)
+			name, err := recordings.AuditFile(call, file)
 			if err != nil {
 				return err
 			}
-			return printRecords(call, audit.Read(name, f), asJSON)
+			return printRecords(call, audit.Read(name, f), asJSON, false)
 		},
 	}
+	only.Register(cmd, call.Env, cliflag.SinceFlag, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.LimitFlag)
 	flags := cmd.Flags()
-	flags.Func("since", "from this `TIME` on", timeInto(&f.Since))
-	flags.Func("until", "before this `TIME`", timeInto(&f.Until))
+	flags.Func("until", "before this `TIME`", cliflag.TimeInto(&f.Until))
 	flags.StringVar(&f.Session, "session", "", "of the session with this `ID`")
-	flags.StringVar(&f.Agent, "agent", "", "of the agent of this `NAME`")
 	flags.StringVar(&f.Verdict, "verdict", "", "what the policy said: `allow|deny|ask`")
 	flags.StringVar(&f.Outcome, "outcome", "", "what came of it: `allowed|denied|cancelled|...`")
 	flags.StringVar(&f.Rule, "rule", "", "decided by the `RULE`")
 	flags.StringVar(&f.Door, "door", "", "where it was asked: `request|call|report`")
 	flags.StringVar(&f.Kind, "kind", "", "the `KIND` of action, or a glob: 'fs.*'")
 	flags.StringVar(&f.Text, "text", "", "with this `TEXT` in command, path, title, rule or reason")
-	flags.IntVar(&f.Limit, "limit", 0, "the newest so many; 0: all")
 	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
 	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the audit's file")
+	cliflag.Complete(cmd, "verdict", cliflag.Words(verdicts...))
+	cliflag.Complete(cmd, "outcome", cliflag.Words(outcomes...))
+	cliflag.Complete(cmd, "door", cliflag.Words(doors...))
+	cliflag.Complete(cmd, "kind", cliflag.Words(kinds...))
+	cliflag.Complete(cmd, "until", cliflag.Words("1h", "24h", "7d"))
+	cliflag.Complete(cmd, "session", recordings.CompleteSessions(call, &file))
+	cliflag.Complete(cmd, "rule", completeRules(call, &file))
 	return cmd
 }
 
-// timeInto takes the value of a flag that is a time; an empty one is none.
-func timeInto(to *time.Time) func(string) error {
-	return func(text string) (err error) {
-		if text != "" {
-			*to, err = parseTime(text, time.Now())
+// The words of records, for completion and for those who mistype one.
+var (
+	verdicts = []string{"allow", "deny", "ask"}
+	outcomes = []string{"allowed", "denied", "cancelled", "done, not asked", "refused, not prevented"}
+	doors    = []string{"request", "call", "report"}
+	kinds    = []string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.fetch", "elicitation", "fs.*", "tool.*"}
+)
+
+// completeRules completes the ids of the rules that have decided lately.
+func completeRules(call *command.Call, file *string) cobra.CompletionFunc {
+	return func(*cobra.Command, []string, string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+		records, _ := recordings.Decisions(call, *file, audit.Filter{Limit: 1000}) // without them there is nothing to complete
+		seen := map[string]bool{}
+		for _, r := range records {
+			if rule := r.GetRule(); !seen[rule] {
+				seen[rule] = true
+				list = output.Completions(list, rule, r.GetReason())
+			}
 		}
-		return err
+		return list, cobra.ShellCompDirectiveNoFileComp
 	}
 }
 
-// parseTime reads a time, a day, or how long before now.
-func parseTime(s string, now time.Time) (time.Time, error) {
-	if days, ok := strings.CutSuffix(s, "d"); ok {
-		if n, err := strconv.ParseUint(days, 10, 16); err == nil {
-			return now.AddDate(0, 0, -int(n)), nil
-		}
+// printRecords prints records as they come. A line that cannot be read is complained of. follow: more will come.
+func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], asJSON, follow bool) error {
+	var t *output.Table
+	if !asJSON && !follow {
+		t = output.NewTable("no decision is recorded that is meant", "TIME", "VERDICT", "OUTCOME", "WHAT", "RULE", "AGENT", "BY").Long("WHAT", "RULE").Spare("BY", "AGENT")
 	}
-	if d, err := time.ParseDuration(s); err == nil && d >= 0 {
-		return now.Add(-d), nil
-	}
-	for _, layout := range []string{time.RFC3339, time.DateOnly, time.DateTime} {
-		if t, err := time.ParseInLocation(layout, s, time.Local); err == nil {
-			return t, nil
-		}
-	}
-	return time.Time{}, fmt.Errorf("%q is neither a time nor how long ago", s)
-}
-
-func auditFile(call *command.Call, configFile string) (string, error) {
-	c, err := config.Load(configFile, call.Env)
-	if err != nil {
-		return "", err
-	}
-	name := c.Effective().GetPermission().GetAudit().GetFile()
-	if name == "" {
-		return "", errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
-	}
-	return name, nil
-}
-
-// printRecords prints records as they come. A line that cannot be read is complained of.
-func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], asJSON bool) error {
+	out := output.NewPager(call)
 	for r, err := range records {
 		if _, ok := errors.AsType[*audit.LineError](err); ok {
 			call.Complain(err)
@@ -172,31 +172,77 @@ func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecor
 		case err != nil:
 			return err
 		}
-		line := recordLine(r)
-		if asJSON {
-			data, err := audit.Line(r)
-			if err != nil {
+		switch {
+		case t != nil:
+			addRecord(t, r)
+			continue
+		case follow && !asJSON:
+			if _, err := fmt.Fprintln(call.Stdout, recordLine(call, r)); err != nil {
 				return err
 			}
-			line = string(data)
+			continue
 		}
-		if _, err := fmt.Fprintln(call.Stdout, line); err != nil {
+		data, err := audit.Line(r)
+		if err != nil {
+			return err
+		}
+		if follow {
+			_, err = fmt.Fprintln(call.Stdout, string(data))
+		} else {
+			_, err = fmt.Fprintln(out, string(data))
+		}
+		if errors.Is(err, output.ErrQuit) {
+			break
+		}
+		if err != nil {
 			return err
 		}
 	}
-	return nil
+	if t != nil {
+		return output.PrintTable(call, t)
+	}
+	return out.Close()
 }
 
-// recordLine is a record for people. The columns have fixed widths, so that lines that come later stand below.
-func recordLine(r *supervisorv1.AuditRecord) string {
-	at := output.Moment(r.GetTime().AsTime())
+// addRecord adds a record to a table.
+func addRecord(t *output.Table, r *supervisorv1.AuditRecord) {
 	if r.GetNote() != "" {
-		return fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))
+		t.Add(r.GetTime().AsTime(), "note", "", r.GetNote(), "", "", "")
+		return
 	}
-	who := output.Cell(r.GetAgent())
-	if by := r.GetAnsweredBy(); by != "" && by != "policy" {
-		who += ", answered by " + output.Cell(by)
+	rule := any(r.GetRule())
+	if r.GetRule() == "" {
+		rule = output.Faint("no rule")
 	}
-	return strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
-		output.Cell(intent.Summary(r.GetAction())), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
+	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), intent.Summary(r.GetAction()), rule, r.GetAgent(), r.GetAnsweredBy())
+}
+
+func outcomeWord(outcome string) output.Word {
+	switch outcome {
+	case "allowed":
+		return output.Good(outcome)
+	case "cancelled":
+		return output.Faint(outcome)
+	case "denied":
+		return output.Bad(outcome)
+	}
+	return output.Warn(outcome)
+}
+
+// recordLine is a record for people who follow. The columns have fixed widths, so that lines that come later stand below.
+func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
+	at := output.Moment(r.GetTime().AsTime())
+	line := fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))
+	if r.GetNote() == "" {
+		who := output.Cell(r.GetAgent())
+		if by := r.GetAnsweredBy(); by != "" && by != "policy" {
+			who += ", answered by " + output.Cell(by)
+		}
+		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
+			output.Cell(intent.Summary(r.GetAction())), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
+	}
+	if call.Terminal(call.Stdout) {
+		line = safetext.Fit(line, output.Width(call))
+	}
+	return line
 }

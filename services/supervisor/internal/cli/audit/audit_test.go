@@ -56,17 +56,17 @@ func TestTheAuditIsPrintedForPeople(t *testing.T) {
 	env := recorded(t)
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "tail")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
-	if status != 0 || len(lines) != 3 || !strings.Contains(stderr, "audit.jsonl:4: ") {
+	if status != 0 || len(lines) != 4 || !strings.HasPrefix(lines[0], "TIME (") || !strings.Contains(stderr, "audit.jsonl:4: ") {
 		t.Fatalf("status %d, %q, %q", status, stdout, stderr)
 	}
 	for i, want := range [][]string{
 		{"allow ", "allowed ", `run git status\u{1b}[2K in /w`, "git", "claude"},
-		{"ask ", "denied ", "write /w/a", "no rule", "gemini, answered by front"},
-		{"note: the last line was torn"},
+		{"ask ", "denied ", "write /w/a", "no rule", "gemini  front"},
+		{"note ", "the last line was torn"},
 	} {
 		for _, w := range want {
-			if !strings.Contains(lines[i], w) {
-				t.Errorf("%q is not in %q", w, lines[i])
+			if !strings.Contains(lines[i+1], w) {
+				t.Errorf("%q is not in %q", w, lines[i+1])
 			}
 		}
 	}
@@ -78,8 +78,9 @@ func TestTheAuditIsPrintedForPeople(t *testing.T) {
 }
 
 func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
+	call := (&commandtest.Call{}).New(t)
 	rule := func(outcome string) int {
-		return strings.Index(recordLine(&supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
+		return strings.Index(recordLine(call, &supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
 	}
 	if got, want := rule("done, not asked"), rule("allowed"); got != want {
 		t.Errorf("the rule stands at %d, and elsewhere at %d", got, want)
@@ -101,6 +102,8 @@ func TestTheAuditIsAsked(t *testing.T) {
 		{"--kind fs.*", "2"},
 		{"--text STATUS", "1"},
 		{"--session x", ""},
+		{"--cwd /w", "1"},
+		{"--cwd /w/below", ""},
 		{"--verdict ask --limit 1", "2"},
 	} {
 		status, stdout, _ := (&commandtest.Call{Env: env}).Run(t, New, append([]string{"audit", "query", "--json"}, strings.Fields(tt.args)...)...)
@@ -114,6 +117,12 @@ func TestTheAuditIsAsked(t *testing.T) {
 		}
 		if status != 0 || got != tt.want {
 			t.Errorf("%q: status %d, got %q, want %q", tt.args, status, got, tt.want)
+		}
+	}
+	for _, wrong := range []struct{ flag, got, want string }{{"verdict", "allowed", `"allow"`}, {"outcome", "canceled", `"cancelled"`}, {"door", "calls", `"call"`}} {
+		status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "query", "--"+wrong.flag, wrong.got)
+		if status != command.StatusUsage || !strings.Contains(stderr, "did you mean "+wrong.want) {
+			t.Errorf("--%s %s: status %d, %s", wrong.flag, wrong.got, status, stderr)
 		}
 	}
 	for _, args := range [][]string{{"query", "--since", "yesterday"}, {"query", "--limit", "-1"}, {"query", "--kind", "["}, {"query", "x"}, {"tail", "-n", "-1"}, {"nothing"}} {

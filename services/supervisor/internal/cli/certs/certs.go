@@ -27,10 +27,12 @@ may do:
   viewer     sees everything
   approver   answers questions too
   operator   does everything
+  gateway    carries clients of agents, for a gateway ("acphost certs gateway")
+  metrics    reads the metrics, for Prometheus, and reaches nothing else
 
 A sidecar and its supervisor show each other certificates of an authority of their
 own: "acphost certs sidecar" makes them.`,
-		newInit(call), newClient(call), newSidecar(call), newRenew(call))
+		newInit(call), newClient(call), newGateway(call), newSidecar(call), newRenew(call))
 	cmd.PersistentPreRunE = func(cmd *cobra.Command, _ []string) error { return keysAreForPeople(cmd, call) }
 	return cmd
 }
@@ -125,19 +127,24 @@ func newClient(call *command.Call) *cobra.Command {
 			if err != nil {
 				return command.WrongUse(cmd, "%v", err)
 			}
-			dir, err := filepath.Abs(args[0])
-			if err != nil {
-				return err
-			}
-			if err := certs.AddClient(dir, c, certs.Options{Days: days}); err != nil {
-				return err
-			}
-			_, err = fmt.Fprintf(call.Stdout, "%s\n\n%s", madeLine(dir, c), clientRecipe(filepath.Join(dir, c.Name)))
-			return err
+			return addClient(call, args[0], c, days, clientRecipe)
 		},
 	}
 	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
 	return cmd
+}
+
+// addClient makes a certificate for one more client, and says what to do with it.
+func addClient(call *command.Call, authority string, c certs.Client, days int, recipe func(dir string) string) error {
+	dir, err := filepath.Abs(authority)
+	if err != nil {
+		return err
+	}
+	if err := certs.AddClient(dir, c, certs.Options{Days: days}); err != nil {
+		return err
+	}
+	_, err = fmt.Fprintf(call.Stdout, "%s\n\n%s", madeLine(dir, c), recipe(filepath.Join(dir, c.Name)))
+	return err
 }
 
 func newRenew(call *command.Call) *cobra.Command {

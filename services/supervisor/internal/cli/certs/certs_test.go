@@ -22,8 +22,14 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 	}
 	testkit.Golden(t, "certs-client.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
 
+	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "gateway", dir, "--name", "edge")
+	if status != 0 || stderr != "" {
+		t.Fatalf("status %d: %s", status, stderr)
+	}
+	testkit.Golden(t, "certs-gateway.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
+
 	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "renew", dir)
-	if want := "renewed DIR/server/server.crt\nrenewed DIR/board/client.crt\nrenewed DIR/ci/client.crt\nrenewed DIR/me/client.crt\n"; status != 0 || strings.ReplaceAll(stdout, dir, "DIR") != want {
+	if want := "renewed DIR/server/server.crt\nrenewed DIR/board/client.crt\nrenewed DIR/ci/client.crt\nrenewed DIR/edge/client.crt\nrenewed DIR/me/client.crt\n"; status != 0 || strings.ReplaceAll(stdout, dir, "DIR") != want {
 		t.Errorf("status %d, %q, want %q: %s", status, stdout, want, stderr)
 	}
 
@@ -63,7 +69,7 @@ func TestAgentsMakeNoKeys(t *testing.T) {
 	if status, _, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir); status != 0 {
 		t.Fatal(stderr)
 	}
-	for _, args := range [][]string{{"init", dir + "2"}, {"sidecar", "fs", dir + "2"}, {"client", dir, "me:operator"}, {"renew", dir}} {
+	for _, args := range [][]string{{"init", dir + "2"}, {"sidecar", "fs", dir + "2"}, {"client", dir, "me:operator"}, {"gateway", dir}, {"renew", dir}} {
 		status, stdout, stderr := (&commandtest.Call{Agent: true}).Run(t, New, append([]string{"certs"}, args...)...)
 		if status == 0 || stdout != "" || !strings.Contains(stderr, "is for people") {
 			t.Errorf("certs %q: status %d, %q, %q", args, status, stdout, stderr)

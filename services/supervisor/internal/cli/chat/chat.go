@@ -33,12 +33,17 @@ gone when the chat ends, with all that it started.
 
 What was said and done scrolls by; below it are what the agent is doing, what it
 asks of you, and a line to write on. "/help" there lists commands and keys;
-"@PATH" attaches a file. What you write while the agent works is sent when it is
+"@PATH" attaches a file, and "!COMMAND" runs a command in your own shell, which
+the agent does not see. What you write while the agent works is sent when it is
 done. What you wrote is kept for the next chat, without what looks like a secret, in
 chat_history in the folder for acphost's state.
 
 Without a policy the agent's commands run unasked; --policy workspace, say, has rules
-decide what you are asked.`
+decide what you are asked.
+
+If a question waits or a turn ends while the terminal has no focus, chat rings the bell
+and asks the terminal for a notice on the desktop (OSC 9 or 777). The notice never
+contains words of the agent. --notify bell or off changes that.`
 
 const chatExamples = `  acphost chat --agent claude
   acphost chat --agent gemini --mode plan --cwd ~/src/app
@@ -70,9 +75,15 @@ Environment:
 // is left as it is, and an error.
 type Exporter func(call *command.Call, configFile, session, file string) error
 
+// flags are those of a chat.
+type flags struct {
+	hosting.SessionFlags
+	notify string // chat.NotifyAuto and its kin
+}
+
 // New returns the command "chat".
 func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Command {
-	var f hosting.SessionFlags
+	f := flags{notify: chat.NotifyAuto}
 	cmd := &cobra.Command{
 		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…]}",
 		Short:   "Hold a session with an agent on this terminal",
@@ -91,11 +102,16 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
 	f.Register(cmd, call.Env)
+	cmd.Flags().StringVar(&f.notify, "notify", f.notify, "how to call you when a question waits or a turn ends while you look elsewhere, `HOW`: auto (bell and desktop notice), bell, off")
+	cliflag.Complete(cmd, "notify", cliflag.Words(chat.NotifyAuto, chat.NotifyBell, chat.NotifyOff))
 	return cmd
 }
 
 // hold runs a chat with an agent in a supervisor of its own.
-func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *hosting.SessionFlags, argv []string) error {
+func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
+	if f.notify != chat.NotifyAuto && f.notify != chat.NotifyBell && f.notify != chat.NotifyOff {
+		return command.WrongUse(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
+	}
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
 		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
 	}
@@ -130,7 +146,7 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 
 // holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
 // opened with meta.
-func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosting.SessionFlags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
+func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx)
 	defer end.close()
 	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
@@ -151,7 +167,8 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 		StateDir: ownfile.StateDir(call.Env),
 		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
 		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
-		Notes: logs.lines,
+		Notes:  logs.lines,
+		Notify: f.notify,
 		Export: func(_ context.Context, session, file string) error {
 			return export(call, f.Config, session, file)
 		},
@@ -173,7 +190,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *hosti
 	if f.Agent != "" {
 		argv = r.GetArgs()
 	}
-	if again := reopen(f, argv, result); again != "" {
+	if again := reopen(&f.SessionFlags, argv, result); again != "" {
 		fmt.Fprintf(call.Stderr, "go on with it: %s\n", again)
 	}
 	return nil

@@ -102,12 +102,12 @@ func openChat(t *testing.T, f *commandtest.Hosted) *chatConsole {
 	if err != nil {
 		t.Fatal(err)
 	}
-	flags := &hosting.SessionFlags{Agent: "demo"}
+	demo := &flags{SessionFlags: hosting.SessionFlags{Agent: "demo"}}
 	var running sync.WaitGroup
 	running.Go(c.read)
 	running.Go(func() {
 		r := &supervisorv1.StartAgentRequest{Preset: "demo", Cwd: t.TempDir()}
-		c.ended <- holdChat(context.Background(), c.call, nil, flags, r, "", logs, func(context.Context) (hosting.Supervisor, error) { return f, nil })
+		c.ended <- holdChat(context.Background(), c.call, nil, demo, r, "", logs, func(context.Context) (hosting.Supervisor, error) { return f, nil })
 	})
 	t.Cleanup(func() {
 		_ = theirs.Close()

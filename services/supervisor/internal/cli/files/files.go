@@ -13,15 +13,18 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 )
 
 // New returns the command "files".
 func New(call *command.Call) *cobra.Command {
 	var which reach.Flags
 	var o only
+	var within cliflag.Only
 	var follow, asJSON bool
 	cmd := &cobra.Command{
 		Use:   "files",
@@ -38,6 +41,10 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
   acphost files --json | jq -r '.[].files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if follow && within.Cwd != "" {
+				return command.WrongUse(cmd, "--cwd is for a list, not for --watch")
+			}
+			o.agent, o.cwd = within.Agent, within.Cwd
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				if !follow {
 					return list(cmd.Context(), call, all, o, asJSON)
@@ -54,20 +61,25 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 	}
 	cmd.Flags().BoolVar(&follow, "watch", false, "go on showing what changes")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
-	cmd.Flags().StringVar(&o.agent, "agent", "", "only files of this `AGENT`: its id or its name")
+	within.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag)
 	cmd.Flags().StringVar(&o.session, "session", "", "only files of the session with this `ID`")
+	cliflag.Complete(cmd, "session", recordings.CompleteSessions(call, &which.Config))
 	which.Register(cmd)
 	return cmd
 }
 
 // only says whose files are meant.
-type only struct{ agent, session string }
+type only struct{ agent, session, cwd string }
 
 // list prints the files that there are.
 func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o only, asJSON bool) error {
 	found := reach.List(ctx, call, all, "files", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.SessionFiles, error) {
 		r, err := at.State.ListFiles(ctx, &supervisorv1.ListFilesRequest{AgentId: o.agent, SessionId: o.session})
 		return r.GetSessions(), err
+	})
+	within := cliflag.Only{Cwd: o.cwd}
+	found = cliflag.Kept(&within, found, func(item reach.Item[*supervisorv1.SessionFiles]) cliflag.Listed {
+		return cliflag.Listed{Folders: item.Of.GetRoots()}
 	})
 	if asJSON {
 		return reach.PrintMessages(call, found)
@@ -78,11 +90,14 @@ func list(ctx context.Context, call *command.Call, all []*reach.Supervisor, o on
 		return err
 	}
 	var text strings.Builder
-	for _, item := range found {
-		printTree(&text, item.At.PID, 0, item.Of)
+	columns := 0
+	if call.Terminal(call.Stdout) {
+		columns = output.Width(call)
 	}
-	_, err := fmt.Fprint(call.Stdout, text.String())
-	return err
+	for _, item := range found {
+		printTree(&text, item.At.PID, columns, item.Of)
+	}
+	return output.Page(call, text.String())
 }
 
 // watch shows what changes, until ctx ends.

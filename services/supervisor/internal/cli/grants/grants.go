@@ -16,6 +16,7 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
@@ -38,18 +39,22 @@ supervisor and end with it; all others are kept in a file
 
 func newList(call *command.Call) *cobra.Command {
 	var asJSON bool
-	var file string
+	var which reach.Flags
+	var only cliflag.Only
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the remembered answers in force",
 		Long: `List the remembered answers in force, oldest first: those in the file, and those
-that running supervisors remember for their sessions.`,
+that running supervisors remember for their sessions. With --pid, --socket or
+--address, those of one supervisor.`,
 		Example: `  acphost grants list
   acphost grants list --json | jq '.[] | select(.action == "run") | .argv'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return with(cmd, call, file, func(r *remembered) error {
-				grants := r.grants()
+			return with(cmd, call, &which, func(r *remembered) error {
+				grants := cliflag.Kept(&only, r.grants(), func(g *supervisorv1.Grant) cliflag.Listed {
+					return cliflag.Listed{Time: g.GetCreateTime().AsTime(), Agents: []string{g.GetAgent()}, Folders: []string{g.GetWorkspace()}}
+				})
 				for _, g := range grants {
 					secret.Argv(g.GetArgv())
 				}
@@ -64,13 +69,14 @@ that running supervisors remember for their sessions.`,
 			})
 		},
 	}
+	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.SinceFlag, cliflag.LimitFlag)
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
-	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	which.Register(cmd)
 	return cmd
 }
 
 func newExport(call *command.Call) *cobra.Command {
-	var file string
+	var which reach.Flags
 	cmd := &cobra.Command{
 		Use:   "export",
 		Short: "Print the remembered answers as JSON lines",
@@ -79,7 +85,7 @@ grants holds them.`,
 		Example: `  acphost grants export > grants.jsonl`,
 		Args:    command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return with(cmd, call, file, func(r *remembered) error {
+			return with(cmd, call, &which, func(r *remembered) error {
 				list, err := lines(r.grants())
 				if err != nil {
 					return err
@@ -93,12 +99,12 @@ grants holds them.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	which.Register(cmd)
 	return cmd
 }
 
 func newRevoke(call *command.Call) *cobra.Command {
-	var file string
+	var which reach.Flags
 	cmd := &cobra.Command{
 		Use:   "revoke ID...",
 		Short: "Forget remembered answers",
@@ -115,11 +121,20 @@ Only a person can: an agent, and what an agent started, is refused.`,
 			}
 			return nil
 		},
+		ValidArgsFunction: func(cmd *cobra.Command, _ []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+			_ = with(cmd, call, &which, func(r *remembered) error { // without them there is nothing to complete
+				for _, g := range r.grants() {
+					list = output.Completions(list, g.GetId(), grant.Reach(g))
+				}
+				return nil
+			})
+			return list, cobra.ShellCompDirectiveNoFileComp
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if err := call.RefuseAgents(cmd); err != nil {
 				return err
 			}
-			return with(cmd, call, file, func(r *remembered) error {
+			return with(cmd, call, &which, func(r *remembered) error {
 				revoked, err := r.revoke(cmd.Context(), args)
 				for _, g := range revoked {
 					fmt.Fprintf(call.Stdout, "revoked %s: %s\n", output.Cell(g.GetId()), grant.Reach(g))
@@ -128,34 +143,37 @@ Only a person can: an agent, and what an agent started, is refused.`,
 			})
 		},
 	}
-	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name the file of grants")
+	which.Register(cmd)
 	return cmd
 }
 
 // remembered are the grants of the file, and of the supervisors that run.
 type remembered struct {
-	store   *grant.Store
+	store   *grant.Store // nil: one supervisor was named, which has those of its own file, too
 	running []runningGrant
 }
 
 // runningGrant is one that a supervisor has.
 type runningGrant = reach.Item[*supervisorv1.Grant]
 
-// with asks the file and the supervisors, and keeps the connections for the time of one function. A supervisor that
-// does not answer is complained of, and the command fails in the end.
-func with(cmd *cobra.Command, call *command.Call, configFile string, do func(*remembered) error) error {
-	c, err := config.Load(configFile, call.Env)
-	if err != nil {
-		return err
+// with asks the file and the supervisors, or the one supervisor that is meant, and keeps the connections for the time of one
+// function. A supervisor that does not answer is complained of, and the command fails in the end.
+func with(cmd *cobra.Command, call *command.Call, which *reach.Flags, do func(*remembered) error) error {
+	var store *grant.Store
+	if !which.Named() {
+		c, err := config.Load(which.Config, call.Env)
+		if err != nil {
+			return err
+		}
+		store, err = grant.Open(grant.Options{
+			File: c.Effective().GetPermission().GetGrants().GetFile(), Logger: plainLogger(call.Stderr),
+		})
+		if err != nil {
+			return err
+		}
+		defer func() { _ = store.Close() }()
 	}
-	store, err := grant.Open(grant.Options{
-		File: c.Effective().GetPermission().GetGrants().GetFile(), Logger: plainLogger(call.Stderr),
-	})
-	if err != nil {
-		return err
-	}
-	defer func() { _ = store.Close() }()
-	return reach.With(cmd, call, &reach.Flags{Config: configFile}, func(all []*reach.Supervisor) error {
+	return reach.With(cmd, call, which, func(all []*reach.Supervisor) error {
 		return do(&remembered{store: store, running: reach.List(cmd.Context(), call, all, "grants",
 			func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Grant, error) {
 				res, err := at.State.ListGrants(ctx, &supervisorv1.ListGrantsRequest{})
@@ -164,9 +182,17 @@ func with(cmd *cobra.Command, call *command.Call, configFile string, do func(*re
 	})
 }
 
+// inFile are those of the file.
+func (r *remembered) inFile() []*supervisorv1.Grant {
+	if r.store == nil {
+		return nil
+	}
+	return r.store.List()
+}
+
 // grants returns all of them, each once, oldest first.
 func (r *remembered) grants() []*supervisorv1.Grant {
-	all := r.store.List()
+	all := r.inFile()
 	for _, g := range r.running {
 		if !has(all, g.Of.GetId()) {
 			all = append(all, g.Of)
@@ -185,7 +211,7 @@ func has(grants []*supervisorv1.Grant, id string) bool {
 // revoke forgets grants where they are. Every id is looked for before anything is forgotten.
 func (r *remembered) revoke(ctx context.Context, ids []string) (revoked []*supervisorv1.Grant, err error) {
 	ids = slices.Compact(slices.Sorted(slices.Values(ids)))
-	inFile := r.store.List()
+	inFile := r.inFile()
 	var kept, missing []string
 	of := map[*reach.Supervisor][]string{}
 	for _, id := range ids {
@@ -238,7 +264,8 @@ func lines(grants []*supervisorv1.Grant) ([]json.RawMessage, error) {
 }
 
 func grantTable(grants []*supervisorv1.Grant) *output.Table {
-	t := output.NewTable("no answer is remembered", "ID", "GIVEN", "ENDS", "WHERE", "AGENT", "WHAT")
+	t := output.NewTable("no answer is remembered", "ID", "GIVEN", "ENDS", "WHERE", "AGENT", "WHAT").
+		Long("WHAT", "WHERE").Spare("ENDS", "AGENT")
 	for _, g := range grants {
 		ends := "with its scope"
 		if g.GetExpireTime() != nil {

@@ -14,23 +14,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// own are acphost's own handlers.
-var own = []string{"fsd", "permd", "termd"}
+// own are acphost's own programs.
+var own = []string{"acphost", "fsd", "permd", "termd"}
 
 func newCopy(call *command.Call) *cobra.Command {
 	return &cobra.Command{
 		Use:   "copy NAME FOLDER",
-		Short: "Copy one of acphost's own handlers into a folder",
-		Long: `Copy one of acphost's own handlers (fsd, permd or termd) into a folder. A file of that
-name is replaced.
+		Short: "Copy acphost or one of its own handlers into a folder",
+		Long: `Copy acphost, or one of its own handlers (fsd, permd or termd), into a folder. A file of
+that name is replaced.
 
-It is for containers whose image has no handler. An init container of acphost's image,
-which has no shell, copies termd into a volume, and a container with your tools runs it
-from there as a sidecar.`,
-		Example: `  acphost handler copy termd /handlers`,
+It is for containers whose image has neither. An init container of acphost's image,
+which has no shell, copies them into a volume. A container with your agent runs acphost
+from there, and one with your tools runs termd as a sidecar.`,
+		Example: `  acphost handler copy termd /programs`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) != 2 || !slices.Contains(own, args[0]) {
-				return command.WrongUse(cmd, "expected the handler's name (%s), and the folder to copy it into", strings.Join(own, ", "))
+				return command.WrongUse(cmd, "expected the program's name (%s), and the folder to copy it into", strings.Join(own, ", "))
 			}
 			return nil
 		},
@@ -46,7 +46,7 @@ from there as a sidecar.`,
 				return err
 			}
 			if err := copyProgram(filepath.Join(from.Dir, args[0]), args[1]); err != nil {
-				return fmt.Errorf("copy the handler %s: %w", args[0], err)
+				return fmt.Errorf("copy %s: %w", args[0], err)
 			}
 			_, err = fmt.Fprintln(call.Stdout, filepath.Join(args[1], args[0]))
 			return err

@@ -44,9 +44,9 @@ func TestAHandlerIsCopiedWholeOrNotAtAll(t *testing.T) {
 }
 
 func TestOnlyOwnHandlersAreCopied(t *testing.T) {
-	for _, args := range [][]string{{}, {"termd"}, {"../../bin/sh", "/tmp"}, {"acphost", "/tmp"}, {"fsd", "/tmp", "x"}} {
+	for _, args := range [][]string{{}, {"termd"}, {"../../bin/sh", "/tmp"}, {"sh", "/tmp"}, {"fsd", "/tmp", "x"}} {
 		status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"handler", "copy"}, args...)...)
-		if status != 2 || !strings.Contains(stderr, "(fsd, permd, termd)") {
+		if status != 2 || !strings.Contains(stderr, "(acphost, fsd, permd, termd)") {
 			t.Errorf("%v: status %d, %q", args, status, stderr)
 		}
 	}

@@ -103,7 +103,10 @@ COMMAND is the path of a program, or fsd, termd or permd for acphost's own. The
 environment and the keys that the configuration gives the handler count for the new
 one too. Settings are those of a program: acphost's own get their own, the program or
 the sidecar that the configuration names gets those beside it, and any other gets
-none, or those of --settings.`
+none, or those of --settings. The sidecar that takes another one's place must see the
+client's folders under the same paths: "paths" in the configuration counts for it, too.
+
+--address is that of the sidecar; --supervisor is that of the supervisor.`
 
 func newSwap(call *command.Call) *cobra.Command {
 	var which reach.Flags
@@ -158,8 +161,7 @@ func newSwap(call *command.Call) *cobra.Command {
 	flags.BoolVar(&req.NoTls, "no-tls", false, "the program cannot do mutual TLS: other programs of yours can then call it; takes --agent-may-call")
 	flags.BoolVar(&req.AgentMayCall, "agent-may-call", false, "accept that agents can call it by themselves, past the policy")
 	flags.BoolVar(&req.Force, "force", false, "even if the old one holds terminals, which end with it")
-	which.RegisterLocal(cmd) // --address is the sidecar's
-	flags.StringVar(&which.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
+	which.RegisterAs(cmd, "supervisor") // --address is the sidecar's
 	return cmd
 }
 

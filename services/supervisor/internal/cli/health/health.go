@@ -4,7 +4,6 @@ package health
 import (
 	"context"
 	"fmt"
-	"slices"
 	"strings"
 	"time"
 
@@ -65,21 +64,10 @@ func healthTarget(ctx context.Context, call *command.Call, f *reach.Flags) (wher
 	if f.Address != "" || f.Socket != "" {
 		return f.Dial()
 	}
-	found, err := reach.Find(ctx, call, f)
+	one, err := reach.One(ctx, call, f)
 	if err != nil {
 		return "", nil, err
 	}
-	switch len(found) {
-	case 0:
-		return "", nil, fmt.Errorf("no supervisor is running")
-	case 1:
-		conn, err = found[0].Dial()
-		return found[0].Socket, conn, err
-	}
-	var pids []string
-	for _, s := range found {
-		pids = append(pids, fmt.Sprint(s.PID))
-	}
-	slices.Sort(pids)
-	return "", nil, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
+	conn, err = one.Dial()
+	return one.Socket, conn, err
 }

@@ -256,8 +256,10 @@ func TestAPageIsOpenedOrDeclined(t *testing.T) {
 	}
 }
 
-// waits is a turn that goes on until it is cancelled.
-func (r *aRun) waits(begun chan<- struct{}, end bool) {
+// beginWaiting begins a turn that goes on until it is cancelled, and returns once the prompt has shown its first words: it
+// then has the turn that a signal cancels. end: the agent ends the turn when it is cancelled.
+func (r *aRun) beginWaiting(t *testing.T, end bool) {
+	begun := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		send(says("working\n"))
 		close(begun)
@@ -273,14 +275,16 @@ func (r *aRun) waits(begun chan<- struct{}, end bool) {
 		<-ctx.Done()
 		return ctx.Err()
 	}
+	r.begin(t)
+	<-begun
+	for !strings.HasPrefix(r.out.String(), "working") {
+		r.post(t.Context(), func() {})
+	}
 }
 
 func TestCtrlCCancelsTheTurn(t *testing.T) {
 	r := newRun(t, false)
-	begun := make(chan struct{})
-	r.waits(begun, true)
-	r.begin(t)
-	<-begun
+	r.beginWaiting(t, true)
 	r.signal <- syscall.SIGINT
 	if s := r.wait(t); s != 6 {
 		t.Errorf("status %d", s)
@@ -292,10 +296,7 @@ func TestCtrlCCancelsTheTurn(t *testing.T) {
 
 func TestCtrlCTwiceQuits(t *testing.T) {
 	r := newRun(t, false)
-	begun := make(chan struct{})
-	r.waits(begun, false)
-	r.begin(t)
-	<-begun
+	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGINT
 	<-r.fake.Cancelled
 	r.signal <- syscall.SIGINT
@@ -358,19 +359,13 @@ func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
 func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
 	r := newRun(t, false)
 	r.patience = time.Millisecond
-	begun := make(chan struct{})
-	r.waits(begun, false)
-	r.begin(t)
-	<-begun
+	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGTERM
 	if s := r.wait(t); s != 143 {
 		t.Errorf("status %d", s)
 	}
 	r = newRun(t, false)
-	begun = make(chan struct{})
-	r.waits(begun, true)
-	r.begin(t)
-	<-begun
+	r.beginWaiting(t, true)
 	r.signal <- syscall.SIGTERM
 	if s := r.wait(t); s != 143 {
 		t.Errorf("status %d", s)

@@ -1,9 +1,11 @@
 package prompt
 
 import (
+	"context"
 	"fmt"
 	"strings"
 	"syscall"
+	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -16,34 +18,76 @@ import (
 // finished shows the end of the turn and returns its exit status.
 func (p *promptRun) finished() int {
 	p.asker.close(p)
+	p.clearProgress()
 	end := p.ended.GetTurnEnded()
 	if end.GetError() != nil {
-		if !p.json {
+		if p.prints != printJSON {
 			p.screen.print(p.r.Flush())
 		}
 		status := p.agentFailed(end.GetError(), "")
+		p.sayDenied()
 		p.sayWhichSession()
 		return status
 	}
-	if !p.json {
-		p.screen.print(p.r.Event(p.ended))
+	if p.prints == printFinal {
+		p.screen.print(p.r.Flush() + p.answer.text(p.look))
+		if p.answer.cut {
+			p.say("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
+		}
+		if end.GetStopReason() != command.StopEnd {
+			p.say("%s", render.StopReason(end.GetStopReason()))
+		}
+	}
+	if p.prints != printJSON {
+		if text := p.r.Event(p.ended); p.prints == printText {
+			p.screen.print(text)
+		}
 		if usage := render.Usage(end.GetUsage(), p.r.Context()); usage != "" && p.look.NoUsage {
 			fmt.Fprintln(p.stderr, usage)
 		}
+		p.sayDenied()
 		p.sayWhichSession()
+	} else {
+		p.sayDenied()
 	}
-	if s := p.caught; s != nil && s != syscall.SIGINT && end.GetStopReason() == stopCancelled {
-		return 128 + int(signalNumber(s))
+	if s := p.caught; (p.tookLong || s != nil && s != syscall.SIGINT) && end.GetStopReason() == command.StopCancelled {
+		return p.statusOfCaught()
 	}
-	if status, known := turnStatus[end.GetStopReason()]; known {
-		return status
+	status := command.TurnStatus(end.GetStopReason())
+	switch {
+	case status == 0 && p.failOnDenied && p.denials.any():
+		return statusDenied
 	}
-	return command.StatusFailed
+	return status
+}
+
+// statusOfCaught is the exit status where a signal, or the time that the turn had, ended it.
+func (p *promptRun) statusOfCaught() int {
+	if p.tookLong {
+		return statusTimeout
+	}
+	return 128 + int(signalNumber(p.caught))
+}
+
+// timeUp cancels the turn, which took too long, and reports whether to go at once.
+func (p *promptRun) timeUp(ctx context.Context) (quit bool) {
+	if p.ended != nil || p.caught != nil {
+		return false
+	}
+	p.tookLong = true
+	p.say("the turn has not ended after %s (--timeout): it is being cancelled", p.timeout)
+	if p.turn == nil {
+		return true
+	}
+	p.deadline = time.After(p.patience)
+	p.asker.close(p)
+	p.cancelTurn(ctx)
+	return false
 }
 
 // sayWhichSession names the session where one can go on with it, whether its turn went well or not.
 func (p *promptRun) sayWhichSession() {
-	if can := p.info.GetCapabilities(); !p.json && (can.GetLoadSession() || can.GetResumeSession()) {
+	if can := p.info.GetCapabilities(); p.prints != printJSON && (can.GetLoadSession() || can.GetResumeSession()) {
 		fmt.Fprintf(p.stderr, "session %s\n", safetext.Line(p.sessID))
 	}
 }
@@ -51,7 +95,8 @@ func (p *promptRun) sayWhichSession() {
 // failed says why there was no turn, or no end of it.
 func (p *promptRun) failed(err error) int {
 	p.asker.close(p)
-	if !p.json {
+	p.clearProgress()
+	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
 	if e := client.ErrorOf(err); e != nil && e.Agent != nil {
@@ -81,7 +126,7 @@ func (p *promptRun) agentFailed(e *supervisorv1.AgentError, message string) int 
 		}
 	case supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND:
 		if p.session != "" {
-			p.say("see \"acphost sessions list\" for its id, or leave --session out to begin a new one")
+			p.say("see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one")
 		}
 	}
 	return hosting.Status(e.GetKind())

@@ -31,6 +31,20 @@ func says(text string) *supervisorv1.Event {
 	}}}
 }
 
+func questionAnswered(id, outcome string) *supervisorv1.Event {
+	return &supervisorv1.Event{Event: &supervisorv1.Event_QuestionAnswered{QuestionAnswered: &supervisorv1.ApprovalAnswer{Id: id, Outcome: outcome, AnsweredBy: "nobody"}}}
+}
+
+// calls is a report of a tool call that is new.
+func calls(id, title, status string) *supervisorv1.Event {
+	return &supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: &supervisorv1.ToolCallReport{ToolCallId: id, Title: &title, Status: &status}}}
+}
+
+// reports is an update of a tool call.
+func reports(id, status string) *supervisorv1.Event {
+	return &supervisorv1.Event{Event: &supervisorv1.Event_ToolCallUpdate{ToolCallUpdate: &supervisorv1.ToolCallReport{ToolCallId: id, Status: &status}}}
+}
+
 // fakeKeyboard is a keyboard that a test presses keys of.
 type fakeKeyboard struct {
 	keys   chan key
@@ -84,7 +98,7 @@ func newRun(t *testing.T, attended bool) *aRun {
 		out: &safeBuffer{}, errs: &safeBuffer{}, status: make(chan int, 1),
 	}
 	r.promptRun = &promptRun{
-		text: "Hello.", attended: attended, agent: &supervisorv1.StartAgentRequest{Cwd: "/work", Command: []string{"demo"}},
+		text: "Hello.", attended: attended, prints: printText, agent: &supervisorv1.StartAgentRequest{Cwd: "/work", Command: []string{"demo"}},
 		start:   func(context.Context) (hosting.Supervisor, error) { return f, nil },
 		signals: r.signal, stderr: r.errs, patience: time.Minute, stuck: time.Minute,
 		stop: func() bool { return false }, foreground: func() bool { return true },

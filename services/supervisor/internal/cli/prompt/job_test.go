@@ -15,6 +15,7 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 )
@@ -92,7 +93,7 @@ func TestAPromptInTheBackgroundTakesNoKeys(t *testing.T) {
 	r.signal <- syscall.SIGTSTP
 	r.await(t, r.errs.String, "runs in the background", 2)
 	r.signal <- syscall.SIGINT
-	if s := r.wait(t); s != turnStatus["cancelled"] {
+	if s := r.wait(t); s != command.TurnStatus("cancelled") {
 		t.Errorf("status %d", s)
 	}
 }

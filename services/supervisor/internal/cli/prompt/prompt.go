@@ -10,6 +10,7 @@ import (
 	"log/slog"
 	"os"
 	"os/signal"
+	"slices"
 	"time"
 	"unicode/utf8"
 
@@ -19,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
@@ -33,13 +35,15 @@ input.
 On a terminal, what the agent asks is put to you, with the keys to press; v shows
 all of a command, a change or a form that is too long. Ctrl-C cancels the turn, twice
 quits. Where standard input or output is no terminal, nobody is asked: the policy's
-word counts, and what is printed is plain lines. Without a policy the agent's commands
-run unasked: --policy names one.`
+word counts, and what is printed is plain lines. What was denied is named at the end.
+Without a policy the agent's commands run unasked: --policy names one.`
 
 const promptExamples = `  acphost prompt --agent claude "What does this project do?"
   acphost prompt --agent gemini --file main.go "Review this file."
   acphost prompt --policy readonly --agent claude "Which tests are slow?"
-  git diff | acphost prompt --agent codex - > review.txt
+  git diff | acphost prompt --agent codex --output final - > review.txt
+  acphost prompt --agent claude --continue "And now the tests, please."
+  acphost prompt --agent gemini --policy headless --fail-on-denied --timeout 15m "Update the changelog."
   acphost prompt "Fix the failing test." -- opencode acp
   acphost prompt --agent claude --meta @options.json "Review what changed."
   acphost prompt --json --agent qwen "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`
@@ -54,6 +58,8 @@ Exit status:
   5    the agent asked its model as often as it may in one turn
   6    the turn was cancelled, by Ctrl-C or by another client
   7    somebody has to log in to the agent first
+  8    the agent ended its turn, but an action of it was denied (with --fail-on-denied)
+  124  the turn had not ended after --timeout, and was cancelled
   126  the agent's command cannot be executed
   127  the agent's command is not found
   130  Ctrl-C was pressed twice, or before the turn began
@@ -64,7 +70,7 @@ Exit status:
 Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
 GOTRACEBACK is set, it prints where acphost was, too.
 
-With --json, each line of standard output is an event of the API
+With --output json, each line of standard output is an event of the API
 (acphost.supervisor.v1.Event as JSON); the last one is "turnEnded". Errors are text
 on standard error.
 
@@ -78,17 +84,11 @@ Environment:
   COLUMNS          the width, where the terminal does not say it
 `
 
-// turnStatus is the exit status of a turn, by why it ended.
-var turnStatus = map[string]int{
-	"end_turn":          0,
-	"refusal":           3,
-	"max_tokens":        4,
-	"max_turn_requests": 5,
-	stopCancelled:       6,
-}
-
-// stopCancelled is why a turn ended that was cancelled.
-const stopCancelled = "cancelled"
+// Exit statuses of this command alone.
+const (
+	statusDenied  = 8
+	statusTimeout = 124 // as timeout(1) has it
+)
 
 // maxPromptText bounds a prompt's text, in bytes.
 const maxPromptText = 4 << 20
@@ -97,7 +97,11 @@ const maxPromptText = 4 << 20
 type promptFlags struct {
 	hosting.SessionFlags
 	files, images []string
+	output        string
 	json, verbose bool
+	goOn          bool // with the newest session
+	failOnDenied  bool
+	timeout       time.Duration
 }
 
 // New returns the command "prompt".
@@ -112,12 +116,18 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 		RunE:    func(cmd *cobra.Command, args []string) error { return prompt(cmd, call, start, &f, args) },
 	}
 	cmd.Annotations = map[string]string{command.Sections: promptExit}
+	f.Register(cmd, call.Env)
 	flags := cmd.Flags()
 	flags.StringArrayVar(&f.files, "file", nil, "give the agent this `FILE`; can be repeated")
 	flags.StringArrayVar(&f.images, "image", nil, "show the agent the image in this `FILE`; can be repeated")
-	flags.BoolVar(&f.json, "json", false, "print events as JSON, one a line")
+	flags.StringVar(&f.output, "output", string(printText), "what is printed: `text|final|json`: all that happens, the agent's answer alone, or events as JSON, one a line")
+	flags.BoolVar(&f.json, "json", false, "the same as --output json")
+	flags.BoolVar(&f.goOn, "continue", false, "go on with the agent's newest recorded session in this folder")
+	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or nobody was here to allow it")
+	flags.DurationVar(&f.timeout, "timeout", 0, "cancel the turn if it has not ended after this `DURATION`: 90s, 15m (default: never)")
+	cliflag.Complete(cmd, "output", cliflag.Words(printings...))
+	cmd.MarkFlagsMutuallyExclusive("session", "continue")
 	flags.BoolVarP(&f.verbose, "verbose", "v", false, "show the agent's standard error and its calls as well")
-	f.Register(cmd, call.Env)
 	return cmd
 }
 
@@ -134,6 +144,12 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 		return command.WrongUse(cmd, "expected one text, got %d: put it in quotes; the agent's command goes behind \"--\"", len(texts))
 	case texts[0] == "":
 		return command.WrongUse(cmd, "the text is empty")
+	case !slices.Contains(printings, f.output):
+		return command.WrongUse(cmd, "--output: %v", command.Expected(f.output, "text", "final", "json"))
+	case f.json && cmd.Flags().Changed("output") && f.output != string(printJSON):
+		return command.WrongUse(cmd, "--json and --output %s contradict each other", f.output)
+	case f.timeout < 0 || f.timeout == 0 && cmd.Flags().Changed("timeout"):
+		return command.WrongUse(cmd, "--timeout takes a time above 0, such as 90s or 15m; got %s", f.timeout)
 	case f.Agent == "" && (len(argv) == 0 || argv[0] == ""):
 		return command.WrongUse(cmd, "which agent? Name one with --agent (\"acphost agents list\" shows them), or put its command behind \"--\"")
 	}
@@ -181,7 +197,11 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		return nil
 	}
 
-	attended := args[0] != "-" && !f.json && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
+	printed := printing(f.output)
+	if f.json {
+		printed = printJSON
+	}
+	attended := args[0] != "-" && printed != printJSON && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
 	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
 		fmt.Fprintln(call.Stderr, "acphost: "+line)
 	}
@@ -195,7 +215,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	agent.Attended = attended
 	p := &promptRun{
 		text: text, attachments: attachments,
-		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, json: f.json, attended: attended,
+		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
 		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
@@ -204,6 +224,16 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		look:   output.Look(call, agent.GetCwd(), f.verbose, attended),
 	}
 	p.look.Brief = !f.verbose
+	p.status = statusOn(call, p.screen)
+	if p.failOnDenied, p.timeout = f.failOnDenied, f.timeout; p.timeout > 0 {
+		p.late = time.After(p.timeout)
+	}
+	if f.goOn {
+		p.newest = func(agent string) (string, error) {
+			return recordings.Newest(call, f.Config, agent, p.agent.GetCwd())
+		}
+	}
+	o.Denied = p.denials.add
 	if attended {
 		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(call.Stdin) }
@@ -223,12 +253,29 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 
 // screenOn is how standard output is written to.
 func screenOn(call *command.Call, attended bool) *screen {
-	s := &screen{out: call.Stdout, dumb: call.Env("TERM") == "dumb" || call.Env("TERM") == ""}
+	s := &screen{out: call.Stdout, dumb: dumb(call)}
 	if attended {
 		s.width = func() int { return output.Width(call) }
 	}
 	return s
 }
+
+// statusOn is where it is said what is under way: below the text where that goes to a terminal, else on standard error; nil
+// where neither is one.
+func statusOn(call *command.Call, text *screen) *screen {
+	switch {
+	case dumb(call):
+		return nil
+	case call.Terminal(call.Stdout):
+		return text
+	case call.Terminal(call.Stderr):
+		return &screen{out: call.Stderr, width: func() int { return output.Width(call) }}
+	}
+	return nil
+}
+
+// dumb reports whether the terminal cannot erase.
+func dumb(call *command.Call) bool { return call.Env("TERM") == "dumb" || call.Env("TERM") == "" }
 
 // promptInput is the text from standard input. If the context ends first, it is empty, and the process should end: the
 // read goes on.

@@ -1,6 +1,7 @@
 package prompt
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"io"
@@ -52,16 +53,17 @@ func recordedTurn(t *testing.T) []*supervisorv1.Event {
 
 func TestARecordedTurnAsItIsPrinted(t *testing.T) {
 	for name, c := range map[string]struct {
-		look render.Options
-		json bool
+		look   render.Options
+		prints printing
 	}{
 		"plain.txt":  {look: render.Options{Cwd: "/work/app", NoUsage: true}},
 		"color.ansi": {look: render.Options{Cwd: "/work/app", Color: true, Markdown: true, Width: 72}},
-		"json.jsonl": {json: true},
+		"json.jsonl": {prints: printJSON},
+		"final.txt":  {look: render.Options{Cwd: "/work/app", NoUsage: true}, prints: printFinal},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, false)
-			r.look, r.json = c.look, c.json
+			r.look, r.prints = c.look, cmp.Or(c.prints, printText)
 			r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 				for _, ev := range recordedTurn(t) {
 					send(ev)
@@ -74,7 +76,7 @@ func TestARecordedTurnAsItIsPrinted(t *testing.T) {
 			}
 			testkit.Golden(t, "prompt_"+name, r.out.String())
 			testkit.Golden(t, "prompt_"+name+".stderr", r.errs.String())
-			if !c.json {
+			if c.prints != printJSON {
 				return
 			}
 			lines := strings.Split(strings.TrimSpace(r.out.String()), "\n")
@@ -179,7 +181,7 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 			func(r *aRun) {
 				r.session, r.fake.Can = "old", &supervisorv1.AgentCapabilities{LoadSession: true}
 				r.fake.OpenErr = agentError(codes.NotFound, supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, "never heard of it")
-			}, 1, "acphost: never heard of it\nacphost: see \"acphost sessions list\" for its id, or leave --session out to begin a new one\n",
+			}, 1, "acphost: never heard of it\nacphost: see \"acphost sessions list\" for its id, or leave --session and --continue out to begin a new one\n",
 		},
 		"images are not taken": {
 			func(r *aRun) { r.attachments = []*attachment{{File: &hosting.File{Path: "/a.png"}, image: true}} }, 1,
@@ -337,6 +339,9 @@ func TestWithoutATerminalNobodyIsAsked(t *testing.T) {
 		for _, id := range []string{"demo-1/1", "demo-1/2", "demo-1/3"} { // that is said once
 			send(&supervisorv1.Event{Event: &supervisorv1.Event_QuestionAsked{QuestionAsked: mayI(id)}})
 		}
+		for id, outcome := range map[string]string{"demo-1/1": "expired", "demo-1/2": "allowed", "demo-1/3": "denied"} {
+			send(questionAnswered(id, outcome))
+		}
 		send(turnEnded("end_turn"))
 		return nil
 	}
@@ -344,7 +349,7 @@ func TestWithoutATerminalNobodyIsAsked(t *testing.T) {
 	if s := r.wait(t); s != 0 {
 		t.Errorf("status %d", s)
 	}
-	if got := r.errs.String(); got != "acphost: nobody is here to answer: acphost answers as the policy says\n" {
+	if got := r.errs.String(); got != "acphost: nobody was here to answer 2 questions: Edit main.go; Edit main.go\n" {
 		t.Errorf("stderr %q", got)
 	}
 	if !strings.Contains(r.out.String(), "May I?\n\n? The agent asks: Edit main.go\n") {

@@ -43,8 +43,13 @@ type promptRun struct {
 	text                 string
 	attachments          []*attachment
 	session, mode, model string
-	meta                 string // the session is opened with it
-	json, attended       bool
+	meta                 string                             // the session is opened with it
+	newest               func(agent string) (string, error) // the session to go on with; nil: session says
+	prints               printing
+	attended             bool
+	failOnDenied         bool
+	timeout              time.Duration    // 0: none
+	late                 <-chan time.Time // the timeout is over; nil: there is none
 	agent                *supervisorv1.StartAgentRequest
 	start                func(context.Context) (hosting.Supervisor, error)
 	unsaid               <-chan string            // lines that a person should see
@@ -52,6 +57,7 @@ type promptRun struct {
 	signals              <-chan os.Signal
 	stderr               io.Writer
 	screen               *screen
+	status               *screen // where it is said what is under way; nil: nowhere
 	look                 render.Options
 	patience             time.Duration // how long the turn's end is waited for after SIGTERM
 	settle               time.Duration // see answerPause
@@ -66,7 +72,8 @@ type promptRun struct {
 	board keyboard           // that is open, under mu; nil: none is
 	sup   hosting.Supervisor // set under mu, with client, before anything is called on it, by the goroutine that drives
 
-	client *client.Client // of sup
+	client  *client.Client // of sup
+	denials denials
 
 	// Of run's goroutine.
 	r        *render.Renderer
@@ -75,8 +82,10 @@ type promptRun struct {
 	open     int                      // terminals that are watched still
 	ends     map[string]chan struct{} // of those that are, or were: closed when all that a terminal wrote was shown
 	caught   os.Signal                // the first signal
-	alone    bool                     // it was said that nobody is here to answer
-	expected bool                     // it went on after it stopped by itself, and that signal is still to come
+	tookLong bool                     // the turn took longer than timeout
+	answer   answer
+	progress progress
+	expected bool // it went on after it stopped by itself, and that signal is still to come
 	info     *supervisorv1.AgentInfo
 	sessID   string // of the turn, from just before it begins; empty: not yet
 	asker    asker
@@ -105,15 +114,23 @@ func (p *promptRun) hold(ctx context.Context) int {
 // loop shows and asks until the turn is over or somebody has had enough.
 func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 	var drained <-chan time.Time
+	ticks, stopTicks := p.progress.ticks(p.status)
+	defer stopTicks()
 	for {
 		select {
+		case <-ticks:
+			p.showProgress()
+		case <-p.late:
+			if p.timeUp(ctx) {
+				return statusTimeout
+			}
 		case f := <-p.inbox:
 			f()
 		case k, ok := <-p.asker.keys:
 			p.key(ctx, k, ok)
 		case s := <-p.heard:
 			if p.signalled(ctx, s) {
-				return 128 + int(signalNumber(s))
+				return p.statusOfCaught()
 			}
 		case <-p.asker.away:
 			p.lookForTerminal()
@@ -127,7 +144,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			p.screen.print(p.r.Overdue())
 		case <-p.deadline:
 			p.say("the turn did not end: acphost goes all the same")
-			return 128 + int(signalNumber(p.caught))
+			return p.statusOfCaught()
 		case err := <-over:
 			over = nil
 			if err != nil {
@@ -152,6 +169,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 
 // drive takes the steps of a prompt in order. Its error is why the turn could not be held.
 func (p *promptRun) drive(ctx context.Context) error {
+	p.step(ctx, "starting "+agentName(p.agent))
 	sup, err := p.start(ctx)
 	if err != nil {
 		return err
@@ -173,6 +191,12 @@ func (p *promptRun) drive(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
+	if p.newest != nil {
+		if p.session, err = p.newest(agent.GetName()); err != nil {
+			return err
+		}
+	}
+	p.step(ctx, "opening a session")
 	session, how, err := p.client.OpenSession(ctx, agent, p.session, p.agent.GetCwd(), p.meta, false)
 	switch {
 	case err != nil && how == "":
@@ -198,6 +222,7 @@ func (p *promptRun) drive(ctx context.Context) error {
 	}) {
 		return ctx.Err()
 	}
+	p.step(ctx, waitingForModel)
 	turn, err := p.client.Prompt(ctx, &supervisorv1.PromptRequest{
 		AgentId: agent.GetId(), SessionId: session.GetSessionId(), Prompt: blocks, CancelOnDisconnect: true,
 	})
@@ -235,11 +260,9 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	if end := ev.GetTurnEnded(); end != nil {
 		p.turn, p.ended = nil, ev
 	}
-	if ev.GetQuestionAsked() != nil && !p.attended && !p.alone {
-		p.alone = true
-		defer p.say("nobody is here to answer: acphost answers as the policy says")
-	}
-	if p.json {
+	p.progress.event(ev)
+	p.denials.event(ev, p.attended)
+	if p.prints == printJSON {
 		p.screen.print(output.EventLine(ev))
 		return
 	}
@@ -247,9 +270,12 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 		return // it is shown when the terminals have ended
 	}
 	p.takeBack(ev.GetQuestionAnswered())
-	p.screen.print(p.r.Event(ev))
+	p.show(ev)
 	p.pause, p.overdue = time.After(pauseTime), nil
 	p.asked(ev.GetQuestionAsked())
+	if p.prints == printFinal {
+		return
+	}
 	for _, item := range reportIn(ev).GetContent() {
 		if id := item.GetTerminalId(); id != "" {
 			p.watchOutput(ctx, id)
@@ -267,7 +293,7 @@ func (p *promptRun) slow() time.Duration {
 
 // await waits, for a moment at most, until all is shown that terminals wrote, so that it stands where it belongs.
 func (p *promptRun) await(ctx context.Context, terminals []string) {
-	if len(terminals) == 0 || p.json {
+	if len(terminals) == 0 || p.prints != printText {
 		return
 	}
 	ends := make(chan []chan struct{}, 1)
@@ -429,9 +455,10 @@ func (p *promptRun) say(format string, args ...any) {
 
 // tell prints a line on standard error, which must be safe to show, above what is asked.
 func (p *promptRun) tell(told string) {
+	p.clearProgress()
 	line := p.screen.line
 	p.screen.ask("")
-	if !p.json {
+	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
 	fmt.Fprintln(p.stderr, told)

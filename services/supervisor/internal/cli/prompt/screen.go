@@ -14,10 +14,12 @@ type screen struct {
 	width func() int // columns; nil: not known
 	dumb  bool       // it cannot erase
 
-	err   error
-	line  string // the line below, as it is asked for
-	drawn bool
-	held  string // text whose last line is not whole, while there is a line below
+	err     error
+	line    string // the line below, as it is asked for
+	passing bool   // the line below is a status line
+	drawn   bool
+	open    bool   // the last line of the text is not whole
+	held    string // text whose last line is not whole, while there is a line below
 }
 
 // print adds text.
@@ -25,6 +27,8 @@ func (s *screen) print(text string) {
 	if text == "" {
 		return
 	}
+	s.clear()
+	s.open = !strings.HasSuffix(text, "\n")
 	if s.line == "" {
 		s.write(text)
 		return
@@ -42,6 +46,7 @@ func (s *screen) print(text string) {
 
 // ask shows a line below the text, which must have ended its last line; "": no more.
 func (s *screen) ask(line string) {
+	s.clear()
 	if line == s.line {
 		return
 	}
@@ -54,6 +59,26 @@ func (s *screen) ask(line string) {
 		return
 	}
 	s.draw()
+}
+
+// status shows a line below the text that goes away as soon as anything else is shown. It is not shown while something is
+// asked, behind a line of text that is not whole, or where it could not be erased.
+func (s *screen) status(line string) {
+	if s.line != "" && !s.passing || s.open || s.dumb {
+		return
+	}
+	s.erase()
+	s.line, s.passing = line, line != ""
+	if line != "" {
+		s.draw()
+	}
+}
+
+// clear takes a status line away.
+func (s *screen) clear() {
+	if s.passing {
+		s.status("")
+	}
 }
 
 func (s *screen) draw() {

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
@@ -31,6 +32,7 @@ type listed struct {
 // New returns the command "ps".
 func New(call *command.Call) *cobra.Command {
 	var asJSON, everywhere bool
+	var only cliflag.Only
 	var file string
 	cmd := &cobra.Command{
 		Use:   "ps",
@@ -65,10 +67,18 @@ shell over ssh do not have the same.`,
 				list = append(list, newListed(s))
 				reach.Doubted(call, s)
 			}
+			list = cliflag.Kept(&only, list, func(l listed) cliflag.Listed {
+				at := cliflag.Listed{Agents: []string{l.Agent}}
+				if l.Since != nil {
+					at.Time = *l.Since
+				}
+				return at
+			})
 			return output.PrintList(call, asJSON, list, supervisorTable)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.SinceFlag, cliflag.LimitFlag)
 	cmd.Flags().BoolVar(&everywhere, "all", false, "also supervisors with other runtime folders")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name a socket")
 	return cmd
@@ -108,10 +118,22 @@ func controlAddress(socket string) string {
 	return "unix:" + socket
 }
 
+func stateWord(state string) output.Word {
+	switch state {
+	case "ready", "serving", "running":
+		return output.Good(state)
+	case "no agent":
+		return output.Faint(state)
+	case "not trusted", "not answering", "failed":
+		return output.Bad(state)
+	}
+	return output.Warn(state)
+}
+
 func supervisorTable(list []listed) *output.Table {
-	t := output.NewTable(`no supervisor is running; "acphost ps --all" also looks in other runtime folders`, "PID", "AGENT", "STATE", "SINCE", "SOCKET")
+	t := output.NewTable(`no supervisor is running; "acphost ps --all" also looks in other runtime folders`, "PID", "AGENT", "STATE", "SINCE", "SOCKET").Long("AGENT").Spare("SOCKET")
 	for _, s := range list {
-		t.Add(s.PID, s.Agent, s.State, s.Since, s.Socket)
+		t.Add(s.PID, s.Agent, stateWord(s.State), s.Since, s.Socket)
 	}
 	return t
 }

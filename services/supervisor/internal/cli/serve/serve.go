@@ -14,6 +14,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/activation"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -37,6 +38,8 @@ takes every call. grpcurl's "list" and "describe" say what there is.
 With --listen they are served over TCP too, only with mutual TLS: "acphost certs init"
 makes the keys, and the role in a client's certificate says what it may do. It is not
 served where agents could read a client's or the authority's key beside the server's.
+A socket that a service manager has opened (LISTEN_FDS, as systemd's) is used in place
+of --listen.
 
 Agents are started when somebody asks for them; with --agent, or a command behind
 "--", one is started at once, and one that cannot be started ends the program.
@@ -87,7 +90,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 			if len(args) > 0 && cmd.ArgsLenAtDash() != 0 {
 				return command.WrongUse(cmd, "put \"--\" before an agent's command: acphost serve -- %s", strings.Join(args, " "))
 			}
-			if (f.listen == "") != (f.tlsDir == "") {
+			if (f.listen == "") != (f.tlsDir == "") && os.Getenv("LISTEN_FDS") == "" {
 				return command.WrongUse(cmd, "--listen and --tls-dir go together")
 			}
 			if f.agentsMayUseKeys && f.listen == "" {
@@ -120,6 +123,17 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		call.Status, err = pid1.Run(append([]string{exe}, os.Args[1:]...), call.Stdin, call.Stdout, call.Stderr)
 		return err
 	}
+	passed, err := activation.TCP()
+	if err != nil {
+		return err
+	}
+	if passed != nil {
+		defer passed.Close()
+		if f.listen != "" || f.tlsDir == "" {
+			return command.WrongUse(cmd, "the service manager has passed a socket at %s (LISTEN_FDS): give --tls-dir, and no --listen", passed.Addr())
+		}
+		f.listen = passed.Addr().String()
+	}
 	o, err := f.Options(cmd, call, call.Stderr, func(c *configv1.Config) error { return f.override(cmd, c) })
 	if err != nil {
 		return err
@@ -127,6 +141,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 	if line := cliflag.Unruled(o.Config, "", true); line != "" {
 		fmt.Fprintln(call.Stderr, "acphost: "+line)
 	}
+	o.Listener = passed
 	o.Env, o.Stderr, o.Presets = os.Environ(), call.Stderr, agentcmd.Presets(call)
 	s, err := start(cmd.Context(), o)
 	if err != nil {
@@ -200,9 +215,7 @@ func (f *serveFlags) override(cmd *cobra.Command, c *configv1.Config) error {
 func starts(configured []*configv1.ServeAgent, names, argv []string) []*supervisorv1.StartAgentRequest {
 	var all []*supervisorv1.StartAgentRequest
 	for _, c := range configured {
-		all = append(all, &supervisorv1.StartAgentRequest{
-			Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: host.EnvValues(c.GetEnv()),
-		})
+		all = append(all, host.StartRequest(c))
 	}
 	for _, name := range names {
 		all = append(all, &supervisorv1.StartAgentRequest{Preset: name})

@@ -6,7 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,11 +13,13 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
-	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
@@ -28,43 +29,43 @@ import (
 
 // New returns the command "sessions".
 func New(call *command.Call) *cobra.Command {
-	return command.Group("sessions", "List and read what passed in sessions", `List and read what passed in sessions.
+	return command.Group("sessions", "Read what passed in sessions, and hold one in a running \"acphost serve\"", `Read what passed in sessions, and hold one in a running "acphost serve".
 
 acphost keeps a journal: a file of JSON lines for each session, with every frame
-that passed (journal in the configuration). It is there after the session ended.`,
-		newList(call), newShow(call), newWatch(call), newExport(call))
+that passed (journal in the configuration). It is there after the session ended:
+"list", "show", "watch" and "export" read it. "new", "prompt" and "cancel" reach the
+sessions of a running "acphost serve".`,
+		newList(call), newShow(call), newWatch(call), newExport(call), newNew(call), newPrompt(call), newCancel(call))
 }
 
 func newList(call *command.Call) *cobra.Command {
 	var q index.Query
+	var only cliflag.Only
 	var asJSON bool
 	var file string
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List sessions, oldest first",
 		Long: `List the sessions of the journal for which every flag holds, oldest first. A session
-that was loaded again later is there once for each time.`,
+that was loaded again later is there once for each time. --since goes by when a session
+ended, or by now if it is live.`,
 		Example: `  acphost sessions list --search 'flaky test'
   acphost sessions list --cwd . --json | jq -r .file`,
 		Args: command.NoArguments,
 		RunE: func(*cobra.Command, []string) error {
-			if q.Cwd != "" {
-				dir, err := filepath.Abs(q.Cwd)
-				if err != nil {
-					return err
-				}
-				q.Cwd = dir
-			}
-			all, err := journaled(call, file, q)
+			q.Agent, q.Cwd = only.Agent, only.Cwd
+			all, err := recordings.List(call, file, q)
 			if err != nil {
 				return err
 			}
-			return printSessions(call, all, asJSON, q == index.Query{})
+			everything := q == index.Query{} && only.Since.IsZero()
+			only.Agent, only.Cwd = "", "" // the index goes by them
+			all = cliflag.Kept(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
+			return printSessions(call, all, asJSON, everything)
 		},
 	}
+	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.SinceFlag, cliflag.LimitFlag)
 	flags := cmd.Flags()
-	flags.StringVar(&q.Agent, "agent", "", "of the agent of this `NAME`")
-	flags.StringVar(&q.Cwd, "cwd", "", "in this `FOLDER` or below")
 	flags.StringVar(&q.Text, "search", "", "with this `TEXT` in the title or in what was said")
 	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
 	flags.StringVar(&file, "config", "", "the configuration `FILE`, which may name the journal's folder")
@@ -89,7 +90,8 @@ ended, what files the agent asked for, and what its commands wrote. ID is a sess
 or how one begins, or the end of its file's name.`,
 		Example: `  acphost sessions show 4f1c --follow
   acphost sessions show 4f1c --json | jq 'select(.method == "session/prompt")'`,
-		Args: oneSession,
+		Args:              oneSession,
+		ValidArgsFunction: recordings.CompleteSessions(call, &f.config),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			parts, err := findSession(call, f.config, args[0])
 			if err != nil {
@@ -114,19 +116,23 @@ func newExport(call *command.Call) *cobra.Command {
 		Use:   "export ID",
 		Short: "Write a session to a file",
 		Long: `Write a session as it was journaled (ndjson), as Markdown, or as a page of HTML that
-loads nothing and runs nothing.`,
-		Example: `  acphost sessions export 4f1c --format html --out session.html`,
-		Args:    oneSession,
+loads nothing and runs nothing.
+
+A page begins with a table of contents. A question stands before what it decided
+about. The rule behind each decision is from the audit ("acphost audit").`,
+		Example:           `  acphost sessions export 4f1c --format html --out session.html`,
+		Args:              oneSession,
+		ValidArgsFunction: recordings.CompleteSessions(call, &file),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			write, ok := exports[format]
 			if !ok {
-				return command.WrongUse(cmd, "--format: expected ndjson, markdown or html, got %q", format)
+				return command.WrongUse(cmd, "--format: %v", command.Expected(format, "ndjson", "markdown", "html"))
 			}
 			parts, err := findSession(call, file, args[0])
 			if err != nil {
 				return err
 			}
-			return exported(call, out, func(w io.Writer) error { return write(call, w, parts, o) })
+			return exported(call, out, func(w io.Writer) error { return write(call, w, file, parts, o) })
 		},
 	}
 	flags := cmd.Flags()
@@ -145,25 +151,9 @@ func oneSession(cmd *cobra.Command, args []string) error {
 	return nil
 }
 
-// journaled returns the sessions that a query wants.
-func journaled(call *command.Call, configFile string, q index.Query) ([]journal.Session, error) {
-	c, err := config.Load(configFile, call.Env)
-	if err != nil {
-		return nil, err
-	}
-	dir := c.Effective().GetJournal().GetDir()
-	if dir == "" {
-		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
-	}
-	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
-		return nil, nil
-	}
-	return index.List(dir, q)
-}
-
 // findSession returns the files of the one session that is meant, oldest first.
 func findSession(call *command.Call, configFile, id string) ([]journal.Session, error) {
-	all, err := journaled(call, configFile, index.Query{Session: id})
+	all, err := recordings.List(call, configFile, index.Query{Session: id})
 	if err != nil {
 		return nil, err
 	}
@@ -171,6 +161,9 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 	all = reach.Meant(all, same, func(journal.Session) bool { return true })
 	if len(all) == 0 {
 		return nil, fmt.Errorf("no session %q is in the journal; \"acphost sessions list\" lists them", id)
+	}
+	if all[0].Started.IsZero() && len(all) == 1 {
+		return nil, fmt.Errorf("%s has no whole line: nothing is recorded in it", all[0].File)
 	}
 	for _, s := range all[1:] {
 		if s.Session != all[0].Session || s.Agent != all[0].Agent || s.Cwd != all[0].Cwd {
@@ -207,14 +200,16 @@ func printSessions(call *command.Call, all []journal.Session, asJSON, everything
 	if !everything {
 		none = "no session in the journal is like that"
 	}
-	t := output.NewTable(none, "STARTED", "KEY", "SESSION", "AGENT", "TURNS", "SIZE", "STATE", "TITLE")
+	t := output.NewTable(none, "STARTED", "KEY", "SESSION", "AGENT", "TURNS", "SIZE", "STATE", "TITLE").Long("TITLE").Spare("SIZE", "SESSION", "TURNS")
 	for _, s := range all {
-		state := "ended"
-		if s.Live {
-			state = "live"
-		}
-		if s.Lost > 0 {
-			state += fmt.Sprintf(", lacks %d frames", s.Lost)
+		state := output.Faint("ended")
+		switch {
+		case s.Live && s.Lost > 0:
+			state = output.Warn(fmt.Sprintf("live, lacks %d frames", s.Lost))
+		case s.Lost > 0:
+			state = output.Warn(fmt.Sprintf("ended, lacks %d frames", s.Lost))
+		case s.Live:
+			state = output.Good("live")
 		}
 		t.Add(s.Started, fileKey(s.File), output.OneLine(s.Session, 40), output.OneLine(s.Agent, 20), s.Turns, output.Size(s.Bytes), state, output.OneLine(s.Title, 60))
 	}
@@ -263,7 +258,7 @@ func eachLine(ctx context.Context, parts []journal.Session, follow bool, complai
 }
 
 // exporter writes a session in a format.
-type exporter func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error
+type exporter func(call *command.Call, w io.Writer, configFile string, parts []journal.Session, o transcript.PageOptions) error
 
 // exports are the formats that a session is exported in.
 var exports = map[string]exporter{
@@ -273,7 +268,7 @@ var exports = map[string]exporter{
 }
 
 // copyLines writes the lines of the journal as they are.
-func copyLines(_ *command.Call, w io.Writer, parts []journal.Session, _ transcript.PageOptions) error {
+func copyLines(_ *command.Call, w io.Writer, _ string, parts []journal.Session, _ transcript.PageOptions) error {
 	return eachLine(context.Background(), parts, false, func(error) {}, func(line []byte) error {
 		_, err := w.Write(append(line, '\n'))
 		return err
@@ -296,16 +291,25 @@ func Export(call *command.Call, configFile, id, file string) error {
 		return err
 	}
 	return exported(call, file, func(w io.Writer) error {
-		return exports[format](call, w, parts, transcript.PageOptions{})
+		return exports[format](call, w, configFile, parts, transcript.PageOptions{})
 	})
 }
 
-// page reads a session twice: for what stands at the top of its page, then for the page.
+// page reads a session twice: for what stands at the top of its page, then for the page. What was decided in it is in the audit.
 func page(begin func(io.Writer, *transcript.Summary, transcript.PageOptions) (*transcript.Page, error)) exporter {
-	return func(call *command.Call, w io.Writer, parts []journal.Session, o transcript.PageOptions) error {
+	return func(call *command.Call, w io.Writer, configFile string, parts []journal.Session, o transcript.PageOptions) error {
 		var sum transcript.Summary
 		if err := transcript.Read(parts, call.Complain, sum.Add); err != nil {
 			return err
+		}
+		if id := parts[0].Session; id != "" {
+			decided, err := recordings.Decisions(call, configFile, audit.Filter{Session: id, Agent: parts[0].Agent, Since: sum.First, Until: sum.Last.Add(transcript.LateDecision)})
+			if err != nil {
+				return fmt.Errorf("the decisions: %w", err)
+			}
+			for _, r := range decided {
+				o.Decisions = append(o.Decisions, transcript.Decision{AuditRecord: r, What: intent.Summary(r.GetAction())})
+			}
 		}
 		page, err := begin(w, &sum, o)
 		if err != nil {

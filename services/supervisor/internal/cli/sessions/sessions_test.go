@@ -271,6 +271,24 @@ func TestASessionThatIsNotOneIsSaid(t *testing.T) {
 	}
 }
 
+func TestAnEmptyJournalHasNoTime(t *testing.T) {
+	env := inJournal(t, "s-x-0123456789ab.ndjson", os.DevNull)
+	_, stdout, _ := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "list")
+	if lines := strings.Split(stdout, "\n"); !strings.HasPrefix(lines[1], "- ") || strings.Contains(stdout, "1754") {
+		t.Errorf("got\n%s", stdout)
+	}
+	_, stdout, _ = (&commandtest.Call{Env: env}).Run(t, New, "sessions", "list", "--json")
+	if strings.Contains(stdout, "started") || strings.Contains(stdout, "1754") {
+		t.Errorf("got %s", stdout)
+	}
+	for _, args := range [][]string{{"show"}, {"export"}, {"watch", "--no-follow"}} {
+		status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, append([]string{"sessions", args[0], "0123456789ab"}, args[1:]...)...)
+		if status != 1 || !strings.Contains(stderr, "nothing is recorded in it") {
+			t.Errorf("%s: status %d, %q", args[0], status, stderr)
+		}
+	}
+}
+
 func TestAnExportIsThePersonsAlone(t *testing.T) {
 	env := journalOf(t)
 	file := filepath.Join(t.TempDir(), "out.html")

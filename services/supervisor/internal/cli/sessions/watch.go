@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
@@ -41,8 +42,9 @@ With --json each line is an event of the API, the same whether it is recorded or
 its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`,
 		Example: `  acphost sessions watch 4f1c
   acphost sessions watch 4f1c --json --cursor now | jq -r '.agentMessage.content.text.text // empty'`,
-		Args: oneSession,
-		RunE: func(cmd *cobra.Command, args []string) error { return watchSession(call, cmd, &f, args[0]) },
+		Args:              oneSession,
+		ValidArgsFunction: recordings.CompleteSessions(call, &f.Config),
+		RunE:              func(cmd *cobra.Command, args []string) error { return watchSession(call, cmd, &f, args[0]) },
 	}
 	flags := cmd.Flags()
 	flags.BoolVar(&f.asJSON, "json", false, "print events as JSON lines")
@@ -53,7 +55,7 @@ its cursor, given to --cursor, goes on behind it. "now" prints only what comes.`
 	flags.BoolVar(&f.history, "history", false, "print what the agent told again when it loaded the session")
 	f.Register(cmd)
 	cliflag.Complete(cmd, "cursor", cliflag.Words("now"))
-	cliflag.Complete(cmd, "agent", cliflag.Words())
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	return cmd
 }
 
@@ -109,11 +111,7 @@ type openSession = reach.Item[*supervisorv1.Session]
 // whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
 // none.
 func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
-	ask := func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
-		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
-		return res.GetSessions(), err
-	}
-	list := reach.List(ctx, call, all, "sessions", ask)
+	list := openSessions(ctx, call, all)
 	if agent := req.GetAgentId(); agent != "" {
 		list = slices.DeleteFunc(list, func(s openSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}

@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
@@ -33,7 +34,9 @@ func newList(call *command.Call) *cobra.Command {
 		Short: "List the terminals that there are, oldest first",
 		Example: `  acphost terminals list
   acphost terminals list --json | jq -r '.[] | select(.running) | .terminal_id'`,
-	}, call, terminals, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) })
+	}, call, terminals, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) }, func(t openTerminal) cliflag.Listed {
+		return cliflag.Listed{Time: t.Of.GetStartTime().AsTime(), Folders: []string{t.Of.GetCwd()}}
+	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.CwdFlag)
 }
 
 func newTail(call *command.Call) *cobra.Command {
@@ -85,14 +88,27 @@ func completeTerminals(ctx context.Context, call *command.Call, all []*reach.Sup
 }
 
 func terminalTable(list []openTerminal) *output.Table {
-	t := output.NewTable("there are no terminals", "SUPERVISOR", "TERMINAL", "SESSION", "STATE", "STARTED", "OUTPUT", "COMMAND")
+	t := output.NewTable("there are no terminals", "SUPERVISOR", "TERMINAL", "SESSION", "STATE", "STARTED", "OUTPUT", "COMMAND").
+		Long("COMMAND").Spare("SUPERVISOR", "OUTPUT", "SESSION")
 	for _, item := range list {
 		o := item.Of
 		t.Add(item.At.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40),
-			endWord(o.GetRunning(), o.ExitCode, o.GetSignal()), o.GetStartTime().AsTime(),
+			stateWord(o), o.GetStartTime().AsTime(),
 			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(o.GetArgv(), " "), 100))
 	}
 	return t
+}
+
+// stateWord is endWord as a table has it.
+func stateWord(t *supervisorv1.Terminal) output.Word {
+	word := endWord(t.GetRunning(), t.ExitCode, t.GetSignal())
+	switch {
+	case t.GetRunning():
+		return output.Good(word)
+	case t.GetSignal() != "" || t.GetExitCode() != 0:
+		return output.Bad(word)
+	}
+	return output.Faint(word)
 }
 
 // endWord says whether a command runs, or how it ended.

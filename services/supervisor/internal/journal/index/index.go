@@ -26,7 +26,7 @@ import (
 const (
 	indexName = "index.db"
 	// schemaVersion changes with what is indexed; an index of another version is made anew.
-	schemaVersion = 1
+	schemaVersion = 2
 	// maxText is how much of a session's text can be searched, in bytes.
 	maxText = 256 << 10
 	// indexPatience is how long another process that has the index is waited for.
@@ -235,7 +235,7 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 		if err := row.Scan(&s.Session.Session, &s.Agent, &s.Cwd, &s.Title, &started, &ended, &s.Turns, &s.Frames, &s.Lost, &s.text); err != nil {
 			return err
 		}
-		s.Started, s.Ended = time.Unix(0, started), time.Unix(0, ended)
+		s.Started, s.Ended = moment(started), moment(ended)
 	}
 	r, err := journal.OpenReader(path, from)
 	if err != nil {
@@ -255,7 +255,7 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	}
 	_, err = tx.Exec(`INSERT OR REPLACE INTO sessions (file, session, agent, cwd, title, started, ended, turns, frames, lost, size, text)
 		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		file, s.Session.Session, s.Agent, s.Cwd, s.Title, s.Started.UnixNano(), s.Ended.UnixNano(), s.Turns, s.Frames, s.Lost, r.Offset(), string(s.text))
+		file, s.Session.Session, s.Agent, s.Cwd, s.Title, nanos(s.Started), nanos(s.Ended), s.Turns, s.Frames, s.Lost, r.Offset(), string(s.text))
 	return err
 }
 
@@ -302,12 +302,27 @@ func (x *Index) List(q Query) ([]journal.Session, error) {
 		if err := rows.Scan(&s.File, &s.Session, &s.Agent, &s.Cwd, &s.Title, &started, &ended, &s.Turns, &s.Frames, &s.Lost, &s.Bytes); err != nil {
 			return nil, err
 		}
-		s.Started, s.Ended = time.Unix(0, started), time.Unix(0, ended)
+		s.Started, s.Ended = moment(started), moment(ended)
 		s.File = filepath.Join(x.dir, s.File)
 		s.Live = journal.Live(s.File)
 		all = append(all, s)
 	}
 	return all, rows.Err()
+}
+
+// nanos is a time as the index has it. 0 is no time: a file without a line has none, and time.Time's zero is out of range.
+func nanos(t time.Time) int64 {
+	if t.IsZero() {
+		return 0
+	}
+	return t.UnixNano()
+}
+
+func moment(nanos int64) time.Time {
+	if nanos == 0 {
+		return time.Time{}
+	}
+	return time.Unix(0, nanos)
 }
 
 // like is text as LIKE takes it literally.

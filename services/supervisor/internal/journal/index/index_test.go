@@ -266,3 +266,27 @@ func FuzzReadingAFile(f *testing.F) {
 		}
 	})
 }
+
+func TestAFileWithoutALineHasNoTime(t *testing.T) {
+	dir := indexed(t)
+	files, err := journal.Files(dir, false)
+	if err != nil || len(files) == 0 {
+		t.Fatalf("%q, %v", files, err)
+	}
+	for name, content := range map[string]string{"s-empty-0123456789ab.ndjson": "", "s-torn-0123456789ac.ndjson": `{"t":"2026`} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(files[0]), name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for range 2 { // as it is read, and as it is indexed
+		all, err := List(dir, Query{})
+		if err != nil || len(all) != 5 {
+			t.Fatalf("%d sessions, %v", len(all), err)
+		}
+		for i, s := range all {
+			if unknown := s.Started.IsZero() && s.Ended.IsZero(); unknown != (i < 2) || !unknown && s.Started.Year() < 2000 {
+				t.Errorf("%s: from %v to %v", filepath.Base(s.File), s.Started, s.Ended)
+			}
+		}
+	}
+}

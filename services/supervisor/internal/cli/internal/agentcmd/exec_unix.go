@@ -14,11 +14,14 @@ import (
 )
 
 // Exec is the Executor of a process: it becomes the command, with an environment, behind the walls that an agent has, and as another user if one is
-// given. It returns only if it cannot. Which walls cannot be had here is for doctor to say.
+// given. It returns only if it cannot, or if files that must be unreadable are not. Which other walls cannot be had here is for doctor to say.
 func Exec(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error) {
 	walls.ChangesUser = as != nil
 	// The thread that executes a program is the process from then on, with its walls.
-	err = proc.Confine(walls, func(proc.Walls) error {
+	err = proc.Confine(walls, func(stand proc.Walls) error {
+		if err := stand.Closed(walls); err != nil {
+			return err
+		}
 		if as != nil {
 			if err := as.Become(); err != nil {
 				return err

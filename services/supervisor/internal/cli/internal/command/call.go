@@ -34,6 +34,23 @@ const (
 	StatusUnread      = 141 // as of those that SIGPIPE ends
 )
 
+// turnStatus is the exit status of a turn, by why it ended.
+var turnStatus = map[string]int{StopEnd: 0, "refusal": 3, "max_tokens": 4, "max_turn_requests": 5, StopCancelled: 6}
+
+// Why a turn ended: the agent had nothing more to do; it was cancelled.
+const (
+	StopEnd       = "end_turn"
+	StopCancelled = "cancelled"
+)
+
+// TurnStatus is the exit status of a command that gave an agent a turn, by why that ended.
+func TurnStatus(stopReason string) int {
+	if status, known := turnStatus[stopReason]; known {
+		return status
+	}
+	return StatusFailed
+}
+
 // Call is one call of the program. It is not safe for concurrent use, but for reading what is not Status.
 type Call struct {
 	Stdin, Stdout, Stderr *os.File
@@ -58,7 +75,7 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	root.SetErr(call.Stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetUsageTemplate(root.UsageTemplate() + `{{index .Annotations "` + Sections + `"}}`)
-	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v", err) })
+	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v%s", err, nearFlag(cmd, err)) })
 	cmd, err := root.ExecuteContextC(ctx)
 	if usage, ok := errors.AsType[*UsageError](err); ok {
 		fmt.Fprintf(call.Stderr, "acphost: %v\nSee \"%s --help\".\n", usage, usage.Command)

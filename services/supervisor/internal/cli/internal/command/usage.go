@@ -1,10 +1,14 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/acphost/acphost/internal/yamlproto"
 )
 
 // Sections is the annotation of a command with sections that stand after its usage, such as "Exit status:".
@@ -23,13 +27,13 @@ func WrongUse(cmd *cobra.Command, format string, args ...any) error {
 	return &UsageError{Command: cmd.CommandPath(), Message: fmt.Sprintf(format, args...)}
 }
 
-// Expected says that an argument is none of the words that it could be.
+// Expected says that an argument is none of the words that it could be, and which one it is a slip of.
 func Expected(got string, words ...string) error {
 	list := words[len(words)-1]
 	if n := len(words); n > 1 {
 		list = strings.Join(words[:n-1], ", ") + " or " + list
 	}
-	return fmt.Errorf("expected %s, got %q", list, got)
+	return fmt.Errorf("expected %s, got %q%s", list, got, DidYouMean(got, words))
 }
 
 // RefusedError is a supervisor's refusal of a caller that may not call.
@@ -43,7 +47,7 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Long: long,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return WrongUse(cmd, "there is no command %q", args[0])
+				return WrongUse(cmd, "there is no command %q%s", args[0], DidYouMean(args[0], names(cmd)))
 			}
 			return nil
 		},
@@ -51,6 +55,39 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// names are those of the commands below one that people call.
+func names(cmd *cobra.Command) (all []string) {
+	for _, c := range cmd.Commands() {
+		if c.IsAvailableCommand() {
+			all = append(all, c.Name())
+		}
+	}
+	return all
+}
+
+// DidYouMean asks whether a word is a slip of another one, for the end of an error; empty: it is near none of them.
+func DidYouMean(got string, words []string) string {
+	if near := yamlproto.Nearest(got, words); near != "" {
+		return fmt.Sprintf(": did you mean %q?", near)
+	}
+	return ""
+}
+
+// nearFlag is DidYouMean for a flag that there is not.
+func nearFlag(cmd *cobra.Command, err error) string {
+	unknown, ok := errors.AsType[*pflag.NotExistError](err)
+	if !ok {
+		return ""
+	}
+	var words []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			words = append(words, "--"+f.Name)
+		}
+	})
+	return DidYouMean("--"+unknown.GetSpecifiedName(), words)
 }
 
 // NoArguments is for a command that takes flags only.

@@ -28,6 +28,14 @@ type Listed struct {
 	Error       string     `json:"error,omitempty"`
 	Methods     []string   `json:"methods,omitempty"`
 	Notes       []string   `json:"notes,omitempty"`
+	Folders     []string   `json:"folders,omitempty"`
+	Paths       []Path     `json:"paths,omitempty"`
+}
+
+// Path is a folder that a sidecar sees under another path.
+type Path struct {
+	Here  string `json:"here"`
+	There string `json:"there"`
 }
 
 // New is a handler of the supervisor with a process id.
@@ -36,6 +44,10 @@ func New(pid int, h *supervisorv1.HandlerStatus) Listed {
 		Supervisor: pid, Name: h.GetName(), State: stateWord(h.GetState()), Description: h.GetDescription(), PID: h.GetPid(),
 		Command: h.GetCommand(), Address: h.GetAddress(), SHA256: h.GetSha256(), MutualTLS: h.GetMutualTls(),
 		Restarts: h.GetRestarts(), Error: h.GetError(), Methods: h.GetMethods(), Notes: h.GetNotes(),
+	}
+	l.Folders = h.GetFolders()
+	for _, p := range h.GetPaths() {
+		l.Paths = append(l.Paths, Path{p.GetHere(), p.GetThere()})
 	}
 	if h.GetSince().IsValid() {
 		since := h.GetSince().AsTime().Local()
@@ -52,11 +64,24 @@ func stateWord(s supervisorv1.HandlerState) string {
 // Table lists handlers for people.
 func Table(list []Listed) *output.Table {
 	t := output.NewTable("there are no handlers: no supervisor is running, or it only watches",
-		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "SINCE", "RUNS", "ERROR")
+		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "SINCE", "RUNS", "SERVES", "ERROR").
+		Long("RUNS", "SERVES", "ERROR", "DESCRIPTION").Spare("RESTARTS", "PID", "DESCRIPTION", "SERVES", "SUPERVISOR", "RUNS")
 	for _, h := range list {
-		t.Add(h.Supervisor, h.Name, h.State, h.Description, output.OrNone(h.PID), h.Restarts, h.Since, cmp.Or(h.Address, strings.Join(h.Command, " ")), h.Error)
+		t.Add(h.Supervisor, h.Name, h.State, h.Description, output.OrNone(h.PID), h.Restarts, h.Since, cmp.Or(h.Address, strings.Join(h.Command, " ")), h.serves(), h.Error)
 	}
 	return t
+}
+
+// serves says of which folders a handler serves the sessions, and under which paths it sees folders; empty: nothing in particular.
+func (h Listed) serves() string {
+	var parts []string
+	for _, f := range h.Folders {
+		parts = append(parts, "below "+f)
+	}
+	for _, p := range h.Paths {
+		parts = append(parts, p.Here+" as "+p.There)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // Print says what became of a handler. forced is how many calls the one before it left unanswered.

@@ -42,7 +42,7 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	if err == nil && override != nil {
 		err = override(c.Proto)
 	}
-	if err == nil && f.activity != "" {
+	if given := cmd.Flags().Lookup("activity"); err == nil && given != nil && given.Changed {
 		if err := filefeed.CheckAddress(f.activity); err != nil {
 			return host.Options{}, command.WrongUse(cmd, "--activity: %v", err)
 		}

@@ -8,7 +8,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"strings"
-	"text/tabwriter"
 	"time"
 	"unicode"
 
@@ -17,51 +16,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
-
-// Table is a list as people read it: a row for each item.
-type Table struct {
-	empty string // what to say instead of a table without rows
-	head  []string
-	rows  [][]string
-}
-
-// NewTable returns a table. Column titles are upper case. empty is a sentence without a full stop.
-func NewTable(empty string, head ...string) *Table { return &Table{empty: empty, head: head} }
-
-// Add adds a row. Numbers are written as they are, times as people read them, anything else as text that cannot move the
-// cursor. What is empty, zero times included, becomes "-".
-func (t *Table) Add(cells ...any) {
-	row := make([]string, len(cells))
-	for i, c := range cells {
-		switch c := c.(type) {
-		case time.Time:
-			row[i] = Moment(c)
-		case *time.Time:
-			row[i] = "-"
-			if c != nil {
-				row[i] = Moment(*c)
-			}
-		case string:
-			row[i] = Cell(c)
-		default:
-			row[i] = Cell(fmt.Sprint(c))
-		}
-	}
-	t.rows = append(t.rows, row)
-}
-
-// PrintTable prints a table to standard output, or to standard error that it is empty.
-func PrintTable(call *command.Call, t *Table) error {
-	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(call.Stderr, t.empty)
-		return err
-	}
-	w := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', 0)
-	for _, row := range append([][]string{t.head}, t.rows...) {
-		fmt.Fprintln(w, strings.Join(row, "\t"))
-	}
-	return w.Flush()
-}
 
 // PrintList prints a list, as a JSON array or as its table.
 func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T) *Table) error {

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
@@ -46,17 +47,21 @@ func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, wha
 }
 
 // Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show
-// prints it for people. With --json it is printed as JSON.
+// prints it for people. With --json it is printed as JSON. of says what the flags for lists go by; flags are those of
+// cliflag.Only that the list has.
 func Lister[T proto.Message](
 	cmd *cobra.Command, call *command.Call,
 	list func(ctx context.Context, call *command.Call, all []*Supervisor) []Item[T], show func([]Item[T]) error,
+	of func(Item[T]) cliflag.Listed, flags ...string,
 ) *cobra.Command {
 	var which Flags
+	var only cliflag.Only
 	var asJSON bool
+	only.Register(cmd, call.Env, flags...)
 	cmd.Args = command.NoArguments
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error {
 		return With(cmd, call, &which, func(all []*Supervisor) error {
-			found := list(cmd.Context(), call, all)
+			found := cliflag.Kept(&only, list(cmd.Context(), call, all), of)
 			if asJSON {
 				return PrintMessages(call, found)
 			}
@@ -71,20 +76,29 @@ func Lister[T proto.Message](
 // PrintMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
 // each the process id of the supervisor that it is from.
 func PrintMessages[T proto.Message](call *command.Call, list []Item[T]) error {
+	out, err := Objects(list)
+	if err != nil {
+		return err
+	}
+	return output.PrintJSON(call, out)
+}
+
+// Objects are messages as PrintMessages prints them.
+func Objects[T proto.Message](list []Item[T]) ([]any, error) {
 	out := []any{}
 	for _, item := range list {
 		data, err := protojson.MarshalOptions{UseProtoNames: true}.Marshal(item.Of)
 		if err != nil {
-			return err
+			return nil, err
 		}
 		var fields map[string]any
 		if err := json.Unmarshal(data, &fields); err != nil {
-			return err
+			return nil, err
 		}
 		fields["supervisor"] = item.At.PID
 		out = append(out, fields)
 	}
-	return output.PrintJSON(call, out)
+	return out, nil
 }
 
 // Meant picks what an id means: what is called so, else all that may be meant.

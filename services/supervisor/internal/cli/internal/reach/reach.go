@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -32,24 +33,30 @@ type Flags struct {
 	PID                     int
 	Config                  string // a file
 	Socket, Address, TLSDir string
+
+	addressFlag string // what the flag for Address is called
 }
 
 // Register gives a command all of the flags.
-func (f *Flags) Register(cmd *cobra.Command) {
+func (f *Flags) Register(cmd *cobra.Command) { f.RegisterAs(cmd, "address") }
+
+// RegisterAs is Register for a command whose flag --address means something else: name takes its place.
+func (f *Flags) RegisterAs(cmd *cobra.Command, name string) {
+	f.addressFlag = name
 	f.RegisterLocal(cmd)
-	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
-	cmd.Flags().StringVar(&f.Address, "address", "", "the supervisor's `HOST:PORT`, over TLS")
-	cmd.Flags().StringVar(&f.TLSDir, "tls-dir", "", "for --address: the `FOLDER` with ca.crt, client.crt and client.key")
+	cmd.Flags().StringVar(&f.Address, name, "", "the supervisor's `HOST:PORT`, over TLS")
+	cmd.Flags().StringVar(&f.TLSDir, "tls-dir", "", "for --"+name+": the `FOLDER` with ca.crt, client.crt and client.key")
 	cliflag.Complete(cmd, "tls-dir", func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 		return nil, cobra.ShellCompDirectiveFilterDirs
 	})
-	cliflag.Complete(cmd, "address", cliflag.Words())
+	cliflag.Complete(cmd, name, cliflag.Words())
 }
 
-// RegisterLocal gives a command those of the flags that mean supervisors of this user.
+// RegisterLocal gives a command those of the flags that mean supervisors of this machine.
 func (f *Flags) RegisterLocal(cmd *cobra.Command) {
 	cmd.Flags().IntVar(&f.PID, "pid", 0, "the supervisor's process id, `PID`, where several run")
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`, which may name a socket")
+	cmd.Flags().StringVar(&f.Socket, "socket", "", "the supervisor's admin `SOCKET`, instead of looking for it")
 }
 
 // Named reports whether the flags name one supervisor.
@@ -64,12 +71,14 @@ func (f *Flags) Check(cmd *cobra.Command) error {
 		}
 	}
 	switch {
+	case named > 1 && f.addressFlag == "":
+		return command.WrongUse(cmd, "--pid and --socket: one of them says which supervisor is meant")
 	case named > 1:
-		return command.WrongUse(cmd, "--pid, --socket, --address: one of them says which supervisor is meant")
+		return command.WrongUse(cmd, "--pid, --socket, --%s: one of them says which supervisor is meant", f.addressFlag)
 	case f.Address != "" && f.TLSDir == "":
-		return command.WrongUse(cmd, `--address needs --tls-dir, a client's folder as "acphost certs init" makes it`)
+		return command.WrongUse(cmd, `--%s needs --tls-dir, a client's folder as "acphost certs init" makes it`, f.addressFlag)
 	case f.Address == "" && f.TLSDir != "":
-		return command.WrongUse(cmd, "--tls-dir is for --address")
+		return command.WrongUse(cmd, "--tls-dir is for --%s", f.addressFlag)
 	}
 	return nil
 }
@@ -240,6 +249,26 @@ func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Superviso
 		return []client.Supervisor{s}, nil
 	}
 	return nil, fmt.Errorf("no supervisor runs as process %d; \"acphost ps\" lists those that run", f.PID)
+}
+
+// One returns the one supervisor of this user that is meant, without asking it more than Find does.
+func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, error) {
+	found, err := Find(ctx, call, f)
+	if err != nil {
+		return client.Supervisor{}, err
+	}
+	switch len(found) {
+	case 0:
+		return client.Supervisor{}, errors.New("no supervisor is running")
+	case 1:
+		return found[0], nil
+	}
+	var pids []string
+	for _, s := range found {
+		pids = append(pids, fmt.Sprint(s.PID))
+	}
+	slices.Sort(pids)
+	return client.Supervisor{}, fmt.Errorf("%d supervisors are running: say which one is meant with --pid (%s)", len(found), strings.Join(pids, ", "))
 }
 
 // Doubted reports whether a supervisor may be an agent's, and complains of it.

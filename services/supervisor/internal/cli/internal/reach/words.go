@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/grpc/codes"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
@@ -22,6 +23,23 @@ func Choices(all []*Supervisor) string {
 		}
 	}
 	return text.String()
+}
+
+// StateWord is AgentWord as a table has it.
+func StateWord(s supervisorv1.AgentState) output.Word {
+	switch word := AgentWord(s); s {
+	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
+		return output.Good(word)
+	case supervisorv1.AgentState_AGENT_STATE_FAILED:
+		return output.Bad(word)
+	default:
+		return output.Warn(word)
+	}
+}
+
+// AgentWord is an agent's state as people write it: "running".
+func AgentWord(s supervisorv1.AgentState) string {
+	return strings.ToLower(strings.TrimPrefix(s.String(), "AGENT_STATE_"))
 }
 
 // Explained is an error of a supervisor's in its own words, with what an agent said of itself when it ended. Who may not

@@ -1,0 +1,162 @@
+// Package sandbox starts a program in such a way that the kernel asks before the program, or anything that it starts,
+// changes files by their names, executes another program or connects a socket. It is for agents that do not use their client: they open
+// files and start commands themselves, and no message of theirs can be decided on.
+//
+// The sandbox is a process of its own, the parent of what it confines. System calls reach it by seccomp user
+// notification. It reads a call's arguments once, resolves the path, and asks a Decider. An allowed change it carries
+// out itself, and hands the open file over: the memory that it has read can be changed meanwhile, and the kernel must
+// not read it again. A program cannot be started for another process, so the kernel does that, and the sandbox looks
+// at the new program before its first instruction.
+//
+// If the sandbox ends, the calls that it answers do not exist any more (ENOSYS) for what it has confined.
+//
+// The package knows the kernel. It must not know policies, agents or ACP. It needs no privileges, and works on Linux
+// 5.19 and later, on amd64.
+package sandbox
+
+import (
+	"errors"
+	"path"
+	"strings"
+)
+
+// Command is the argument that makes a program a sandbox, if its main package calls Main. The command is hidden.
+const Command = "sandbox"
+
+// ErrUnsupported is wrapped where this system cannot confine a program.
+var ErrUnsupported = errors.New("not supported here")
+
+// Operation is what a process is about to do.
+type Operation string
+
+// The operations.
+const (
+	// Write opens a file for writing, creates, removes or links it, or changes its size, its mode, its owner, its times or
+	// its attributes.
+	Write Operation = "write"
+	// Move gives another name to a file, or to a folder with all that is in it. There is one event for each of the two
+	// names.
+	Move Operation = "move"
+	// Execute starts a program in place of the process.
+	Execute Operation = "execute"
+	// Read opens a file only for reading, or a folder. There are such events only with Options.Reads.
+	Read Operation = "read"
+	// Connect connects a socket, or sends to an address without connecting. Path is that of a unix socket, if it has one.
+	Connect Operation = "connect"
+)
+
+// Event is one thing that a process is about to do.
+type Event struct {
+	Operation Operation
+	// PID is the process, as /proc shows it here.
+	PID int
+	// Path is absolute and without symbolic links: the file, or the program to execute. If the last name does not exist
+	// yet, its folder does. The path of a program in memory begins with "/memfd:".
+	Path string
+	// Args are a program's arguments with its name, as the process gave them. Only for Execute, as are Dir and Env.
+	Args []string
+	// Dir is the working directory of the process.
+	Dir string
+	// Env is each "NAME=VALUE" that the program gets and that the sandbox was not started with.
+	Env []string
+	// Address is where a socket connects to, for Connect.
+	Address Address
+}
+
+// Address is the address of a socket.
+type Address struct {
+	// Network is "tcp", "udp", "ip" for other internet protocols, "unix", or "family N".
+	Network string
+	// Host is an internet address in text, and Port its port. A unix socket with a path has neither; if it has a name that
+	// is no path, Host is "@" and the name.
+	Host string
+	Port uint16
+}
+
+// Internet reports whether the address is that of a machine.
+func (a Address) Internet() bool {
+	return a.Network == "tcp" || a.Network == "udp" || a.Network == "ip"
+}
+
+// Options say how a program is confined. The zero value decides on everything but reads.
+type Options struct {
+	// Observe: the kernel makes every call itself, whatever the Decider says, and no call is refused. What the Decider is
+	// told is what the call was about when the sandbox looked.
+	Observe bool
+	// Reads has the Decider asked before files are opened for reading, too.
+	Reads bool
+	// Streams: of the sockets of the internet, only those of TCP can be made. The others can send to an address that the
+	// sandbox does not see (sendmsg). Sockets other than of the internet, of unix and of the kernel's settings of the network
+	// cannot be made either.
+	Streams bool
+}
+
+// Decider decides on events. It is called from several goroutines at once, and holds up the calling process meanwhile.
+// It must not wait for a person.
+type Decider interface {
+	Allows(Event) bool
+	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what
+	// the process does after it. What is in words: "a user or mount namespace".
+	Refused(pid int, what string)
+}
+
+// Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
+// for Write and Move, and allowed for the other operations.
+type Lists struct {
+	// Write are files and folders below which everything may be changed.
+	Write []string
+	// DenyWrite are files and folders that may not be changed, and for which no folder above may get another name.
+	DenyWrite []string
+	// DenyExecute are programs, and folders of programs, that may not be started.
+	DenyExecute []string
+	// DenyRead are files and folders below which nothing may be opened, not even for reading; with Options.Reads.
+	DenyRead []string
+	// DenyConnect are unix sockets, and folders of such, that may not be connected to.
+	DenyConnect []string
+	// NoInternet: no sockets but those of unix may be connected.
+	NoInternet bool
+}
+
+// devices may be written to by everybody and keep nothing, or are a terminal that is open already.
+var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+
+// Allows implements Decider.
+func (l Lists) Allows(e Event) bool {
+	switch e.Operation {
+	case Execute:
+		return !within(e.Path, l.DenyExecute)
+	case Read:
+		return !within(e.Path, l.DenyRead)
+	case Connect:
+		return !(l.NoInternet && e.Address.Network != "unix") && !(e.Path != "" && within(e.Path, l.DenyConnect))
+	}
+	if within(e.Path, l.DenyWrite) {
+		return false
+	}
+	if e.Operation == Move {
+		for _, denied := range l.DenyWrite {
+			if below(denied, e.Path) {
+				return false
+			}
+		}
+	}
+	return within(e.Path, l.Write) || within(e.Path, devices)
+}
+
+// Refused implements Decider. Nobody is told.
+func (l Lists) Refused(int, string) {}
+
+func within(file string, folders []string) bool {
+	for _, folder := range folders {
+		if below(file, folder) {
+			return true
+		}
+	}
+	return false
+}
+
+// below says whether a file is the folder or lies somewhere in it. Both paths are absolute.
+func below(file, folder string) bool {
+	folder = path.Clean(folder)
+	return folder == "/" || file == folder || strings.HasPrefix(file, folder) && file[len(folder)] == '/'
+}

@@ -1,0 +1,21 @@
+//go:build !linux || !amd64
+
+package sandbox
+
+import (
+	"fmt"
+	"os"
+	"runtime"
+)
+
+// Main refuses: programs are confined on Linux on amd64 only. It returns the exit status of the process.
+func Main() int {
+	fmt.Fprintf(os.Stderr, "sandbox: %v: it is made for Linux on amd64, and this is %s on %s\n", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
+	return failed
+}
+
+// failed is the exit status if the command could not be started.
+const failed = 125
+
+// Supported says that no program can be confined here.
+func Supported() error { return ErrUnsupported }

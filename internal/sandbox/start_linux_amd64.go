@@ -1,0 +1,316 @@
+package sandbox
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"math"
+	"os"
+	"os/signal"
+	"runtime"
+	"runtime/debug"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// Exit statuses of a sandbox that did not come to run a command, as env(1) and nohup(1) have them.
+const (
+	failed   = 125
+	notFound = 127
+)
+
+// stageServe is the argument after Command by which the program continues without capabilities.
+const stageServe = "-serve"
+
+// Main is the whole life of a sandbox: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet] [--observe] -- CMD". It returns the exit status of the
+// command. If a signal ended the command, the same signal ends the sandbox.
+func Main() int {
+	args := os.Args[2:]
+	served := len(args) > 0 && args[0] == stageServe
+	if served {
+		args = args[1:]
+	}
+	o, lists, command, err := parse(args)
+	status := failed
+	switch {
+	case err != nil:
+	case !served && capable():
+		err = shed(args)
+	default:
+		status, err = serve(o, lists, command)
+	}
+	if err != nil {
+		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
+	}
+	return status
+}
+
+// capable reports whether this process has capabilities, or may have.
+func capable() bool {
+	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
+	var sets [2]unix.CapUserData
+	err := unix.Capget(&header, &sets[0])
+	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
+}
+
+// shed executes this program again without any capability. The sandbox acts for the command, which has none either,
+// and a thread of Go's cannot give them up for the others.
+func shed(args []string) error {
+	self, err := proc.OwnProgram()
+	if err != nil {
+		return err
+	}
+	return proc.Confine(proc.Confinement{NoLandlock: true, NoSeccomp: true}, func(w proc.Walls) error {
+		if !w.Capabilities {
+			return fmt.Errorf("give up capabilities: %s", strings.Join(w.Notes, "; "))
+		}
+		return unix.Exec(self, append([]string{os.Args[0], Command, stageServe}, args...), os.Environ())
+	})
+}
+
+func parse(args []string) (o Options, l Lists, command []string, err error) {
+	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
+	flags.SetOutput(io.Discard)
+	list := func(name string, to *[]string) {
+		flags.Func(name, "", func(s string) error {
+			if !strings.HasPrefix(s, "/") {
+				return errors.New("the path has to be absolute")
+			}
+			*to = append(*to, s)
+			return nil
+		})
+	}
+	list("write", &l.Write)
+	list("deny-write", &l.DenyWrite)
+	list("deny-execute", &l.DenyExecute)
+	list("deny-read", &l.DenyRead)
+	list("deny-connect", &l.DenyConnect)
+	flags.BoolVar(&o.Reads, "reads", false, "")
+	flags.BoolVar(&o.Observe, "observe", false, "")
+	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
+	if err := flags.Parse(args); err != nil {
+		return o, l, nil, err
+	}
+	o.Streams = l.NoInternet
+	o.Reads = o.Reads || len(l.DenyRead) > 0
+	if flags.NArg() == 0 {
+		return o, l, nil, errors.New("no command to confine: put it after --")
+	}
+	return o, l, flags.Args(), nil
+}
+
+// serve starts the command and answers for it until it has ended, and then ends what the command has left behind.
+func serve(o Options, d Decider, command []string) (int, error) {
+	// Files that the sandbox itself inherited would be open past every decision.
+	err := errors.Join(proc.Subreaper(), unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC))
+	if err != nil {
+		return failed, err
+	}
+	signals := make(chan os.Signal, 16)
+	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCHLD)
+	onlyEnds()
+	started := make(chan startResult, 1)
+	over := make(chan struct{})
+	go func() {
+		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return hold(o, d, command, w, started, over) })
+		if err != nil {
+			started <- startResult{err: err}
+		}
+	}()
+	result := <-started
+	if result.err != nil {
+		if errors.Is(result.err, errStart) {
+			return notFound, result.err
+		}
+		return failed, result.err
+	}
+	// Only now: what was to become the command shared the memory of this process, and was read there.
+	if err := proc.Undumpable(); err != nil {
+		_ = unix.Kill(result.pid, unix.SIGKILL)
+		return failed, err
+	}
+	status := wait(result.pid, signals)
+	close(over)
+	endRest()
+	if status.Signaled() { // the caller learns of it as if there were no sandbox
+		signal.Reset(status.Signal())
+		_ = unix.Kill(os.Getpid(), status.Signal())
+		time.Sleep(time.Second) // for the signal to arrive
+		return 128 + int(status.Signal()), nil
+	}
+	return status.ExitStatus(), nil
+}
+
+// startResult is the process of the command, or why there is none.
+type startResult struct {
+	pid int
+	err error
+}
+
+// errStart is wrapped if the command itself cannot be started.
+var errStart = errors.New("start the command")
+
+// hold puts the filter on the calling thread, which is behind the walls of package proc, and starts the command from it: a
+// process is behind the filter of the thread that has made it. The thread stays until the command has ended, because the
+// signal by which the command dies with the sandbox is bound to the thread. What the thread calls meanwhile are the jobs for
+// the command's Landlock domain.
+func hold(o Options, d Decider, command []string, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
+	if !o.Observe && (!w.Landlock || !w.Seccomp) {
+		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))
+	}
+	// While the process is made, this thread waits for its first program with a processor of Go's, and the program waits for a
+	// decision. Whatever would have to stop all of Go meanwhile, a collection of garbage or a change of the number of
+	// processors, would wait for ever.
+	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
+	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(math.MaxInt64)
+	listener, err := listen(o)
+	if err != nil {
+		return err
+	}
+	s := newServer(listener, unix.Gettid(), o, d)
+	s.start()
+	child, err := start(command)
+	debug.SetGCPercent(percent)
+	debug.SetMemoryLimit(limit)
+	if err != nil {
+		return err
+	}
+	started <- startResult{pid: child.Pid}
+	for {
+		select {
+		case job := <-s.inDomain:
+			job()
+		case <-over:
+			return nil
+		}
+	}
+}
+
+// start starts the command, looking for it in PATH as execvp does. It dies with the calling thread.
+func start(command []string) (*os.Process, error) {
+	name := command[0]
+	folders := []string{""}
+	if !strings.Contains(name, "/") {
+		folders = strings.Split(os.Getenv("PATH"), ":")
+		name = "/" + name
+	}
+	attr := &os.ProcAttr{
+		Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, //nolint:forbidigo // the command's, as they are
+		Sys:   &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL},
+	}
+	result := error(unix.ENOENT)
+	for _, folder := range folders {
+		if name[0] == '/' && folder == "" && name != command[0] {
+			folder = "." // as the shell has it
+		}
+		program := folder + name
+		var st unix.Stat_t
+		if unix.Stat(program, &st) != nil {
+			continue
+		}
+		child, err := os.StartProcess(program, command, attr) //nolint:gosec // G702: that is its purpose
+		if errors.Is(err, unix.ENOEXEC) {                     // a script that names no interpreter: do as execvp and shells do
+			script := append([]string{"sh", program}, command[1:]...)
+			child, err = os.StartProcess("/bin/sh", script, attr) //nolint:gosec // G702: likewise
+		}
+		if err == nil {
+			return child, nil
+		}
+		result = err
+	}
+	return nil, fmt.Errorf("%w %s: %w", errStart, command[0], errnoOf(result))
+}
+
+// errnoOf is the error of the system in an error, which repeats the name of the program.
+func errnoOf(err error) error {
+	if errno := syscall.Errno(0); errors.As(err, &errno) {
+		return errno
+	}
+	return err
+}
+
+// onlyEnds keeps the kernel from reporting to this process that a child of it has stopped: for each program that is started
+// inside, one is stopped to be looked at.
+func onlyEnds() {
+	// struct sigaction of the kernel, whose second word are the flags.
+	var action [4]uint64
+	const noStops, sizeofSet = 1, 8
+	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), 0, uintptr(unsafe.Pointer(&action)), sizeofSet, 0, 0)
+	if errno == 0 && action[0] > 1 {
+		action[1] |= noStops
+		_, _, _ = unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), uintptr(unsafe.Pointer(&action)), 0, sizeofSet, 0, 0)
+	}
+}
+
+// wait passes signals on until the command has ended, and collects what the sandbox has adopted. The kernel reports to
+// a parent also that a thread of the parent's has stopped the process to look at it, whatever the parent waits for;
+// hence nothing is waited for before it has ended.
+func wait(pid int, signals <-chan os.Signal) unix.WaitStatus {
+	for s := range signals {
+		switch s {
+		case unix.SIGCHLD:
+			var status unix.WaitStatus
+			for _, child := range zombies() {
+				var of unix.WaitStatus
+				if got, err := unix.Wait4(child, &of, unix.WNOHANG, nil); err == nil && got == pid {
+					status = of
+					return status
+				}
+			}
+		case unix.SIGINT, unix.SIGQUIT: // a terminal sends them to the command, too
+		default:
+			_ = unix.Kill(pid, s.(unix.Signal))
+		}
+	}
+	return 0
+}
+
+// children are those of this process, also those that have ended.
+func children() []int {
+	var found []int
+	tasks, err := os.ReadDir("/proc/self/task")
+	if err != nil {
+		return nil
+	}
+	for _, task := range tasks {
+		list, _ := os.ReadFile("/proc/self/task/" + task.Name() + "/children")
+		for s := range strings.FieldsSeq(string(list)) {
+			if pid, err := strconv.Atoi(s); err == nil {
+				found = append(found, pid)
+			}
+		}
+	}
+	return found
+}
+
+// zombies are the children of this process that have ended.
+func zombies() []int {
+	return slices.DeleteFunc(children(), func(pid int) bool {
+		look, err := proc.Look(pid)
+		return err != nil || look.Live()
+	})
+}
+
+// endRest ends everything below this process.
+func endRest() {
+	if len(children()) == 0 {
+		return // to look for descendants takes milliseconds
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+	defer cancel()
+	_ = proc.End(ctx, func() ([]int, error) { return proc.Descendants(os.Getpid()) }, 0)
+	for _, pid := range zombies() {
+		_, _ = unix.Wait4(pid, nil, unix.WNOHANG, nil)
+	}
+}

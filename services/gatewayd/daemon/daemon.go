@@ -1,0 +1,300 @@
+// Package daemon is gatewayd as a program: its flags, its listener, its end.
+package daemon
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"flag"
+	"fmt"
+	"io"
+	"log/slog"
+	"net"
+	"net/http"
+	"net/url"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"time"
+
+	"github.com/acphost/acphost/internal/buildinfo"
+	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/server"
+	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
+)
+
+const usage = `Usage: gatewayd [flags]
+
+Serve the agents of a supervisor ("acphost serve") to clients over the network, at
+/acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
+configuration says which agents there are (serve.gateway_agents).
+
+Each request says who it is from: by a token ("acphost tokens create"), or by a
+certificate. Run gatewayd as a user that no agent runs as.
+
+Flags:
+`
+
+const examples = `
+Examples:
+  gatewayd --socket /run/acphost/admin.sock --tokens ~/.local/state/acphost/tokens.json
+  gatewayd --listen :7480 --host acp.example.org --tls-dir /etc/gatewayd/tls \
+      --tokens /etc/gatewayd/tokens.json \
+      --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
+
+Exit status:
+  0   it was told to end, and did
+  1   it could not start
+  2   it was called wrongly
+`
+
+const (
+	// headerTimeout is how long a client may take to say what it wants.
+	headerTimeout = 10 * time.Second
+	// idleTimeout is how long a connection may be quiet between requests.
+	idleTimeout = 2 * time.Minute
+	// maxHeader bounds a request's headers, in bytes.
+	maxHeader = 64 << 10
+	// maxStreams bounds the requests at once on one connection of HTTP/2: a client may have a stream for each of its sessions.
+	maxStreams = 1100
+	// sweepEvery is how often it is looked whether those who are connected still may be.
+	sweepEvery = 3 * time.Second
+	// stopTimeout is how long requests may take to end when gatewayd does.
+	stopTimeout = 10 * time.Second
+)
+
+// flags are gatewayd's.
+type flags struct {
+	listen, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
+	hosts, origins                                                          list
+	plaintext, version                                                      bool
+	connections                                                             int
+}
+
+// list is a flag that may be repeated.
+type list []string
+
+func (l *list) String() string     { return strings.Join(*l, ",") }
+func (l *list) Set(s string) error { *l = append(*l, s); return nil }
+
+// Main runs gatewayd and ends the process. version is that of the build; "": not known.
+func Main(version string) {
+	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
+	defer stop()
+	os.Exit(Run(ctx, os.Args[1:], version, os.Stdout, os.Stderr))
+}
+
+// Run runs gatewayd until ctx ends, and returns the exit status.
+func Run(ctx context.Context, args []string, version string, stdout, stderr io.Writer) int {
+	f, set := newFlags(stderr)
+	switch err := set.Parse(args); {
+	case errors.Is(err, flag.ErrHelp):
+		return 0
+	case err != nil:
+		return 2
+	case f.version:
+		fmt.Fprintln(stdout, "gatewayd", buildinfo.Read(version).Version)
+		return 0
+	}
+	if err := f.check(set.Args()); err != nil {
+		fmt.Fprintf(stderr, "gatewayd: %v\n", err)
+		return 2
+	}
+	if err := run(ctx, f, stderr); err != nil {
+		fmt.Fprintf(stderr, "gatewayd: %v\n", err)
+		return 1
+	}
+	return 0
+}
+
+func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
+	f := &flags{}
+	set := flag.NewFlagSet("gatewayd", flag.ContinueOnError)
+	set.SetOutput(stderr)
+	set.Usage = func() {
+		fmt.Fprint(stderr, usage)
+		set.PrintDefaults()
+		fmt.Fprint(stderr, examples)
+	}
+	set.StringVar(&f.listen, "listen", "127.0.0.1:7480", "the `ADDRESS` to serve at, HOST:PORT")
+	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may show certificates of that authority")
+	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that others can reach: only behind a proxy that has TLS")
+	set.Var(&f.hosts, "host", "a `NAME` by which clients reach this server, beside localhost and the address to serve at; may be repeated")
+	set.Var(&f.origins, "origin", "an `ORIGIN`, https://HOST, whose pages may call; may be repeated (default: none)")
+	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens, as \"acphost tokens\" makes it")
+	set.StringVar(&f.supervisor, "supervisor", "", "the supervisor's `ADDRESS` over TCP, HOST:PORT")
+	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
+	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
+	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
+	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; half of them from one address")
+	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
+	set.BoolVar(&f.version, "version", false, "print the version")
+	return f, set
+}
+
+// check says what is wrong with the flags.
+func (f *flags) check(rest []string) error {
+	host, _, err := net.SplitHostPort(f.listen)
+	switch {
+	case len(rest) > 0:
+		return fmt.Errorf("unexpected argument %q", rest[0])
+	case err != nil:
+		return fmt.Errorf("--listen: expected HOST:PORT, got %q", f.listen)
+	case (f.supervisor == "") == (f.socket == ""):
+		return errors.New("say where the supervisor is: by --supervisor or --socket")
+	case (f.supervisor == "") != (f.supervisorTLS == ""):
+		return errors.New("--supervisor and --supervisor-tls-dir go together")
+	case f.tokens == "" && f.tlsDir == "":
+		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
+	case f.tlsDir == "" && !f.plaintext && !loopback(host):
+		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
+	case f.connections < 2:
+		return errors.New("--max-connections: expected 2 or more")
+	}
+	for _, o := range f.origins {
+		u, err := url.Parse(o)
+		if err != nil || u.Scheme == "" || u.Host == "" || o != u.Scheme+"://"+u.Host {
+			return fmt.Errorf("--origin: expected an origin as browsers send it, such as https://example.org, got %q", o)
+		}
+	}
+	return nil
+}
+
+// loopback reports whether an address is of this machine alone.
+func loopback(host string) bool {
+	ip := net.ParseIP(host)
+	return host == "localhost" || ip != nil && ip.IsLoopback()
+}
+
+func run(ctx context.Context, f *flags, stderr io.Writer) error {
+	var level slog.Level
+	if err := level.UnmarshalText([]byte(f.level)); err != nil {
+		return fmt.Errorf("--log-level: %w", err)
+	}
+	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
+	switch from, err := peer.FromAgent(os.Getpid()); {
+	case from:
+		return errors.New("it is for people to run: not through an agent or a handler")
+	case err != nil && !errors.Is(err, proc.ErrUnsupported):
+		return fmt.Errorf("it cannot be told who starts this: %w", err)
+	}
+	supervisor, err := dial(f)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = supervisor.Close() }()
+	config, err := tlsConfig(f.tlsDir)
+	if err != nil {
+		return err
+	}
+	listener, err := (&net.ListenConfig{}).Listen(ctx, "tcp", f.listen)
+	if err != nil {
+		return fmt.Errorf("serve at %s: %w", f.listen, err)
+	}
+	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
+	s := &http.Server{
+		Handler: server.New(server.Options{
+			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
+			Relay: relays, Agent: f.agent, Logger: log,
+		}),
+		TLSConfig:         config,
+		ReadHeaderTimeout: headerTimeout,
+		IdleTimeout:       idleTimeout,
+		MaxHeaderBytes:    maxHeader,
+		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxStreams},
+		Protocols:         &http.Protocols{},
+		ErrorLog:          slog.NewLogLogger(log.Handler(), slog.LevelDebug),
+	}
+	s.Protocols.SetHTTP1(true)
+	s.Protocols.SetHTTP2(config != nil)
+	s.Protocols.SetUnencryptedHTTP2(config == nil)
+	return serve(ctx, s, server.Limit(listener, f.connections), relays, log)
+}
+
+// serve serves until ctx ends, and then ends in order.
+func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Registry, log *slog.Logger) error {
+	failed := make(chan error, 1)
+	scheme := "http"
+	go func() {
+		if s.TLSConfig != nil {
+			failed <- s.ServeTLS(l, "", "")
+			return
+		}
+		failed <- s.Serve(l)
+	}()
+	if s.TLSConfig != nil {
+		scheme = "https"
+	}
+	log.Info("serving", "at", scheme+"://"+l.Addr().String()+"/acp")
+	sweep := time.NewTicker(sweepEvery)
+	defer sweep.Stop()
+	var err error
+	for ended := false; !ended; {
+		select {
+		case <-sweep.C:
+			relays.Sweep()
+		case err = <-failed:
+			ended = true
+		case <-ctx.Done():
+			ended = true
+		}
+	}
+	log.Info("stopping")
+	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	defer cancel()
+	relays.Close()
+	if shut := s.Shutdown(stopping); shut != nil {
+		_ = s.Close()
+	}
+	if ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
+		return err
+	}
+	return nil
+}
+
+// dial connects to the supervisor, at the first call.
+func dial(f *flags) (*client.Client, error) {
+	if f.socket != "" {
+		path, err := filepath.Abs(f.socket)
+		if err != nil {
+			return nil, err
+		}
+		return client.DialSocket(path)
+	}
+	return client.DialTLS(f.supervisor, f.supervisorTLS)
+}
+
+// names are those by which clients may call this server.
+func names(f *flags) []string {
+	all := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	if host, _, err := net.SplitHostPort(f.listen); err == nil {
+		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
+			all = append(all, host)
+		}
+	}
+	return all
+}
+
+// tlsConfig is for the keys in a folder; nil: there is none.
+func tlsConfig(dir string) (*tls.Config, error) {
+	if dir == "" {
+		return nil, nil
+	}
+	files := keyfiles.Files{CA: filepath.Join(dir, keyfiles.CAFile), Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
+	pool, pair, err := files.Load(time.Now())
+	if err != nil {
+		return nil, fmt.Errorf("the keys to serve with: %w", err)
+	}
+	return &tls.Config{
+		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12,
+		// A session that is taken up again would skip the look at the client's certificate.
+		SessionTicketsDisabled: true,
+	}, nil
+}

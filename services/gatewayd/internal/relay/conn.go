@@ -1,0 +1,416 @@
+package relay
+
+import (
+	"context"
+	"fmt"
+	"sync"
+	"time"
+)
+
+// maxSessions bounds the session streams of a connection, with readers and without.
+const maxSessions = 4096
+
+// lastWords is how long a client may take for what an agent that has ended has said last.
+const lastWords = 5 * time.Second
+
+// Conn is a connection: a client and its agent. It is safe for concurrent use, but for Initialize, Stream and Route, of which
+// one is called once.
+type Conn struct {
+	// ID is random: only the client knows it.
+	ID string
+
+	reg    *Registry
+	owner  Owner
+	agent  Agent
+	routed bool // its frames go to streams; set under the Registry's mu
+	ctx    context.Context
+	end    context.CancelCauseFunc
+	once   sync.Once
+
+	sending sync.Mutex // held while a frame is sent
+
+	mu       sync.Mutex // guards what follows
+	main     *outbox
+	sessions map[string]*outbox
+	asked    map[string]string // the client's open requests, by id: the session whose stream the answer goes to; "": the connection's
+	asking   map[string]string // the agent's open requests that went to the streams of sessions
+	initial  chan []byte       // takes the answer to initialize; nil: it came
+	hello    string            // the id of initialize
+	room     chan struct{}     // closed when something was read
+	busy     int               // streams and requests
+	idle     *time.Timer
+	finished bool
+}
+
+func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
+	c := &Conn{
+		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{},
+		room: make(chan struct{}),
+	}
+	c.ctx, c.end = context.WithCancelCause(context.Background())
+	c.main = newOutbox(&c.mu, r.limits.Replay, c.read)
+	return c
+}
+
+// Done is closed when the connection is over; Cause says why.
+func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
+
+// Cause is why the connection is over.
+func (c *Conn) Cause() error { return context.Cause(c.ctx) }
+
+// Close ends the connection and its agent. It may be called again.
+func (c *Conn) Close(why error) {
+	c.once.Do(func() {
+		c.end(why)
+		c.agent.Close()
+		c.mu.Lock()
+		c.finished = true
+		if c.idle != nil {
+			c.idle.Stop()
+		}
+		c.main.close()
+		for _, o := range c.sessions {
+			o.close()
+		}
+		c.read()
+		c.mu.Unlock()
+		c.reg.mu.Lock()
+		delete(c.reg.all, c.ID)
+		c.reg.mu.Unlock()
+		c.reg.log.Info("a client's connection is over", "connection", c.ID, "owner", c.owner.ID, "why", why)
+		c.reg.leave(c.owner.ID)
+	})
+}
+
+// Send sends a frame to the agent, as one line.
+func (c *Conn) Send(frame []byte) error {
+	c.sending.Lock()
+	defer c.sending.Unlock()
+	if c.ctx.Err() != nil {
+		return c.Cause()
+	}
+	return c.agent.Send(frame) // after an error, whoever reads the agent says how it ended
+}
+
+// Recv returns the agent's next frames, all of them in order, for a client that has one stream for all. One goroutine calls it.
+// Any error means that the connection is over.
+func (c *Conn) Recv() ([][]byte, error) {
+	frames, err := c.agent.Recv()
+	if err != nil {
+		c.Close(err)
+		return nil, c.Cause()
+	}
+	return frames, nil
+}
+
+// Initialize sends the client's first message, and has the agent's frames go to streams from now on. It returns the answer.
+func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte, error) {
+	c.mu.Lock()
+	c.hello, c.initial = m.ID, make(chan []byte, 1)
+	initial := c.initial
+	c.idle = time.AfterFunc(c.reg.limits.Idle, func() { c.unused() })
+	c.busy = 1
+	c.mu.Unlock()
+	defer c.release()
+	c.reg.mu.Lock()
+	c.routed = true
+	c.reg.mu.Unlock()
+	c.reg.wg.Go(c.route) // the connection has a place there, so that it is not too late
+	if err := c.Send(frame); err != nil {
+		return nil, err
+	}
+	select {
+	case answer := <-initial:
+		return answer, nil
+	case <-c.ctx.Done():
+		select {
+		case answer := <-initial: // it came all the same
+			return answer, nil
+		default:
+			return nil, c.Cause()
+		}
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// Use says that the client does something with the connection until release is called: it is not idle.
+func (c *Conn) Use() (release func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.busy++
+	return sync.OnceFunc(c.release)
+}
+
+func (c *Conn) release() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.busy--; c.busy == 0 && !c.finished {
+		c.idle.Reset(c.reg.limits.Idle)
+	}
+}
+
+// unused ends the connection if the client has let go of it.
+func (c *Conn) unused() {
+	c.mu.Lock()
+	busy := c.busy
+	c.mu.Unlock()
+	if busy == 0 {
+		c.Close(fmt.Errorf("the client had neither a stream nor a request for %s", c.reg.limits.Idle))
+	}
+}
+
+// Problem is what is wrong with a message of the client.
+type Problem string
+
+func (p Problem) Error() string { return string(p) }
+
+// Take takes a message of the client that is about a session, or about none (""), by what the client says beside it. A request
+// waits until the client has read enough of what came before. A Problem is the client's mistake, and nothing was sent.
+func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
+	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
+		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
+	}
+	if m.Kind == Response {
+		if err := c.answered(m, beside); err != nil {
+			return err
+		}
+		return c.Send(frame)
+	}
+	if m.Kind == Request {
+		if err := c.awaitRoom(ctx); err != nil {
+			return err
+		}
+		session := beside
+		if m.Method == "session/load" { // its session's stream tells the history meanwhile
+			session = ""
+		}
+		if err := c.expect(m.ID, session); err != nil {
+			return err
+		}
+	}
+	return c.Send(frame)
+}
+
+// answered closes a request of the agent's.
+func (c *Conn) answered(m Message, beside string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	session, known := c.asking[m.ID]
+	switch {
+	case known && beside == "":
+		return Problem("Missing Acp-Session-Id")
+	case known && beside != session:
+		return Problem("Mismatched Acp-Session-Id")
+	}
+	delete(c.asking, m.ID)
+	return nil
+}
+
+// expect notes where the answer to a request goes.
+func (c *Conn) expect(id, session string) error {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.asked) >= c.reg.limits.Open {
+		return Problem(fmt.Sprintf("%d requests are unanswered", len(c.asked)))
+	}
+	c.asked[id] = session
+	return nil
+}
+
+// Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
+// frame that it has. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
+func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
+	if len(session) > MaxID {
+		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.finished {
+		return nil, c.Cause()
+	}
+	o := c.main
+	if session != "" {
+		if o = c.sessions[session]; o == nil {
+			if len(c.sessions) >= maxSessions && !c.forget() {
+				return nil, Problem(fmt.Sprintf("the connection has %d session streams", len(c.sessions)))
+			}
+			if after != nil {
+				return nil, ErrTooOld
+			}
+			o = newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+			c.sessions[session] = o
+		}
+	}
+	return o.attach(after)
+}
+
+// forget drops session streams that hold nothing and that nobody reads; mu is held.
+func (c *Conn) forget() (dropped bool) {
+	for id, o := range c.sessions {
+		if o.reader == nil && len(o.frames) == 0 {
+			delete(c.sessions, id)
+			dropped = true
+		}
+	}
+	return dropped
+}
+
+// route hands the agent's frames to the streams until the agent ends.
+func (c *Conn) route() {
+	for {
+		frames, err := c.agent.Recv()
+		if err != nil {
+			c.drain()
+			c.Close(err)
+			return
+		}
+		for _, f := range frames {
+			if err := c.hand(f); err != nil {
+				c.Close(err)
+				return
+			}
+		}
+	}
+}
+
+// drain lets the client read what the agent has said last, and ends its streams.
+func (c *Conn) drain() {
+	late := time.NewTimer(lastWords)
+	defer late.Stop()
+	for {
+		c.mu.Lock()
+		c.main.finish()
+		for _, o := range c.sessions {
+			o.finish()
+		}
+		left, room := c.waiting(), c.room
+		c.mu.Unlock()
+		if left == 0 {
+			return
+		}
+		select {
+		case <-room:
+		case <-late.C:
+			return
+		case <-c.ctx.Done():
+			return
+		}
+	}
+}
+
+// hand puts a frame into its stream, and waits until there is room for more.
+func (c *Conn) hand(frame []byte) error {
+	m, err := Read(frame)
+	if err != nil {
+		c.reg.log.Debug("a frame of the agent makes no sense; it was dropped", "connection", c.ID, "error", err)
+		return nil
+	}
+	c.mu.Lock()
+	if m.Kind == Response && c.initial != nil && m.ID == c.hello {
+		c.initial <- frame
+		c.initial = nil
+		c.mu.Unlock()
+		return nil
+	}
+	o, err := c.streamOf(m)
+	if err == nil && !c.finished {
+		o.put(frame)
+	}
+	c.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	return c.awaitReading()
+}
+
+// streamOf is the stream that a frame belongs to; mu is held.
+func (c *Conn) streamOf(m Message) (*outbox, error) {
+	session := ""
+	switch m.Kind {
+	case Response:
+		session = c.asked[m.ID]
+		delete(c.asked, m.ID)
+	case Request, Notification:
+		if session = m.Session; session != "" && m.Kind == Request {
+			if len(c.asking) >= c.reg.limits.Open {
+				return nil, fmt.Errorf("the client has left %d requests of the agent unanswered", len(c.asking))
+			}
+			c.asking[m.ID] = session
+		}
+	}
+	if session == "" {
+		return c.main, nil
+	}
+	if o := c.sessions[session]; o != nil {
+		return o, nil
+	}
+	unread := 0
+	for _, o := range c.sessions {
+		if o.reader == nil {
+			unread++
+		}
+	}
+	if unread >= c.reg.limits.Unread && !c.forget() || len(session) > MaxID {
+		return nil, fmt.Errorf("the agent speaks of more than %d sessions whose streams the client does not read", c.reg.limits.Unread)
+	}
+	o := newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+	c.sessions[session] = o
+	return o, nil
+}
+
+// read tells that the client has read something, or that something has changed; mu is held.
+func (c *Conn) read() {
+	close(c.room)
+	c.room = make(chan struct{})
+}
+
+// waiting is how many bytes wait for the client; mu is held.
+func (c *Conn) waiting() int {
+	n := c.main.waiting
+	for _, o := range c.sessions {
+		n += o.waiting
+	}
+	return n
+}
+
+// awaitReading waits while too much waits for the client. A client that reads nothing for too long is given up.
+func (c *Conn) awaitReading() error {
+	for {
+		c.mu.Lock()
+		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		c.mu.Unlock()
+		if !full {
+			return nil
+		}
+		stalled := time.NewTimer(c.reg.limits.Stall)
+		select {
+		case <-room:
+			stalled.Stop()
+		case <-c.ctx.Done():
+			stalled.Stop()
+			return c.Cause()
+		case <-stalled.C:
+			return fmt.Errorf("the client has read nothing for %s, and %d bytes wait for it", c.reg.limits.Stall, c.reg.limits.Buffered)
+		}
+	}
+}
+
+// awaitRoom waits until less waits for the client than makes its agent wait: one that does not read cannot ask for more.
+func (c *Conn) awaitRoom(ctx context.Context) error {
+	for {
+		c.mu.Lock()
+		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		c.mu.Unlock()
+		if !full {
+			return nil
+		}
+		select {
+		case <-room:
+		case <-c.ctx.Done():
+			return c.Cause()
+		case <-ctx.Done():
+			return ctx.Err()
+		}
+	}
+}

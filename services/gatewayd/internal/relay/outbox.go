@@ -1,0 +1,156 @@
+package relay
+
+import (
+	"context"
+	"errors"
+	"sync"
+)
+
+var (
+	// ErrTaken says that a stream has a reader already.
+	ErrTaken = errors.New("the stream has a reader already")
+	// ErrTooOld says that a stream cannot go on where its reader wants it to.
+	ErrTooOld = errors.New("the frames after that one are not kept any more: load the session again (session/load)")
+)
+
+// outbox is a stream: frames for one reader at a time, in order, each with a number. Frames that were handed out are kept for a
+// while, for a reader that lost its connection. What it holds is counted by its Conn, which guards it.
+type outbox struct {
+	mu      *sync.Mutex // the Conn's; guards all
+	room    func()      // tells that something was read; mu is held
+	frames  [][]byte
+	first   uint64 // the number of frames[0]
+	sent    int    // of frames, how many were handed out
+	waiting int    // bytes that were not handed out
+	kept    int    // bytes that were
+	most    int    // bytes of those that are kept
+	reader  *Reader
+	wake    chan struct{} // closed when there may be something to read
+	closed  bool
+}
+
+func newOutbox(mu *sync.Mutex, keep int, room func()) *outbox {
+	return &outbox{mu: mu, room: room, first: 1, most: keep, wake: make(chan struct{})}
+}
+
+// put adds a frame; mu is held.
+func (o *outbox) put(frame []byte) {
+	o.frames = append(o.frames, frame)
+	o.waiting += len(frame)
+	o.signal()
+}
+
+// signal wakes the reader; mu is held.
+func (o *outbox) signal() {
+	close(o.wake)
+	o.wake = make(chan struct{})
+}
+
+// close ends the stream; mu is held.
+func (o *outbox) close() {
+	o.closed = true
+	o.frames, o.waiting, o.kept, o.sent = nil, 0, 0, 0
+	o.signal()
+}
+
+// finish ends the stream behind what is in it; mu is held.
+func (o *outbox) finish() {
+	if !o.closed {
+		o.closed = true
+		o.signal()
+	}
+}
+
+// attach gives the stream a reader that goes on behind the last frame that was handed out or, if after is set, behind that
+// one. A reader that knows where it was takes over from the one before, which may be a connection that nobody has noticed is
+// gone. mu is held.
+func (o *outbox) attach(after *uint64) (*Reader, error) {
+	if o.reader != nil && after == nil {
+		return nil, ErrTaken
+	}
+	if after != nil {
+		last := o.first + uint64(o.sent) - 1
+		if *after+1 < o.first || *after > last {
+			return nil, ErrTooOld
+		}
+		for o.sent > 0 && o.first+uint64(o.sent)-1 > *after { // they are to be handed out again
+			o.sent--
+			size := len(o.frames[o.sent])
+			o.kept -= size
+			o.waiting += size
+		}
+		for i := 0; o.first+uint64(i) <= *after; i++ { // these have arrived
+			o.kept -= len(o.frames[i])
+			o.frames[i] = nil
+			if o.first+uint64(i) == *after {
+				o.frames, o.first, o.sent = o.frames[i+1:], *after+1, 0
+				break
+			}
+		}
+	}
+	o.reader = &Reader{box: o}
+	o.signal() // the one before sees that it is not the reader any more
+	return o.reader, nil
+}
+
+// trim forgets frames that were handed out, the oldest first, until most bytes of them are left; mu is held.
+func (o *outbox) trim(most int) {
+	drop := 0
+	for ; drop < o.sent && o.kept > most; drop++ {
+		o.kept -= len(o.frames[drop])
+		o.frames[drop] = nil
+	}
+	o.frames, o.first, o.sent = o.frames[drop:], o.first+uint64(drop), o.sent-drop
+}
+
+// Reader reads a stream. One goroutine uses it.
+type Reader struct{ box *outbox }
+
+// maxBatch bounds what is handed out at once, in bytes, but for a frame that is larger.
+const maxBatch = 64 << 10
+
+// Next waits for frames and hands them out: they are not handed out again, unless a reader asks for it by the number of the
+// last one that it has. number is that of the first. ok is false when the stream has ended, or another reader has taken over.
+func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok bool) {
+	o := r.box
+	for {
+		o.mu.Lock()
+		if o.reader != r || o.closed && o.sent == len(o.frames) {
+			o.mu.Unlock()
+			return nil, 0, false
+		}
+		if o.sent < len(o.frames) {
+			number = o.first + uint64(o.sent)
+			size := 0
+			for o.sent < len(o.frames) && (size == 0 || size+len(o.frames[o.sent]) <= maxBatch) {
+				size += len(o.frames[o.sent])
+				frames = append(frames, o.frames[o.sent])
+				o.sent++
+			}
+			o.waiting -= size
+			o.kept += size
+			o.trim(o.most)
+			o.room()
+			o.mu.Unlock()
+			return frames, number, true
+		}
+		wake := o.wake
+		o.mu.Unlock()
+		select {
+		case <-wake:
+		case <-ctx.Done():
+			return nil, 0, true
+		}
+	}
+}
+
+// Close gives the stream up to the next reader.
+func (r *Reader) Close() {
+	o := r.box
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	if o.reader == r {
+		o.reader = nil
+		o.room()
+	}
+}

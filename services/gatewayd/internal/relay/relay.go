@@ -1,0 +1,232 @@
+// Package relay holds the connections of a gateway: each joins a client with an agent of its own. The frames of an agent go to
+// the streams by which its client reads: the connection's, and one for each session.
+//
+// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is bounded, and
+// an agent whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or who a client is: an owner is a
+// name.
+package relay
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"fmt"
+	"log/slog"
+	"sync"
+	"time"
+)
+
+// Agent is the far end of a connection: an agent at a supervisor.
+type Agent interface {
+	// Send sends a frame, one line of JSON without its line feed. It waits for room. One goroutine calls it at a time.
+	Send(frame []byte) error
+	// Recv returns the next frames. Any error is the end, in words. One goroutine calls it.
+	Recv() ([][]byte, error)
+	// Close ends the agent. It does not wait, ends Send and Recv, and may be called again.
+	Close()
+}
+
+// Open opens an agent by its name; "": the only one. ctx ends the opening alone.
+type Open func(ctx context.Context, name string) (Agent, error)
+
+// Limits bound a gateway. Zero stands for the default.
+type Limits struct {
+	// Connections there may be, 256; of one owner, 32.
+	Connections, ConnectionsEach int
+	// Buffered is how many bytes of frames wait for a client, before its agent does: 64 MiB.
+	Buffered int
+	// Replay is how many bytes of frames that were sent are kept for a client that lost a stream, for each stream: 1 MiB.
+	Replay int
+	// Stall is how long a client may read nothing while its agent waits: 60 s.
+	Stall time.Duration
+	// Idle is how long a connection may have neither a stream nor a request: 2 minutes.
+	Idle time.Duration
+	// Unread is how many session streams may have no reader: 1,024.
+	Unread int
+	// Open is how many requests of one side may be unanswered: 4,096.
+	Open int
+}
+
+// MaxID bounds ids of sessions and requests, in bytes.
+const MaxID = 1024
+
+func (l Limits) filled() Limits {
+	fill := func(n *int, by int) {
+		if *n == 0 {
+			*n = by
+		}
+	}
+	fill(&l.Connections, 256)
+	fill(&l.ConnectionsEach, 32)
+	fill(&l.Buffered, 64<<20)
+	fill(&l.Replay, 1<<20)
+	fill(&l.Unread, 1024)
+	fill(&l.Open, 4096)
+	if l.Stall == 0 {
+		l.Stall = time.Minute
+	}
+	if l.Idle == 0 {
+		l.Idle = 2 * time.Minute
+	}
+	return l
+}
+
+// Registry holds the connections. It must be closed. It is safe for concurrent use.
+type Registry struct {
+	open   Open
+	limits Limits
+	log    *slog.Logger
+
+	mu     sync.Mutex // guards what follows
+	all    map[string]*Conn
+	owners map[string]int // connections, those that are being opened included
+	count  int
+	ending map[*func()]bool // see Closing
+	closed bool
+	wg     sync.WaitGroup // of connections that are not over
+}
+
+// New returns a Registry without connections.
+func New(open Open, l Limits, logger *slog.Logger) *Registry {
+	return &Registry{open: open, limits: l.filled(), log: logger, all: map[string]*Conn{}, owners: map[string]int{}, ending: map[*func()]bool{}}
+}
+
+var (
+	// ErrFull says that there are too many connections, of all or of the owner.
+	ErrFull = errors.New("there are too many connections: end one, or try again later")
+	// ErrClosing says that the gateway ends.
+	ErrClosing = errors.New("the gateway is stopping")
+)
+
+// Owner is whose a connection is.
+type Owner struct {
+	// ID is nobody else's.
+	ID string
+	// Stands reports whether the owner may still have the connection; it is asked from time to time. Nil: always.
+	Stands func() bool
+}
+
+// Connect opens an agent and makes a connection with an id of NewID. Nobody takes its frames yet: Initialize must follow, or
+// Send and Recv, and Close. ctx ends the opening alone.
+func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent string) (*Conn, error) {
+	if err := r.enter(owner.ID); err != nil {
+		return nil, err
+	}
+	a, err := r.open(ctx, agent)
+	if err != nil {
+		r.leave(owner.ID)
+		return nil, err
+	}
+	c := newConn(r, id, owner, a)
+	r.mu.Lock()
+	closed := r.closed
+	r.all[c.ID] = c
+	r.mu.Unlock()
+	if closed {
+		c.Close(ErrClosing)
+		return nil, ErrClosing
+	}
+	r.log.Info("a client is connected", "connection", c.ID, "owner", owner.ID, "agent", agent)
+	return c, nil
+}
+
+func (r *Registry) enter(owner string) error {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	switch {
+	case r.closed:
+		return ErrClosing
+	case r.count >= r.limits.Connections, r.owners[owner] >= r.limits.ConnectionsEach:
+		return ErrFull
+	}
+	r.count++
+	r.owners[owner]++
+	r.wg.Add(1)
+	return nil
+}
+
+func (r *Registry) leave(owner string) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.count--
+	if r.owners[owner]--; r.owners[owner] == 0 {
+		delete(r.owners, owner)
+	}
+	r.wg.Done()
+}
+
+// Get finds a connection of an owner that its streams read. Another owner's is not there.
+func (r *Registry) Get(owner, id string) *Conn {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	c := r.all[id]
+	if c == nil || c.owner.ID != owner || !c.routed {
+		return nil
+	}
+	return c
+}
+
+// Sweep ends the connections whose owners may not have them any more.
+func (r *Registry) Sweep() {
+	r.mu.Lock()
+	var gone []*Conn
+	for _, c := range r.all {
+		if c.owner.Stands != nil && !c.owner.Stands() {
+			gone = append(gone, c)
+		}
+	}
+	r.mu.Unlock()
+	for _, c := range gone {
+		c.Close(ErrNotAllowed)
+	}
+}
+
+// ErrNotAllowed says that the owner of a connection may not have it any more.
+var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
+
+// Closing has f called, in a goroutine of its own, when the Registry is closed. Close waits until done is called, which must be
+// done once.
+func (r *Registry) Closing(f func()) (done func()) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.wg.Add(1)
+	key := &f
+	r.ending[key] = true
+	if r.closed {
+		go f()
+	}
+	return func() {
+		r.mu.Lock()
+		delete(r.ending, key)
+		r.mu.Unlock()
+		r.wg.Done()
+	}
+}
+
+// Close ends all connections, lets none begin, and waits until nothing of them runs.
+func (r *Registry) Close() {
+	r.mu.Lock()
+	if !r.closed {
+		for f := range r.ending {
+			go (*f)()
+		}
+	}
+	r.closed = true
+	all := make([]*Conn, 0, len(r.all))
+	for _, c := range r.all {
+		all = append(all, c)
+	}
+	r.mu.Unlock()
+	for _, c := range all {
+		c.Close(ErrClosing)
+	}
+	r.wg.Wait()
+}
+
+// NewID is a random UUID: who does not know it does not guess it.
+func NewID() string {
+	var b [16]byte
+	_, _ = rand.Read(b[:]) // it never fails
+	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
+	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
+}

@@ -1,0 +1,318 @@
+// Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
+// events. WebSocket connections it hands to package socket.
+//
+// It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
+// reached, nor what a message means.
+package server
+
+import (
+	"context"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/socket"
+)
+
+// The headers of the transport.
+const (
+	HeaderConnection = "Acp-Connection-Id"
+	HeaderSession    = "Acp-Session-Id"
+)
+
+const (
+	// MaxMessage bounds a message of a client, in bytes.
+	MaxMessage = 16 << 20
+	// bodyTimeout is how long a client may take to send a message.
+	bodyTimeout = time.Minute
+	// keepAlive is how often a quiet stream says that it is there.
+	keepAlive = 15 * time.Second
+	// writeTimeout is how long a client may take to read a piece of a stream.
+	writeTimeout = time.Minute
+	// clientGone is the status of a request that its client gave up. (It is nginx's.)
+	clientGone = 499
+)
+
+// Options are what a Handler is made of.
+type Options struct {
+	Gate *auth.Gate
+	// Relay has the connections.
+	Relay *relay.Registry
+	// Agent is the agent of clients that name none.
+	Agent  string
+	Logger *slog.Logger
+}
+
+// handler serves a gateway.
+type handler struct {
+	Options
+}
+
+// New returns a gateway's handler. Safe for concurrent use.
+func New(o Options) http.Handler {
+	h := &handler{o}
+	mux := http.NewServeMux()
+	mux.HandleFunc("/acp", h.acp)
+	return h.guarded(mux)
+}
+
+type whoKey struct{}
+
+// guarded lets nothing through, known paths or not, that Gate refuses.
+func (h *handler) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("X-Content-Type-Options", "nosniff")
+		w.Header().Set("Cache-Control", "no-store")
+		who, refusal := h.Gate.Check(r)
+		if refusal != nil {
+			if refusal.Status == http.StatusUnauthorized {
+				w.Header().Set("WWW-Authenticate", `Bearer realm="acphost"`)
+			}
+			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
+			say(w, refusal.Status, refusal.Words)
+			return
+		}
+		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+	})
+}
+
+func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
+	who, _ := r.Context().Value(whoKey{}).(auth.Who)
+	if !who.May("operator") {
+		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
+		return
+	}
+	owner := relay.Owner{ID: who.ID, Stands: who.Stands}
+	switch r.Method {
+	case http.MethodPost:
+		h.post(w, r, owner)
+	case http.MethodGet:
+		if socket.Asked(r) {
+			id := relay.NewID()
+			w.Header().Set(HeaderConnection, id)
+			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), MaxMessage: MaxMessage, Logger: h.Logger})
+			return
+		}
+		h.get(w, r, owner)
+	case http.MethodDelete:
+		if c := h.connection(w, r, owner); c != nil {
+			c.Close(errDeleted)
+			w.WriteHeader(http.StatusAccepted)
+		}
+	default:
+		w.Header().Set("Allow", "GET, POST, DELETE")
+		say(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+	}
+}
+
+var errDeleted = errors.New("the client has ended it")
+
+// agent is the agent that a request is for.
+func (h *handler) agent(r *http.Request) string {
+	if name := r.URL.Query().Get("agent"); name != "" {
+		return name
+	}
+	return h.Agent
+}
+
+func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner) {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		say(w, http.StatusUnsupportedMediaType, "Unsupported Media Type: it takes application/json")
+		return
+	}
+	frame, ok := body(w, r)
+	if !ok {
+		return
+	}
+	m, err := relay.Read(frame)
+	switch {
+	case errors.Is(err, relay.ErrBatch):
+		answer(w, http.StatusBadRequest, relay.Failure(nil, -32600, "Invalid request", err.Error()))
+		return
+	case errors.Is(err, relay.ErrNoObject):
+		say(w, http.StatusBadRequest, "Invalid JSON-RPC message")
+		return
+	case err != nil:
+		say(w, http.StatusBadRequest, "Invalid JSON")
+		return
+	}
+	frame = relay.Line(frame)
+	switch known := r.Header.Get(HeaderConnection) != ""; {
+	case m.Method == "initialize" && m.Kind != relay.Invalid && known:
+		say(w, http.StatusBadRequest, "Initialize not allowed on existing connection")
+		return
+	case m.Method == "initialize" && !known:
+		h.initialize(w, r, owner, m, frame)
+		return
+	}
+	c := h.connection(w, r, owner)
+	if c == nil {
+		return
+	}
+	defer c.Use()()
+	if problem := besides(m, r.Header.Get(HeaderSession)); problem != "" {
+		say(w, http.StatusBadRequest, problem)
+		return
+	}
+	h.sent(w, r, c.Take(r.Context(), m, frame, r.Header.Get(HeaderSession)))
+}
+
+// body reads a request's message; false: it was answered.
+func body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	control := http.NewResponseController(w)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	frame, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
+	_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		say(w, http.StatusRequestEntityTooLarge, "Payload Too Large: a message has at most 16 MiB")
+	case err != nil:
+		say(w, http.StatusBadRequest, "the message did not come whole")
+	}
+	return frame, err == nil
+}
+
+// ofSessions are the methods that are always about a session.
+var ofSessions = map[string]bool{
+	"session/cancel": true, "session/close": true, "session/delete": true, "session/fork": true, "session/load": true, "session/prompt": true,
+	"session/resume": true, "session/set_config_option": true, "session/set_mode": true, "session/set_model": true,
+}
+
+// besides says what is wrong with the session that a request names beside its message.
+func besides(m relay.Message, session string) string {
+	switch {
+	case m.Kind == relay.Response:
+		return "" // which session it is about, the request that it answers says
+	case session == "" && (m.HasSession || ofSessions[m.Method]):
+		return "Missing Acp-Session-Id"
+	case m.HasSession && session != "" && session != m.Session:
+		return "Mismatched Acp-Session-Id"
+	}
+	return ""
+}
+
+// sent answers a request whose message was given to the agent, or could not be.
+func (h *handler) sent(w http.ResponseWriter, r *http.Request, err error) {
+	var problem relay.Problem
+	switch {
+	case err == nil:
+		w.WriteHeader(http.StatusAccepted)
+	case errors.As(err, &problem):
+		say(w, http.StatusBadRequest, problem.Error())
+	case r.Context().Err() != nil:
+		say(w, clientGone, "Request aborted")
+	default:
+		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+	}
+}
+
+// initialize makes a connection.
+func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay.Owner, m relay.Message, frame []byte) {
+	if m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null" {
+		say(w, http.StatusBadRequest, "Initialize request must include an ID")
+		return
+	}
+	fail := func(err error) {
+		h.Logger.Warn("initialize failed", "owner", owner.ID, "error", err)
+		switch {
+		case r.Context().Err() != nil:
+			say(w, clientGone, "Request aborted")
+		case errors.Is(err, relay.ErrFull):
+			w.Header().Set("Retry-After", "10")
+			say(w, http.StatusTooManyRequests, err.Error())
+		case errors.Is(err, relay.ErrClosing):
+			say(w, http.StatusServiceUnavailable, err.Error())
+		default:
+			answer(w, http.StatusInternalServerError, relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
+		}
+	}
+	c, err := h.Relay.Connect(r.Context(), relay.NewID(), owner, h.agent(r))
+	if err != nil {
+		fail(err)
+		return
+	}
+	got, err := c.Initialize(r.Context(), m, frame)
+	if err != nil {
+		c.Close(err)
+		fail(err)
+		return
+	}
+	w.Header().Set(HeaderConnection, c.ID)
+	answer(w, http.StatusOK, got)
+}
+
+// connection finds the connection that a request names; nil: it was answered.
+func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay.Owner) *relay.Conn {
+	id := r.Header.Get(HeaderConnection)
+	if id == "" {
+		say(w, http.StatusBadRequest, "Missing Acp-Connection-Id")
+		return nil
+	}
+	c := h.Relay.Get(owner.ID, id)
+	if c == nil {
+		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+	}
+	return c
+}
+
+// get serves a stream.
+func (h *handler) get(w http.ResponseWriter, r *http.Request, owner relay.Owner) {
+	if !strings.Contains(strings.ToLower(r.Header.Get("Accept")), "text/event-stream") {
+		say(w, http.StatusNotAcceptable, "Not Acceptable: it gives text/event-stream")
+		return
+	}
+	c := h.connection(w, r, owner)
+	if c == nil {
+		return
+	}
+	var after *uint64
+	if last := r.Header.Get("Last-Event-ID"); last != "" {
+		n, err := strconv.ParseUint(last, 10, 64)
+		if err != nil {
+			say(w, http.StatusBadRequest, "Last-Event-ID is no id of this server")
+			return
+		}
+		after = &n
+	}
+	defer c.Use()()
+	reader, err := c.Stream(r.Header.Get(HeaderSession), after)
+	var problem relay.Problem
+	switch {
+	case errors.Is(err, relay.ErrTaken):
+		say(w, http.StatusConflict, "Outbound stream already has an active receiver")
+		return
+	case errors.Is(err, relay.ErrTooOld):
+		say(w, http.StatusConflict, err.Error())
+		return
+	case errors.As(err, &problem):
+		say(w, http.StatusBadRequest, problem.Error())
+		return
+	case err != nil:
+		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+		return
+	}
+	defer reader.Close()
+	if err := stream(w, r, reader); err != nil {
+		h.Logger.Debug("a stream could not be written", "connection", c.ID, "error", err)
+	}
+}
+
+func answer(w http.ResponseWriter, status int, frame []byte) {
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(frame)
+}
+
+func say(w http.ResponseWriter, status int, words string) {
+	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
+	w.WriteHeader(status)
+	_, _ = io.WriteString(w, words)
+}

@@ -1,0 +1,79 @@
+package server
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"net/http"
+	"strconv"
+	"time"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+// stream writes what a reader reads as server-sent events, each with its number as id, until the client or the reader ends.
+func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error {
+	control := http.NewResponseController(w)
+	header := w.Header()
+	header.Set("Content-Type", "text/event-stream")
+	header.Set("Cache-Control", "no-cache, no-store")
+	header.Set("X-Accel-Buffering", "no") // proxies that gather responses would hold the stream back
+	w.WriteHeader(http.StatusOK)
+	write := func(b []byte) error {
+		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
+			return err
+		}
+		if len(b) > 0 {
+			if _, err := w.Write(b); err != nil {
+				return err
+			}
+		}
+		return control.Flush()
+	}
+	if err := write(nil); err != nil {
+		return err
+	}
+	var buf []byte
+	for {
+		quiet, cancel := context.WithTimeout(r.Context(), keepAlive)
+		frames, number, ok := reader.Next(quiet)
+		cancel()
+		switch {
+		case !ok || r.Context().Err() != nil:
+			return nil //nolint:nilerr // the client has gone, or the connection has ended: neither is a failure to write
+		case len(frames) == 0:
+			if err := write([]byte(":\n\n")); err != nil {
+				return err
+			}
+			continue
+		}
+		buf = buf[:0]
+		for i, f := range frames {
+			buf = appendEvent(buf, number+uint64(i), f)
+		}
+		if err := write(buf); err != nil {
+			return err
+		}
+		if cap(buf) > 1<<20 { // one frame was large
+			buf = nil
+		}
+	}
+}
+
+// appendEvent appends a frame as an event. A line feed cannot be in a frame, and a carriage return between its values would
+// end the event's line: whoever wrote the frame could write events of their own.
+func appendEvent(b []byte, number uint64, frame []byte) []byte {
+	b = append(b, "id: "...)
+	b = strconv.AppendUint(b, number, 10)
+	b = append(b, "\ndata: "...)
+	at := len(b)
+	b = append(b, frame...)
+	if bytes.IndexByte(frame, '\r') >= 0 || bytes.IndexByte(frame, '\n') >= 0 {
+		for i, c := range b[at:] {
+			if c == '\r' || c == '\n' {
+				b[at+i] = ' '
+			}
+		}
+	}
+	return append(b, "\n\n"...)
+}

@@ -1,0 +1,252 @@
+// Package socket is ACP's remote transport over WebSocket: a text message is a frame, and one connection carries all streams.
+//
+// It knows the transport's rules and close codes. It must not know who a client is, nor how an agent is reached.
+package socket
+
+import (
+	"context"
+	"errors"
+	"log/slog"
+	"net/http"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"time"
+	"unicode/utf8"
+
+	"github.com/coder/websocket"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+const (
+	// firstTimeout is how long a client may take to send initialize.
+	firstTimeout = 30 * time.Second
+	// writeTimeout is how long a client may take to read a frame, and slowest how many bytes of it a second it must read beyond.
+	writeTimeout = time.Minute
+	slowest      = 64 << 10
+	// pingEvery is how often a client is asked whether it is there, so that networks do not forget the connection.
+	pingEvery = 30 * time.Second
+	// maxReason is how long the reason of a close may be, in bytes (RFC 6455).
+	maxReason = 123
+)
+
+// Options say what a WebSocket connection is joined with.
+type Options struct {
+	Relay *relay.Registry
+	// ID is the connection's, Owner whose it is, Agent the agent's name.
+	ID    string
+	Owner relay.Owner
+	Agent string
+	// MaxMessage bounds a message of the client, in bytes.
+	MaxMessage int64
+	Logger     *slog.Logger
+}
+
+// Asked reports whether a request asks for a WebSocket.
+func Asked(r *http.Request) bool {
+	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
+}
+
+// Serve answers a request that asks for a WebSocket, and returns when the connection is over. Who asks, and from which page,
+// was looked at before.
+func Serve(w http.ResponseWriter, r *http.Request, o Options) {
+	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
+	if err != nil {
+		o.Logger.Debug("a WebSocket could not be opened", "error", err) // Accept has answered
+		return
+	}
+	defer func() { _ = ws.CloseNow() }()
+	ws.SetReadLimit(o.MaxMessage)
+	// The request's context ends with the handler alone: its connection is not net/http's any more.
+	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
+	defer cancel()
+	s := &session{Options: o, ws: ws, ctx: ctx, cancel: cancel}
+	s.run()
+}
+
+// session is a WebSocket with its connection.
+type session struct {
+	Options
+	ws      *websocket.Conn
+	ctx     context.Context
+	cancel  context.CancelFunc
+	reading atomic.Bool // the client is being read
+	closing sync.Once
+	conn    *relay.Conn
+}
+
+func (s *session) run() {
+	stop := s.Relay.Closing(func() { s.close(websocket.StatusGoingAway, relay.ErrClosing.Error()) })
+	defer stop()
+	m, frame, ok := s.first()
+	if !ok {
+		return
+	}
+	opening, cancel := context.WithCancel(s.ctx)
+	c, err := s.Relay.Connect(opening, s.ID, s.Owner, s.Agent)
+	cancel()
+	if err != nil {
+		s.send(relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
+		s.close(websocket.StatusInternalError, "Initialize failed")
+		return
+	}
+	s.conn = c
+	var wg sync.WaitGroup
+	wg.Go(s.pump)
+	wg.Go(s.ping)
+	if err := c.Send(frame); err == nil {
+		s.readAll()
+	}
+	c.Close(errGone)
+	s.cancel()
+	wg.Wait()
+}
+
+var errGone = errors.New("the client has closed its WebSocket")
+
+// first reads up to initialize; false: there is none, and the connection is closed.
+func (s *session) first() (relay.Message, []byte, bool) {
+	ctx, cancel := context.WithTimeout(s.ctx, firstTimeout)
+	defer cancel()
+	for {
+		m, frame, ok := s.next(ctx)
+		switch {
+		case !ok:
+			return m, nil, false
+		case frame == nil, m.Kind == relay.Response:
+		case m.Kind == relay.Invalid:
+			s.send(relay.Failure(nil, -32600, "Invalid request", "a message has a method, or an id and a result or an error"))
+		case m.Method != "initialize":
+			s.close(websocket.StatusProtocolError, "First message must be initialize")
+			return m, nil, false
+		case m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null":
+			s.close(websocket.StatusProtocolError, "Initialize request must include an ID")
+			return m, nil, false
+		default:
+			return m, frame, true
+		}
+	}
+}
+
+// next reads a message; a nil frame: it was answered, or says nothing. false: the connection is over.
+func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
+	s.reading.Store(true)
+	kind, frame, err := s.ws.Read(ctx)
+	s.reading.Store(false)
+	if err != nil {
+		return relay.Message{}, nil, false
+	}
+	if kind != websocket.MessageText {
+		s.Logger.Debug("a WebSocket message that is not text was ignored", "connection", s.ID)
+		return relay.Message{}, nil, true
+	}
+	m, err := relay.Read(frame)
+	switch {
+	case errors.Is(err, relay.ErrBatch), errors.Is(err, relay.ErrNoObject):
+		return m, nil, s.send(relay.Failure(nil, -32600, "Invalid request", err.Error()))
+	case err != nil:
+		return m, nil, s.send(relay.Failure(nil, -32700, "Parse error", "the message is not JSON"))
+	}
+	return m, relay.Line(frame), true
+}
+
+// readAll gives the client's messages to the agent until the client ends, or the connection does.
+func (s *session) readAll() {
+	for {
+		m, frame, ok := s.next(s.ctx)
+		switch {
+		case !ok:
+			return
+		case frame == nil:
+		case len(m.ID) > relay.MaxID+1 || len(m.Session) > relay.MaxID:
+			s.close(websocket.StatusPolicyViolation, "an id is too long")
+			return
+		case m.Method == "initialize" && m.Kind == relay.Request:
+			if !s.send(relay.Failure(m.RawID, -32600, "Invalid request", "Initialize not allowed on existing connection")) {
+				return
+			}
+		default:
+			if err := s.conn.Send(frame); err != nil { // why, the pump says
+				<-s.conn.Done()
+				return
+			}
+		}
+	}
+}
+
+// pump gives the agent's frames to the client until the connection is over.
+func (s *session) pump() {
+	for {
+		frames, err := s.conn.Recv()
+		if err != nil {
+			s.closeFor(err)
+			return
+		}
+		for _, f := range frames {
+			if !s.send(f) {
+				s.conn.Close(errSlow)
+				return
+			}
+		}
+	}
+}
+
+var errSlow = errors.New("the client did not take what was sent to it")
+
+// closeFor closes the WebSocket for the reason why the connection is over.
+func (s *session) closeFor(err error) {
+	switch {
+	case errors.Is(err, relay.ErrClosing):
+		s.close(websocket.StatusGoingAway, err.Error())
+	case errors.Is(err, relay.ErrNotAllowed):
+		s.close(websocket.StatusPolicyViolation, err.Error())
+	default:
+		s.close(websocket.StatusInternalError, err.Error())
+	}
+}
+
+// ping asks the client now and then whether it is there.
+func (s *session) ping() {
+	tick := time.NewTicker(pingEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-tick.C:
+		case <-s.ctx.Done():
+			return
+		case <-s.conn.Done():
+			return
+		}
+		ctx, cancel := context.WithTimeout(s.ctx, pingEvery)
+		err := s.ws.Ping(ctx)
+		cancel()
+		// If the client is not being read, since the agent takes nothing, its answer is not either.
+		if err != nil && (s.reading.Load() || !errors.Is(err, context.DeadlineExceeded)) {
+			s.conn.Close(errSlow)
+			s.cancel()
+			return
+		}
+	}
+}
+
+// send sends a frame; false: it could not be sent, and nothing can be any more.
+func (s *session) send(frame []byte) bool {
+	if !utf8.Valid(frame) { // clients would close the connection
+		frame = []byte(strings.ToValidUTF8(string(frame), "\uFFFD"))
+	}
+	ctx, cancel := context.WithTimeout(s.ctx, writeTimeout+time.Duration(len(frame)/slowest)*time.Second)
+	defer cancel()
+	return s.ws.Write(ctx, websocket.MessageText, frame) == nil
+}
+
+// close says goodbye.
+func (s *session) close(code websocket.StatusCode, reason string) {
+	s.closing.Do(func() {
+		if len(reason) > maxReason {
+			reason = strings.ToValidUTF8(reason[:maxReason], "")
+		}
+		_ = s.ws.Close(code, reason)
+		s.cancel()
+	})
+}

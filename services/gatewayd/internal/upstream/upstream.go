@@ -1,0 +1,91 @@
+// Package upstream opens agents at a supervisor. It knows the contract of GatewayService, and makes of its errors words for
+// clients. It must not know who asks for an agent.
+package upstream
+
+import (
+	"context"
+	"errors"
+	"io"
+	"sync"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+// Supervisor is where agents are.
+type Supervisor struct{ client *client.Client }
+
+// New returns the supervisor at the far end of a connection, which the caller closes.
+func New(c *client.Client) *Supervisor { return &Supervisor{client: c} }
+
+// Open implements relay.Open.
+func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error) {
+	life, cancel := context.WithCancel(context.Background())
+	stop := context.AfterFunc(ctx, cancel)
+	opened, err := open(life, s.client, name)
+	if !stop() && err == nil {
+		err = ctx.Err()
+	}
+	if err != nil {
+		cancel()
+		if ctx.Err() != nil {
+			return nil, ctx.Err()
+		}
+		return nil, err
+	}
+	return &agent{stream: opened, cancel: cancel}, nil
+}
+
+type stream = interface {
+	Send(*supervisorv1.OpenAgentRequest) error
+	Recv() (*supervisorv1.OpenAgentResponse, error)
+	CloseSend() error
+}
+
+func open(life context.Context, c *client.Client, name string) (stream, error) {
+	s, err := c.Gateway.OpenAgent(life)
+	if err != nil {
+		return nil, err
+	}
+	// An error of Send is io.EOF: what it means, Recv says.
+	_ = s.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}})
+	first, err := s.Recv()
+	if errors.Is(err, io.EOF) || err == nil && first.GetOpened() == nil {
+		return nil, errors.New("the supervisor did not say which agent it opened")
+	}
+	return s, err
+}
+
+// agent is a relay.Agent.
+type agent struct {
+	stream stream
+	cancel context.CancelFunc
+	once   sync.Once
+}
+
+func (a *agent) Send(frame []byte) error {
+	err := a.stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: &supervisorv1.Frames{Frames: [][]byte{frame}}}})
+	if errors.Is(err, io.EOF) {
+		return errEnded
+	}
+	return err
+}
+
+var errEnded = errors.New("the agent has ended")
+
+func (a *agent) Recv() ([][]byte, error) {
+	for {
+		m, err := a.stream.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return nil, errEnded
+		case err != nil:
+			return nil, err
+		case len(m.GetFrames().GetFrames()) > 0:
+			return m.GetFrames().GetFrames(), nil
+		}
+	}
+}
+
+func (a *agent) Close() { a.once.Do(a.cancel) }

@@ -1,0 +1,40 @@
+//go:build unix
+
+package chat
+
+import (
+	"os"
+	"os/exec"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// apart starts a command in a session of its own: it cannot read keys of the terminal, or write there.
+func apart(cmd *exec.Cmd) { cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true} }
+
+// endGroup ends the process group of a command that was not waited for yet.
+func endGroup(cmd *exec.Cmd, atOnce bool) {
+	s := syscall.SIGTERM
+	if atOnce {
+		s = syscall.SIGKILL
+	}
+	_ = syscall.Kill(-cmd.Process.Pid, s)
+}
+
+// endOf is how a command ended.
+func endOf(state *os.ProcessState) *supervisorv1.WatchOutputResponse {
+	end := &supervisorv1.WatchOutputResponse{Ended: true}
+	if state == nil {
+		return end
+	}
+	if s, ok := state.Sys().(syscall.WaitStatus); ok && s.Signaled() {
+		end.Signal = unix.SignalName(s.Signal())
+		return end
+	}
+	code := uint32(state.ExitCode())
+	end.ExitCode = &code
+	return end
+}

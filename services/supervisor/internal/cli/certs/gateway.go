@@ -1,0 +1,45 @@
+package certs
+
+import (
+	"fmt"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+)
+
+// newGateway returns the command "certs gateway".
+func newGateway(call *command.Call) *cobra.Command {
+	var days int
+	var name string
+	cmd := &cobra.Command{
+		Use:   "gateway DIR",
+		Short: "Make a certificate for a gateway",
+		Long: `Make a certificate for a gateway (gatewayd), of the authority that "certs init" has
+made in DIR. Its owner can open the agents under serve.gateway_agents for clients
+elsewhere, and can do nothing else: it sees no sessions and answers no questions by
+itself.`,
+		Example: `  acphost certs gateway ~/.config/acphost/tls
+  acphost certs gateway ~/.config/acphost/tls --name edge --days 30`,
+		Args: command.OneArgument("an authority's folder"),
+		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
+			return nil, cobra.ShellCompDirectiveFilterDirs
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			return addClient(call, args[0], certs.Client{Name: name, Role: certs.Gateway}, days, gatewayRecipe)
+		},
+	}
+	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
+	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
+	return cmd
+}
+
+// gatewayRecipe says how a gateway uses the keys in a folder.
+func gatewayRecipe(dir string) string {
+	return fmt.Sprintf(`Take the folder to where the gateway runs, as a user that no agent runs as. Then:
+
+    gatewayd --supervisor HOST:PORT --supervisor-tls-dir %s …
+`, shell.Quote([]string{dir}))
+}

@@ -1,0 +1,244 @@
+// Package dial is "acphost dial": a program that cannot reach a supervisor's socket itself reaches it through this one.
+//
+// To the supervisor, this process is the caller. So it must not speak for anybody whom the supervisor would refuse: it asks of
+// the program at its other end what a supervisor asks of a caller, and takes nothing that another process has sent.
+package dial
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"strconv"
+	"syscall"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+const long = `Connect the program that started this command to a supervisor: what it writes to
+standard input goes to the supervisor's socket, and what comes from there to standard
+output. It is for programs in languages that cannot connect to the socket themselves or
+ask the kernel who serves it, such as Node.js; @acphost/client uses it. gRPC is spoken
+over the connection, without TLS.
+
+The command first prints a line, "connected PID", with the supervisor's process id. The
+connection follows. Write nothing before that line has come. --fd names one open file in
+place of both.
+
+Standard input and output must be unix sockets that this program made (socketpair), one
+for both or one for each, and only this program may write there. The supervisor sees this
+command as the caller; so it refuses to connect agents, handlers and what they start.`
+
+// New returns the command "dial".
+func New(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var fd int
+	cmd := &cobra.Command{
+		Use:   "dial",
+		Short: "Connect a program, over its standard files, to a supervisor",
+		Long:  long,
+		Args:  command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := which.Check(cmd); err != nil {
+				return err
+			}
+			if fd == 0 {
+				return dial(cmd.Context(), call, &which, call.Stdin, call.Stdout)
+			}
+			if fd < 3 {
+				return command.WrongUse(cmd, "--fd: expected 3 or more, got %d", fd)
+			}
+			one := os.NewFile(uintptr(fd), "file "+strconv.Itoa(fd))
+			defer one.Close()
+			return dial(cmd.Context(), call, &which, one, one)
+		},
+	}
+	cmd.Flags().IntVar(&fd, "fd", 0, "the open file `NUMBER` in place of standard input and output")
+	which.RegisterLocal(cmd)
+	return cmd
+}
+
+func dial(ctx context.Context, call *command.Call, f *reach.Flags, in, out *os.File) error {
+	// What passes through is what a person says: no other process of the user may reach it.
+	if err := proc.Undumpable(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
+		return err
+	}
+	c, err := callerOn(in, out)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	target, err := find(ctx, call, f)
+	if err != nil {
+		return err
+	}
+	conn, err := target.Connect(ctx)
+	if err != nil {
+		return fmt.Errorf("connect to supervisor %d: %w", target.PID, reach.Plainly(err))
+	}
+	defer conn.Close()
+	if _, err := fmt.Fprintf(c.out, "connected %d\n", target.PID); err != nil {
+		return err
+	}
+	return c.join(ctx, conn)
+}
+
+// find returns the one supervisor that is meant.
+func find(ctx context.Context, call *command.Call, f *reach.Flags) (client.Supervisor, error) {
+	if f.Socket != "" {
+		s := client.Supervisor{Socket: f.Socket}.Named(ctx)
+		if s.Err != nil {
+			return s, fmt.Errorf("no supervisor answers at %s: %w", f.Socket, reach.Plainly(s.Err))
+		}
+		s.PID = int(s.Status.GetPid())
+		return s, nil
+	}
+	return reach.One(ctx, call, f)
+}
+
+// caller is the program that this process speaks for.
+type caller struct {
+	in      net.Conn
+	out     net.Conn
+	process peer.Process // nil where the system does not tell
+}
+
+// callerOn returns the caller at the other end of standard input and output.
+func callerOn(stdin, stdout *os.File) (*caller, error) {
+	in, by, err := socket("input", stdin)
+	if err != nil {
+		return nil, err
+	}
+	out, of, err := socket("output", stdout)
+	of.Close()
+	if err != nil {
+		in.Close()
+		by.Close()
+		return nil, err
+	}
+	c := &caller{in: in, out: out, process: by.Process}
+	if of.PID != by.PID {
+		err = fmt.Errorf("standard input belongs to process %d, and standard output to process %d: both must belong to the program that connects", by.PID, of.PID)
+	} else {
+		err = vet(by)
+	}
+	if err == nil {
+		err = peer.TellSenders(in)
+	}
+	if err != nil {
+		c.Close()
+		return nil, err
+	}
+	c.in, c.process = peer.BySender(in, by)
+	return c, nil
+}
+
+// socket is a standard file as a unix socket, and who made it.
+func socket(name string, file *os.File) (*net.UnixConn, peer.Peer, error) {
+	conn, err := net.FileConn(file)
+	if err != nil {
+		return nil, peer.Peer{}, fmt.Errorf("standard %s is not a unix socket: make one with socketpair, as Node.js does for its child processes: %w", name, err)
+	}
+	unix, ok := conn.(*net.UnixConn)
+	if !ok {
+		_ = conn.Close()
+		return nil, peer.Peer{}, fmt.Errorf("standard %s is a %s socket, not a unix socket", name, conn.LocalAddr().Network())
+	}
+	p, err := peer.Of(unix)
+	if err != nil {
+		p.Close()
+		_ = unix.Close()
+		return nil, peer.Peer{}, fmt.Errorf("ask who is at the other end of standard %s: %w", name, err)
+	}
+	return unix, p, nil
+}
+
+// vet refuses a caller whom a supervisor would refuse.
+func vet(c peer.Peer) error {
+	if c.UID != os.Geteuid() && c.UID != 0 {
+		return fmt.Errorf("user %d may not connect through a command of user %d", c.UID, os.Geteuid())
+	}
+	why, err := peer.Descent(c.PID, os.Getpid())
+	if errors.Is(err, proc.ErrUnsupported) {
+		return nil // no supervisor takes calls that change something over a socket here
+	}
+	if err == nil && why == "" {
+		var has, own int
+		if has, own, err = peer.Filters(c.PID, os.Getpid()); has > own {
+			why = fmt.Sprintf("process %d has %d seccomp filters and this command has %d", c.PID, has, own)
+		}
+	}
+	if err == nil && c.Process == nil {
+		err = errors.New("its process cannot be seen from here")
+	}
+	if err == nil {
+		err = c.Process.Alive()
+	}
+	switch {
+	case err != nil:
+		return fmt.Errorf("it cannot be told whether an agent connects: %w", err)
+	case why != "":
+		return fmt.Errorf("agents, handlers and what they start may not connect: %s", why)
+	}
+	return nil
+}
+
+// join copies between the caller and a supervisor until one of them ends the connection, or ctx is done.
+func (c *caller) join(ctx context.Context, supervisor net.Conn) error {
+	stop := context.AfterFunc(ctx, func() { c.Close(); supervisor.Close() })
+	defer stop()
+	said := make(chan error, 1)
+	go func() {
+		said <- c.speak(supervisor)
+		supervisor.Close() // ends the other direction
+	}()
+	_, err := io.Copy(c.out, supervisor)
+	c.in.Close()
+	if refused := <-said; refused != nil {
+		return refused
+	}
+	for _, hungUp := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE} { // one of the two, perhaps with something unread
+		if errors.Is(err, hungUp) {
+			return nil
+		}
+	}
+	return err
+}
+
+// speak copies what the caller says, and nobody else.
+func (c *caller) speak(to io.Writer) error {
+	buffer := make([]byte, 64<<10)
+	for {
+		n, err := c.in.Read(buffer)
+		if n > 0 && c.process != nil {
+			if gone := c.process.Alive(); gone != nil {
+				return fmt.Errorf("the connection is closed: %w", gone)
+			}
+		}
+		if n > 0 {
+			if _, err := to.Write(buffer[:n]); err != nil {
+				return nil //nolint:nilerr // the supervisor has hung up: it is not this command that fails
+			}
+		}
+		if err != nil {
+			return nil //nolint:nilerr // the caller has hung up
+		}
+	}
+}
+
+// Close closes the caller's sockets.
+func (c *caller) Close() {
+	c.in.Close()
+	c.out.Close()
+	if c.process != nil {
+		c.process.Close()
+	}
+}

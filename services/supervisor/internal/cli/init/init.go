@@ -1,0 +1,439 @@
+// Package init is "acphost init": it writes a first configuration and rule file from four questions.
+package init
+
+import (
+	"bufio"
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// before is what the name of a file ends with that --force has put aside.
+const before = ".before-init"
+
+// What is recorded of sessions.
+const (
+	recordAll      = "all"
+	recordMetadata = "metadata"
+	recordNothing  = "none"
+)
+
+var records = []string{recordAll, recordMetadata, recordNothing}
+
+// errInterrupted is the end of the questions by Ctrl-C.
+var errInterrupted = errors.New("interrupted; nothing was written")
+
+// noAgent is the answer of a person whose agent is none of those that are known.
+const noAgent = "none"
+
+// flags are the answers that a call brings along.
+type flags struct {
+	agent, policy, record string
+	allow                 []string
+	yes, show, force      bool
+}
+
+// New returns the command "init".
+func New(call *command.Call, start permd.Starter) *cobra.Command {
+	var f flags
+	cmd := &cobra.Command{
+		Use:   "init",
+		Short: "Write a first configuration and rule file from four questions",
+		Long: `Write a first configuration, config.yaml, and a rule file, policy.yaml, into acphost's
+configuration folder. Four questions are asked: which agent, how strict, which commands
+may always run, and what is recorded. A question whose flag is given is not asked. With
+--yes, or if nobody is at a terminal, the others get their defaults.
+
+The rule file is a copy of a ready policy ("acphost policy show"), with your commands
+added: it is yours to change. Files that are there are not touched; with --force they
+are kept as FILE` + before + `.`,
+		Example: `  acphost init
+  acphost init --agent claude --policy workspace --allow "go test ./..." --record metadata
+  acphost init --yes --print`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := call.RefuseAgents(cmd); err != nil {
+				return err
+			}
+			if err := f.check(cmd); err != nil {
+				return err
+			}
+			err := permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
+				return f.run(cmd, call, service)
+			})
+			if errors.Is(err, errInterrupted) {
+				call.Complain(err)
+				call.Status, err = command.StatusInterrupted, nil
+			}
+			return err
+		},
+	}
+	fs := cmd.Flags()
+	fs.StringVar(&f.agent, "agent", "", "the agent's `NAME`, of \"acphost agents list\", or none (default: the first that is installed)")
+	fs.StringVar(&f.policy, "policy", "", "the ready policy of this `NAME`: "+strings.Join(config.ReadyPolicies(), ", ")+" (default workspace)")
+	fs.StringArrayVar(&f.allow, "allow", nil, "a `COMMAND` that may always run, such as \"go test ./...\"; may be repeated")
+	fs.StringVar(&f.record, "record", "", "`WHAT` is recorded of sessions: all, metadata (no contents) or none (default all)")
+	fs.BoolVarP(&f.yes, "yes", "y", false, "ask nothing")
+	fs.BoolVar(&f.show, "print", false, "print the two files, and write nothing")
+	fs.BoolVar(&f.force, "force", false, "replace files that are there, and keep them as FILE"+before)
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	cliflag.Complete(cmd, "policy", cliflag.Words(config.ReadyPolicies()...))
+	cliflag.Complete(cmd, "record", cliflag.Words(records...))
+	cliflag.Complete(cmd, "allow", cliflag.Words())
+	return cmd
+}
+
+// check refuses answers that are none.
+func (f *flags) check(cmd *cobra.Command) error {
+	if f.policy != "" && !config.IsReadyPolicy(f.policy) {
+		return command.WrongUse(cmd, "--policy: expected a ready policy (%s), got %q%s", strings.Join(config.ReadyPolicies(), ", "), f.policy, command.DidYouMean(f.policy, config.ReadyPolicies()))
+	}
+	if f.record != "" && !slices.Contains(records, f.record) {
+		return command.WrongUse(cmd, "--record: expected %s, got %q%s", strings.Join(records, ", "), f.record, command.DidYouMean(f.record, records))
+	}
+	for _, c := range f.allow {
+		if strings.TrimSpace(c) == "" {
+			return command.WrongUse(cmd, "--allow: expected a command, got nothing")
+		}
+	}
+	return nil
+}
+
+func (f *flags) run(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient) error {
+	folder := config.Folder(call.Env)
+	if folder == "" {
+		return errors.New("where the configuration belongs cannot be told: neither XDG_CONFIG_HOME nor HOME is set; set one")
+	}
+	file, rules := filepath.Join(folder, "config.yaml"), filepath.Join(folder, "policy.yaml")
+	if !f.show && !f.force {
+		for _, name := range []string{file, rules} {
+			if _, err := os.Lstat(name); err == nil {
+				return fmt.Errorf("%s is there already; change it by hand (\"acphost config check\"), or have it replaced and kept as %s with --force",
+					name, filepath.Base(name)+before)
+			}
+		}
+	}
+	answers, err := f.answers(cmd, call, service)
+	if err != nil {
+		return err
+	}
+	policy, err := answers.rules(cmd.Context(), call, service)
+	if err != nil {
+		return err
+	}
+	configuration := answers.config()
+	if f.show {
+		_, err := fmt.Fprintf(call.Stdout, "# %s\n%s\n# %s\n%s", file, configuration, rules, policy)
+		return err
+	}
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		return fmt.Errorf("make the configuration folder: %w", err)
+	}
+	for _, w := range []struct{ name, text string }{{rules, policy}, {file, configuration}} { // the one that names the other comes last
+		if err := write(w.name, w.text, f.force); err != nil {
+			return err
+		}
+	}
+	return answers.next(call, file, rules)
+}
+
+// write writes a file; one that is there is put aside first, if it may be.
+func write(name, text string, force bool) error {
+	if force {
+		if err := os.Rename(name, name+before); err != nil && !errors.Is(err, fs.ErrNotExist) {
+			return err
+		}
+	}
+	return ownfile.Write(name, false, func(w io.Writer) error {
+		_, err := io.WriteString(w, text)
+		return err
+	})
+}
+
+// answers are what the questions have told.
+type answers struct {
+	agent  *preset.Resolved // nil: none of those that are known
+	policy string
+	allow  []string
+	record string
+}
+
+// answers asks what no flag says.
+func (f *flags) answers(cmd *cobra.Command, call *command.Call, service permissionv1.PolicyServiceClient) (*answers, error) {
+	p := &person{ctx: cmd.Context(), call: call, silent: f.yes || !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout)}
+	agent, err := f.askAgent(p)
+	if err != nil {
+		return nil, err
+	}
+	a := &answers{agent: agent, policy: f.policy, allow: f.allow, record: f.record}
+	if a.policy == "" {
+		if a.policy, err = askPolicy(p, service); err != nil {
+			return nil, err
+		}
+	}
+	if !cmd.Flags().Changed("allow") && a.takesCommands() {
+		if a.allow, err = askCommands(p); err != nil {
+			return nil, err
+		}
+	}
+	if len(a.allow) > 0 && !a.takesCommands() {
+		return nil, fmt.Errorf("the policy %s denies every command that does more than look, and no rule can allow what another denies: leave out --allow, or choose the policy workspace", a.policy)
+	}
+	if a.record == "" {
+		a.record, err = p.choose("What is recorded of sessions? It stays on this machine (\"acphost sessions\", \"acphost audit\").", recordAll, []choice{
+			{recordAll, "everything that passed: prompts, answers, contents of files, output of commands"},
+			{recordMetadata, "what happened, without contents"},
+			{recordNothing, "only decisions"},
+		})
+	}
+	return a, err
+}
+
+// takesCommands says whether a rule can allow commands beside the policy: readonly denies them.
+func (a *answers) takesCommands() bool { return a.policy != "readonly" }
+
+func (f *flags) askAgent(p *person) (*preset.Resolved, error) {
+	catalog, err := preset.Load(p.call.Env)
+	if err != nil {
+		return nil, err
+	}
+	if f.agent != "" && f.agent != noAgent {
+		return catalog.Resolve(f.agent)
+	}
+	if f.agent == noAgent {
+		return nil, nil
+	}
+	var choices []choice
+	first := noAgent
+	for _, a := range catalog.Agents() {
+		r, err := catalog.Resolve(a.ID)
+		if err != nil {
+			continue // nothing runs it on this machine
+		}
+		what := a.Name
+		if r.Found == "" {
+			what += ", not installed"
+		} else if first == noAgent {
+			first = a.ID
+		}
+		choices = append(choices, choice{a.ID, what})
+	}
+	id, err := p.choose("Which agent do you use?", first, append(choices, choice{noAgent, "another one, or none yet"}))
+	if err != nil || id == noAgent {
+		return nil, err
+	}
+	return catalog.Resolve(id)
+}
+
+func askPolicy(p *person, service permissionv1.PolicyServiceClient) (string, error) {
+	ready, err := service.ListReadyPolicies(p.ctx, &permissionv1.ListReadyPoliciesRequest{})
+	if err != nil {
+		return "", fmt.Errorf("list the ready policies: %w", err)
+	}
+	var choices []choice
+	for _, r := range ready.GetPolicies() {
+		sentence, _, _ := strings.Cut(strings.Join(strings.Fields(r.GetDescription()), " "), ". ")
+		choices = append(choices, choice{r.GetName(), strings.TrimSuffix(sentence, ".")})
+	}
+	return p.choose("How strict are the rules?", "workspace", choices)
+}
+
+// askCommands asks for commands, and names those that the files of this folder suggest.
+func askCommands(p *person) ([]string, error) {
+	example := `such as "make test"`
+	if found := suggested("."); len(found) > 0 {
+		example = "here perhaps " + strings.Join(found, ", ")
+	}
+	line, err := p.ask("Which commands may always run, without a question? They run code that the agent wrote.\n"+
+		"Separate them by commas, "+example+". Enter: none.", "")
+	var all []string
+	for c := range strings.SplitSeq(line, ",") {
+		if c = strings.TrimSpace(c); c != "" {
+			all = append(all, c)
+		}
+	}
+	return all, err
+}
+
+// suggested are the commands that test what is in a folder, by its files.
+func suggested(dir string) (all []string) {
+	for _, s := range []struct{ file, command string }{
+		{"go.mod", "go test ./..."}, {"package.json", "npm test"}, {"Cargo.toml", "cargo test"}, {"pyproject.toml", "pytest"},
+		{"pom.xml", "mvn test"}, {"build.gradle", "./gradlew test"}, {"Makefile", "make test"},
+	} {
+		if _, err := os.Stat(filepath.Join(dir, s.file)); err == nil {
+			all = append(all, s.command)
+		}
+	}
+	return all
+}
+
+// rules is the text of the rule file, checked.
+func (a *answers) rules(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient) (string, error) {
+	ready, err := policytool.ReadyPolicy(ctx, service, a.policy)
+	if err != nil {
+		return "", err
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "# Made by \"acphost init\" from acphost's ready policy %s (\"acphost policy show %s\"). Change it as you like:\n"+
+		"# \"acphost policy check\" checks it, and runs the tests in it.\n#\n%s", a.policy, a.policy, ready)
+	if len(a.allow) > 0 {
+		b.WriteString("\n  - id: always-allowed\n    effect: allow\n    command:\n")
+		for _, c := range a.allow {
+			fmt.Fprintf(&b, "      - %s\n", strconv.Quote(c))
+		}
+	}
+	checked, err := policytool.Check(ctx, service, &permissionv1.PolicyFile{Name: "policy.yaml", Content: []byte(b.String()), Layer: permissionv1.Layer_LAYER_USER})
+	if err != nil {
+		return "", err
+	}
+	if len(checked.Answer.GetFindings()) > 0 {
+		checked.Print(call.Stderr, output.Style(call, call.Stderr))
+		return "", errors.New("the commands make no rule that works; nothing was written")
+	}
+	return b.String(), nil
+}
+
+// config is the text of the configuration.
+func (a *answers) config() string {
+	journal := map[string]string{
+		recordAll:      "{content: true}    # prompts, answers and contents of files are recorded",
+		recordMetadata: "{content: false}   # what happens is recorded, without contents",
+		recordNothing:  "{disabled: true}   # sessions are not recorded",
+	}[a.record]
+	text := "# acphost's configuration, made by \"acphost init\". \"acphost config check\" checks it, and \"acphost config show\" shows it\n" +
+		"# with every default.\npermission:\n  policy: policy.yaml\njournal: " + journal + "\n"
+	if a.agent != nil && a.agent.Found != "" {
+		text += "serve:\n  # What \"acphost serve\" starts.\n  agents:\n    - preset: " + a.agent.Agent.ID + "\n"
+	}
+	return text
+}
+
+// next says what was written, and what can be done now.
+func (a *answers) next(call *command.Call, file, rules string) error {
+	added := ""
+	if n := len(a.allow); n > 0 {
+		added = fmt.Sprintf(", and %s that may always run", safetext.Count(n, "command"))
+	}
+	text := fmt.Sprintf("written: %s\nwritten: %s (the ready policy %s%s)\n\nNext:\n", file, rules, a.policy, added)
+	name := "NAME"
+	if a.agent != nil {
+		name = a.agent.Agent.ID
+		if a.agent.Found == "" && a.agent.Get != "" {
+			text += fmt.Sprintf("  %-44s install the agent\n", a.agent.Get)
+		}
+	}
+	for _, line := range [][2]string{
+		{"acphost chat --agent " + name, "talk to it on this terminal"},
+		{"acphost setup zed --agent " + name, "or have your editor start it: zed, jetbrains, neovim, emacs"},
+		{"acphost policy why --command \"git push\"", "see what the rules say of a command"},
+	} {
+		text += fmt.Sprintf("  %-44s %s\n", line[0], line[1])
+	}
+	_, err := io.WriteString(call.Stdout, text)
+	return err
+}
+
+// person is who answers, line by line.
+type person struct {
+	ctx    context.Context
+	call   *command.Call
+	silent bool // nobody: the defaults count
+	lines  *bufio.Reader
+}
+
+// choice is one of several answers.
+type choice struct{ word, what string }
+
+// choose asks for one of several answers, by its number or its word.
+func (p *person) choose(question, preferred string, choices []choice) (string, error) {
+	if p.silent {
+		return preferred, nil
+	}
+	wide := 0
+	for _, c := range choices {
+		wide = max(wide, len(c.word))
+	}
+	var b strings.Builder
+	b.WriteString(question)
+	number := 0
+	var words []string
+	for i, c := range choices {
+		words = append(words, c.word)
+		if c.word == preferred {
+			number = i + 1
+		}
+		b.WriteByte('\n')
+		fmt.Fprintf(&b, "  %d  %-*s  %s", i+1, wide, c.word, c.what)
+	}
+	for ask := b.String(); ; {
+		answer, err := p.ask(ask, strconv.Itoa(number))
+		if err != nil {
+			return "", err
+		}
+		if n, err := strconv.Atoi(answer); err == nil && n >= 1 && n <= len(choices) {
+			return choices[n-1].word, nil
+		}
+		if slices.Contains(words, answer) {
+			return answer, nil
+		}
+		ask = fmt.Sprintf("expected 1 to %d, or a name, got %q%s", len(choices), answer, command.DidYouMean(answer, words))
+	}
+}
+
+// ask asks a question, and returns the line that answers it; an empty one is preferred.
+func (p *person) ask(question, preferred string) (string, error) {
+	if p.silent {
+		return preferred, nil
+	}
+	prompt := "> "
+	if preferred != "" {
+		prompt = "[" + preferred + "] > "
+	}
+	if _, err := fmt.Fprintf(p.call.Stdout, "%s\n%s", question, prompt); err != nil {
+		return "", err
+	}
+	if p.lines == nil {
+		p.lines = bufio.NewReader(p.call.Stdin)
+	}
+	type read struct {
+		line string
+		err  error
+	}
+	answered := make(chan read, 1)
+	go func() {
+		line, err := p.lines.ReadString('\n')
+		answered <- read{line, err}
+	}()
+	select {
+	case <-p.ctx.Done():
+		return "", errInterrupted
+	case r := <-answered:
+		if r.err != nil && r.line == "" {
+			return "", errors.New("the input ended before all was answered; nothing was written")
+		}
+		_, err := fmt.Fprintln(p.call.Stdout)
+		return cmp.Or(strings.TrimSpace(r.line), preferred), err
+	}
+}

@@ -1,0 +1,140 @@
+package output
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+)
+
+// EnvPager and EnvAnyPager are the variables that name the program by which people read what is longer than the screen. Empty, or
+// "cat": none.
+const (
+	EnvPager    = "ACPHOST_PAGER"
+	EnvAnyPager = "PAGER"
+)
+
+// Pager writes to standard output. If that is a terminal, and what is written is longer than its screen, a pager shows it. Close
+// must be called. Not safe for concurrent use.
+type Pager struct {
+	call    *command.Call
+	program []string // nil: none
+	rows    int
+	held    bytes.Buffer // until it is known whether it fits
+	cmd     *exec.Cmd
+	to      io.WriteCloser // the pager's
+	plain   bool           // standard output takes it
+
+	interrupts chan os.Signal // SIGINTs, while the pager has the terminal
+}
+
+// NewPager returns a Pager for standard output.
+func NewPager(call *command.Call) *Pager {
+	p := &Pager{call: call, rows: terminalHeight(call.Stdout), interrupts: make(chan os.Signal, 1)}
+	if p.rows > 0 && call.Terminal(call.Stdout) && call.Terminal(call.Stdin) && call.Env("TERM") != "dumb" {
+		p.program = pagerOf(call.Env)
+	}
+	p.plain = p.program == nil
+	return p
+}
+
+// Page prints text through a Pager.
+func Page(call *command.Call, text string) error {
+	p := NewPager(call)
+	if _, err := io.WriteString(p, text); err != nil && !errors.Is(err, ErrQuit) {
+		_ = p.Close()
+		return err
+	}
+	return p.Close()
+}
+
+// pagerOf is the pager that a person wants, or the one that there is; nil: none.
+func pagerOf(env func(string) string) []string {
+	for _, name := range []string{EnvPager, EnvAnyPager} {
+		// A person may have set it to nothing, which means none; whether it is set, an environment does not tell: a blank is.
+		if text := env(name); text != "" {
+			words := strings.Fields(text)
+			if len(words) == 0 || words[0] == "cat" {
+				return nil
+			}
+			if _, err := exec.LookPath(words[0]); err == nil {
+				return words
+			}
+		}
+	}
+	for _, name := range []string{"less", "more"} {
+		if _, err := exec.LookPath(name); err == nil {
+			return []string{name}
+		}
+	}
+	return nil
+}
+
+// Write implements io.Writer.
+func (p *Pager) Write(data []byte) (int, error) {
+	switch {
+	case p.plain:
+		return p.call.Stdout.Write(data)
+	case p.to != nil:
+		return p.pass(data)
+	}
+	p.held.Write(data)
+	if bytes.Count(p.held.Bytes(), []byte{'\n'}) < p.rows {
+		return len(data), nil
+	}
+	held := bytes.Clone(p.held.Bytes())
+	p.held.Reset()
+	if err := p.start(); err != nil { // then as without one
+		p.plain = true
+		_, err := p.call.Stdout.Write(held)
+		return len(data), err
+	}
+	_, err := p.pass(held)
+	return len(data), err
+}
+
+// pass hands data to the pager. One that was quit takes no more, and that is no failure.
+func (p *Pager) pass(data []byte) (int, error) {
+	if _, err := p.to.Write(data); err != nil {
+		return len(data), ErrQuit
+	}
+	return len(data), nil
+}
+
+// ErrQuit says that the person has quit the pager: nothing more need be written. Close does not return it.
+var ErrQuit = errors.New("the pager was quit")
+
+func (p *Pager) start() (err error) {
+	p.cmd = exec.Command(p.program[0], p.program[1:]...)
+	p.cmd.Stdout, p.cmd.Stderr = p.call.Stdout, p.call.Stderr
+	p.cmd.Env = os.Environ()
+	if p.call.Env("LESS") == "" {
+		p.cmd.Env = append(p.cmd.Env, "LESS=FRX") // ends where all fits, keeps colours, leaves the text on the screen
+	}
+	if p.to, err = p.cmd.StdinPipe(); err != nil {
+		return err
+	}
+	if err = p.cmd.Start(); err != nil {
+		p.to = nil
+		return err
+	}
+	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C is the pager's, however often
+	return nil
+}
+
+// Close writes what is held, and waits until the person has left the pager.
+func (p *Pager) Close() error {
+	if p.to == nil {
+		_, err := p.call.Stdout.Write(p.held.Bytes())
+		return err
+	}
+	defer signal.Stop(p.interrupts)
+	_ = p.to.Close() // it may have been quit
+	_ = p.cmd.Wait() // how it ended is its own business
+	return nil
+}

@@ -1,0 +1,114 @@
+// Package recordings finds the recorded sessions that a command is about, and what was decided in them: in the journal and the
+// audit that the configuration names.
+package recordings
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
+)
+
+// List returns the recorded sessions that a query wants, oldest first. configFile is the configuration file; empty: the one
+// that there is.
+func List(call *command.Call, configFile string, q index.Query) ([]journal.Session, error) {
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		return nil, err
+	}
+	dir := c.Effective().GetJournal().GetDir()
+	if dir == "" {
+		return nil, errors.New("where the journal is cannot be told: neither XDG_STATE_HOME nor HOME is set; set journal.dir")
+	}
+	if _, err := os.Stat(dir); errors.Is(err, fs.ErrNotExist) {
+		return nil, nil
+	}
+	return index.List(dir, q)
+}
+
+// Newest returns the id of the session of an agent in a folder that had a turn last. A session that a supervisor has open is
+// left out: an agent does not expect to be given a session twice at a time.
+func Newest(call *command.Call, configFile, agent, cwd string) (string, error) {
+	all, err := List(call, configFile, index.Query{Agent: agent, Cwd: cwd})
+	if err != nil {
+		return "", err
+	}
+	var newest journal.Session
+	for _, s := range all {
+		if s.Cwd == cwd && s.Turns > 0 && !s.Live && !s.Ended.Before(newest.Ended) {
+			newest = s
+		}
+	}
+	if newest.Session == "" {
+		return "", fmt.Errorf("no session of %q in %s is recorded that is not open; \"acphost sessions list\" lists all; leave --continue out to begin one", agent, cwd)
+	}
+	return newest.Session, nil
+}
+
+// AuditFile is where the record of decisions is. configFile is as List's.
+func AuditFile(call *command.Call, configFile string) (string, error) {
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		return "", err
+	}
+	name := c.Effective().GetPermission().GetAudit().GetFile()
+	if name == "" {
+		return "", errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
+	}
+	return name, nil
+}
+
+// Decisions returns what was decided in a session of an agent, oldest first. Without a record, it returns none. Lines that cannot
+// be read are left out.
+func Decisions(call *command.Call, configFile string, f audit.Filter) ([]*supervisorv1.AuditRecord, error) {
+	name, err := AuditFile(call, configFile)
+	if err != nil {
+		return nil, err
+	}
+	var all []*supervisorv1.AuditRecord
+	for r, err := range audit.Read(name, f) {
+		if _, bad := errors.AsType[*audit.LineError](err); bad {
+			continue
+		}
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil, nil
+		}
+		if err != nil {
+			return nil, err
+		}
+		all = append(all, r)
+	}
+	return all, nil
+}
+
+// maxCompleted is how many sessions are completed: the newest.
+const maxCompleted = 200
+
+// CompleteSessions completes the ids of recorded sessions, for an argument or a flag. configFile is as List's.
+func CompleteSessions(call *command.Call, configFile *string) cobra.CompletionFunc {
+	return func(_ *cobra.Command, args []string, _ string) (list []cobra.Completion, _ cobra.ShellCompDirective) {
+		if len(args) > 0 {
+			return nil, cobra.ShellCompDirectiveNoFileComp
+		}
+		all, _ := List(call, *configFile, index.Query{}) // without them there is nothing to complete
+		seen := map[string]bool{}
+		for _, s := range slices.Backward(all) {
+			if !seen[s.Session] && len(list) < maxCompleted {
+				seen[s.Session] = true
+				list = output.Completions(list, s.Session, s.Agent+" "+s.Title)
+			}
+		}
+		return list, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	}
+}

@@ -1,0 +1,119 @@
+package prompt
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+	"sync"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// maxNamed bounds how many denied actions, and how many questions, are named. The rest is counted.
+const maxNamed = 8
+
+// Who answered, as records have it, where no person did.
+const (
+	byPolicy  = "policy"
+	byAcphost = "acphost"
+	byNobody  = "nobody"
+	byTimeout = "timeout"
+)
+
+// denials are the actions of a turn that were denied, and its questions that nobody answered. Safe for concurrent use.
+type denials struct {
+	mu         sync.Mutex
+	denied     int
+	named      []string
+	unanswered int
+	questions  []string
+	asked      map[string]string // questions that are open, by id
+}
+
+// add takes the record of an action that was denied. Where nobody answered, the events say so.
+func (d *denials) add(rec *supervisorv1.AuditRecord) {
+	by := rec.GetAnsweredBy()
+	if by == byNobody || by == byTimeout {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.denied++
+	if len(d.named) >= maxNamed {
+		return
+	}
+	why := "rule " + safetext.Line(rec.GetRule())
+	switch {
+	case rec.GetRule() == "" || by != byPolicy && by != byAcphost:
+		why = "answered by " + safetext.Line(cmp.Or(by, byPolicy))
+	case rec.GetReason() != "":
+		why += ": " + safetext.Line(rec.GetReason())
+	}
+	d.named = append(d.named, fmt.Sprintf("%s (%s)", safetext.Line(intent.Summary(rec.GetAction())), why))
+}
+
+// event takes an event of the turn. A question that nobody answers counts where nobody is here.
+func (d *denials) event(ev *supervisorv1.Event, attended bool) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if a := ev.GetQuestionAsked(); a != nil && !attended && len(d.asked) < maxWatched {
+		if d.asked == nil {
+			d.asked = map[string]string{}
+		}
+		d.asked[a.GetId()] = render.QuestionSubject(a)
+	}
+	a := ev.GetQuestionAnswered()
+	title, asked := d.asked[a.GetId()]
+	if !asked {
+		return
+	}
+	delete(d.asked, a.GetId())
+	if slices.Contains([]string{"allowed", "accepted"}, a.GetOutcome()) {
+		return
+	}
+	d.unanswered++
+	if len(d.questions) < maxNamed {
+		d.questions = append(d.questions, title)
+	}
+}
+
+// any reports whether something was denied, or not answered.
+func (d *denials) any() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.denied+d.unanswered > 0
+}
+
+// lines says what was denied and what nobody answered, in a line each.
+func (d *denials) lines() []string {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	var lines []string
+	if d.unanswered > 0 {
+		lines = append(lines, fmt.Sprintf("nobody was here to answer %s: %s", safetext.Count(d.unanswered, "question"), listed(d.questions, d.unanswered)))
+	}
+	if d.denied > 0 {
+		lines = append(lines, fmt.Sprintf("%s denied: %s", safetext.Count(d.denied, "action"), listed(d.named, d.denied)))
+	}
+	return lines
+}
+
+// listed is a list with the number of those that it does not name.
+func listed(named []string, all int) string {
+	text := strings.Join(named, "; ")
+	if more := all - len(named); more > 0 {
+		text += fmt.Sprintf("; and %d more: see \"acphost audit tail\"", more)
+	}
+	return text
+}
+
+// sayDenied says what was denied.
+func (p *promptRun) sayDenied() {
+	for _, line := range p.denials.lines() {
+		p.say("%s", line)
+	}
+}

@@ -1,0 +1,356 @@
+package sessions
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"os/signal"
+	"path/filepath"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// modeServe is the mode of a supervisor whose sessions programs hold.
+const modeServe = "serve"
+
+func takesPrompts(s *reach.Supervisor) bool { return s.Mode == modeServe }
+
+const whatServes = `supervisor that takes prompts ("acphost serve")`
+
+func newNew(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	req := &supervisorv1.NewSessionRequest{}
+	var mode, model string
+	cmd := &cobra.Command{
+		Use:   "new AGENT",
+		Short: `Open a session with an agent of a running "acphost serve"`,
+		Long: `Open a session with an agent of a running "acphost serve", and print its id. AGENT is
+what "acphost agents running" shows, or the agent's name where only one has it.`,
+		Example: `  acphost agents start claude
+  id=$(acphost sessions new claude --cwd ~/src/app)
+  acphost sessions prompt "$id" "What does this project do?"`,
+		Args: command.OneArgument("an agent", `"acphost agents running" lists those that run, "acphost agents start" starts one`),
+		ValidArgsFunction: reach.Complete(call, &which, 1, func(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+			for _, s := range all {
+				res, _ := s.Agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{}) // without an answer there is nothing to complete
+				for _, a := range res.GetAgents() {
+					list = output.Completions(list, a.GetId(), strings.Join(a.GetCommand(), " "))
+				}
+			}
+			return list
+		}),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			req.AgentId = args[0]
+			if which.Address != "" && !filepath.IsAbs(req.GetCwd()) {
+				return command.WrongUse(cmd, "with --address, paths are those of where the supervisor is: --cwd must be an absolute one")
+			}
+			dir, err := filepath.Abs(req.GetCwd())
+			if err != nil {
+				return err
+			}
+			req.Cwd = dir
+			return reach.Order(cmd, call, &which, whatServes, takesPrompts, func(ctx context.Context, at *reach.Supervisor) error {
+				return openNew(ctx, call, at, req, mode, model)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&req.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
+	flags.StringVar(&mode, "mode", "", "the `MODE` that the agent works in")
+	flags.StringVar(&model, "model", "", "the `MODEL` that the agent uses")
+	flags.StringVar(&req.Meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta")
+	cliflag.Complete(cmd, "cwd", cliflag.Folders)
+	for _, name := range []string{"mode", "model", "meta"} {
+		cliflag.Complete(cmd, name, cliflag.Words())
+	}
+	which.Register(cmd)
+	return cmd
+}
+
+// openNew opens a session and prints its id.
+func openNew(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.NewSessionRequest, mode, model string) error {
+	res, err := at.Sessions.NewSession(ctx, req)
+	if err != nil {
+		return reach.Explained(err)
+	}
+	id := res.GetSession().GetSessionId()
+	agent := res.GetSession().GetAgentId()
+	if mode != "" {
+		if _, err := at.Sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: agent, SessionId: id, ModeId: mode}); err != nil {
+			return fmt.Errorf("session %s is open; --mode: %w", output.Cell(id), reach.Explained(err))
+		}
+	}
+	if model != "" {
+		if _, err := at.Sessions.SetModel(ctx, &supervisorv1.SetModelRequest{AgentId: agent, SessionId: id, ModelId: model}); err != nil {
+			return fmt.Errorf("session %s is open; --model: %w", output.Cell(id), reach.Explained(err))
+		}
+	}
+	_, err = fmt.Fprintln(call.Stdout, safetext.Line(id))
+	return err
+}
+
+const promptExit = `
+Exit status:
+  0    the agent ended its turn
+  1    something went wrong
+  2    acphost was called wrongly
+  3    the agent refuses to go on
+  4    the most tokens that there can be were reached
+  5    the agent asked its model as often as it may in one turn
+  6    the turn was cancelled
+  130  Ctrl-C was pressed twice
+`
+
+func newPrompt(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var f promptFlags
+	cmd := &cobra.Command{
+		Use:   "prompt ID TEXT",
+		Short: `Give an agent a prompt in a session of a running "acphost serve"`,
+		Long: `Give an agent a prompt in an open session of a running "acphost serve", and print what
+it does until its turn ends. ID is a session's, or how one begins. TEXT "-" is
+standard input.
+
+Questions wait for "acphost approvals answer" or another program; they are printed with
+the command that answers them. Ctrl-C cancels the turn; pressed twice, it leaves at
+once, and the turn goes on being cancelled. With --detach the turn goes on when it has
+begun; "acphost sessions watch" shows it.`,
+		Example: `  acphost sessions prompt 4f1c "And now the tests, please."
+  git diff | acphost sessions prompt 4f1c -
+  acphost sessions prompt 4f1c --json "Which tests fail?" | jq -r '.agentMessage.content.text.text // empty'`,
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) != 2 || args[0] == "" || args[1] == "" {
+				return command.WrongUse(cmd, "expected a session's id and a text, got %d arguments; put the text in quotes", len(args))
+			}
+			return nil
+		},
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeOpen),
+		Annotations:       map[string]string{command.Sections: promptExit},
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := promptText(call, args[1])
+			if err != nil {
+				return err
+			}
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				at, agent, id, err := openAt(cmd.Context(), call, all, f.agent, args[0])
+				if err != nil {
+					return err
+				}
+				req := &supervisorv1.PromptRequest{AgentId: agent, SessionId: id, Prompt: []*supervisorv1.ContentBlock{client.Text(text)}, Meta: f.meta}
+				return prompted(cmd.Context(), call, at, req, &f)
+			})
+		},
+	}
+	flags := cmd.Flags()
+	flags.StringVar(&f.agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
+	flags.BoolVar(&f.asJSON, "json", false, "print events as JSON lines")
+	flags.BoolVar(&f.detach, "detach", false, "end when the turn has begun")
+	flags.BoolVar(&f.verbose, "verbose", false, "print calls that succeed, and commands too")
+	flags.StringVar(&f.meta, "meta", "", "options of the agent's own for the turn: a `JSON` object that is sent as _meta")
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	cliflag.Complete(cmd, "meta", cliflag.Words())
+	which.Register(cmd)
+	return cmd
+}
+
+type promptFlags struct {
+	agent, meta             string
+	asJSON, detach, verbose bool
+}
+
+// maxPrompt bounds a prompt's text, in bytes.
+const maxPrompt = 4 << 20
+
+// promptText is the text of a prompt; "-" is what standard input has.
+func promptText(call *command.Call, text string) (string, error) {
+	if text != "-" {
+		return text, nil
+	}
+	data, err := io.ReadAll(io.LimitReader(call.Stdin, maxPrompt+1))
+	switch {
+	case err != nil:
+		return "", fmt.Errorf("read the prompt from standard input: %w", err)
+	case len(data) > maxPrompt:
+		return "", fmt.Errorf("the prompt on standard input has more than %d MiB", maxPrompt>>20)
+	case strings.TrimSpace(string(data)) == "":
+		return "", errors.New("the prompt on standard input is empty")
+	}
+	return string(data), nil
+}
+
+// prompted gives the prompt, and shows the turn to its end.
+func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
+	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // Ctrl-C cancels the turn, whose end is shown
+	defer leave()
+	turn, err := at.Client.Prompt(ctx, req)
+	if err != nil {
+		return reach.Explained(err)
+	}
+	interrupted := make(chan struct{})
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, command.StopSignals()...)
+	defer signal.Stop(signals)
+	go func() {
+		defer close(interrupted)
+		cancelOnInterrupt(ctx, call, turn, signals, leave)
+	}()
+	defer func() { leave(); <-interrupted }()
+	show, rest := output.EventLine, func() string { return "" }
+	if !f.asJSON {
+		r := render.New(output.Look(call, "", f.verbose, false))
+		show, rest = r.Event, r.Flush
+	}
+	for ev, err := range turn.Events() {
+		if err != nil {
+			_, _ = io.WriteString(call.Stdout, rest())
+			if ctx.Err() != nil {
+				call.Status = command.StatusInterrupted
+				return nil
+			}
+			return reach.Explained(err)
+		}
+		text := show(ev)
+		end := ev.GetTurnEnded()
+		if end != nil {
+			text = rest() + text
+		}
+		if _, err := io.WriteString(call.Stdout, text); err != nil {
+			return err
+		}
+		switch {
+		case ev.GetQuestionAsked() != nil && !f.asJSON:
+			sayHowToAnswer(call, ev.GetQuestionAsked())
+		case end.GetError() != nil:
+			return errors.New(safetext.Line(end.GetError().GetMessage()))
+		case end != nil:
+			call.Status = command.TurnStatus(end.GetStopReason())
+		case f.detach && ev.GetTurnStarted() != nil:
+			return nil
+		}
+	}
+	return nil
+}
+
+// sayHowToAnswer says by which command a question is answered.
+func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
+	how := "OPTION"
+	if q.GetElicitation() != nil {
+		how = "--accept JSON"
+	} else if options := q.GetPermission().GetOptions(); len(options) > 0 {
+		var words []string
+		for _, o := range options {
+			words = append(words, safetext.LineOf(o.GetOptionId(), 60))
+		}
+		how = "{" + strings.Join(words, "|") + "}"
+	}
+	fmt.Fprintf(call.Stderr, "acphost: this waits: acphost approvals answer %s %s\n", output.Cell(client.Handle(q.GetId())), how)
+}
+
+// cancelGrace is how long a supervisor may take to be told that a turn is cancelled.
+const cancelGrace = 5 * time.Second
+
+// cancelOnInterrupt cancels the turn at the first Ctrl-C, and leaves at the second.
+func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Turn, signals <-chan os.Signal, leave func()) {
+	select {
+	case <-signals:
+	case <-ctx.Done():
+		return
+	}
+	fmt.Fprintln(call.Stderr, "acphost: the turn is being cancelled; Ctrl-C again leaves at once")
+	within, done := context.WithTimeout(ctx, cancelGrace)
+	defer done()
+	if err := turn.Cancel(within); err != nil {
+		call.Complain(fmt.Errorf("cancel the turn: %w", reach.Plainly(err)))
+	}
+	select {
+	case <-signals:
+		leave()
+	case <-ctx.Done():
+	}
+}
+
+func newCancel(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var agent string
+	cmd := &cobra.Command{
+		Use:   "cancel ID",
+		Short: `Cancel the turn of a session of a running "acphost serve"`,
+		Long: `Ask the agent to end the turn of an open session of a running "acphost serve". ID is a
+session's, or how one begins. It is no mistake if no turn is under way.`,
+		Example:           `  acphost sessions cancel 4f1c`,
+		Args:              oneSession,
+		ValidArgsFunction: reach.Complete(call, &which, 1, completeOpen),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
+				at, agent, id, err := openAt(cmd.Context(), call, all, agent, args[0])
+				if err != nil {
+					return err
+				}
+				ctx, stop := context.WithTimeout(cmd.Context(), reach.VerbTimeout)
+				defer stop()
+				res, err := at.Sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: agent, SessionId: id})
+				if err != nil {
+					return reach.Explained(err)
+				}
+				said := "no turn is under way"
+				if res.GetTurnActive() {
+					said = "the agent was asked to end its turn"
+				}
+				_, err = fmt.Fprintf(call.Stdout, "%s: %s\n", output.Cell(id), said)
+				return err
+			})
+		},
+	}
+	cmd.Flags().StringVar(&agent, "agent", "", "the id or name of the `AGENT` that has it, where several have one of that id")
+	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
+	which.Register(cmd)
+	return cmd
+}
+
+// openAt finds the supervisor with the open session that is meant, and the ids of its agent and of the session.
+func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, agent, id string) (at *reach.Supervisor, agentID, sessionID string, err error) {
+	if len(all) == 0 {
+		return nil, "", "", fmt.Errorf("no %s is running", whatServes)
+	}
+	req := &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: id}
+	at, err = whoHas(ctx, call, all, req)
+	switch {
+	case err != nil:
+		return nil, "", "", err
+	case at == nil && !slices.ContainsFunc(all, takesPrompts):
+		return nil, "", "", fmt.Errorf("no %s is running", whatServes)
+	case at == nil:
+		return nil, "", "", fmt.Errorf("no session %s is open; \"acphost sessions new\" opens one", output.Cell(id))
+	}
+	return at, req.GetAgentId(), req.GetSessionId(), nil
+}
+
+// completeOpen completes the ids of open sessions.
+func completeOpen(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
+	for _, s := range openSessions(ctx, call, all) {
+		list = output.Completions(list, s.Of.GetSessionId(), s.Of.GetAgentId()+" "+s.Of.GetTitle())
+	}
+	return list
+}
+
+// openSessions are the sessions that supervisors have.
+func openSessions(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openSession {
+	return reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
+		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
+		return res.GetSessions(), err
+	})
+}

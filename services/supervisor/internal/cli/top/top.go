@@ -1,0 +1,234 @@
+// Package top is "acphost top": what all agents do now, on one screen.
+package top
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"github.com/spf13/cobra"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+const (
+	// calm is how long the screen rests after it was drawn, however much happens.
+	calm = 250 * time.Millisecond
+	// again is when it is drawn anew though nothing has happened: times pass, and supervisors come and go.
+	again = 2 * time.Second
+)
+
+// New returns the command "top".
+func New(call *command.Call) *cobra.Command {
+	var which reach.Flags
+	var asJSON bool
+	cmd := &cobra.Command{
+		Use:   "top",
+		Short: "Show what all agents do now, live",
+		Long: `Show what all agents do now, live: the questions that wait for a person, the sessions,
+the agents, and the commands that run in terminals. The screen is drawn anew when
+something happens. The arrow keys, or j and k, move through it; q leaves it.
+
+Where standard output is no terminal, and with --json, it is printed once.`,
+		Example: `  acphost top
+  acphost top --json | jq '.questions | length'`,
+		Args: command.NoArguments,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := which.Check(cmd); err != nil {
+				return err
+			}
+			connect := func() (*connected, error) { return connectAll(cmd, call, &which) }
+			if asJSON || !call.Terminal(call.Stdout) || !call.Terminal(call.Stdin) {
+				return once(cmd.Context(), call, connect, asJSON)
+			}
+			return live(cmd.Context(), call, connect)
+		},
+	}
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print it once, as a JSON object")
+	which.Register(cmd)
+	return cmd
+}
+
+// once prints what is now.
+func once(ctx context.Context, call *command.Call, connect func() (*connected, error), asJSON bool) error {
+	c, err := connect()
+	if err != nil {
+		return err
+	}
+	defer c.close()
+	now := c.look(ctx)
+	for _, err := range now.failed {
+		call.Complain(err)
+		call.Status = command.StatusFailed
+	}
+	if asJSON {
+		object, err := now.json()
+		if err != nil {
+			return err
+		}
+		return output.PrintJSON(call, object)
+	}
+	_, err = io.WriteString(call.Stdout, now.text(time.Now(), 0, false))
+	return err
+}
+
+// live shows it until the person leaves.
+func live(ctx context.Context, call *command.Call, connect func() (*connected, error)) error {
+	c, err := connect() // what cannot be had at all is said before the screen is taken
+	if err != nil {
+		return err
+	}
+	c.close()
+	ctx, stop := context.WithCancel(ctx)
+	p := tea.NewProgram(&screen{color: output.Colored(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx), tea.WithFPS(30))
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		feed(ctx, connect, p.Send)
+	}()
+	_, err = p.Run()
+	stop()
+	<-done
+	if errors.Is(err, tea.ErrProgramKilled) || errors.Is(err, context.Canceled) {
+		return nil // the command was ended from outside
+	}
+	return err
+}
+
+// feed looks anew whenever something happens, and tells what it sees.
+func feed(ctx context.Context, connect func() (*connected, error), tell func(tea.Msg)) {
+	for ctx.Err() == nil {
+		c, err := connect()
+		if err != nil {
+			tell(&snapshot{failed: []error{err}})
+			sleep(ctx, again)
+			continue
+		}
+		c.follow(ctx, tell)
+		c.close()
+	}
+}
+
+// follow tells what a set of supervisors does, until others have come or one has gone.
+func (c *connected) follow(ctx context.Context, tell func(tea.Msg)) {
+	ctx, stop := context.WithCancel(ctx)
+	happened := make(chan struct{}, 1)
+	var watching []chan struct{}
+	for _, at := range c.all {
+		over := make(chan struct{})
+		watching = append(watching, over)
+		go func() {
+			defer close(over)
+			watch(ctx, at, happened)
+		}()
+	}
+	defer func() {
+		stop()
+		for _, over := range watching {
+			<-over
+		}
+	}()
+	for ctx.Err() == nil && !c.changed(ctx) {
+		tell(c.look(ctx))
+		sleep(ctx, calm)
+		select {
+		case <-ctx.Done():
+		case <-happened:
+		case <-time.After(again):
+		}
+	}
+}
+
+// watch tells that something happens at a supervisor. One that cannot be watched, or not as fast, is looked at all the same.
+func watch(ctx context.Context, at *reach.Supervisor, happened chan<- struct{}) {
+	events, err := at.State.WatchEvents(ctx, &supervisorv1.WatchEventsRequest{MaxBatch: 1000})
+	if err != nil {
+		return
+	}
+	for {
+		if _, err := events.Recv(); err != nil {
+			return
+		}
+		select {
+		case happened <- struct{}{}:
+		default:
+		}
+	}
+}
+
+func sleep(ctx context.Context, d time.Duration) {
+	select {
+	case <-ctx.Done():
+	case <-time.After(d):
+	}
+}
+
+// screen is the model of Bubble Tea.
+type screen struct {
+	color         bool
+	width, height int
+	first         int // the line at the top
+	now           *snapshot
+}
+
+// Init implements tea.Model.
+func (*screen) Init() tea.Cmd { return nil }
+
+// Update implements tea.Model.
+func (s *screen) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
+	switch msg := msg.(type) {
+	case *snapshot:
+		s.now = msg
+	case tea.WindowSizeMsg:
+		s.width, s.height = msg.Width, msg.Height
+	case tea.KeyPressMsg:
+		switch msg.String() {
+		case "q", "esc", "ctrl+c":
+			return s, tea.Quit
+		case "down", "j":
+			s.first++
+		case "up", "k":
+			s.first--
+		case "pgdown", "space":
+			s.first += s.height / 2
+		case "pgup":
+			s.first -= s.height / 2
+		case "home", "g":
+			s.first = 0
+		}
+	}
+	return s, nil
+}
+
+// View implements tea.Model.
+func (s *screen) View() tea.View {
+	text := "looking for running agents\n"
+	if s.now != nil {
+		text = s.now.text(time.Now(), s.width, s.color)
+	}
+	shown, first := window(text, s.first, s.width, s.height)
+	s.first = first
+	v := tea.NewView(shown)
+	v.AltScreen = true
+	v.WindowTitle = "acphost top"
+	return v
+}
+
+// hint is the last line of the screen.
+func hint(above, below int) string {
+	switch {
+	case above == 0 && below == 0:
+		return "q leaves"
+	case below == 0:
+		return fmt.Sprintf("%d lines above: up; q leaves", above)
+	case above == 0:
+		return fmt.Sprintf("%d lines below: down; q leaves", below)
+	}
+	return fmt.Sprintf("%d lines above, %d below: up, down; q leaves", above, below)
+}

@@ -1,0 +1,92 @@
+package config
+
+import (
+	"errors"
+	"maps"
+	"path/filepath"
+	"slices"
+
+	"github.com/acphost/acphost/internal/paths"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/pathmap"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// PathMaps returns how the paths of a handler are mapped; nil: they are not.
+func PathMaps(h *configv1.Handler) (*pathmap.Maps, error) {
+	all := make([]pathmap.Map, len(h.GetPaths()))
+	for i, m := range h.GetPaths() {
+		all[i] = pathmap.Map{Here: tidy(m.GetHere()), There: tidy(m.GetThere())}
+	}
+	return pathmap.New(all)
+}
+
+// tidy takes the slash off the end of a path that is otherwise clean.
+func tidy(name string) string {
+	if clean := filepath.Clean(name); clean+"/" == name {
+		return clean
+	}
+	return name
+}
+
+// pathMaps checks how the paths of a sidecar are mapped. A folder that is a link at the client is refused: sessions name the
+// folder that it leads to as often as the link, and only one of the two would be translated.
+func (v *checker) pathMaps(at path, name string, h *configv1.Handler) {
+	all := h.GetPaths()
+	v.misplaced(at, len(all) > 0 && h.GetAddress() == "",
+		"address only: a handler that acphost starts sees the same files under the same paths")
+	v.misplaced(at, len(all) > 0 && h.GetAddress() != "" && Kind(name) == route.KindPermission,
+		"handlers that answer methods only: a policy gets the client's paths")
+	for i, m := range all {
+		if m.GetHere() == "" || m.GetThere() == "" {
+			continue // the error says what is expected
+		}
+		if dir, err := v.expand(m.GetHere()); err == nil && m.GetHere()[0] == '~' {
+			m.Here = dir
+		}
+		if dir := tidy(m.GetHere()); filepath.IsAbs(dir) && filepath.Clean(dir) == dir {
+			if real := paths.Real(dir); real != dir {
+				v.problem(at.to(i, pathmap.SideHere), "%s leads to %s by a symbolic link: name that folder, and open sessions in it", dir, real)
+			}
+		}
+	}
+	_, err := PathMaps(h)
+	for _, mistake := range pathMistakes(err) {
+		v.problem(at.to(mistake.Index, mistake.Side), "%s", mistake.Why)
+	}
+}
+
+// mappedRoots finds roots of every session that a sidecar has under no path.
+func (v *checker) mappedRoots(c *configv1.Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
+		mapped, err := PathMaps(c.GetHandlers()[name])
+		if err != nil || mapped == nil || c.GetHandlers()[name].GetAddress() == "" {
+			continue
+		}
+		for i, root := range c.GetWorkspace().GetExtraRoots() {
+			dir, err := v.expand(root.GetPath())
+			if err != nil {
+				continue
+			}
+			if _, err := mapped.There(dir); err != nil {
+				v.problem(path("workspace.extra_roots").to(i, "path"), "%s is a name of the sidecar %q for another folder (handlers.%s.paths): "+
+					"give that folder another path in the sidecar", dir, name, name)
+			}
+		}
+	}
+}
+
+// pathMistakes returns the single mistakes of pathmap.New.
+func pathMistakes(err error) []*pathmap.Mistake {
+	if joined, ok := err.(interface{ Unwrap() []error }); ok {
+		var all []*pathmap.Mistake
+		for _, err := range joined.Unwrap() {
+			all = append(all, pathMistakes(err)...)
+		}
+		return all
+	}
+	if one, ok := errors.AsType[*pathmap.Mistake](err); ok {
+		return []*pathmap.Mistake{one}
+	}
+	return nil
+}

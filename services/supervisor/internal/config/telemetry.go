@@ -1,0 +1,79 @@
+package config
+
+import (
+	"maps"
+	"net"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/acphost/acphost/internal/yamlproto"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+)
+
+const (
+	defaultTelemetryInterval = 60 // seconds
+	maxTelemetryInterval     = 3600
+)
+
+// expandHeaders gives plain text its meaning where the value of a header stands.
+func expandHeaders(doc *yamlproto.Document) { doc.ExpandMap("telemetry.otlp.headers", "value") }
+
+// telemetry checks where metrics go.
+func (v *checker) telemetry(t *configv1.Telemetry) {
+	o, at := t.GetOtlp(), path("telemetry.otlp")
+	if o == nil {
+		return
+	}
+	host, port, err := net.SplitHostPort(o.GetEndpoint())
+	n, numErr := strconv.ParseUint(port, 10, 16)
+	if err != nil || numErr != nil || n == 0 || host == "" || strings.ContainsAny(host, "/@?#\x00") {
+		v.problem(at.to("endpoint"), `expected HOST:PORT, as in "collector.example.org:4317", got %q`, o.GetEndpoint())
+	}
+	if o.GetInsecure() {
+		v.misplaced(at.to("ca"), o.GetCa() != "", "TLS only, and insecure turns it off")
+	}
+	for _, name := range slices.Sorted(maps.Keys(o.GetHeaders())) {
+		value := o.GetHeaders()[name]
+		switch {
+		case name == "" || strings.ContainsFunc(name, notInHeaderName) || strings.HasPrefix(name, "grpc-") || strings.HasSuffix(name, "-bin"):
+			v.problem(at.to("headers", name), `expected a header's name: small letters, digits, "-", "_" and ".", neither "grpc-…" nor "…-bin"; got %q`, name)
+		case strings.ContainsFunc(value.GetValue(), notInHeader):
+			v.problem(at.to("headers", name), "expected printable ASCII")
+		case value.GetValue() != "" && value.GetFile() != "":
+			v.problem(at.to("headers", name), "expected either value or file, got both")
+		}
+	}
+	v.bound(at.to("interval_seconds"), uint64(o.GetIntervalSeconds()), 1, maxTelemetryInterval)
+}
+
+func notInHeader(r rune) bool { return r < ' ' || r > '~' }
+
+func notInHeaderName(r rune) bool {
+	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+}
+
+// resolveTelemetry makes the paths of files absolute.
+func (v *checker) resolveTelemetry(o *configv1.OTLP) {
+	if o.GetCa() != "" {
+		o.Ca = v.absolute(o.GetCa())
+	}
+}
+
+// checkTelemetryFiles looks whether the files are there.
+func (v *checker) checkTelemetryFiles(o *configv1.OTLP) {
+	if o.GetCa() != "" {
+		v.regular(path("telemetry.otlp.ca"), o.GetCa(), 0)
+	}
+	v.envFiles(path("telemetry.otlp.headers"), o.GetHeaders())
+}
+
+// redactHeaders replaces all values: whatever a header is called, it may be what lets its sender in.
+func redactHeaders(headers map[string]*configv1.EnvValue) {
+	for _, value := range headers {
+		if value.GetValue() != "" {
+			value.Value = secret.Redacted
+		}
+	}
+}

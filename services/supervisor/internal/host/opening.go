@@ -1,0 +1,94 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// foldersTimeout bounds how long sidecars may take to say whether a session's folders are there. The client's next message
+// waits for them.
+const foldersTimeout = 3 * time.Second
+
+// checkOpening implements link.Options.CheckOpening. A session is not opened if one of its folders is missing in a sidecar that
+// would serve the session. Handlers that acphost starts see what acphost sees, and are not asked. A session that is open is not
+// loaded into a folder that other handlers serve: what the session has at its handlers would be lost unseen.
+func (la *linkedAgent) checkOpening(ctx context.Context, again string, roots []string) error {
+	h := la.host
+	if table := h.handlers.routesNow(); again != "" && table != nil && table.Divided() && slices.Contains(la.table.Open(), again) {
+		if home := la.table.Home(again); table.At(home) != table.At(roots[0]) {
+			return fmt.Errorf("session %q was opened in %s and stays with the handlers of that folder, which are not those of %s (routes): close the session first, or open another one",
+				again, home, roots[0])
+		}
+	}
+	ctx, cancel := context.WithTimeout(ctx, foldersTimeout)
+	defer cancel()
+	for _, name := range h.sidecarsAt(roots[0]) {
+		if err := h.checkFolders(ctx, name, roots); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// sidecarsAt are the sidecars that serve files and commands of the sessions of a folder, and those whose paths are mapped.
+func (h *host) sidecarsAt(dir string) []string {
+	var names []string
+	table := h.handlers.routesNow()
+	if table == nil {
+		return nil
+	}
+	table = table.At(dir)
+	for _, name := range table.Handlers() {
+		if !h.isSidecar(name) {
+			continue
+		}
+		if h.handlers.maps[name] != nil || slices.ContainsFunc([]string{route.KindFS, route.KindTerminal}, func(kind string) bool { return answers(table, kind, name) }) {
+			names = append(names, name)
+		}
+	}
+	return names
+}
+
+// checkFolders returns an error if a folder is missing in a sidecar. If the sidecar cannot say, its own calls will tell.
+func (h *host) checkFolders(ctx context.Context, name string, folders []string) error {
+	missing, err := h.handlers.missing(ctx, name, folders)
+	switch code := status.Code(err); {
+	case code == codes.InvalidArgument: // a path that the sidecar does not have
+		return fmt.Errorf("the sidecar %q cannot serve the session: %s", name, status.Convert(err).Message())
+	case err != nil:
+		if code != codes.Unimplemented {
+			h.log.Warn("whether a session's folders are in a sidecar is not known", "handler", name, "error", err)
+		}
+		return nil
+	}
+	var said []error
+	for _, m := range missing {
+		as := ""
+		if there, err := h.handlers.maps[name].There(m.GetPath()); err == nil && there != m.GetPath() {
+			as = " (there " + there + ")"
+		}
+		said = append(said, fmt.Errorf("the folder %s%s is missing in the sidecar %q: %s: mount it there under that path, or say by handlers.%s.paths under which path the sidecar has it",
+			m.GetPath(), as, name, strings.TrimSuffix(m.GetReason(), "."), name))
+	}
+	return errors.Join(said...)
+}
+
+// missing asks a handler which folders it does not see. The paths are the client's.
+func (hs *handlers) missing(ctx context.Context, name string, folders []string) ([]*pluginv1.MissingFolder, error) {
+	conn, err := hs.conn(name)
+	if err != nil {
+		return nil, err
+	}
+	res, err := pluginv1.NewPluginServiceClient(conn).CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: folders})
+	return res.GetMissing(), err
+}

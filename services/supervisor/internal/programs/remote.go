@@ -1,0 +1,254 @@
+package programs
+
+import (
+	"cmp"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"maps"
+	"os"
+	"slices"
+	"sync/atomic"
+	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/secret"
+)
+
+// remote is an agent whose client is elsewhere. It has one process, which lives no longer than its client's stream, and its
+// client speaks ACP with it: nothing is asked of it here.
+type remote struct {
+	reg      *Registry
+	identity *frame.Agent
+	conf     *supervisorv1.StartAgentRequest // see configure
+	since    time.Time
+
+	told    atomic.Bool        // somebody has told it to end
+	end     context.CancelFunc // has it end
+	over    chan struct{}      // closed when nothing of it is left
+	process atomic.Pointer[Process]
+	last    atomic.Pointer[supervisorv1.AgentError] // why it ended
+}
+
+// OpenAgent starts an agent that the configuration names for clients elsewhere, and joins it with a client: in gives the
+// client's messages and out takes the agent's, a line each. opened is called when the agent runs; out may be written to before.
+// It returns when the agent has ended with all that it started, because the client ended (nil) or ctx, the agent or the Registry
+// did. A read of in and a write to out may then still be under way: they have to end when the caller's stream does.
+func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error {
+	request, err := reg.gatewayAgent(open.GetAgent())
+	if err != nil {
+		return err
+	}
+	conf, err := reg.configure(ctx, request)
+	if err != nil {
+		return err
+	}
+	if files := keyFiles(request.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
+		if err := reg.opts.Protect(ctx, files); err != nil {
+			return err
+		}
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	a, err := reg.addRemote(conf, cancel)
+	if err != nil {
+		return err
+	}
+	defer reg.wg.Done()
+	defer a.remove()
+	defer context.AfterFunc(reg.ctx, cancel)()
+	return a.live(ctx, link.Client{In: in, Out: out}, opened)
+}
+
+// gatewayAgent finds an agent for clients elsewhere by its name; none is needed where there is one agent.
+func (reg *Registry) gatewayAgent(name string) (*supervisorv1.StartAgentRequest, error) {
+	names := slices.Sorted(maps.Keys(reg.opts.GatewayAgents))
+	if name == "" && len(names) == 1 {
+		name = names[0]
+	}
+	request := reg.opts.GatewayAgents[name]
+	switch {
+	case request != nil:
+		return request, nil
+	case len(names) == 0:
+		return nil, fault.New(fault.NotFound, "open agent %q: the configuration has no agents for gateways; name some under serve.gateway_agents", name)
+	case name == "":
+		return nil, fault.New(fault.Invalid, "open an agent: none is named; there are %s", listed(names))
+	}
+	return nil, fault.New(fault.NotFound, "open agent %q: the configuration has no such agent for gateways; there are %s", name, listed(names))
+}
+
+// addRemote puts an agent on the list. On success the caller has a place in wg, which Close waits for.
+func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, end context.CancelFunc) (*remote, error) {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	if err := reg.open(); err != nil {
+		return nil, err
+	}
+	identity, err := reg.admit(conf.Name)
+	if err != nil {
+		return nil, err
+	}
+	a := &remote{reg: reg, identity: identity, conf: conf, since: time.Now(), end: end, over: make(chan struct{})}
+	reg.remotes = append(reg.remotes, a)
+	reg.wg.Add(1) // it is not too late, since open says so
+	return a, nil
+}
+
+// remove takes the agent off the list, when nothing of it is left.
+func (a *remote) remove() {
+	reg := a.reg
+	reg.syncHub(context.Background()) // the sessions that it opened last are known then
+	reg.opts.Hub.CloseSessions(a.identity.ID, goneReason)
+	reg.mu.Lock()
+	reg.remotes = slices.DeleteFunc(reg.remotes, func(b *remote) bool { return a == b })
+	reg.mu.Unlock()
+	a.publish(stopped)
+	reg.syncHub(context.Background())
+	reg.opts.Hub.Forget(a.identity.ID)
+	close(a.over)
+}
+
+// live is the agent's life, and returns why it is over.
+func (a *remote) live(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
+	reg, log := a.reg, a.reg.log.With("agent", a.identity.ID)
+	env, err := environ(reg.opts.Env, a.conf.GetEnv())
+	if err != nil {
+		return a.failed(spawnError(a.identity.Name, a.conf.GetCommand(), err))
+	}
+	p, err := reg.opts.Start(ctx, Spec{
+		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.GetCwd(), Client: client, Remote: true,
+	})
+	if err != nil {
+		return a.failed(spawnError(a.identity.Name, a.conf.GetCommand(), err))
+	}
+	a.process.Store(&p)
+	log.Info("agent runs for a client elsewhere", "pid", p.PID())
+	a.publish(running)
+	unopened := opened(a.show(running))
+	if unopened == nil {
+		select {
+		case <-p.Ended():
+		case <-ctx.Done():
+		}
+	}
+	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+	defer cancel()
+	if err := p.Stop(stopping); err != nil {
+		log.Warn("agent could not be stopped cleanly", "error", err)
+	}
+	<-p.Ended()
+	err = cmp.Or(unopened, a.ending(ctx, p))
+	log.Info("agent for a client elsewhere has ended", "why", err)
+	return err
+}
+
+// ending is why the agent has ended; nil: its client closed its side.
+func (a *remote) ending(ctx context.Context, p Process) error {
+	reason, cause := p.Reason()
+	name := a.identity.ID
+	switch {
+	case a.told.Load():
+		e := exitError(a.conf.GetCommand(), p.Exit(), "")
+		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_STOPPED, fmt.Sprintf("agent %q was stopped", name)
+		return a.failed(e)
+	case a.reg.ctx.Err() != nil:
+		return fault.New(fault.Stopping, "agent %q was stopped, since the supervisor is stopping", name)
+	case reason == link.ClientGone && cause == nil:
+		return nil
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case reason == link.ClientGone:
+		return cause
+	case reason == link.NotReady:
+		return a.failed(&supervisorv1.AgentError{Message: fmt.Sprintf("agent %q: a handler is not ready: %v", name, cause)})
+	case reason == link.NoInitialize:
+		e := agentError(supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT, "agent %q: it did not answer initialize within %s", name, a.reg.opts.InitializeTimeout)
+		e.StderrTail = secret.Lines(p.StderrTail())
+		return a.failed(e)
+	}
+	e := exitError(a.conf.GetCommand(), p.Exit(), fmt.Sprintf("agent %q: ", name))
+	if p.Exit().Stopped { // it closed its output, and was ended for that
+		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_CRASHED, fmt.Sprintf("agent %q: it closed its output", name)
+	}
+	if cause != nil && !errors.Is(cause, io.EOF) {
+		e.Message += fmt.Sprintf(" (%v)", cause)
+	}
+	return a.failed(e)
+}
+
+// failed remembers why the agent ended, and makes a fault of it.
+func (a *remote) failed(e *supervisorv1.AgentError) error {
+	a.last.Store(e)
+	return fault.Agent(e)
+}
+
+// stopAgent is StopAgent.
+func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse, error) {
+	a.told.Store(true)
+	a.end()
+	select {
+	case <-a.over:
+		return &supervisorv1.StopAgentResponse{Agent: a.show(stopped)}, nil
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	}
+}
+
+// remote finds an agent whose client is elsewhere by its id; nil: there is none.
+func (reg *Registry) remote(id string) *remote {
+	reg.mu.Lock()
+	defer reg.mu.Unlock()
+	for _, a := range reg.remotes {
+		if a.identity.ID == id {
+			return a
+		}
+	}
+	return nil
+}
+
+// now is the agent's state while it is on the list.
+func (a *remote) now() supervisorv1.AgentState {
+	if a.process.Load() == nil {
+		return starting
+	}
+	return running
+}
+
+// show says what is known of the agent.
+func (a *remote) show(state supervisorv1.AgentState) *supervisorv1.Agent {
+	out := &supervisorv1.Agent{
+		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),
+		EnvNames: slices.Sorted(maps.Keys(a.conf.GetEnv())), State: state, StartTime: timestamppb.New(a.since), Attended: true,
+		Error: a.last.Load(),
+	}
+	if out.Cwd == "" {
+		out.Cwd, _ = os.Getwd()
+	}
+	p := a.process.Load()
+	if p == nil {
+		return out
+	}
+	out.StderrTail = secret.Lines((*p).StderrTail())
+	if raw := (*p).Reported().Raw; raw != nil {
+		out.Info = event.ParseInfo(raw)
+	}
+	if state != stopped {
+		out.Pid = int64((*p).PID())
+		for _, s := range (*p).Sessions() {
+			out.SessionIds = append(out.SessionIds, s.GetSessionId())
+		}
+	}
+	return out
+}
+
+func (a *remote) publish(state supervisorv1.AgentState) {
+	a.reg.publish(&supervisorv1.Event{AgentId: a.identity.ID, Event: &supervisorv1.Event_Agent{Agent: a.show(state)}})
+}

@@ -1,0 +1,189 @@
+package programs
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+// afar is a client elsewhere, as a test plays it.
+type afar struct {
+	t      *testing.T
+	toUs   *io.PipeWriter // what it sends
+	fromUs *bufio.Reader
+	cut    context.CancelFunc
+	opened chan *supervisorv1.Agent
+	err    chan error
+}
+
+// withBot has an agent for clients elsewhere.
+func withBot(o *Options) {
+	o.GatewayAgents = map[string]*supervisorv1.StartAgentRequest{"bot": {Command: []string{"/opt/bot", "--acp"}}}
+}
+
+// openAfar opens an agent as a client elsewhere does.
+func (r *rig) openAfar(name string) *afar {
+	r.t.Helper()
+	in, toUs := io.Pipe()
+	fromUs, out := io.Pipe()
+	ctx, cancel := context.WithCancel(r.t.Context())
+	c := &afar{t: r.t, toUs: toUs, fromUs: bufio.NewReader(fromUs), cut: cancel, opened: make(chan *supervisorv1.Agent, 1), err: make(chan error, 1)}
+	go func() {
+		err := r.OpenAgent(ctx, &supervisorv1.GatewayOpen{Agent: name}, in, out, func(a *supervisorv1.Agent) error {
+			c.opened <- a
+			return nil
+		})
+		_ = in.CloseWithError(io.ErrClosedPipe) // as a stream does whose call is over
+		_ = out.Close()
+		c.err <- err
+	}()
+	r.t.Cleanup(func() { cancel(); _ = toUs.Close(); _ = fromUs.Close() })
+	return c
+}
+
+func (c *afar) send(line string) {
+	c.t.Helper()
+	if _, err := io.WriteString(c.toUs, line+"\n"); err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (c *afar) want(line string) {
+	c.t.Helper()
+	got, err := c.fromUs.ReadString('\n')
+	if err != nil || got != line+"\n" {
+		c.t.Fatalf("got  %q (%v)\nwant %q", got, err, line)
+	}
+}
+
+func TestAClientElsewhereSpeaksWithItsAgentItself(t *testing.T) {
+	odd := func(a *scripted, m message) {
+		a.say(`{"jsonrpc":"2.0",  "method":"session/update","params":{"sessionId":"s1","x":1.50e0,"update":{"sessionUpdate":"z"}}}`)
+		a.answer(m, `{"stopReason" : "end_turn"}`)
+	}
+	r := newRig(t, map[string]part{"session/prompt": odd}, withBot)
+	c := r.openAfar("") // there is only one
+	a := <-c.opened
+	if a.GetId() != "bot-1" || a.GetState() != running || a.GetPid() == 0 {
+		t.Errorf("the agent is %v", a)
+	}
+	c.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1}}`)
+	c.want(`{"jsonrpc":"2.0","id":"i","result":` + everything + `}`)
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	c.want(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s1"}}`)
+	c.send(`{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`)
+	c.want(`{"jsonrpc":"2.0",  "method":"session/update","params":{"sessionId":"s1","x":1.50e0,"update":{"sessionUpdate":"z"}}}`)
+	c.want(`{"jsonrpc":"2.0","id":2,"result":{"stopReason" : "end_turn"}}`)
+
+	shown, err := r.GetAgent("bot-1")
+	if err != nil || shown.GetInfo().GetName() != "scripted" || fmt.Sprint(shown.GetSessionIds()) != "[s1]" {
+		t.Errorf("the agent is shown as %v (%v)", shown, err)
+	}
+	if all := r.ListAgents(); len(all) != 1 || all[0].GetId() != "bot-1" {
+		t.Errorf("there are the agents %v", all)
+	}
+	_, err = r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: "bot-1", Cwd: "/w"})
+	wantFault(t, err, fault.Precondition, noKind, "belongs to the client")
+
+	_ = c.toUs.Close()
+	if err := <-c.err; err != nil {
+		t.Errorf("after the client has closed its side: %v", err)
+	}
+	if all := r.ListAgents(); len(all) != 0 {
+		t.Errorf("an agent is left: %v", all)
+	}
+}
+
+func TestEachClientElsewhereHasAnAgentOfItsOwn(t *testing.T) {
+	r := newRig(t, nil, withBot, func(o *Options) { o.MaxAgents = 2 })
+	first, second := r.openAfar("bot"), r.openAfar("bot")
+	a, b := <-first.opened, <-second.opened
+	if a.GetId() == b.GetId() {
+		t.Errorf("both have agent %s", a.GetId())
+	}
+	wantFault(t, <-r.openAfar("bot").err, fault.Exhausted, noKind, "serve.max_agents")
+	first.cut()
+	if err := <-first.err; !errors.Is(err, context.Canceled) {
+		t.Errorf("a stream that was cut ended with %v", err)
+	}
+	<-r.openAfar("bot").opened // there is room again
+}
+
+func TestOnlyAgentsOfTheConfigurationAreOpened(t *testing.T) {
+	none := newRig(t, nil)
+	wantFault(t, <-none.openAfar("bot").err, fault.NotFound, noKind, "serve.gateway_agents")
+	two := newRig(t, nil, withBot, func(o *Options) { o.GatewayAgents["other"] = &supervisorv1.StartAgentRequest{Command: []string{"/x"}} })
+	wantFault(t, <-two.openAfar("").err, fault.Invalid, noKind, "bot, other")
+	wantFault(t, <-two.openAfar("/bin/sh").err, fault.NotFound, noKind, "bot, other")
+}
+
+func TestAStreamSaysWhyItsAgentEnded(t *testing.T) {
+	dies := func(a *scripted, _ message) { a.crash() }
+	r := newRig(t, map[string]part{"session/prompt": dies, "session/list": ignore}, withBot)
+	open := func() (*afar, *supervisorv1.Agent) {
+		c := r.openAfar("bot")
+		a := <-c.opened
+		c.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
+		c.want(`{"jsonrpc":"2.0","id":0,"result":` + everything + `}`)
+		c.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+		c.want(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s1"}}`)
+		return c, a
+	}
+	c, a := open()
+	watched := make(chan []string, 1)
+	watching := make(chan struct{})
+	go func() {
+		var told []string
+		s := r.hub.Subscribe(a.GetId(), "")
+		close(watching)
+		defer s.Close()
+		for {
+			e, err := s.Next(t.Context())
+			if err != nil {
+				break
+			}
+			told = append(told, words(e))
+			if e.GetAgent().GetState() == stopped {
+				break
+			}
+		}
+		watched <- told
+	}()
+	<-watching
+	c.send(`{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`)
+	if line, err := c.fromUs.ReadString('\n'); err != nil || !strings.Contains(line, `"id":7,"error"`) {
+		t.Errorf("the open request was answered with %q (%v), want an error", line, err)
+	}
+	wantFault(t, <-c.err, fault.OfAgent, crashedKind, `agent "bot-1": it exited with status 3`)
+	if told := strings.Join(<-watched, ", "); !strings.HasSuffix(told, "closed the agent is gone, STOPPED") {
+		t.Errorf("those who watch were told %q", told)
+	}
+
+	c, a = open()
+	ended, err := r.StopAgent(t.Context(), a.GetId())
+	if err != nil || ended.GetState() != stopped {
+		t.Errorf("stopping it returned %v, %v", ended, err)
+	}
+	wantFault(t, <-c.err, fault.OfAgent, stoppedKind, "was stopped")
+
+	c, _ = open()
+	r.Registry.Close()
+	wantFault(t, <-c.err, fault.Stopping, noKind, "the supervisor is stopping")
+	wantFault(t, <-r.openAfar("bot").err, fault.Precondition, noKind, "begins nothing new")
+}
+
+func TestAnAgentThatCannotBeStartedIsAnErrorOfTheCall(t *testing.T) {
+	r := newRig(t, nil, withBot)
+	r.cast = func(int, Spec) (map[string]part, error) { return nil, errors.New("no memory") }
+	wantFault(t, <-r.openAfar("bot").err, fault.OfAgent, spawnKind, `start agent "bot": no memory`)
+	if all := r.ListAgents(); len(all) != 0 {
+		t.Errorf("an agent is left: %v", all)
+	}
+}

@@ -1,0 +1,118 @@
+// Package telemetry measures a supervisor: it makes metrics of decisions, calls of handlers, events and state, and hands them
+// to Prometheus, to a collector of OpenTelemetry, or to both.
+//
+// It has one set of instruments and two outlets. Others tell it what happens (Decided, Called, Told), or are asked when the
+// metrics are read (Source). No session's id, path, prompt, command or text of an agent becomes a label, and each label has a
+// bounded number of values: see words. A nil *Telemetry measures nothing and costs nothing.
+//
+// The package knows instruments and their names. It must not know how a supervisor works, and it decides nothing.
+package telemetry
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"go.opentelemetry.io/otel/attribute"
+	"go.opentelemetry.io/otel/metric"
+	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
+	"go.opentelemetry.io/otel/sdk/resource"
+)
+
+const (
+	scope = "github.com/acphost/acphost"
+	// maxSeries bounds the series of one metric, whatever its labels.
+	maxSeries = 2000
+	// closeTimeout bounds the last report to a collector.
+	closeTimeout = 2 * time.Second
+)
+
+// Options say what is measured, and for whom. Without an outlet, New returns nil.
+type Options struct {
+	// Prometheus: the metrics can be read through Handler.
+	Prometheus bool
+	// OTLP is the collector that gets reports. Nil: none does.
+	OTLP *Collector
+	// Source has the state of the supervisor. Required.
+	Source Source
+	// Version is acphost's, Instance tells this supervisor from all others.
+	Version, Instance string
+	// Logger is told when a collector cannot be reached. Nil: nobody is.
+	Logger *slog.Logger
+}
+
+// Telemetry has the instruments. Safe for concurrent use; the methods of a nil one do nothing.
+type Telemetry struct {
+	provider  *sdkmetric.MeterProvider
+	read      *sdkmetric.ManualReader // nil: nobody reads
+	collector *connection             // nil: there is none
+	measures  measures
+	labels    labels
+	sessions  sessions
+}
+
+// New makes the instruments and, if there is a collector, begins to report to it. Nil: there is no outlet.
+func New(o Options) (*Telemetry, error) {
+	if !o.Prometheus && o.OTLP == nil {
+		return nil, nil
+	}
+	t := &Telemetry{labels: newLabels(), sessions: newSessions()}
+	who := resource.NewSchemaless(
+		attribute.String("service.name", "acphost"),
+		attribute.String("service.version", o.Version),
+		attribute.String("service.instance.id", o.Instance),
+	)
+	options := []sdkmetric.Option{
+		sdkmetric.WithResource(who),
+		sdkmetric.WithCardinalityLimit(maxSeries),
+		sdkmetric.WithExemplarFilter(noExemplars),
+	}
+	if o.Prometheus {
+		t.read = sdkmetric.NewManualReader()
+		options = append(options, sdkmetric.WithReader(t.read))
+	}
+	if o.OTLP != nil {
+		var err error
+		if t.collector, err = connect(o.OTLP, o.Logger); err != nil {
+			return nil, err
+		}
+		reader, err := t.collector.metrics(who)
+		if err != nil {
+			t.collector.close()
+			return nil, fmt.Errorf("report metrics to %s: %w", o.OTLP.Endpoint, err)
+		}
+		options = append(options, sdkmetric.WithReader(reader))
+	}
+	t.provider = sdkmetric.NewMeterProvider(options...)
+	if err := t.measures.make(t.provider.Meter(scope), o.Source, &t.labels); err != nil {
+		t.Close()
+		return nil, fmt.Errorf("make the instruments: %w", err)
+	}
+	return t, nil
+}
+
+// noExemplars: no measurement is kept as an example.
+func noExemplars(context.Context) bool { return false }
+
+// Close reports a last time, within two seconds, and ends all reporting.
+func (t *Telemetry) Close() {
+	if t == nil {
+		return
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	defer cancel()
+	err := t.provider.Shutdown(ctx)
+	if t.collector != nil {
+		if err != nil && !errors.Is(err, sdkmetric.ErrReaderShutdown) {
+			t.collector.failed(err)
+		}
+		t.collector.close()
+	}
+}
+
+// with are the labels of one measurement.
+func with(labels ...attribute.KeyValue) metric.MeasurementOption {
+	return metric.WithAttributeSet(attribute.NewSet(labels...))
+}

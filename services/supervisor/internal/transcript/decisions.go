@@ -1,0 +1,170 @@
+package transcript
+
+import (
+	"cmp"
+	"slices"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// maxUndone is how many decisions about commands are held until it is told that the command was started.
+const maxUndone = 256
+
+// Decision is what was decided, as the audit has it.
+type Decision struct {
+	*supervisorv1.AuditRecord
+	// What is the action on one line, as acphost's own questions name it.
+	What string
+}
+
+// LateDecision is how long after the last message a decision still counts to the session.
+const LateDecision = 2 * time.Second
+
+// decisions are what was decided in a session, in the order of time, and the items that they may be about. A decision is
+// recorded after the question or the call that it is about has passed, and before the answer has.
+type decisions struct {
+	records   []Decision // not told yet
+	questions []*holding // without an answer
+	calls     []*holding // likewise
+	undone    []Decision // about commands
+}
+
+// decided tells what was decided up to a time: with the item that it is about, or, if there is none, as an item.
+func (s *story) decided(until time.Time) {
+	for len(s.decisions.records) > 0 && !s.decisions.records[0].GetTime().AsTime().After(until) {
+		r := s.decisions.records[0]
+		s.decisions.records = s.decisions.records[1:]
+		if h := s.about(r); h != nil {
+			h.Rule = ruleOf(r)
+			s.heavier(h, len(h.Rule))
+			continue
+		}
+		if r.GetAction().GetKind() == "terminal.create" && r.GetDoor() == "call" && len(s.decisions.undone) < maxUndone {
+			s.decisions.undone = append(s.decisions.undone, r)
+			continue
+		}
+		s.apart(r)
+	}
+}
+
+// about is the item that a decision is about; nil: there is none yet.
+func (s *story) about(r Decision) *holding {
+	a, call := r.GetAction(), r.GetDoor() == "call"
+	if r.GetVerdict() == "ask" {
+		for _, h := range s.decisions.questions {
+			q := h.asked.GetPermission()
+			if h.Rule == "" && h.asked.GetElicitation() != nil && a.GetKind() == "elicitation" {
+				return h
+			}
+			if q != nil && q.GetFromAcphost() == call && h.Rule == "" && (call && q.GetTitle() == r.What || !call && q.GetToolCallId() == a.GetToolCallId()) {
+				return h
+			}
+		}
+	}
+	if call {
+		for _, h := range s.decisions.calls {
+			if h.Rule == "" && h.action == a.GetKind() && len(a.GetPaths()) == 1 && h.path == a.GetPaths()[0].GetPath() {
+				return h
+			}
+		}
+		return nil
+	}
+	if h := s.tools.At(a.GetToolCallId()); h != nil && !h.written && h.Rule == "" {
+		return h
+	}
+	return nil
+}
+
+// ran returns the decision about a command that was started, or refused, now.
+func (s *story) ran(command string) string {
+	d := &s.decisions
+	i := max(slices.IndexFunc(d.undone, func(r Decision) bool { return r.GetAction().GetCommand().GetText() == command }), 0)
+	if len(d.undone) == 0 {
+		return ""
+	}
+	r := d.undone[i]
+	d.undone = slices.Delete(d.undone, i, i+1)
+	return ruleOf(r)
+}
+
+// apartAll tells the decisions about commands that did not come.
+func (s *story) apartAll() {
+	for _, r := range s.decisions.undone {
+		s.apart(r)
+	}
+	s.decisions.undone = nil
+}
+
+// apart tells a decision as an item of its own.
+func (s *story) apart(r Decision) {
+	if r.GetNote() != "" {
+		return
+	}
+	h := &holding{item: item{Kind: kindDecision, Mark: markBad, Title: first(r.GetOutcome()+": "+r.What, maxTitle), Rule: ruleOf(r)}}
+	switch r.GetOutcome() {
+	case "allowed":
+		h.Mark = markGood
+	case "cancelled":
+		h.Mark = markWarn
+	}
+	s.add(Entry{}, h).Time = r.GetTime().AsTime()
+}
+
+// ruleOf says by which rule something was decided, and why: "rule secrets: Secrets stay where they are."
+func ruleOf(r Decision) string {
+	rule := "no rule"
+	if r.GetRule() != "" {
+		rule = "rule " + r.GetRule()
+	}
+	if r.GetAnsweredBy() == "grant" {
+		rule += ", answered by a grant"
+	}
+	if why := safetext.LineOf(r.GetReason(), 300); why != "" {
+		rule += ": " + why
+	}
+	return rule
+}
+
+// placed puts a question before what it decides about, which is told as it was in the end: the tool call, the call to the client
+// by which the agent makes it, and the tool call that shows the same file or command.
+func (s *story) placed(h *holding) {
+	q := h.asked.GetPermission()
+	if q == nil {
+		return
+	}
+	from := len(s.held) - 1
+	to := slices.IndexFunc(s.held[:from], func(o *holding) bool { return o.causedBy(q) })
+	if to >= 0 {
+		copy(s.held[to+1:], s.held[to:from])
+		s.held[to] = h
+	}
+}
+
+// causedBy reports whether an item goes on only after the answer to a question.
+func (h *holding) causedBy(q *supervisorv1.PermissionQuestion) bool {
+	names := func(path string) bool {
+		return path != "" && slices.ContainsFunc(q.GetLocations(), func(l *supervisorv1.Location) bool { return l.GetPath() == path })
+	}
+	switch {
+	case h.tool != nil && statusMark(h.tool.GetStatus()) != markOpen:
+		return false
+	case h.tool != nil && h.tool.GetToolCallId() == q.GetToolCallId():
+		return true
+	case !q.GetFromAcphost():
+		return false
+	case h.Kind == kindCall:
+		return h.Mark == markOpen && names(h.path)
+	case h.tool != nil && len(q.GetLocations()) == 0:
+		return h.tool.GetKind() == "execute" && q.GetKind() == "execute"
+	}
+	return slices.ContainsFunc(h.tool.GetLocations(), func(l *supervisorv1.Location) bool { return names(l.GetPath()) }) ||
+		slices.ContainsFunc(h.tool.GetContent(), func(c *supervisorv1.ToolCallContent) bool { return names(c.GetDiff().GetPath()) })
+}
+
+// actions are the kinds of actions that calls of these methods are.
+var actions = map[string]string{"fs/read_text_file": "fs.read", "fs/write_text_file": "fs.write", "fs/list_directory": "fs.list"}
+
+// actionOf is the kind of action that a call is.
+func actionOf(method string) string { return cmp.Or(actions[method], method) }

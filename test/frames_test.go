@@ -1,0 +1,332 @@
+package e2e_test
+
+import (
+	"bufio"
+	"context"
+	"crypto/tls"
+	"crypto/x509"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync/atomic"
+	"testing"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/credentials"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// frameClient is a client of an agent at the far end of a stream of frames.
+type frameClient struct {
+	*wire.Peer
+	agent *supervisorv1.Agent
+	cut   context.CancelFunc
+	ended chan error // holds one: how the call ended
+}
+
+// edge is a supervisor with agents for gateways, served over TCP.
+type edge struct {
+	*server
+	keys, address string
+}
+
+// newEdge serves the agents that a part of a configuration names.
+func newEdge(t *testing.T, p *place, agents string, flags ...string) *edge {
+	t.Helper()
+	e := &edge{keys: filepath.Join(p.home, "keys"), address: freePort(t)}
+	p.makeKeys(t, e.keys)
+	if status, out, errs := p.cli(t, "certs", "gateway", e.keys); status != 0 {
+		t.Fatalf("acphost certs gateway: %s%s", out, errs)
+	}
+	flags = append(flags, p.config(t, "serve: {gateway_agents: "+agents+"}\n")...)
+	e.server = p.serve(t, append(flags, "--listen", e.address, "--tls-dir", p.deploy(t, e.keys)))
+	return e
+}
+
+// gateway is the service as the owner of a folder of keys calls it.
+func (e *edge) gateway(role string) supervisorv1.GatewayServiceClient {
+	e.t.Helper()
+	pair, err := tls.LoadX509KeyPair(filepath.Join(e.keys, role, "client.crt"), filepath.Join(e.keys, role, "client.key"))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	roots := x509.NewCertPool()
+	roots.AppendCertsFromPEM(must(e.t.(*testing.T), filepath.Join(e.keys, "ca.crt")))
+	conn, err := grpc.NewClient(e.address, grpc.WithTransportCredentials(credentials.NewTLS(&tls.Config{
+		RootCAs: roots, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13,
+	})))
+	if err != nil {
+		e.t.Fatal(err)
+	}
+	e.t.Cleanup(func() { _ = conn.Close() })
+	return supervisorv1.NewGatewayServiceClient(conn)
+}
+
+// open opens an agent; the error is that of the call, if it comes before the agent does.
+func (e *edge) openAgent(service supervisorv1.GatewayServiceClient, name string) (*frameClient, error) {
+	ctx, cancel := context.WithCancel(e.ctx)
+	e.t.Cleanup(cancel)
+	stream, err := service.OpenAgent(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}}); err != nil {
+		e.t.Fatal(err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	c := &frameClient{agent: first.GetOpened().GetAgent(), cut: cancel, ended: make(chan error, 1)}
+	r, w := io.Pipe()
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				_ = w.Close()
+				c.ended <- err
+				return
+			}
+			for _, f := range m.GetFrames().GetFrames() {
+				_, _ = fmt.Fprintf(w, "%s\n", f)
+			}
+		}
+	}()
+	c.Peer = wire.NewPeer(e.t, "client", &frameSender{stream: stream}, bufio.NewReader(r))
+	return c, nil
+}
+
+// frameSender sends each line as a frame.
+type frameSender struct {
+	stream grpc.BidiStreamingClient[supervisorv1.OpenAgentRequest, supervisorv1.OpenAgentResponse]
+}
+
+func (s *frameSender) Write(b []byte) (int, error) {
+	var frames [][]byte
+	for line := range strings.Lines(string(b)) {
+		frames = append(frames, []byte(strings.TrimSuffix(line, "\n")))
+	}
+	return len(b), s.stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: &supervisorv1.Frames{Frames: frames}}})
+}
+
+func (s *frameSender) Close() error { return s.stream.CloseSend() }
+
+// acquainted is initialize and session/new.
+func (c *frameClient) acquainted(t *testing.T, cwd string) (session string) {
+	t.Helper()
+	c.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(nil)
+	var opened struct{ SessionID string }
+	c.Send("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}}).Result(&opened)
+	return opened.SessionID
+}
+
+func TestAGatewayCarriesWholeTurns(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	e := newEdge(t, p, fmt.Sprintf("[{command: [%q], env: {DEMOAGENT_STATE: %q}, cwd: %q}]", program("demoagent"), filepath.Join(p.home, "kept"), p.work))
+	c, err := e.openAgent(e.gateway("gateway"), "")
+	if err != nil {
+		t.Fatal(explain(err))
+	}
+	session := c.acquainted(t, p.work)
+	// The questions of its agent are the client's, and are seen by whoever watches this supervisor.
+	var asked atomic.Int32
+	c.Handle("session/request_permission", func(m wire.Message) (any, error) {
+		asked.Add(1)
+		if all, err := e.approvals.ListApprovals(e.ctx, &supervisorv1.ListApprovalsRequest{}); err != nil || len(all.GetApprovals()) != 1 {
+			t.Errorf("the open questions are %v (%v), want one", all, err)
+		}
+		var params struct {
+			Options []struct{ OptionID, Kind string }
+		}
+		m.Decode(t, &params)
+		return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": params.Options[0].OptionID}}, nil
+	})
+	c.Handle("session/update", func(wire.Message) (any, error) { return nil, nil })
+	var ended struct{ StopReason string }
+	c.Send("session/prompt", map[string]any{"sessionId": session, "prompt": []any{map[string]any{"type": "text", "text": "ask"}}}).Result(&ended)
+	if ended.StopReason != "end_turn" || asked.Load() == 0 {
+		t.Errorf("the turn ended with %q after %d questions", ended.StopReason, asked.Load())
+	}
+	agents, err := e.agents.ListAgents(e.ctx, &supervisorv1.ListAgentsRequest{})
+	if err != nil || len(agents.GetAgents()) != 1 || agents.GetAgents()[0].GetId() != c.agent.GetId() {
+		t.Errorf("the agents are %v (%v)", agents, err)
+	}
+	pids, err := proc.Descendants(e.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.Close()
+	if err := <-c.ended; !errors.Is(err, io.EOF) {
+		t.Errorf("after its client has left, the stream ended with %v, want OK", explain(err))
+	}
+	if !testkit.Poll(func() bool {
+		all, err := e.agents.ListAgents(e.ctx, &supervisorv1.ListAgentsRequest{})
+		return err == nil && len(all.GetAgents()) == 0
+	}) {
+		t.Error("the agent is there still")
+	}
+	e.finish()
+	e.expectNobody(t, pids)
+}
+
+func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	st := p.newStage(t, "family")
+	e := newEdge(t, p, fmt.Sprintf("[{name: puppet, command: [%q, %q, %q, %q]}, {preset: nobody-knows-it}]", st.command[0], st.command[1], st.command[2], st.command[3]))
+	service := e.gateway("gateway")
+	if !testkit.Poll(func() bool { // the handlers run
+		all, err := e.state.ListHandlers(e.ctx, &supervisorv1.ListHandlersRequest{})
+		return err == nil && !slices.ContainsFunc(all.GetHandlers(), func(h *supervisorv1.HandlerStatus) bool { return h.GetPid() == 0 })
+	}) {
+		t.Fatal("the handlers do not run")
+	}
+	family := func() []int {
+		pids, err := proc.Descendants(e.PID())
+		if err != nil {
+			t.Error(err)
+		}
+		return slices.Sorted(slices.Values(pids))
+	}
+	before := family()
+	open := func() (*frameClient, *pupil) {
+		t.Helper()
+		c, err := e.openAgent(service, "puppet")
+		if err != nil {
+			t.Fatal(explain(err))
+		}
+		return c, st.play(t)
+	}
+	gone := func(how string) {
+		t.Helper()
+		if !testkit.Poll(func() bool {
+			all, err := e.agents.ListAgents(e.ctx, &supervisorv1.ListAgentsRequest{})
+			return err == nil && len(all.GetAgents()) == 0
+		}) {
+			t.Errorf("%s: the agent is there still", how)
+		}
+		if !testkit.Poll(func() bool { return slices.Equal(family(), before) }) {
+			t.Errorf("%s: processes are left:\n%s", how, wire.Describe(family()))
+		}
+	}
+	ends := func(how string, c *frameClient, want codes.Code, words string) {
+		t.Helper()
+		if err := <-c.ended; status.Code(err) != want || !strings.Contains(err.Error(), words) {
+			t.Errorf("%s: the stream ended with %v, want %v: %s", how, explain(err), want, words)
+		}
+	}
+
+	c, _ := open()
+	c.cut()
+	ends("cut", c, codes.Canceled, "")
+	gone("cut")
+
+	c, a := open()
+	_ = a.conn.Close()
+	ends("the agent ends", c, codes.Aborted, "puppet-2")
+	gone("the agent ends")
+
+	c, _ = open()
+	if _, err := e.agents.StopAgent(e.ctx, &supervisorv1.StopAgentRequest{AgentId: c.agent.GetId()}); err != nil {
+		t.Error(explain(err))
+	}
+	ends("stopped", c, codes.Aborted, "was stopped")
+	gone("stopped")
+
+	c, _ = open()
+	c.Write("{}\n\n{}")
+	ends("a frame that is none", c, codes.InvalidArgument, "frames[")
+	gone("a frame that is none")
+
+	for role, want := range map[string]codes.Code{"viewer": codes.PermissionDenied, "approver": codes.PermissionDenied} {
+		if _, err := e.openAgent(e.gateway(role), "puppet"); status.Code(err) != want {
+			t.Errorf("a %s got %v", role, explain(err))
+		}
+	}
+	if _, err := e.openAgent(service, "/bin/sh"); status.Code(err) != codes.NotFound {
+		t.Errorf("an agent that the configuration does not have: %v", explain(err))
+	}
+	if _, err := e.openAgent(service, "nobody-knows-it"); status.Code(err) != codes.NotFound {
+		t.Errorf("a preset that nobody knows: %v", explain(err))
+	}
+
+	c, a = open()
+	finished := make(chan struct{})
+	go func() { defer close(finished); ends("the supervisor stops", c, codes.Unavailable, "stopping") }()
+	e.finish()
+	<-finished
+	e.expectNobody(t, []int{a.pid})
+}
+
+// A client that does not read stops its own agent's output, and nothing else.
+func TestAClientThatReadsNothingHoldsUpItsOwnAgentAlone(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	st := p.newStage(t)
+	e := newEdge(t, p, fmt.Sprintf("[{name: puppet, command: [%q, %q, %q]}]", st.command[0], st.command[1], st.command[2]))
+	service := e.gateway("gateway")
+	stream, err := service.OpenAgent(e.ctx, grpc.WaitForReady(true))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{}}}); err != nil {
+		t.Fatal(err)
+	}
+	slow := st.play(t)
+	line := `{"jsonrpc":"2.0","method":"_flood","params":{"text":"` + strings.Repeat("x", 64<<10) + `"}}`
+	const total = 64 << 20
+	var written atomic.Int64
+	go func() {
+		for written.Load() < total {
+			if _, err := slow.conn.Write([]byte(line + "\n")); err != nil {
+				return
+			}
+			written.Add(int64(len(line)))
+		}
+	}()
+	last := int64(-1)
+	if !testkit.Poll(func() bool { // it comes to a halt
+		now := written.Load()
+		halted := now > 0 && now == last
+		last = now
+		return halted
+	}) || last > total/2 {
+		t.Errorf("the agent wrote %d bytes that nobody read", last)
+	}
+	c, err := e.openAgent(service, "puppet")
+	if err != nil {
+		t.Fatal(explain(err))
+	}
+	other := st.play(t)
+	other.Write(`{"jsonrpc":"2.0","method":"_a","params":{}}`)
+	c.Expect("_a")
+	// Who reads on gets everything, in order.
+	first, err := stream.Recv()
+	if err != nil || first.GetOpened() == nil {
+		t.Fatalf("the first message is %v (%v)", first, err)
+	}
+	for got := 0; got < total/len(line); {
+		m, err := stream.Recv()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range m.GetFrames().GetFrames() {
+			if string(f) != line {
+				t.Fatalf("frame %d is %.80q…", got, f)
+			}
+			got++
+		}
+	}
+	e.finish()
+}
