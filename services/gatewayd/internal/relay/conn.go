@@ -219,7 +219,7 @@ func (c *Conn) expect(id, session string) error {
 }
 
 // Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
-// frame that it has. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
+// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -235,7 +235,7 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 			if len(c.sessions) >= maxSessions && !c.forget() {
 				return nil, Problem(fmt.Sprintf("the connection has %d session streams", len(c.sessions)))
 			}
-			if after != nil {
+			if after != nil && *after > 0 {
 				return nil, ErrTooOld
 			}
 			o = newOutbox(&c.mu, c.reg.limits.Replay, c.read)

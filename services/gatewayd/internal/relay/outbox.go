@@ -3,15 +3,36 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
 )
 
 var (
 	// ErrTaken says that a stream has a reader already.
 	ErrTaken = errors.New("the stream has a reader already")
-	// ErrTooOld says that a stream cannot go on where its reader wants it to.
-	ErrTooOld = errors.New("the frames after that one are not kept any more: load the session again (session/load)")
+	// ErrTooOld says that a stream cannot go on where its reader wants it to. A *TooOld is one, and says how much is kept.
+	ErrTooOld = errors.New("the stream cannot go on there: load the session again (session/load)")
 )
+
+// TooOld is an ErrTooOld.
+type TooOld struct {
+	// Asked is the number of the last frame that the reader has, First that of the oldest that is kept, Next that of the next one
+	// that will be handed out.
+	Asked, First, Next uint64
+	// Kept is how many bytes of frames that were sent are kept.
+	Kept int
+}
+
+func (e *TooOld) Error() string {
+	if e.Asked >= e.Next {
+		return fmt.Sprintf("nobody was sent a frame %d of this stream, the next one is %d: load the session again (session/load)", e.Asked, e.Next)
+	}
+	return fmt.Sprintf("the frames after %d are not kept any more: the last %d bytes that were sent are, from frame %d on. Load the session again (session/load)",
+		e.Asked, e.Kept, e.First)
+}
+
+// Is makes it an ErrTooOld.
+func (e *TooOld) Is(target error) bool { return target == ErrTooOld }
 
 // outbox is a stream: frames for one reader at a time, in order, each with a number. Frames that were handed out are kept for a
 // while, for a reader that lost its connection. What it holds is counted by its Conn, which guards it.
@@ -71,7 +92,7 @@ func (o *outbox) attach(after *uint64) (*Reader, error) {
 	if after != nil {
 		last := o.first + uint64(o.sent) - 1
 		if *after+1 < o.first || *after > last {
-			return nil, ErrTooOld
+			return nil, &TooOld{Asked: *after, First: o.first, Next: last + 1, Kept: o.most}
 		}
 		for o.sent > 0 && o.first+uint64(o.sent)-1 > *after { // they are to be handed out again
 			o.sent--
@@ -105,6 +126,14 @@ func (o *outbox) trim(most int) {
 
 // Reader reads a stream. One goroutine uses it.
 type Reader struct{ box *outbox }
+
+// At is the number of the frame before the next one.
+func (r *Reader) At() uint64 {
+	o := r.box
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first + uint64(o.sent) - 1
+}
 
 // maxBatch bounds what is handed out at once, in bytes, but for a frame that is larger.
 const maxBatch = 64 << 10
