@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 var (
@@ -40,24 +41,31 @@ type outbox struct {
 	mu      *sync.Mutex // the Conn's; guards all
 	room    func()      // tells that something was read; mu is held
 	frames  [][]byte
-	first   uint64 // the number of frames[0]
-	sent    int    // of frames, how many were handed out
-	waiting int    // bytes that were not handed out
-	kept    int    // bytes that were
-	most    int    // bytes of those that are kept
+	first   uint64        // the number of frames[0]
+	sent    int           // of frames, how many were handed out
+	waiting int           // bytes that were not handed out
+	all     *atomic.Int64 // those of all streams of all connections
+	kept    int           // bytes that were
+	most    int           // bytes of those that are kept
 	reader  *Reader
 	wake    chan struct{} // closed when there may be something to read
 	closed  bool
 }
 
-func newOutbox(mu *sync.Mutex, keep int, room func()) *outbox {
-	return &outbox{mu: mu, room: room, first: 1, most: keep, wake: make(chan struct{})}
+func newOutbox(mu *sync.Mutex, keep int, all *atomic.Int64, room func()) *outbox {
+	return &outbox{mu: mu, room: room, all: all, first: 1, most: keep, wake: make(chan struct{})}
+}
+
+// await counts bytes that wait, or wait no more; mu is held.
+func (o *outbox) await(n int) {
+	o.waiting += n
+	o.all.Add(int64(n))
 }
 
 // put adds a frame; mu is held.
 func (o *outbox) put(frame []byte) {
 	o.frames = append(o.frames, frame)
-	o.waiting += len(frame)
+	o.await(len(frame))
 	o.signal()
 }
 
@@ -70,7 +78,8 @@ func (o *outbox) signal() {
 // close ends the stream; mu is held.
 func (o *outbox) close() {
 	o.closed = true
-	o.frames, o.waiting, o.kept, o.sent = nil, 0, 0, 0
+	o.await(-o.waiting)
+	o.frames, o.kept, o.sent = nil, 0, 0
 	o.signal()
 }
 
@@ -98,7 +107,7 @@ func (o *outbox) attach(after *uint64) (*Reader, error) {
 			o.sent--
 			size := len(o.frames[o.sent])
 			o.kept -= size
-			o.waiting += size
+			o.await(size)
 		}
 		for i := 0; o.first+uint64(i) <= *after; i++ { // these have arrived
 			o.kept -= len(o.frames[i])
@@ -156,7 +165,7 @@ func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok b
 				frames = append(frames, o.frames[o.sent])
 				o.sent++
 			}
-			o.waiting -= size
+			o.await(-size)
 			o.kept += size
 			o.trim(o.most)
 			o.room()
