@@ -100,14 +100,13 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
 	const places = 400
-	g := newGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}]", program("demoagent")), "--max-connections", strconv.Itoa(places), "--log-level", "warn")
+	g := newGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}], max_agents: %d", program("demoagent"), *crowdClients+2), "--max-connections", strconv.Itoa(places), "--log-level", "warn")
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	secrets := []string{strings.TrimSpace(string(must(t, g.tokenFile)))}
 	for range *crowdClients / 16 {
 		secrets = append(secrets, g.token("operator"))
 	}
-	// A limit of the supervisor's is not what is tested: one waits for another to end if there are too many.
 	settled, err := dialFar(ctx, g.url("ws"), secrets[0], p.work)
 	if err != nil {
 		t.Fatal(err)
