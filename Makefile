@@ -115,6 +115,14 @@ barrage: build ## send FRAMES valid and broken messages both ways through a link
 	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test -frames $(FRAMES) -seed $(SEED)
 
+.PHONY: remote
+remote: build test-deps ## hold the gateway to the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 connections cut at random
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test -whole -cuts 1000
+
+.PHONY: crowd
+crowd: build ## press the gateway with 10,000 TCP connections that never finish what they say, while 200 clients have a turn, a quarter of which do not read
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test -crowd 10000 -clients 200
+
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh

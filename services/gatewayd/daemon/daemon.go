@@ -133,7 +133,7 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
-	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; half of them from one address")
+	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
@@ -155,8 +155,8 @@ func (f *flags) check(rest []string) error {
 		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
-	case f.connections < 2:
-		return errors.New("--max-connections: expected 2 or more")
+	case f.connections < 4:
+		return errors.New("--max-connections: expected 4 or more")
 	}
 	for _, o := range f.origins {
 		u, err := url.Parse(o)
@@ -215,7 +215,9 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	return serve(ctx, s, server.Limit(listener, f.connections), relays, log)
+	door := server.NewDoor(f.connections)
+	s.ConnContext = door.Context
+	return serve(ctx, s, door.Listen(listener), relays, log)
 }
 
 // serve serves until ctx ends, and then ends in order.

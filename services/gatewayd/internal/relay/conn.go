@@ -48,7 +48,7 @@ func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 		room: make(chan struct{}),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.main = newOutbox(&c.mu, r.limits.Replay, c.read)
+	c.main = c.newOutbox()
 	return c
 }
 
@@ -219,7 +219,7 @@ func (c *Conn) expect(id, session string) error {
 }
 
 // Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
-// frame that it has. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
+// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -235,10 +235,10 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 			if len(c.sessions) >= maxSessions && !c.forget() {
 				return nil, Problem(fmt.Sprintf("the connection has %d session streams", len(c.sessions)))
 			}
-			if after != nil {
+			if after != nil && *after > 0 {
 				return nil, ErrTooOld
 			}
-			o = newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+			o = c.newOutbox()
 			c.sessions[session] = o
 		}
 	}
@@ -354,7 +354,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	if unread >= c.reg.limits.Unread && !c.forget() || len(session) > MaxID {
 		return nil, fmt.Errorf("the agent speaks of more than %d sessions whose streams the client does not read", c.reg.limits.Unread)
 	}
-	o := newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+	o := c.newOutbox()
 	c.sessions[session] = o
 	return o, nil
 }
@@ -374,11 +374,22 @@ func (c *Conn) waiting() int {
 	return n
 }
 
+// full reports whether too much waits for the client; mu is held.
+func (c *Conn) full() bool {
+	n := c.waiting()
+	return n >= c.reg.limits.Buffered || n >= bufferedSure && c.reg.waiting.Load() >= int64(c.reg.limits.BufferedAll)
+}
+
+// newOutbox is another stream.
+func (c *Conn) newOutbox() *outbox {
+	return newOutbox(&c.mu, min(c.reg.limits.Replay, keptAll/(1+len(c.sessions))), &c.reg.waiting, c.read)
+}
+
 // awaitReading waits while too much waits for the client. A client that reads nothing for too long is given up.
 func (c *Conn) awaitReading() error {
 	for {
 		c.mu.Lock()
-		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		full, room := c.full(), c.room
 		c.mu.Unlock()
 		if !full {
 			return nil
@@ -400,7 +411,7 @@ func (c *Conn) awaitReading() error {
 func (c *Conn) awaitRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		full, room := c.full(), c.room
 		c.mu.Unlock()
 		if !full {
 			return nil

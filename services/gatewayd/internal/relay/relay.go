@@ -13,6 +13,7 @@ import (
 	"fmt"
 	"log/slog"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +36,9 @@ type Limits struct {
 	Connections, ConnectionsEach int
 	// Buffered is how many bytes of frames wait for a client, before its agent does: 64 MiB.
 	Buffered int
+	// BufferedAll is how many bytes of frames wait for all clients, before only those connections go on that have less than
+	// bufferedSure waiting: 512 MiB.
+	BufferedAll int
 	// Replay is how many bytes of frames that were sent are kept for a client that lost a stream, for each stream: 1 MiB.
 	Replay int
 	// Stall is how long a client may read nothing while its agent waits: 60 s.
@@ -46,6 +50,13 @@ type Limits struct {
 	// Open is how many requests of one side may be unanswered: 4,096.
 	Open int
 }
+
+// bufferedSure is how many bytes of frames may wait for a client, whatever waits for others.
+const bufferedSure = 1 << 20
+
+// keptAll is how many bytes of frames that were sent are kept for a connection, more or less: where it has many streams, less than
+// Limits.Replay is kept of each.
+const keptAll = 16 << 20
 
 // MaxID bounds ids of sessions and requests, in bytes.
 const MaxID = 1024
@@ -59,6 +70,7 @@ func (l Limits) filled() Limits {
 	fill(&l.Connections, 256)
 	fill(&l.ConnectionsEach, 32)
 	fill(&l.Buffered, 64<<20)
+	fill(&l.BufferedAll, 512<<20)
 	fill(&l.Replay, 1<<20)
 	fill(&l.Unread, 1024)
 	fill(&l.Open, 4096)
@@ -73,9 +85,10 @@ func (l Limits) filled() Limits {
 
 // Registry holds the connections. It must be closed. It is safe for concurrent use.
 type Registry struct {
-	open   Open
-	limits Limits
-	log    *slog.Logger
+	open    Open
+	limits  Limits
+	log     *slog.Logger
+	waiting atomic.Int64 // bytes of frames that wait for clients
 
 	mu     sync.Mutex // guards what follows
 	all    map[string]*Conn
