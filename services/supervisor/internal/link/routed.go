@@ -128,6 +128,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 	}
 	l.see(frame.HandlerToAgent, r.Handler, answer[0], answer[1:]...)
 	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
+	c.ends(jerr)
 }
 
 // record counts and logs a call.
@@ -164,7 +165,10 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 			return nil, 0, l.handlerError(ctx, err, r, c)
 		}
 	}
-	if err := conn.Invoke(ctx, r.Method.RPC, frame, reply, transcode.CallOptions()...); err != nil {
+	s := c.beginHandlerCall(r)
+	err = conn.Invoke(s.Continue(ctx), r.Method.RPC, frame, reply, transcode.CallOptions()...)
+	endHandlerCall(s, err)
+	if err != nil {
 		if l.emptyForMissing(r, c, err) {
 			return [][]byte{jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`))}, reserved, nil
 		}
