@@ -138,7 +138,10 @@ func (a *agentQuestion) Reply(r question.Reply) {
 	case question.CallChanged:
 		by = gate.ByAcphost
 	}
-	defer func() { a.call.ends(r.Error) }()
+	if r.Error == nil && r.Ending.Cause == question.ClientAnswers && r.Ending.Why != "" {
+		a.call.span.End(failedError) // the client's own error is passed on
+	}
+	a.call.ends(r.Error)
 	switch {
 	case r.Error != nil:
 		if r.Denial != "" {

@@ -170,6 +170,6 @@ func (l *Link) answerErrorBy(by string, c *agentCall, jerr *jsonrpc.Error) {
 	if !l.claim(c) {
 		return
 	}
-	l.postAgentBy(by, jsonrpc.AppendError(nil, c.id, jerr))
 	c.ends(jerr)
+	l.postAgentBy(by, jsonrpc.AppendError(nil, c.id, jerr))
 }

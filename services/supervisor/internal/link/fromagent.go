@@ -346,8 +346,8 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	}
 	if !free {
 		p.counters.refused.Add(1)
-		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		c.ends(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest})
+		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		return nil
 	}
 	r := p.lookup(c.sessionID, m.Method)

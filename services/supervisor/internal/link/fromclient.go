@@ -276,8 +276,8 @@ func (l *Link) badAnswer(id []byte, why string) {
 		return
 	}
 	l.shownEnds(c, true)
-	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 	c.ends(&jsonrpc.Error{Code: jsonrpc.CodeInternal})
+	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }
 
 // postClient sends a frame of our own to the client, without waiting.

@@ -285,7 +285,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	q := &callQuestion{Link: l, held: h}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: h.call.sessionID, Params: shown.question(d), Options: offered(d), Reason: reasonOf(d), Span: h.call.span,
+		SessionID: h.call.sessionID, Params: shown.question(d, h.call.span), Options: offered(d), Reason: reasonOf(d), Span: h.call.span,
 	}, q)
 	q.Decided(d)
 	h.waited = true

@@ -23,6 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
@@ -33,7 +34,9 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
 		return nil //nolint:nilerr // the agent was told; only a client that is gone ends the pump
 	}
-	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
+	if said := span.Parse(acp.TraceContext(m.Params)); said.Valid() {
+		cc.Traceparent, cc.Tracestate = said.Traceparent(), said.State
+	}
 	cc.NoDigest = !p.opts.RefuseStale
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
@@ -127,8 +130,8 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 		return // answered already: it was cancelled
 	}
 	l.see(frame.HandlerToAgent, r.Handler, answer[0], answer[1:]...)
-	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 	c.ends(jerr)
+	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 }
 
 // record counts and logs a call.
