@@ -280,7 +280,10 @@ printf 'from the\neditor\n' >"$f"
 }
 
 func TestAnEditorThatCannotBeStarted(t *testing.T) {
-	c := run(t, newFake(), func(o *Options) { o.StateDir = t.TempDir(); o.Env = append(o.Env, "EDITOR=no-such-editor", "PATH=/bin") })
+	c := run(t, newFake(), func(o *Options) {
+		o.StateDir = t.TempDir()
+		o.Env = append(o.Env, "EDITOR=no-such-editor", "PATH=/bin")
+	})
 	c.see("new session")
 	c.write("half\x18\x05")
 	c.see("type kk to open this in no-such-editor")

@@ -110,9 +110,9 @@ func TestWhatAnEditorLeft(t *testing.T) {
 		"an exit status":                  {does: write("other\n"), ended: failed, says: "ended with exit status 3; the input is as it was"},
 		"killed before it wrote":          {does: write("before\n"), ended: killed, says: "was ended by SIGKILL; the input is as it was"},
 		"killed after it wrote":           {does: write("other\n"), ended: killed, says: "what the editor wrote is kept in", kept: true},
-		"no file": {does: instead(func(string) error { return nil }), ended: exited, says: "has left no file"},
-		"a link":  {does: instead(func(f string) error { return os.Symlink("/etc/passwd", f) }), says: "no file any more", kept: true},
-		"a pipe":  {does: instead(func(f string) error { return syscall.Mkfifo(f, 0o600) }), says: "no file any more", kept: true},
+		"no file":                         {does: instead(func(string) error { return nil }), ended: exited, says: "has left no file"},
+		"a link":                          {does: instead(func(f string) error { return os.Symlink("/etc/passwd", f) }), says: "no file any more", kept: true},
+		"a pipe":                          {does: instead(func(f string) error { return syscall.Mkfifo(f, 0o600) }), says: "no file any more", kept: true},
 	} {
 		t.Run(name, func(t *testing.T) {
 			file, err := writeDraft(t.TempDir(), "before")
