@@ -218,8 +218,12 @@ reference: ## write docs/reference-*.md from the commands and from config.proto;
 	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestTheReferenceHas' ./internal/cli ./internal/config -update
 
 .PHONY: picture
-picture: build ## draw docs/demo.svg from what "acphost demo" really prints
-	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' | $(PLAIN) go run ./internal/tools/picture -title "acphost demo" > docs/demo.svg
+picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what acphost really shows; tests check that they are current
+	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' > bin/demo.out
+	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
+	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
+	@rm bin/demo.out
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test -update
 
 .PHONY: map
 map: ## draw docs/map.md from the code
