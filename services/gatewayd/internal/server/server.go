@@ -6,7 +6,6 @@
 package server
 
 import (
-	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -18,6 +17,7 @@ import (
 
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
 
@@ -46,8 +46,10 @@ type Options struct {
 	// Relay has the connections.
 	Relay *relay.Registry
 	// Agent is the agent of clients that name none.
-	Agent  string
-	Logger *slog.Logger
+	Agent string
+	// Services are the supervisor's for callers over HTTP; nil: they are not served.
+	Services *services.Handler
+	Logger   *slog.Logger
 }
 
 // handler serves a gateway.
@@ -60,10 +62,13 @@ func New(o Options) http.Handler {
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
+	if h.Services != nil {
+		for _, path := range h.Services.Paths() {
+			mux.Handle(path, h.Services)
+		}
+	}
 	return h.guarded(mux)
 }
-
-type whoKey struct{}
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
 func (h *handler) guarded(next http.Handler) http.Handler {
@@ -79,12 +84,12 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 			say(w, refusal.Status, refusal.Words)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
-	who, _ := r.Context().Value(whoKey{}).(auth.Who)
+	who := auth.From(r.Context())
 	if !who.May("operator") {
 		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return
