@@ -27,6 +27,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
 )
 
@@ -198,11 +199,15 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve at %s: %w", f.listen, err)
 	}
+	calls, err := services.New(supervisor, log)
+	if err != nil {
+		return fmt.Errorf("serve the supervisor's services: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
 	s := &http.Server{
 		Handler: server.New(server.Options{
 			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
-			Relay: relays, Agent: f.agent, Logger: log,
+			Relay: relays, Agent: f.agent, Services: calls, Logger: log,
 		}),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
@@ -217,11 +222,29 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
-	return serve(ctx, s, door.Listen(listener), relays, log)
+	return serve(ctx, s, door.Listen(listener), guests{relays, calls}, log)
+}
+
+// guests are all those who are connected.
+type guests struct {
+	relays *relay.Registry
+	calls  *services.Handler
+}
+
+// Sweep ends what those do who may no longer.
+func (g guests) Sweep() {
+	g.relays.Sweep()
+	g.calls.Sweep()
+}
+
+// Close ends what all do.
+func (g guests) Close() {
+	g.calls.Close()
+	g.relays.Close()
 }
 
 // serve serves until ctx ends, and then ends in order.
-func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Registry, log *slog.Logger) error {
+func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	scheme := "http"
 	go func() {
@@ -241,7 +264,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			relays.Sweep()
+			at.Sweep()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -251,7 +274,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	log.Info("stopping")
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	relays.Close()
+	at.Close()
 	if shut := s.Shutdown(stopping); shut != nil {
 		_ = s.Close()
 	}

@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
 
@@ -47,8 +48,10 @@ type Options struct {
 	// Intake reads messages of at most MaxMessage bytes. Default: one of its own.
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
-	Agent  string
-	Logger *slog.Logger
+	Agent string
+	// Services are the supervisor's for callers over HTTP; nil: they are not served.
+	Services *services.Handler
+	Logger   *slog.Logger
 }
 
 // handler serves a gateway.
@@ -64,10 +67,13 @@ func New(o Options) http.Handler {
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
+	if h.Services != nil {
+		for _, path := range h.Services.Paths() {
+			mux.Handle(path, h.Services)
+		}
+	}
 	return h.guarded(mux)
 }
-
-type whoKey struct{}
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
 func (h *handler) guarded(next http.Handler) http.Handler {
@@ -87,12 +93,12 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 			return
 		}
 		recognised(r.Context(), who.ID)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
-	who, _ := r.Context().Value(whoKey{}).(auth.Who)
+	who := auth.From(r.Context())
 	if !who.May("operator") {
 		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return
