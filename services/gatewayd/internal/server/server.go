@@ -46,8 +46,10 @@ type Options struct {
 	// Relay has the connections.
 	Relay *relay.Registry
 	// Agent is the agent of clients that name none.
-	Agent  string
-	Logger *slog.Logger
+	Agent string
+	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
+	Console http.Handler
+	Logger  *slog.Logger
 }
 
 // handler serves a gateway.
@@ -60,7 +62,17 @@ func New(o Options) http.Handler {
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
-	return h.guarded(mux)
+	guarded := h.guarded(mux)
+	if h.Console == nil {
+		return guarded
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
+			h.Console.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 type whoKey struct{}
