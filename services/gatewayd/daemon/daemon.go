@@ -20,14 +20,17 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/buildinfo"
+	"github.com/acphost/acphost/internal/confirmsocket"
 	"github.com/acphost/acphost/internal/keyfiles"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/console"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
+	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
 )
 
@@ -35,7 +38,8 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents).
+configuration says which agents there are (serve.gateway_agents). At /console/ it
+serves a page for people, who sign in by "acphost console".
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -75,7 +79,7 @@ const (
 type flags struct {
 	listen, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
 	hosts, origins                                                          list
-	plaintext, version                                                      bool
+	plaintext, version, noConsole                                           bool
 	connections                                                             int
 }
 
@@ -135,6 +139,7 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
 	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
+	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
@@ -152,7 +157,7 @@ func (f *flags) check(rest []string) error {
 		return errors.New("say where the supervisor is: by --supervisor or --socket")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
-	case f.tokens == "" && f.tlsDir == "":
+	case f.tokens == "" && f.tlsDir == "" && f.noConsole:
 		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
@@ -204,11 +209,19 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return fmt.Errorf("serve the supervisor's services: %w", err)
 	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
+	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Logger: log}
+	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	if f.noConsole {
+		options.Gate = auth.New(who)
+	} else {
+		desk := signin.New(nil)
+		who.Browser = console.Browser(desk)
+		options.Gate = auth.New(who)
+		options.Console = console.New(console.Options{Gate: options.Gate, Desk: desk, Logger: log})
+		defer confirm(ctx, desk, log)()
+	}
 	s := &http.Server{
-		Handler: server.New(server.Options{
-			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
-			Relay: relays, Agent: f.agent, Services: calls, Logger: log,
-		}),
+		Handler:           server.New(options),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -241,6 +254,23 @@ func (g guests) Sweep() {
 func (g guests) Close() {
 	g.calls.Close()
 	g.relays.Close()
+}
+
+// confirm takes what people say to "acphost console". The caller calls stop.
+func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
+	l, name, err := confirmsocket.Listen()
+	if err != nil {
+		log.Warn("browsers cannot sign in by a code, only with a token", "error", err)
+		return func() {}
+	}
+	log.Info("\"acphost console\" confirms browsers here", "socket", name)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
+	}()
+	return func() { cancel(); <-done }
 }
 
 // serve serves until ctx ends, and then ends in order.

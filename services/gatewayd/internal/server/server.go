@@ -51,7 +51,9 @@ type Options struct {
 	Agent string
 	// Services are the supervisor's for callers over HTTP; nil: they are not served.
 	Services *services.Handler
-	Logger   *slog.Logger
+	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
+	Console http.Handler
+	Logger  *slog.Logger
 }
 
 // handler serves a gateway.
@@ -72,7 +74,17 @@ func New(o Options) http.Handler {
 			mux.Handle(path, h.Services)
 		}
 	}
-	return h.guarded(mux)
+	guarded := h.guarded(mux)
+	if h.Console == nil {
+		return guarded
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
+			h.Console.ServeHTTP(w, r)
+			return
+		}
+		guarded.ServeHTTP(w, r)
+	})
 }
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
