@@ -146,6 +146,8 @@ type Options struct {
 	// Called, if set, is told of each call that a handler answered, or should have: its handler, its route's method, how long it
 	// took, and whether the agent got an error. It is called concurrently and must not wait.
 	Called func(handler, method string, took time.Duration, failed bool)
+	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
+	Kernel *Kernel
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -187,6 +189,7 @@ type Link struct {
 	notices atomic.Bool // the client shows them
 	elicits atomic.Bool // the client has said that it takes elicitations
 	said    lastNotices
+	kernel  kernelDoor
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool
