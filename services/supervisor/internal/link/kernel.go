@@ -251,8 +251,8 @@ func (l *Link) environ() []string {
 	return os.Environ()
 }
 
-// calledAs are a program's arguments with the program as the first: by the name that the process gave it if that name leads to
-// the program, and else by its path, because a process can give any name.
+// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
+// that name leads to the program by PATH, and else by its path, because a process can give any name.
 func (l *Link) calledAs(e *kernelEvent) []string {
 	args := slices.Clone(e.Args)
 	if len(args) == 0 {
@@ -264,9 +264,13 @@ func (l *Link) calledAs(e *kernelEvent) []string {
 			path = v
 		}
 	}
-	if args[0] != "" && !strings.ContainsRune(args[0], 0) {
-		if file := programs.Find(args[0], path, e.Dir); file != "" {
+	for _, name := range []string{filepath.Base(args[0]), args[0]} {
+		if name == "" || strings.ContainsRune(name, 0) {
+			continue
+		}
+		if file := programs.Find(name, path, e.Dir); file != "" {
 			if real, err := filepath.EvalSymlinks(file); err == nil && real == e.Path {
+				args[0] = name
 				return args
 			}
 		}
