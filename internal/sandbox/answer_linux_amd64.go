@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -63,6 +64,8 @@ type server struct {
 	environment map[string]bool
 	// blocking bounds the calls that wait for another process.
 	blocking chan struct{}
+	// runs: the command runs, and not only what is to become it.
+	runs atomic.Bool
 }
 
 func newServer(listener, holder int, o Options, d Decider) *server {

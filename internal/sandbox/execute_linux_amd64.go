@@ -58,7 +58,8 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	}
 	defer unix.Close(program)
 	changed := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return c.environment[entry] })
-	if err := c.allowed(Event{Operation: Execute, Path: real, Args: args, Dir: dir, Env: changed}); err != nil {
+	if err := c.allowed(Event{Operation: Execute, Path: real, Args: args, Dir: dir, Env: changed, Start: !c.runs.Load()}); err != nil {
+		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // nobody looks whether the program begins
 		return err
 	}
 	if len(args) == 0 {
@@ -205,6 +206,7 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 				}
 			}
 		}
+		c.runs.Store(true)
 		_ = unix.PtraceDetach(pid)
 		return true
 	}

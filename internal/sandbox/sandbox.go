@@ -18,6 +18,8 @@ import (
 	"errors"
 	"path"
 	"strings"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Command is the argument that makes a program a sandbox, if its main package calls Main. The command is hidden.
@@ -61,6 +63,8 @@ type Event struct {
 	Env []string
 	// Address is where a socket connects to, for Connect.
 	Address Address
+	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
+	Start bool
 }
 
 // Address is the address of a socket.
@@ -100,6 +104,13 @@ type Decider interface {
 	Refused(pid int, what string)
 }
 
+// Reporter is a Decider that is told how the start went, once. It must not wait.
+type Reporter interface {
+	// Began tells the process of the command and the walls around it, or why there is none: an error wraps ErrUnsupported if
+	// nothing can be confined here.
+	Began(pid int, walls proc.Walls, err error)
+}
+
 // Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
 // for Write and Move, and allowed for the other operations.
 type Lists struct {
@@ -119,6 +130,9 @@ type Lists struct {
 
 // devices may be written to by everybody and keep nothing, or are a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+
+// Device reports whether everybody may write to a path: to it nothing can be done that is to be decided on.
+func Device(path string) bool { return within(path, devices) }
 
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
@@ -140,7 +154,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || within(e.Path, devices)
+	return within(e.Path, l.Write) || Device(e.Path)
 }
 
 // Refused implements Decider. Nobody is told.

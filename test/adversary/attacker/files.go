@@ -31,7 +31,7 @@ func run(args []string) ([]orders.Try, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	if cmd.ProcessState == nil {
+	if cmd.ProcessState == nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
 	what := filepath.Base(args[0])

@@ -151,6 +151,8 @@ type Options struct {
 	// decision says what the action is, in words that name paths and commands.
 	Tracer       span.Tracer
 	TraceActions bool
+	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
+	Kernel *Kernel
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -192,6 +194,7 @@ type Link struct {
 	notices atomic.Bool // the client shows them
 	elicits atomic.Bool // the client has said that it takes elicitations
 	said    lastNotices
+	kernel  kernelDoor
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool

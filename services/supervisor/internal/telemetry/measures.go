@@ -168,7 +168,7 @@ func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 var (
 	verdicts = []string{"allow", "ask", "deny"}
-	doors    = []string{"request", "call", "report"}
+	doors    = []string{"request", "call", "kernel", "report"}
 	outcomes = []string{"allowed", "denied", "cancelled"}
 	stops    = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )
