@@ -36,6 +36,11 @@ const stageServe = "-serve"
 // [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet] [--observe] -- CMD". It returns the exit status of the
 // command. If a signal ended the command, the same signal ends the sandbox.
 func Main() int {
+	return mainWith(func(_ *Options, l Lists) Decider { return l })
+}
+
+// mainWith is Main with a decider of its own.
+func mainWith(decider func(*Options, Lists) Decider) int {
 	args := os.Args[2:]
 	served := len(args) > 0 && args[0] == stageServe
 	if served {
@@ -48,7 +53,8 @@ func Main() int {
 	case !served && capable():
 		err = shed(args)
 	default:
-		status, err = serve(o, lists, command)
+		d := decider(&o, lists)
+		status, err = serve(o, d, command)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
