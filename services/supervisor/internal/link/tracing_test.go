@@ -122,7 +122,7 @@ func expectTree(t *testing.T, got string, lines ...string) {
 	}
 }
 
-func (tr *tracer) on(o *Options) { o.Tracer = tr }
+func (t *tracer) on(o *Options) { o.Tracer = t }
 
 const promptCall = `{"jsonrpc":"2.0","id":%q,"method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`
 
