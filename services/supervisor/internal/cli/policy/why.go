@@ -30,7 +30,7 @@ type whyFlags struct {
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path FILE | --denied | --approval ID | --action FILE)",
+		Use:   "why (--command LINE | --path FILE | --denied | --approval ID | ...)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
