@@ -206,6 +206,11 @@ images: build ## make container images of the programs in bin/, in bin/images, f
 .PHONY: release-try
 release-try: ## use the packages in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
 	internal/tools/release/try.sh dist
+	test/newcomer.sh dist
+
+.PHONY: newcomer
+newcomer: ## do what the README tells newcomers to do with the archive in dist/, in a bare Debian, and say what each step takes; needs root, mmdebstrap and bubblewrap
+	test/newcomer.sh dist
 
 # --- the repository itself
 

@@ -141,20 +141,14 @@ func (v *visual) SetStderr(io.Writer) {}
 // edit runs the editor. An error is a terminal that was lost.
 func (v *visual) edit(l *loan) (visualMsg, error) {
 	o := v.m.o
-	file, err := writeDraft(o.StateDir, v.text)
-	if err != nil {
-		return visualMsg{problem: "write the input to a file for the editor: " + err.Error()}, nil
-	}
-	dir := filepath.Dir(file)
-	cmd, err := v.command(o, file)
-	if err != nil {
-		_ = os.RemoveAll(dir)
-		return visualMsg{problem: err.Error()}, nil
+	file, cmd, problem := v.prepare(o)
+	if problem != "" {
+		return visualMsg{problem: problem}, nil
 	}
 	before, _ := term.GetState(o.Output.Fd())
 	ended, err := l.borrower.Run(l.ctx, o.Input, cmd, o.Stop)
 	if errors.Is(err, jobcontrol.ErrBackground) {
-		_ = os.RemoveAll(dir) // the chat ends, and can tell nobody of it
+		_ = os.RemoveAll(filepath.Dir(file)) // the chat ends, and can tell nobody of it
 		return visualMsg{}, err
 	}
 	harmed := err == nil && ended.Signal != ""
@@ -167,6 +161,19 @@ func (v *visual) edit(l *loan) (visualMsg, error) {
 	msg := v.left(file, ended, err)
 	msg.harmed = harmed
 	return msg, nil
+}
+
+// prepare writes the file and finds the editor; problem: why not.
+func (v *visual) prepare(o Options) (file string, cmd *exec.Cmd, problem string) {
+	file, err := writeDraft(o.StateDir, v.text)
+	if err != nil {
+		return "", nil, "write the input to a file for the editor: " + err.Error()
+	}
+	if cmd, err = v.command(o, file); err != nil {
+		_ = os.RemoveAll(filepath.Dir(file))
+		return "", nil, err.Error()
+	}
+	return file, cmd, ""
 }
 
 // undo ends what an editor has a terminal do that was killed: the other screen, the mouse, pasting with marks, its keypads,
