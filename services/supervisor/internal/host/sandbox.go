@@ -115,6 +115,15 @@ func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) (allowed b
 	}
 }
 
+// Started implements decisions.Judge.
+func (j *lateJudge) Started(pid int, call uint64) {
+	select {
+	case <-j.bound:
+		j.link.Started(pid, call)
+	default: // nothing was allowed yet
+	}
+}
+
 // Refused implements decisions.Judge.
 func (j *lateJudge) Refused(pid int, what string) {
 	select {
