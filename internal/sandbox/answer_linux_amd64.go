@@ -265,7 +265,7 @@ func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 func (c *call) allowed(events ...Event) error {
 	return c.decide(unix.EACCES, func() error {
 		for _, e := range events {
-			e.PID = c.tgid
+			e.PID, e.Call = c.tgid, c.id
 			if !c.decider.Allows(e) && !c.options.Observe {
 				return unix.EACCES
 			}

@@ -64,6 +64,8 @@ type Event struct {
 	Env []string
 	// Address is where a socket connects to, for Connect.
 	Address Address
+	// Call numbers the system call. Events of one call have the same number.
+	Call uint64
 	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
 	Start bool
 }
@@ -117,6 +119,14 @@ type Reporter interface {
 	// Began tells the process of the command and the walls around it, or why there is none: an error wraps ErrUnsupported if
 	// nothing can be confined here.
 	Began(pid int, walls proc.Walls, err error)
+}
+
+// Watcher is a Decider that is told when a program begins to run.
+type Watcher interface {
+	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction. It may never
+	// be told: the kernel can refuse the program all the same, and the process then goes on as it was. Nobody is told with
+	// Options.Observe. It must not wait.
+	Started(Event)
 }
 
 // Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused

@@ -288,3 +288,24 @@ func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
 	}
 	s.finish()
 }
+
+// TestAProgramThatDoesNotStartGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
+// program that was allowed. The process then goes on with the code that it had.
+func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	rules := "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"
+	s := openScene(t, inSandbox("enforce", rules))
+	s.prompt()
+	broken := filepath.Join(s.Home, "broken")
+	if err := os.WriteFile(broken, []byte("#!/there/is/none\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := s.hand.spawn("orphan") // allowed, so that it is a command's
+	h.worked("write", filepath.Join(s.Home, "by-a-command"), "x")
+	h.leave()
+	s.hand.refused("exec", broken)
+	s.hand.refused("write", filepath.Join(s.Home, "outside"), "x")
+	notWritten(t, filepath.Join(s.Home, "outside"))
+	s.finish()
+}

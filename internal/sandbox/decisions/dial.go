@@ -112,6 +112,7 @@ func (c *client) ask(e sandbox.Event) (*sandboxv1.Answer, error) {
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
+		Call: e.Call,
 	}
 	room := maxStrings
 	var cut bool
@@ -165,6 +166,13 @@ func (c *client) tell(m proto.Message) error {
 // Refused implements sandbox.Decider.
 func (c *client) Refused(pid int, what string) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), What: what}}})
+}
+
+// Started implements sandbox.Watcher.
+func (c *client) Started(e sandbox.Event) {
+	if !e.Start {
+		_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Started{Started: &sandboxv1.Started{Pid: int64(e.PID), Call: e.Call}}})
+	}
 }
 
 // Began implements sandbox.Reporter.

@@ -33,6 +33,8 @@ type Judge interface {
 	// Judge decides, and says in words why it refuses. The process waits for it: it must be bounded in time. ctx ends when
 	// the sandbox is gone.
 	Judge(ctx context.Context, asked Asked) (allowed bool, why string)
+	// Started is told that the program of a question that was allowed is in place, before anything that it does is asked about.
+	Started(pid int, call uint64)
 	// Refused is told of a call that the sandbox has refused by itself.
 	Refused(pid int, what string)
 }
@@ -92,6 +94,8 @@ func (s *server) serve(began func(Began)) error {
 			}})
 		case *sandboxv1.Told_Refusal:
 			s.judge.Refused(int(what.Refusal.GetPid()), what.Refusal.GetWhat())
+		case *sandboxv1.Told_Started:
+			s.judge.Started(int(what.Started.GetPid()), what.Started.GetCall())
 		case *sandboxv1.Told_Question:
 			room <- struct{}{}
 			s.work.Go(func() {
@@ -106,7 +110,7 @@ func (s *server) serve(began func(Began)) error {
 
 func (s *server) answer(q *sandboxv1.Question) {
 	asked := Asked{Cut: q.GetCut(), Event: sandbox.Event{
-		Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
+		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Env: texts(q.GetEnv()),
 		Address: sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
 	}}

@@ -34,6 +34,7 @@ type Told struct {
 	//	*Told_Began
 	//	*Told_Question
 	//	*Told_Refusal
+	//	*Told_Started
 	What          isTold_What `protobuf_oneof:"what"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -103,6 +104,15 @@ func (x *Told) GetRefusal() *Refusal {
 	return nil
 }
 
+func (x *Told) GetStarted() *Started {
+	if x != nil {
+		if x, ok := x.What.(*Told_Started); ok {
+			return x.Started
+		}
+	}
+	return nil
+}
+
 type isTold_What interface {
 	isTold_What()
 }
@@ -122,11 +132,18 @@ type Told_Refusal struct {
 	Refusal *Refusal `protobuf:"bytes,3,opt,name=refusal,proto3,oneof"`
 }
 
+type Told_Started struct {
+	// A program that was asked about begins.
+	Started *Started `protobuf:"bytes,4,opt,name=started,proto3,oneof"`
+}
+
 func (*Told_Began) isTold_What() {}
 
 func (*Told_Question) isTold_What() {}
 
 func (*Told_Refusal) isTold_What() {}
+
+func (*Told_Started) isTold_What() {}
 
 // Began says how the start went.
 type Began struct {
@@ -243,7 +260,9 @@ type Question struct {
 	// Optional. The internet address, or "@" and the name of a unix socket without a path.
 	Host []byte `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
 	// Optional. The port. Default: 0.
-	Port          uint32 `protobuf:"varint,11,opt,name=port,proto3" json:"port,omitempty"`
+	Port uint32 `protobuf:"varint,11,opt,name=port,proto3" json:"port,omitempty"`
+	// Required. The number of the system call. Questions about one call have the same.
+	Call          uint64 `protobuf:"varint,12,opt,name=call,proto3" json:"call,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -355,6 +374,69 @@ func (x *Question) GetPort() uint32 {
 	return 0
 }
 
+func (x *Question) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
+// Started says that the kernel has put a program in place of a process, and that it is the one that was decided on. A program
+// that was allowed may not come to run: then the process goes on as it was.
+type Started struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The process id.
+	Pid int64 `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
+	// Required. The number of the system call.
+	Call          uint64 `protobuf:"varint,2,opt,name=call,proto3" json:"call,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Started) Reset() {
+	*x = Started{}
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Started) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Started) ProtoMessage() {}
+
+func (x *Started) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Started.ProtoReflect.Descriptor instead.
+func (*Started) Descriptor() ([]byte, []int) {
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Started) GetPid() int64 {
+	if x != nil {
+		return x.Pid
+	}
+	return 0
+}
+
+func (x *Started) GetCall() uint64 {
+	if x != nil {
+		return x.Call
+	}
+	return 0
+}
+
 // Refusal is a call that the sandbox has refused, whatever a policy says.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -368,7 +450,7 @@ type Refusal struct {
 
 func (x *Refusal) Reset() {
 	*x = Refusal{}
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[3]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -380,7 +462,7 @@ func (x *Refusal) String() string {
 func (*Refusal) ProtoMessage() {}
 
 func (x *Refusal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[3]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -393,7 +475,7 @@ func (x *Refusal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Refusal.ProtoReflect.Descriptor instead.
 func (*Refusal) Descriptor() ([]byte, []int) {
-	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{3}
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Refusal) GetPid() int64 {
@@ -425,7 +507,7 @@ type Answer struct {
 
 func (x *Answer) Reset() {
 	*x = Answer{}
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[4]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -437,7 +519,7 @@ func (x *Answer) String() string {
 func (*Answer) ProtoMessage() {}
 
 func (x *Answer) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[4]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -450,7 +532,7 @@ func (x *Answer) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Answer.ProtoReflect.Descriptor instead.
 func (*Answer) Descriptor() ([]byte, []int) {
-	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{4}
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Answer) GetId() uint64 {
@@ -478,11 +560,12 @@ var File_acphost_sandbox_v1_decision_proto protoreflect.FileDescriptor
 
 const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"!acphost/sandbox/v1/decision.proto\x12\x12acphost.sandbox.v1\"\xb6\x01\n" +
+	"!acphost/sandbox/v1/decision.proto\x12\x12acphost.sandbox.v1\"\xef\x01\n" +
 	"\x04Told\x121\n" +
 	"\x05began\x18\x01 \x01(\v2\x19.acphost.sandbox.v1.BeganH\x00R\x05began\x12:\n" +
 	"\bquestion\x18\x02 \x01(\v2\x1c.acphost.sandbox.v1.QuestionH\x00R\bquestion\x127\n" +
-	"\arefusal\x18\x03 \x01(\v2\x1b.acphost.sandbox.v1.RefusalH\x00R\arefusalB\x06\n" +
+	"\arefusal\x18\x03 \x01(\v2\x1b.acphost.sandbox.v1.RefusalH\x00R\arefusal\x127\n" +
+	"\astarted\x18\x04 \x01(\v2\x1b.acphost.sandbox.v1.StartedH\x00R\astartedB\x06\n" +
 	"\x04what\"\x9f\x01\n" +
 	"\x05Began\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x16\n" +
@@ -490,7 +573,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\vunsupported\x18\x03 \x01(\bR\vunsupported\x12\x1a\n" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notes\"\xea\x01\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\"\xfe\x01\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -503,7 +586,11 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\anetwork\x18\t \x01(\tR\anetwork\x12\x12\n" +
 	"\x04host\x18\n" +
 	" \x01(\fR\x04host\x12\x12\n" +
-	"\x04port\x18\v \x01(\rR\x04port\"/\n" +
+	"\x04port\x18\v \x01(\rR\x04port\x12\x12\n" +
+	"\x04call\x18\f \x01(\x04R\x04call\"/\n" +
+	"\aStarted\x12\x10\n" +
+	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
+	"\x04call\x18\x02 \x01(\x04R\x04call\"/\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\"D\n" +
@@ -524,23 +611,25 @@ func file_acphost_sandbox_v1_decision_proto_rawDescGZIP() []byte {
 	return file_acphost_sandbox_v1_decision_proto_rawDescData
 }
 
-var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 5)
+var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
 var file_acphost_sandbox_v1_decision_proto_goTypes = []any{
 	(*Told)(nil),     // 0: acphost.sandbox.v1.Told
 	(*Began)(nil),    // 1: acphost.sandbox.v1.Began
 	(*Question)(nil), // 2: acphost.sandbox.v1.Question
-	(*Refusal)(nil),  // 3: acphost.sandbox.v1.Refusal
-	(*Answer)(nil),   // 4: acphost.sandbox.v1.Answer
+	(*Started)(nil),  // 3: acphost.sandbox.v1.Started
+	(*Refusal)(nil),  // 4: acphost.sandbox.v1.Refusal
+	(*Answer)(nil),   // 5: acphost.sandbox.v1.Answer
 }
 var file_acphost_sandbox_v1_decision_proto_depIdxs = []int32{
 	1, // 0: acphost.sandbox.v1.Told.began:type_name -> acphost.sandbox.v1.Began
 	2, // 1: acphost.sandbox.v1.Told.question:type_name -> acphost.sandbox.v1.Question
-	3, // 2: acphost.sandbox.v1.Told.refusal:type_name -> acphost.sandbox.v1.Refusal
-	3, // [3:3] is the sub-list for method output_type
-	3, // [3:3] is the sub-list for method input_type
-	3, // [3:3] is the sub-list for extension type_name
-	3, // [3:3] is the sub-list for extension extendee
-	0, // [0:3] is the sub-list for field type_name
+	4, // 2: acphost.sandbox.v1.Told.refusal:type_name -> acphost.sandbox.v1.Refusal
+	3, // 3: acphost.sandbox.v1.Told.started:type_name -> acphost.sandbox.v1.Started
+	4, // [4:4] is the sub-list for method output_type
+	4, // [4:4] is the sub-list for method input_type
+	4, // [4:4] is the sub-list for extension type_name
+	4, // [4:4] is the sub-list for extension extendee
+	0, // [0:4] is the sub-list for field type_name
 }
 
 func init() { file_acphost_sandbox_v1_decision_proto_init() }
@@ -552,6 +641,7 @@ func file_acphost_sandbox_v1_decision_proto_init() {
 		(*Told_Began)(nil),
 		(*Told_Question)(nil),
 		(*Told_Refusal)(nil),
+		(*Told_Started)(nil),
 	}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -559,7 +649,7 @@ func file_acphost_sandbox_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_sandbox_v1_decision_proto_rawDesc), len(file_acphost_sandbox_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   5,
+			NumMessages:   6,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -340,8 +340,8 @@ type AuditRecord struct {
 	// Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
 	// and by the same rule. The first time has a record of its own. 0: the record is of one action.
 	Repeats uint64 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
-	// Optional. A note about the audit log itself: "the last line was torn by a crash; 132 bytes were cut off". Such a
-	// record is not a decision; only time and supervisor are also set.
+	// Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
+	// were cut off". Such a record is not a decision; only time and supervisor are also set.
 	Note          string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -374,7 +374,7 @@ func (g *Gate) remembered(r Request, d *Decision) {
 	case grant.Refuse:
 		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, "a person refused this for good"
 	default:
-		if r.Action.GetDoor() != permissionv1.Door_DOOR_REQUEST {
+		if isDone(r.Action) {
 			d.Always, d.Never = grant.Widest(r.Action, r.where()), grant.Refusal(r.Action, r.where())
 		}
 	}

@@ -198,3 +198,8 @@ func (g *Gate) Close() {
 	g.mu.Unlock()
 	g.kernel.flushing.Wait()
 }
+
+// isDone reports whether what is decided is done once it is allowed, and not only answered: at doors two and three.
+func isDone(a *permissionv1.Action) bool {
+	return a.GetDoor() == permissionv1.Door_DOOR_CALL || a.GetDoor() == permissionv1.Door_DOOR_KERNEL
+}

@@ -178,7 +178,7 @@ func (g *Gate) enter(d *Decision, by string, allowed, person bool) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)
-	if r.Action.GetDoor() != permissionv1.Door_DOOR_REQUEST {
+	if isDone(r.Action) {
 		l.calls = appendBounded(l.calls, e)
 		return
 	}

@@ -108,7 +108,7 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	if o.Option == acp.RejectAlways {
 		grants = d.Never.Grants
 	}
-	if d.request.Action.GetDoor() == permissionv1.Door_DOOR_REQUEST {
+	if !isDone(d.request.Action) {
 		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about, if the
 		// person can have read what that is.
 		a, unseen := d.request.Action, o.By == ByClient && !d.ShowsCommand
@@ -195,7 +195,7 @@ func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
 	if d.Rule == RuleProtected || d.Rule == RuleGit {
 		c.Protected++
 	}
-	if d.request.Action.GetDoor() == permissionv1.Door_DOOR_REQUEST {
+	if !isDone(d.request.Action) {
 		c.Questions++
 		switch {
 		case d.Verdict == Ask:

@@ -50,6 +50,7 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	case err == nil:
 		la.kernel = &link.Kernel{Observe: mode == config.SandboxObserve, Own: own}
 		la.sandbox.Stands = standsFull
+		la.noteSandbox()
 		return nil
 	case !errors.Is(err, agent.ErrNoSandbox):
 		return err
@@ -66,8 +67,23 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	if la.Walls().Landlock {
 		la.sandbox.Stands = standsLandlock
 	}
+	la.noteSandbox()
 	la.host.log.Warn("the agent runs without the sandbox: what it does by itself is not decided", "agent", s.Name, "why", why)
 	return nil
+}
+
+// noteSandbox has the audit log say what stands.
+func (la *linkedAgent) noteSandbox() {
+	if la.host.audit == nil {
+		return
+	}
+	note := fmt.Sprintf("the sandbox of agent %q: %s, %s", la.identity.Name, la.sandbox.GetMode(), la.sandbox.GetStands())
+	if why := la.sandbox.GetWhy(); why != "" {
+		note += ": " + why
+	}
+	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: note}); err != nil {
+		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
+	}
 }
 
 // lateJudge decides for a sandbox that starts before the link is there that decides.
@@ -96,6 +112,15 @@ func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) (allowed b
 		return j.link.Judge(ctx, asked)
 	case <-ctx.Done():
 		return false, "the agent is over"
+	}
+}
+
+// Started implements decisions.Judge.
+func (j *lateJudge) Started(pid int, call uint64) {
+	select {
+	case <-j.bound:
+		j.link.Started(pid, call)
+	default: // nothing was allowed yet
 	}
 }
 

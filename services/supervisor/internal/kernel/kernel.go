@@ -17,16 +17,41 @@ import (
 const (
 	maxProcesses = 8192
 	maxAllowed   = 4096
+	maxExpected  = 1024
 )
 
 // Commands are the processes of commands that were allowed, with all that these have started. The zero value is ready. It is
 // safe for concurrent use.
 type Commands struct {
-	mu   sync.Mutex
-	seen map[int]uint64 // when a process started, by its pid
+	mu     sync.Mutex
+	seen   map[int]uint64 // when a process started, by its pid
+	expect map[uint64]int // the process that is to become a command's, by the call that was allowed
 }
 
-// Add takes a process for that of a command. The process has to wait for an answer meanwhile, so that its number is its own.
+// Expect notes that a process becomes that of a command if a call of it succeeds. Until then it is what it was: the kernel may
+// refuse the program, and the process goes on.
+func (c *Commands) Expect(pid int, call uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.expect == nil || len(c.expect) >= maxExpected {
+		c.expect = map[uint64]int{}
+	}
+	c.expect[call] = pid
+}
+
+// Started takes a process for that of a command if its call was expected to make it one. The process must not run meanwhile, so
+// that its number is its own.
+func (c *Commands) Started(pid int, call uint64) {
+	c.mu.Lock()
+	expected, ok := c.expect[call]
+	delete(c.expect, call)
+	c.mu.Unlock()
+	if ok && expected == pid {
+		c.Add(pid)
+	}
+}
+
+// Add takes a process for that of a command. The process must not run meanwhile.
 func (c *Commands) Add(pid int) {
 	if p, err := proc.Look(pid); err == nil {
 		c.add(p)

@@ -145,12 +145,19 @@ func (e *kernelEvent) key() string {
 	return b.String()
 }
 
-// entered notes that the process becomes that of a command.
+// entered notes that the process becomes that of a command, once its program is in place.
 func (e *kernelEvent) entered(l *Link) {
-	if e.Operation == sandbox.Execute && !e.within && !e.lenient {
+	switch {
+	case e.Operation != sandbox.Execute || e.within || e.lenient:
+	case l.opts.Kernel.Observe: // nobody says when
 		l.kernel.commands.Add(e.PID)
+	default:
+		l.kernel.commands.Expect(e.PID, e.Call)
 	}
 }
+
+// Started implements decisions.Judge.
+func (l *Link) Started(pid int, call uint64) { l.kernel.commands.Started(pid, call) }
 
 // turnsOf names the turns that are under way in sessions.
 func (l *Link) turnsOf(sessions []string) string {
