@@ -26,6 +26,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
@@ -35,7 +36,10 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents).
+configuration says which agents there are (serve.gateway_agents). If its certificate
+is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
+supervisor's services (Connect, gRPC, gRPC-Web), and REST with events for simple
+front ends, which /openapi.json describes.
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -203,11 +207,15 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve the supervisor's services: %w", err)
 	}
+	simple, err := rest.New(calls, log)
+	if err != nil {
+		return fmt.Errorf("serve the paths for front ends: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
 	s := &http.Server{
 		Handler: server.New(server.Options{
 			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
-			Relay: relays, Agent: f.agent, Services: calls, Logger: log,
+			Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log,
 		}),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
@@ -220,13 +228,14 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	return serve(ctx, s, server.Limit(listener, f.connections), guests{relays, calls}, log)
+	return serve(ctx, s, server.Limit(listener, f.connections), guests{relays, calls, simple}, log)
 }
 
 // guests are all those who are connected.
 type guests struct {
 	relays *relay.Registry
 	calls  *services.Handler
+	simple *rest.Handler
 }
 
 // Sweep ends what those do who may no longer.
@@ -238,6 +247,7 @@ func (g guests) Sweep() {
 // Close ends what all do.
 func (g guests) Close() {
 	g.calls.Close()
+	g.simple.Close()
 	g.relays.Close()
 }
 

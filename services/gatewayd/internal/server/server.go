@@ -1,5 +1,5 @@
 // Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
-// events. WebSocket connections it hands to package socket.
+// events. WebSocket connections it hands to package socket, other paths to packages services and rest.
 //
 // It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
 // reached, nor what a message means.
@@ -17,6 +17,7 @@ import (
 
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
@@ -49,7 +50,9 @@ type Options struct {
 	Agent string
 	// Services are the supervisor's for callers over HTTP; nil: they are not served.
 	Services *services.Handler
-	Logger   *slog.Logger
+	// Rest has the paths for simple front ends; nil: they are not served.
+	Rest   *rest.Handler
+	Logger *slog.Logger
 }
 
 // handler serves a gateway.
@@ -67,7 +70,10 @@ func New(o Options) http.Handler {
 			mux.Handle(path, h.Services)
 		}
 	}
-	return h.guarded(mux)
+	if h.Rest != nil {
+		h.Rest.Register(mux)
+	}
+	return h.forPages(h.guarded(mux))
 }
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
