@@ -17,6 +17,7 @@ require (
 )
 
 require (
+	github.com/coder/websocket v1.8.15
 	github.com/fatih/color v1.13.0 // indirect
 	github.com/golang/protobuf v1.5.4 // indirect
 	github.com/hashicorp/go-hclog v1.6.3 // indirect
