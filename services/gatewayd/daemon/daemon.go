@@ -28,6 +28,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/console"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
@@ -39,7 +40,10 @@ const usage = `Usage: gatewayd [flags]
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
 configuration says which agents there are (serve.gateway_agents). At /console/ it
-serves a page for people, who sign in by "acphost console".
+serves a page for people, who sign in by "acphost console". If its certificate is
+made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the supervisor's
+services (Connect, gRPC, gRPC-Web), and REST with events for simple front ends, which
+/openapi.json describes.
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -208,8 +212,12 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve the supervisor's services: %w", err)
 	}
+	simple, err := rest.New(calls, log)
+	if err != nil {
+		return fmt.Errorf("serve the paths for front ends: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
-	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Logger: log}
+	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
 	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
 	if f.noConsole {
 		options.Gate = auth.New(who)
@@ -235,13 +243,14 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
-	return serve(ctx, s, door.Listen(listener), guests{relays, calls}, log)
+	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, log)
 }
 
 // guests are all those who are connected.
 type guests struct {
 	relays *relay.Registry
 	calls  *services.Handler
+	simple *rest.Handler
 }
 
 // Sweep ends what those do who may no longer.
@@ -253,6 +262,7 @@ func (g guests) Sweep() {
 // Close ends what all do.
 func (g guests) Close() {
 	g.calls.Close()
+	g.simple.Close()
 	g.relays.Close()
 }
 

@@ -1,5 +1,5 @@
 // Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
-// events. WebSocket connections it hands to package socket.
+// events. WebSocket connections it hands to package socket, other paths to packages services and rest.
 //
 // It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
 // reached, nor what a message means.
@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
@@ -51,6 +52,8 @@ type Options struct {
 	Agent string
 	// Services are the supervisor's for callers over HTTP; nil: they are not served.
 	Services *services.Handler
+	// Rest has the paths for simple front ends; nil: they are not served.
+	Rest *rest.Handler
 	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
 	Console http.Handler
 	Logger  *slog.Logger
@@ -74,7 +77,10 @@ func New(o Options) http.Handler {
 			mux.Handle(path, h.Services)
 		}
 	}
-	guarded := h.guarded(mux)
+	if h.Rest != nil {
+		h.Rest.Register(mux)
+	}
+	guarded := h.forPages(h.guarded(mux))
 	if h.Console == nil {
 		return guarded
 	}

@@ -174,15 +174,29 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer done()
+	w, r = Bound(w, r.WithContext(ctx))
+	m.handler.ServeHTTP(w, r)
+}
+
+// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. The
+// time for the body is over when Arrived is called.
+func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	control := http.NewResponseController(w)
 	limit := int64(maxSmall)
-	if who.May(behalf.Operator) {
+	if auth.From(r.Context()).May(behalf.Operator) {
 		limit = maxRequest + 1<<10 // and what is around it
 	}
-	r = r.WithContext(context.WithValue(ctx, bodyKey{}, control))
+	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, control))
 	r.Body = http.MaxBytesReader(w, r.Body, limit)
 	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	m.handler.ServeHTTP(&patient{ResponseWriter: w, control: control}, r)
+	return &patient{ResponseWriter: w, control: control}, r
+}
+
+// Arrived says that the body of a request of Bound is there.
+func Arrived(ctx context.Context) {
+	if control, ok := ctx.Value(bodyKey{}).(*http.ResponseController); ok {
+		_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+	}
 }
 
 func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, err *connect.Error) {
@@ -193,6 +207,9 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, e
 	}
 	http.Error(w, "this takes a POST of Connect, gRPC or gRPC-Web", http.StatusUnsupportedMediaType)
 }
+
+// Conn is the connection to the supervisor. Calls on it are made with a context of Begin.
+func (h *Handler) Conn() grpc.ClientConnInterface { return h.conn }
 
 func lacks(who auth.Who, need string) *connect.Error {
 	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("this takes the role %s; yours is %s", need, who.Role))
@@ -259,9 +276,7 @@ func (h *Handler) Close() {
 
 // arrived is called when the request is there. It says what the caller lacks, if what the request asks for is not for everybody.
 func arrived(ctx context.Context, m *method, req *frame) error {
-	if control, ok := ctx.Value(bodyKey{}).(*http.ResponseController); ok {
-		_ = control.SetReadDeadline(time.Time{}) // else the call ends with it
-	}
+	Arrived(ctx)
 	who := auth.From(ctx)
 	if !m.need.Asks || who.May(m.need.Role) {
 		return nil
@@ -321,8 +336,11 @@ func (h *Handler) stream(ctx context.Context, m *method, req *frame, out *connec
 	}
 }
 
-// failure is the error of a call to the supervisor, for its caller.
-func failure(ctx context.Context, err error) error {
+// failure is Failure as an error.
+func failure(ctx context.Context, err error) error { return Failure(ctx, err) }
+
+// Failure is the error of a call to the supervisor, for its caller. ctx is that of the call.
+func Failure(ctx context.Context, err error) *connect.Error {
 	if cause := context.Cause(ctx); errors.Is(cause, errRevoked) || errors.Is(cause, errStopping) {
 		return asError(cause)
 	}
