@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -40,11 +41,12 @@ type Conn struct {
 	busy     int               // streams and requests
 	idle     *time.Timer
 	finished bool
+	turns    map[string]bool // the client's open prompts, by id
 }
 
 func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 	c := &Conn{
-		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{},
+		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{}, turns: map[string]bool{},
 		room: make(chan struct{}),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
@@ -77,6 +79,7 @@ func (c *Conn) Close(why error) {
 		c.reg.mu.Lock()
 		delete(c.reg.all, c.ID)
 		c.reg.mu.Unlock()
+		c.reg.becameIdle()
 		c.reg.log.Info("a client's connection is over", "connection", c.ID, "owner", c.owner.ID, "why", why)
 		c.reg.leave(c.owner.ID)
 	})
@@ -90,6 +93,57 @@ func (c *Conn) Send(frame []byte) error {
 		return c.Cause()
 	}
 	return c.agent.Send(frame) // after an error, whoever reads the agent says how it ended
+}
+
+// prompted notes that a turn begins; beyond Limits.Open, turns are not counted.
+func (c *Conn) prompted(m Message) {
+	if m.Kind != Request || m.Method != "session/prompt" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.turns) < c.reg.limits.Open {
+		c.turns[m.ID] = true
+	}
+}
+
+// turnEnded notes that a request of the client's was answered; mu is held.
+func (c *Conn) turnEnded(id string) {
+	if c.turns[id] {
+		delete(c.turns, id)
+		c.reg.becameIdle()
+	}
+}
+
+// works reports whether a turn runs, or something waits for the client.
+func (c *Conn) works() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.turns) > 0 || c.waiting() > 0
+}
+
+// Pass is Send for a client that has one stream for all, of a message that was read.
+func (c *Conn) Pass(m Message, frame []byte) error {
+	c.prompted(m)
+	return c.Send(frame)
+}
+
+// Passed notes of frames of Recv, which the client has been sent, which turns they end. Those that have a member "method" somewhere are taken for what they are
+// most of the time, no answers: to look into each would cost more than it is worth. A turn that seems to go on delays Drain, no more.
+func (c *Conn) Passed(frames [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.turns) == 0 {
+		return
+	}
+	for _, f := range frames {
+		if bytes.Contains(f, []byte(`"method"`)) {
+			continue
+		}
+		if m, err := Read(f); err == nil && m.Kind == Response {
+			c.turnEnded(m.ID)
+		}
+	}
 }
 
 // Recv returns the agent's next frames, all of them in order, for a client that has one stream for all. One goroutine calls it.
@@ -188,6 +242,7 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 		if err := c.expect(m.ID, session); err != nil {
 			return err
 		}
+		c.prompted(m)
 	}
 	return c.Send(frame)
 }
@@ -331,6 +386,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	case Response:
 		session = c.asked[m.ID]
 		delete(c.asked, m.ID)
+		c.turnEnded(m.ID)
 	case Request, Notification:
 		if session = m.Session; session != "" && m.Kind == Request {
 			if len(c.asking) >= c.reg.limits.Open {
@@ -363,6 +419,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 func (c *Conn) read() {
 	close(c.room)
 	c.room = make(chan struct{})
+	c.reg.becameIdle()
 }
 
 // waiting is how many bytes wait for the client; mu is held.

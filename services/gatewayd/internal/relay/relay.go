@@ -12,6 +12,8 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -88,20 +90,22 @@ type Registry struct {
 	open    Open
 	limits  Limits
 	log     *slog.Logger
-	waiting atomic.Int64 // bytes of frames that wait for clients
+	idle    chan struct{} // holds something when a connection may have become idle
+	waiting atomic.Int64  // bytes of frames that wait for clients
 
 	mu     sync.Mutex // guards what follows
 	all    map[string]*Conn
 	owners map[string]int // connections, those that are being opened included
 	count  int
 	ending map[*func()]bool // see Closing
+	drains bool             // it is about to be closed
 	closed bool
 	wg     sync.WaitGroup // of connections that are not over
 }
 
 // New returns a Registry without connections.
 func New(open Open, l Limits, logger *slog.Logger) *Registry {
-	return &Registry{open: open, limits: l.filled(), log: logger, all: map[string]*Conn{}, owners: map[string]int{}, ending: map[*func()]bool{}}
+	return &Registry{open: open, limits: l.filled(), log: logger, all: map[string]*Conn{}, owners: map[string]int{}, ending: map[*func()]bool{}, idle: make(chan struct{}, 1)}
 }
 
 var (
@@ -132,7 +136,7 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent st
 	}
 	c := newConn(r, id, owner, a)
 	r.mu.Lock()
-	closed := r.closed
+	closed := r.closed || r.drains
 	r.all[c.ID] = c
 	r.mu.Unlock()
 	if closed {
@@ -147,7 +151,7 @@ func (r *Registry) enter(owner string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed:
+	case r.closed, r.drains:
 		return ErrClosing
 	case r.count >= r.limits.Connections, r.owners[owner] >= r.limits.ConnectionsEach:
 		return ErrFull
@@ -213,6 +217,41 @@ func (r *Registry) Closing(f func()) (done func()) {
 		delete(r.ending, key)
 		r.mu.Unlock()
 		r.wg.Done()
+	}
+}
+
+// Drain lets no connection begin, and ends each as soon as none of its turns runs and its client has been sent what the agent has
+// said. It returns when all are over, or ctx is. Close must follow.
+func (r *Registry) Drain(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		r.drains = true
+		all := slices.Collect(maps.Values(r.all))
+		r.mu.Unlock()
+		left := 0
+		for _, c := range all {
+			if c.works() {
+				left++
+				continue
+			}
+			c.Close(ErrClosing)
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-r.idle:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// becameIdle tells that a connection may have become idle, or is over.
+func (r *Registry) becameIdle() {
+	select {
+	case r.idle <- struct{}{}:
+	default: // it is known already
 	}
 }
 

@@ -89,7 +89,11 @@ func (s *session) run() {
 	cancel()
 	if err != nil {
 		s.send(relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
-		s.close(websocket.StatusInternalError, "Initialize failed")
+		code := websocket.StatusInternalError
+		if errors.Is(err, relay.ErrClosing) {
+			code = websocket.StatusGoingAway
+		}
+		s.close(code, "Initialize failed")
 		return
 	}
 	s.conn = c
@@ -182,7 +186,7 @@ func (s *session) readAll() {
 				return
 			}
 		default:
-			if err := s.conn.Send(frame); err != nil { // why, the pump says
+			if err := s.conn.Pass(m, frame); err != nil { // why, the pump says
 				<-s.conn.Done()
 				return
 			}
@@ -204,6 +208,7 @@ func (s *session) pump() {
 				return
 			}
 		}
+		s.conn.Passed(frames)
 	}
 }
 
