@@ -28,7 +28,9 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/console"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
 )
@@ -37,8 +39,11 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents). At /console/ it
-serves a page for people, who sign in by "acphost console".
+configuration says which agents there are (serve.gateway_agents). If its certificate
+is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
+supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
+ends, which /openapi.json describes, and at /console/ a page for people, who sign in
+by "acphost console".
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -203,8 +208,16 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve at %s: %w", f.listen, err)
 	}
+	calls, err := services.New(supervisor, log)
+	if err != nil {
+		return fmt.Errorf("serve the supervisor's services: %w", err)
+	}
+	simple, err := rest.New(calls, log)
+	if err != nil {
+		return fmt.Errorf("serve the paths for front ends: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
-	options := server.Options{Relay: relays, Agent: f.agent, Logger: log}
+	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
 	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
 	if f.noConsole {
 		options.Gate = auth.New(who)
@@ -228,7 +241,27 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	return serve(ctx, s, server.Limit(listener, f.connections), relays, log)
+	return serve(ctx, s, server.Limit(listener, f.connections), guests{relays, calls, simple}, log)
+}
+
+// guests are all those who are connected.
+type guests struct {
+	relays *relay.Registry
+	calls  *services.Handler
+	simple *rest.Handler
+}
+
+// Sweep ends what those do who may no longer.
+func (g guests) Sweep() {
+	g.relays.Sweep()
+	g.calls.Sweep()
+}
+
+// Close ends what all do.
+func (g guests) Close() {
+	g.calls.Close()
+	g.simple.Close()
+	g.relays.Close()
 }
 
 // confirm takes what people say to "acphost console". The caller calls stop.
@@ -249,7 +282,7 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 }
 
 // serve serves until ctx ends, and then ends in order.
-func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Registry, log *slog.Logger) error {
+func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	scheme := "http"
 	go func() {
@@ -269,7 +302,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			relays.Sweep()
+			at.Sweep()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -279,7 +312,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	log.Info("stopping")
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	relays.Close()
+	at.Close()
 	if shut := s.Shutdown(stopping); shut != nil {
 		_ = s.Close()
 	}

@@ -5,6 +5,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -28,6 +29,8 @@ import (
 type Who struct {
 	// ID is nobody else's: that of a token, or the digest of a certificate.
 	ID string
+	// Name is what people call them. It may be empty, and may be that of others too.
+	Name string
 	// Role is one of tokens.Roles.
 	Role string
 	// Stands reports whether the token or certificate is still good.
@@ -39,6 +42,17 @@ func (w Who) May(need string) bool {
 	all := tokens.Roles()
 	has := slices.Index(all, w.Role)
 	return has >= 0 && has >= slices.Index(all, need)
+}
+
+type whoKey struct{}
+
+// With returns a context of a request that somebody made.
+func With(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
+
+// From returns who made the request of a context. The zero Who may do nothing.
+func From(ctx context.Context) Who {
+	who, _ := ctx.Value(whoKey{}).(Who)
+	return who
 }
 
 // Refusal is why a request is refused.
@@ -172,7 +186,7 @@ func (g *Gate) byToken(header string) (Who, *Refusal) {
 	if !ok {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the token is not known, or has expired: \"acphost tokens create\" makes one"}
 	}
-	return Who{ID: "token " + t.ID, Role: t.Role, Stands: func() bool { return g.stands(t) }}, nil
+	return Who{ID: "token " + t.ID, Name: t.Name, Role: t.Role, Stands: func() bool { return g.stands(t) }}, nil
 }
 
 // stands reports whether a token is still in the file and has not expired.
@@ -197,7 +211,7 @@ func (g *Gate) byCertificate(r *http.Request) (Who, *Refusal) {
 	if !stands() {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the certificate has expired"}
 	}
-	return Who{ID: "certificate " + hex.EncodeToString(digest[:8]), Role: role, Stands: stands}, nil
+	return Who{ID: "certificate " + hex.EncodeToString(digest[:8]), Name: cert.Subject.CommonName, Role: role, Stands: stands}, nil
 }
 
 // roleOf is the one role that a certificate says.
