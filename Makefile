@@ -158,11 +158,20 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc client
 	$(TOOLS)/buf generate
 	$(TOOLS)/buf generate --template clients/typescript/buf.gen.yaml
 	examples/echo/generate.sh
+	@$(MAKE) console
+
+# What bundles it is a module of its own, outside of the workspace: its dependencies are nobody else's.
+CONSOLE := $(CURDIR)/services/gatewayd/internal/console
+
+.PHONY: console
+console: $(CONSOLE)/web/node_modules/.installed clients/typescript/node_modules/.installed ## check and bundle the page that gatewayd serves at /console/
+	cd $(CONSOLE)/web && npm run --silent check
+	cd internal/tools/console && GOWORK=off $(PLAIN) go run . -web $(CONSOLE)/web -proto $(CURDIR)/clients/typescript/src/gen/acphost -out $(CONSOLE)/dist
 
 .PHONY: check-generate
 check-generate: generate ## generated code is current
-	@git diff --exit-code -- proto examples clients || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
-	@test -z "$$(git status --porcelain -- proto examples clients)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients >&2; exit 1; }
+	@git diff --exit-code -- proto examples clients services/gatewayd || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
+	@test -z "$$(git status --porcelain -- proto examples clients services/gatewayd)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients services/gatewayd >&2; exit 1; }
 
 .PHONY: breaking
 breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's

@@ -39,11 +39,11 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents). At /console/ it
-serves a page for people, who sign in by "acphost console". If its certificate is
-made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the supervisor's
-services (Connect, gRPC, gRPC-Web), and REST with events for simple front ends, which
-/openapi.json describes.
+configuration says which agents there are (serve.gateway_agents). If its certificate
+is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
+supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
+ends, which /openapi.json describes, and at /console/ a page for people, who sign in
+by "acphost console".
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.

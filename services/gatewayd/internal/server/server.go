@@ -80,16 +80,16 @@ func New(o Options) http.Handler {
 	if h.Rest != nil {
 		h.Rest.Register(mux)
 	}
-	guarded := h.forPages(h.guarded(mux))
+	others := h.forPages(h.guarded(mux))
 	if h.Console == nil {
-		return guarded
+		return others
 	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
 			h.Console.ServeHTTP(w, r)
 			return
 		}
-		guarded.ServeHTTP(w, r)
+		others.ServeHTTP(w, r)
 	})
 }
 
