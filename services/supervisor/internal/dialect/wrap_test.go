@@ -32,3 +32,16 @@ func TestOnlyJustTheWrappingIsTakenOff(t *testing.T) {
 		})
 	}
 }
+
+func TestHowClaudeWraps(t *testing.T) {
+	line := `source /root/.claude/shell-snapshots/snapshot-bash-1764226000000-ab12cd.sh && eval 'npm test -- --run' \< /dev/null && pwd -P >| /tmp/claude-0a1b-cwd`
+	for _, w := range Of("claude-agent-acp").Wraps {
+		if inner, ok := w.Unwrap([]string{"/bin/bash", "-c", "-l"}, line); ok {
+			if inner != "npm test -- --run" {
+				t.Errorf("got %q", inner)
+			}
+			return
+		}
+	}
+	t.Error("it is not taken off")
+}

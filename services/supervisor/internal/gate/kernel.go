@@ -103,7 +103,8 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 // tried keeps an answer for the next try.
 func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	r := d.request
-	if r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.Verdict != Ask || o.Option == "" || r.Scope == "" {
+	answered := o.Option != "" || o.By == ByTimeout && allowed // nobody was there, and the policy lets it pass then
+	if r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.Verdict != Ask || !answered || r.Scope == "" {
 		return
 	}
 	g.mu.Lock()

@@ -114,6 +114,12 @@ func TestAnAnswerAboutATryCountsForTheNext(t *testing.T) {
 		if d := ask(tries("fs.write", "/z"), 4); d.Verdict != Ask {
 			t.Errorf("long after a refusal: got %v", d.Verdict)
 		}
+		if err := g.Record(ask(tries("fs.write", "/u"), 4), Outcome{Allowed: true, By: ByTimeout}); err != nil {
+			t.Fatal(err)
+		}
+		if d := ask(tries("fs.write", "/u"), 4); d.Verdict != Allow {
+			t.Errorf("after nobody was there, and the policy lets it pass: got %v", d.Verdict)
+		}
 		say(ask(tries("fs.write", "/v"), 4), true, "allow_once")
 		g.EndSession("1")
 		if d := ask(tries("fs.write", "/v"), 4); d.Verdict != Ask {

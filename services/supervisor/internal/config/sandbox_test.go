@@ -1,0 +1,50 @@
+package config
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestTheSandboxStandsBesideNoSettingThatTakesItsWalls(t *testing.T) {
+	for text, want := range map[string]string{
+		"sandbox: {mode: enforce, reads: true, require: true, own: [~/.agent, /opt/agent]}": "",
+		"sandbox: {mode: off}\nagent: {no_landlock: true}":                                  "",
+		"sandbox: {mode: enforce}\nagent: {no_landlock: true}":                              "agent.no_landlock",
+		"sandbox: {mode: observe}\nagent: {no_seccomp: true}":                               "agent.no_seccomp",
+		"sandbox: {mode: enforce}\nagent: {capabilities: [CHOWN]}":                          "agent.capabilities",
+		"sandbox: {mode: on}":       "enforce",
+		"sandbox: {own: [agent]}":   "absolute",
+		"sandbox: {own: [/]}":       "below /",
+		"sandbox: {modes: enforce}": "modes",
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file, func(name string) string { return map[string]string{"HOME": "/home/u"}[name] })
+		if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
+			t.Errorf("%s: got %v, want %q", text, err, want)
+		}
+		if strings.Contains(text, "~") && (err != nil || c.Proto.GetSandbox().GetOwn()[0] != "/home/u/.agent") {
+			t.Errorf("%s: got %v", text, c.Proto.GetSandbox().GetOwn())
+		}
+	}
+}
+
+func TestTheFlagForTheSandboxComesFirst(t *testing.T) {
+	c, err := Load("", func(string) string { return "" })
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Sandbox() != SandboxOff {
+		t.Errorf("the default is %s", c.Sandbox())
+	}
+	if err := c.SetSandbox("on"); err == nil {
+		t.Error("no error about a mode that there is not")
+	}
+	if err := c.SetSandbox(SandboxEnforce); err != nil || c.Sandbox() != SandboxEnforce {
+		t.Errorf("got %s, %v", c.Sandbox(), err)
+	}
+}

@@ -1,0 +1,129 @@
+package kernel
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"strconv"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// shell is a process with a child: both wait until the test is over. end ends the parent alone, whose child then has another one.
+func shell(t *testing.T) (parent, child int, end func()) {
+	t.Helper()
+	cmd := exec.Command("sh", "-c", `cat <&3 >&4 3<&- & echo $!; read line`)
+	read, write, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	in, err1 := cmd.StdinPipe()
+	out, err2 := cmd.StdoutPipe()
+	if err1 != nil || err2 != nil {
+		t.Fatal(err1, err2)
+	}
+	childOut, childIn, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.ExtraFiles = []*os.File{read, childIn}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	_, _ = read.Close(), childIn.Close()
+	line, err := bufio.NewReader(out).ReadString('\n')
+	if err != nil {
+		t.Fatal(err)
+	}
+	if child, err = strconv.Atoi(strings.TrimSpace(line)); err != nil {
+		t.Fatal(err)
+	}
+	ended := false
+	end = func() {
+		if !ended {
+			ended = true
+			_ = in.Close()
+			_ = cmd.Wait()
+		}
+	}
+	t.Cleanup(func() {
+		end()
+		_ = write.Close()
+		_, _ = io.Copy(io.Discard, childOut) // until the child has ended
+		_ = childOut.Close()
+	})
+	return cmd.Process.Pid, child, end
+}
+
+func TestWhatACommandStartsBelongsToIt(t *testing.T) {
+	parent, child, end := shell(t)
+	var c Commands
+	if c.Within(parent) || c.Within(child) {
+		t.Error("nothing was allowed yet")
+	}
+	c.Add(parent)
+	if !c.Within(parent) || !c.Within(child) {
+		t.Error("the command and its child do not belong to the command")
+	}
+	if c.Within(os.Getpid()) {
+		t.Error("who has started the command belongs to it")
+	}
+	end()
+	if !c.Within(child) {
+		t.Error("a child that was known is not known any more once its parent has ended")
+	}
+}
+
+func TestAnotherProcessWithTheNumberOfACommandDoesNotBelongToIt(t *testing.T) {
+	parent, child, _ := shell(t)
+	c := Commands{seen: map[int]uint64{parent: 1}} // one that started just after the machine
+	if c.Within(parent) || c.Within(child) {
+		t.Error("it belongs to the command whose number it has")
+	}
+}
+
+func TestAProcessIsACommandsOnceItsProgramIsInPlace(t *testing.T) {
+	parent, _, _ := shell(t)
+	var c Commands
+	c.Expect(parent, 7)
+	if c.Within(parent) {
+		t.Error("its program has not started")
+	}
+	c.Started(parent, 8)
+	if c.Within(parent) {
+		t.Error("another call was allowed")
+	}
+	c.Started(parent+1, 7)
+	if c.Within(parent) {
+		t.Error("another process has started a program")
+	}
+	c.Expect(parent, 9)
+	c.Started(parent, 9)
+	if !c.Within(parent) {
+		t.Error("it does not belong to the command that it is")
+	}
+}
+
+func TestAnAllowanceCountsForASecond(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		var a Allowed
+		a.Keep("x")
+		if !a.Has("x") || a.Has("y") {
+			t.Error("want x alone")
+		}
+		time.Sleep(allowedLife)
+		if a.Has("x") {
+			t.Error("x counts for longer")
+		}
+		for i := range maxAllowed + 1 {
+			a.Keep(fmt.Sprint(i))
+		}
+		if len(a.until) > maxAllowed {
+			t.Errorf("%d are kept", len(a.until))
+		}
+	})
+}
