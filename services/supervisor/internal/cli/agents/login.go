@@ -72,7 +72,7 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 	})
 	if i >= 0 {
 		m := answer.AuthMethods[i]
-		fmt.Fprintf(call.Stderr, "acphost: logging in: %s\n", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
+		call.Notice("logging in: %s", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
 		return agentcmd.Become(call, execute, "", slices.Concat(r.Command, m.Args), agentcmd.Overlaid(agentcmd.Overlaid(os.Environ(), r.Env), m.Env))
 	}
 	return noLogin(r, method, answer.AuthMethods)

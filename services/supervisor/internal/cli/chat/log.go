@@ -50,7 +50,7 @@ func (l *logRelay) writer() io.Writer {
 // tell shows a line of acphost's own: in the chat while that has the terminal, else on standard error. It does not wait.
 func (l *logRelay) tell(text string) {
 	if l.lines == nil || l.passing.Load() {
-		fmt.Fprintln(l.to, "acphost: "+text)
+		fmt.Fprintln(l.to, command.Broken(l.to, "acphost: "+text))
 		return
 	}
 	select {

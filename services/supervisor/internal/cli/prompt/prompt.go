@@ -203,7 +203,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	}
 	attended := args[0] != "-" && printed != printJSON && call.Terminal(call.Stdin) && call.Terminal(call.Stdout)
 	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
-		fmt.Fprintln(call.Stderr, "acphost: "+line)
+		call.Notice("%s", line)
 	}
 	o.Mode = host.ModePrompt
 	if f.verbose {

@@ -461,7 +461,7 @@ func (p *promptRun) tell(told string) {
 	if p.prints != printJSON {
 		p.screen.print(p.r.Flush())
 	}
-	fmt.Fprintln(p.stderr, told)
+	fmt.Fprintln(p.stderr, command.Broken(p.stderr, told))
 	p.screen.ask(line)
 }
 

@@ -139,7 +139,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		return err
 	}
 	if line := cliflag.Unruled(o.Config, "", true); line != "" {
-		fmt.Fprintln(call.Stderr, "acphost: "+line)
+		call.Notice("%s", line)
 	}
 	o.Listener = passed
 	o.Env, o.Stderr, o.Presets = os.Environ(), call.Stderr, agentcmd.Presets(call)
@@ -161,7 +161,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		return err
 	}
 	for _, at := range s.Addresses() {
-		fmt.Fprintf(call.Stderr, "acphost: serving at %s\n", at)
+		call.Notice("serving at %s", at)
 	}
 	<-cmd.Context().Done()
 	drain, cancel := context.WithTimeout(context.Background(), time.Duration(o.Config.Effective().GetServe().GetDrainMs())*time.Millisecond)

@@ -257,7 +257,7 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 		}
 		how = "{" + strings.Join(words, "|") + "}"
 	}
-	fmt.Fprintf(call.Stderr, "acphost: this waits: acphost approvals answer %s %s\n", output.Cell(client.Handle(q.GetId())), how)
+	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(client.Handle(q.GetId())), how)
 }
 
 // cancelGrace is how long a supervisor may take to be told that a turn is cancelled.
@@ -270,7 +270,7 @@ func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Tur
 	case <-ctx.Done():
 		return
 	}
-	fmt.Fprintln(call.Stderr, "acphost: the turn is being cancelled; Ctrl-C again leaves at once")
+	call.Notice("the turn is being cancelled; Ctrl-C again leaves at once")
 	within, done := context.WithTimeout(ctx, cancelGrace)
 	defer done()
 	if err := turn.Cancel(within); err != nil {

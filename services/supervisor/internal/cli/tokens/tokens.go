@@ -92,7 +92,7 @@ read it. Only a person can make one: an agent, and what an agent started, is ref
 			if err != nil {
 				return err
 			}
-			fmt.Fprintf(call.Stderr, "acphost: made token %s with the role %s, until %s; gatewayd --tokens %s takes it\n", t.ID, t.Role, t.Expires.Local().Format(time.DateTime), path)
+			call.Notice("made token %s with the role %s, until %s; gatewayd --tokens %s takes it", t.ID, t.Role, t.Expires.Local().Format(time.DateTime), path)
 			_, err = fmt.Fprintln(call.Stdout, secret)
 			return err
 		},

@@ -4,7 +4,6 @@ package agentcmd
 
 import (
 	"context"
-	"fmt"
 	"log/slog"
 	"os"
 	"slices"
@@ -28,7 +27,7 @@ func Find(ctx context.Context, call *command.Call, name string) (*preset.Resolve
 		return nil, err
 	}
 	if len(r.Command) == 0 && r.Fetches() {
-		fmt.Fprintf(call.Stderr, "acphost: %s is not installed; npx fetches it\n", r.Agent.ID)
+		call.Notice("%s is not installed; npx fetches it", r.Agent.ID)
 	}
 	return r.Fetch(ctx, call.Stderr)
 }

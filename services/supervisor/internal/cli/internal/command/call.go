@@ -78,7 +78,7 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v%s", err, nearFlag(cmd, err)) })
 	cmd, err := root.ExecuteContextC(ctx)
 	if usage, ok := errors.AsType[*UsageError](err); ok {
-		fmt.Fprintf(call.Stderr, "acphost: %v\nSee \"%s --help\".\n", usage, usage.Command)
+		call.Notice("%v\nSee \"%s --help\".", usage, usage.Command)
 		return StatusUsage
 	}
 	if call.unread(err) {
@@ -103,7 +103,7 @@ func (c *Call) unread(err error) bool {
 }
 
 // Complain prints an error that does not end the command the usual way.
-func (c *Call) Complain(err error) { fmt.Fprintf(c.Stderr, "acphost: %v\n", err) }
+func (c *Call) Complain(err error) { c.Notice("%v", err) }
 
 // RefuseAgents is for what only a person may do: an agent that runs acphost is told no.
 func (c *Call) RefuseAgents(cmd *cobra.Command) error {
