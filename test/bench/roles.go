@@ -43,7 +43,7 @@ func role(name string, args []string) int {
 	return 0
 }
 
-// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "pace N RATE", "read N PATH",
+// agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "large N", "pace N RATE", "read N PATH",
 // "run N COMMAND", "files N", "cool 1".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
@@ -137,6 +137,8 @@ func turn(in *bufio.Reader, session, text string) ([]time.Duration, error) {
 		return nil, flood(session, n, 1)
 	case "bulk":
 		return nil, flood(session, n, 200)
+	case "large":
+		return nil, large(session, n)
 	case "pace":
 		return nil, pace(session, n, rest)
 	case "files":
@@ -151,12 +153,26 @@ func turn(in *bufio.Reader, session, text string) ([]time.Duration, error) {
 	return nil, fmt.Errorf("no turn %q", what)
 }
 
+// large writes n session updates of 64 KiB.
+func large(session string, n int) error {
+	line := update(session, 64<<10)
+	for range n {
+		if _, err := os.Stdout.Write(line); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // updates are so many session updates of 300 bytes.
-func updates(session string, n int) []byte {
+func updates(session string, n int) []byte { return bytes.Repeat(update(session, 300), n) }
+
+// update is a session update of so many bytes.
+func update(session string, size int) []byte {
 	head := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":`+
 		`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`, session)
 	tail := `"}}}}` + "\n"
-	return bytes.Repeat([]byte(head+strings.Repeat("x", 300-len(head)-len(tail))+tail), n)
+	return []byte(head + strings.Repeat("x", size-len(head)-len(tail)) + tail)
 }
 
 // flood writes n session updates, so many a write: one, as agents do, or more than any does.
