@@ -339,7 +339,10 @@ type AuditRecord struct {
 	AskedMillis uint32 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
 	// Optional. A note about the audit log itself: "the last line was torn by a crash; 132 bytes were cut off". Such a
 	// record is not a decision; only time and supervisor are also set.
-	Note          string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
+	Note string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
+	// Optional. Each policy had said by an earlier answer that it allows this (Reuse in the policies' contract), and was not
+	// called again. Default: false.
+	Reused        bool `protobuf:"varint,20,opt,name=reused,proto3" json:"reused,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -507,6 +510,13 @@ func (x *AuditRecord) GetNote() string {
 	return ""
 }
 
+func (x *AuditRecord) GetReused() bool {
+	if x != nil {
+		return x.Reused
+	}
+	return false
+}
+
 var File_acphost_supervisor_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
@@ -537,7 +547,7 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"questionId\x12\x19\n" +
 	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
 	"\n" +
-	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xb9\x04\n" +
+	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xd1\x04\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
@@ -562,7 +572,8 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\x06option\x18\x10 \x01(\tR\x06option\x12\x16\n" +
 	"\x06grants\x18\x11 \x03(\tR\x06grants\x12!\n" +
 	"\fasked_millis\x18\x12 \x01(\rR\vaskedMillis\x12\x12\n" +
-	"\x04note\x18\x13 \x01(\tR\x04note*\xa6\x01\n" +
+	"\x04note\x18\x13 \x01(\tR\x04note\x12\x16\n" +
+	"\x06reused\x18\x14 \x01(\bR\x06reused*\xa6\x01\n" +
 	"\n" +
 	"GrantScope\x12\x1b\n" +
 	"\x17GRANT_SCOPE_UNSPECIFIED\x10\x00\x12\x14\n" +
