@@ -92,10 +92,6 @@ const (
 	Door_DOOR_REQUEST Door = 1
 	// The agent called a method (fs/write_text_file, terminal/create).
 	Door_DOOR_CALL Door = 2
-	// A process of the agent's did it by itself, and the kernel asked (see Sandbox in the configuration). The kinds are
-	// "fs.write", "fs.read", "terminal.create" and "net.connect". No answer can wait for the user: ASK refuses the action,
-	// and the user's answer counts for the next try.
-	Door_DOOR_KERNEL Door = 3
 )
 
 // Enum value maps for Door.
@@ -104,13 +100,11 @@ var (
 		0: "DOOR_UNSPECIFIED",
 		1: "DOOR_REQUEST",
 		2: "DOOR_CALL",
-		3: "DOOR_KERNEL",
 	}
 	Door_value = map[string]int32{
 		"DOOR_UNSPECIFIED": 0,
 		"DOOR_REQUEST":     1,
 		"DOOR_CALL":        2,
-		"DOOR_KERNEL":      3,
 	}
 )
 
@@ -201,7 +195,10 @@ type DecideRequest struct {
 	Action *Action `protobuf:"bytes,1,opt,name=action,proto3" json:"action,omitempty"`
 	// Optional. The SHA-256 of the handler's last "keep" (see ConfigureResponse of the plugin contract). Empty: the
 	// supervisor has none, or does not keep it for this handler.
-	KeptDigest    []byte `protobuf:"bytes,2,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"`
+	KeptDigest []byte `protobuf:"bytes,2,opt,name=kept_digest,json=keptDigest,proto3" json:"kept_digest,omitempty"`
+	// Optional. The supervisor can use the answer for further actions, if the policy says for which (DecideResponse.reuse).
+	// Default: false.
+	Reuse         bool `protobuf:"varint,3,opt,name=reuse,proto3" json:"reuse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -250,6 +247,13 @@ func (x *DecideRequest) GetKeptDigest() []byte {
 	return nil
 }
 
+func (x *DecideRequest) GetReuse() bool {
+	if x != nil {
+		return x.Reuse
+	}
+	return false
+}
+
 // DecideResponse is a verdict and its origin.
 type DecideResponse struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -279,7 +283,10 @@ type DecideResponse struct {
 	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
 	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
 	// to the roots, whatever the rule allows.
-	NamesPaths    bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
+	NamesPaths bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
+	// Optional. For "allow", if DecideRequest.reuse is set: the answer holds for further actions, without another call. Absent:
+	// for this action alone.
+	Reuse         *Reuse `protobuf:"bytes,10,opt,name=reuse,proto3" json:"reuse,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -377,7 +384,198 @@ func (x *DecideResponse) GetNamesPaths() bool {
 	return false
 }
 
-// Action is what an agent is about to do, in one normalised form for every agent and every door.
+func (x *DecideResponse) GetReuse() *Reuse {
+	if x != nil {
+		return x.Reuse
+	}
+	return nil
+}
+
+// Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call: the action has
+// the kind "fs.read", the door DOOR_CALL, no command and one path, whose path and resolved_path end in the same name.
+//
+// The answer holds for every such action that differs from the decided one in the name alone, and in session_id,
+// tool_call_id, title and raw_input: the same folder, agent, mode, method, tool and roots, and a path that is as the decided
+// one in all else. The name consists of ASCII letters, digits and "._-+@=, ", and contains none of except.
+//
+// The answer holds until the handler is configured again or ends, and as long as each of files is as it was. The supervisor
+// looks at these files for every action, and records each as a decision. It uses an answer again only if it started the
+// handler itself.
+type Reuse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Where the handler sees files: its mount namespace and root folder. In another place the supervisor does not
+	// use the answer again.
+	View string `protobuf:"bytes,1,opt,name=view,proto3" json:"view,omitempty"`
+	// Optional. Parts of names, in lower case, at most 200 of at most 255 bytes. A name that contains one of them, in lower
+	// case, is decided by another call.
+	Except []string `protobuf:"bytes,2,rep,name=except,proto3" json:"except,omitempty"`
+	// Optional. The files by which the handler decides, as it saw them before it decided; at most 16.
+	Files         []*FileState `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Reuse) Reset() {
+	*x = Reuse{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[2]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Reuse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Reuse) ProtoMessage() {}
+
+func (x *Reuse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[2]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Reuse.ProtoReflect.Descriptor instead.
+func (*Reuse) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{2}
+}
+
+func (x *Reuse) GetView() string {
+	if x != nil {
+		return x.View
+	}
+	return ""
+}
+
+func (x *Reuse) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *Reuse) GetFiles() []*FileState {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+// FileState is what shows that a file has changed.
+type FileState struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Its absolute path.
+	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
+	// Optional. If the path is a symbolic link, this is about the file that it leads to. Default: false: no link is followed.
+	Follow bool `protobuf:"varint,2,opt,name=follow,proto3" json:"follow,omitempty"`
+	// Optional. There is such a file. Default: false, and all that follows is 0.
+	Exists bool `protobuf:"varint,3,opt,name=exists,proto3" json:"exists,omitempty"`
+	// Optional. The device that it is on.
+	Device uint64 `protobuf:"varint,4,opt,name=device,proto3" json:"device,omitempty"`
+	// Optional. Its inode.
+	Inode uint64 `protobuf:"varint,5,opt,name=inode,proto3" json:"inode,omitempty"`
+	// Optional. Its size in bytes.
+	Size int64 `protobuf:"varint,6,opt,name=size,proto3" json:"size,omitempty"`
+	// Optional. When its content was changed, in nanoseconds since 1970.
+	ModifiedNanos int64 `protobuf:"varint,7,opt,name=modified_nanos,json=modifiedNanos,proto3" json:"modified_nanos,omitempty"`
+	// Optional. When its content or attributes were changed, in nanoseconds since 1970.
+	ChangedNanos  int64 `protobuf:"varint,8,opt,name=changed_nanos,json=changedNanos,proto3" json:"changed_nanos,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *FileState) Reset() {
+	*x = FileState{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *FileState) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*FileState) ProtoMessage() {}
+
+func (x *FileState) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use FileState.ProtoReflect.Descriptor instead.
+func (*FileState) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *FileState) GetPath() string {
+	if x != nil {
+		return x.Path
+	}
+	return ""
+}
+
+func (x *FileState) GetFollow() bool {
+	if x != nil {
+		return x.Follow
+	}
+	return false
+}
+
+func (x *FileState) GetExists() bool {
+	if x != nil {
+		return x.Exists
+	}
+	return false
+}
+
+func (x *FileState) GetDevice() uint64 {
+	if x != nil {
+		return x.Device
+	}
+	return 0
+}
+
+func (x *FileState) GetInode() uint64 {
+	if x != nil {
+		return x.Inode
+	}
+	return 0
+}
+
+func (x *FileState) GetSize() int64 {
+	if x != nil {
+		return x.Size
+	}
+	return 0
+}
+
+func (x *FileState) GetModifiedNanos() int64 {
+	if x != nil {
+		return x.ModifiedNanos
+	}
+	return 0
+}
+
+func (x *FileState) GetChangedNanos() int64 {
+	if x != nil {
+		return x.ChangedNanos
+	}
+	return 0
+}
+
+// Action is what an agent is about to do, in one normalised form for every agent and both doors.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
@@ -423,7 +621,7 @@ type Action struct {
 
 func (x *Action) Reset() {
 	*x = Action{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[2]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -435,7 +633,7 @@ func (x *Action) String() string {
 func (*Action) ProtoMessage() {}
 
 func (x *Action) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[2]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -448,7 +646,7 @@ func (x *Action) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Action.ProtoReflect.Descriptor instead.
 func (*Action) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{2}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Action) GetKind() string {
@@ -588,7 +786,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -600,7 +798,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -613,7 +811,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{3}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Command) GetText() string {
@@ -720,7 +918,7 @@ type SubCommand struct {
 
 func (x *SubCommand) Reset() {
 	*x = SubCommand{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -732,7 +930,7 @@ func (x *SubCommand) String() string {
 func (*SubCommand) ProtoMessage() {}
 
 func (x *SubCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -745,7 +943,7 @@ func (x *SubCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubCommand.ProtoReflect.Descriptor instead.
 func (*SubCommand) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{4}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *SubCommand) GetArgv() []string {
@@ -900,7 +1098,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -912,7 +1110,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -925,7 +1123,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Facts) GetKnown() bool {
@@ -1001,7 +1199,7 @@ type FileUse struct {
 
 func (x *FileUse) Reset() {
 	*x = FileUse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1013,7 +1211,7 @@ func (x *FileUse) String() string {
 func (*FileUse) ProtoMessage() {}
 
 func (x *FileUse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1026,7 +1224,7 @@ func (x *FileUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileUse.ProtoReflect.Descriptor instead.
 func (*FileUse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *FileUse) GetPath() string {
@@ -1107,7 +1305,7 @@ type ResolvedWord struct {
 
 func (x *ResolvedWord) Reset() {
 	*x = ResolvedWord{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1119,7 +1317,7 @@ func (x *ResolvedWord) String() string {
 func (*ResolvedWord) ProtoMessage() {}
 
 func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1132,7 +1330,7 @@ func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedWord.ProtoReflect.Descriptor instead.
 func (*ResolvedWord) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ResolvedWord) GetWord() uint32 {
@@ -1173,7 +1371,7 @@ type Redirection struct {
 
 func (x *Redirection) Reset() {
 	*x = Redirection{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1185,7 +1383,7 @@ func (x *Redirection) String() string {
 func (*Redirection) ProtoMessage() {}
 
 func (x *Redirection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1198,7 +1396,7 @@ func (x *Redirection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirection.ProtoReflect.Descriptor instead.
 func (*Redirection) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Redirection) GetOperator() string {
@@ -1254,7 +1452,7 @@ type PathAccess struct {
 
 func (x *PathAccess) Reset() {
 	*x = PathAccess{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1266,7 +1464,7 @@ func (x *PathAccess) String() string {
 func (*PathAccess) ProtoMessage() {}
 
 func (x *PathAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1279,7 +1477,7 @@ func (x *PathAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAccess.ProtoReflect.Descriptor instead.
 func (*PathAccess) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PathAccess) GetPath() string {
@@ -1349,7 +1547,7 @@ type AnsweredRequest struct {
 
 func (x *AnsweredRequest) Reset() {
 	*x = AnsweredRequest{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1361,7 +1559,7 @@ func (x *AnsweredRequest) String() string {
 func (*AnsweredRequest) ProtoMessage() {}
 
 func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1374,7 +1572,7 @@ func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredRequest.ProtoReflect.Descriptor instead.
 func (*AnsweredRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *AnsweredRequest) GetAction() *Action {
@@ -1414,7 +1612,7 @@ type AnsweredResponse struct {
 
 func (x *AnsweredResponse) Reset() {
 	*x = AnsweredResponse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1426,7 +1624,7 @@ func (x *AnsweredResponse) String() string {
 func (*AnsweredResponse) ProtoMessage() {}
 
 func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1439,18 +1637,19 @@ func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredResponse.ProtoReflect.Descriptor instead.
 func (*AnsweredResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{13}
 }
 
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\n" +
-	"&acphost/permission/v1/permission.proto\x12\x15acphost.permission.v1\x1a\x1cacphost/acp/v1/program.proto\"g\n" +
+	"&acphost/permission/v1/permission.proto\x12\x15acphost.permission.v1\x1a\x1cacphost/acp/v1/program.proto\"}\n" +
 	"\rDecideRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
-	"keptDigest\"\xcb\x02\n" +
+	"keptDigest\x12\x14\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xff\x02\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1463,7 +1662,22 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x04keep\x18\a \x01(\fR\x04keep\x12\x1b\n" +
 	"\tleave_out\x18\b \x03(\tR\bleaveOut\x12\x1f\n" +
 	"\vnames_paths\x18\t \x01(\bR\n" +
-	"namesPaths\"\xf7\x03\n" +
+	"namesPaths\x122\n" +
+	"\x05reuse\x18\n" +
+	" \x01(\v2\x1c.acphost.permission.v1.ReuseR\x05reuse\"k\n" +
+	"\x05Reuse\x12\x12\n" +
+	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
+	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +
+	"\x05files\x18\x03 \x03(\v2 .acphost.permission.v1.FileStateR\x05files\"\xdd\x01\n" +
+	"\tFileState\x12\x12\n" +
+	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
+	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x16\n" +
+	"\x06exists\x18\x03 \x01(\bR\x06exists\x12\x16\n" +
+	"\x06device\x18\x04 \x01(\x04R\x06device\x12\x14\n" +
+	"\x05inode\x18\x05 \x01(\x04R\x05inode\x12\x12\n" +
+	"\x04size\x18\x06 \x01(\x03R\x04size\x12%\n" +
+	"\x0emodified_nanos\x18\a \x01(\x03R\rmodifiedNanos\x12#\n" +
+	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xf7\x03\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1564,12 +1778,11 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +
 	"\fVERDICT_DENY\x10\x02\x12\x0f\n" +
-	"\vVERDICT_ASK\x10\x03*N\n" +
+	"\vVERDICT_ASK\x10\x03*=\n" +
 	"\x04Door\x12\x14\n" +
 	"\x10DOOR_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDOOR_REQUEST\x10\x01\x12\r\n" +
-	"\tDOOR_CALL\x10\x02\x12\x0f\n" +
-	"\vDOOR_KERNEL\x10\x03*C\n" +
+	"\tDOOR_CALL\x10\x02*C\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +
@@ -1591,54 +1804,58 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
 	(Access)(0),              // 2: acphost.permission.v1.Access
 	(*DecideRequest)(nil),    // 3: acphost.permission.v1.DecideRequest
 	(*DecideResponse)(nil),   // 4: acphost.permission.v1.DecideResponse
-	(*Action)(nil),           // 5: acphost.permission.v1.Action
-	(*Command)(nil),          // 6: acphost.permission.v1.Command
-	(*SubCommand)(nil),       // 7: acphost.permission.v1.SubCommand
-	(*Facts)(nil),            // 8: acphost.permission.v1.Facts
-	(*FileUse)(nil),          // 9: acphost.permission.v1.FileUse
-	(*ResolvedWord)(nil),     // 10: acphost.permission.v1.ResolvedWord
-	(*Redirection)(nil),      // 11: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 12: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 13: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 14: acphost.permission.v1.AnsweredResponse
-	(*v1.Program)(nil),       // 15: acphost.acp.v1.Program
-	(*v1.Repository)(nil),    // 16: acphost.acp.v1.Repository
+	(*Reuse)(nil),            // 5: acphost.permission.v1.Reuse
+	(*FileState)(nil),        // 6: acphost.permission.v1.FileState
+	(*Action)(nil),           // 7: acphost.permission.v1.Action
+	(*Command)(nil),          // 8: acphost.permission.v1.Command
+	(*SubCommand)(nil),       // 9: acphost.permission.v1.SubCommand
+	(*Facts)(nil),            // 10: acphost.permission.v1.Facts
+	(*FileUse)(nil),          // 11: acphost.permission.v1.FileUse
+	(*ResolvedWord)(nil),     // 12: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 13: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 14: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 15: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 16: acphost.permission.v1.AnsweredResponse
+	(*v1.Program)(nil),       // 17: acphost.acp.v1.Program
+	(*v1.Repository)(nil),    // 18: acphost.acp.v1.Repository
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
-	5,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
+	7,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
 	0,  // 1: acphost.permission.v1.DecideResponse.verdict:type_name -> acphost.permission.v1.Verdict
 	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
-	1,  // 3: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
-	6,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	12, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
-	7,  // 6: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	11, // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	10, // 8: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
-	15, // 9: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
-	15, // 10: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
-	16, // 11: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
-	8,  // 12: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
-	9,  // 13: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
-	2,  // 14: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
-	2,  // 15: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	5,  // 16: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 17: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 18: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	13, // 19: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 20: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	14, // 21: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	20, // [20:22] is the sub-list for method output_type
-	18, // [18:20] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	5,  // 3: acphost.permission.v1.DecideResponse.reuse:type_name -> acphost.permission.v1.Reuse
+	6,  // 4: acphost.permission.v1.Reuse.files:type_name -> acphost.permission.v1.FileState
+	1,  // 5: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
+	8,  // 6: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
+	14, // 7: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	9,  // 8: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
+	13, // 9: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	12, // 10: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	17, // 11: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
+	17, // 12: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
+	18, // 13: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
+	10, // 14: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
+	11, // 15: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
+	2,  // 16: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
+	2,  // 17: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	7,  // 18: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 19: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 20: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	15, // 21: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 22: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	16, // 23: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	22, // [22:24] is the sub-list for method output_type
+	20, // [20:22] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1652,7 +1869,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

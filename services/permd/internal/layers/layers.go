@@ -130,6 +130,10 @@ func (f *Files) Notes() []string {
 // Decide judges an action by all files that count for it.
 func (f *Files) Decide(a *permissionv1.Action) *permissionv1.DecideResponse {
 	sets, doubt := f.sets(a)
+	return decide(sets, doubt, a)
+}
+
+func decide(sets [][]policy.Part, doubt *permissionv1.DecideResponse, a *permissionv1.Action) *permissionv1.DecideResponse {
 	var strictest *permissionv1.DecideResponse
 	for _, parts := range sets {
 		strictest = policy.Stricter(strictest, policy.Decide(parts, a))
@@ -198,14 +202,7 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 // workspacesOf returns the rule files of the workspaces that an action is in, as they are now.
 func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 	var found []*source
-	for i, root := range a.GetRoots() {
-		if real := a.GetResolvedRoots(); i < len(real) && real[i] != "" {
-			root = real[i]
-		}
-		if !filepath.IsAbs(root) {
-			continue
-		}
-		path := filepath.Join(root, f.workspace)
+	for _, path := range f.guestsOf(a) {
 		s := f.workspaces[path]
 		if s == nil {
 			s = f.guest(path)
@@ -213,6 +210,20 @@ func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 		}
 		f.refresh(s)
 		found = append(found, s)
+	}
+	return found
+}
+
+// guestsOf are the paths of the rule files of the workspaces that an action is in.
+func (f *Files) guestsOf(a *permissionv1.Action) []string {
+	var found []string
+	for i, root := range a.GetRoots() {
+		if real := a.GetResolvedRoots(); i < len(real) && real[i] != "" {
+			root = real[i]
+		}
+		if filepath.IsAbs(root) {
+			found = append(found, filepath.Join(root, f.workspace))
+		}
 	}
 	return found
 }

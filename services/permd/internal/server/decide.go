@@ -10,7 +10,11 @@ import (
 // Decide judges one action by the rule files in force.
 func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*permissionv1.DecideResponse, error) {
 	files := s.files.Load()
-	decision := files.Decide(req.GetAction())
+	decide := files.Decide
+	if req.GetReuse() {
+		decide = files.DecideToReuse
+	}
+	decision := decide(req.GetAction())
 	if len(req.GetKeptDigest()) > 0 {
 		if belief, digest := files.Belief(); !bytes.Equal(digest, req.GetKeptDigest()) {
 			decision.Keep = belief

@@ -132,6 +132,10 @@ func New(o Options) *Gate {
 		ledgers:   map[string]*ledger{},
 		kernel:    kernelDoor{tried: map[string][]*triedAnswer{}, tallies: map[string]map[tallyKey]*tally{}},
 	}
+	g.opts.Chain = slices.Clone(o.Chain)
+	for i := range g.opts.Chain {
+		g.opts.Chain[i].answers = &heldAnswers{}
+	}
 	g.enforced.Store(o.Enforced)
 	return g
 }
@@ -224,6 +228,7 @@ type Decision struct {
 	named   bool // it is allowed only as what the agent calls the tool
 	person  bool // for ByEarlier: a person gave that answer
 	names   bool // by a policy whose rule names the paths
+	reused  bool // the policies said so about an earlier action
 }
 
 // ID names the decision in the audit.
@@ -309,7 +314,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	if g.opts.Logger.Enabled(ctx, slog.LevelDebug) {
 		g.opts.Logger.Debug("decided", "door", doorName(r.Action), "method", r.Action.GetMethod(), "session", r.Action.GetSessionId(),
 			"action", r.Action.GetKind(), "verdict", VerdictName(d.Verdict), "rule", d.Rule, "reason", secret.Text(d.Reason), "by", d.By,
-			"duration_us", d.latency.Microseconds())
+			"reused", d.reused, "duration_us", d.latency.Microseconds())
 	}
 	return d, nil
 }
@@ -339,7 +344,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.By = ByPolicy
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
 		d.Grantable, d.Unattended = said.Grantable, said.Unattended
-		d.digest, d.plugin, d.names = said.PolicyDigest, said.plugin, said.NamesPaths
+		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		g.leaveOut(r, d, said.GetLeaveOut())
 	}
 	return nil

@@ -163,6 +163,7 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 		Outcome:       outcomeName(o),
 		Option:        o.Option,
 		AskedMillis:   uint32(min(o.Asked.Milliseconds(), math.MaxUint32)),
+		Reused:        d.reused,
 	}
 	if d.By == ByGrant {
 		rec.Verdict = "ask" // what the policy said; a grant answered

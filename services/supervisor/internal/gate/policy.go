@@ -32,6 +32,8 @@ type Policy struct {
 	// Doubt, if set, says in words why what it answered just now cannot be believed; empty: it can. Then a person is asked
 	// about what it allows.
 	Doubt func() string
+
+	answers *heldAnswers // that hold for further actions; nil: none are used again
 }
 
 // Keeper is a connection that keeps a policy's belief: which rule files it has read. A policy that is started again believes
@@ -47,6 +49,7 @@ type Keeper interface {
 type policyAnswer struct {
 	*permissionv1.DecideResponse
 	plugin string
+	reused bool // all of it was said about an earlier action
 }
 
 // ask asks every policy at once. The strictest counts; one that cannot answer fails all.
@@ -68,7 +71,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			answers[i] <- answer{s, err}
 		}()
 	}
-	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true}}
+	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true}, reused: true}
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -83,6 +86,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		digests, plugins = append(digests, got.PolicyDigest), append(plugins, got.plugin)
 		out.LeaveOut = append(out.LeaveOut, got.LeaveOut...)
 		out.NamesPaths = out.NamesPaths && got.NamesPaths
+		out.reused = out.reused && got.reused
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
 			out.Verdict, out.Rule, out.Reason = got.Verdict, got.Rule, got.Reason
 		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part
@@ -115,18 +119,39 @@ func strictness(v permissionv1.Verdict) int {
 	return 2
 }
 
+// ask is what the policy says of an action, now or by an answer to an earlier one that holds for this one, too.
 func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (policyAnswer, error) {
 	conn, err := p.Conn()
 	if err != nil {
 		return policyAnswer{}, err
 	}
+	question := p.answers.asking(conn, a)
+	out, found := question.earlier()
+	if !found {
+		if out, err = p.call(ctx, g, conn, &permissionv1.DecideRequest{Action: a, Reuse: question.mayReuse()}); err != nil {
+			return policyAnswer{}, err
+		}
+		question.keep(out)
+	}
+	if p.Doubt != nil && out.Verdict != Deny {
+		if why := p.Doubt(); why != "" {
+			out.Grantable, out.Unattended = false, Deny
+			if out.Verdict == Allow {
+				out.Verdict, out.Rule, out.Reason = Ask, RuleReload, why
+			}
+		}
+	}
+	return out, nil
+}
+
+// call has the policy decide.
+func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface, req *permissionv1.DecideRequest) (policyAnswer, error) {
 	timeout := p.Timeout
 	if timeout <= 0 || timeout > DecideTimeout {
 		timeout = DecideTimeout
 	}
 	ctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
-	req := &permissionv1.DecideRequest{Action: a}
 	keeper, _ := conn.(Keeper)
 	if keeper != nil {
 		if kept := keeper.Kept(); len(kept) > 0 {
@@ -152,14 +177,6 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (polic
 	default:
 		out.Reason = fmt.Sprintf("the permission policy answered no verdict that is known (%d)", out.Verdict)
 		out.Verdict = Deny
-	}
-	if p.Doubt != nil && out.Verdict != Deny {
-		if why := p.Doubt(); why != "" {
-			out.Grantable, out.Unattended = false, Deny
-			if out.Verdict == Allow {
-				out.Verdict, out.Rule, out.Reason = Ask, RuleReload, why
-			}
-		}
 	}
 	return out, nil
 }

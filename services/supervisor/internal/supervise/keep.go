@@ -33,3 +33,19 @@ func (a *attached) Keep(what []byte) {
 		a.h.keep = keep
 	}
 }
+
+// Told counts how often the instance was told what to go by: it changes before and after each time that the settings are sent
+// again. ok is false for a sidecar, whose settings others change, and if another instance has taken its place. What Conn
+// returns has it beside the connection.
+func (a *attached) Told() (n uint64, ok bool) {
+	a.h.mu.Lock()
+	defer a.h.mu.Unlock()
+	return a.h.told, a.h.current == a && a.PID() != 0
+}
+
+// tell has a Configure begin or end: what the instance said before, or while it was configured, is not what it says now.
+func (h *Handler) tell() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.told++
+}

@@ -104,6 +104,7 @@ type Handler struct {
 	last     last                       // of the latest instance
 	pin      pin                        // of the first start of target
 	restarts uint64
+	told     uint64 // changes before and after each Configure of the instance that runs
 	keep     []byte // what the latest instance gave to be kept; nil: nothing
 	scopes   map[string]bool
 	guarded  []string           // paths that were protected since New, beside those of target

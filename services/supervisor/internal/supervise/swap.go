@@ -94,7 +94,9 @@ func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	if a == nil {
 		return &Unavailable{Name: h.name, State: Backoff}
 	}
+	h.tell()
 	answer, err := h.configure(ctx, a.Instance, &t, nil, reload)
+	h.tell()
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/permission/v1/permission.proto.
  */
 export const file_acphost_permission_v1_permission: GenFile = /*@__PURE__*/
-  fileDesc("CiZhY3Bob3N0L3Blcm1pc3Npb24vdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5wZXJtaXNzaW9uLnYxIlMKDURlY2lkZVJlcXVlc3QSLQoGYWN0aW9uGAEgASgLMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjdGlvbhITCgtrZXB0X2RpZ2VzdBgCIAEoDCLzAQoORGVjaWRlUmVzcG9uc2USLwoHdmVyZGljdBgBIAEoDjIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5WZXJkaWN0EgwKBHJ1bGUYAiABKAkSDgoGcmVhc29uGAMgASgJEhEKCWdyYW50YWJsZRgEIAEoCBIVCg1wb2xpY3lfZGlnZXN0GAUgASgJEjIKCnVuYXR0ZW5kZWQYBiABKA4yHi5hY3Bob3N0LnBlcm1pc3Npb24udjEuVmVyZGljdBIMCgRrZWVwGAcgASgMEhEKCWxlYXZlX291dBgIIAMoCRITCgtuYW1lc19wYXRocxgJIAEoCCLyAgoGQWN0aW9uEgwKBGtpbmQYASABKAkSDQoFYWdlbnQYAiABKAkSDAoEbW9kZRgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDHRvb2xfY2FsbF9pZBgFIAEoCRINCgV0aXRsZRgGIAEoCRIpCgRkb29yGAcgASgOMhsuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRvb3ISLwoHY29tbWFuZBgIIAEoCzIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5Db21tYW5kEjAKBXBhdGhzGAkgAygLMiEuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlBhdGhBY2Nlc3MSDQoFcm9vdHMYCiADKAkSEQoJcmF3X2lucHV0GAsgASgJEhAKCHVucGFyc2VkGAwgASgJEg4KBm1ldGhvZBgNIAEoCRIWCg5yZXNvbHZlZF9yb290cxgOIAMoCRIMCgRkb25lGA8gASgIEgwKBHRvb2wYECABKAkioAEKB0NvbW1hbmQSDAoEdGV4dBgBIAEoCRIMCgRhcmd2GAIgAygJEjcKDHN1Yl9jb21tYW5kcxgDIAMoCzIhLmFjcGhvc3QucGVybWlzc2lvbi52MS5TdWJDb21tYW5kEgsKA2N3ZBgEIAEoCRILCgNlbnYYBSADKAkSEAoIdW5wYXJzZWQYBiABKAkSFAoMY3dkX2RvdWJ0ZnVsGAcgASgIIqUECgpTdWJDb21tYW5kEgwKBGFyZ3YYASADKAkSOAoMcmVkaXJlY3Rpb25zGAIgAygLMiIuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlJlZGlyZWN0aW9uEg8KB2R5bmFtaWMYAyABKAgSEwoLYXNzaWdubWVudHMYBCADKAkSEAoId3JhcHBlcnMYBSADKAkSFQoNZHluYW1pY193b3JkcxgGIAMoDRILCgNjd2QYByABKAkSEwoLY3dkX3Vua25vd24YCCABKAgSOwoOcmVzb2x2ZWRfd29yZHMYCSADKAsyIy5hY3Bob3N0LnBlcm1pc3Npb24udjEuUmVzb2x2ZWRXb3JkEigKB3Byb2dyYW0YCiABKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEjEKEHdyYXBwZXJfcHJvZ3JhbXMYCyADKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEi4KCnJlcG9zaXRvcnkYDCABKAsyGi5hY3Bob3N0LmFjcC52MS5SZXBvc2l0b3J5EisKBWZhY3RzGA0gASgLMhwuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZhY3RzEg8KB3dyaXR0ZW4YDiABKAkSEgoKdGV4dF93b3JkcxgPIAMoDRITCgtwaXBlZF93b3JkcxgQIAMoDRIVCg1pbnB1dF9keW5hbWljGBEgASgIEhYKDnBvc3NpYmxlX3dvcmRzGBIgAygNIosBCgVGYWN0cxINCgVrbm93bhgBIAEoCBIPCgd1bmtub3duGAIgASgJEi0KBWZpbGVzGAMgAygLMh4uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZpbGVVc2USEQoJcnVuc19jb2RlGAQgASgIEg8KB25ldHdvcmsYBSABKAgSDwoHY2hhbmdlcxgGIAEoCCLXAQoHRmlsZVVzZRIMCgRwYXRoGAEgASgJEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSLQoGYWNjZXNzGAMgASgOMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjY2VzcxIUCgxpbnNpZGVfcm9vdHMYBCABKAgSEQoJcmVjdXJzaXZlGAUgASgIEhUKDW1ldGFkYXRhX29ubHkYBiABKAgSFQoNY2FuX2xlYXZlX291dBgHIAEoCBIPCgd0cmFja2VkGAggASgIEhAKCHBvc3NpYmxlGAkgASgIIkkKDFJlc29sdmVkV29yZBIMCgR3b3JkGAEgASgNEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSFAoMaW5zaWRlX3Jvb3RzGAMgASgIIlUKC1JlZGlyZWN0aW9uEhAKCG9wZXJhdG9yGAEgASgJEgwKBHBhdGgYAiABKAkSFQoNcmVzb2x2ZWRfcGF0aBgDIAEoCRIPCgdkeW5hbWljGAQgASgIIrIBCgpQYXRoQWNjZXNzEgwKBHBhdGgYASABKAkSFQoNcmVzb2x2ZWRfcGF0aBgCIAEoCRItCgZhY2Nlc3MYAyABKA4yHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWNjZXNzEhQKDGluc2lkZV9yb290cxgEIAEoCBIRCglwcm90ZWN0ZWQYBSABKAgSFAoMZ2l0X2ludGVybmFsGAYgASgIEhEKCXJlY3Vyc2l2ZRgHIAEoCCKfAQoPQW5zd2VyZWRSZXF1ZXN0Ei0KBmFjdGlvbhgBIAEoCzIdLmFjcGhvc3QucGVybWlzc2lvbi52MS5BY3Rpb24SNwoIZGVjaXNpb24YAiABKAsyJS5hY3Bob3N0LnBlcm1pc3Npb24udjEuRGVjaWRlUmVzcG9uc2USDwoHb3V0Y29tZRgDIAEoCRITCgthbnN3ZXJlZF9ieRgEIAEoCSISChBBbnN3ZXJlZFJlc3BvbnNlKlgKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfQUxMT1cQARIQCgxWRVJESUNUX0RFTlkQAhIPCgtWRVJESUNUX0FTSxADKk4KBERvb3ISFAoQRE9PUl9VTlNQRUNJRklFRBAAEhAKDERPT1JfUkVRVUVTVBABEg0KCURPT1JfQ0FMTBACEg8KC0RPT1JfS0VSTkVMEAMqQwoGQWNjZXNzEhYKEkFDQ0VTU19VTlNQRUNJRklFRBAAEg8KC0FDQ0VTU19SRUFEEAESEAoMQUNDRVNTX1dSSVRFEAIy0QEKEVBlcm1pc3Npb25TZXJ2aWNlEloKBkRlY2lkZRIkLmFjcGhvc3QucGVybWlzc2lvbi52MS5EZWNpZGVSZXF1ZXN0GiUuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRlY2lkZVJlc3BvbnNlIgOQAgESYAoIQW5zd2VyZWQSJi5hY3Bob3N0LnBlcm1pc3Npb24udjEuQW5zd2VyZWRSZXF1ZXN0GicuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFuc3dlcmVkUmVzcG9uc2UiA5ACAkJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3Blcm1pc3Npb24vdjE7cGVybWlzc2lvbnYxYgZwcm90bzM", [file_acphost_acp_v1_program]);
+  fileDesc("CiZhY3Bob3N0L3Blcm1pc3Npb24vdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5wZXJtaXNzaW9uLnYxImIKDURlY2lkZVJlcXVlc3QSLQoGYWN0aW9uGAEgASgLMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjdGlvbhITCgtrZXB0X2RpZ2VzdBgCIAEoDBINCgVyZXVzZRgDIAEoCCKgAgoORGVjaWRlUmVzcG9uc2USLwoHdmVyZGljdBgBIAEoDjIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5WZXJkaWN0EgwKBHJ1bGUYAiABKAkSDgoGcmVhc29uGAMgASgJEhEKCWdyYW50YWJsZRgEIAEoCBIVCg1wb2xpY3lfZGlnZXN0GAUgASgJEjIKCnVuYXR0ZW5kZWQYBiABKA4yHi5hY3Bob3N0LnBlcm1pc3Npb24udjEuVmVyZGljdBIMCgRrZWVwGAcgASgMEhEKCWxlYXZlX291dBgIIAMoCRITCgtuYW1lc19wYXRocxgJIAEoCBIrCgVyZXVzZRgKIAEoCzIcLmFjcGhvc3QucGVybWlzc2lvbi52MS5SZXVzZSJWCgVSZXVzZRIMCgR2aWV3GAEgASgJEg4KBmV4Y2VwdBgCIAMoCRIvCgVmaWxlcxgDIAMoCzIgLmFjcGhvc3QucGVybWlzc2lvbi52MS5GaWxlU3RhdGUilQEKCUZpbGVTdGF0ZRIMCgRwYXRoGAEgASgJEg4KBmZvbGxvdxgCIAEoCBIOCgZleGlzdHMYAyABKAgSDgoGZGV2aWNlGAQgASgEEg0KBWlub2RlGAUgASgEEgwKBHNpemUYBiABKAMSFgoObW9kaWZpZWRfbmFub3MYByABKAMSFQoNY2hhbmdlZF9uYW5vcxgIIAEoAyLyAgoGQWN0aW9uEgwKBGtpbmQYASABKAkSDQoFYWdlbnQYAiABKAkSDAoEbW9kZRgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDHRvb2xfY2FsbF9pZBgFIAEoCRINCgV0aXRsZRgGIAEoCRIpCgRkb29yGAcgASgOMhsuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRvb3ISLwoHY29tbWFuZBgIIAEoCzIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5Db21tYW5kEjAKBXBhdGhzGAkgAygLMiEuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlBhdGhBY2Nlc3MSDQoFcm9vdHMYCiADKAkSEQoJcmF3X2lucHV0GAsgASgJEhAKCHVucGFyc2VkGAwgASgJEg4KBm1ldGhvZBgNIAEoCRIWCg5yZXNvbHZlZF9yb290cxgOIAMoCRIMCgRkb25lGA8gASgIEgwKBHRvb2wYECABKAkioAEKB0NvbW1hbmQSDAoEdGV4dBgBIAEoCRIMCgRhcmd2GAIgAygJEjcKDHN1Yl9jb21tYW5kcxgDIAMoCzIhLmFjcGhvc3QucGVybWlzc2lvbi52MS5TdWJDb21tYW5kEgsKA2N3ZBgEIAEoCRILCgNlbnYYBSADKAkSEAoIdW5wYXJzZWQYBiABKAkSFAoMY3dkX2RvdWJ0ZnVsGAcgASgIIqUECgpTdWJDb21tYW5kEgwKBGFyZ3YYASADKAkSOAoMcmVkaXJlY3Rpb25zGAIgAygLMiIuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlJlZGlyZWN0aW9uEg8KB2R5bmFtaWMYAyABKAgSEwoLYXNzaWdubWVudHMYBCADKAkSEAoId3JhcHBlcnMYBSADKAkSFQoNZHluYW1pY193b3JkcxgGIAMoDRILCgNjd2QYByABKAkSEwoLY3dkX3Vua25vd24YCCABKAgSOwoOcmVzb2x2ZWRfd29yZHMYCSADKAsyIy5hY3Bob3N0LnBlcm1pc3Npb24udjEuUmVzb2x2ZWRXb3JkEigKB3Byb2dyYW0YCiABKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEjEKEHdyYXBwZXJfcHJvZ3JhbXMYCyADKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEi4KCnJlcG9zaXRvcnkYDCABKAsyGi5hY3Bob3N0LmFjcC52MS5SZXBvc2l0b3J5EisKBWZhY3RzGA0gASgLMhwuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZhY3RzEg8KB3dyaXR0ZW4YDiABKAkSEgoKdGV4dF93b3JkcxgPIAMoDRITCgtwaXBlZF93b3JkcxgQIAMoDRIVCg1pbnB1dF9keW5hbWljGBEgASgIEhYKDnBvc3NpYmxlX3dvcmRzGBIgAygNIosBCgVGYWN0cxINCgVrbm93bhgBIAEoCBIPCgd1bmtub3duGAIgASgJEi0KBWZpbGVzGAMgAygLMh4uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZpbGVVc2USEQoJcnVuc19jb2RlGAQgASgIEg8KB25ldHdvcmsYBSABKAgSDwoHY2hhbmdlcxgGIAEoCCLXAQoHRmlsZVVzZRIMCgRwYXRoGAEgASgJEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSLQoGYWNjZXNzGAMgASgOMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjY2VzcxIUCgxpbnNpZGVfcm9vdHMYBCABKAgSEQoJcmVjdXJzaXZlGAUgASgIEhUKDW1ldGFkYXRhX29ubHkYBiABKAgSFQoNY2FuX2xlYXZlX291dBgHIAEoCBIPCgd0cmFja2VkGAggASgIEhAKCHBvc3NpYmxlGAkgASgIIkkKDFJlc29sdmVkV29yZBIMCgR3b3JkGAEgASgNEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSFAoMaW5zaWRlX3Jvb3RzGAMgASgIIlUKC1JlZGlyZWN0aW9uEhAKCG9wZXJhdG9yGAEgASgJEgwKBHBhdGgYAiABKAkSFQoNcmVzb2x2ZWRfcGF0aBgDIAEoCRIPCgdkeW5hbWljGAQgASgIIrIBCgpQYXRoQWNjZXNzEgwKBHBhdGgYASABKAkSFQoNcmVzb2x2ZWRfcGF0aBgCIAEoCRItCgZhY2Nlc3MYAyABKA4yHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWNjZXNzEhQKDGluc2lkZV9yb290cxgEIAEoCBIRCglwcm90ZWN0ZWQYBSABKAgSFAoMZ2l0X2ludGVybmFsGAYgASgIEhEKCXJlY3Vyc2l2ZRgHIAEoCCKfAQoPQW5zd2VyZWRSZXF1ZXN0Ei0KBmFjdGlvbhgBIAEoCzIdLmFjcGhvc3QucGVybWlzc2lvbi52MS5BY3Rpb24SNwoIZGVjaXNpb24YAiABKAsyJS5hY3Bob3N0LnBlcm1pc3Npb24udjEuRGVjaWRlUmVzcG9uc2USDwoHb3V0Y29tZRgDIAEoCRITCgthbnN3ZXJlZF9ieRgEIAEoCSISChBBbnN3ZXJlZFJlc3BvbnNlKlgKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfQUxMT1cQARIQCgxWRVJESUNUX0RFTlkQAhIPCgtWRVJESUNUX0FTSxADKj0KBERvb3ISFAoQRE9PUl9VTlNQRUNJRklFRBAAEhAKDERPT1JfUkVRVUVTVBABEg0KCURPT1JfQ0FMTBACKkMKBkFjY2VzcxIWChJBQ0NFU1NfVU5TUEVDSUZJRUQQABIPCgtBQ0NFU1NfUkVBRBABEhAKDEFDQ0VTU19XUklURRACMtEBChFQZXJtaXNzaW9uU2VydmljZRJaCgZEZWNpZGUSJC5hY3Bob3N0LnBlcm1pc3Npb24udjEuRGVjaWRlUmVxdWVzdBolLmFjcGhvc3QucGVybWlzc2lvbi52MS5EZWNpZGVSZXNwb25zZSIDkAIBEmAKCEFuc3dlcmVkEiYuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFuc3dlcmVkUmVxdWVzdBonLmFjcGhvc3QucGVybWlzc2lvbi52MS5BbnN3ZXJlZFJlc3BvbnNlIgOQAgJCRVpDZ2l0aHViLmNvbS9hY3Bob3N0L2FjcGhvc3QvcHJvdG8vYWNwaG9zdC9wZXJtaXNzaW9uL3YxO3Blcm1pc3Npb252MWIGcHJvdG8z", [file_acphost_acp_v1_program]);
 
 /**
  * DecideRequest is one action to decide.
@@ -37,6 +37,14 @@ export type DecideRequest = Message<"acphost.permission.v1.DecideRequest"> & {
    * @generated from field: bytes kept_digest = 2;
    */
   keptDigest: Uint8Array;
+
+  /**
+   * Optional. The supervisor can use the answer for further actions, if the policy says for which (DecideResponse.reuse).
+   * Default: false.
+   *
+   * @generated from field: bool reuse = 3;
+   */
+  reuse: boolean;
 };
 
 /**
@@ -123,6 +131,14 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
    * @generated from field: bool names_paths = 9;
    */
   namesPaths: boolean;
+
+  /**
+   * Optional. For "allow", if DecideRequest.reuse is set: the answer holds for further actions, without another call. Absent:
+   * for this action alone.
+   *
+   * @generated from field: acphost.permission.v1.Reuse reuse = 10;
+   */
+  reuse?: Reuse | undefined;
 };
 
 /**
@@ -133,7 +149,123 @@ export const DecideResponseSchema: GenMessage<DecideResponse> = /*@__PURE__*/
   messageDesc(file_acphost_permission_v1_permission, 1);
 
 /**
- * Action is what an agent is about to do, in one normalised form for every agent and every door.
+ * Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call: the action has
+ * the kind "fs.read", the door DOOR_CALL, no command and one path, whose path and resolved_path end in the same name.
+ *
+ * The answer holds for every such action that differs from the decided one in the name alone, and in session_id,
+ * tool_call_id, title and raw_input: the same folder, agent, mode, method, tool and roots, and a path that is as the decided
+ * one in all else. The name consists of ASCII letters, digits and "._-+@=, ", and contains none of except.
+ *
+ * The answer holds until the handler is configured again or ends, and as long as each of files is as it was. The supervisor
+ * looks at these files for every action, and records each as a decision. It uses an answer again only if it started the
+ * handler itself.
+ *
+ * @generated from message acphost.permission.v1.Reuse
+ */
+export type Reuse = Message<"acphost.permission.v1.Reuse"> & {
+  /**
+   * Required. Where the handler sees files: its mount namespace and root folder. In another place the supervisor does not
+   * use the answer again.
+   *
+   * @generated from field: string view = 1;
+   */
+  view: string;
+
+  /**
+   * Optional. Parts of names, in lower case, at most 200 of at most 255 bytes. A name that contains one of them, in lower
+   * case, is decided by another call.
+   *
+   * @generated from field: repeated string except = 2;
+   */
+  except: string[];
+
+  /**
+   * Optional. The files by which the handler decides, as it saw them before it decided; at most 16.
+   *
+   * @generated from field: repeated acphost.permission.v1.FileState files = 3;
+   */
+  files: FileState[];
+};
+
+/**
+ * Describes the message acphost.permission.v1.Reuse.
+ * Use `create(ReuseSchema)` to create a new message.
+ */
+export const ReuseSchema: GenMessage<Reuse> = /*@__PURE__*/
+  messageDesc(file_acphost_permission_v1_permission, 2);
+
+/**
+ * FileState is what shows that a file has changed.
+ *
+ * @generated from message acphost.permission.v1.FileState
+ */
+export type FileState = Message<"acphost.permission.v1.FileState"> & {
+  /**
+   * Required. Its absolute path.
+   *
+   * @generated from field: string path = 1;
+   */
+  path: string;
+
+  /**
+   * Optional. If the path is a symbolic link, this is about the file that it leads to. Default: false: no link is followed.
+   *
+   * @generated from field: bool follow = 2;
+   */
+  follow: boolean;
+
+  /**
+   * Optional. There is such a file. Default: false, and all that follows is 0.
+   *
+   * @generated from field: bool exists = 3;
+   */
+  exists: boolean;
+
+  /**
+   * Optional. The device that it is on.
+   *
+   * @generated from field: uint64 device = 4;
+   */
+  device: bigint;
+
+  /**
+   * Optional. Its inode.
+   *
+   * @generated from field: uint64 inode = 5;
+   */
+  inode: bigint;
+
+  /**
+   * Optional. Its size in bytes.
+   *
+   * @generated from field: int64 size = 6;
+   */
+  size: bigint;
+
+  /**
+   * Optional. When its content was changed, in nanoseconds since 1970.
+   *
+   * @generated from field: int64 modified_nanos = 7;
+   */
+  modifiedNanos: bigint;
+
+  /**
+   * Optional. When its content or attributes were changed, in nanoseconds since 1970.
+   *
+   * @generated from field: int64 changed_nanos = 8;
+   */
+  changedNanos: bigint;
+};
+
+/**
+ * Describes the message acphost.permission.v1.FileState.
+ * Use `create(FileStateSchema)` to create a new message.
+ */
+export const FileStateSchema: GenMessage<FileState> = /*@__PURE__*/
+  messageDesc(file_acphost_permission_v1_permission, 3);
+
+/**
+ * Action is what an agent is about to do, in one normalised form for every agent and both doors.
  *
  * @generated from message acphost.permission.v1.Action
  */
@@ -261,7 +393,7 @@ export type Action = Message<"acphost.permission.v1.Action"> & {
  * Use `create(ActionSchema)` to create a new message.
  */
 export const ActionSchema: GenMessage<Action> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 2);
+  messageDesc(file_acphost_permission_v1_permission, 4);
 
 /**
  * Command is a command line and its parts.
@@ -326,7 +458,7 @@ export type Command = Message<"acphost.permission.v1.Command"> & {
  * Use `create(CommandSchema)` to create a new message.
  */
 export const CommandSchema: GenMessage<Command> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 3);
+  messageDesc(file_acphost_permission_v1_permission, 5);
 
 /**
  * SubCommand is one simple command.
@@ -476,7 +608,7 @@ export type SubCommand = Message<"acphost.permission.v1.SubCommand"> & {
  * Use `create(SubCommandSchema)` to create a new message.
  */
 export const SubCommandSchema: GenMessage<SubCommand> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 4);
+  messageDesc(file_acphost_permission_v1_permission, 6);
 
 /**
  * Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
@@ -537,7 +669,7 @@ export type Facts = Message<"acphost.permission.v1.Facts"> & {
  * Use `create(FactsSchema)` to create a new message.
  */
 export const FactsSchema: GenMessage<Facts> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 5);
+  messageDesc(file_acphost_permission_v1_permission, 7);
 
 /**
  * FileUse is a file or folder that a command uses.
@@ -618,7 +750,7 @@ export type FileUse = Message<"acphost.permission.v1.FileUse"> & {
  * Use `create(FileUseSchema)` to create a new message.
  */
 export const FileUseSchema: GenMessage<FileUse> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 6);
+  messageDesc(file_acphost_permission_v1_permission, 8);
 
 /**
  * ResolvedWord is a word of a command that names a symbolic link, or a file reached by one.
@@ -653,7 +785,7 @@ export type ResolvedWord = Message<"acphost.permission.v1.ResolvedWord"> & {
  * Use `create(ResolvedWordSchema)` to create a new message.
  */
 export const ResolvedWordSchema: GenMessage<ResolvedWord> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 7);
+  messageDesc(file_acphost_permission_v1_permission, 9);
 
 /**
  * Redirection is a file that a command reads or writes through its shell.
@@ -695,7 +827,7 @@ export type Redirection = Message<"acphost.permission.v1.Redirection"> & {
  * Use `create(RedirectionSchema)` to create a new message.
  */
 export const RedirectionSchema: GenMessage<Redirection> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 8);
+  messageDesc(file_acphost_permission_v1_permission, 10);
 
 /**
  * PathAccess is one path that an action touches.
@@ -760,7 +892,7 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
  * Use `create(PathAccessSchema)` to create a new message.
  */
 export const PathAccessSchema: GenMessage<PathAccess> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 9);
+  messageDesc(file_acphost_permission_v1_permission, 11);
 
 /**
  * AnsweredRequest reports the end of a question.
@@ -803,7 +935,7 @@ export type AnsweredRequest = Message<"acphost.permission.v1.AnsweredRequest"> &
  * Use `create(AnsweredRequestSchema)` to create a new message.
  */
 export const AnsweredRequestSchema: GenMessage<AnsweredRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 10);
+  messageDesc(file_acphost_permission_v1_permission, 12);
 
 /**
  * AnsweredResponse is empty.
@@ -818,7 +950,7 @@ export type AnsweredResponse = Message<"acphost.permission.v1.AnsweredResponse">
  * Use `create(AnsweredResponseSchema)` to create a new message.
  */
 export const AnsweredResponseSchema: GenMessage<AnsweredResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 11);
+  messageDesc(file_acphost_permission_v1_permission, 13);
 
 /**
  * Verdict is a policy's decision about an action.
@@ -887,15 +1019,6 @@ export enum Door {
    * @generated from enum value: DOOR_CALL = 2;
    */
   CALL = 2,
-
-  /**
-   * A process of the agent's did it by itself, and the kernel asked (see Sandbox in the configuration). The kinds are
-   * "fs.write", "fs.read", "terminal.create" and "net.connect". No answer can wait for the user: ASK refuses the action,
-   * and the user's answer counts for the next try.
-   *
-   * @generated from enum value: DOOR_KERNEL = 3;
-   */
-  KERNEL = 3,
 }
 
 /**

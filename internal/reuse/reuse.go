@@ -1,0 +1,71 @@
+// Package reuse is what a policy and acphost have to agree on so that acphost can use an answer of the policy for further
+// actions (Reuse in the policies' contract): for which actions, and as long as which files are as they were.
+//
+// It must not know rules, nor what an answer says.
+package reuse
+
+import (
+	"encoding/binary"
+	"path"
+	"slices"
+	"strings"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// maxName is the longest name of a file, in bytes.
+const maxName = 255
+
+// Name returns the name of the file that an action reads, if an answer may hold for other names in its place. Such an action
+// is a call that reads one file inside of the session's roots, whose two spellings end in that name.
+func Name(a *permissionv1.Action) (name string, ok bool) {
+	if a.GetKind() != "fs.read" || a.GetDoor() != permissionv1.Door_DOOR_CALL || a.GetDone() || a.GetUnparsed() != "" ||
+		a.GetCommand() != nil || len(a.GetPaths()) != 1 {
+		return "", false
+	}
+	file := a.GetPaths()[0]
+	if file.GetAccess() != permissionv1.Access_ACCESS_READ || !file.GetInsideRoots() || file.GetProtected() || file.GetRecursive() {
+		return "", false
+	}
+	asked, resolved := file.GetPath(), file.GetResolvedPath()
+	if !path.IsAbs(asked) || !path.IsAbs(resolved) || path.Clean(asked) != asked || path.Clean(resolved) != resolved {
+		return "", false
+	}
+	name = path.Base(asked)
+	return name, path.Base(resolved) == name && plain(name)
+}
+
+// plain reports whether every file system takes a name for what it is, but for case.
+func plain(name string) bool {
+	return len(name) <= maxName && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
+		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
+		return !letter && !strings.ContainsRune("._-+@=, ", r)
+	})
+}
+
+// Excepted reports whether an answer does not hold for a name.
+func Excepted(name string, except []string) bool {
+	name = strings.ToLower(name)
+	return slices.ContainsFunc(except, func(part string) bool { return strings.Contains(name, part) })
+}
+
+// Key is the same for two actions that have a Name if they differ in the name alone, and in what Reuse says that an answer
+// does not depend on.
+func Key(a *permissionv1.Action) string {
+	var key []byte
+	add := func(texts ...string) {
+		key = binary.AppendUvarint(key, uint64(len(texts)))
+		for _, text := range texts {
+			key = append(binary.AppendUvarint(key, uint64(len(text))), text...)
+		}
+	}
+	file := a.GetPaths()[0]
+	git := ""
+	if file.GetGitInternal() {
+		git = "git"
+	}
+	add(a.GetKind(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool(), path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
+	add(a.GetRoots()...)
+	add(a.GetResolvedRoots()...)
+	return string(key)
+}

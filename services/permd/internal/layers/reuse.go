@@ -1,0 +1,79 @@
+package layers
+
+import (
+	"path/filepath"
+
+	"github.com/acphost/acphost/internal/reuse"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+
+	"github.com/acphost/acphost/services/permd/internal/policy"
+)
+
+// maxStates bounds the files of which the state goes with an answer; the contract says so.
+const maxStates = 16
+
+// DecideToReuse is Decide, and says besides for which further actions the decision holds, if it holds for any.
+//
+// It holds as long as a decision would find the rule files as they are: the states that go with it are taken before the files
+// are looked at. If a file has changed since it was loaded, or cannot be used, the decision holds for its action alone.
+func (f *Files) DecideToReuse(a *permissionv1.Action) *permissionv1.DecideResponse {
+	states, known := f.states(a)
+	sets, doubt := f.sets(a)
+	d := decide(sets, doubt, a)
+	if known && len(sets) == 1 && doubt == nil && f.readable(a) {
+		d.Reuse = policy.Reusable(sets[0], a, d)
+	}
+	if d.Reuse != nil {
+		d.Reuse.View, d.Reuse.Files = reuse.View(), states
+	}
+	return d
+}
+
+// states are those of all files that count for an action; not known if one of them does not tell whether it changes, or if
+// they are too many.
+func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState, known bool) {
+	known = true
+	add := func(path string, follow bool) {
+		if !known || len(states) >= maxStates {
+			known = false
+			return
+		}
+		var state *permissionv1.FileState
+		if state, known = reuse.Of(path, follow); known {
+			states = append(states, state)
+		}
+	}
+	if _, plain := reuse.Name(a); !plain || reuse.View() == "" {
+		return nil, false
+	}
+	for _, s := range f.fixed {
+		if s.path != "" {
+			add(s.path, true)
+		}
+	}
+	if f.workspace != "" {
+		for _, path := range f.guestsOf(a) { // neither it nor its folder may be a link
+			add(filepath.Dir(path), false)
+			add(path, false)
+		}
+	}
+	return states, known
+}
+
+// readable reports whether every file that counts for an action could be used when it was last looked at.
+func (f *Files) readable(a *permissionv1.Action) bool {
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	usable := func(s *source) bool { return s == nil || !s.unreadable && !s.overflow }
+	for _, s := range f.fixed {
+		if !usable(s) {
+			return false
+		}
+	}
+	for _, path := range f.guestsOf(a) {
+		if !usable(f.workspaces[path]) {
+			return false
+		}
+	}
+	return true
+}
