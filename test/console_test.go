@@ -1,0 +1,583 @@
+package e2e_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
+	"github.com/chromedp/chromedp/kb"
+	"github.com/creack/pty"
+
+	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// newConsole is a gateway that calls for people, whose certificate lets it.
+func newConsole(t *testing.T, p *place, flags ...string) *gateway {
+	t.Helper()
+	e := &edge{keys: filepath.Join(p.home, "keys"), address: freePort(t)}
+	p.makeKeys(t, e.keys)
+	if status, out, errs := p.cli(t, "certs", "gateway", "--acts-as", "operator", e.keys); status != 0 {
+		t.Fatalf("acphost certs gateway: %s%s", out, errs)
+	}
+	e.server = p.serve(t, append(flags, "--listen", e.address, "--tls-dir", p.deploy(t, e.keys)))
+	g := &gateway{edge: e, at: freePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
+	g.token("viewer")
+	command := []string{program("gatewayd"), "--listen", g.at, "--tokens", g.tokens, "--supervisor", g.address,
+		"--supervisor-tls-dir", filepath.Join(g.keys, "gateway"), "--log-level", "debug", "--host", "localhost"}
+	g.process = wire.Start(t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env()})
+	if !testkit.Poll(func() bool {
+		conn, err := net.Dial("tcp", g.at)
+		if err == nil {
+			_ = conn.Close()
+		}
+		return err == nil
+	}) {
+		t.Fatal("gatewayd does not serve")
+	}
+	return g
+}
+
+// browser is a browser of a test's own, with a profile that nobody else has.
+type browser struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// tab is a page in a browser.
+type tab struct {
+	t    *testing.T
+	ctx  context.Context
+	mu   sync.Mutex // guards what follows
+	said []string   // what the page complained of
+}
+
+// patience is how long a page may take to show something: several tests share this machine.
+const patience = 60 * time.Second
+
+// newBrowser starts Chromium. The test is skipped if there is none.
+func newBrowser(t *testing.T) *browser {
+	t.Helper()
+	program, err := exec.LookPath("chromium")
+	if err != nil {
+		t.Skip("chromium is not installed (Debian: apt-get install chromium)")
+	}
+	// The home, because Chromium writes beside its profile, too.
+	home := t.TempDir()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
+		chromedp.UserDataDir(filepath.Join(home, "profile")), chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
+	if os.Geteuid() == 0 {
+		options = append(options, chromedp.NoSandbox)
+	}
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start chromium: %v", err)
+	}
+	return &browser{t, ctx}
+}
+
+// watcher notes what a page's policy refuses, and how long its main thread is busy at a time.
+const watcher = `
+window.__refused = [];
+window.__long = [];
+addEventListener("securitypolicyviolation", (e) => __refused.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
+new PerformanceObserver((l) => { for (const e of l.getEntries()) __long.push(e.duration); }).observe({type: "longtask"});
+`
+
+// open opens a page.
+func (b *browser) open(url string, width, height int64) *tab {
+	b.t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	p := &tab{t: b.t, ctx: ctx}
+	err := chromedp.Listen(ctx, func(e any) {
+		var what string
+		switch e := e.(type) {
+		case *page.EventJavascriptDialogOpening:
+			what = "a dialog: " + e.Message
+		case *runtime.EventExceptionThrown:
+			what = "an error: " + e.ExceptionDetails.Text
+			if e.ExceptionDetails.Exception != nil {
+				what += " " + e.ExceptionDetails.Exception.Description
+			}
+		default:
+			return
+		}
+		p.mu.Lock()
+		p.said = append(p.said, what)
+		p.mu.Unlock()
+	})
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	if width < 600 {
+		p.do(chromedp.EmulateViewport(width, height, chromedp.EmulateMobile))
+	} else {
+		p.do(chromedp.EmulateViewport(width, height))
+	}
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watcher}); err != nil {
+		b.t.Fatal(err)
+	}
+	p.do(chromedp.Navigate(url))
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			b.t.Logf("the page showed:\n%s", text)
+		}
+	})
+	return p
+}
+
+func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// click clicks the element that a selector of CSS finds.
+func (p *tab) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
+
+// button presses the button with a text.
+func (p *tab) button(words string) {
+	p.t.Helper()
+	p.until("there is a button "+words, fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.innerText === %s && !b.disabled); b?.click(); return !!b; })()`, quoted(words)))
+}
+
+// eval is the value of an expression; that of a promise once it is kept.
+func eval[T any](p *tab, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%.200s: %v", expression, err)
+	}
+	return v
+}
+
+// until waits until an expression is true. It asks from outside of the page, whose policy lets nothing be evaluated in it.
+func (p *tab) until(what, expression string) {
+	p.t.Helper()
+	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
+		p.t.Fatalf("it is not so that %s", what)
+	}
+}
+
+// shows waits until the page shows words.
+func (p *tab) shows(words string) {
+	p.t.Helper()
+	p.until("the page shows "+words, fmt.Sprintf("document.body.innerText.includes(%s)", quoted(words)))
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// clean expects that the page's policy refused nothing, that nothing went wrong, and that axe finds nothing.
+func (p *tab) clean(where string) {
+	p.t.Helper()
+	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
+		p.t.Errorf("%s: the page's policy refused %q", where, refused)
+	}
+	p.mu.Lock()
+	if len(p.said) > 0 {
+		p.t.Errorf("%s: %q", where, p.said)
+	}
+	p.mu.Unlock()
+	axe, err := os.ReadFile("peers/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		p.t.Errorf("axe is not installed: make test-deps: %v", err)
+		return
+	}
+	for _, scheme := range []string{"light", "dark"} {
+		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
+			p.t.Fatal(err)
+		}
+		found := eval[[]string](p, string(axe)+`; axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")))`)
+		for _, f := range found {
+			p.t.Errorf("%s, %s: axe finds %s", where, scheme, f)
+		}
+	}
+	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
+		p.t.Errorf("%s: the page's policy refused %q", where, refused)
+	}
+}
+
+// picture keeps a picture of the page for the docs, if ACPHOST_PICTURES names a folder for it.
+func (p *tab) picture(name string) {
+	p.t.Helper()
+	dir := os.Getenv("ACPHOST_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+		p.t.Fatal(err)
+	}
+}
+
+// signIn signs a page in with a token.
+func (p *tab) signIn(token string) {
+	p.t.Helper()
+	p.do(chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.SendKeys(chromedp.CSS("#token"), token+kb.Enter))
+	p.until("the browser is in", `!!document.querySelector("nav")`)
+}
+
+func (g *gateway) console() string { return "http://" + g.at + "/console/" }
+
+// desktop and phone are sizes of a screen.
+const (
+	desktopWidth, desktopHeight = 1100, 750
+	phoneWidth, phoneHeight     = 375, 667
+)
+
+// operator is a page that is signed in as an operator.
+func (g *gateway) operator(b *browser, fragment string) *tab {
+	g.t.Helper()
+	p := b.open(g.console()+fragment, desktopWidth, desktopHeight)
+	p.signIn(g.token("operator"))
+	return p
+}
+
+// sessionAt is the fragment of a session's view.
+func sessionAt(s *supervisorv1.Session) string {
+	return "#/session/" + s.GetAgentId() + "/" + s.GetSessionId()
+}
+
+func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	tab := b.open(g.console(), desktopWidth, desktopHeight)
+	tab.until("a code is shown", `/[a-z2-9]{5}-[a-z2-9]{5}/.test(document.body.innerText)`)
+	tab.clean("sign-in")
+	tab.picture("console-signin.png")
+	code := eval[string](tab, `document.body.innerText.match(/[a-z2-9]{5}-[a-z2-9]{5}/)[0]`)
+
+	if status, _, errs := p.cli(t, "console", code, "--role", "approver"); status == 0 || !strings.Contains(errs, "terminal") {
+		t.Errorf("without a terminal: %d, %s", status, errs)
+	}
+	// confirm types letters: those that are shown, or others.
+	confirm := func(answer func(letters string) string) string {
+		t.Helper()
+		cmd := wire.Command(t, program("acphost"), "console", code, "--role", "approver")
+		cmd.Dir, cmd.Env = p.work, p.env()
+		tty, err := pty.Start(cmd)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer tty.Close()
+		shown := &strings.Builder{}
+		asked := regexp.MustCompile(`Type ([a-z]+) to sign`)
+		buffer := make([]byte, 4096)
+		for answered := false; ; {
+			n, err := tty.Read(buffer)
+			shown.Write(buffer[:n])
+			if m := asked.FindStringSubmatch(shown.String()); m != nil && !answered {
+				answered = true
+				if _, err := io.WriteString(tty, answer(m[1])+"\n"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			if err != nil {
+				break
+			}
+		}
+		_ = cmd.Wait()
+		return shown.String()
+	}
+	if out := confirm(func(string) string { return "zzzzz" }); !strings.Contains(out, "nothing was confirmed") || !strings.Contains(out, "127.0.0.1") || !strings.Contains(out, "Chrome") {
+		t.Errorf("with other letters: %s", out)
+	}
+	if in := eval[bool](tab, `!!document.querySelector("nav")`); in {
+		t.Fatal("the browser is in, and nobody confirmed it")
+	}
+	if out := confirm(func(letters string) string { return letters }); !strings.Contains(out, "signed in as approver") {
+		t.Fatalf("with the letters: %s", out)
+	}
+	tab.until("the browser is in", `!!document.querySelector("nav")`)
+	tab.shows("approver")
+	if cookies := eval[string](tab, "document.cookie"); cookies != "" {
+		t.Errorf("scripts read the cookie %q", cookies)
+	}
+
+	// The cookie alone does not do, as whoever else serves on this host gets it; neither does the page's secret.
+	for what, script := range map[string]string{
+		"without the page's secret": `fetch("/console/api/who", {method: "POST", headers: {"Content-Type": "application/json"}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
+		"without the cookie":        `fetch("/console/api/who", {method: "POST", credentials: "omit", headers: {"Content-Type": "application/json", "Acphost-Console": localStorage.getItem("acphost-console")}, body: "{}"}).then((r) => r.json()).then((r) => r.state)`,
+	} {
+		if state := eval[string](tab, script); state != "out" {
+			t.Errorf("%s the browser is %q", what, state)
+		}
+	}
+	status, out, errs := p.cli(t, "console", "--list", "--json")
+	var all []struct{ ID, Role string }
+	if err := json.Unmarshal([]byte(out), &all); status != 0 || err != nil || len(all) != 1 || all[0].Role != "approver" {
+		t.Fatalf("the list is %d, %s%s (%v)", status, out, errs, err)
+	}
+	if status, _, errs := p.cli(t, "console", "--sign-out", all[0].ID); status != 0 {
+		t.Fatalf("signing out: %s", errs)
+	}
+	tab.until("the browser is out", `!document.querySelector("nav")`)
+	g.leave()
+}
+
+func TestAQuestionIsAnsweredOnAPhoneWhileATerminalRuns(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	tab := b.open(g.console()+sessionAt(s), phoneWidth, phoneHeight)
+	tab.signIn(g.token("operator"))
+	tab.shows("idle")
+	turn := g.prompt(s.GetSessionId(), "/run for i in $(seq 600); do echo line $i; sleep 0.1; done")
+	tab.until("the terminal shows output", `(document.querySelector(".terminal .xterm-rows")?.innerText ?? "").includes("line 3")`)
+	second := g.open(agent.GetId())
+	asked := g.prompt(second.GetSessionId(), "ask notes.txt")
+	tab.shows("Inbox (1)")
+	tab.click(`nav a[href="#/inbox"]`)
+	tab.until("the question is there, with its diff", `!!document.querySelector("article.question .diff")`)
+	tab.clean("the inbox on a phone")
+	tab.picture("console-phone.png")
+	if wide := eval[bool](tab, "document.documentElement.scrollWidth > innerWidth"); wide {
+		t.Error("the page is wider than the phone")
+	}
+	tab.until("it takes answers", `!document.querySelector("article.question button.allow").disabled`)
+	tab.until("the answer is taken", `(document.querySelector("article.question button.allow")?.click(), document.querySelector(".answered")?.innerText.includes("allowed") ?? false)`)
+	asked.says("allow")
+	asked.stopped("end_turn")
+	tab.until("it is gone", `!document.querySelector("article.question")`)
+	tab.do(chromedp.Navigate(g.console() + sessionAt(s)))
+	tab.until("the terminal still runs", `(document.querySelector(".terminal .xterm-rows")?.innerText ?? "").includes("line")`)
+	tab.clean("a terminal on a phone")
+	tab.button("Cancel the turn")
+	turn.stopped("cancelled")
+	g.leave()
+}
+
+func TestEachViewOfTheConsole(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	tab := g.operator(b, sessionAt(s))
+	tab.do(chromedp.WaitVisible(chromedp.CSS("#prompt")), chromedp.SendKeys(chromedp.CSS("#prompt"), "ask notes.txt"+kb.Enter))
+	tab.until("the question is in the session", `!!document.querySelector(".session article.question .diff")`)
+	tab.clean("a session with a question")
+	tab.picture("console-session.png")
+	tab.click(`nav a[href="#/board"]`)
+	tab.shows("waits for an answer")
+	tab.clean("the board")
+	tab.picture("console-board.png")
+	tab.click(`nav a[href="#/policy"]`)
+	tab.shows("Calls that were allowed")
+	tab.clean("policy")
+	tab.click(`nav a[href="#/usage"]`)
+	tab.shows("Save as CSV")
+	tab.clean("usage")
+	tab.click(`nav a[href="#/inbox"]`)
+	tab.until("the question is in the inbox", `!!document.querySelector("article.question")`)
+	tab.clean("the inbox")
+	tab.picture("console-inbox.png")
+	// One key answers.
+	tab.until("a key is taken", `(document.querySelector("article.question")?.dispatchEvent(new KeyboardEvent("keydown", {key: "r", bubbles: true})), document.querySelector(".answered")?.innerText.includes("denied") ?? false)`)
+	tab.do(chromedp.Navigate(g.console() + sessionAt(s)))
+	tab.shows("idle")
+	tab.shows("reject")
+	g.leave()
+}
+
+func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	one := g.operator(b, "#/inbox")
+	two := b.open(g.console()+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
+	two.until("the second tab is in", `!!document.querySelector("nav")`)
+	turn := g.prompt(s.GetSessionId(), "ask notes.txt")
+	for _, tab := range []*tab{one, two} {
+		tab.until("the question is there", `!!document.querySelector("article.question button.allow")`)
+	}
+	press := func(kind string) string {
+		return fmt.Sprintf(`(document.querySelector("article.question button.%s:enabled")?.click(), !!document.querySelector(".answered") || !document.querySelector("article.question"))`, kind)
+	}
+	var racing sync.WaitGroup
+	racing.Go(func() { one.until("the first is told how it ended", press("allow")) })
+	racing.Go(func() { two.until("the second is told how it ended", press("reject")) })
+	racing.Wait()
+	turn.stopped("end_turn")
+	for _, tab := range []*tab{one, two} {
+		tab.until("the question is gone", `!document.querySelector("article.question")`)
+		tab.shows("No question waits.")
+		if problem := eval[string](tab, `document.querySelector("[role=alert]")?.innerText ?? ""`); problem != "" {
+			t.Errorf("a tab complains: %s", problem)
+		}
+	}
+	// Who signs out does so in all tabs.
+	one.button("Sign out")
+	one.until("the first tab is out", `!document.querySelector("nav")`)
+	two.until("the second tab is out", `!document.querySelector("nav")`)
+	g.leave()
+}
+
+// cable is a line to a gateway that can be cut.
+type cable struct {
+	t       *testing.T
+	l       net.Listener
+	to      string
+	wg      sync.WaitGroup
+	mu      sync.Mutex // guards what follows
+	cut     bool
+	through map[net.Conn]bool
+}
+
+func newCable(t *testing.T, to string) *cable {
+	t.Helper()
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	c := &cable{t: t, l: l, to: to, through: map[net.Conn]bool{}}
+	c.wg.Go(c.accept)
+	t.Cleanup(func() { _ = l.Close(); c.set(true); c.wg.Wait() })
+	return c
+}
+
+func (c *cable) accept() {
+	for {
+		near, err := c.l.Accept()
+		if err != nil {
+			return
+		}
+		far, err := net.Dial("tcp", c.to)
+		c.mu.Lock()
+		if c.cut || err != nil {
+			c.mu.Unlock()
+			_ = near.Close()
+			if err == nil {
+				_ = far.Close()
+			}
+			continue
+		}
+		c.through[near], c.through[far] = true, true
+		c.mu.Unlock()
+		for _, pair := range [][2]net.Conn{{near, far}, {far, near}} {
+			c.wg.Go(func() {
+				_, _ = io.Copy(pair[0], pair[1])
+				_, _ = pair[0].Close(), pair[1].Close()
+			})
+		}
+	}
+}
+
+// set cuts the line, or mends it.
+func (c *cable) set(cut bool) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.cut = cut
+	if cut {
+		for conn := range c.through {
+			_ = conn.Close()
+		}
+		clear(c.through)
+	}
+}
+
+func TestAConnectionThatIsCutComesBack(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	line := newCable(t, g.at)
+	tab := b.open("http://"+line.l.Addr().String()+"/console/"+sessionAt(s), desktopWidth, desktopHeight)
+	tab.signIn(g.token("operator"))
+	first := g.prompt(s.GetSessionId(), "repeat before the cut")
+	first.stopped("end_turn")
+	tab.shows("before the cut")
+	line.set(true)
+	tab.shows("The gateway cannot be reached")
+	second := g.prompt(s.GetSessionId(), "repeat during the cut")
+	second.stopped("end_turn")
+	asked := g.prompt(s.GetSessionId(), "ask notes.txt")
+	asked.question()
+	line.set(false)
+	tab.shows("during the cut")
+	tab.until("the question is there", `!!document.querySelector("article.question")`)
+	tab.until("the note is gone", `!document.querySelector(".down")`)
+	if n := eval[int](tab, `document.body.innerText.split(": during the cut").length - 1`); n != 1 {
+		t.Errorf("what was said during the cut is shown %d times", n)
+	}
+	if n := eval[int](tab, `document.body.innerText.split(": before the cut").length - 1`); n != 1 {
+		t.Errorf("what was said before the cut is shown %d times", n)
+	}
+	tab.until("it is answered", `(document.querySelector("article.question button.allow:enabled")?.click(), !!document.querySelector(".answered"))`)
+	asked.stopped("end_turn")
+	g.leave()
+}
+
+func TestALongSessionLeavesThePageFree(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	turn := g.prompt(s.GetSessionId(), "flood 10000")
+	turn.stopped("end_turn")
+	tab := g.operator(b, sessionAt(s))
+	tab.shows("piece 9999")
+	n := eval[int](tab, `document.getElementsByTagName("*").length`)
+	long := eval[[]float64](tab, "__long")
+	var most float64
+	for _, d := range long {
+		most = max(most, d)
+	}
+	t.Logf("10,000 events: %d nodes; %d tasks of more than 50 ms, the longest of %.0f ms", n, len(long), most)
+	if n > 5000 {
+		t.Errorf("the page has %d nodes", n)
+	}
+	if seen := eval[bool](tab, `(document.querySelector(".list").scrollTop = 0, true)`); !seen {
+		t.Error("the list cannot be scrolled")
+	}
+	tab.shows("piece 0")
+	tab.clean("a long session")
+	g.leave()
+}
