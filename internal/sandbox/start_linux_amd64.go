@@ -33,7 +33,8 @@ const (
 const stageServe = "-serve"
 
 // Main is the whole life of a sandbox: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
-// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet] [--observe] -- CMD". It returns the exit status of the
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
+// -- CMD". It returns the exit status of the
 // command. If a signal ended the command, the same signal ends the sandbox.
 func Main() int {
 	return mainWith(func(_ *Options, l Lists) Decider { return l })
@@ -46,7 +47,7 @@ func mainWith(decider func(*Options, Lists) Decider) int {
 	if served {
 		args = args[1:]
 	}
-	o, lists, command, err := parse(args)
+	o, lists, command, proxy, err := parse(args)
 	status := failed
 	switch {
 	case err != nil:
@@ -54,6 +55,9 @@ func mainWith(decider func(*Options, Lists) Decider) int {
 		err = shed(args)
 	default:
 		d := decider(&o, lists)
+		if proxy != nil {
+			proxy.Decider, d = d, proxy
+		}
 		status, err = serve(o, d, command)
 	}
 	if err != nil {
@@ -85,7 +89,7 @@ func shed(args []string) error {
 	})
 }
 
-func parse(args []string) (o Options, l Lists, command []string, err error) {
+func parse(args []string) (o Options, l Lists, command []string, proxy *Through, err error) {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	list := func(name string, to *[]string) {
@@ -105,15 +109,21 @@ func parse(args []string) (o Options, l Lists, command []string, err error) {
 	flags.BoolVar(&o.Reads, "reads", false, "")
 	flags.BoolVar(&o.Observe, "observe", false, "")
 	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
+	flags.Func("proxy", "", func(s string) error {
+		host, port, _ := strings.Cut(s, ":") // an address of IPv4: a sandbox knows no others by their text
+		n, err := strconv.ParseUint(port, 10, 16)
+		proxy = &Through{Host: host, Port: uint16(n)}
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
-		return o, l, nil, err
+		return o, l, nil, nil, err
 	}
-	o.Streams = l.NoInternet
+	o.Streams = l.NoInternet || proxy != nil
 	o.Reads = o.Reads || len(l.DenyRead) > 0
 	if flags.NArg() == 0 {
-		return o, l, nil, errors.New("no command to confine: put it after --")
+		return o, l, nil, nil, errors.New("no command to confine: put it after --")
 	}
-	return o, l, flags.Args(), nil
+	return o, l, flags.Args(), proxy, nil
 }
 
 // serve starts the command and answers for it until it has ended, and then ends what the command has left behind.
