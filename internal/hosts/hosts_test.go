@@ -82,7 +82,7 @@ func TestPatterns(t *testing.T) {
 			t.Fatalf("%s: %v", c.pattern, err)
 		}
 		for want, list := range map[bool]string{true: c.names, false: c.others} {
-			for _, text := range strings.FieldsSeq(list) {
+			for text := range strings.FieldsSeq(list) {
 				host, port, err := Split(text)
 				if err != nil {
 					t.Fatal(err)
@@ -141,19 +141,19 @@ func TestAPatternCoversAddressesOnlyByAnAddress(t *testing.T) {
 }
 
 func TestAddressesThatAreNotOfTheInternet(t *testing.T) {
-	for _, text := range strings.FieldsSeq(`1.1.1.1 8.8.8.8 160.79.104.10 2606:4700::1111 2a00:1450::1 64:ff9b::808:808 2002:808:808::1 172.32.0.1 100.128.0.1`) {
+	for text := range strings.FieldsSeq(`1.1.1.1 8.8.8.8 160.79.104.10 2606:4700::1111 2a00:1450::1 64:ff9b::808:808 2002:808:808::1 172.32.0.1 100.128.0.1`) {
 		if a := netip.MustParseAddr(text); !IsPublic(a) || IsMetadata(a) {
 			t.Errorf("%s: it is public, and no service for metadata", text)
 		}
 	}
-	for _, text := range strings.FieldsSeq(`0.0.0.0 10.0.0.1 100.64.0.1 127.0.0.1 127.255.0.1 169.254.1.1 172.16.0.1 172.31.255.255 192.168.0.1 224.0.0.1 255.255.255.255
+	for text := range strings.FieldsSeq(`0.0.0.0 10.0.0.1 100.64.0.1 127.0.0.1 127.255.0.1 169.254.1.1 172.16.0.1 172.31.255.255 192.168.0.1 224.0.0.1 255.255.255.255
 		198.18.0.1 :: ::1 ::ffff:10.0.0.1 fe80::1 fe80::1%eth0 fc00::1 fd00::1 fec0::1 ff02::1 ::127.0.0.1 2001::1 2001:db8::1 3fff::1 64:ff9b::7f00:1
 		64:ff9b:1::7f00:1 2002:7f00:1::1 100::1 5f00::1`) {
 		if IsPublic(netip.MustParseAddr(text)) {
 			t.Errorf("%s: it is not public", text)
 		}
 	}
-	for _, text := range strings.FieldsSeq(`169.254.169.254 ::ffff:169.254.169.254 fd00:ec2::254 fd00:ec2::254%lo 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 168.63.129.16 100.100.100.200`) {
+	for text := range strings.FieldsSeq(`169.254.169.254 ::ffff:169.254.169.254 fd00:ec2::254 fd00:ec2::254%lo 64:ff9b::a9fe:a9fe 2002:a9fe:a9fe::1 168.63.129.16 100.100.100.200`) {
 		if a := netip.MustParseAddr(text); !IsMetadata(a) || IsPublic(a) {
 			t.Errorf("%s: it is a service for metadata", text)
 		}

@@ -273,9 +273,13 @@ type DecideResponse struct {
 	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
 	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
 	// to the roots, whatever the rule allows.
-	NamesPaths    bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	NamesPaths bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
+	// Optional. For "allow" of "net.connect": the rule names each address of the machine that is not on the internet (loopback,
+	// private, link-local), by an address or a prefix, so the supervisor may connect there. Default: false: it connects to public
+	// addresses alone, whatever the rule allows.
+	NamesAddresses bool `protobuf:"varint,10,opt,name=names_addresses,json=namesAddresses,proto3" json:"names_addresses,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DecideResponse) Reset() {
@@ -371,12 +375,19 @@ func (x *DecideResponse) GetNamesPaths() bool {
 	return false
 }
 
+func (x *DecideResponse) GetNamesAddresses() bool {
+	if x != nil {
+		return x.NamesAddresses
+	}
+	return false
+}
+
 // Action is what an agent is about to do, in one normalised form for every agent and both doors.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
-	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "elicitation", "unknown", or
-	// the method of an extension ("_acme.com/x").
+	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "net.connect", "elicitation",
+	// "unknown", or the method of an extension ("_acme.com/x").
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Required. The agent's configured name.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -410,7 +421,9 @@ type Action struct {
 	Done bool `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
 	// Optional. The agent's name of the tool: "Bash", "mcp__github__create_issue". The agent's program states it, not its
 	// model. Agents use different names, and some state none. Empty: unknown.
-	Tool          string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
+	Tool string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Optional. For "net.connect": the machine to connect to. Absent: a socket of this machine (see paths), or unknown.
+	Endpoint      *Endpoint `protobuf:"bytes,17,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -557,6 +570,79 @@ func (x *Action) GetTool() string {
 	return ""
 }
 
+func (x *Action) GetEndpoint() *Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return nil
+}
+
+// Endpoint is a port of a machine. If the supervisor looks the name up, it asks twice: before that, without addresses, since a
+// look-up tells others the name; and with the addresses, of which it connects to no others.
+type Endpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name in lower case, in ASCII and without a dot at its end; or an address in its shortest form, IPv4 in IPv6 as
+	// IPv4.
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Required. The port, 1 to 65535.
+	Port uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Optional. The addresses of the machine, at most 16, in the same form. Empty: the name has not been looked up.
+	Addresses     []string `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Endpoint) Reset() {
+	*x = Endpoint{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Endpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Endpoint) ProtoMessage() {}
+
+func (x *Endpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
+func (*Endpoint) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{3}
+}
+
+func (x *Endpoint) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Endpoint) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Endpoint) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 // Command is a command line and its parts.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -582,7 +668,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -594,7 +680,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[3]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -607,7 +693,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{3}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{4}
 }
 
 func (x *Command) GetText() string {
@@ -714,7 +800,7 @@ type SubCommand struct {
 
 func (x *SubCommand) Reset() {
 	*x = SubCommand{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -726,7 +812,7 @@ func (x *SubCommand) String() string {
 func (*SubCommand) ProtoMessage() {}
 
 func (x *SubCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[4]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -739,7 +825,7 @@ func (x *SubCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubCommand.ProtoReflect.Descriptor instead.
 func (*SubCommand) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{4}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *SubCommand) GetArgv() []string {
@@ -894,7 +980,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -906,7 +992,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -919,7 +1005,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Facts) GetKnown() bool {
@@ -995,7 +1081,7 @@ type FileUse struct {
 
 func (x *FileUse) Reset() {
 	*x = FileUse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1007,7 +1093,7 @@ func (x *FileUse) String() string {
 func (*FileUse) ProtoMessage() {}
 
 func (x *FileUse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1020,7 +1106,7 @@ func (x *FileUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileUse.ProtoReflect.Descriptor instead.
 func (*FileUse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *FileUse) GetPath() string {
@@ -1101,7 +1187,7 @@ type ResolvedWord struct {
 
 func (x *ResolvedWord) Reset() {
 	*x = ResolvedWord{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1113,7 +1199,7 @@ func (x *ResolvedWord) String() string {
 func (*ResolvedWord) ProtoMessage() {}
 
 func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1126,7 +1212,7 @@ func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedWord.ProtoReflect.Descriptor instead.
 func (*ResolvedWord) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ResolvedWord) GetWord() uint32 {
@@ -1167,7 +1253,7 @@ type Redirection struct {
 
 func (x *Redirection) Reset() {
 	*x = Redirection{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1179,7 +1265,7 @@ func (x *Redirection) String() string {
 func (*Redirection) ProtoMessage() {}
 
 func (x *Redirection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1192,7 +1278,7 @@ func (x *Redirection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirection.ProtoReflect.Descriptor instead.
 func (*Redirection) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Redirection) GetOperator() string {
@@ -1248,7 +1334,7 @@ type PathAccess struct {
 
 func (x *PathAccess) Reset() {
 	*x = PathAccess{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1260,7 +1346,7 @@ func (x *PathAccess) String() string {
 func (*PathAccess) ProtoMessage() {}
 
 func (x *PathAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1273,7 +1359,7 @@ func (x *PathAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAccess.ProtoReflect.Descriptor instead.
 func (*PathAccess) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *PathAccess) GetPath() string {
@@ -1343,7 +1429,7 @@ type AnsweredRequest struct {
 
 func (x *AnsweredRequest) Reset() {
 	*x = AnsweredRequest{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1355,7 +1441,7 @@ func (x *AnsweredRequest) String() string {
 func (*AnsweredRequest) ProtoMessage() {}
 
 func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1368,7 +1454,7 @@ func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredRequest.ProtoReflect.Descriptor instead.
 func (*AnsweredRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *AnsweredRequest) GetAction() *Action {
@@ -1408,7 +1494,7 @@ type AnsweredResponse struct {
 
 func (x *AnsweredResponse) Reset() {
 	*x = AnsweredResponse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1420,7 +1506,7 @@ func (x *AnsweredResponse) String() string {
 func (*AnsweredResponse) ProtoMessage() {}
 
 func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1433,7 +1519,7 @@ func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredResponse.ProtoReflect.Descriptor instead.
 func (*AnsweredResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{12}
 }
 
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
@@ -1444,7 +1530,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\rDecideRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
-	"keptDigest\"\xcb\x02\n" +
+	"keptDigest\"\xf4\x02\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1457,7 +1543,9 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x04keep\x18\a \x01(\fR\x04keep\x12\x1b\n" +
 	"\tleave_out\x18\b \x03(\tR\bleaveOut\x12\x1f\n" +
 	"\vnames_paths\x18\t \x01(\bR\n" +
-	"namesPaths\"\xf7\x03\n" +
+	"namesPaths\x12'\n" +
+	"\x0fnames_addresses\x18\n" +
+	" \x01(\bR\x0enamesAddresses\"\xb4\x04\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1477,7 +1565,12 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06method\x18\r \x01(\tR\x06method\x12%\n" +
 	"\x0eresolved_roots\x18\x0e \x03(\tR\rresolvedRoots\x12\x12\n" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
-	"\x04tool\x18\x10 \x01(\tR\x04tool\"\xda\x01\n" +
+	"\x04tool\x18\x10 \x01(\tR\x04tool\x12;\n" +
+	"\bendpoint\x18\x11 \x01(\v2\x1f.acphost.permission.v1.EndpointR\bendpoint\"P\n" +
+	"\bEndpoint\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xda\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12D\n" +
@@ -1584,7 +1677,7 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
@@ -1592,46 +1685,48 @@ var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(*DecideRequest)(nil),    // 3: acphost.permission.v1.DecideRequest
 	(*DecideResponse)(nil),   // 4: acphost.permission.v1.DecideResponse
 	(*Action)(nil),           // 5: acphost.permission.v1.Action
-	(*Command)(nil),          // 6: acphost.permission.v1.Command
-	(*SubCommand)(nil),       // 7: acphost.permission.v1.SubCommand
-	(*Facts)(nil),            // 8: acphost.permission.v1.Facts
-	(*FileUse)(nil),          // 9: acphost.permission.v1.FileUse
-	(*ResolvedWord)(nil),     // 10: acphost.permission.v1.ResolvedWord
-	(*Redirection)(nil),      // 11: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 12: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 13: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 14: acphost.permission.v1.AnsweredResponse
-	(*v1.Program)(nil),       // 15: acphost.acp.v1.Program
-	(*v1.Repository)(nil),    // 16: acphost.acp.v1.Repository
+	(*Endpoint)(nil),         // 6: acphost.permission.v1.Endpoint
+	(*Command)(nil),          // 7: acphost.permission.v1.Command
+	(*SubCommand)(nil),       // 8: acphost.permission.v1.SubCommand
+	(*Facts)(nil),            // 9: acphost.permission.v1.Facts
+	(*FileUse)(nil),          // 10: acphost.permission.v1.FileUse
+	(*ResolvedWord)(nil),     // 11: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 12: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 13: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 14: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 15: acphost.permission.v1.AnsweredResponse
+	(*v1.Program)(nil),       // 16: acphost.acp.v1.Program
+	(*v1.Repository)(nil),    // 17: acphost.acp.v1.Repository
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	5,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
 	0,  // 1: acphost.permission.v1.DecideResponse.verdict:type_name -> acphost.permission.v1.Verdict
 	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
 	1,  // 3: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
-	6,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	12, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
-	7,  // 6: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	11, // 7: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	10, // 8: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
-	15, // 9: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
-	15, // 10: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
-	16, // 11: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
-	8,  // 12: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
-	9,  // 13: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
-	2,  // 14: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
-	2,  // 15: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	5,  // 16: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 17: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 18: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	13, // 19: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 20: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	14, // 21: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	20, // [20:22] is the sub-list for method output_type
-	18, // [18:20] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	7,  // 4: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
+	13, // 5: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	6,  // 6: acphost.permission.v1.Action.endpoint:type_name -> acphost.permission.v1.Endpoint
+	8,  // 7: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
+	12, // 8: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	11, // 9: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	16, // 10: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
+	16, // 11: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
+	17, // 12: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
+	9,  // 13: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
+	10, // 14: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
+	2,  // 15: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
+	2,  // 16: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	5,  // 17: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 18: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 19: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	14, // 20: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 21: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	15, // 22: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	21, // [21:23] is the sub-list for method output_type
+	19, // [19:21] is the sub-list for method input_type
+	19, // [19:19] is the sub-list for extension type_name
+	19, // [19:19] is the sub-list for extension extendee
+	0,  // [0:19] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1645,7 +1740,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   12,
+			NumMessages:   13,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

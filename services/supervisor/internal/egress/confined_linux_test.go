@@ -30,6 +30,7 @@ func play(role string, args []string) int {
 			fmt.Println(err)
 			return 1
 		}
+		defer resp.Body.Close()
 		_, _ = io.Copy(os.Stdout, resp.Body)
 		return 0
 	}

@@ -56,12 +56,12 @@ func (d *decider) decide(_ context.Context, to Target) Decision {
 	d.mu.Lock()
 	d.saw = append(d.saw, fmt.Sprintf("%s%v", to.Host, to.Addresses))
 	d.mu.Unlock()
-	switch name, _, _ := strings.Cut(to.Host.String(), "."); {
-	case name == "denied":
+	switch name, _, _ := strings.Cut(to.Host.String(), "."); name {
+	case "denied":
 		return Decision{Reason: "rule no-thanks\r\nX-Evil: 1"}
-	case name == "asked":
+	case "asked":
 		return Decision{Verdict: Ask}
-	case name == "plain": // allowed by a rule that names no address
+	case "plain": // allowed by a rule that names no address
 		return Decision{Verdict: Allow}
 	}
 	return Decision{Verdict: Allow, Special: true}
@@ -227,7 +227,11 @@ func TestHTTPSAndHTTPOfANetHTTPClient(t *testing.T) {
 			}
 		}
 	}
-	if _, err := client.Get("https://denied.test/"); err == nil || !strings.Contains(err.Error(), "connecting to denied.test:443 is not allowed: rule no-thanks") {
+	resp, err := client.Get("https://denied.test/")
+	if err == nil {
+		resp.Body.Close()
+	}
+	if err == nil || !strings.Contains(err.Error(), "connecting to denied.test:443 is not allowed: rule no-thanks") {
 		t.Errorf("got %v, want the reason in words", err)
 	}
 }

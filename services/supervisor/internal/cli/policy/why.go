@@ -29,7 +29,7 @@ type whyFlags struct {
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path FILE | --approval ID | --action FILE)",
+		Use:   "why (--command LINE|--path FILE|--host HOST|--approval ID|--action FILE)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
@@ -48,19 +48,23 @@ would have: the administrator's, yours and the workspace's. Nothing is run or
 opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
+  acphost policy why --host registry.npmjs.org:443
   acphost policy why --approval gemini-1/7
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
   acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := 0
-			for _, s := range []string{f.question.Command, f.question.Path, f.action, f.approval} {
+			for _, s := range []string{f.question.Command, f.question.Path, f.question.Host, f.action, f.approval} {
 				if s != "" {
 					given++
 				}
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --approval and --action")
+				return command.WrongUse(cmd, "expected one of --command, --path, --host, --approval and --action")
+			}
+			if len(f.question.Addresses) > 0 && f.question.Host == "" {
+				return command.WrongUse(cmd, "--address is for --host")
 			}
 			if q := f.question; (f.action != "" || f.approval != "") && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
 				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action and --approval: the action says them itself")
@@ -74,6 +78,8 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready policy, alone")
 	flags.StringVar(&f.question.Command, "command", "", "a command `LINE`, as an agent would run it")
 	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
+	flags.StringVar(&f.question.Host, "host", "", "a `HOST`, or HOST:PORT, that an agent would connect to; it is not looked up")
+	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
 	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
 	flags.StringVar(&f.approval, "approval", "", "the action that the question `ID` is or was about, from the record")
