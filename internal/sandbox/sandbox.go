@@ -146,6 +146,23 @@ type Lists struct {
 	NoInternet bool
 }
 
+// Through has another Decider decide on all but machines. Of these only one address can be connected to, over TCP: that of a proxy,
+// which decides on the machines behind it. It needs Options.Streams.
+type Through struct {
+	Decider
+	// Host and Port are the proxy's. Host is as in Address.
+	Host string
+	Port uint16
+}
+
+// Allows implements Decider.
+func (t Through) Allows(e Event) bool {
+	if e.Operation == Connect && e.Address.Network != "unix" {
+		return e.Address == Address{Network: "tcp", Host: t.Host, Port: t.Port}
+	}
+	return t.Decider.Allows(e)
+}
+
 // devices may be written to by everybody and keep nothing, or are a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 

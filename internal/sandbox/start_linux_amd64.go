@@ -33,7 +33,8 @@ const (
 const stageServe = "-serve"
 
 // Main is the whole life of a sandbox: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
-// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet] [--observe] -- CMD". It returns the exit status of the
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
+// -- CMD". It returns the exit status of the
 // command. If a signal ended the command, the same signal ends the sandbox.
 func Main() int { return MainWith(nil) }
 
@@ -53,7 +54,7 @@ func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Optio
 	if served {
 		args = args[1:]
 	}
-	o, lists, command, asks, err := parse(args)
+	o, lists, command, asks, proxy, err := parse(args)
 	status := failed
 	switch {
 	case err != nil:
@@ -69,6 +70,9 @@ func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Optio
 		}
 	default:
 		d := decider(&o, lists)
+		if proxy != nil {
+			proxy.Decider, d = d, proxy
+		}
 		status, err = serve(o, d, command)
 	}
 	if err != nil {
@@ -100,7 +104,7 @@ func shed(args []string) error {
 	})
 }
 
-func parse(args []string) (o Options, l Lists, command []string, asks bool, err error) {
+func parse(args []string) (o Options, l Lists, command []string, asks bool, proxy *Through, err error) {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	list := func(name string, to *[]string) {
@@ -121,15 +125,21 @@ func parse(args []string) (o Options, l Lists, command []string, asks bool, err 
 	flags.BoolVar(&o.Observe, "observe", false, "")
 	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
 	flags.BoolVar(&asks, "decisions", false, "")
+	flags.Func("proxy", "", func(s string) error {
+		host, port, _ := strings.Cut(s, ":") // an address of IPv4: a sandbox knows no others by their text
+		n, err := strconv.ParseUint(port, 10, 16)
+		proxy = &Through{Host: host, Port: uint16(n)}
+		return err
+	})
 	if err := flags.Parse(args); err != nil {
-		return o, l, nil, false, err
+		return o, l, nil, false, nil, err
 	}
-	o.Streams = l.NoInternet
+	o.Streams = l.NoInternet || proxy != nil
 	o.Reads = o.Reads || len(l.DenyRead) > 0
 	if flags.NArg() == 0 {
-		return o, l, nil, false, errors.New("no command to confine: put it after --")
+		return o, l, nil, false, nil, errors.New("no command to confine: put it after --")
 	}
-	return o, l, flags.Args(), asks, nil
+	return o, l, flags.Args(), asks, proxy, nil
 }
 
 // serve starts the command and answers for it until it has ended, and then ends what the command has left behind.

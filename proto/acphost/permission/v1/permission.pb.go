@@ -292,9 +292,13 @@ type DecideResponse struct {
 	NamesPaths bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
 	// Optional. For "allow", if DecideRequest.reuse is set: the answer holds for further actions, without another call. Absent:
 	// for this action alone.
-	Reuse         *Reuse `protobuf:"bytes,10,opt,name=reuse,proto3" json:"reuse,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Reuse *Reuse `protobuf:"bytes,10,opt,name=reuse,proto3" json:"reuse,omitempty"`
+	// Optional. For "allow" of "net.connect": the rule names each address of the machine that is not on the internet (loopback,
+	// private, link-local), by an address or a prefix, so the supervisor may connect there. Default: false: it connects to public
+	// addresses alone, whatever the rule allows.
+	NamesAddresses bool `protobuf:"varint,11,opt,name=names_addresses,json=namesAddresses,proto3" json:"names_addresses,omitempty"`
+	unknownFields  protoimpl.UnknownFields
+	sizeCache      protoimpl.SizeCache
 }
 
 func (x *DecideResponse) Reset() {
@@ -395,6 +399,13 @@ func (x *DecideResponse) GetReuse() *Reuse {
 		return x.Reuse
 	}
 	return nil
+}
+
+func (x *DecideResponse) GetNamesAddresses() bool {
+	if x != nil {
+		return x.NamesAddresses
+	}
+	return false
 }
 
 // Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call: the action has
@@ -585,8 +596,8 @@ func (x *FileState) GetChangedNanos() int64 {
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
-	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "elicitation", "unknown", or
-	// the method of an extension ("_acme.com/x").
+	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "net.connect", "elicitation",
+	// "unknown", or the method of an extension ("_acme.com/x").
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Required. The agent's configured name.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -620,7 +631,9 @@ type Action struct {
 	Done bool `protobuf:"varint,15,opt,name=done,proto3" json:"done,omitempty"`
 	// Optional. The agent's name of the tool: "Bash", "mcp__github__create_issue". The agent's program states it, not its
 	// model. Agents use different names, and some state none. Empty: unknown.
-	Tool          string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
+	Tool string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
+	// Optional. For "net.connect": the machine to connect to. Absent: a socket of this machine (see paths), or unknown.
+	Endpoint      *Endpoint `protobuf:"bytes,17,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -767,6 +780,79 @@ func (x *Action) GetTool() string {
 	return ""
 }
 
+func (x *Action) GetEndpoint() *Endpoint {
+	if x != nil {
+		return x.Endpoint
+	}
+	return nil
+}
+
+// Endpoint is a port of a machine. If the supervisor looks the name up, it asks twice: before that, without addresses, since a
+// look-up tells others the name; and with the addresses, of which it connects to no others.
+type Endpoint struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The name in lower case, in ASCII and without a dot at its end; or an address in its shortest form, IPv4 in IPv6 as
+	// IPv4.
+	Host string `protobuf:"bytes,1,opt,name=host,proto3" json:"host,omitempty"`
+	// Required. The port, 1 to 65535.
+	Port uint32 `protobuf:"varint,2,opt,name=port,proto3" json:"port,omitempty"`
+	// Optional. The addresses of the machine, at most 16, in the same form. Empty: the name has not been looked up.
+	Addresses     []string `protobuf:"bytes,3,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Endpoint) Reset() {
+	*x = Endpoint{}
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Endpoint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Endpoint) ProtoMessage() {}
+
+func (x *Endpoint) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Endpoint.ProtoReflect.Descriptor instead.
+func (*Endpoint) Descriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Endpoint) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *Endpoint) GetPort() uint32 {
+	if x != nil {
+		return x.Port
+	}
+	return 0
+}
+
+func (x *Endpoint) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
+}
+
 // Command is a command line and its parts.
 type Command struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -792,7 +878,7 @@ type Command struct {
 
 func (x *Command) Reset() {
 	*x = Command{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -804,7 +890,7 @@ func (x *Command) String() string {
 func (*Command) ProtoMessage() {}
 
 func (x *Command) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[5]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -817,7 +903,7 @@ func (x *Command) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Command.ProtoReflect.Descriptor instead.
 func (*Command) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{5}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *Command) GetText() string {
@@ -924,7 +1010,7 @@ type SubCommand struct {
 
 func (x *SubCommand) Reset() {
 	*x = SubCommand{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -936,7 +1022,7 @@ func (x *SubCommand) String() string {
 func (*SubCommand) ProtoMessage() {}
 
 func (x *SubCommand) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[6]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -949,7 +1035,7 @@ func (x *SubCommand) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SubCommand.ProtoReflect.Descriptor instead.
 func (*SubCommand) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{6}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *SubCommand) GetArgv() []string {
@@ -1104,7 +1190,7 @@ type Facts struct {
 
 func (x *Facts) Reset() {
 	*x = Facts{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1202,7 @@ func (x *Facts) String() string {
 func (*Facts) ProtoMessage() {}
 
 func (x *Facts) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[7]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1215,7 @@ func (x *Facts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Facts.ProtoReflect.Descriptor instead.
 func (*Facts) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{7}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Facts) GetKnown() bool {
@@ -1205,7 +1291,7 @@ type FileUse struct {
 
 func (x *FileUse) Reset() {
 	*x = FileUse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1217,7 +1303,7 @@ func (x *FileUse) String() string {
 func (*FileUse) ProtoMessage() {}
 
 func (x *FileUse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[8]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1230,7 +1316,7 @@ func (x *FileUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use FileUse.ProtoReflect.Descriptor instead.
 func (*FileUse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{8}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *FileUse) GetPath() string {
@@ -1311,7 +1397,7 @@ type ResolvedWord struct {
 
 func (x *ResolvedWord) Reset() {
 	*x = ResolvedWord{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1323,7 +1409,7 @@ func (x *ResolvedWord) String() string {
 func (*ResolvedWord) ProtoMessage() {}
 
 func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[9]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1336,7 +1422,7 @@ func (x *ResolvedWord) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ResolvedWord.ProtoReflect.Descriptor instead.
 func (*ResolvedWord) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{9}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ResolvedWord) GetWord() uint32 {
@@ -1377,7 +1463,7 @@ type Redirection struct {
 
 func (x *Redirection) Reset() {
 	*x = Redirection{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1389,7 +1475,7 @@ func (x *Redirection) String() string {
 func (*Redirection) ProtoMessage() {}
 
 func (x *Redirection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[10]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1402,7 +1488,7 @@ func (x *Redirection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Redirection.ProtoReflect.Descriptor instead.
 func (*Redirection) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{10}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Redirection) GetOperator() string {
@@ -1458,7 +1544,7 @@ type PathAccess struct {
 
 func (x *PathAccess) Reset() {
 	*x = PathAccess{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1556,7 @@ func (x *PathAccess) String() string {
 func (*PathAccess) ProtoMessage() {}
 
 func (x *PathAccess) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[11]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1569,7 @@ func (x *PathAccess) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathAccess.ProtoReflect.Descriptor instead.
 func (*PathAccess) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{11}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *PathAccess) GetPath() string {
@@ -1553,7 +1639,7 @@ type AnsweredRequest struct {
 
 func (x *AnsweredRequest) Reset() {
 	*x = AnsweredRequest{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1565,7 +1651,7 @@ func (x *AnsweredRequest) String() string {
 func (*AnsweredRequest) ProtoMessage() {}
 
 func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[12]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1578,7 +1664,7 @@ func (x *AnsweredRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredRequest.ProtoReflect.Descriptor instead.
 func (*AnsweredRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{12}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *AnsweredRequest) GetAction() *Action {
@@ -1618,7 +1704,7 @@ type AnsweredResponse struct {
 
 func (x *AnsweredResponse) Reset() {
 	*x = AnsweredResponse{}
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1630,7 +1716,7 @@ func (x *AnsweredResponse) String() string {
 func (*AnsweredResponse) ProtoMessage() {}
 
 func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_permission_v1_permission_proto_msgTypes[13]
+	mi := &file_acphost_permission_v1_permission_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1643,7 +1729,7 @@ func (x *AnsweredResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use AnsweredResponse.ProtoReflect.Descriptor instead.
 func (*AnsweredResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{13}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{14}
 }
 
 var File_acphost_permission_v1_permission_proto protoreflect.FileDescriptor
@@ -1655,7 +1741,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xff\x02\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xa8\x03\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1670,7 +1756,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\vnames_paths\x18\t \x01(\bR\n" +
 	"namesPaths\x122\n" +
 	"\x05reuse\x18\n" +
-	" \x01(\v2\x1c.acphost.permission.v1.ReuseR\x05reuse\"k\n" +
+	" \x01(\v2\x1c.acphost.permission.v1.ReuseR\x05reuse\x12'\n" +
+	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\"k\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +
@@ -1683,7 +1770,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05inode\x18\x05 \x01(\x04R\x05inode\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12%\n" +
 	"\x0emodified_nanos\x18\a \x01(\x03R\rmodifiedNanos\x12#\n" +
-	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xf7\x03\n" +
+	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xb4\x04\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1703,7 +1790,12 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06method\x18\r \x01(\tR\x06method\x12%\n" +
 	"\x0eresolved_roots\x18\x0e \x03(\tR\rresolvedRoots\x12\x12\n" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
-	"\x04tool\x18\x10 \x01(\tR\x04tool\"\xda\x01\n" +
+	"\x04tool\x18\x10 \x01(\tR\x04tool\x12;\n" +
+	"\bendpoint\x18\x11 \x01(\v2\x1f.acphost.permission.v1.EndpointR\bendpoint\"P\n" +
+	"\bEndpoint\x12\x12\n" +
+	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
+	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1c\n" +
+	"\taddresses\x18\x03 \x03(\tR\taddresses\"\xda\x01\n" +
 	"\aCommand\x12\x12\n" +
 	"\x04text\x18\x01 \x01(\tR\x04text\x12\x12\n" +
 	"\x04argv\x18\x02 \x03(\tR\x04argv\x12D\n" +
@@ -1811,7 +1903,7 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
+var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
@@ -1821,17 +1913,18 @@ var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(*Reuse)(nil),            // 5: acphost.permission.v1.Reuse
 	(*FileState)(nil),        // 6: acphost.permission.v1.FileState
 	(*Action)(nil),           // 7: acphost.permission.v1.Action
-	(*Command)(nil),          // 8: acphost.permission.v1.Command
-	(*SubCommand)(nil),       // 9: acphost.permission.v1.SubCommand
-	(*Facts)(nil),            // 10: acphost.permission.v1.Facts
-	(*FileUse)(nil),          // 11: acphost.permission.v1.FileUse
-	(*ResolvedWord)(nil),     // 12: acphost.permission.v1.ResolvedWord
-	(*Redirection)(nil),      // 13: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 14: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 15: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 16: acphost.permission.v1.AnsweredResponse
-	(*v1.Program)(nil),       // 17: acphost.acp.v1.Program
-	(*v1.Repository)(nil),    // 18: acphost.acp.v1.Repository
+	(*Endpoint)(nil),         // 8: acphost.permission.v1.Endpoint
+	(*Command)(nil),          // 9: acphost.permission.v1.Command
+	(*SubCommand)(nil),       // 10: acphost.permission.v1.SubCommand
+	(*Facts)(nil),            // 11: acphost.permission.v1.Facts
+	(*FileUse)(nil),          // 12: acphost.permission.v1.FileUse
+	(*ResolvedWord)(nil),     // 13: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 14: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 15: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 16: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 17: acphost.permission.v1.AnsweredResponse
+	(*v1.Program)(nil),       // 18: acphost.acp.v1.Program
+	(*v1.Repository)(nil),    // 19: acphost.acp.v1.Repository
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	7,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
@@ -1840,29 +1933,30 @@ var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
 	5,  // 3: acphost.permission.v1.DecideResponse.reuse:type_name -> acphost.permission.v1.Reuse
 	6,  // 4: acphost.permission.v1.Reuse.files:type_name -> acphost.permission.v1.FileState
 	1,  // 5: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
-	8,  // 6: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	14, // 7: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
-	9,  // 8: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	13, // 9: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	12, // 10: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
-	17, // 11: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
-	17, // 12: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
-	18, // 13: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
-	10, // 14: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
-	11, // 15: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
-	2,  // 16: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
-	2,  // 17: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	7,  // 18: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 19: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 20: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	15, // 21: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 22: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	16, // 23: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	22, // [22:24] is the sub-list for method output_type
-	20, // [20:22] is the sub-list for method input_type
-	20, // [20:20] is the sub-list for extension type_name
-	20, // [20:20] is the sub-list for extension extendee
-	0,  // [0:20] is the sub-list for field type_name
+	9,  // 6: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
+	15, // 7: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	8,  // 8: acphost.permission.v1.Action.endpoint:type_name -> acphost.permission.v1.Endpoint
+	10, // 9: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
+	14, // 10: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	13, // 11: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	18, // 12: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
+	18, // 13: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
+	19, // 14: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
+	11, // 15: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
+	12, // 16: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
+	2,  // 17: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
+	2,  // 18: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	7,  // 19: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	4,  // 20: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	3,  // 21: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	16, // 22: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	4,  // 23: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	17, // 24: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	23, // [23:25] is the sub-list for method output_type
+	21, // [21:23] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1876,7 +1970,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   14,
+			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

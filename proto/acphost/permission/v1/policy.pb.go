@@ -174,7 +174,15 @@ type Rule struct {
 	// commands whose facts are not known. Absent: an allow rule with reads or writes has false; any other rule ignores it.
 	RunsCode *bool `protobuf:"varint,17,opt,name=runs_code,json=runsCode,proto3,oneof" json:"runs_code,omitempty"`
 	// Optional. The same for talking to other machines (Facts.network).
-	Network       *bool `protobuf:"varint,18,opt,name=network,proto3,oneof" json:"network,omitempty"`
+	Network *bool `protobuf:"varint,18,opt,name=network,proto3,oneof" json:"network,omitempty"`
+	// Optional. Machines that an action connects to ("net.connect"): "api.example.com" is one by its name; "*.example.com" are all
+	// whose names end so, at any depth, without example.com itself; "192.0.2.1", "10.0.0.0/8" and "fd00::/8" are addresses; "*" are
+	// all. With a port ("example.com:443", "[fd00::/8]:443") it is that port alone. Case, IDNA's two forms and a dot at the end make
+	// no difference. An allow rule matches if the machine as named matches one of them, or all of its addresses do. Addresses that
+	// are not on the internet must match one that is an address ("localhost" is loopback, too), also for an allow rule without host.
+	// A deny or ask rule matches if the machine as named, or one address, matches. Actions that connect to no machine do not match.
+	// Empty: any machine, or none.
+	Host          []string `protobuf:"bytes,19,rep,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -335,6 +343,13 @@ func (x *Rule) GetNetwork() bool {
 	return false
 }
 
+func (x *Rule) GetHost() []string {
+	if x != nil {
+		return x.Host
+	}
+	return nil
+}
+
 // RuleTests are examples that test a rule.
 type RuleTests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -414,8 +429,13 @@ type RuleTest struct {
 	// Optional, for command. The programs that it names lie in the session's root. Default: false: they are programs of
 	// the system.
 	WorkspacePrograms bool `protobuf:"varint,9,opt,name=workspace_programs,json=workspacePrograms,proto3" json:"workspace_programs,omitempty"`
-	unknownFields     protoimpl.UnknownFields
-	sizeCache         protoimpl.SizeCache
+	// Optional. A machine that the action connects to, as in host of Rule without patterns. The port is 443 if there is none. The
+	// kind is then "net.connect".
+	Host string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
+	// Optional, for host. The addresses of the machine. Default: the name has not been looked up.
+	Addresses     []string `protobuf:"bytes,11,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *RuleTest) Reset() {
@@ -509,6 +529,20 @@ func (x *RuleTest) GetWorkspacePrograms() bool {
 		return x.WorkspacePrograms
 	}
 	return false
+}
+
+func (x *RuleTest) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
+}
+
+func (x *RuleTest) GetAddresses() []string {
+	if x != nil {
+		return x.Addresses
+	}
+	return nil
 }
 
 // Settings are the settings of acphost's own permd.
@@ -711,7 +745,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x87\x04\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x9b\x04\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -731,14 +765,15 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x05reads\x18\x0f \x03(\tR\x05reads\x12\x16\n" +
 	"\x06writes\x18\x10 \x03(\tR\x06writes\x12 \n" +
 	"\truns_code\x18\x11 \x01(\bH\x00R\brunsCode\x88\x01\x01\x12\x1d\n" +
-	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01B\f\n" +
+	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01\x12\x12\n" +
+	"\x04host\x18\x13 \x03(\tR\x04hostB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +
 	"\n" +
 	"\b_network\"\x80\x01\n" +
 	"\tRuleTests\x125\n" +
 	"\x05match\x18\x01 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\x05match\x12<\n" +
-	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\x91\x02\n" +
+	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\xc3\x02\n" +
 	"\bRuleTest\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -748,7 +783,10 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x04mode\x18\x06 \x01(\tR\x04mode\x125\n" +
 	"\x06action\x18\a \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x12\n" +
 	"\x04tool\x18\b \x01(\tR\x04tool\x12-\n" +
-	"\x12workspace_programs\x18\t \x01(\bR\x11workspacePrograms\"\x86\x01\n" +
+	"\x12workspace_programs\x18\t \x01(\bR\x11workspacePrograms\x12\x12\n" +
+	"\x04host\x18\n" +
+	" \x01(\tR\x04host\x12\x1c\n" +
+	"\taddresses\x18\v \x03(\tR\taddresses\"\x86\x01\n" +
 	"\bSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12!\n" +
 	"\fadmin_policy\x18\x02 \x01(\tR\vadminPolicy\x12)\n" +

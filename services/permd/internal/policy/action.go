@@ -47,6 +47,8 @@ type action struct {
 	trusting bool
 	// writesGit: a command may change what is git's own.
 	writesGit bool
+	// to is the machine that it connects to; nil: none, or it is not known.
+	to *machine
 }
 
 // pathAccess is a path in all its forms. Forms that are not known are empty.
@@ -76,6 +78,7 @@ func newAction(a *permissionv1.Action) *action {
 	}
 	p.preparePaths()
 	p.prepareCommand()
+	p.to = machineOf(a.GetEndpoint())
 	return p
 }
 

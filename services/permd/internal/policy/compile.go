@@ -9,6 +9,7 @@ import (
 
 	"cel.dev/cel-go/cel"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -27,6 +28,7 @@ type rule struct {
 	agents   []string
 	modes    []string
 	tools    []string
+	hosts    []hosts.Pattern
 	when     *condition
 	effects  effects
 	effect   string
@@ -56,7 +58,7 @@ var kinds = []string{
 	"fs.read", "fs.write", "fs.list",
 	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
-	"tool.switch_mode", "tool.other", "elicitation", "unknown",
+	"tool.switch_mode", "tool.other", "net.connect", "elicitation", "unknown",
 }
 
 // compiler turns the message into rules. It collects every error, at the place in the file.
@@ -126,8 +128,8 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
 	c.expect(len(r.GetOn())+len(r.GetPath())+len(r.GetCommand())+len(r.GetAgent())+len(r.GetMode())+len(r.GetTool())+
-		len(r.GetReads())+len(r.GetWrites()) > 0 || r.RunsCode != nil || r.Network != nil || r.GetWhen() != "" || r.GetRedirect() != "", at,
-		"expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, agent, mode, tool, when), "+
+		len(r.GetReads())+len(r.GetWrites())+len(r.GetHost()) > 0 || r.RunsCode != nil || r.Network != nil || r.GetWhen() != "" || r.GetRedirect() != "", at,
+		"expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, host, agent, mode, tool, when), "+
 			"got none: the rule would match everything")
 	c.expect(!r.GetNotGrantable() || r.GetEffect() == "ask", at+".not_grantable",
 		"expected only in ask rules, got it in one with the effect %q", r.GetEffect())
@@ -147,6 +149,11 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
 	c.names(at+".tool", r.GetTool())
+	for i, text := range r.GetHost() {
+		pattern, err := hosts.ParsePattern(text)
+		c.expect(err == nil, fmt.Sprintf("%s.host[%d]", at, i), "expected a machine like api.example.com, *.example.com:443 or 10.0.0.0/8, got %q: %v", text, err)
+		compiled.hosts = append(compiled.hosts, pattern)
+	}
 	if r.GetWhen() != "" {
 		compiled.when = c.when(at+".when", r.GetWhen())
 	}
@@ -214,7 +221,7 @@ func (c *compiler) id(at, id string) {
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")
-	known := space == "fs" || space == "terminal" || space == "tool"
+	known := space == "fs" || space == "terminal" || space == "tool" || space == "net"
 	switch {
 	case pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
 		c.fail(at, "expected a kind of action, like fs.write or tool.*, got %q", pattern)

@@ -131,6 +131,9 @@ func (r *rule) whyMaybe(a *action) string {
 	if why := unseen(a); why != "" {
 		return why
 	}
+	if r.hosts != nil && r.holdsHost(a) == maybe {
+		return r.whyHost(a, maybe)
+	}
 	if r.paths != nil && forbidsPaths(r.paths, a) == maybe {
 		return r.whyForbiddenPaths(a, maybe)
 	}

@@ -36,16 +36,18 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 }
 
 func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, error) {
-	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != "" || t.GetWorkspacePrograms()
+	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != "" || t.GetWorkspacePrograms() || t.GetHost() != "" || len(t.GetAddresses()) > 0
 	switch {
 	case t.GetAction() != nil && short:
 		return nil, fmt.Errorf("expected action alone, got other fields beside it")
 	case t.GetAction() != nil:
 		return t.GetAction(), nil
 	case !short:
-		return nil, fmt.Errorf("expected a command, a path, a kind or an action, got none")
+		return nil, fmt.Errorf("expected a command, a path, a host, a kind or an action, got none")
 	case t.GetWorkspacePrograms() && t.GetCommand() == "":
 		return nil, fmt.Errorf("expected a command beside workspace_programs, got none")
+	case len(t.GetAddresses()) > 0 && t.GetHost() == "":
+		return nil, fmt.Errorf("expected a host beside addresses, got none")
 	case t.GetResolvedPath() != "" && t.GetPath() == "":
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
@@ -55,12 +57,20 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 		kind = "terminal.create"
 	case t.GetPath() != "":
 		kind = "fs.read"
+	case t.GetHost() != "":
+		kind = "net.connect"
 	case t.GetTool() != "":
 		kind = "tool.other"
 	}
 	a := &permissionv1.Action{
 		Kind: cmp.Or(t.GetOn(), kind), Agent: cmp.Or(t.GetAgent(), "agent"), Mode: t.GetMode(), Tool: t.GetTool(),
 		Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
+	}
+	if t.GetHost() != "" {
+		var err error
+		if a.Endpoint, err = exampleHost(t); err != nil {
+			return nil, err
+		}
 	}
 	if t.GetPath() != "" {
 		asked, err := c.examplePath(t.GetPath())

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -60,6 +61,10 @@ func (r *rule) oddities() []oddity {
 			all = append(all, oddity{field, message})
 		}
 	}
+	add(r.on != nil && r.hosts != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g.matches("net.connect") }), "host",
+		"this rule never matches: no action of the kinds in on connects to a machine; take host away, or add net.connect to on")
+	add(r.hosts != nil && (r.commands != nil || r.effects.any() || r.paths != nil), "host",
+		"this rule never matches: an action that connects to a machine runs no command and touches no path; have a rule of its own for host")
 	add(r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand), "command",
 		"this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on")
 	add(r.on != nil && r.effects.any() && !slices.ContainsFunc(r.on, mayRunCommand), "on",
@@ -148,7 +153,7 @@ func (r *rule) othersTools() bool {
 // mayRunCommand reports whether actions of the kinds may carry a command. Kinds of extensions may.
 func mayRunCommand(g kindGlob) bool {
 	space, _, _ := strings.Cut(string(g), ".")
-	return runsAny(g) || g.matches("tool.other") || g.matches("unknown") || (space != "fs" && space != "terminal" && space != "tool" && g != "elicitation")
+	return runsAny(g) || g.matches("tool.other") || g.matches("unknown") || (space != "fs" && space != "terminal" && space != "tool" && space != "net" && g != "elicitation")
 }
 
 // mayRunNone reports whether actions of the kinds may come without a command.
@@ -191,7 +196,7 @@ func (r *rule) coversAll(other *rule) bool {
 		return false
 	}
 	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
-	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) &&
+	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) && r.hostsCover(other) &&
 		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.effects.cover(&other.effects) && r.pathsCover(other)
 }
 
@@ -201,6 +206,15 @@ func namesCover(names, others []string) bool {
 	}
 	return len(others) > 0 && !slices.ContainsFunc(others, func(other string) bool {
 		return !slices.Contains(names, other) && (strings.Contains(other, "*") || !matchesName(names, other))
+	})
+}
+
+func (r *rule) hostsCover(other *rule) bool {
+	if r.hosts == nil {
+		return r.effect != "allow" || other.hosts == nil // without host it allows no special addresses
+	}
+	return other.hosts != nil && !slices.ContainsFunc(other.hosts, func(theirs hosts.Pattern) bool {
+		return !slices.ContainsFunc(r.hosts, func(mine hosts.Pattern) bool { return mine.Includes(theirs) })
 	})
 }
 

@@ -24,12 +24,13 @@ func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
 		"redirect":  {"", "", "none", "any"},
 		"reads":     {"", "", "", "", "", "", "['${root}/**']", "['**']"},
 		"runs_code": {"", "", "", "", "", "", "", "", "false", "true"},
+		"host":      {"", "", "", "", "", "", "", "", "", "['*']", "['*.a.b', localhost]", "['x.a.b:443', 10.0.0.0/8]", "[localhost, 10.0.0.1]"},
 		"when":      {"", "", "", "'action.paths.size() == 1'", "'!has(action.command)'"},
 	}
-	names := []string{"on", "path", "command", "agent", "mode", "tool", "redirect", "when", "reads", "runs_code"}
+	names := []string{"on", "path", "command", "agent", "mode", "tool", "redirect", "when", "reads", "runs_code", "host"}
 	actions := everyAction()
 	pointless := 0
-	for range 2500 {
+	for range 4000 {
 		var rules []string
 		for i := range 3 {
 			effect := []string{"deny", "ask", "allow", "allow", "ask, not_grantable: true"}[random.IntN(5)]
@@ -69,9 +70,17 @@ func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
 	}
 }
 
+// to has an action connect to a machine, with its addresses.
+func to(host string) func(*permissionv1.Action) {
+	words := strings.Fields(host)
+	return func(a *permissionv1.Action) {
+		a.Endpoint = &permissionv1.Endpoint{Host: words[0], Port: 443, Addresses: words[1:]}
+	}
+}
+
 func everyAction() map[string]*permissionv1.Action {
 	all := map[string]*permissionv1.Action{}
-	for _, kind := range []string{"fs.read", "fs.write", "terminal.create", "tool.execute", "tool.think"} {
+	for _, kind := range []string{"fs.read", "fs.write", "terminal.create", "tool.execute", "tool.think", "net.connect"} {
 		for _, mode := range []string{"", "plan", "code"} {
 			for _, who := range []string{"a", "x"} {
 				add := func(what string, with ...func(*permissionv1.Action)) {
@@ -83,6 +92,9 @@ func everyAction() map[string]*permissionv1.Action {
 				for _, file := range []string{"/ws/a/b", "/ws/.env", "/ws/a/.env", "/etc/x"} {
 					add(file, path(file))
 					add("two with "+file, path(file, "/ws/c"))
+				}
+				for _, host := range []string{"x.a.b", "a.b", "10.0.0.1", "x.a.b 10.0.0.1", "localhost 127.0.0.1", "c.d 192.0.2.1 10.0.0.9", "0x1"} {
+					add("to "+host, to(host))
 				}
 				add("unresolved", link("/ws/a/b", ""))
 				for _, text := range []string{"git push", "git status; ls", "sort -o x y", "sort x", "rm -rf /", "git $x", "cat .env", "ls 'x", "sudo git push"} {

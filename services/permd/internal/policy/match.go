@@ -41,13 +41,13 @@ type criterion struct {
 var (
 	// allowingAround are the criteria of allow rules that are not about simple commands, toAllow all of them. What a rule does
 	// not cover anyway needs no doubt, so that comes last.
-	allowingAround = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections, ofAllowedPaths, ofAllowedWhen}
-	toAllow        = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections,
+	allowingAround = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections, ofAllowedPaths, ofAllowedWhen}
+	toAllow        = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand}, ofAllowedPaths, ofAllowedWhen,
 		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
 	}
 	// forbiddingButFiles are those of deny and ask rules that are not about files, forbidding all of them.
-	forbiddingButFiles = []criterion{ofKind, ofAgent, ofMode, ofTool, ofRedirections,
+	forbiddingButFiles = []criterion{ofKind, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
 	}

@@ -63,6 +63,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	if by := allowedBy(parts, a); by != nil {
 		d := allowing(parts, a, by.names(), by.reason(a))
 		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
+		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // else the rule does not match
 		return d
 	}
 	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
@@ -174,6 +175,7 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	case a.GetVerdict() == allow && b.GetVerdict() == allow:
 		d := leavingOut(proto.CloneOf(a), together(a.GetLeaveOut(), b.GetLeaveOut()))
 		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
+		d.NamesAddresses = a.GetNamesAddresses() && b.GetNamesAddresses() && d.GetVerdict() == allow
 		return d
 	case rank(a) >= rank(b):
 		return a

@@ -177,6 +177,21 @@ Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS
 Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js .tool-versions src/vscode/tasks.json docs/mcp.md go.mod
 lefthook.md src/husky/x`
 
+func TestNoPolicyAllowsAMachineByItself(t *testing.T) {
+	for _, name := range []string{"ask", "workspace", "readonly", "headless"} {
+		content, _ := Get(name)
+		p, err := policy.Parse(name, content, policy.Surroundings{Home: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := &permissionv1.Action{Kind: "net.connect", Roots: []string{"/w"}, Endpoint: &permissionv1.Endpoint{Host: "example.com", Port: 443, Addresses: []string{"1.1.1.1"}}}
+		got := policy.Decide([]policy.Part{{Policy: p}}, a)
+		if got.GetVerdict() != permissionv1.Verdict_VERDICT_ASK || got.GetUnattended() != permissionv1.Verdict_VERDICT_DENY {
+			t.Errorf("%s: got %v, want it asked, and denied if nobody is there", name, got)
+		}
+	}
+}
+
 func TestWhatIsRunLaterIsNotWrittenUnasked(t *testing.T) {
 	for name, want := range map[string]permissionv1.Verdict{
 		"workspace": permissionv1.Verdict_VERDICT_ASK, "headless": permissionv1.Verdict_VERDICT_DENY, "readonly": permissionv1.Verdict_VERDICT_DENY,

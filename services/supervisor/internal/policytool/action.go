@@ -9,6 +9,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -20,6 +21,9 @@ import (
 type Question struct {
 	// Command is a command line, Path a file or folder, absolute or relative to Dir. One of them is given.
 	Command, Path string
+	// Host is a machine, with or without a port (443), and Addresses are those of it that are known. In place of a command or a path.
+	Host      string
+	Addresses []string
 	// Kind is the action's kind. Empty: "terminal.create" for a command, "fs.read" for a path.
 	Kind string
 	// Dir is the session's working directory and only root, an absolute path.
@@ -33,13 +37,16 @@ type Question struct {
 // Action returns what a policy would see, were an agent to do this on this machine: an action of the gate or, for the
 // kinds "tool.…", a question of the agent.
 func (q Question) Action() (*permissionv1.Action, error) {
-	if (q.Command == "") == (q.Path == "") {
+	if (q.Command == "") == (q.Path == "") && q.Host == "" {
 		return nil, errors.New("expected either a command or a path")
 	}
 	session := intent.Session{
 		Agent: q.Agent, Mode: q.Mode, SessionID: "policy-why", Local: true,
 		Roots:         []string{q.Dir},
 		ResolvedRoots: []string{paths.Real(q.Dir)},
+	}
+	if q.Host != "" {
+		return q.connects(session)
 	}
 	session.Place = func(path string) intent.Place { return placeIn(q.Gate, session.Roots, session.ResolvedRoots, path) }
 	file := q.Path
@@ -75,6 +82,30 @@ func (q Question) Action() (*permissionv1.Action, error) {
 		return nil, err
 	}
 	return looked(q.Gate, intent.Call(session, method, kind, raw)), nil
+}
+
+// connects is that a process of an agent connects to a machine.
+func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
+	host, port, err := hosts.Split(q.Host)
+	if err != nil {
+		if host, err = hosts.Parse(q.Host); err != nil {
+			return nil, fmt.Errorf("expected a machine like api.example.com or 192.0.2.1:443, got %q: %w", q.Host, err)
+		}
+		port = 443
+	}
+	if q.Kind != "" && q.Kind != "net.connect" {
+		return nil, fmt.Errorf("an action of the kind %q connects to no machine; the kind is net.connect", q.Kind)
+	}
+	for _, text := range q.Addresses {
+		if address, err := hosts.Parse(text); err != nil || !address.Address.IsValid() {
+			return nil, fmt.Errorf("expected an address like 192.0.2.1, got %q", text)
+		}
+	}
+	return &permissionv1.Action{
+		Kind: "net.connect", Agent: s.Agent, Mode: s.Mode, SessionId: s.SessionID, Roots: s.Roots, ResolvedRoots: s.ResolvedRoots,
+		Door:     permissionv1.Door_DOOR_CALL,
+		Endpoint: &permissionv1.Endpoint{Host: host.String(), Port: uint32(port), Addresses: q.Addresses},
+	}, nil
 }
 
 // methods are those that agents call, by their kinds.

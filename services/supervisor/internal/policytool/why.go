@@ -204,6 +204,12 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 		}
 		read.add("root", root)
 	}
+	if e := a.GetEndpoint(); e != nil {
+		read.add("host", fmt.Sprintf("%s, port %d", e.GetHost(), e.GetPort()))
+		for _, address := range e.GetAddresses() {
+			read.add("address", address)
+		}
+	}
 	read.doubt(a.GetUnparsed())
 	s.section(w, "Action", read)
 	if c := a.GetCommand(); c != nil {

@@ -18,6 +18,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
@@ -57,7 +58,7 @@ func Load(env func(string) string) (*Catalog, error) {
 			}
 			if name != AgentsFile { // what is trusted of an agent is for the user to say, not for a list from elsewhere
 				for i := range more {
-					more[i].Own.Dialect = nil
+					more[i].Own.Dialect, more[i].Own.Hosts = nil, nil
 				}
 			}
 			merge(agents, more)
@@ -132,6 +133,11 @@ func (p *parser) agent(at string, a *Agent) error {
 	for i, alias := range a.Own.Aliases {
 		if !idForm.MatchString(alias) {
 			return p.problem(fmt.Sprintf("%s/acphost/aliases/%d", at, i), "expected a-z, then a-z, 0-9 and \"-\", 64 at most, got %q", alias)
+		}
+	}
+	for i, text := range a.Own.Hosts {
+		if _, err := hosts.ParsePattern(text); err != nil {
+			return p.problem(fmt.Sprintf("%s/acphost/hosts/%d", at, i), "expected a machine like api.example.com:443, got %q: %v", text, err)
 		}
 	}
 	if d := a.Own.Dialect; d != nil {

@@ -15,6 +15,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/yamlproto"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
@@ -75,6 +76,9 @@ type Own struct {
 	Login []string `json:"login"`
 	// Defaults are variables that the agent gets where the environment does not set them: what has it ask before it acts.
 	Defaults map[string]string `json:"defaults"`
+	// Hosts are the machines without which the agent does not work: those that serve its models, and those by which it logs in. They
+	// are patterns as rules have in host. Nil: they are not known.
+	Hosts []string `json:"hosts"`
 	// Dialect is how the agent describes its tools, over what is known of it; nil: nothing more. Only the user's own agents.json
 	// has a say.
 	Dialect *dialect.Dialect `json:"dialect"`
@@ -115,6 +119,22 @@ func (c *Catalog) Dialect(name string) *dialect.Dialect {
 		return nil
 	}
 	return a.Own.Dialect
+}
+
+// Hosts returns the machines without which the agent of a name does not work, as patterns of rules; nil: they are not known. An agent
+// that is downloaded has none of its own to say.
+func (c *Catalog) Hosts(name string) []hosts.Pattern {
+	a, err := c.Find(name)
+	if err != nil {
+		return nil
+	}
+	var patterns []hosts.Pattern
+	for _, text := range a.Own.Hosts {
+		if p, err := hosts.ParsePattern(text); err == nil { // checked when it was read
+			patterns = append(patterns, p)
+		}
+	}
+	return patterns
 }
 
 // UnknownError says that no agent has a name.
@@ -158,6 +178,9 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if a.Own.Defaults == nil {
 		a.Own.Defaults = before.Own.Defaults
+	}
+	if a.Own.Hosts == nil {
+		a.Own.Hosts = before.Own.Hosts
 	}
 	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
 		a.Version, a.Distribution = before.Version, before.Distribution

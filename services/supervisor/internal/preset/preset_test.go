@@ -182,6 +182,31 @@ func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
+func TestWhichMachinesAnAgentNeedsIsBuiltInOrForTheUserToSay(t *testing.T) {
+	m := newMachine(t)
+	hosts := func(name string) string { return fmt.Sprint(m.load().Hosts(name)) }
+	const builtIn = "[api.anthropic.com:443 claude.ai:443 platform.claude.com:443]"
+	if got := hosts("claude"); got != builtIn {
+		t.Errorf("got %s", got)
+	}
+	const other = `{"agents": [{"id": "claude-acp", "acphost": {"hosts": ["*.evil.example"]}}]}`
+	m.write(".config/acphost/registry.json", other)
+	if got := hosts("claude"); got != builtIn {
+		t.Errorf("a downloaded registry says %s", got)
+	}
+	m.write(".config/acphost/agents.json", strings.ReplaceAll(other, "evil", "proxy"))
+	if got := hosts("claude"); got != "[*.proxy.example]" {
+		t.Errorf("agents.json says %s", got)
+	}
+	if got := hosts("pi"); got != "[]" {
+		t.Errorf("got %s of an agent of which nothing is known", got)
+	}
+	m.write(".config/acphost/agents.json", `{"agents": [{"id": "claude-acp", "acphost": {"hosts": ["https://a"]}}]}`)
+	if _, err := Load(m.env); err == nil || !strings.Contains(err.Error(), "expected a machine like api.example.com:443") {
+		t.Errorf("the error is %v", err)
+	}
+}
+
 func TestHowAnAgentDescribesItsToolsIsForTheUserToSay(t *testing.T) {
 	m := newMachine(t)
 	const trusting = `{"agents": [{"id": "gemini", "acphost": {"dialect": {"title_is_command": true}}}]}`

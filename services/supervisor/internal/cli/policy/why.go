@@ -30,7 +30,7 @@ type whyFlags struct {
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE | --path FILE | --denied | --approval ID | ...)",
+		Use:   "why (--command LINE | --path FILE | --host HOST | --denied | ...)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
@@ -51,13 +51,14 @@ opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
   acphost policy why --denied
+  acphost policy why --host registry.npmjs.org:443
   acphost policy why --approval gemini-1/7
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
   acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			given := 0
-			for _, s := range []string{f.question.Command, f.question.Path, f.action, f.approval} {
+			for _, s := range []string{f.question.Command, f.question.Path, f.question.Host, f.action, f.approval} {
 				if s != "" {
 					given++
 				}
@@ -66,7 +67,10 @@ opened but rule files; paths are followed as they are on this machine now.`,
 				given++
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --denied, --approval and --action")
+				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action")
+			}
+			if len(f.question.Addresses) > 0 && f.question.Host == "" {
+				return command.WrongUse(cmd, "--address is for --host")
 			}
 			if q := f.question; (f.action != "" || f.recorded()) && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
 				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action, --approval and --denied: the action says them itself")
@@ -80,6 +84,8 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.policy, "policy", "", "decide by this rule `FILE`, or ready policy, alone")
 	flags.StringVar(&f.question.Command, "command", "", "a command `LINE`, as an agent would run it")
 	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
+	flags.StringVar(&f.question.Host, "host", "", "a `HOST`, or HOST:PORT, that an agent would connect to; it is not looked up")
+	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
 	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
 	flags.BoolVar(&f.denied, "denied", false, "the action that was denied last, from the audit")

@@ -15,7 +15,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/permission/v1/permission.proto.
  */
 export const file_acphost_permission_v1_permission: GenFile = /*@__PURE__*/
-  fileDesc("CiZhY3Bob3N0L3Blcm1pc3Npb24vdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5wZXJtaXNzaW9uLnYxImIKDURlY2lkZVJlcXVlc3QSLQoGYWN0aW9uGAEgASgLMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjdGlvbhITCgtrZXB0X2RpZ2VzdBgCIAEoDBINCgVyZXVzZRgDIAEoCCKgAgoORGVjaWRlUmVzcG9uc2USLwoHdmVyZGljdBgBIAEoDjIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5WZXJkaWN0EgwKBHJ1bGUYAiABKAkSDgoGcmVhc29uGAMgASgJEhEKCWdyYW50YWJsZRgEIAEoCBIVCg1wb2xpY3lfZGlnZXN0GAUgASgJEjIKCnVuYXR0ZW5kZWQYBiABKA4yHi5hY3Bob3N0LnBlcm1pc3Npb24udjEuVmVyZGljdBIMCgRrZWVwGAcgASgMEhEKCWxlYXZlX291dBgIIAMoCRITCgtuYW1lc19wYXRocxgJIAEoCBIrCgVyZXVzZRgKIAEoCzIcLmFjcGhvc3QucGVybWlzc2lvbi52MS5SZXVzZSJWCgVSZXVzZRIMCgR2aWV3GAEgASgJEg4KBmV4Y2VwdBgCIAMoCRIvCgVmaWxlcxgDIAMoCzIgLmFjcGhvc3QucGVybWlzc2lvbi52MS5GaWxlU3RhdGUilQEKCUZpbGVTdGF0ZRIMCgRwYXRoGAEgASgJEg4KBmZvbGxvdxgCIAEoCBIOCgZleGlzdHMYAyABKAgSDgoGZGV2aWNlGAQgASgEEg0KBWlub2RlGAUgASgEEgwKBHNpemUYBiABKAMSFgoObW9kaWZpZWRfbmFub3MYByABKAMSFQoNY2hhbmdlZF9uYW5vcxgIIAEoAyLyAgoGQWN0aW9uEgwKBGtpbmQYASABKAkSDQoFYWdlbnQYAiABKAkSDAoEbW9kZRgDIAEoCRISCgpzZXNzaW9uX2lkGAQgASgJEhQKDHRvb2xfY2FsbF9pZBgFIAEoCRINCgV0aXRsZRgGIAEoCRIpCgRkb29yGAcgASgOMhsuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRvb3ISLwoHY29tbWFuZBgIIAEoCzIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5Db21tYW5kEjAKBXBhdGhzGAkgAygLMiEuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlBhdGhBY2Nlc3MSDQoFcm9vdHMYCiADKAkSEQoJcmF3X2lucHV0GAsgASgJEhAKCHVucGFyc2VkGAwgASgJEg4KBm1ldGhvZBgNIAEoCRIWCg5yZXNvbHZlZF9yb290cxgOIAMoCRIMCgRkb25lGA8gASgIEgwKBHRvb2wYECABKAkioAEKB0NvbW1hbmQSDAoEdGV4dBgBIAEoCRIMCgRhcmd2GAIgAygJEjcKDHN1Yl9jb21tYW5kcxgDIAMoCzIhLmFjcGhvc3QucGVybWlzc2lvbi52MS5TdWJDb21tYW5kEgsKA2N3ZBgEIAEoCRILCgNlbnYYBSADKAkSEAoIdW5wYXJzZWQYBiABKAkSFAoMY3dkX2RvdWJ0ZnVsGAcgASgIIqUECgpTdWJDb21tYW5kEgwKBGFyZ3YYASADKAkSOAoMcmVkaXJlY3Rpb25zGAIgAygLMiIuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlJlZGlyZWN0aW9uEg8KB2R5bmFtaWMYAyABKAgSEwoLYXNzaWdubWVudHMYBCADKAkSEAoId3JhcHBlcnMYBSADKAkSFQoNZHluYW1pY193b3JkcxgGIAMoDRILCgNjd2QYByABKAkSEwoLY3dkX3Vua25vd24YCCABKAgSOwoOcmVzb2x2ZWRfd29yZHMYCSADKAsyIy5hY3Bob3N0LnBlcm1pc3Npb24udjEuUmVzb2x2ZWRXb3JkEigKB3Byb2dyYW0YCiABKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEjEKEHdyYXBwZXJfcHJvZ3JhbXMYCyADKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEi4KCnJlcG9zaXRvcnkYDCABKAsyGi5hY3Bob3N0LmFjcC52MS5SZXBvc2l0b3J5EisKBWZhY3RzGA0gASgLMhwuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZhY3RzEg8KB3dyaXR0ZW4YDiABKAkSEgoKdGV4dF93b3JkcxgPIAMoDRITCgtwaXBlZF93b3JkcxgQIAMoDRIVCg1pbnB1dF9keW5hbWljGBEgASgIEhYKDnBvc3NpYmxlX3dvcmRzGBIgAygNIosBCgVGYWN0cxINCgVrbm93bhgBIAEoCBIPCgd1bmtub3duGAIgASgJEi0KBWZpbGVzGAMgAygLMh4uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZpbGVVc2USEQoJcnVuc19jb2RlGAQgASgIEg8KB25ldHdvcmsYBSABKAgSDwoHY2hhbmdlcxgGIAEoCCLXAQoHRmlsZVVzZRIMCgRwYXRoGAEgASgJEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSLQoGYWNjZXNzGAMgASgOMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjY2VzcxIUCgxpbnNpZGVfcm9vdHMYBCABKAgSEQoJcmVjdXJzaXZlGAUgASgIEhUKDW1ldGFkYXRhX29ubHkYBiABKAgSFQoNY2FuX2xlYXZlX291dBgHIAEoCBIPCgd0cmFja2VkGAggASgIEhAKCHBvc3NpYmxlGAkgASgIIkkKDFJlc29sdmVkV29yZBIMCgR3b3JkGAEgASgNEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSFAoMaW5zaWRlX3Jvb3RzGAMgASgIIlUKC1JlZGlyZWN0aW9uEhAKCG9wZXJhdG9yGAEgASgJEgwKBHBhdGgYAiABKAkSFQoNcmVzb2x2ZWRfcGF0aBgDIAEoCRIPCgdkeW5hbWljGAQgASgIIrIBCgpQYXRoQWNjZXNzEgwKBHBhdGgYASABKAkSFQoNcmVzb2x2ZWRfcGF0aBgCIAEoCRItCgZhY2Nlc3MYAyABKA4yHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWNjZXNzEhQKDGluc2lkZV9yb290cxgEIAEoCBIRCglwcm90ZWN0ZWQYBSABKAgSFAoMZ2l0X2ludGVybmFsGAYgASgIEhEKCXJlY3Vyc2l2ZRgHIAEoCCKfAQoPQW5zd2VyZWRSZXF1ZXN0Ei0KBmFjdGlvbhgBIAEoCzIdLmFjcGhvc3QucGVybWlzc2lvbi52MS5BY3Rpb24SNwoIZGVjaXNpb24YAiABKAsyJS5hY3Bob3N0LnBlcm1pc3Npb24udjEuRGVjaWRlUmVzcG9uc2USDwoHb3V0Y29tZRgDIAEoCRITCgthbnN3ZXJlZF9ieRgEIAEoCSISChBBbnN3ZXJlZFJlc3BvbnNlKlgKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfQUxMT1cQARIQCgxWRVJESUNUX0RFTlkQAhIPCgtWRVJESUNUX0FTSxADKk4KBERvb3ISFAoQRE9PUl9VTlNQRUNJRklFRBAAEhAKDERPT1JfUkVRVUVTVBABEg0KCURPT1JfQ0FMTBACEg8KC0RPT1JfS0VSTkVMEAMqQwoGQWNjZXNzEhYKEkFDQ0VTU19VTlNQRUNJRklFRBAAEg8KC0FDQ0VTU19SRUFEEAESEAoMQUNDRVNTX1dSSVRFEAIy0QEKEVBlcm1pc3Npb25TZXJ2aWNlEloKBkRlY2lkZRIkLmFjcGhvc3QucGVybWlzc2lvbi52MS5EZWNpZGVSZXF1ZXN0GiUuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRlY2lkZVJlc3BvbnNlIgOQAgESYAoIQW5zd2VyZWQSJi5hY3Bob3N0LnBlcm1pc3Npb24udjEuQW5zd2VyZWRSZXF1ZXN0GicuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFuc3dlcmVkUmVzcG9uc2UiA5ACAkJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3Blcm1pc3Npb24vdjE7cGVybWlzc2lvbnYxYgZwcm90bzM", [file_acphost_acp_v1_program]);
+  fileDesc("CiZhY3Bob3N0L3Blcm1pc3Npb24vdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5wZXJtaXNzaW9uLnYxImIKDURlY2lkZVJlcXVlc3QSLQoGYWN0aW9uGAEgASgLMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjdGlvbhITCgtrZXB0X2RpZ2VzdBgCIAEoDBINCgVyZXVzZRgDIAEoCCK5AgoORGVjaWRlUmVzcG9uc2USLwoHdmVyZGljdBgBIAEoDjIeLmFjcGhvc3QucGVybWlzc2lvbi52MS5WZXJkaWN0EgwKBHJ1bGUYAiABKAkSDgoGcmVhc29uGAMgASgJEhEKCWdyYW50YWJsZRgEIAEoCBIVCg1wb2xpY3lfZGlnZXN0GAUgASgJEjIKCnVuYXR0ZW5kZWQYBiABKA4yHi5hY3Bob3N0LnBlcm1pc3Npb24udjEuVmVyZGljdBIMCgRrZWVwGAcgASgMEhEKCWxlYXZlX291dBgIIAMoCRITCgtuYW1lc19wYXRocxgJIAEoCBIrCgVyZXVzZRgKIAEoCzIcLmFjcGhvc3QucGVybWlzc2lvbi52MS5SZXVzZRIXCg9uYW1lc19hZGRyZXNzZXMYCyABKAgiVgoFUmV1c2USDAoEdmlldxgBIAEoCRIOCgZleGNlcHQYAiADKAkSLwoFZmlsZXMYAyADKAsyIC5hY3Bob3N0LnBlcm1pc3Npb24udjEuRmlsZVN0YXRlIpUBCglGaWxlU3RhdGUSDAoEcGF0aBgBIAEoCRIOCgZmb2xsb3cYAiABKAgSDgoGZXhpc3RzGAMgASgIEg4KBmRldmljZRgEIAEoBBINCgVpbm9kZRgFIAEoBBIMCgRzaXplGAYgASgDEhYKDm1vZGlmaWVkX25hbm9zGAcgASgDEhUKDWNoYW5nZWRfbmFub3MYCCABKAMipQMKBkFjdGlvbhIMCgRraW5kGAEgASgJEg0KBWFnZW50GAIgASgJEgwKBG1vZGUYAyABKAkSEgoKc2Vzc2lvbl9pZBgEIAEoCRIUCgx0b29sX2NhbGxfaWQYBSABKAkSDQoFdGl0bGUYBiABKAkSKQoEZG9vchgHIAEoDjIbLmFjcGhvc3QucGVybWlzc2lvbi52MS5Eb29yEi8KB2NvbW1hbmQYCCABKAsyHi5hY3Bob3N0LnBlcm1pc3Npb24udjEuQ29tbWFuZBIwCgVwYXRocxgJIAMoCzIhLmFjcGhvc3QucGVybWlzc2lvbi52MS5QYXRoQWNjZXNzEg0KBXJvb3RzGAogAygJEhEKCXJhd19pbnB1dBgLIAEoCRIQCgh1bnBhcnNlZBgMIAEoCRIOCgZtZXRob2QYDSABKAkSFgoOcmVzb2x2ZWRfcm9vdHMYDiADKAkSDAoEZG9uZRgPIAEoCBIMCgR0b29sGBAgASgJEjEKCGVuZHBvaW50GBEgASgLMh8uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkVuZHBvaW50IjkKCEVuZHBvaW50EgwKBGhvc3QYASABKAkSDAoEcG9ydBgCIAEoDRIRCglhZGRyZXNzZXMYAyADKAkioAEKB0NvbW1hbmQSDAoEdGV4dBgBIAEoCRIMCgRhcmd2GAIgAygJEjcKDHN1Yl9jb21tYW5kcxgDIAMoCzIhLmFjcGhvc3QucGVybWlzc2lvbi52MS5TdWJDb21tYW5kEgsKA2N3ZBgEIAEoCRILCgNlbnYYBSADKAkSEAoIdW5wYXJzZWQYBiABKAkSFAoMY3dkX2RvdWJ0ZnVsGAcgASgIIqUECgpTdWJDb21tYW5kEgwKBGFyZ3YYASADKAkSOAoMcmVkaXJlY3Rpb25zGAIgAygLMiIuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLlJlZGlyZWN0aW9uEg8KB2R5bmFtaWMYAyABKAgSEwoLYXNzaWdubWVudHMYBCADKAkSEAoId3JhcHBlcnMYBSADKAkSFQoNZHluYW1pY193b3JkcxgGIAMoDRILCgNjd2QYByABKAkSEwoLY3dkX3Vua25vd24YCCABKAgSOwoOcmVzb2x2ZWRfd29yZHMYCSADKAsyIy5hY3Bob3N0LnBlcm1pc3Npb24udjEuUmVzb2x2ZWRXb3JkEigKB3Byb2dyYW0YCiABKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEjEKEHdyYXBwZXJfcHJvZ3JhbXMYCyADKAsyFy5hY3Bob3N0LmFjcC52MS5Qcm9ncmFtEi4KCnJlcG9zaXRvcnkYDCABKAsyGi5hY3Bob3N0LmFjcC52MS5SZXBvc2l0b3J5EisKBWZhY3RzGA0gASgLMhwuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZhY3RzEg8KB3dyaXR0ZW4YDiABKAkSEgoKdGV4dF93b3JkcxgPIAMoDRITCgtwaXBlZF93b3JkcxgQIAMoDRIVCg1pbnB1dF9keW5hbWljGBEgASgIEhYKDnBvc3NpYmxlX3dvcmRzGBIgAygNIosBCgVGYWN0cxINCgVrbm93bhgBIAEoCBIPCgd1bmtub3duGAIgASgJEi0KBWZpbGVzGAMgAygLMh4uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkZpbGVVc2USEQoJcnVuc19jb2RlGAQgASgIEg8KB25ldHdvcmsYBSABKAgSDwoHY2hhbmdlcxgGIAEoCCLXAQoHRmlsZVVzZRIMCgRwYXRoGAEgASgJEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSLQoGYWNjZXNzGAMgASgOMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjY2VzcxIUCgxpbnNpZGVfcm9vdHMYBCABKAgSEQoJcmVjdXJzaXZlGAUgASgIEhUKDW1ldGFkYXRhX29ubHkYBiABKAgSFQoNY2FuX2xlYXZlX291dBgHIAEoCBIPCgd0cmFja2VkGAggASgIEhAKCHBvc3NpYmxlGAkgASgIIkkKDFJlc29sdmVkV29yZBIMCgR3b3JkGAEgASgNEhUKDXJlc29sdmVkX3BhdGgYAiABKAkSFAoMaW5zaWRlX3Jvb3RzGAMgASgIIlUKC1JlZGlyZWN0aW9uEhAKCG9wZXJhdG9yGAEgASgJEgwKBHBhdGgYAiABKAkSFQoNcmVzb2x2ZWRfcGF0aBgDIAEoCRIPCgdkeW5hbWljGAQgASgIIrIBCgpQYXRoQWNjZXNzEgwKBHBhdGgYASABKAkSFQoNcmVzb2x2ZWRfcGF0aBgCIAEoCRItCgZhY2Nlc3MYAyABKA4yHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWNjZXNzEhQKDGluc2lkZV9yb290cxgEIAEoCBIRCglwcm90ZWN0ZWQYBSABKAgSFAoMZ2l0X2ludGVybmFsGAYgASgIEhEKCXJlY3Vyc2l2ZRgHIAEoCCKfAQoPQW5zd2VyZWRSZXF1ZXN0Ei0KBmFjdGlvbhgBIAEoCzIdLmFjcGhvc3QucGVybWlzc2lvbi52MS5BY3Rpb24SNwoIZGVjaXNpb24YAiABKAsyJS5hY3Bob3N0LnBlcm1pc3Npb24udjEuRGVjaWRlUmVzcG9uc2USDwoHb3V0Y29tZRgDIAEoCRITCgthbnN3ZXJlZF9ieRgEIAEoCSISChBBbnN3ZXJlZFJlc3BvbnNlKlgKB1ZlcmRpY3QSFwoTVkVSRElDVF9VTlNQRUNJRklFRBAAEhEKDVZFUkRJQ1RfQUxMT1cQARIQCgxWRVJESUNUX0RFTlkQAhIPCgtWRVJESUNUX0FTSxADKk4KBERvb3ISFAoQRE9PUl9VTlNQRUNJRklFRBAAEhAKDERPT1JfUkVRVUVTVBABEg0KCURPT1JfQ0FMTBACEg8KC0RPT1JfS0VSTkVMEAMqQwoGQWNjZXNzEhYKEkFDQ0VTU19VTlNQRUNJRklFRBAAEg8KC0FDQ0VTU19SRUFEEAESEAoMQUNDRVNTX1dSSVRFEAIy0QEKEVBlcm1pc3Npb25TZXJ2aWNlEloKBkRlY2lkZRIkLmFjcGhvc3QucGVybWlzc2lvbi52MS5EZWNpZGVSZXF1ZXN0GiUuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkRlY2lkZVJlc3BvbnNlIgOQAgESYAoIQW5zd2VyZWQSJi5hY3Bob3N0LnBlcm1pc3Npb24udjEuQW5zd2VyZWRSZXF1ZXN0GicuYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFuc3dlcmVkUmVzcG9uc2UiA5ACAkJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3Blcm1pc3Npb24vdjE7cGVybWlzc2lvbnYxYgZwcm90bzM", [file_acphost_acp_v1_program]);
 
 /**
  * DecideRequest is one action to decide.
@@ -139,6 +139,15 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
    * @generated from field: acphost.permission.v1.Reuse reuse = 10;
    */
   reuse?: Reuse | undefined;
+
+  /**
+   * Optional. For "allow" of "net.connect": the rule names each address of the machine that is not on the internet (loopback,
+   * private, link-local), by an address or a prefix, so the supervisor may connect there. Default: false: it connects to public
+   * addresses alone, whatever the rule allows.
+   *
+   * @generated from field: bool names_addresses = 11;
+   */
+  namesAddresses: boolean;
 };
 
 /**
@@ -272,8 +281,8 @@ export const FileStateSchema: GenMessage<FileState> = /*@__PURE__*/
 export type Action = Message<"acphost.permission.v1.Action"> & {
   /**
    * Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
-   * kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "elicitation", "unknown", or
-   * the method of an extension ("_acme.com/x").
+   * kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "net.connect", "elicitation",
+   * "unknown", or the method of an extension ("_acme.com/x").
    *
    * @generated from field: string kind = 1;
    */
@@ -386,6 +395,13 @@ export type Action = Message<"acphost.permission.v1.Action"> & {
    * @generated from field: string tool = 16;
    */
   tool: string;
+
+  /**
+   * Optional. For "net.connect": the machine to connect to. Absent: a socket of this machine (see paths), or unknown.
+   *
+   * @generated from field: acphost.permission.v1.Endpoint endpoint = 17;
+   */
+  endpoint?: Endpoint | undefined;
 };
 
 /**
@@ -394,6 +410,43 @@ export type Action = Message<"acphost.permission.v1.Action"> & {
  */
 export const ActionSchema: GenMessage<Action> = /*@__PURE__*/
   messageDesc(file_acphost_permission_v1_permission, 4);
+
+/**
+ * Endpoint is a port of a machine. If the supervisor looks the name up, it asks twice: before that, without addresses, since a
+ * look-up tells others the name; and with the addresses, of which it connects to no others.
+ *
+ * @generated from message acphost.permission.v1.Endpoint
+ */
+export type Endpoint = Message<"acphost.permission.v1.Endpoint"> & {
+  /**
+   * Required. The name in lower case, in ASCII and without a dot at its end; or an address in its shortest form, IPv4 in IPv6 as
+   * IPv4.
+   *
+   * @generated from field: string host = 1;
+   */
+  host: string;
+
+  /**
+   * Required. The port, 1 to 65535.
+   *
+   * @generated from field: uint32 port = 2;
+   */
+  port: number;
+
+  /**
+   * Optional. The addresses of the machine, at most 16, in the same form. Empty: the name has not been looked up.
+   *
+   * @generated from field: repeated string addresses = 3;
+   */
+  addresses: string[];
+};
+
+/**
+ * Describes the message acphost.permission.v1.Endpoint.
+ * Use `create(EndpointSchema)` to create a new message.
+ */
+export const EndpointSchema: GenMessage<Endpoint> = /*@__PURE__*/
+  messageDesc(file_acphost_permission_v1_permission, 5);
 
 /**
  * Command is a command line and its parts.
@@ -458,7 +511,7 @@ export type Command = Message<"acphost.permission.v1.Command"> & {
  * Use `create(CommandSchema)` to create a new message.
  */
 export const CommandSchema: GenMessage<Command> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 5);
+  messageDesc(file_acphost_permission_v1_permission, 6);
 
 /**
  * SubCommand is one simple command.
@@ -608,7 +661,7 @@ export type SubCommand = Message<"acphost.permission.v1.SubCommand"> & {
  * Use `create(SubCommandSchema)` to create a new message.
  */
 export const SubCommandSchema: GenMessage<SubCommand> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 6);
+  messageDesc(file_acphost_permission_v1_permission, 7);
 
 /**
  * Facts are what a simple command does by its program, options and operands. They come from a table of programs. They
@@ -669,7 +722,7 @@ export type Facts = Message<"acphost.permission.v1.Facts"> & {
  * Use `create(FactsSchema)` to create a new message.
  */
 export const FactsSchema: GenMessage<Facts> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 7);
+  messageDesc(file_acphost_permission_v1_permission, 8);
 
 /**
  * FileUse is a file or folder that a command uses.
@@ -750,7 +803,7 @@ export type FileUse = Message<"acphost.permission.v1.FileUse"> & {
  * Use `create(FileUseSchema)` to create a new message.
  */
 export const FileUseSchema: GenMessage<FileUse> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 8);
+  messageDesc(file_acphost_permission_v1_permission, 9);
 
 /**
  * ResolvedWord is a word of a command that names a symbolic link, or a file reached by one.
@@ -785,7 +838,7 @@ export type ResolvedWord = Message<"acphost.permission.v1.ResolvedWord"> & {
  * Use `create(ResolvedWordSchema)` to create a new message.
  */
 export const ResolvedWordSchema: GenMessage<ResolvedWord> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 9);
+  messageDesc(file_acphost_permission_v1_permission, 10);
 
 /**
  * Redirection is a file that a command reads or writes through its shell.
@@ -827,7 +880,7 @@ export type Redirection = Message<"acphost.permission.v1.Redirection"> & {
  * Use `create(RedirectionSchema)` to create a new message.
  */
 export const RedirectionSchema: GenMessage<Redirection> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 10);
+  messageDesc(file_acphost_permission_v1_permission, 11);
 
 /**
  * PathAccess is one path that an action touches.
@@ -892,7 +945,7 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
  * Use `create(PathAccessSchema)` to create a new message.
  */
 export const PathAccessSchema: GenMessage<PathAccess> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 11);
+  messageDesc(file_acphost_permission_v1_permission, 12);
 
 /**
  * AnsweredRequest reports the end of a question.
@@ -935,7 +988,7 @@ export type AnsweredRequest = Message<"acphost.permission.v1.AnsweredRequest"> &
  * Use `create(AnsweredRequestSchema)` to create a new message.
  */
 export const AnsweredRequestSchema: GenMessage<AnsweredRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 12);
+  messageDesc(file_acphost_permission_v1_permission, 13);
 
 /**
  * AnsweredResponse is empty.
@@ -950,7 +1003,7 @@ export type AnsweredResponse = Message<"acphost.permission.v1.AnsweredResponse">
  * Use `create(AnsweredResponseSchema)` to create a new message.
  */
 export const AnsweredResponseSchema: GenMessage<AnsweredResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_permission_v1_permission, 13);
+  messageDesc(file_acphost_permission_v1_permission, 14);
 
 /**
  * Verdict is a policy's decision about an action.

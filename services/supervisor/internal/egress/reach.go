@@ -1,0 +1,153 @@
+package egress
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"net/netip"
+	"slices"
+	"time"
+
+	"github.com/acphost/acphost/internal/hosts"
+)
+
+// refusal is an answer to a request that goes no further. Its text is for the agent.
+type refusal struct {
+	status int
+	text   string
+}
+
+func (r *refusal) Error() string { return r.text }
+
+func refuse(status int, format string, args ...any) *refusal {
+	return &refusal{status, fmt.Sprintf(format, args...)}
+}
+
+// errLate ends what takes longer than the proxy's patience.
+var errLate = errors.New("it took too long")
+
+// reach decides on a target and connects to it. The context ends, too, if the client says before that it sends nothing more: it is
+// taken to be gone.
+func (p *Proxy) reach(ctx context.Context, to Target) (net.Conn, error) {
+	special, err := p.decide(ctx, &to)
+	if err != nil {
+		return nil, err
+	}
+	if err := p.check(to, special); err != nil {
+		return nil, err
+	}
+	return p.connect(ctx, to)
+}
+
+// decide asks about the target, and finds its addresses.
+func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error) {
+	if to.Host.Address.IsValid() {
+		to.Addresses = []netip.Addr{to.Host.Address}
+		return p.ask(ctx, *to)
+	}
+	if _, err := p.ask(ctx, *to); err != nil {
+		return false, err
+	}
+	look, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	defer cancel()
+	found, err := p.LookUp(look, to.Host.Name)
+	if err == nil && len(found) == 0 {
+		err = errors.New("it has no address")
+	}
+	if err != nil {
+		return false, refuse(http.StatusBadGateway, "the address of %s could not be found: %s", to.Host, reason(err))
+	}
+	for _, address := range found {
+		if address = address.WithZone("").Unmap(); !slices.Contains(to.Addresses, address) {
+			to.Addresses = append(to.Addresses, address)
+		}
+	}
+	if len(to.Addresses) > mostAddresses {
+		to.Addresses = to.Addresses[:mostAddresses]
+	}
+	return p.ask(ctx, *to)
+}
+
+// mostAddresses is how many addresses of a machine are tried.
+const mostAddresses = 16
+
+// ask calls the Decider, and gives it up if it does not return in time.
+func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	defer cancel()
+	answer := make(chan Decision, 1)
+	p.work.Go(func() { answer <- p.Decide(ctx, to) })
+	var d Decision
+	select {
+	case d = <-answer:
+	case <-ctx.Done():
+		d = Decision{Reason: "it could not be decided in time; try again later"}
+	}
+	switch d.Verdict {
+	case Allow:
+		return d.Special, nil
+	case Ask:
+		return false, refuse(http.StatusForbidden, "connecting to %s needs the user's consent, and the user has been asked; try again later%s", to, because(d.Reason))
+	default:
+		return false, refuse(http.StatusForbidden, "connecting to %s is not allowed%s", to, because(d.Reason))
+	}
+}
+
+func because(reason string) string {
+	if reason == "" {
+		return ""
+	}
+	return ": " + reason
+}
+
+// check refuses targets one of whose addresses is not to be reached, so that no name leads to where its rule does not.
+func (p *Proxy) check(to Target, special bool) error {
+	for _, address := range to.Addresses {
+		switch {
+		case hosts.IsMetadata(address):
+			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is where a cloud keeps keys of this machine", to, address)
+		case !special && !hosts.IsPublic(address):
+			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is not an address on the internet, and no rule names it", to, address)
+		case netip.AddrPortFrom(address, to.Port) == p.at:
+			return refuse(http.StatusForbidden, "connecting to %s is not allowed: it is the proxy itself", to)
+		}
+	}
+	return nil
+}
+
+// connect connects to the first of the target's addresses that answers.
+func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
+	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
+	defer cancel()
+	var last error
+	for i, address := range to.Addresses {
+		dialer := net.Dialer{Timeout: p.Patience / time.Duration(len(to.Addresses)-i)}
+		conn, err := dialer.DialContext(ctx, "tcp", netip.AddrPortFrom(address, to.Port).String())
+		if err == nil {
+			return conn, nil
+		}
+		if last = err; ctx.Err() != nil {
+			break
+		}
+	}
+	return nil, refuse(http.StatusBadGateway, "%s could not be reached: %s", to, reason(last))
+}
+
+// reason is an error in the words of the system.
+func reason(err error) string {
+	var dns *net.DNSError
+	var op *net.OpError
+	switch {
+	case errors.As(err, &dns) && dns.IsNotFound:
+		return "there is no such name"
+	case errors.As(err, &dns):
+		return "the name service does not answer"
+	case errors.Is(err, context.DeadlineExceeded), errors.As(err, &op) && op.Timeout():
+		return errLate.Error()
+	case errors.As(err, &op):
+		return op.Err.Error()
+	}
+	return err.Error()
+}
