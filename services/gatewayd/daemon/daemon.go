@@ -254,17 +254,17 @@ func (g guests) Close() {
 // serve serves until ctx ends, and then ends in order.
 func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, log *slog.Logger) error {
 	failed := make(chan error, 1)
-	scheme := "http"
+	scheme, secure := "http", s.TLSConfig != nil // Serve sets it
+	if secure {
+		scheme = "https"
+	}
 	go func() {
-		if s.TLSConfig != nil {
+		if secure {
 			failed <- s.ServeTLS(l, "", "")
 			return
 		}
 		failed <- s.Serve(l)
 	}()
-	if s.TLSConfig != nil {
-		scheme = "https"
-	}
 	log.Info("serving", "at", scheme+"://"+l.Addr().String()+"/acp")
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
