@@ -72,6 +72,8 @@ type Options struct {
 	Hosts []string
 	// Origins are the pages, "https://example.org", whose scripts may call. Others may not, whatever they know.
 	Origins []string
+	// Browser says who a request of the console's page is from; nil: there is no console. Such a request has PageHeader.
+	Browser func(*http.Request) (Who, *Refusal)
 	Logger  *slog.Logger
 	// Now is the time. Default: time.Now.
 	Now func() time.Time
@@ -106,10 +108,49 @@ func plain(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
+// PageHeader is the header by which the console's page shows the secret that it keeps. A page elsewhere cannot send it: browsers
+// first ask whether it may, and are told no.
+const PageHeader = "Acphost-Console"
+
+// Host refuses a request that is for another server than this one: a page elsewhere whose name was made to lead here (DNS
+// rebinding).
+func (g *Gate) Host(r *http.Request) *Refusal {
+	if !g.hosts[hostOf(r.Host)] {
+		return &Refusal{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
+	}
+	return nil
+}
+
+// Page refuses a request that is not from a page of this server itself, as a browser says it. Cookies come with requests of other
+// pages, too (CSRF).
+func (g *Gate) Page(r *http.Request) *Refusal {
+	if refusal := g.Host(r); refusal != nil {
+		return refusal
+	}
+	origins := r.Header.Values("Origin")
+	own := len(origins) == 1 && origins[0] == "https://"+r.Host
+	if r.TLS == nil { // before a proxy with TLS it is https too
+		own = own || len(origins) == 1 && origins[0] == "http://"+r.Host
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		own = own && site == "same-origin"
+	}
+	if !own {
+		return &Refusal{http.StatusForbidden, "only the console's own page may ask this"}
+	}
+	return nil
+}
+
 // Check says who a request is from, or why it is refused.
 func (g *Gate) Check(r *http.Request) (Who, *Refusal) {
-	if !g.hosts[hostOf(r.Host)] {
-		return Who{}, &Refusal{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
+	if refusal := g.Host(r); refusal != nil {
+		return Who{}, refusal
+	}
+	if g.opts.Browser != nil && len(r.Header.Values(PageHeader)) > 0 {
+		if refusal := g.Page(r); refusal != nil {
+			return Who{}, refusal
+		}
+		return g.opts.Browser(r)
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		if !slices.Contains(g.opts.Origins, origin) {
@@ -132,6 +173,9 @@ func hostOf(header string) string {
 	}
 	return plain(header)
 }
+
+// Token says whose token a text is.
+func (g *Gate) Token(secret string) (Who, *Refusal) { return g.byToken("Bearer " + secret) }
 
 func (g *Gate) byToken(header string) (Who, *Refusal) {
 	scheme, secret, _ := strings.Cut(header, " ")

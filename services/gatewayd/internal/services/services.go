@@ -122,6 +122,8 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	m := &method{name: name, need: behalf.NeedOf(d), input: input, output: output}
 	options := []connect.HandlerOption{
 		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
+		// A few bytes can be compressed from many: the bounds hold for what comes.
+		connect.WithCompression("gzip", nil, nil),
 		connect.WithRequestInitializer(func(_ connect.Spec, made any) error {
 			f, ok := made.(*frame)
 			if !ok {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
@@ -256,14 +255,7 @@ func checkVerb(c peer.Peer) error {
 	if !c.Known || c.Process == nil {
 		return status.Error(codes.PermissionDenied, "who calls cannot be told, so nothing can be changed from here: call from the container that acphost runs in, or over TCP with a certificate")
 	}
-	why, err := peer.Descent(c.PID, os.Getpid())
-	if err == nil && why == "" {
-		why, err = filtered(c.PID, os.Getpid())
-	}
-	if err == nil {
-		// Only now: the answer is about the caller if its number was the caller's all the time.
-		err = c.Process.Alive()
-	}
+	why, err := peer.NoPerson(c, os.Getpid())
 	if err != nil {
 		return status.Errorf(codes.PermissionDenied, "it cannot be told whether an agent calls, so nothing can be changed: %v", err)
 	}
@@ -271,14 +263,4 @@ func checkVerb(c peer.Peer) error {
 		return status.Errorf(codes.PermissionDenied, "agents, handlers and what they start may not change anything: %s", why)
 	}
 	return nil
-}
-
-// filtered says that a process has more seccomp filters than the supervisor; empty: it has not, or this kernel counts
-// none, and then something else must keep agents away; see Options.ControlOff.
-func filtered(pid, self int) (why string, err error) {
-	has, own, err := peer.Filters(pid, self)
-	if err != nil || has <= own {
-		return "", err
-	}
-	return fmt.Sprintf("process %d has %d seccomp filters and this supervisor has %d, as what an agent starts has one more; call from outside of that sandbox", pid, has, own), nil
 }

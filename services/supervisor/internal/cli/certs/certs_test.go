@@ -49,20 +49,20 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
-		"can call the sidecar past every ": {"client", sidecar, "me:viewer"},
-		"a handler's name has 1 to 64":     {"sidecar", "../fs"},
-		"expected a handler's name":        {"sidecar"},
-		"expected an authority's folder, ": {"renew"},
-		"nothing is overwritten":           {"init", dir},
-		"board is there already":           {"client", dir, "board:viewer"},
-		"expected the folder to make":      {"init"},
-		"--acts-as: expected viewer, appr": {"gateway", dir, "--acts-as", "gateway"},
-		"--acts-as: expected viewer, approver, operator, got":         {"gateway", dir, "--acts-as", "root"},
-		"--client: expected NAME:ROLE":     {"init", dir + "2", "--client", "x"},
-		`"root" is no role; there are vi`:  {"client", dir, "x:root"},
-		"expected an authority's folder":   {"client", dir},
-		"no folder of an authority":        {"client", t.TempDir(), "x:viewer"},
-		"1 to 3650 days":                   {"init", dir + "2", "--days", "99999"},
+		"can call the sidecar past every ":                    {"client", sidecar, "me:viewer"},
+		"a handler's name has 1 to 64":                        {"sidecar", "../fs"},
+		"expected a handler's name":                           {"sidecar"},
+		"expected an authority's folder, ":                    {"renew"},
+		"nothing is overwritten":                              {"init", dir},
+		"board is there already":                              {"client", dir, "board:viewer"},
+		"expected the folder to make":                         {"init"},
+		"--acts-as: expected viewer, appr":                    {"gateway", dir, "--acts-as", "gateway"},
+		"--acts-as: expected viewer, approver, operator, got": {"gateway", dir, "--acts-as", "root"},
+		"--client: expected NAME:ROLE":                        {"init", dir + "2", "--client", "x"},
+		`"root" is no role; there are vi`:                     {"client", dir, "x:root"},
+		"expected an authority's folder":                      {"client", dir},
+		"no folder of an authority":                           {"client", t.TempDir(), "x:viewer"},
+		"1 to 3650 days":                                      {"init", dir + "2", "--days", "99999"},
 	} {
 		if status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"certs"}, args...)...); status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q; want %q", args, status, stderr, want)
