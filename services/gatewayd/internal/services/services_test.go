@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -322,7 +323,7 @@ func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
 					if strings.Contains(name, "JSON") {
 						codec = sendingJSON{sending{body}}
 					}
-					c := connect.NewClient[anyMessage, anyMessage](w.http, r.url+path, append(w.options[:len(w.options):len(w.options)], connect.WithCodec(codec))...)
+					c := connect.NewClient[anyMessage, anyMessage](w.http, r.url+path, append(slices.Clip(w.options), connect.WithCodec(codec))...)
 					if m.IsStreamingServer() {
 						stream, err := c.CallServerStream(t.Context(), connect.NewRequest(&anyMessage{}))
 						if err != nil {
