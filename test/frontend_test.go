@@ -78,7 +78,7 @@ func (c restClient) request(ctx context.Context, verb, path, body string, header
 // do returns a request's status and answer.
 func (c restClient) do(verb, path, body string) (int, map[string]any) {
 	c.g.t.Helper()
-	res := c.request(c.g.ctx, verb, path, body)
+	res := c.request(c.g.ctx, verb, path, body) //nolint:bodyclose // request closes it
 	text, err := io.ReadAll(res.Body)
 	if err != nil {
 		c.g.t.Fatal(err)
@@ -100,7 +100,7 @@ type sse struct {
 func (c restClient) events(query, last string) <-chan sse {
 	c.g.t.Helper()
 	ctx, cancel := context.WithCancel(c.g.ctx)
-	res := c.request(ctx, http.MethodGet, "/events?"+query, "", "Last-Event-ID", last)
+	res := c.request(ctx, http.MethodGet, "/events?"+query, "", "Last-Event-ID", last) //nolint:bodyclose // request closes it
 	if res.StatusCode != http.StatusOK {
 		c.g.t.Fatalf("/events?%s: %s", query, res.Status)
 	}
