@@ -74,7 +74,7 @@ func browser(t *testing.T) *chrome {
 			}
 		}
 	}()
-	if c.conn, _, err = websocket.Dial(ctx, address, nil); err != nil {
+	if c.conn, _, err = websocket.Dial(ctx, address, nil); err != nil { //nolint:bodyclose // "You never need to close resp.Body yourself"
 		t.Fatalf("connect to Chromium at %q: %v", address, err)
 	}
 	c.conn.SetReadLimit(64 << 20)

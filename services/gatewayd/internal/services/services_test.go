@@ -9,6 +9,7 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -82,6 +83,7 @@ type rig struct {
 	handler *services.Handler
 	url     string
 	revoked atomic.Bool
+	stop    func() // the supervisor
 }
 
 func newRig(t *testing.T, role string) *rig {
@@ -96,6 +98,7 @@ func newRig(t *testing.T, role string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.stop = server.Stop
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -320,7 +323,7 @@ func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
 					if strings.Contains(name, "JSON") {
 						codec = sendingJSON{sending{body}}
 					}
-					c := connect.NewClient[anyMessage, anyMessage](w.http, r.url+path, append(w.options[:len(w.options):len(w.options)], connect.WithCodec(codec))...)
+					c := connect.NewClient[anyMessage, anyMessage](w.http, r.url+path, append(slices.Clip(w.options), connect.WithCodec(codec))...)
 					if m.IsStreamingServer() {
 						stream, err := c.CallServerStream(t.Context(), connect.NewRequest(&anyMessage{}))
 						if err != nil {
@@ -393,6 +396,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		"no protobuf":                   {viewer, "\xff\xff", []string{"Content-Type", "application/proto"}, http.StatusBadRequest},
 		"a form":                        {viewer, `{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},
 		"text":                          {viewer, `{}`, []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
+		"what is compressed":            {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
 		"a compression that is unknown": {viewer, `{}`, []string{"Content-Encoding", "br"}, http.StatusNotImplemented},
 	} {
 		if got, text := post(t, c.r, path, c.body, c.header...); got != c.want {
@@ -442,5 +446,13 @@ func TestOneCallerHasSoManyCalls(t *testing.T) {
 	r.handler.Close()
 	if _, err := get(t.Context(), r, w, "s"); err == nil {
 		t.Error("a call after the end was answered")
+	}
+}
+
+func TestWhereTheSupervisorIsConcernsNobody(t *testing.T) {
+	r := newRig(t, "viewer")
+	r.stop()
+	if _, err := get(t.Context(), r, ways(t)["gRPC"], "s"); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "cannot be reached") || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("got %v", err)
 	}
 }
