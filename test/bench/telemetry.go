@@ -17,7 +17,7 @@ import (
 // at which session updates pass, and the time that a routed read takes. The collector takes all, in this process. The same acphost
 // without is measured twice: what the two differ by is chance.
 func (b *bench) telemetry() error {
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	listener, err := (&net.ListenConfig{}).Listen(context.Background(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		return err
 	}
