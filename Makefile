@@ -83,9 +83,8 @@ deploy-check: ## read the files in deploy/ as strictly as those read them for wh
 	cd test/deploy && GOWORK=off go mod download sigs.k8s.io/kubectl-validate@v0.0.4 && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
 
 .PHONY: metrics-check
-metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; needs prometheus
-	@command -v prometheus promtool >/dev/null || { echo "prometheus is not installed (Debian: apt-get install prometheus)" >&2; exit 1; }
-	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 3m -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
+metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; unpacks Debian's prometheus into .tools/ if there is none
+	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 3m -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
 
 .PHONY: pod-bench
 pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
