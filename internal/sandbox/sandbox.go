@@ -18,6 +18,7 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"time"
 
 	"github.com/acphost/acphost/internal/proc"
 )
@@ -95,10 +96,17 @@ type Options struct {
 	// sandbox does not see (sendmsg). Sockets other than of the internet, of unix and of the kernel's settings of the network
 	// cannot be made either.
 	Streams bool
+	// Timeout is how long a call waits for the Decider in all. The call is then refused (EACCES), and what the Decider says
+	// later changes nothing. To observe, the kernel makes the call then. 0 or less: DefaultTimeout.
+	Timeout time.Duration
 }
 
+// DefaultTimeout is more than a policy may take, and less than people take for a program that hangs.
+const DefaultTimeout = 10 * time.Second
+
 // Decider decides on events. It is called from several goroutines at once, and holds up the calling process meanwhile.
-// It must not wait for a person.
+// It must not wait for a person: after Options.Timeout the call is refused. If a Decider does not return even then, the
+// sandbox leaves it behind, and after 64 of these refuses without asking until one of them returns.
 type Decider interface {
 	Allows(Event) bool
 	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what

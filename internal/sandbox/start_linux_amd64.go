@@ -43,6 +43,11 @@ const DecisionsFD = 3
 // MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead of
 // lists of paths, and has to be a Reporter.
 func MainWith(dial func(fd int, o Options) (Decider, error)) int {
+	return mainWith(dial, func(_ *Options, l Lists) Decider { return l })
+}
+
+// mainWith is MainWith with a decider of its own in place of lists.
+func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Options, Lists) Decider) int {
 	args := os.Args[2:]
 	served := len(args) > 0 && args[0] == stageServe
 	if served {
@@ -63,7 +68,8 @@ func MainWith(dial func(fd int, o Options) (Decider, error)) int {
 			status, err = serve(o, d, command)
 		}
 	default:
-		status, err = serve(o, lists, command)
+		d := decider(&o, lists)
+		status, err = serve(o, d, command)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)

@@ -1448,14 +1448,14 @@ func (x *Activity) GetListen() string {
 	return ""
 }
 
-// Telemetry contains settings of metrics. Environment variables (OTEL_*) do not count: a project's folder may set
+// Telemetry contains settings of metrics and traces. Environment variables (OTEL_*) do not count: a project's folder may set
 // them, and an agent can write there.
 type Telemetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Serve metrics to Prometheus at https://ADDRESS/metrics, where ADDRESS is admin.listen. The caller's certificate
 	// must have the role metrics, which can do nothing else. Default: false.
 	Prometheus bool `protobuf:"varint,1,opt,name=prometheus,proto3" json:"prometheus,omitempty"`
-	// Optional. Send metrics to a collector of OpenTelemetry. Default: none.
+	// Optional. Send metrics, and traces if they are set, to a collector of OpenTelemetry. Default: none.
 	Otlp          *OTLP `protobuf:"bytes,2,opt,name=otlp,proto3" json:"otlp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1505,7 +1505,7 @@ func (x *Telemetry) GetOtlp() *OTLP {
 	return nil
 }
 
-// OTLP is where metrics are sent, in OpenTelemetry's protocol over gRPC.
+// OTLP is where metrics and traces are sent, in OpenTelemetry's protocol over gRPC.
 type OTLP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The collector's "HOST:PORT".
@@ -1519,8 +1519,13 @@ type OTLP struct {
 	Headers map[string]*EnvValue `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The time between two reports of the metrics, in seconds, 1 to 3600. Default (0): 60.
 	IntervalSeconds uint32 `protobuf:"varint,5,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Optional. Send no metrics, for a collector that takes traces alone. Default: false.
+	MetricsDisabled bool `protobuf:"varint,6,opt,name=metrics_disabled,json=metricsDisabled,proto3" json:"metrics_disabled,omitempty"`
+	// Optional. Send traces: spans of turns, of the agent's requests, and of what is done about them. An empty message sends
+	// them with the defaults. Default: no traces.
+	Traces        *Traces `protobuf:"bytes,7,opt,name=traces,proto3" json:"traces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OTLP) Reset() {
@@ -1588,6 +1593,77 @@ func (x *OTLP) GetIntervalSeconds() uint32 {
 	return 0
 }
 
+func (x *OTLP) GetMetricsDisabled() bool {
+	if x != nil {
+		return x.MetricsDisabled
+	}
+	return false
+}
+
+func (x *OTLP) GetTraces() *Traces {
+	if x != nil {
+		return x.Traces
+	}
+	return nil
+}
+
+// Traces contains settings of traces.
+type Traces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. How many of the traces that acphost begins are recorded, 0 to 1. A trace that the client began (the traceparent in
+	// the _meta of its prompt) is recorded if the client records it. Absent: 1.
+	SampleRatio *float64 `protobuf:"fixed64,1,opt,name=sample_ratio,json=sampleRatio,proto3,oneof" json:"sample_ratio,omitempty"`
+	// Optional. Say in the span of each decision what the action is, such as "write /w/a" or "run make test in /w". This sends
+	// paths and commands to the collector; values that look like secrets are replaced. Default: false.
+	Actions       bool `protobuf:"varint,2,opt,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traces) Reset() {
+	*x = Traces{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traces) ProtoMessage() {}
+
+func (x *Traces) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traces.ProtoReflect.Descriptor instead.
+func (*Traces) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Traces) GetSampleRatio() float64 {
+	if x != nil && x.SampleRatio != nil {
+		return *x.SampleRatio
+	}
+	return 0
+}
+
+func (x *Traces) GetActions() bool {
+	if x != nil {
+		return x.Actions
+	}
+	return false
+}
+
 // Serve contains settings of a supervisor without an editor.
 type Serve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1609,7 +1685,7 @@ type Serve struct {
 
 func (x *Serve) Reset() {
 	*x = Serve{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1621,7 +1697,7 @@ func (x *Serve) String() string {
 func (*Serve) ProtoMessage() {}
 
 func (x *Serve) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1634,7 +1710,7 @@ func (x *Serve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Serve.ProtoReflect.Descriptor instead.
 func (*Serve) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Serve) GetDrainMs() uint32 {
@@ -1691,7 +1767,7 @@ type ServeAgent struct {
 
 func (x *ServeAgent) Reset() {
 	*x = ServeAgent{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1779,7 @@ func (x *ServeAgent) String() string {
 func (*ServeAgent) ProtoMessage() {}
 
 func (x *ServeAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1792,7 @@ func (x *ServeAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeAgent.ProtoReflect.Descriptor instead.
 func (*ServeAgent) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServeAgent) GetPreset() string {
@@ -1780,7 +1856,7 @@ type Journal struct {
 
 func (x *Journal) Reset() {
 	*x = Journal{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1792,7 +1868,7 @@ func (x *Journal) String() string {
 func (*Journal) ProtoMessage() {}
 
 func (x *Journal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1805,7 +1881,7 @@ func (x *Journal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Journal.ProtoReflect.Descriptor instead.
 func (*Journal) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{20}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Journal) GetDisabled() bool {
@@ -1990,16 +2066,22 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"prometheus\x18\x01 \x01(\bR\n" +
 	"prometheus\x12+\n" +
-	"\x04otlp\x18\x02 \x01(\v2\x17.acphost.config.v1.OTLPR\x04otlp\"\x92\x02\n" +
+	"\x04otlp\x18\x02 \x01(\v2\x17.acphost.config.v1.OTLPR\x04otlp\"\xf0\x02\n" +
 	"\x04OTLP\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x1a\n" +
 	"\binsecure\x18\x02 \x01(\bR\binsecure\x12\x0e\n" +
 	"\x02ca\x18\x03 \x01(\tR\x02ca\x12>\n" +
 	"\aheaders\x18\x04 \x03(\v2$.acphost.config.v1.OTLP.HeadersEntryR\aheaders\x12)\n" +
-	"\x10interval_seconds\x18\x05 \x01(\rR\x0fintervalSeconds\x1aW\n" +
+	"\x10interval_seconds\x18\x05 \x01(\rR\x0fintervalSeconds\x12)\n" +
+	"\x10metrics_disabled\x18\x06 \x01(\bR\x0fmetricsDisabled\x121\n" +
+	"\x06traces\x18\a \x01(\v2\x19.acphost.config.v1.TracesR\x06traces\x1aW\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"\xf3\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"[\n" +
+	"\x06Traces\x12&\n" +
+	"\fsample_ratio\x18\x01 \x01(\x01H\x00R\vsampleRatio\x88\x01\x01\x12\x18\n" +
+	"\aactions\x18\x02 \x01(\bR\aactionsB\x0f\n" +
+	"\r_sample_ratio\"\xf3\x01\n" +
 	"\x05Serve\x12\x1e\n" +
 	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
 	"\n" +
@@ -2041,7 +2123,7 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 27)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
@@ -2061,55 +2143,57 @@ var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Activity)(nil),        // 15: acphost.config.v1.Activity
 	(*Telemetry)(nil),       // 16: acphost.config.v1.Telemetry
 	(*OTLP)(nil),            // 17: acphost.config.v1.OTLP
-	(*Serve)(nil),           // 18: acphost.config.v1.Serve
-	(*ServeAgent)(nil),      // 19: acphost.config.v1.ServeAgent
-	(*Journal)(nil),         // 20: acphost.config.v1.Journal
-	nil,                     // 21: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 22: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 23: acphost.config.v1.Handler.EnvEntry
-	nil,                     // 24: acphost.config.v1.Agent.EnvEntry
-	nil,                     // 25: acphost.config.v1.OTLP.HeadersEntry
-	nil,                     // 26: acphost.config.v1.ServeAgent.EnvEntry
-	(*structpb.Struct)(nil), // 27: google.protobuf.Struct
+	(*Traces)(nil),          // 18: acphost.config.v1.Traces
+	(*Serve)(nil),           // 19: acphost.config.v1.Serve
+	(*ServeAgent)(nil),      // 20: acphost.config.v1.ServeAgent
+	(*Journal)(nil),         // 21: acphost.config.v1.Journal
+	nil,                     // 22: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 23: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 24: acphost.config.v1.Handler.EnvEntry
+	nil,                     // 25: acphost.config.v1.Agent.EnvEntry
+	nil,                     // 26: acphost.config.v1.OTLP.HeadersEntry
+	nil,                     // 27: acphost.config.v1.ServeAgent.EnvEntry
+	(*structpb.Struct)(nil), // 28: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	21, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	22, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	22, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	23, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	4,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
 	7,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
 	9,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
 	12, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
 	13, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
 	14, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	20, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
-	18, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
+	21, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	19, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
 	15, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
 	16, // 11: acphost.config.v1.Config.telemetry:type_name -> acphost.config.v1.Telemetry
 	5,  // 12: acphost.config.v1.Config.sandbox:type_name -> acphost.config.v1.Sandbox
-	23, // 13: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	27, // 14: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	24, // 13: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	28, // 14: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
 	3,  // 15: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
 	2,  // 16: acphost.config.v1.Handler.paths:type_name -> acphost.config.v1.PathMap
-	24, // 17: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
+	25, // 17: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
 	8,  // 18: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
 	1,  // 19: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
 	10, // 20: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
 	11, // 21: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
 	3,  // 22: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
 	17, // 23: acphost.config.v1.Telemetry.otlp:type_name -> acphost.config.v1.OTLP
-	25, // 24: acphost.config.v1.OTLP.headers:type_name -> acphost.config.v1.OTLP.HeadersEntry
-	19, // 25: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
-	19, // 26: acphost.config.v1.Serve.gateway_agents:type_name -> acphost.config.v1.ServeAgent
-	26, // 27: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
-	1,  // 28: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	6,  // 29: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	6,  // 30: acphost.config.v1.OTLP.HeadersEntry.value:type_name -> acphost.config.v1.EnvValue
-	6,  // 31: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	32, // [32:32] is the sub-list for method output_type
-	32, // [32:32] is the sub-list for method input_type
-	32, // [32:32] is the sub-list for extension type_name
-	32, // [32:32] is the sub-list for extension extendee
-	0,  // [0:32] is the sub-list for field type_name
+	26, // 24: acphost.config.v1.OTLP.headers:type_name -> acphost.config.v1.OTLP.HeadersEntry
+	18, // 25: acphost.config.v1.OTLP.traces:type_name -> acphost.config.v1.Traces
+	20, // 26: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
+	20, // 27: acphost.config.v1.Serve.gateway_agents:type_name -> acphost.config.v1.ServeAgent
+	27, // 28: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
+	1,  // 29: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	6,  // 30: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	6,  // 31: acphost.config.v1.OTLP.HeadersEntry.value:type_name -> acphost.config.v1.EnvValue
+	6,  // 32: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -2120,14 +2204,15 @@ func file_acphost_config_v1_config_proto_init() {
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[4].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[18].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[20].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[19].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   27,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -141,6 +141,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	}
 	if h.telemetry != nil {
 		o.Called = h.telemetry.Called
+		o.Tracer, o.TraceActions = h.telemetry.Tracer(), cfg.GetTelemetry().GetOtlp().GetTraces().GetActions()
 	}
 	if h.opts.Dialects != nil {
 		o.Dialect = h.opts.Dialects(spec.Identity.Name)

@@ -410,7 +410,7 @@ func (l *Link) askAboutTry(o kernelOutcome) {
 	q := &kernelQuestion{callQuestion: callQuestion{Link: l}, outcome: o}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: o.sessionID, Params: shown.question(o.d), Options: offered(o.d), Reason: reasonOf(o.d),
+		SessionID: o.sessionID, Params: shown.question(o.d, nil), Options: offered(o.d), Reason: reasonOf(o.d),
 	}, q)
 	q.Decided(o.d)
 	l.own.Add(q.ID, q.Question)
