@@ -1,6 +1,7 @@
 package config
 
 import (
+	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -67,7 +68,7 @@ func (c *Config) SetSandbox(mode string) error {
 	c.Proto.Sandbox.Mode = mode
 	if why := sandboxConflict(c.Proto); why != "" {
 		c.Proto.Sandbox.Mode = before
-		return fmt.Errorf("%s", why)
+		return errors.New(why)
 	}
 	return nil
 }

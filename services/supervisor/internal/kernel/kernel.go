@@ -53,12 +53,18 @@ func (c *Commands) Started(pid int, call uint64) {
 
 // Add takes a process for that of a command. The process must not run meanwhile.
 func (c *Commands) Add(pid int) {
-	if p, err := proc.Look(pid); err == nil {
+	if p, ok := look(pid); ok {
 		c.add(p)
 	}
 }
 
-func (c *Commands) add(p proc.Process) {
+// process names a process for ever.
+type process struct {
+	pid   int
+	start uint64 // when it started, in clock ticks since the machine did
+}
+
+func (c *Commands) add(p process) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seen == nil {
@@ -66,37 +72,37 @@ func (c *Commands) add(p proc.Process) {
 	}
 	if len(c.seen) >= maxProcesses {
 		for pid, start := range c.seen {
-			if now, err := proc.Look(pid); err != nil || now.Start != start {
+			if now, ok := look(pid); !ok || now.start != start {
 				delete(c.seen, pid)
 			}
 		}
 	}
 	if len(c.seen) < maxProcesses {
-		c.seen[p.PID] = p.Start
+		c.seen[p.pid] = p.start
 	}
 }
 
-func (c *Commands) has(p proc.Process) bool {
+func (c *Commands) has(p process) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	start, ok := c.seen[p.PID]
-	return ok && start == p.Start
+	start, ok := c.seen[p.pid]
+	return ok && start == p.start
 }
 
 // Within reports whether a process is that of a command, or was started by one. A process whose parent has ended before the
 // process did anything is not known any more, and is not within.
 func (c *Commands) Within(pid int) bool {
-	own, err := proc.Look(pid)
-	if err != nil {
+	own, ok := look(pid)
+	if !ok {
 		return false
 	}
 	if c.has(own) {
 		return true
 	}
 	within := false
-	err = proc.Ancestry(pid, func(at int) (bool, error) {
-		p, err := proc.Look(at)
-		within = err == nil && c.has(p)
+	err := proc.Ancestry(pid, func(at int) (bool, error) {
+		p, ok := look(at)
+		within = ok && c.has(p)
 		return within, nil
 	})
 	if err != nil || !within {
