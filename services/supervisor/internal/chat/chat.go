@@ -31,6 +31,8 @@ type Options struct {
 	Conn grpc.ClientConnInterface
 	// Agent is what to start.
 	Agent *supervisorv1.StartAgentRequest
+	// Attach is a live session to join, in the place of Agent, Session, Mode, Model and Meta. Default: none.
+	Attach *Attach
 	// Session is the id of a stored session to go on with. Default: a new one.
 	Session string
 	// Cwd is the session's working directory, an absolute path.

@@ -59,6 +59,9 @@ func (m *model) command(text string) (tea.Cmd, bool) {
 	case c == nil:
 		m.warn("there is no command " + name + "; /help lists them. To say this to the agent, begin with a space")
 		return nil, true
+	case m.o.Attach != nil && (c.name == "new" || c.name == "sessions"):
+		m.warn("this chat has joined a session and begins none: \"acphost chat --agent NAME\" does")
+		return nil, true
 	case c.session && m.phase != ready:
 		m.warn("there is no session for " + name)
 		return nil, true

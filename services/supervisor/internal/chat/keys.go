@@ -289,7 +289,11 @@ func (m *model) submit() tea.Cmd {
 	}
 	cmd, done := m.command(text)
 	if !done && m.phase == broken {
-		m.warn("there is no session; /new begins one, /quit leaves")
+		m.warn(m.hint("there is no session; /new begins one, /quit leaves"))
+		return nil
+	}
+	if !done && m.o.Attach != nil && m.o.Attach.Follow != "" {
+		m.warn(m.o.Attach.Follow)
 		return nil
 	}
 	keep := m.past.Add(text)

@@ -292,7 +292,7 @@ func (m *model) keys() string {
 	case m.turn != nil:
 		return "esc cancels"
 	case m.phase == broken:
-		return "/new · /quit"
+		return strings.TrimSuffix(m.hint("/new · /quit"), " leaves")
 	case m.cut != nil:
 		return "ctrl+o shows " + safetext.Count(m.cut.LeftOut(), "more line") + " · /help"
 	}

@@ -50,6 +50,7 @@ func (v *checker) config(c *configv1.Config) {
 	}
 	v.routes(c)
 	v.agent(c.GetAgent())
+	v.sandbox(c)
 	v.workspace(c.GetWorkspace())
 	v.mappedRoots(c)
 	v.permission(c)
