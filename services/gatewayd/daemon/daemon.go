@@ -20,13 +20,18 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/buildinfo"
+	"github.com/acphost/acphost/internal/confirmsocket"
 	"github.com/acphost/acphost/internal/keyfiles"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/console"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
+	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
 )
 
@@ -34,7 +39,11 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents).
+configuration says which agents there are (serve.gateway_agents). If its certificate
+is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
+supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
+ends, which /openapi.json describes, and at /console/ a page for people, who sign in
+by "acphost console".
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -79,7 +88,7 @@ const (
 type flags struct {
 	listen, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
 	hosts, origins                                                          list
-	plaintext, version                                                      bool
+	plaintext, version, noConsole                                           bool
 	connections                                                             int
 	drain                                                                   time.Duration
 }
@@ -141,6 +150,7 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
 	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
+	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
 	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
@@ -159,7 +169,7 @@ func (f *flags) check(rest []string) error {
 		return errors.New("say where the supervisor is: by --supervisor or --socket")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
-	case f.tokens == "" && f.tlsDir == "":
+	case f.tokens == "" && f.tlsDir == "" && f.noConsole:
 		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
@@ -208,12 +218,28 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve at %s: %w", f.listen, err)
 	}
+	calls, err := services.New(supervisor, log)
+	if err != nil {
+		return fmt.Errorf("serve the supervisor's services: %w", err)
+	}
+	simple, err := rest.New(calls, log)
+	if err != nil {
+		return fmt.Errorf("serve the paths for front ends: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
+	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
+	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	if f.noConsole {
+		options.Gate = auth.New(who)
+	} else {
+		desk := signin.New(nil)
+		who.Browser = console.Browser(desk)
+		options.Gate = auth.New(who)
+		options.Console = console.New(console.Options{Gate: options.Gate, Desk: desk, Logger: log})
+		defer confirm(ctx, desk, log)()
+	}
 	s := &http.Server{
-		Handler: server.New(server.Options{
-			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
-			Relay: relays, Agent: f.agent, Logger: log,
-		}),
+		Handler:           server.New(options),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -227,11 +253,48 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
-	return serve(ctx, s, door.Listen(listener), relays, f.drain, log)
+	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log)
+}
+
+// guests are all those who are connected.
+type guests struct {
+	relays *relay.Registry
+	calls  *services.Handler
+	simple *rest.Handler
+}
+
+// Sweep ends what those do who may no longer.
+func (g guests) Sweep() {
+	g.relays.Sweep()
+	g.calls.Sweep()
+}
+
+// Close ends what all do.
+func (g guests) Close() {
+	g.calls.Close()
+	g.simple.Close()
+	g.relays.Close()
+}
+
+// confirm takes what people say to "acphost console". The caller calls stop.
+func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
+	l, name, err := confirmsocket.Listen()
+	if err != nil {
+		log.Warn("browsers cannot sign in by a code, only with a token", "error", err)
+		return func() {}
+	}
+	log.Info("\"acphost console\" confirms browsers here", "socket", name)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
+	}()
+	return func() { cancel(); <-done }
 }
 
 // serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
-func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Registry, drain time.Duration, log *slog.Logger) error {
+func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	scheme := "http"
 	go func() {
@@ -251,7 +314,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			relays.Sweep()
+			at.Sweep()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -260,11 +323,11 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	}
 	log.Info("stopping", "turns have", drain)
 	draining, done := context.WithTimeout(context.Background(), drain)
-	relays.Drain(draining)
+	at.relays.Drain(draining)
 	done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	relays.Close()
+	at.Close()
 	if shut := s.Shutdown(stopping); shut != nil {
 		_ = s.Close()
 	}

@@ -1,5 +1,5 @@
 // Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
-// events. WebSocket connections it hands to package socket.
+// events. WebSocket connections it hands to package socket, other paths to packages services and rest.
 //
 // It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
 // reached, nor what a message means.
@@ -19,6 +19,8 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
 
@@ -47,8 +49,14 @@ type Options struct {
 	// Intake reads messages of at most MaxMessage bytes. Default: one of its own.
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
-	Agent  string
-	Logger *slog.Logger
+	Agent string
+	// Services are the supervisor's for callers over HTTP; nil: they are not served.
+	Services *services.Handler
+	// Rest has the paths for simple front ends; nil: they are not served.
+	Rest *rest.Handler
+	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
+	Console http.Handler
+	Logger  *slog.Logger
 }
 
 // handler serves a gateway.
@@ -64,10 +72,26 @@ func New(o Options) http.Handler {
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
-	return h.guarded(mux)
+	if h.Services != nil {
+		for _, path := range h.Services.Paths() {
+			mux.Handle(path, h.Services)
+		}
+	}
+	if h.Rest != nil {
+		h.Rest.Register(mux)
+	}
+	others := h.forPages(h.guarded(mux))
+	if h.Console == nil {
+		return others
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
+			h.Console.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
-
-type whoKey struct{}
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
 func (h *handler) guarded(next http.Handler) http.Handler {
@@ -87,12 +111,12 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 			return
 		}
 		recognised(r.Context(), who.ID)
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
-	who, _ := r.Context().Value(whoKey{}).(auth.Who)
+	who := auth.From(r.Context())
 	if !who.May("operator") {
 		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return

@@ -99,6 +99,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	sup := newSupervisor(context.WithoutCancel(ctx), o.Conn)
 	m := newModel(o, sup)
+	m.loan = newLoan(ctx)
 
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
@@ -107,7 +108,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		tea.WithFilter(sized(o.Env)))
 	r := &running{Program: p, over: make(chan struct{})}
 	go r.run()
-	job := newJob(ctx, o, r)
+	job := newJob(ctx, o, r, m.loan)
 	defer job.close()
 	for again := true; again; {
 		again = false
@@ -118,6 +119,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			err = r.quit()
 		case <-gone:
 			err = cmp.Or(r.quit(), errors.New("the terminal is gone"))
+		case err = <-m.loan.lost:
 		case s := <-job.signals:
 			err = job.signalled(s)
 			again = err == nil

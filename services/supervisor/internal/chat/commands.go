@@ -112,6 +112,7 @@ func (m *model) help(string) tea.Cmd {
   alt+enter, ctrl+j        a new line
   up, down                 what was typed before; take back what is queued
   ctrl+r                   search what was typed before
+  ctrl+x ctrl+e            write in your editor ($VISUAL, $EDITOR)
   shift+tab                the next mode
   esc                      cancel the turn
   ctrl+o                   more of a command's output, while it runs and after

@@ -54,6 +54,8 @@ type model struct {
 	// confirming is what the person is to confirm before it is done.
 	confirming *confirmation
 	attention  attention
+	loan       *loan     // of the terminal, to an editor; nil: there is none to lend
+	prefixed   bool      // ctrl+x was pressed, and the next key decides
 	keyTime    time.Time // of the last key
 	quitBy     time.Time // until then ctrl+c quits
 
