@@ -28,6 +28,7 @@ type decision struct {
 	PolicyDigest                                                    string `json:"policy_digest"`
 	SessionID                                                       string `json:"session_id"`
 	Grants                                                          []string
+	Reused                                                          bool
 	Action                                                          struct {
 		Kind  string
 		Paths []struct{ Path string }

@@ -10,10 +10,10 @@ import (
 
 // Bounds of what is kept of one policy's answers. The contract states those of an answer.
 const (
-	maxHeld = 256
-	maxExcept  = 200
-	maxName    = 255
-	maxStates  = 16
+	maxHeld   = 256
+	maxExcept = 200
+	maxName   = 255
+	maxStates = 16
 )
 
 // Resident is a connection to a policy whose answers may be used again, since acphost started it.

@@ -96,3 +96,41 @@ func TestNothingIsKeptOfASidecar(t *testing.T) {
 		}
 	}, sidecar)
 }
+
+func TestWhatAHandlerSaidIsOldOnceItWasToldSomethingElse(t *testing.T) {
+	first, second := newFake(), newFake()
+	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		conn, err := h.Conn()
+		if err != nil {
+			t.Fatal(err)
+		}
+		told := func() uint64 {
+			t.Helper()
+			n, ok := conn.(interface{ Told() (uint64, bool) }).Told()
+			if !ok {
+				t.Fatal("nothing is known of what it was told")
+			}
+			return n
+		}
+		before, during := told(), uint64(0)
+		first.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
+			during = told()
+			return nil, errStart // it may have taken some of it all the same
+		}
+		if err := h.Reload(t.Context()); err == nil {
+			t.Error("it took the settings")
+		}
+		if after := told(); during == before || after == during {
+			t.Errorf("told %d times before, %d during and %d after a reload", before, during, after)
+		}
+		if _, err := h.Swap(t.Context(), to(second)); err != nil {
+			t.Fatal(err)
+		}
+		if _, ok := conn.(interface{ Told() (uint64, bool) }).Told(); ok {
+			t.Error("what was said before the swap counts")
+		}
+	})
+}
