@@ -340,8 +340,11 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 		}
 	}
 	status, out, errs := p.cli(t, "console", "--list", "--json")
-	var all []struct{ ID, Role string }
-	if err := json.Unmarshal([]byte(out), &all); status != 0 || err != nil || len(all) != 1 || all[0].Role != "approver" {
+	var all []struct{ ID, Role, How string }
+	err := json.Unmarshal([]byte(out), &all)
+	// Other tests have gateways, too, in which browsers are by tokens.
+	all = slices.DeleteFunc(all, func(s struct{ ID, Role, How string }) bool { return s.How != "code" })
+	if status != 0 || err != nil || len(all) != 1 || all[0].Role != "approver" {
 		t.Fatalf("the list is %d, %s%s (%v)", status, out, errs, err)
 	}
 	if status, _, errs := p.cli(t, "console", "--sign-out", all[0].ID); status != 0 {
@@ -580,4 +583,42 @@ func TestALongSessionLeavesThePageFree(t *testing.T) {
 	tab.shows("piece 0")
 	tab.clean("a long session")
 	g.leave()
+}
+
+// hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
+const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">\u202egnp.exe`
+
+func TestHostileTextIsShownAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	tab := g.operator(b, sessionAt(s))
+	said := g.prompt(s.GetSessionId(), "repeat "+hostile)
+	said.stopped("end_turn")
+	tab.shows(`<img src=x onerror="alert(1)">`)
+	tab.shows(`\u{202e}gnp.exe`)
+	asked := g.prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
+	asked.question()
+	tab.until("the question is there", `!!document.querySelector("article.question")`)
+	tab.shows(`<img src=x onerror="alert(1)">`)
+	tab.clean("a session with hostile text")
+	for _, view := range []string{"inbox", "board", "policy", "usage"} {
+		tab.click(chromedp.CSS(`nav a[href="#/` + view + `"]`))
+		tab.until("the view is there", `document.querySelector("nav a[aria-current]")?.getAttribute("href") === "#/`+view+`"`)
+		tab.clean(view + " with hostile text")
+	}
+	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app iframe, #app style, #app a[href^=javascript]").length`); n != 0 {
+		t.Errorf("there are %d elements that an agent has named", n)
+	}
+	g.leaveWith(tab)
+}
+
+// leaveWith ends all while a page is open: it must not keep gatewayd.
+func (g *gateway) leaveWith(tab *tab) {
+	g.t.Helper()
+	g.leave()
+	tab.shows("The gateway cannot be reached")
 }
