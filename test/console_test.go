@@ -586,7 +586,7 @@ func TestALongSessionLeavesThePageFree(t *testing.T) {
 }
 
 // hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
-const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">\u202egnp.exe`
+const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
 
 func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	t.Parallel()
