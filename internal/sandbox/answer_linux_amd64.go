@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
@@ -63,9 +65,16 @@ type server struct {
 	environment map[string]bool
 	// blocking bounds the calls that wait for another process.
 	blocking chan struct{}
+	// runs: the command runs, and not only what is to become it.
+	runs atomic.Bool
+	// left is how many calls of the decider were given up and have not returned.
+	left atomic.Int32
 }
 
 func newServer(listener, holder int, o Options, d Decider) *server {
+	if o.Timeout <= 0 {
+		o.Timeout = DefaultTimeout
+	}
 	s := &server{
 		listener: listener, options: o, decider: d, holder: holder, inDomain: make(chan func()),
 		environment: map[string]bool{}, blocking: make(chan struct{}, mostBlocking),
@@ -90,6 +99,8 @@ type call struct {
 	umask int
 	// pages are what has been read of the process's memory, by address. Each is read once.
 	pages map[uint64][]byte
+	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
+	replaced bool
 }
 
 // ownThread makes the calling goroutine's thread fit to act for another process, for good. It has a file mode creation
@@ -114,6 +125,9 @@ func (s *server) receive() {
 		switch errno := s.ioctl(unix.SECCOMP_IOCTL_NOTIF_RECV, unsafe.Pointer(&c.notification)); errno {
 		case 0:
 			c.serve()
+			if c.replaced {
+				return
+			}
 		case unix.EINTR:
 		case unix.ENOENT: // the caller was killed, or nothing is left that could call
 			p := []unix.PollFd{{Fd: int32(s.listener), Events: unix.POLLIN}}
@@ -249,22 +263,61 @@ func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 // allowed asks the decider about everything that the call does, in this order. It is the last step before the call is
 // carried out.
 func (c *call) allowed(events ...Event) error {
-	for _, e := range events {
-		e.PID = c.tgid
-		if !c.decider.Allows(e) && !c.options.Observe {
-			return unix.EACCES
+	return c.decide(unix.EACCES, func() error {
+		for _, e := range events {
+			e.PID, e.Call = c.tgid, c.id
+			if !c.decider.Allows(e) && !c.options.Observe {
+				return unix.EACCES
+			}
 		}
-	}
-	if c.options.Observe {
-		return errObserved
-	}
-	return nil
+		if c.options.Observe {
+			return errObserved
+		}
+		return nil
+	})
 }
 
 // refuse refuses a call that the sandbox could not follow.
 func (c *call) refuse(what string, errno unix.Errno) error {
-	c.decider.Refused(c.tgid, what)
-	return errno
+	return c.decide(errno, func() error {
+		c.decider.Refused(c.tgid, what)
+		return errno
+	})
+}
+
+// mostLeft bounds the threads on which a decider is left behind.
+const mostLeft = 64
+
+// decide has the decider called. If that takes too long, the caller gets its answer meanwhile, and decide returns errAnswered
+// once the decider returns: nothing is carried out. (A timer costs less than a thread that waits for another one.)
+func (c *call) decide(late unix.Errno, ask func() error) error {
+	if c.left.Load() >= mostLeft {
+		if c.options.Observe {
+			return errObserved
+		}
+		return late
+	}
+	var settled atomic.Bool
+	timer := time.AfterFunc(c.options.Timeout, func() {
+		if !settled.CompareAndSwap(false, true) {
+			return
+		}
+		c.left.Add(1)
+		if c.options.Observe {
+			c.proceed()
+		} else {
+			c.answer(late)
+		}
+		go c.server.receive()
+	})
+	defer timer.Stop()
+	err := ask()
+	if settled.CompareAndSwap(false, true) {
+		return err
+	}
+	c.left.Add(-1)
+	c.replaced = true
+	return errAnswered
 }
 
 // read copies memory of the process.

@@ -18,6 +18,9 @@ import (
 	"errors"
 	"path"
 	"strings"
+	"time"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Command is the argument that makes a program a sandbox, if its main package calls Main. The command is hidden.
@@ -61,6 +64,10 @@ type Event struct {
 	Env []string
 	// Address is where a socket connects to, for Connect.
 	Address Address
+	// Call numbers the system call. Events of one call have the same number.
+	Call uint64
+	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
+	Start bool
 }
 
 // Address is the address of a socket.
@@ -89,15 +96,37 @@ type Options struct {
 	// sandbox does not see (sendmsg). Sockets other than of the internet, of unix and of the kernel's settings of the network
 	// cannot be made either.
 	Streams bool
+	// Timeout is how long a call waits for the Decider in all. The call is then refused (EACCES), and what the Decider says
+	// later changes nothing. To observe, the kernel makes the call then. 0 or less: DefaultTimeout.
+	Timeout time.Duration
 }
 
+// DefaultTimeout is more than a policy may take, and less than people take for a program that hangs.
+const DefaultTimeout = 10 * time.Second
+
 // Decider decides on events. It is called from several goroutines at once, and holds up the calling process meanwhile.
-// It must not wait for a person.
+// It must not wait for a person: after Options.Timeout the call is refused. If a Decider does not return even then, the
+// sandbox leaves it behind, and after 64 of these refuses without asking until one of them returns.
 type Decider interface {
 	Allows(Event) bool
 	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what
 	// the process does after it. What is in words: "a user or mount namespace".
 	Refused(pid int, what string)
+}
+
+// Reporter is a Decider that is told how the start went, once. It must not wait.
+type Reporter interface {
+	// Began tells the process of the command and the walls around it, or why there is none: an error wraps ErrUnsupported if
+	// nothing can be confined here.
+	Began(pid int, walls proc.Walls, err error)
+}
+
+// Watcher is a Decider that is told when a program begins to run.
+type Watcher interface {
+	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction. It may never
+	// be told: the kernel can refuse the program all the same, and the process then goes on as it was. Nobody is told with
+	// Options.Observe. It must not wait.
+	Started(Event)
 }
 
 // Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
@@ -120,6 +149,9 @@ type Lists struct {
 // devices may be written to by everybody and keep nothing, or are a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
+// Device reports whether everybody may write to a path: to it nothing can be done that is to be decided on.
+func Device(path string) bool { return within(path, devices) }
+
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
 	switch e.Operation {
@@ -140,7 +172,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || within(e.Path, devices)
+	return within(e.Path, l.Write) || Device(e.Path)
 }
 
 // Refused implements Decider. Nobody is told.

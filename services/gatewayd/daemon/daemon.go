@@ -58,6 +58,9 @@ Examples:
       --tokens /etc/gatewayd/tokens.json \
       --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
 
+Told to end (TERM), it lets no client connect any more, closes what is idle, and lets
+turns that run go on for the time of --drain. A second TERM ends it at once.
+
 Exit status:
   0   it was told to end, and did
   1   it could not start
@@ -75,7 +78,9 @@ const (
 	maxStreams = 1100
 	// sweepEvery is how often it is looked whether those who are connected still may be.
 	sweepEvery = 3 * time.Second
-	// stopTimeout is how long requests may take to end when gatewayd does.
+	// drainTimeout is how long turns that run may take to end when gatewayd does, if the flag does not say it.
+	drainTimeout = 10 * time.Second
+	// stopTimeout is how long requests may take to end after that.
 	stopTimeout = 10 * time.Second
 )
 
@@ -85,6 +90,7 @@ type flags struct {
 	hosts, origins                                                          list
 	plaintext, version, noConsole                                           bool
 	connections                                                             int
+	drain                                                                   time.Duration
 }
 
 // list is a flag that may be repeated.
@@ -97,6 +103,7 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	os.Exit(Run(ctx, os.Args[1:], version, os.Stdout, os.Stderr))
 }
 
@@ -142,8 +149,9 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
-	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; half of them from one address")
+	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
 	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
+	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
@@ -165,8 +173,10 @@ func (f *flags) check(rest []string) error {
 		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
-	case f.connections < 2:
-		return errors.New("--max-connections: expected 2 or more")
+	case f.drain < 0:
+		return errors.New("--drain: expected a time that is not negative")
+	case f.connections < 4:
+		return errors.New("--max-connections: expected 4 or more")
 	}
 	for _, o := range f.origins {
 		u, err := url.Parse(o)
@@ -200,7 +210,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = supervisor.Close() }()
-	config, err := tlsConfig(f.tlsDir)
+	config, err := tlsConfig(f.tlsDir, log)
 	if err != nil {
 		return err
 	}
@@ -241,7 +251,9 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	return serve(ctx, s, server.Limit(listener, f.connections), guests{relays, calls, simple}, log)
+	door := server.NewDoor(f.connections)
+	s.ConnContext = door.Context
+	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log)
 }
 
 // guests are all those who are connected.
@@ -281,8 +293,8 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 	return func() { cancel(); <-done }
 }
 
-// serve serves until ctx ends, and then ends in order.
-func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, log *slog.Logger) error {
+// serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
+func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	scheme := "http"
 	go func() {
@@ -309,7 +321,10 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, log *
 			ended = true
 		}
 	}
-	log.Info("stopping")
+	log.Info("stopping", "turns have", drain)
+	draining, done := context.WithTimeout(context.Background(), drain)
+	at.relays.Drain(draining)
+	done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
 	at.Close()
@@ -345,19 +360,17 @@ func names(f *flags) []string {
 	return all
 }
 
-// tlsConfig is for the keys in a folder; nil: there is none.
-func tlsConfig(dir string) (*tls.Config, error) {
+// tlsConfig is for the keys in a folder, which are read again when they change; nil: there is none.
+func tlsConfig(dir string, log *slog.Logger) (*tls.Config, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	files := keyfiles.Files{CA: filepath.Join(dir, keyfiles.CAFile), Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
-	pool, pair, err := files.Load(time.Now())
+	keys, err := keyfiles.NewServer(files, func(c *tls.Config) {
+		c.ClientAuth, c.MinVersion, c.NextProtos = tls.VerifyClientCertIfGiven, tls.VersionTLS12, []string{"h2", "http/1.1"}
+	}, log)
 	if err != nil {
 		return nil, fmt.Errorf("the keys to serve with: %w", err)
 	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12,
-		// A session that is taken up again would skip the look at the client's certificate.
-		SessionTicketsDisabled: true,
-	}, nil
+	return keys.Config(), nil
 }

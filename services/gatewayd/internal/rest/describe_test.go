@@ -94,7 +94,8 @@ func describe(t *testing.T) string {
 	t.Helper()
 	d := &describing{schemas: object{
 		"Failure": object{"type": "object", "required": []string{"code", "message"}, "additionalProperties": false, "properties": object{
-			"code": object{"type": "string", "description": "gRPC's code: not_found"}, "message": object{"type": "string"}}},
+			"code": object{"type": "string", "description": "gRPC's code: not_found"}, "message": object{"type": "string"},
+			"agentError": object{"$ref": "#/components/schemas/AgentError"}}},
 		"LoginAnswer": object{"type": "object", "required": []string{"done"}, "additionalProperties": false, "properties": object{
 			"url": object{"type": "string", "format": "uri"}, "message": object{"type": "string"}, "done": object{"type": "boolean"}}},
 		"PromptBegun": object{"type": "object", "required": []string{"cursor"}, "additionalProperties": false, "properties": object{

@@ -128,8 +128,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 				out.event(<-told)
 			}
 			if r.Context().Err() == nil || context.Cause(r.Context()) != context.Canceled { //nolint:errorlint // the very one: the caller has gone
-				e := services.Failure(r.Context(), err)
-				out.json(streamFailed, failureBody{Code: e.Code().String(), Message: e.Message()})
+				out.json(streamFailed, bodyOf(services.Failure(r.Context(), err)))
 			}
 			return
 		}

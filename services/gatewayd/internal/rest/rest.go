@@ -290,6 +290,8 @@ type failureBody struct {
 	// Code is that of gRPC in small letters: "not_found".
 	Code    string `json:"code"`
 	Message string `json:"message"`
+	// AgentError is a supervisorv1.AgentError, if the agent is to blame.
+	AgentError json.RawMessage `json:"agentError,omitempty"`
 }
 
 func fail(w http.ResponseWriter, err *connect.Error) {
@@ -297,7 +299,22 @@ func fail(w http.ResponseWriter, err *connect.Error) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	say(w, status, err.Code().String(), err.Message())
+	body := bodyOf(err)
+	if body.AgentError != nil && err.Code() == connect.CodeUnauthenticated {
+		status = http.StatusConflict // the agent has to be logged in; the caller is who it says
+	}
+	reply(w, status, body)
+}
+
+func bodyOf(err *connect.Error) failureBody {
+	body := failureBody{Code: err.Code().String(), Message: err.Message()}
+	for _, detail := range err.Details() {
+		m, broken := detail.Value()
+		if agent, ok := m.(*supervisorv1.AgentError); broken == nil && ok {
+			body.AgentError, _ = protojson.Marshal(agent) // what came as protobuf can be JSON
+		}
+	}
+	return body
 }
 
 func say(w http.ResponseWriter, status int, code, message string) {

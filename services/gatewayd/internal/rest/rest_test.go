@@ -133,6 +133,13 @@ func (s *supervisor) GetSession(ctx context.Context, req *supervisorv1.GetSessio
 
 func (s *supervisor) NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
 	s.note(ctx, req)
+	if req.GetAgentId() == "locked" {
+		st, err := status.New(codes.Unauthenticated, "log in first").WithDetails(&supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, Code: -32000})
+		if err != nil {
+			return nil, err
+		}
+		return nil, st.Err()
+	}
 	return &supervisorv1.NewSessionResponse{Session: session()}, nil
 }
 
@@ -394,6 +401,7 @@ func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
 		want             string
 	}{
 		{"GET", "/agents/x", "", 404, "agent not found"},
+		{"POST", "/sessions", `{"agentId": "locked"}`, 409, `"kind":"ERROR_KIND_AUTH_REQUIRED"`},
 		{"POST", "/sessions/busy/prompt", `{"text": "x"}`, 409, "a turn is in progress"},
 		{"POST", "/sessions/s/prompt", `{"text": "x", "cancelOnDisconnect": true}`, 400, "/sessions/ID/cancel"},
 		{"POST", "/sessions/s/prompt", `{"text": 1}`, 400, "body"},

@@ -6,6 +6,7 @@
 package server
 
 import (
+	"context"
 	"errors"
 	"io"
 	"log/slog"
@@ -16,6 +17,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -31,8 +33,6 @@ const (
 const (
 	// MaxMessage bounds a message of a client, in bytes.
 	MaxMessage = 16 << 20
-	// bodyTimeout is how long a client may take to send a message.
-	bodyTimeout = time.Minute
 	// keepAlive is how often a quiet stream says that it is there.
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long a client may take to read a piece of a stream.
@@ -46,6 +46,8 @@ type Options struct {
 	Gate *auth.Gate
 	// Relay has the connections.
 	Relay *relay.Registry
+	// Intake reads messages of at most MaxMessage bytes. Default: one of its own.
+	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
 	// Services are the supervisor's for callers over HTTP; nil: they are not served.
@@ -64,6 +66,9 @@ type handler struct {
 
 // New returns a gateway's handler. Safe for concurrent use.
 func New(o Options) http.Handler {
+	if o.Intake == nil {
+		o.Intake = intake.New(MaxMessage)
+	}
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
@@ -99,9 +104,13 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="acphost"`)
 			}
 			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
+			if r.ContentLength != 0 && r.ProtoMajor == 1 { // else the server would wait for a message that nobody wants
+				w.Header().Set("Connection", "close")
+			}
 			say(w, refusal.Status, refusal.Words)
 			return
 		}
+		recognised(r.Context(), who.ID)
 		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
@@ -120,7 +129,7 @@ func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 		if socket.Asked(r) {
 			id := relay.NewID()
 			w.Header().Set(HeaderConnection, id)
-			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), MaxMessage: MaxMessage, Logger: h.Logger})
+			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), Intake: h.Intake, Logger: h.Logger})
 			return
 		}
 		h.get(w, r, owner)
@@ -150,7 +159,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 		say(w, http.StatusUnsupportedMediaType, "Unsupported Media Type: it takes application/json")
 		return
 	}
-	frame, ok := body(w, r)
+	frame, ok := h.body(w, r, owner)
 	if !ok {
 		return
 	}
@@ -188,20 +197,30 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 }
 
 // body reads a request's message; false: it was answered.
-func body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner) ([]byte, bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), intake.Patience)
+	defer cancel()
+	if r.ContentLength > h.Intake.Most() {
+		say(w, http.StatusRequestEntityTooLarge, tooLong)
+		return nil, false
+	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	frame, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
-	_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+	_ = control.SetReadDeadline(time.Now().Add(intake.Patience))
+	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // which ends the connection if there is more
+	_ = control.SetReadDeadline(time.Time{})                                                    // else the request ends with it
 	var long *http.MaxBytesError
 	switch {
-	case errors.As(err, &long):
-		say(w, http.StatusRequestEntityTooLarge, "Payload Too Large: a message has at most 16 MiB")
+	case errors.As(err, &long), errors.Is(err, intake.ErrLong):
+		say(w, http.StatusRequestEntityTooLarge, tooLong)
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		say(w, http.StatusRequestTimeout, "the message did not come whole within "+intake.Patience.String()+", or too many long ones came at once")
 	case err != nil:
 		say(w, http.StatusBadRequest, "the message did not come whole")
 	}
 	return frame, err == nil
 }
+
+const tooLong = "Payload Too Large: a message has at most 16 MiB"
 
 // ofSessions are the methods that are always about a session.
 var ofSessions = map[string]bool{

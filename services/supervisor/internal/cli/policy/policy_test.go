@@ -294,8 +294,8 @@ func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 	}{
 		{"nothing to check", []string{"check"}, 2, "the rule file is missing"},
 		{"an unknown command", []string{"chek"}, 2, `there is no command "chek"`},
-		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --approval and --action"},
-		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --approval and --action"},
+		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --denied, --approval and --action"},
+		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --denied, --approval and --action"},
 		{"an action and its kind", []string{"why", "--action=-", "--on=fs.read"}, 2, "the action says them itself"},
 		{"a kind that does not fit", []string{"why", "--path=a", "--on=terminal.create"}, 1, "has no path"},
 		{"nothing to replay by", []string{"replay", "x"}, 2, "--policy is missing"},
