@@ -296,17 +296,17 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 // serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
 func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
-	scheme := "http"
+	scheme, secure := "http", s.TLSConfig != nil // Serve sets it
+	if secure {
+		scheme = "https"
+	}
 	go func() {
-		if s.TLSConfig != nil {
+		if secure {
 			failed <- s.ServeTLS(l, "", "")
 			return
 		}
 		failed <- s.Serve(l)
 	}()
-	if s.TLSConfig != nil {
-		scheme = "https"
-	}
 	log.Info("serving", "at", scheme+"://"+l.Addr().String()+"/acp")
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()

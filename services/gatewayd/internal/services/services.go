@@ -14,11 +14,13 @@ import (
 	"io"
 	"log/slog"
 	"net/http"
+	"strings"
 	"sync"
 	"time"
 
 	"connectrpc.com/connect"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -120,6 +122,8 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	m := &method{name: name, need: behalf.NeedOf(d), input: input, output: output}
 	options := []connect.HandlerOption{
 		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
+		// A few bytes can be compressed from many: the bounds hold for what comes.
+		connect.WithCompression("gzip", nil, nil),
 		connect.WithRequestInitializer(func(_ connect.Spec, made any) error {
 			f, ok := made.(*frame)
 			if !ok {
@@ -358,6 +362,9 @@ func asError(err error) *connect.Error {
 		return connect.NewError(connect.CodeUnavailable, err)
 	}
 	s := status.Convert(err)
+	if s.Code() == codes.Unavailable && strings.HasPrefix(s.Message(), "connection error") { // where the supervisor is concerns nobody
+		return connect.NewError(connect.CodeUnavailable, errors.New("the supervisor cannot be reached: try again later"))
+	}
 	e := connect.NewError(connect.Code(s.Code()), errors.New(s.Message()))
 	for _, d := range s.Proto().GetDetails() {
 		if detail, err := connect.NewErrorDetail(d); err == nil {

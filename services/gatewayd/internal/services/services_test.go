@@ -82,6 +82,7 @@ type rig struct {
 	handler *services.Handler
 	url     string
 	revoked atomic.Bool
+	stop    func() // the supervisor
 }
 
 func newRig(t *testing.T, role string) *rig {
@@ -96,6 +97,7 @@ func newRig(t *testing.T, role string) *rig {
 	if err != nil {
 		t.Fatal(err)
 	}
+	r.stop = server.Stop
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(listener) }()
 	conn, err := grpc.NewClient("passthrough:///"+listener.Addr().String(), grpc.WithTransportCredentials(insecure.NewCredentials()))
@@ -393,6 +395,7 @@ func TestRequestsAreBounded(t *testing.T) {
 		"no protobuf":                   {viewer, "\xff\xff", []string{"Content-Type", "application/proto"}, http.StatusBadRequest},
 		"a form":                        {viewer, `{}`, []string{"Content-Type", "application/x-www-form-urlencoded"}, http.StatusUnsupportedMediaType},
 		"text":                          {viewer, `{}`, []string{"Content-Type", "text/plain"}, http.StatusUnsupportedMediaType},
+		"what is compressed":            {viewer, `{}`, []string{"Content-Encoding", "gzip"}, http.StatusNotImplemented},
 		"a compression that is unknown": {viewer, `{}`, []string{"Content-Encoding", "br"}, http.StatusNotImplemented},
 	} {
 		if got, text := post(t, c.r, path, c.body, c.header...); got != c.want {
@@ -442,5 +445,13 @@ func TestOneCallerHasSoManyCalls(t *testing.T) {
 	r.handler.Close()
 	if _, err := get(t.Context(), r, w, "s"); err == nil {
 		t.Error("a call after the end was answered")
+	}
+}
+
+func TestWhereTheSupervisorIsConcernsNobody(t *testing.T) {
+	r := newRig(t, "viewer")
+	r.stop()
+	if _, err := get(t.Context(), r, ways(t)["gRPC"], "s"); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "cannot be reached") || strings.Contains(err.Error(), "127.0.0.1") {
+		t.Errorf("got %v", err)
 	}
 }

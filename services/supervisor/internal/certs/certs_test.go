@@ -424,3 +424,67 @@ func overwrite(t *testing.T, name string, data []byte) {
 		t.Fatal(err)
 	}
 }
+
+func TestAGatewaysCertificateSaysForWhomItCalls(t *testing.T) {
+	dir := authority(t, certs.Options{})
+	rights := func(name string) (certs.Role, certs.Role) {
+		t.Helper()
+		cert, err := shake(t, serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir))), clientConfig(t, filepath.Join(dir, name), "localhost"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		role, limit, err := certs.RightsOf(cert)
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+		return role, limit
+	}
+	for _, limit := range []certs.Role{certs.NoRole, certs.Viewer, certs.Approver, certs.Operator} {
+		name := "edge-" + limit.String()
+		if err := certs.AddClient(dir, certs.Client{Name: name, Role: certs.Gateway, ActsAs: limit}, certs.Options{}); err != nil {
+			t.Fatal(err)
+		}
+		if role, got := rights(name); role != certs.Gateway || got != limit {
+			t.Errorf("%s: %v, %v", name, role, got)
+		}
+	}
+	if _, err := certs.Renew(dir, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	if role, got := rights("edge-approver"); role != certs.Gateway || got != certs.Approver {
+		t.Errorf("renewed: %v, %v", role, got)
+	}
+	if role, got := rights("operator"); role != certs.Operator || got != certs.NoRole {
+		t.Errorf("an operator: %v, %v", role, got)
+	}
+	for _, c := range []certs.Client{
+		{Name: "a", Role: certs.Viewer, ActsAs: certs.Viewer}, {Name: "b", Role: certs.Operator, ActsAs: certs.Viewer}, {Name: "c", Role: certs.Metrics, ActsAs: certs.Viewer},
+		{Name: "d", Role: certs.Gateway, ActsAs: certs.Gateway}, {Name: "e", Role: certs.Gateway, ActsAs: certs.Metrics},
+	} {
+		if err := certs.AddClient(dir, c, certs.Options{}); err == nil {
+			t.Errorf("a certificate was made for %+v", c)
+		}
+	}
+	uri := func(text string) *url.URL {
+		u, err := url.Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return u
+	}
+	for name, uris := range map[string][]string{
+		"a viewer that calls for others": {"acphost:role:viewer", "acphost:acts-as:operator"},
+		"said twice":                     {"acphost:role:gateway", "acphost:acts-as:viewer", "acphost:acts-as:operator"},
+		"for a gateway":                  {"acphost:role:gateway", "acphost:acts-as:gateway"},
+		"for nobody known":               {"acphost:role:gateway", "acphost:acts-as:root"},
+		"without a role":                 {"acphost:acts-as:viewer"},
+	} {
+		cert := &x509.Certificate{}
+		for _, u := range uris {
+			cert.URIs = append(cert.URIs, uri(u))
+		}
+		if role, limit, err := certs.RightsOf(cert); err == nil || role != certs.NoRole || limit != certs.NoRole {
+			t.Errorf("%s: %v, %v, %v", name, role, limit, err)
+		}
+	}
+}

@@ -28,6 +28,10 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 	}
 	testkit.Golden(t, "certs-gateway.txt", strings.ReplaceAll(stdout, dir, "/tls keys"))
 
+	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "gateway", dir+"-2", "--acts-as", "approver")
+	if status == 0 || !strings.Contains(stderr, "no folder of an authority") {
+		t.Errorf("status %d: %s%s", status, stdout, stderr)
+	}
 	status, stdout, stderr = (&commandtest.Call{}).Run(t, New, "certs", "renew", dir)
 	if want := "renewed DIR/server/server.crt\nrenewed DIR/board/client.crt\nrenewed DIR/ci/client.crt\nrenewed DIR/edge/client.crt\nrenewed DIR/me/client.crt\n"; status != 0 || strings.ReplaceAll(stdout, dir, "DIR") != want {
 		t.Errorf("status %d, %q, want %q: %s", status, stdout, want, stderr)
@@ -45,18 +49,20 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 	}
 
 	for want, args := range map[string][]string{
-		"can call the sidecar past every ": {"client", sidecar, "me:viewer"},
-		"a handler's name has 1 to 64":     {"sidecar", "../fs"},
-		"expected a handler's name":        {"sidecar"},
-		"expected an authority's folder, ": {"renew"},
-		"nothing is overwritten":           {"init", dir},
-		"board is there already":           {"client", dir, "board:viewer"},
-		"expected the folder to make":      {"init"},
-		"--client: expected NAME:ROLE":     {"init", dir + "2", "--client", "x"},
-		`"root" is no role; there are vi`:  {"client", dir, "x:root"},
-		"expected an authority's folder":   {"client", dir},
-		"no folder of an authority":        {"client", t.TempDir(), "x:viewer"},
-		"1 to 3650 days":                   {"init", dir + "2", "--days", "99999"},
+		"can call the sidecar past every ":                    {"client", sidecar, "me:viewer"},
+		"a handler's name has 1 to 64":                        {"sidecar", "../fs"},
+		"expected a handler's name":                           {"sidecar"},
+		"expected an authority's folder, ":                    {"renew"},
+		"nothing is overwritten":                              {"init", dir},
+		"board is there already":                              {"client", dir, "board:viewer"},
+		"expected the folder to make":                         {"init"},
+		"--acts-as: expected viewer, appr":                    {"gateway", dir, "--acts-as", "gateway"},
+		"--acts-as: expected viewer, approver, operator, got": {"gateway", dir, "--acts-as", "root"},
+		"--client: expected NAME:ROLE":                        {"init", dir + "2", "--client", "x"},
+		`"root" is no role; there are vi`:                     {"client", dir, "x:root"},
+		"expected an authority's folder":                      {"client", dir},
+		"no folder of an authority":                           {"client", t.TempDir(), "x:viewer"},
+		"1 to 3650 days":                                      {"init", dir + "2", "--days", "99999"},
 	} {
 		if status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"certs"}, args...)...); status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q; want %q", args, status, stderr, want)
