@@ -54,14 +54,14 @@ func newConsole(t *testing.T, p *place, flags ...string) *gateway {
 	return g
 }
 
-// browser is a browser of a test's own, with a profile that nobody else has.
-type browser struct {
+// chromium is a browser of a test's own, with a profile that nobody else has.
+type chromium struct {
 	t   *testing.T
 	ctx context.Context
 }
 
-// tab is a page in a browser.
-type tab struct {
+// consolePage is a page in a browser.
+type consolePage struct {
 	t    *testing.T
 	ctx  context.Context
 	mu   sync.Mutex // guards what follows
@@ -72,7 +72,7 @@ type tab struct {
 const patience = 60 * time.Second
 
 // newBrowser starts Chromium. The test is skipped if there is none.
-func newBrowser(t *testing.T) *browser {
+func newBrowser(t *testing.T) *chromium {
 	t.Helper()
 	program, err := exec.LookPath("chromium")
 	if err != nil {
@@ -92,7 +92,7 @@ func newBrowser(t *testing.T) *browser {
 	if err := chromedp.Do(ctx); err != nil {
 		t.Fatalf("start chromium: %v", err)
 	}
-	return &browser{t, ctx}
+	return &chromium{t, ctx}
 }
 
 // watcher notes what a page's policy refuses, and how long its main thread is busy at a time.
@@ -104,11 +104,11 @@ new PerformanceObserver((l) => { for (const e of l.getEntries()) __long.push(e.d
 `
 
 // open opens a page.
-func (b *browser) open(url string, width, height int64) *tab {
+func (b *chromium) open(url string, width, height int64) *consolePage {
 	b.t.Helper()
 	ctx, cancel := chromedp.NewContext(b.ctx)
 	b.t.Cleanup(cancel)
-	p := &tab{t: b.t, ctx: ctx}
+	p := &consolePage{t: b.t, ctx: ctx}
 	err := chromedp.Listen(ctx, func(e any) {
 		var what string
 		switch e := e.(type) {
@@ -149,7 +149,7 @@ func (b *browser) open(url string, width, height int64) *tab {
 	return p
 }
 
-func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
+func (p *consolePage) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
@@ -159,16 +159,16 @@ func (p *tab) do(actions ...chromedp.Action[chromedp.Void]) {
 }
 
 // click clicks the element that a selector of CSS finds.
-func (p *tab) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
+func (p *consolePage) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
 
 // button presses the button with a text.
-func (p *tab) button(words string) {
+func (p *consolePage) button(words string) {
 	p.t.Helper()
 	p.until("there is a button "+words, fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.innerText === %s && !b.disabled); b?.click(); return !!b; })()`, quoted(words)))
 }
 
 // eval is the value of an expression; that of a promise once it is kept.
-func eval[T any](p *tab, expression string) T {
+func eval[T any](p *consolePage, expression string) T {
 	p.t.Helper()
 	ctx, cancel := context.WithTimeout(p.ctx, patience)
 	defer cancel()
@@ -180,7 +180,7 @@ func eval[T any](p *tab, expression string) T {
 }
 
 // until waits until an expression is true. It asks from outside of the page, whose policy lets nothing be evaluated in it.
-func (p *tab) until(what, expression string) {
+func (p *consolePage) until(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
 		p.t.Fatalf("it is not so that %s", what)
@@ -188,7 +188,7 @@ func (p *tab) until(what, expression string) {
 }
 
 // shows waits until the page shows words.
-func (p *tab) shows(words string) {
+func (p *consolePage) shows(words string) {
 	p.t.Helper()
 	p.until("the page shows "+words, fmt.Sprintf("document.body.innerText.includes(%s)", quoted(words)))
 }
@@ -199,7 +199,7 @@ func quoted(s string) string {
 }
 
 // clean expects that the page's policy refused nothing, that nothing went wrong, and that axe finds nothing.
-func (p *tab) clean(where string) {
+func (p *consolePage) clean(where string) {
 	p.t.Helper()
 	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
 		p.t.Errorf("%s: the page's policy refused %q", where, refused)
@@ -229,7 +229,7 @@ func (p *tab) clean(where string) {
 }
 
 // picture keeps a picture of the page for the docs, if ACPHOST_PICTURES names a folder for it.
-func (p *tab) picture(name string) {
+func (p *consolePage) picture(name string) {
 	p.t.Helper()
 	dir := os.Getenv("ACPHOST_PICTURES")
 	if dir == "" {
@@ -245,7 +245,7 @@ func (p *tab) picture(name string) {
 }
 
 // signIn signs a page in with a token.
-func (p *tab) signIn(token string) {
+func (p *consolePage) signIn(token string) {
 	p.t.Helper()
 	p.do(chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.SendKeys(chromedp.CSS("#token"), token+kb.Enter))
 	p.until("the browser is in", `!!document.querySelector("nav")`)
@@ -260,7 +260,7 @@ const (
 )
 
 // operator is a page that is signed in as an operator.
-func (g *gateway) operator(b *browser, fragment string) *tab {
+func (g *gateway) operator(b *chromium, fragment string) *consolePage {
 	g.t.Helper()
 	p := b.open(g.console()+fragment, desktopWidth, desktopHeight)
 	p.signIn(g.token("operator"))
@@ -340,8 +340,11 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 		}
 	}
 	status, out, errs := p.cli(t, "console", "--list", "--json")
-	var all []struct{ ID, Role string }
-	if err := json.Unmarshal([]byte(out), &all); status != 0 || err != nil || len(all) != 1 || all[0].Role != "approver" {
+	var all []struct{ ID, Role, How string }
+	err := json.Unmarshal([]byte(out), &all)
+	// Other tests have gateways, too, in which browsers are by tokens.
+	all = slices.DeleteFunc(all, func(s struct{ ID, Role, How string }) bool { return s.How != "code" })
+	if status != 0 || err != nil || len(all) != 1 || all[0].Role != "approver" {
 		t.Fatalf("the list is %d, %s%s (%v)", status, out, errs, err)
 	}
 	if status, _, errs := p.cli(t, "console", "--sign-out", all[0].ID); status != 0 {
@@ -431,7 +434,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	two := b.open(g.console()+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
 	two.until("the second tab is in", `!!document.querySelector("nav")`)
 	turn := g.prompt(s.GetSessionId(), "ask notes.txt")
-	for _, tab := range []*tab{one, two} {
+	for _, tab := range []*consolePage{one, two} {
 		tab.until("the question is there", `!!document.querySelector("article.question button.allow")`)
 	}
 	press := func(kind string) string {
@@ -442,7 +445,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	racing.Go(func() { two.until("the second is told how it ended", press("reject")) })
 	racing.Wait()
 	turn.stopped("end_turn")
-	for _, tab := range []*tab{one, two} {
+	for _, tab := range []*consolePage{one, two} {
 		tab.until("the question is gone", `!document.querySelector("article.question")`)
 		tab.shows("No question waits.")
 		if problem := eval[string](tab, `document.querySelector("[role=alert]")?.innerText ?? ""`); problem != "" {
@@ -580,4 +583,42 @@ func TestALongSessionLeavesThePageFree(t *testing.T) {
 	tab.shows("piece 0")
 	tab.clean("a long session")
 	g.leave()
+}
+
+// hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
+const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
+
+func TestHostileTextIsShownAndNothingElse(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p)
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	tab := g.operator(b, sessionAt(s))
+	said := g.prompt(s.GetSessionId(), "repeat "+hostile)
+	said.stopped("end_turn")
+	tab.shows(`<img src=x onerror="alert(1)">`)
+	tab.shows(`\u{202e}gnp.exe`)
+	asked := g.prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
+	asked.question()
+	tab.until("the question is there", `!!document.querySelector("article.question")`)
+	tab.shows(`<img src=x onerror="alert(1)">`)
+	tab.clean("a session with hostile text")
+	for _, view := range []string{"inbox", "board", "policy", "usage"} {
+		tab.click(chromedp.CSS(`nav a[href="#/` + view + `"]`))
+		tab.until("the view is there", `document.querySelector("nav a[aria-current]")?.getAttribute("href") === "#/`+view+`"`)
+		tab.clean(view + " with hostile text")
+	}
+	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app iframe, #app style, #app a[href^=javascript]").length`); n != 0 {
+		t.Errorf("there are %d elements that an agent has named", n)
+	}
+	g.leaveWith(tab)
+}
+
+// leaveWith ends all while a page is open: it must not keep gatewayd.
+func (g *gateway) leaveWith(tab *consolePage) {
+	g.t.Helper()
+	g.leave()
+	tab.shows("The gateway cannot be reached")
 }

@@ -210,9 +210,8 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	if err != nil {
 		return Answer{}, err
 	}
-	if _, err := conn.Write(append(text, '\n')); err != nil {
-		return Answer{}, err
-	}
+	// Whoever is refused is told so before it has asked: then writing fails, and reading does not.
+	_, _ = conn.Write(append(text, '\n'))
 	line, err := bufio.NewReader(io.LimitReader(conn, maxMessage)).ReadBytes('\n')
 	var a Answer
 	if err == nil {

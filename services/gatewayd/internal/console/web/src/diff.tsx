@@ -94,6 +94,7 @@ export function DiffView({ diff, whole }: { diff: Diff; whole?: boolean }) {
       </figcaption>
       <div class="scroll" tabIndex={0} role="region" aria-label={`Change of ${line(diff.path)}`}>
         <table>
+          <colgroup><col class="at" /><col /><col class="at" /><col /></colgroup>
           <thead class="unseen">
             <tr><th scope="col">line</th><th scope="col">old</th><th scope="col">line</th><th scope="col">new</th></tr>
           </thead>

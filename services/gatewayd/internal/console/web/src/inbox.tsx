@@ -3,7 +3,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ConnectError } from "@connectrpc/connect";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { ApprovalAnswerSchema, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
-import { approvals, may, problem } from "./api";
+import { approvals, may, problem, state } from "./api";
 import { Address, Pre, ToolContent } from "./content";
 import { Form } from "./form";
 import { questions, settle, useQuestions, type Asked } from "./questions";
@@ -57,6 +57,16 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
   const [sending, setSending] = useState(false);
   const [error, setError] = useState("");
   const p = a.permission;
+  const [directory, setDirectory] = useState("");
+  useEffect(() => {
+    const gone = new AbortController();
+    if (a.sessionId)
+      state.getSession({ agentId: a.agentId, sessionId: a.sessionId }, { signal: gone.signal }).then(
+        (got) => setDirectory(got.session?.roots[0] ?? ""),
+        () => undefined, // the question says what it says without it
+      );
+    return () => gone.abort();
+  }, [a.agentId, a.sessionId]);
   const mayAnswer = may(role, "approver") && !asked.answer;
 
   // A question that has only just come, or that another one's end has moved, takes no answer: it was meant for what stood there.
@@ -108,6 +118,7 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
           {" · "}
           {p ? (p.fromAcphost ? "acphost asks about what the agent does" : "the agent asks") : "the agent asks"}
         </p>
+        {directory && <p class="dim">session in <code>{text(directory)}</code></p>}
       </header>
       {p && <Permission p={p} />}
       {a.elicitation && <Elicited e={a.elicitation} answer={answer} mayAnswer={mayAnswer} />}

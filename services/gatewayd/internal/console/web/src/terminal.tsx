@@ -1,7 +1,8 @@
 // A live terminal: what a command prints, as it comes.
 //
 // xterm writes style elements, which the page's policy refuses. It takes another document, though, so it gets one whose style
-// elements are style sheets that the CSSOM makes: they need no exception from the policy.
+// elements are style sheets that the CSSOM makes: they need no exception from the policy. One part of it, the viewport, makes its
+// element by the window's document in spite of that (xterm 6.0.0: "this._document ?? (…) ? window.document"), while it opens.
 import { useEffect, useRef, useState } from "preact/hooks";
 import { Terminal } from "@xterm/xterm";
 import { problem, state, watch } from "./api";
@@ -9,7 +10,7 @@ import { line } from "./safe";
 
 /** A stand-in for a style element: its text is a constructed style sheet of the page while it stands in the page. */
 function styleElement(): HTMLElement {
-  const stand = document.createElement("span");
+  const stand = Document.prototype.createElement.call(document, "span");
   stand.hidden = true;
   const sheet = new CSSStyleSheet();
   document.adoptedStyleSheets.push(sheet);
@@ -34,6 +35,20 @@ const styled = new Proxy(document, {
   },
 });
 
+/** Opens a terminal; style elements that are made meanwhile are stand-ins. */
+function open(term: Terminal, at: HTMLElement): void {
+  const make = document.createElement.bind(document) as (tag: string, options?: ElementCreationOptions) => HTMLElement;
+  Object.defineProperty(document, "createElement", {
+    configurable: true,
+    value: (tag: string, options?: ElementCreationOptions) => (tag.toLowerCase() === "style" ? styleElement() : make(tag, options)),
+  });
+  try {
+    term.open(at);
+  } finally {
+    delete (document as { createElement?: unknown }).createElement;
+  }
+}
+
 export function TerminalView({ id }: { id: string }) {
   const place = useRef<HTMLDivElement>(null);
   const [note, setNote] = useState("");
@@ -54,7 +69,7 @@ export function TerminalView({ id }: { id: string }) {
       linkHandler: { activate: () => {} }, // what a command prints opens nothing
       theme: dark ? { background: "#11151a", foreground: "#dde3ea" } : { background: "#ffffff", foreground: "#1b2026", cursor: "#1b2026", selectionBackground: "#b5d5ff" },
     });
-    term.open(at);
+    open(term, at);
     // It takes no keys: the field in which it would is nobody's.
     for (const field of at.querySelectorAll("textarea")) {
       field.tabIndex = -1;
@@ -84,7 +99,7 @@ export function TerminalView({ id }: { id: string }) {
   }, [id]);
   return (
     <figure class="terminal">
-      <div ref={place} role="img" aria-label={`Output of terminal ${line(id)}`} />
+      <div ref={place} role="group" aria-label={`Output of terminal ${line(id)}`} />
       <figcaption class="dim">terminal {line(id)} {note}</figcaption>
     </figure>
   );
