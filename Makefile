@@ -115,6 +115,14 @@ barrage: build ## send FRAMES valid and broken messages both ways through a link
 	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test -frames $(FRAMES) -seed $(SEED)
 
+.PHONY: remote
+remote: build test-deps ## hold the gateway to the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 connections cut at random
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test -whole -cuts 1000
+
+.PHONY: crowd
+crowd: build ## press the gateway with 10,000 TCP connections that never finish what they say, while 200 clients have a turn, a quarter of which do not read
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test -crowd 10000 -clients 200
+
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh
@@ -150,11 +158,20 @@ generate: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc client
 	$(TOOLS)/buf generate
 	$(TOOLS)/buf generate --template clients/typescript/buf.gen.yaml
 	examples/echo/generate.sh
+	@$(MAKE) console
+
+# What bundles it is a module of its own, outside of the workspace: its dependencies are nobody else's.
+CONSOLE := $(CURDIR)/services/gatewayd/internal/console
+
+.PHONY: console
+console: $(CONSOLE)/web/node_modules/.installed clients/typescript/node_modules/.installed ## check and bundle the page that gatewayd serves at /console/
+	cd $(CONSOLE)/web && npm run --silent check
+	cd internal/tools/console && GOWORK=off $(PLAIN) go run . -web $(CONSOLE)/web -proto $(CURDIR)/clients/typescript/src/gen/acphost -out $(CONSOLE)/dist
 
 .PHONY: check-generate
 check-generate: generate ## generated code is current
-	@git diff --exit-code -- proto examples clients || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
-	@test -z "$$(git status --porcelain -- proto examples clients)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients >&2; exit 1; }
+	@git diff --exit-code -- proto examples clients services/gatewayd || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
+	@test -z "$$(git status --porcelain -- proto examples clients services/gatewayd)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients services/gatewayd >&2; exit 1; }
 
 .PHONY: breaking
 breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
@@ -198,6 +215,11 @@ images: build ## make container images of the programs in bin/, in bin/images, f
 .PHONY: release-try
 release-try: ## use the packages in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
 	internal/tools/release/try.sh dist
+	test/newcomer.sh dist
+
+.PHONY: newcomer
+newcomer: ## do what the README tells newcomers to do with the archive in dist/, in a bare Debian, and say what each step takes; needs root, mmdebstrap and bubblewrap
+	test/newcomer.sh dist
 
 # --- the repository itself
 
@@ -210,8 +232,12 @@ reference: ## write docs/reference-*.md from the commands and from config.proto;
 	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestTheReferenceHas' ./internal/cli ./internal/config -update
 
 .PHONY: picture
-picture: build ## draw docs/demo.svg from what "acphost demo" really prints
-	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' | $(PLAIN) go run ./internal/tools/picture -title "acphost demo" > docs/demo.svg
+picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what acphost really shows; tests check that they are current
+	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' > bin/demo.out
+	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
+	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
+	@rm bin/demo.out
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test -update
 
 .PHONY: map
 map: ## draw docs/map.md from the code

@@ -281,3 +281,62 @@ func TestAPersonStopsAChatAndGoesOn(t *testing.T) {
 	x.end()
 	p.expectNobody(t, nil)
 }
+
+// codeFor waits until a chat asks for a code for something, and types it.
+func (x *terminal) codeFor(what string) {
+	x.t.Helper()
+	x.types(regexp.MustCompile(`type ([a-z]+) to ` + regexp.QuoteMeta(what)).FindStringSubmatch(x.shows(" to " + what))[1])
+}
+
+func TestAPersonWritesInTheirEditor(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	editor := filepath.Join(p.home, "my-editor")
+	if err := os.WriteFile(editor, []byte(`#!/bin/sh
+trap 'echo interrupted' INT
+trap 'echo continued' CONT
+clear
+echo "the editor has $(cat "$1") and $(stty -a | grep -o -e '-*icanon')"
+until test -e written; do sleep 0.1; done
+cp written "$1"
+`), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	x := p.jobShell(t)
+	x.runs(`export EDITOR="` + editor + `"; clear; "$ACPHOST" chat -- "$AGENT"; echo status $?`)
+	x.shows("Demo agent 1.0.0", "/help")
+	x.types("half a text")
+	x.shows("❯ half a text")
+	x.keys("C-x", "C-e")
+	x.codeFor("open this in my-editor, outside of the policy")
+	x.shows("the editor has half a text and icanon")
+	x.keys("C-c")
+	x.shows("interrupted")
+	x.keys("C-z")
+	x.shows("Stopped")
+	x.sane()
+	x.runs("clear; fg; echo status $?")
+	x.shows("continued")
+	x.keys("C-c")
+	x.shows("interrupted")
+	p.file(t, "written", "repeat a whole text\n")
+	x.shows("❯ repeat a whole text", "/help")
+	x.keys("Enter")
+	x.shows(": a whole text")
+
+	// One that is killed leaves the terminal to the chat.
+	if err := os.Remove(p.path("written")); err != nil {
+		t.Fatal(err)
+	}
+	x.types("another")
+	x.keys("C-x", "C-e")
+	x.codeFor("open this in my-editor, outside of the policy")
+	x.shows("the editor has another")
+	x.keys(`C-\`)
+	x.shows("the editor was ended by SIGQUIT; the input is as it was", "❯ another")
+	x.keys("C-c", "C-c")
+	x.shows("status 0")
+	x.sane()
+	x.end()
+	p.expectNobody(t, nil)
+}

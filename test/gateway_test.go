@@ -1,6 +1,8 @@
 package e2e_test
 
 import (
+	"crypto/tls"
+	"encoding/json"
 	"fmt"
 	"net"
 	"os"
@@ -8,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"github.com/coder/websocket"
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
@@ -86,4 +90,87 @@ func TestTheTypeScriptSDKHasWholeTurnsThroughTheGateway(t *testing.T) {
 			g.leave()
 		})
 	}
+}
+
+// Told to end, gatewayd lets a turn go on to its end, and says goodbye.
+func TestAGatewayThatIsToldToEndLetsTheTurnEnd(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := newGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}]", program("demoagent")))
+	s, err := dialFar(g.ctx, g.url("ws"), strings.TrimSpace(string(must(t, g.tokenFile))), p.work)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = s.ws.CloseNow() }()
+	id, err := s.send("session/prompt", s.prompting("slow 20 20"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pieces, told := 0, false
+	for {
+		_, raw, err := s.ws.Read(g.ctx)
+		if err != nil {
+			t.Fatalf("after %d pieces: %v", pieces, err)
+		}
+		m := wire.Message{Raw: raw}
+		if err := json.Unmarshal(raw, &m); err != nil {
+			t.Fatal(err)
+		}
+		if pieceOf(m) != "" {
+			pieces++
+		}
+		if pieces == 1 && !told {
+			told = true
+			if err := g.process.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if m.Method == "" && string(m.ID) == id {
+			break
+		}
+	}
+	if pieces != 20 {
+		t.Errorf("%d pieces came, want all 20", pieces)
+	}
+	if _, raw, err := s.ws.Read(g.ctx); websocket.CloseStatus(err) != websocket.StatusGoingAway {
+		t.Errorf("got %.100s, %v, want a close with 1001", raw, err)
+	}
+	if got := g.process.ExpectExit(); got != 0 {
+		t.Errorf("gatewayd's exit status is %d, want 0", got)
+	}
+	g.finish()
+}
+
+func TestAGatewayReadsItsKeysAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keys := filepath.Join(p.home, "keys") // newEdge makes them
+	g := newGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}]", program("demoagent")), "--tls-dir", filepath.Join(keys, "server"))
+	serial := func() string {
+		conn, err := tls.Dial("tcp", g.at, &tls.Config{InsecureSkipVerify: true, MinVersion: tls.VersionTLS12})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer func() { _ = conn.Close() }()
+		return conn.ConnectionState().PeerCertificates[0].SerialNumber.String()
+	}
+	before := serial()
+	if got := serial(); got != before {
+		t.Errorf("the certificate changed by itself: %s, %s", before, got)
+	}
+	if status, out, errs := p.cli(t, "certs", "renew", keys); status != 0 {
+		t.Fatalf("acphost certs renew: %s%s", out, errs)
+	}
+	after := serial()
+	if after == before {
+		t.Error("the renewed certificate is not used")
+	}
+	// What cannot be used does not count.
+	if err := os.WriteFile(filepath.Join(keys, "server", "server.crt"), []byte("nonsense"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if got := serial(); got != after {
+		t.Errorf("with a file that is no certificate, %s is used, want %s", got, after)
+	}
+	g.leave()
 }

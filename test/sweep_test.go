@@ -82,11 +82,13 @@ type sweep struct {
 	*scene
 	*schema
 	version, count int
+	most           int    // so many samples of a message at most; 0: all
 	method         string // the one at hand
 	sender, taker  *wire.Peer
-	words          map[string]string // of every sample
-	remote         bool              // ACP's remote transport is on the way, over which only the first message is initialize
-	terminal       string            // the id of one that was made
+	words          map[string]string             // of every sample
+	remote         bool                          // ACP's remote transport is on the way, over which only the first message is initialize
+	equal          func(got, want []string) bool // what arrived and was sent; nil: byte for byte
+	terminal       string                        // the id of one that was made
 }
 
 func newSweep(t *testing.T, version int) *sweep {
@@ -142,8 +144,10 @@ func (sw *sweep) passes(m *schemaMethod, agent, editor *wire.Peer, toEditor bool
 		sw.sender, sw.taker = agent, editor
 	}
 	some := func(values []string) []string {
-		if most > 0 {
-			return values[:min(most, len(values))]
+		for _, bound := range []int{most, sw.most} {
+			if bound > 0 {
+				values = values[:min(bound, len(values))]
+			}
 		}
 		return values
 	}
@@ -213,6 +217,17 @@ func (sw *sweep) line(i int, members ...string) string {
 // arrive expects lines as they were sent, and nothing else.
 func (sw *sweep) arrive(at *wire.Peer, lines []string) {
 	sw.schema.t.Helper()
+	if sw.equal != nil {
+		got := make([]string, len(lines))
+		for i := range lines {
+			sw.count++
+			got[i] = string(at.Next().Raw)
+		}
+		if !sw.equal(got, lines) {
+			sw.schema.t.Fatalf("%s, %s: what arrived is\n%s\nwant\n%s", sw.url, sw.method, strings.Join(got, "\n"), strings.Join(lines, "\n"))
+		}
+		return
+	}
 	for _, line := range lines {
 		sw.count++
 		if got := string(at.Next().Raw); got != line {

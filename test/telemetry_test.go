@@ -30,12 +30,18 @@ type measured struct {
 // measure runs "acphost serve" with metrics.
 func (p *place) measure(t *testing.T) *measured {
 	t.Helper()
+	return p.measureWith(t, "telemetry: {prometheus: true}\n")
+}
+
+// measureWith is measure with settings of telemetry.
+func (p *place) measureWith(t *testing.T, telemetry string) *measured {
+	t.Helper()
 	m := &measured{address: freePort(t), keys: filepath.Join(p.home, "keys")}
 	p.makeKeys(t, m.keys)
 	if status, out, errs := p.cli(t, "certs", "client", m.keys, "prometheus:metrics"); status != 0 {
 		t.Fatalf("acphost certs client: %s%s", out, errs)
 	}
-	config := p.config(t, "telemetry: {prometheus: true}\npermission: {policy: workspace}\n")
+	config := p.config(t, telemetry+"permission: {policy: workspace}\n")
 	m.server = p.serve(t, slices.Concat([]string{"--listen", m.address, "--tls-dir", p.deploy(t, m.keys)}, config))
 	pair, err := tls.LoadX509KeyPair(m.key("client.crt"), m.key("client.key"))
 	if err != nil {

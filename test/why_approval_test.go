@@ -124,3 +124,26 @@ func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
 		t.Errorf("of two questions at once, exit %d and %s", status, errs)
 	}
 }
+
+func TestWhyTheLastActionWasDeniedIsSaidFromTheAudit(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	why := []string{"policy", "why", "--denied", "--policy", "workspace"}
+	if status, out, errs := p.cli(t, why...); status == 0 || !strings.Contains(errs, "nothing was denied") {
+		t.Errorf("before anything was denied: exit %d\n%s%s", status, out, errs)
+	}
+	p.file(t, ".env", "TOKEN=1\n")
+	p.file(t, "a.txt", "a\n")
+	for _, prompt := range []string{"/read " + p.path("a.txt"), "/read " + p.path(".env"), "/read " + p.path("a.txt")} {
+		if status, out, errs := p.cli(t, "prompt", "--policy", "workspace", prompt, "--", program("demoagent")); status != 0 {
+			t.Fatalf("%s: exit %d\n%s%s", prompt, status, out, errs)
+		}
+	}
+	status, out, errs := p.cli(t, why...)
+	if status != 0 || !strings.HasPrefix(out, "deny  rule secrets") || !strings.Contains(out, p.path(".env")) || !strings.Contains(errs, "it was denied by rule secrets") {
+		t.Errorf("exit %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := p.cli(t, "policy", "why", "--denied", "--on", "fs.read"); status != 2 || !strings.Contains(errs, "the action says them itself") {
+		t.Errorf("with a kind: exit %d\n%s", status, errs)
+	}
+}

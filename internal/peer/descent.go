@@ -6,6 +6,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	"github.com/acphost/acphost/internal/proc"
 )
@@ -105,7 +106,7 @@ func markOf(pid int) (string, error) {
 	switch {
 	case len(argv) == 2 && filepath.IsAbs(argv[0]) && argv[1] == "guard":
 		return "the guard of an agent", nil
-	case len(argv) > 1 && slices.Contains(supervisorPrograms(), program) && slices.Contains(supervisorCommands(), argv[1]):
+	case supervises(argv):
 		return aSupervisor, nil
 	case slices.Contains(handlerPrograms(), program):
 		return "a handler", nil // a sidecar too, which carries no cookie
@@ -114,6 +115,20 @@ func markOf(pid int) (string, error) {
 		return "a handler", nil
 	}
 	return startedAs(pid), nil
+}
+
+// supervises reports whether a command line is that of a supervisor. "acphost chat --attach" is none: it joins a session, and runs
+// no agent. It is told by what stands right behind "chat" alone, which cannot be another flag's value.
+func supervises(argv []string) bool {
+	if len(argv) < 2 || !slices.Contains(supervisorPrograms(), filepath.Base(argv[0])) || !slices.Contains(supervisorCommands(), argv[1]) {
+		return false
+	}
+	return argv[1] != "chat" || len(argv) < 3 || !JoinsSession(argv[2])
+}
+
+// JoinsSession reports whether an argument is the flag by which a chat joins a session, in the place of running an agent.
+func JoinsSession(argument string) bool {
+	return argument == "--attach" || strings.HasPrefix(argument, "--attach=")
 }
 
 // startedAs says by its environment whose a process is; empty: that tells nothing.

@@ -65,6 +65,8 @@ type server struct {
 	environment map[string]bool
 	// blocking bounds the calls that wait for another process.
 	blocking chan struct{}
+	// runs: the command runs, and not only what is to become it.
+	runs atomic.Bool
 	// left is how many calls of the decider were given up and have not returned.
 	left atomic.Int32
 }
@@ -263,7 +265,7 @@ func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 func (c *call) allowed(events ...Event) error {
 	return c.decide(unix.EACCES, func() error {
 		for _, e := range events {
-			e.PID = c.tgid
+			e.PID, e.Call = c.tgid, c.id
 			if !c.decider.Allows(e) && !c.options.Observe {
 				return unix.EACCES
 			}

@@ -23,6 +23,7 @@ type image struct {
 	script        bool
 	file          string // what a script is called on its interpreter's command line, before its own arguments
 	environment   []string
+	event         Event // by which it was decided on
 }
 
 // execute decides on a program, lets the kernel start it, and looks at it before it runs: the arguments, or the file,
@@ -58,13 +59,16 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	}
 	defer unix.Close(program)
 	changed := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return c.environment[entry] })
-	if err := c.allowed(Event{Operation: Execute, Path: real, Args: args, Dir: dir, Env: changed}); err != nil {
+	event := Event{Operation: Execute, Path: real, Args: args, Dir: dir, Env: changed, Start: !c.runs.Load()}
+	if err := c.allowed(event); err != nil {
+		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // nobody looks whether the program begins
 		return err
 	}
 	if len(args) == 0 {
 		args = []string{""} // as the kernel has it
 	}
-	want := image{args: args, environment: env, file: file}
+	event.PID, event.Call = c.tgid, c.id
+	want := image{args: args, environment: env, file: file, event: event}
 	if err := want.mapped(program); err != nil {
 		return err
 	}
@@ -204,6 +208,10 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 					return true
 				}
 			}
+		}
+		c.runs.Store(true)
+		if w, ok := c.decider.(Watcher); ok {
+			w.Started(want.event)
 		}
 		_ = unix.PtraceDetach(pid)
 		return true

@@ -15,7 +15,7 @@ const roleVar = "SANDBOX_TEST_ROLE"
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == Command {
 		if os.Getenv(stuckVar) != "" {
-			os.Exit(mainWith(stuckDecider))
+			os.Exit(mainWith(nil, stuckDecider))
 		}
 		os.Exit(Main())
 	}

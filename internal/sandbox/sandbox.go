@@ -19,6 +19,8 @@ import (
 	"path"
 	"strings"
 	"time"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // Command is the argument that makes a program a sandbox, if its main package calls Main. The command is hidden.
@@ -62,6 +64,10 @@ type Event struct {
 	Env []string
 	// Address is where a socket connects to, for Connect.
 	Address Address
+	// Call numbers the system call. Events of one call have the same number.
+	Call uint64
+	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
+	Start bool
 }
 
 // Address is the address of a socket.
@@ -108,6 +114,21 @@ type Decider interface {
 	Refused(pid int, what string)
 }
 
+// Reporter is a Decider that is told how the start went, once. It must not wait.
+type Reporter interface {
+	// Began tells the process of the command and the walls around it, or why there is none: an error wraps ErrUnsupported if
+	// nothing can be confined here.
+	Began(pid int, walls proc.Walls, err error)
+}
+
+// Watcher is a Decider that is told when a program begins to run.
+type Watcher interface {
+	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction. It may never
+	// be told: the kernel can refuse the program all the same, and the process then goes on as it was. Nobody is told with
+	// Options.Observe. It must not wait.
+	Started(Event)
+}
+
 // Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
 // for Write and Move, and allowed for the other operations.
 type Lists struct {
@@ -142,8 +163,27 @@ func (t Through) Allows(e Event) bool {
 	return t.Decider.Allows(e)
 }
 
+// Began implements Reporter.
+func (t Through) Began(pid int, walls proc.Walls, err error) {
+	if r, ok := t.Decider.(Reporter); ok {
+		r.Began(pid, walls, err)
+	}
+}
+
+// of is another Decider behind the proxy. A nil Through changes nothing.
+func (t *Through) of(d Decider) Decider {
+	if t == nil {
+		return d
+	}
+	t.Decider = d
+	return *t
+}
+
 // devices may be written to by everybody and keep nothing, or are a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
+
+// Device reports whether everybody may write to a path: to it nothing can be done that is to be decided on.
+func Device(path string) bool { return within(path, devices) }
 
 // Allows implements Decider.
 func (l Lists) Allows(e Event) bool {
@@ -165,7 +205,7 @@ func (l Lists) Allows(e Event) bool {
 			}
 		}
 	}
-	return within(e.Path, l.Write) || within(e.Path, devices)
+	return within(e.Path, l.Write) || Device(e.Path)
 }
 
 // Refused implements Decider. Nobody is told.

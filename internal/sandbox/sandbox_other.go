@@ -9,7 +9,10 @@ import (
 )
 
 // Main refuses: programs are confined on Linux on amd64 only. It returns the exit status of the process.
-func Main() int {
+func Main() int { return MainWith(nil) }
+
+// MainWith refuses likewise.
+func MainWith(func(fd int, o Options) (Decider, error)) int {
 	fmt.Fprintf(os.Stderr, "sandbox: %v: it is made for Linux on amd64, and this is %s on %s\n", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 	return failed
 }

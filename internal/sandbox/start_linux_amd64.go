@@ -36,29 +36,41 @@ const stageServe = "-serve"
 // [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
 // -- CMD". It returns the exit status of the
 // command. If a signal ended the command, the same signal ends the sandbox.
-func Main() int {
-	return mainWith(func(_ *Options, l Lists) Decider { return l })
+func Main() int { return MainWith(nil) }
+
+// DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks who has started it.
+const DecisionsFD = 3
+
+// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead of
+// lists of paths, and has to be a Reporter.
+func MainWith(dial func(fd int, o Options) (Decider, error)) int {
+	return mainWith(dial, func(_ *Options, l Lists) Decider { return l })
 }
 
-// mainWith is Main with a decider of its own.
-func mainWith(decider func(*Options, Lists) Decider) int {
+// mainWith is MainWith with a decider of its own in place of lists.
+func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Options, Lists) Decider) int {
 	args := os.Args[2:]
 	served := len(args) > 0 && args[0] == stageServe
 	if served {
 		args = args[1:]
 	}
-	o, lists, command, proxy, err := parse(args)
+	o, lists, command, asks, proxy, err := parse(args)
 	status := failed
 	switch {
 	case err != nil:
 	case !served && capable():
 		err = shed(args)
+	case asks && dial == nil:
+		err = errors.New("--decisions: nobody is there to ask")
+	case asks:
+		unix.CloseOnExec(DecisionsFD)
+		var d Decider
+		if d, err = dial(DecisionsFD, o); err == nil {
+			status, err = serve(o, proxy.of(d), command)
+		}
 	default:
 		d := decider(&o, lists)
-		if proxy != nil {
-			proxy.Decider, d = d, proxy
-		}
-		status, err = serve(o, d, command)
+		status, err = serve(o, proxy.of(d), command)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
@@ -89,7 +101,7 @@ func shed(args []string) error {
 	})
 }
 
-func parse(args []string) (o Options, l Lists, command []string, proxy *Through, err error) {
+func parse(args []string) (o Options, l Lists, command []string, asks bool, proxy *Through, err error) {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
 	list := func(name string, to *[]string) {
@@ -115,15 +127,16 @@ func parse(args []string) (o Options, l Lists, command []string, proxy *Through,
 		proxy = &Through{Host: host, Port: uint16(n)}
 		return err
 	})
+	flags.BoolVar(&asks, "decisions", false, "")
 	if err := flags.Parse(args); err != nil {
-		return o, l, nil, nil, err
+		return o, l, nil, false, nil, err
 	}
 	o.Streams = l.NoInternet || proxy != nil
 	o.Reads = o.Reads || len(l.DenyRead) > 0
 	if flags.NArg() == 0 {
-		return o, l, nil, nil, errors.New("no command to confine: put it after --")
+		return o, l, nil, false, nil, errors.New("no command to confine: put it after --")
 	}
-	return o, l, flags.Args(), proxy, nil
+	return o, l, flags.Args(), asks, proxy, nil
 }
 
 // serve starts the command and answers for it until it has ended, and then ends what the command has left behind.
@@ -145,7 +158,11 @@ func serve(o Options, d Decider, command []string) (int, error) {
 		}
 	}()
 	result := <-started
+	reporter, reports := d.(Reporter)
 	if result.err != nil {
+		if reports {
+			reporter.Began(0, result.walls, result.err)
+		}
 		if errors.Is(result.err, errStart) {
 			return notFound, result.err
 		}
@@ -155,6 +172,9 @@ func serve(o Options, d Decider, command []string) (int, error) {
 	if err := proc.Undumpable(); err != nil {
 		_ = unix.Kill(result.pid, unix.SIGKILL)
 		return failed, err
+	}
+	if reports {
+		reporter.Began(result.pid, result.walls, nil)
 	}
 	status := wait(result.pid, signals)
 	close(over)
@@ -168,10 +188,11 @@ func serve(o Options, d Decider, command []string) (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// startResult is the process of the command, or why there is none.
+// startResult is the process of the command and the walls around it, or why there is none.
 type startResult struct {
-	pid int
-	err error
+	pid   int
+	walls proc.Walls
+	err   error
 }
 
 // errStart is wrapped if the command itself cannot be started.
@@ -202,7 +223,7 @@ func hold(o Options, d Decider, command []string, w proc.Walls, started chan<- s
 	if err != nil {
 		return err
 	}
-	started <- startResult{pid: child.Pid}
+	started <- startResult{pid: child.Pid, walls: w}
 	for {
 		select {
 		case job := <-s.inDomain:

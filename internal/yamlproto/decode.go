@@ -19,6 +19,7 @@ type decoder struct {
 	full    bool // maxErrors reached: nothing more is reported
 	aliased int  // values seen by way of an alias
 	inAlias int  // aliases that we are inside of
+	meant   Meant
 }
 
 func (d *decoder) err() error {
@@ -110,7 +111,7 @@ func (d *decoder) message(n *yaml.Node, m protoreflect.Message, at *path, depth 
 		}
 		fd := findField(fields, name)
 		if fd == nil {
-			d.fail(key, at.field(shorten(name)), "%s", unknownField(fields, name))
+			d.fail(key, at.field(shorten(name)), "%s", unknownField(fields, name, d.meant.in(m.Descriptor(), name)))
 			continue
 		}
 		at := at.field(fd.TextName())
@@ -186,7 +187,11 @@ func (d *decoder) list(n *yaml.Node, list protoreflect.List, fd protoreflect.Fie
 	}
 	defer leave()
 	if n.Kind != yaml.SequenceNode {
-		d.fail(n, at, "expected a list of %s, got %s", plural(fd), describe(n))
+		hint := ""
+		if n.ShortTag() == "!!str" && fd.Kind() == protoreflect.StringKind {
+			hint = fmt.Sprintf(" (a list of one is [%s])", describe(n))
+		}
+		d.fail(n, at, "expected a list of %s, got %s%s", plural(fd), describe(n), hint)
 		return
 	}
 	for i, element := range n.Content {

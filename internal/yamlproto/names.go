@@ -38,7 +38,10 @@ func findField(fields protoreflect.FieldDescriptors, name string) protoreflect.F
 }
 
 // unknownField says which fields there are, or which one was probably meant.
-func unknownField(fields protoreflect.FieldDescriptors, got string) string {
+func unknownField(fields protoreflect.FieldDescriptors, got, meant string) string {
+	if meant != "" {
+		return fmt.Sprintf("expected a known field, got %s (did you mean %q?)", quoted(got), meant)
+	}
 	names := make([]string, fields.Len())
 	for i := range names {
 		fd := fields.Get(i)
@@ -47,13 +50,21 @@ func unknownField(fields protoreflect.FieldDescriptors, got string) string {
 			return fmt.Sprintf("expected a known field, got %s (did you mean %q below %q?)", quoted(got), got, names[i])
 		}
 	}
-	if near := Nearest(got, names); near != "" {
-		return fmt.Sprintf("expected a known field, got %s (did you mean %q?)", quoted(got), near)
+	if near := DidYouMean(got, names); near != "" {
+		return fmt.Sprintf("expected a known field, got %s%s", quoted(got), near)
 	}
 	if len(names) == 0 {
 		return fmt.Sprintf("expected no fields, got %s", quoted(got))
 	}
 	return fmt.Sprintf("expected one of %s, got %s", strings.Join(names, ", "), quoted(got))
+}
+
+// DidYouMean asks whether got is a slip of a name, for the end of an error: ` (did you mean "info"?)`. Empty: it is near none.
+func DidYouMean(got string, names []string) string {
+	if near := Nearest(got, names); near != "" {
+		return fmt.Sprintf(" (did you mean %q?)", near)
+	}
+	return ""
 }
 
 // Nearest returns the name that got is most likely a slip of, or "" if it is near none.

@@ -3,7 +3,6 @@ package yamlproto
 import (
 	"cmp"
 	"encoding/base64"
-	"fmt"
 	"math"
 	"strconv"
 	"strings"
@@ -71,11 +70,8 @@ func (d *decoder) enum(n *yaml.Node, fd protoreflect.FieldDescriptor, at *path) 
 			return protoreflect.ValueOfEnum(value.Number()), true
 		}
 	}
-	names, hint := enumNames(fd.Enum()), ""
-	if near := Nearest(n.Value, names); near != "" {
-		hint = fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	d.fail(n, at, "expected one of %s, got %s%s", strings.Join(names, ", "), describe(n), hint)
+	names := enumNames(fd.Enum())
+	d.fail(n, at, "expected one of %s, got %s%s", strings.Join(names, ", "), describe(n), DidYouMean(n.Value, names))
 	return v, false
 }
 

@@ -23,6 +23,7 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
 )
@@ -109,12 +110,23 @@ func (d *Document) Decode(into proto.Message) error {
 	return nil
 }
 
+// Meant are names that people try for fields, by the full name of the message and the name in its simplest form ("allow" for
+// Allow and al_low), and what to write in their place: a field, or a field with its value. An error asks whether that was meant.
+type Meant map[protoreflect.FullName]map[string]string
+
+func (m Meant) in(message protoreflect.MessageDescriptor, name string) string {
+	return m[message.FullName()][strings.ToLower(strings.NewReplacer("_", "", "-", "").Replace(name))]
+}
+
 // DecodeWhatCanBe is Decode, but into gets all values that can be read even on error, so that the owner of the message can check
 // their meaning and report all mistakes of a file at once (Join).
-func (d *Document) DecodeWhatCanBe(into proto.Message) error {
+func (d *Document) DecodeWhatCanBe(into proto.Message) error { return d.DecodeMeant(into, nil) }
+
+// DecodeMeant is DecodeWhatCanBe with names that people try.
+func (d *Document) DecodeMeant(into proto.Message, meant Meant) error {
 	proto.Reset(into)
 	if d.root != nil && !isNull(d.root) {
-		dec := &decoder{file: d.file}
+		dec := &decoder{file: d.file, meant: meant}
 		dec.message(d.root, into.ProtoReflect(), nil, 0)
 		if err := dec.err(); err != nil {
 			return err

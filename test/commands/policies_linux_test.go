@@ -1,6 +1,7 @@
 package commands
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
 	"io/fs"
@@ -94,23 +95,24 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 	b := builder{base: t.TempDir(), git: repository(t), port: listen(t, &connections)}
 	(&scene{home: b.home()}).furnish(t)
 	badly, well := newTally(), newTally()
-	badScenes := b.build(t, "hostile", bad)
+	badScenes, goodScenes := b.build(t, "hostile", bad), b.build(t, "harmless", good)
 	t.Run("policy", func(t *testing.T) {
 		for _, policy := range ready {
 			t.Run(policy.name, func(t *testing.T) {
 				t.Parallel()
 				d := openDesk(t, policy.name, b.home())
-				// Lines that run get scenes of this policy's own: "git status" makes a lock that a search beside it may list and not find.
-				goodScenes := b.build(t, "harmless-"+policy.name+"-", good)
+				// Many lines run in this one, and only one after another: "git status" makes a lock that a search beside it may list and
+				// not find.
+				plain := b.scene(t, policy.name)
 				for i := range bad {
 					e := &bad[i]
-					outcome, why, _ := d.create(badScenes[i], e)
+					outcome, why, _ := d.create(cmp.Or(badScenes[i], plain), e)
 					wrong := e.judged(policy.name, outcome, d.lastRules)
 					badly.note(policy.name, outcome, e, wrong == "", strings.TrimSpace(why+" "+wrong))
 				}
 				for i := range good {
 					e := &good[i]
-					outcome, why, status := d.create(goodScenes[i], e)
+					outcome, why, status := d.create(cmp.Or(goodScenes[i], plain), e)
 					well.note(policy.name, outcome, e, policy.looks == (outcome == allowed), why)
 					if status != 0 && status != 1 && e.lacks() == "" {
 						t.Errorf("%s: %s: it ran, and its status is %d", e.Name, e.text(), status)
@@ -166,26 +168,26 @@ type builder struct {
 // home is that of all.
 func (b builder) home() string { return filepath.Join(b.base, "home") }
 
-// build returns a scene for each entry. Those that need nothing of their own share one.
+// build returns a scene for each entry, and nil for those that need nothing of their own.
 func (b builder) build(t *testing.T, kind string, all []entry) []*scene {
 	t.Helper()
 	scenes := make([]*scene, len(all))
-	var plain *scene
 	for i := range all {
 		e := &all[i]
-		shared := len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0 && len(e.Edits) == 0
-		if shared && plain != nil {
-			scenes[i] = plain
+		if len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0 && len(e.Edits) == 0 {
 			continue
 		}
-		s := newScene(t, filepath.Join(b.base, fmt.Sprint(kind, i)), b.home(), b.git)
-		s.port, s.victim = b.port, os.Getpid()
-		s.prepare(t, e)
-		if scenes[i] = s; shared {
-			plain = s
-		}
+		scenes[i] = b.scene(t, fmt.Sprint(kind, i))
+		scenes[i].prepare(t, e)
 	}
 	return scenes
+}
+
+func (b builder) scene(t *testing.T, name string) *scene {
+	t.Helper()
+	s := newScene(t, filepath.Join(b.base, name), b.home(), b.git)
+	s.port, s.victim = b.port, os.Getpid()
+	return s
 }
 
 // desk is acphost between an editor that refuses whatever it is asked and an agent, both of which the test plays.

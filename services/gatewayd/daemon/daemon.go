@@ -20,13 +20,18 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/buildinfo"
+	"github.com/acphost/acphost/internal/confirmsocket"
 	"github.com/acphost/acphost/internal/keyfiles"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/console"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
+	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 	"github.com/acphost/acphost/services/gatewayd/internal/upstream"
 )
 
@@ -34,7 +39,11 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents).
+configuration says which agents there are (serve.gateway_agents). If its certificate
+is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
+supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
+ends, which /openapi.json describes, and at /console/ a page for people, who sign in
+by "acphost console".
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -48,6 +57,9 @@ Examples:
   gatewayd --listen :7480 --host acp.example.org --tls-dir /etc/gatewayd/tls \
       --tokens /etc/gatewayd/tokens.json \
       --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
+
+Told to end (TERM), it lets no client connect any more, closes what is idle, and lets
+turns that run go on for the time of --drain. A second TERM ends it at once.
 
 Exit status:
   0   it was told to end, and did
@@ -66,7 +78,9 @@ const (
 	maxStreams = 1100
 	// sweepEvery is how often it is looked whether those who are connected still may be.
 	sweepEvery = 3 * time.Second
-	// stopTimeout is how long requests may take to end when gatewayd does.
+	// drainTimeout is how long turns that run may take to end when gatewayd does, if the flag does not say it.
+	drainTimeout = 10 * time.Second
+	// stopTimeout is how long requests may take to end after that.
 	stopTimeout = 10 * time.Second
 )
 
@@ -74,8 +88,9 @@ const (
 type flags struct {
 	listen, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
 	hosts, origins                                                          list
-	plaintext, version                                                      bool
+	plaintext, version, noConsole                                           bool
 	connections                                                             int
+	drain                                                                   time.Duration
 }
 
 // list is a flag that may be repeated.
@@ -88,6 +103,7 @@ func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
+	context.AfterFunc(ctx, stop) // a second signal ends it at once
 	os.Exit(Run(ctx, os.Args[1:], version, os.Stdout, os.Stderr))
 }
 
@@ -133,7 +149,9 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
-	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; half of them from one address")
+	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
+	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
+	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
@@ -151,12 +169,14 @@ func (f *flags) check(rest []string) error {
 		return errors.New("say where the supervisor is: by --supervisor or --socket")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
-	case f.tokens == "" && f.tlsDir == "":
+	case f.tokens == "" && f.tlsDir == "" && f.noConsole:
 		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
-	case f.connections < 2:
-		return errors.New("--max-connections: expected 2 or more")
+	case f.drain < 0:
+		return errors.New("--drain: expected a time that is not negative")
+	case f.connections < 4:
+		return errors.New("--max-connections: expected 4 or more")
 	}
 	for _, o := range f.origins {
 		u, err := url.Parse(o)
@@ -190,7 +210,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return err
 	}
 	defer func() { _ = supervisor.Close() }()
-	config, err := tlsConfig(f.tlsDir)
+	config, err := tlsConfig(f.tlsDir, log)
 	if err != nil {
 		return err
 	}
@@ -198,12 +218,28 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve at %s: %w", f.listen, err)
 	}
+	calls, err := services.New(supervisor, log)
+	if err != nil {
+		return fmt.Errorf("serve the supervisor's services: %w", err)
+	}
+	simple, err := rest.New(calls, log)
+	if err != nil {
+		return fmt.Errorf("serve the paths for front ends: %w", err)
+	}
 	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
+	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
+	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	if f.noConsole {
+		options.Gate = auth.New(who)
+	} else {
+		desk := signin.New(nil)
+		who.Browser = console.Browser(desk)
+		options.Gate = auth.New(who)
+		options.Console = console.New(console.Options{Gate: options.Gate, Desk: desk, Logger: log})
+		defer confirm(ctx, desk, log)()
+	}
 	s := &http.Server{
-		Handler: server.New(server.Options{
-			Gate:  auth.New(auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}),
-			Relay: relays, Agent: f.agent, Logger: log,
-		}),
+		Handler:           server.New(options),
 		TLSConfig:         config,
 		ReadHeaderTimeout: headerTimeout,
 		IdleTimeout:       idleTimeout,
@@ -215,11 +251,50 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	return serve(ctx, s, server.Limit(listener, f.connections), relays, log)
+	door := server.NewDoor(f.connections)
+	s.ConnContext = door.Context
+	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log)
 }
 
-// serve serves until ctx ends, and then ends in order.
-func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Registry, log *slog.Logger) error {
+// guests are all those who are connected.
+type guests struct {
+	relays *relay.Registry
+	calls  *services.Handler
+	simple *rest.Handler
+}
+
+// Sweep ends what those do who may no longer.
+func (g guests) Sweep() {
+	g.relays.Sweep()
+	g.calls.Sweep()
+}
+
+// Close ends what all do.
+func (g guests) Close() {
+	g.calls.Close()
+	g.simple.Close()
+	g.relays.Close()
+}
+
+// confirm takes what people say to "acphost console". The caller calls stop.
+func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
+	l, name, err := confirmsocket.Listen()
+	if err != nil {
+		log.Warn("browsers cannot sign in by a code, only with a token", "error", err)
+		return func() {}
+	}
+	log.Info("\"acphost console\" confirms browsers here", "socket", name)
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
+	}()
+	return func() { cancel(); <-done }
+}
+
+// serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
+func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	scheme := "http"
 	go func() {
@@ -239,17 +314,20 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, relays *relay.Re
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			relays.Sweep()
+			at.Sweep()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
 			ended = true
 		}
 	}
-	log.Info("stopping")
+	log.Info("stopping", "turns have", drain)
+	draining, done := context.WithTimeout(context.Background(), drain)
+	at.relays.Drain(draining)
+	done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	relays.Close()
+	at.Close()
 	if shut := s.Shutdown(stopping); shut != nil {
 		_ = s.Close()
 	}
@@ -282,19 +360,17 @@ func names(f *flags) []string {
 	return all
 }
 
-// tlsConfig is for the keys in a folder; nil: there is none.
-func tlsConfig(dir string) (*tls.Config, error) {
+// tlsConfig is for the keys in a folder, which are read again when they change; nil: there is none.
+func tlsConfig(dir string, log *slog.Logger) (*tls.Config, error) {
 	if dir == "" {
 		return nil, nil
 	}
 	files := keyfiles.Files{CA: filepath.Join(dir, keyfiles.CAFile), Cert: filepath.Join(dir, "server.crt"), Key: filepath.Join(dir, "server.key")}
-	pool, pair, err := files.Load(time.Now())
+	keys, err := keyfiles.NewServer(files, func(c *tls.Config) {
+		c.ClientAuth, c.MinVersion, c.NextProtos = tls.VerifyClientCertIfGiven, tls.VersionTLS12, []string{"h2", "http/1.1"}
+	}, log)
 	if err != nil {
 		return nil, fmt.Errorf("the keys to serve with: %w", err)
 	}
-	return &tls.Config{
-		Certificates: []tls.Certificate{pair}, ClientCAs: pool, ClientAuth: tls.VerifyClientCertIfGiven, MinVersion: tls.VersionTLS12,
-		// A session that is taken up again would skip the look at the client's certificate.
-		SessionTicketsDisabled: true,
-	}, nil
+	return keys.Config(), nil
 }

@@ -19,6 +19,7 @@ import (
 func init() {
 	deeds["run"] = run
 	deeds["write"] = write
+	deeds["exec"] = execute
 	deeds["link"] = link
 	deeds["fifo"] = fifo
 	deeds["read"] = read
@@ -31,7 +32,7 @@ func run(args []string) ([]orders.Try, error) {
 	var out bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &out, &out
 	err := cmd.Run()
-	if cmd.ProcessState == nil {
+	if cmd.ProcessState == nil && !errors.Is(err, os.ErrPermission) {
 		return nil, err
 	}
 	what := filepath.Base(args[0])
@@ -39,6 +40,11 @@ func run(args []string) ([]orders.Try, error) {
 		what += " " + arg
 	}
 	return []orders.Try{got(what, out.String(), err)}, nil
+}
+
+// execute PROGRAM puts a program in place of this process. There is an answer only if that fails.
+func execute(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("exec "+filepath.Base(args[0]), unix.Exec(args[0], args, os.Environ()))}, nil
 }
 
 // write FILE TEXT writes a file.

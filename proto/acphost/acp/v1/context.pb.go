@@ -44,9 +44,11 @@ type CallContext struct {
 	Mode string `protobuf:"bytes,5,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Required. The ACP protocol version that agent and client agreed on: 1 or more.
 	ProtocolVersion uint32 `protobuf:"varint,6,opt,name=protocol_version,json=protocolVersion,proto3" json:"protocol_version,omitempty"`
-	// Optional. The W3C trace context "traceparent" of the request's _meta. The supervisor never creates one.
+	// Optional. The W3C trace context "traceparent" of the request's _meta, as the agent sends it; empty if that is not valid.
+	// The supervisor never creates one. If the supervisor sends traces, the key traceparent of the call's gRPC metadata names
+	// the span of this call: a handler with spans of its own continues that one.
 	Traceparent string `protobuf:"bytes,7,opt,name=traceparent,proto3" json:"traceparent,omitempty"`
-	// Optional. The W3C trace context "tracestate" of the request's _meta.
+	// Optional. The W3C trace context "tracestate" of the request's _meta, likewise, up to 512 characters.
 	Tracestate string `protobuf:"bytes,8,opt,name=tracestate,proto3" json:"tracestate,omitempty"`
 	// Optional. The resolved path at the time of the decision. A handler refuses (FAILED_PRECONDITION) if the file that
 	// it opened differs. Absent: no decision was made about a path.

@@ -56,7 +56,9 @@ type Config struct {
 	// Optional. The feed of file activity, of acphost run and acphost serve.
 	Activity *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
 	// Optional. Metrics.
-	Telemetry     *Telemetry `protobuf:"bytes,12,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	Telemetry *Telemetry `protobuf:"bytes,12,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
+	// Optional. Decisions about what the processes of an agent do by themselves, without their client (Linux on amd64).
+	Sandbox       *Sandbox `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -171,6 +173,13 @@ func (x *Config) GetActivity() *Activity {
 func (x *Config) GetTelemetry() *Telemetry {
 	if x != nil {
 		return x.Telemetry
+	}
+	return nil
+}
+
+func (x *Config) GetSandbox() *Sandbox {
+	if x != nil {
+		return x.Sandbox
 	}
 	return nil
 }
@@ -614,6 +623,86 @@ func (x *Agent) GetMaxRestarts() uint32 {
 	return 0
 }
 
+// Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a file,
+// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent.
+type Sandbox struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; what the policy would have denied or
+	// asked about is recorded. "enforce": the policy decides. If it says ask, the action is refused at once, the user is
+	// asked, and the answer counts for the next try. Cannot be combined with agent.capabilities, agent.no_landlock and
+	// agent.no_seccomp, unless it is "off". Default (empty): "off".
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Optional. Decide before files are opened for reading, too: only deny rules count. Each file that is opened then takes
+	// longer. Default: false.
+	Reads bool `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`
+	// Optional. Do not start agents on a system that cannot confine them. Default: false: they are started without the
+	// sandbox, and acphost says so.
+	Require bool `protobuf:"varint,3,opt,name=require,proto3" json:"require,omitempty"`
+	// Optional. Files and folders of the agent's own, absolute or with "~" at the beginning: its program, its state, its
+	// cache. It may change them and start programs in them, and only deny rules count. Default: none.
+	Own           []string `protobuf:"bytes,4,rep,name=own,proto3" json:"own,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Sandbox) Reset() {
+	*x = Sandbox{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Sandbox) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Sandbox) ProtoMessage() {}
+
+func (x *Sandbox) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Sandbox.ProtoReflect.Descriptor instead.
+func (*Sandbox) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
+}
+
+func (x *Sandbox) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *Sandbox) GetReads() bool {
+	if x != nil {
+		return x.Reads
+	}
+	return false
+}
+
+func (x *Sandbox) GetRequire() bool {
+	if x != nil {
+		return x.Require
+	}
+	return false
+}
+
+func (x *Sandbox) GetOwn() []string {
+	if x != nil {
+		return x.Own
+	}
+	return nil
+}
+
 // EnvValue is the value of an environment variable: exactly one of value and file. A plain string in its place is a value.
 type EnvValue struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -628,7 +717,7 @@ type EnvValue struct {
 
 func (x *EnvValue) Reset() {
 	*x = EnvValue{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -640,7 +729,7 @@ func (x *EnvValue) String() string {
 func (*EnvValue) ProtoMessage() {}
 
 func (x *EnvValue) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[5]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -653,7 +742,7 @@ func (x *EnvValue) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use EnvValue.ProtoReflect.Descriptor instead.
 func (*EnvValue) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{5}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *EnvValue) GetValue() string {
@@ -684,7 +773,7 @@ type Workspace struct {
 
 func (x *Workspace) Reset() {
 	*x = Workspace{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -696,7 +785,7 @@ func (x *Workspace) String() string {
 func (*Workspace) ProtoMessage() {}
 
 func (x *Workspace) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[6]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -709,7 +798,7 @@ func (x *Workspace) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Workspace.ProtoReflect.Descriptor instead.
 func (*Workspace) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{6}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Workspace) GetExtraRoots() []*ExtraRoot {
@@ -739,7 +828,7 @@ type ExtraRoot struct {
 
 func (x *ExtraRoot) Reset() {
 	*x = ExtraRoot{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -751,7 +840,7 @@ func (x *ExtraRoot) String() string {
 func (*ExtraRoot) ProtoMessage() {}
 
 func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[7]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -764,7 +853,7 @@ func (x *ExtraRoot) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExtraRoot.ProtoReflect.Descriptor instead.
 func (*ExtraRoot) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{7}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *ExtraRoot) GetPath() string {
@@ -825,7 +914,7 @@ type Permission struct {
 
 func (x *Permission) Reset() {
 	*x = Permission{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -837,7 +926,7 @@ func (x *Permission) String() string {
 func (*Permission) ProtoMessage() {}
 
 func (x *Permission) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[8]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -850,7 +939,7 @@ func (x *Permission) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Permission.ProtoReflect.Descriptor instead.
 func (*Permission) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{8}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *Permission) GetPolicy() string {
@@ -945,7 +1034,7 @@ type Grants struct {
 
 func (x *Grants) Reset() {
 	*x = Grants{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -957,7 +1046,7 @@ func (x *Grants) String() string {
 func (*Grants) ProtoMessage() {}
 
 func (x *Grants) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[9]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -970,7 +1059,7 @@ func (x *Grants) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Grants.ProtoReflect.Descriptor instead.
 func (*Grants) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{9}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Grants) GetDisabled() bool {
@@ -1018,7 +1107,7 @@ type Audit struct {
 
 func (x *Audit) Reset() {
 	*x = Audit{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1030,7 +1119,7 @@ func (x *Audit) String() string {
 func (*Audit) ProtoMessage() {}
 
 func (x *Audit) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[10]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1043,7 +1132,7 @@ func (x *Audit) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Audit.ProtoReflect.Descriptor instead.
 func (*Audit) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{10}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *Audit) GetDisabled() bool {
@@ -1114,7 +1203,7 @@ type Limits struct {
 
 func (x *Limits) Reset() {
 	*x = Limits{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1126,7 +1215,7 @@ func (x *Limits) String() string {
 func (*Limits) ProtoMessage() {}
 
 func (x *Limits) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[11]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1139,7 +1228,7 @@ func (x *Limits) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Limits.ProtoReflect.Descriptor instead.
 func (*Limits) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{11}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *Limits) GetMaxMessageBytes() uint64 {
@@ -1183,7 +1272,7 @@ type Log struct {
 
 func (x *Log) Reset() {
 	*x = Log{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1195,7 +1284,7 @@ func (x *Log) String() string {
 func (*Log) ProtoMessage() {}
 
 func (x *Log) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[12]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1208,7 +1297,7 @@ func (x *Log) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Log.ProtoReflect.Descriptor instead.
 func (*Log) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{12}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *Log) GetLevel() string {
@@ -1249,7 +1338,7 @@ type Admin struct {
 
 func (x *Admin) Reset() {
 	*x = Admin{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1261,7 +1350,7 @@ func (x *Admin) String() string {
 func (*Admin) ProtoMessage() {}
 
 func (x *Admin) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[13]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1274,7 +1363,7 @@ func (x *Admin) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Admin.ProtoReflect.Descriptor instead.
 func (*Admin) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{13}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Admin) GetDisabled() bool {
@@ -1324,7 +1413,7 @@ type Activity struct {
 
 func (x *Activity) Reset() {
 	*x = Activity{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1336,7 +1425,7 @@ func (x *Activity) String() string {
 func (*Activity) ProtoMessage() {}
 
 func (x *Activity) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[14]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1349,7 +1438,7 @@ func (x *Activity) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Activity.ProtoReflect.Descriptor instead.
 func (*Activity) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{14}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *Activity) GetListen() string {
@@ -1359,14 +1448,14 @@ func (x *Activity) GetListen() string {
 	return ""
 }
 
-// Telemetry contains settings of metrics. Environment variables (OTEL_*) do not count: a project's folder may set
+// Telemetry contains settings of metrics and traces. Environment variables (OTEL_*) do not count: a project's folder may set
 // them, and an agent can write there.
 type Telemetry struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Serve metrics to Prometheus at https://ADDRESS/metrics, where ADDRESS is admin.listen. The caller's certificate
 	// must have the role metrics, which can do nothing else. Default: false.
 	Prometheus bool `protobuf:"varint,1,opt,name=prometheus,proto3" json:"prometheus,omitempty"`
-	// Optional. Send metrics to a collector of OpenTelemetry. Default: none.
+	// Optional. Send metrics, and traces if they are set, to a collector of OpenTelemetry. Default: none.
 	Otlp          *OTLP `protobuf:"bytes,2,opt,name=otlp,proto3" json:"otlp,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -1374,7 +1463,7 @@ type Telemetry struct {
 
 func (x *Telemetry) Reset() {
 	*x = Telemetry{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1386,7 +1475,7 @@ func (x *Telemetry) String() string {
 func (*Telemetry) ProtoMessage() {}
 
 func (x *Telemetry) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[15]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1399,7 +1488,7 @@ func (x *Telemetry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Telemetry.ProtoReflect.Descriptor instead.
 func (*Telemetry) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{15}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *Telemetry) GetPrometheus() bool {
@@ -1416,7 +1505,7 @@ func (x *Telemetry) GetOtlp() *OTLP {
 	return nil
 }
 
-// OTLP is where metrics are sent, in OpenTelemetry's protocol over gRPC.
+// OTLP is where metrics and traces are sent, in OpenTelemetry's protocol over gRPC.
 type OTLP struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The collector's "HOST:PORT".
@@ -1430,13 +1519,18 @@ type OTLP struct {
 	Headers map[string]*EnvValue `protobuf:"bytes,4,rep,name=headers,proto3" json:"headers,omitempty" protobuf_key:"bytes,1,opt,name=key" protobuf_val:"bytes,2,opt,name=value"`
 	// Optional. The time between two reports of the metrics, in seconds, 1 to 3600. Default (0): 60.
 	IntervalSeconds uint32 `protobuf:"varint,5,opt,name=interval_seconds,json=intervalSeconds,proto3" json:"interval_seconds,omitempty"`
-	unknownFields   protoimpl.UnknownFields
-	sizeCache       protoimpl.SizeCache
+	// Optional. Send no metrics, for a collector that takes traces alone. Default: false.
+	MetricsDisabled bool `protobuf:"varint,6,opt,name=metrics_disabled,json=metricsDisabled,proto3" json:"metrics_disabled,omitempty"`
+	// Optional. Send traces: spans of turns, of the agent's requests, and of what is done about them. An empty message sends
+	// them with the defaults. Default: no traces.
+	Traces        *Traces `protobuf:"bytes,7,opt,name=traces,proto3" json:"traces,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *OTLP) Reset() {
 	*x = OTLP{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1448,7 +1542,7 @@ func (x *OTLP) String() string {
 func (*OTLP) ProtoMessage() {}
 
 func (x *OTLP) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[16]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1461,7 +1555,7 @@ func (x *OTLP) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use OTLP.ProtoReflect.Descriptor instead.
 func (*OTLP) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{16}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *OTLP) GetEndpoint() string {
@@ -1499,6 +1593,77 @@ func (x *OTLP) GetIntervalSeconds() uint32 {
 	return 0
 }
 
+func (x *OTLP) GetMetricsDisabled() bool {
+	if x != nil {
+		return x.MetricsDisabled
+	}
+	return false
+}
+
+func (x *OTLP) GetTraces() *Traces {
+	if x != nil {
+		return x.Traces
+	}
+	return nil
+}
+
+// Traces contains settings of traces.
+type Traces struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. How many of the traces that acphost begins are recorded, 0 to 1. A trace that the client began (the traceparent in
+	// the _meta of its prompt) is recorded if the client records it. Absent: 1.
+	SampleRatio *float64 `protobuf:"fixed64,1,opt,name=sample_ratio,json=sampleRatio,proto3,oneof" json:"sample_ratio,omitempty"`
+	// Optional. Say in the span of each decision what the action is, such as "write /w/a" or "run make test in /w". This sends
+	// paths and commands to the collector; values that look like secrets are replaced. Default: false.
+	Actions       bool `protobuf:"varint,2,opt,name=actions,proto3" json:"actions,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Traces) Reset() {
+	*x = Traces{}
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Traces) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Traces) ProtoMessage() {}
+
+func (x *Traces) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Traces.ProtoReflect.Descriptor instead.
+func (*Traces) Descriptor() ([]byte, []int) {
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *Traces) GetSampleRatio() float64 {
+	if x != nil && x.SampleRatio != nil {
+		return *x.SampleRatio
+	}
+	return 0
+}
+
+func (x *Traces) GetActions() bool {
+	if x != nil {
+		return x.Actions
+	}
+	return false
+}
+
 // Serve contains settings of a supervisor without an editor.
 type Serve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1520,7 +1685,7 @@ type Serve struct {
 
 func (x *Serve) Reset() {
 	*x = Serve{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1532,7 +1697,7 @@ func (x *Serve) String() string {
 func (*Serve) ProtoMessage() {}
 
 func (x *Serve) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[17]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1545,7 +1710,7 @@ func (x *Serve) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Serve.ProtoReflect.Descriptor instead.
 func (*Serve) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{17}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *Serve) GetDrainMs() uint32 {
@@ -1602,7 +1767,7 @@ type ServeAgent struct {
 
 func (x *ServeAgent) Reset() {
 	*x = ServeAgent{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1614,7 +1779,7 @@ func (x *ServeAgent) String() string {
 func (*ServeAgent) ProtoMessage() {}
 
 func (x *ServeAgent) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[18]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1627,7 +1792,7 @@ func (x *ServeAgent) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ServeAgent.ProtoReflect.Descriptor instead.
 func (*ServeAgent) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{18}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ServeAgent) GetPreset() string {
@@ -1691,7 +1856,7 @@ type Journal struct {
 
 func (x *Journal) Reset() {
 	*x = Journal{}
-	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1703,7 +1868,7 @@ func (x *Journal) String() string {
 func (*Journal) ProtoMessage() {}
 
 func (x *Journal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_config_v1_config_proto_msgTypes[19]
+	mi := &file_acphost_config_v1_config_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1716,7 +1881,7 @@ func (x *Journal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Journal.ProtoReflect.Descriptor instead.
 func (*Journal) Descriptor() ([]byte, []int) {
-	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{19}
+	return file_acphost_config_v1_config_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *Journal) GetDisabled() bool {
@@ -1765,7 +1930,7 @@ var File_acphost_config_v1_config_proto protoreflect.FileDescriptor
 
 const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
-	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xb3\x06\n" +
+	"\x1eacphost/config/v1/config.proto\x12\x11acphost.config.v1\x1a\x1cgoogle/protobuf/struct.proto\"\xe9\x06\n" +
 	"\x06Config\x12C\n" +
 	"\bhandlers\x18\x01 \x03(\v2'.acphost.config.v1.Config.HandlersEntryR\bhandlers\x12=\n" +
 	"\x06routes\x18\x02 \x03(\v2%.acphost.config.v1.Config.RoutesEntryR\x06routes\x12.\n" +
@@ -1781,7 +1946,8 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x05serve\x18\n" +
 	" \x01(\v2\x18.acphost.config.v1.ServeR\x05serve\x127\n" +
 	"\bactivity\x18\v \x01(\v2\x1b.acphost.config.v1.ActivityR\bactivity\x12:\n" +
-	"\ttelemetry\x18\f \x01(\v2\x1c.acphost.config.v1.TelemetryR\ttelemetry\x1aW\n" +
+	"\ttelemetry\x18\f \x01(\v2\x1c.acphost.config.v1.TelemetryR\ttelemetry\x124\n" +
+	"\asandbox\x18\r \x01(\v2\x1a.acphost.config.v1.SandboxR\asandbox\x1aW\n" +
 	"\rHandlersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x120\n" +
 	"\x05value\x18\x02 \x01(\v2\x1a.acphost.config.v1.HandlerR\x05value:\x028\x01\x1a9\n" +
@@ -1836,7 +2002,12 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_restarts\"4\n" +
+	"\r_max_restarts\"_\n" +
+	"\aSandbox\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
+	"\x05reads\x18\x02 \x01(\bR\x05reads\x12\x18\n" +
+	"\arequire\x18\x03 \x01(\bR\arequire\x12\x10\n" +
+	"\x03own\x18\x04 \x03(\tR\x03own\"4\n" +
 	"\bEnvValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\"m\n" +
@@ -1895,16 +2066,22 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\n" +
 	"prometheus\x18\x01 \x01(\bR\n" +
 	"prometheus\x12+\n" +
-	"\x04otlp\x18\x02 \x01(\v2\x17.acphost.config.v1.OTLPR\x04otlp\"\x92\x02\n" +
+	"\x04otlp\x18\x02 \x01(\v2\x17.acphost.config.v1.OTLPR\x04otlp\"\xf0\x02\n" +
 	"\x04OTLP\x12\x1a\n" +
 	"\bendpoint\x18\x01 \x01(\tR\bendpoint\x12\x1a\n" +
 	"\binsecure\x18\x02 \x01(\bR\binsecure\x12\x0e\n" +
 	"\x02ca\x18\x03 \x01(\tR\x02ca\x12>\n" +
 	"\aheaders\x18\x04 \x03(\v2$.acphost.config.v1.OTLP.HeadersEntryR\aheaders\x12)\n" +
-	"\x10interval_seconds\x18\x05 \x01(\rR\x0fintervalSeconds\x1aW\n" +
+	"\x10interval_seconds\x18\x05 \x01(\rR\x0fintervalSeconds\x12)\n" +
+	"\x10metrics_disabled\x18\x06 \x01(\bR\x0fmetricsDisabled\x121\n" +
+	"\x06traces\x18\a \x01(\v2\x19.acphost.config.v1.TracesR\x06traces\x1aW\n" +
 	"\fHeadersEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
-	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"\xf3\x01\n" +
+	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01\"[\n" +
+	"\x06Traces\x12&\n" +
+	"\fsample_ratio\x18\x01 \x01(\x01H\x00R\vsampleRatio\x88\x01\x01\x12\x18\n" +
+	"\aactions\x18\x02 \x01(\bR\aactionsB\x0f\n" +
+	"\r_sample_ratio\"\xf3\x01\n" +
 	"\x05Serve\x12\x1e\n" +
 	"\bdrain_ms\x18\x01 \x01(\rH\x00R\adrainMs\x88\x01\x01\x12\x1d\n" +
 	"\n" +
@@ -1946,73 +2123,77 @@ func file_acphost_config_v1_config_proto_rawDescGZIP() []byte {
 	return file_acphost_config_v1_config_proto_rawDescData
 }
 
-var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
+var file_acphost_config_v1_config_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
 var file_acphost_config_v1_config_proto_goTypes = []any{
 	(*Config)(nil),          // 0: acphost.config.v1.Config
 	(*Handler)(nil),         // 1: acphost.config.v1.Handler
 	(*PathMap)(nil),         // 2: acphost.config.v1.PathMap
 	(*TLS)(nil),             // 3: acphost.config.v1.TLS
 	(*Agent)(nil),           // 4: acphost.config.v1.Agent
-	(*EnvValue)(nil),        // 5: acphost.config.v1.EnvValue
-	(*Workspace)(nil),       // 6: acphost.config.v1.Workspace
-	(*ExtraRoot)(nil),       // 7: acphost.config.v1.ExtraRoot
-	(*Permission)(nil),      // 8: acphost.config.v1.Permission
-	(*Grants)(nil),          // 9: acphost.config.v1.Grants
-	(*Audit)(nil),           // 10: acphost.config.v1.Audit
-	(*Limits)(nil),          // 11: acphost.config.v1.Limits
-	(*Log)(nil),             // 12: acphost.config.v1.Log
-	(*Admin)(nil),           // 13: acphost.config.v1.Admin
-	(*Activity)(nil),        // 14: acphost.config.v1.Activity
-	(*Telemetry)(nil),       // 15: acphost.config.v1.Telemetry
-	(*OTLP)(nil),            // 16: acphost.config.v1.OTLP
-	(*Serve)(nil),           // 17: acphost.config.v1.Serve
-	(*ServeAgent)(nil),      // 18: acphost.config.v1.ServeAgent
-	(*Journal)(nil),         // 19: acphost.config.v1.Journal
-	nil,                     // 20: acphost.config.v1.Config.HandlersEntry
-	nil,                     // 21: acphost.config.v1.Config.RoutesEntry
-	nil,                     // 22: acphost.config.v1.Handler.EnvEntry
-	nil,                     // 23: acphost.config.v1.Agent.EnvEntry
-	nil,                     // 24: acphost.config.v1.OTLP.HeadersEntry
-	nil,                     // 25: acphost.config.v1.ServeAgent.EnvEntry
-	(*structpb.Struct)(nil), // 26: google.protobuf.Struct
+	(*Sandbox)(nil),         // 5: acphost.config.v1.Sandbox
+	(*EnvValue)(nil),        // 6: acphost.config.v1.EnvValue
+	(*Workspace)(nil),       // 7: acphost.config.v1.Workspace
+	(*ExtraRoot)(nil),       // 8: acphost.config.v1.ExtraRoot
+	(*Permission)(nil),      // 9: acphost.config.v1.Permission
+	(*Grants)(nil),          // 10: acphost.config.v1.Grants
+	(*Audit)(nil),           // 11: acphost.config.v1.Audit
+	(*Limits)(nil),          // 12: acphost.config.v1.Limits
+	(*Log)(nil),             // 13: acphost.config.v1.Log
+	(*Admin)(nil),           // 14: acphost.config.v1.Admin
+	(*Activity)(nil),        // 15: acphost.config.v1.Activity
+	(*Telemetry)(nil),       // 16: acphost.config.v1.Telemetry
+	(*OTLP)(nil),            // 17: acphost.config.v1.OTLP
+	(*Traces)(nil),          // 18: acphost.config.v1.Traces
+	(*Serve)(nil),           // 19: acphost.config.v1.Serve
+	(*ServeAgent)(nil),      // 20: acphost.config.v1.ServeAgent
+	(*Journal)(nil),         // 21: acphost.config.v1.Journal
+	nil,                     // 22: acphost.config.v1.Config.HandlersEntry
+	nil,                     // 23: acphost.config.v1.Config.RoutesEntry
+	nil,                     // 24: acphost.config.v1.Handler.EnvEntry
+	nil,                     // 25: acphost.config.v1.Agent.EnvEntry
+	nil,                     // 26: acphost.config.v1.OTLP.HeadersEntry
+	nil,                     // 27: acphost.config.v1.ServeAgent.EnvEntry
+	(*structpb.Struct)(nil), // 28: google.protobuf.Struct
 }
 var file_acphost_config_v1_config_proto_depIdxs = []int32{
-	20, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
-	21, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
+	22, // 0: acphost.config.v1.Config.handlers:type_name -> acphost.config.v1.Config.HandlersEntry
+	23, // 1: acphost.config.v1.Config.routes:type_name -> acphost.config.v1.Config.RoutesEntry
 	4,  // 2: acphost.config.v1.Config.agent:type_name -> acphost.config.v1.Agent
-	6,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
-	8,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
-	11, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
-	12, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
-	13, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
-	19, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
-	17, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
-	14, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
-	15, // 11: acphost.config.v1.Config.telemetry:type_name -> acphost.config.v1.Telemetry
-	22, // 12: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
-	26, // 13: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
-	3,  // 14: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
-	2,  // 15: acphost.config.v1.Handler.paths:type_name -> acphost.config.v1.PathMap
-	23, // 16: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
-	7,  // 17: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
-	1,  // 18: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
-	9,  // 19: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
-	10, // 20: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
-	3,  // 21: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
-	16, // 22: acphost.config.v1.Telemetry.otlp:type_name -> acphost.config.v1.OTLP
-	24, // 23: acphost.config.v1.OTLP.headers:type_name -> acphost.config.v1.OTLP.HeadersEntry
-	18, // 24: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
-	18, // 25: acphost.config.v1.Serve.gateway_agents:type_name -> acphost.config.v1.ServeAgent
-	25, // 26: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
-	1,  // 27: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
-	5,  // 28: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	5,  // 29: acphost.config.v1.OTLP.HeadersEntry.value:type_name -> acphost.config.v1.EnvValue
-	5,  // 30: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
-	31, // [31:31] is the sub-list for method output_type
-	31, // [31:31] is the sub-list for method input_type
-	31, // [31:31] is the sub-list for extension type_name
-	31, // [31:31] is the sub-list for extension extendee
-	0,  // [0:31] is the sub-list for field type_name
+	7,  // 3: acphost.config.v1.Config.workspace:type_name -> acphost.config.v1.Workspace
+	9,  // 4: acphost.config.v1.Config.permission:type_name -> acphost.config.v1.Permission
+	12, // 5: acphost.config.v1.Config.limits:type_name -> acphost.config.v1.Limits
+	13, // 6: acphost.config.v1.Config.log:type_name -> acphost.config.v1.Log
+	14, // 7: acphost.config.v1.Config.admin:type_name -> acphost.config.v1.Admin
+	21, // 8: acphost.config.v1.Config.journal:type_name -> acphost.config.v1.Journal
+	19, // 9: acphost.config.v1.Config.serve:type_name -> acphost.config.v1.Serve
+	15, // 10: acphost.config.v1.Config.activity:type_name -> acphost.config.v1.Activity
+	16, // 11: acphost.config.v1.Config.telemetry:type_name -> acphost.config.v1.Telemetry
+	5,  // 12: acphost.config.v1.Config.sandbox:type_name -> acphost.config.v1.Sandbox
+	24, // 13: acphost.config.v1.Handler.env:type_name -> acphost.config.v1.Handler.EnvEntry
+	28, // 14: acphost.config.v1.Handler.settings:type_name -> google.protobuf.Struct
+	3,  // 15: acphost.config.v1.Handler.tls:type_name -> acphost.config.v1.TLS
+	2,  // 16: acphost.config.v1.Handler.paths:type_name -> acphost.config.v1.PathMap
+	25, // 17: acphost.config.v1.Agent.env:type_name -> acphost.config.v1.Agent.EnvEntry
+	8,  // 18: acphost.config.v1.Workspace.extra_roots:type_name -> acphost.config.v1.ExtraRoot
+	1,  // 19: acphost.config.v1.Permission.chain:type_name -> acphost.config.v1.Handler
+	10, // 20: acphost.config.v1.Permission.grants:type_name -> acphost.config.v1.Grants
+	11, // 21: acphost.config.v1.Permission.audit:type_name -> acphost.config.v1.Audit
+	3,  // 22: acphost.config.v1.Admin.tls:type_name -> acphost.config.v1.TLS
+	17, // 23: acphost.config.v1.Telemetry.otlp:type_name -> acphost.config.v1.OTLP
+	26, // 24: acphost.config.v1.OTLP.headers:type_name -> acphost.config.v1.OTLP.HeadersEntry
+	18, // 25: acphost.config.v1.OTLP.traces:type_name -> acphost.config.v1.Traces
+	20, // 26: acphost.config.v1.Serve.agents:type_name -> acphost.config.v1.ServeAgent
+	20, // 27: acphost.config.v1.Serve.gateway_agents:type_name -> acphost.config.v1.ServeAgent
+	27, // 28: acphost.config.v1.ServeAgent.env:type_name -> acphost.config.v1.ServeAgent.EnvEntry
+	1,  // 29: acphost.config.v1.Config.HandlersEntry.value:type_name -> acphost.config.v1.Handler
+	6,  // 30: acphost.config.v1.Agent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	6,  // 31: acphost.config.v1.OTLP.HeadersEntry.value:type_name -> acphost.config.v1.EnvValue
+	6,  // 32: acphost.config.v1.ServeAgent.EnvEntry.value:type_name -> acphost.config.v1.EnvValue
+	33, // [33:33] is the sub-list for method output_type
+	33, // [33:33] is the sub-list for method input_type
+	33, // [33:33] is the sub-list for extension type_name
+	33, // [33:33] is the sub-list for extension extendee
+	0,  // [0:33] is the sub-list for field type_name
 }
 
 func init() { file_acphost_config_v1_config_proto_init() }
@@ -2022,15 +2203,16 @@ func file_acphost_config_v1_config_proto_init() {
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[4].OneofWrappers = []any{}
-	file_acphost_config_v1_config_proto_msgTypes[17].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[18].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[19].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[21].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_config_v1_config_proto_rawDesc), len(file_acphost_config_v1_config_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   26,
+			NumMessages:   28,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -92,6 +92,10 @@ const (
 	Door_DOOR_REQUEST Door = 1
 	// The agent called a method (fs/write_text_file, terminal/create).
 	Door_DOOR_CALL Door = 2
+	// A process of the agent's did it by itself, and the kernel asked (see Sandbox in the configuration). The kinds are
+	// "fs.write", "fs.read", "terminal.create" and "net.connect". No answer can wait for the user: ASK refuses the action,
+	// and the user's answer counts for the next try.
+	Door_DOOR_KERNEL Door = 3
 )
 
 // Enum value maps for Door.
@@ -100,11 +104,13 @@ var (
 		0: "DOOR_UNSPECIFIED",
 		1: "DOOR_REQUEST",
 		2: "DOOR_CALL",
+		3: "DOOR_KERNEL",
 	}
 	Door_value = map[string]int32{
 		"DOOR_UNSPECIFIED": 0,
 		"DOOR_REQUEST":     1,
 		"DOOR_CALL":        2,
+		"DOOR_KERNEL":      3,
 	}
 )
 
@@ -382,7 +388,7 @@ func (x *DecideResponse) GetNamesAddresses() bool {
 	return false
 }
 
-// Action is what an agent is about to do, in one normalised form for every agent and both doors.
+// Action is what an agent is about to do, in one normalised form for every agent and every door.
 type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
@@ -1651,11 +1657,12 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x13VERDICT_UNSPECIFIED\x10\x00\x12\x11\n" +
 	"\rVERDICT_ALLOW\x10\x01\x12\x10\n" +
 	"\fVERDICT_DENY\x10\x02\x12\x0f\n" +
-	"\vVERDICT_ASK\x10\x03*=\n" +
+	"\vVERDICT_ASK\x10\x03*N\n" +
 	"\x04Door\x12\x14\n" +
 	"\x10DOOR_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDOOR_REQUEST\x10\x01\x12\r\n" +
-	"\tDOOR_CALL\x10\x02*C\n" +
+	"\tDOOR_CALL\x10\x02\x12\x0f\n" +
+	"\vDOOR_KERNEL\x10\x03*C\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +

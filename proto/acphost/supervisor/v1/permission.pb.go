@@ -310,8 +310,8 @@ type AuditRecord struct {
 	SessionId string `protobuf:"bytes,4,opt,name=session_id,json=sessionId,proto3" json:"session_id,omitempty"`
 	// Required. The agent's configured name.
 	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Required. "request" (a permission request), "call" (a call of the agent), or "report" (the agent acted without
-	// asking).
+	// Required. "request" (a permission request), "call" (a call of the agent), "kernel" (a process of the agent did it by
+	// itself, in the sandbox), or "report" (the agent acted without asking).
 	Door string `protobuf:"bytes,6,opt,name=door,proto3" json:"door,omitempty"`
 	// Required. The action, secrets redacted.
 	Action *v1.Action `protobuf:"bytes,7,opt,name=action,proto3" json:"action,omitempty"`
@@ -337,8 +337,11 @@ type AuditRecord struct {
 	Grants []string `protobuf:"bytes,17,rep,name=grants,proto3" json:"grants,omitempty"`
 	// Optional. The time that users took to answer, in milliseconds.
 	AskedMillis uint32 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
-	// Optional. A note about the audit log itself: "the last line was torn by a crash; 132 bytes were cut off". Such a
-	// record is not a decision; only time and supervisor are also set.
+	// Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
+	// and by the same rule. The first time has a record of its own. 0: the record is of one action.
+	Repeats uint64 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
+	// Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
+	// were cut off". Such a record is not a decision; only time and supervisor are also set.
 	Note          string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -500,6 +503,13 @@ func (x *AuditRecord) GetAskedMillis() uint32 {
 	return 0
 }
 
+func (x *AuditRecord) GetRepeats() uint64 {
+	if x != nil {
+		return x.Repeats
+	}
+	return 0
+}
+
 func (x *AuditRecord) GetNote() string {
 	if x != nil {
 		return x.Note
@@ -537,7 +547,7 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"questionId\x12\x19\n" +
 	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
 	"\n" +
-	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xb9\x04\n" +
+	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xd3\x04\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
@@ -561,7 +571,8 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\aoutcome\x18\x0f \x01(\tR\aoutcome\x12\x16\n" +
 	"\x06option\x18\x10 \x01(\tR\x06option\x12\x16\n" +
 	"\x06grants\x18\x11 \x03(\tR\x06grants\x12!\n" +
-	"\fasked_millis\x18\x12 \x01(\rR\vaskedMillis\x12\x12\n" +
+	"\fasked_millis\x18\x12 \x01(\rR\vaskedMillis\x12\x18\n" +
+	"\arepeats\x18\x14 \x01(\x04R\arepeats\x12\x12\n" +
 	"\x04note\x18\x13 \x01(\tR\x04note*\xa6\x01\n" +
 	"\n" +
 	"GrantScope\x12\x1b\n" +

@@ -397,7 +397,9 @@ type AgentStatus struct {
 	// Optional. A description of how it ended. Empty: it runs.
 	Exit string `protobuf:"bytes,8,opt,name=exit,proto3" json:"exit,omitempty"`
 	// Optional. The last lines of its standard error: at most 20 lines, each of at most 500 characters.
-	StderrTail    []string `protobuf:"bytes,9,rep,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
+	StderrTail []string `protobuf:"bytes,9,rep,name=stderr_tail,json=stderrTail,proto3" json:"stderr_tail,omitempty"`
+	// Optional. The sandbox of the agent. Absent: it is not known.
+	Sandbox       *SandboxStatus `protobuf:"bytes,10,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -495,6 +497,78 @@ func (x *AgentStatus) GetStderrTail() []string {
 	return nil
 }
 
+func (x *AgentStatus) GetSandbox() *SandboxStatus {
+	if x != nil {
+		return x.Sandbox
+	}
+	return nil
+}
+
+// SandboxStatus says what stands of an agent's sandbox (see Sandbox in the configuration).
+type SandboxStatus struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. One of "off", "observe", "enforce".
+	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
+	// Optional. "full": what the agent does by itself is decided, or observed. "landlock": it is not, and the agent runs in its own
+	// Landlock domain alone. "none": neither. Empty: the mode is "off".
+	Stands string `protobuf:"bytes,2,opt,name=stands,proto3" json:"stands,omitempty"`
+	// Optional. The reason why not all of the sandbox stands.
+	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *SandboxStatus) Reset() {
+	*x = SandboxStatus{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *SandboxStatus) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*SandboxStatus) ProtoMessage() {}
+
+func (x *SandboxStatus) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use SandboxStatus.ProtoReflect.Descriptor instead.
+func (*SandboxStatus) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{4}
+}
+
+func (x *SandboxStatus) GetMode() string {
+	if x != nil {
+		return x.Mode
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetStands() string {
+	if x != nil {
+		return x.Stands
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetWhy() string {
+	if x != nil {
+		return x.Why
+	}
+	return ""
+}
+
 // Protection lists the protections in effect.
 type Protection struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -514,7 +588,7 @@ type Protection struct {
 
 func (x *Protection) Reset() {
 	*x = Protection{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -526,7 +600,7 @@ func (x *Protection) String() string {
 func (*Protection) ProtoMessage() {}
 
 func (x *Protection) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[4]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -539,7 +613,7 @@ func (x *Protection) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Protection.ProtoReflect.Descriptor instead.
 func (*Protection) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{4}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{5}
 }
 
 func (x *Protection) GetUndumpable() bool {
@@ -603,7 +677,7 @@ type LinkCounters struct {
 
 func (x *LinkCounters) Reset() {
 	*x = LinkCounters{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -615,7 +689,7 @@ func (x *LinkCounters) String() string {
 func (*LinkCounters) ProtoMessage() {}
 
 func (x *LinkCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[5]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -628,7 +702,7 @@ func (x *LinkCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LinkCounters.ProtoReflect.Descriptor instead.
 func (*LinkCounters) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{5}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{6}
 }
 
 func (x *LinkCounters) GetAgentMessages() uint64 {
@@ -723,7 +797,7 @@ type GateCounters struct {
 
 func (x *GateCounters) Reset() {
 	*x = GateCounters{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -735,7 +809,7 @@ func (x *GateCounters) String() string {
 func (*GateCounters) ProtoMessage() {}
 
 func (x *GateCounters) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[6]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -748,7 +822,7 @@ func (x *GateCounters) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GateCounters.ProtoReflect.Descriptor instead.
 func (*GateCounters) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{6}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *GateCounters) GetQuestions() uint64 {
@@ -851,7 +925,7 @@ type ListHandlersRequest struct {
 
 func (x *ListHandlersRequest) Reset() {
 	*x = ListHandlersRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -863,7 +937,7 @@ func (x *ListHandlersRequest) String() string {
 func (*ListHandlersRequest) ProtoMessage() {}
 
 func (x *ListHandlersRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[7]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -876,7 +950,7 @@ func (x *ListHandlersRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHandlersRequest.ProtoReflect.Descriptor instead.
 func (*ListHandlersRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{7}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{8}
 }
 
 // ListHandlersResponse holds the handlers.
@@ -890,7 +964,7 @@ type ListHandlersResponse struct {
 
 func (x *ListHandlersResponse) Reset() {
 	*x = ListHandlersResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -902,7 +976,7 @@ func (x *ListHandlersResponse) String() string {
 func (*ListHandlersResponse) ProtoMessage() {}
 
 func (x *ListHandlersResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[8]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -915,7 +989,7 @@ func (x *ListHandlersResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListHandlersResponse.ProtoReflect.Descriptor instead.
 func (*ListHandlersResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{8}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *ListHandlersResponse) GetHandlers() []*HandlerStatus {
@@ -967,7 +1041,7 @@ type HandlerStatus struct {
 
 func (x *HandlerStatus) Reset() {
 	*x = HandlerStatus{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -979,7 +1053,7 @@ func (x *HandlerStatus) String() string {
 func (*HandlerStatus) ProtoMessage() {}
 
 func (x *HandlerStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[9]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -992,7 +1066,7 @@ func (x *HandlerStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HandlerStatus.ProtoReflect.Descriptor instead.
 func (*HandlerStatus) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{9}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *HandlerStatus) GetName() string {
@@ -1120,7 +1194,7 @@ type PathMap struct {
 
 func (x *PathMap) Reset() {
 	*x = PathMap{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1132,7 +1206,7 @@ func (x *PathMap) String() string {
 func (*PathMap) ProtoMessage() {}
 
 func (x *PathMap) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[10]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1145,7 +1219,7 @@ func (x *PathMap) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PathMap.ProtoReflect.Descriptor instead.
 func (*PathMap) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{10}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *PathMap) GetHere() string {
@@ -1171,7 +1245,7 @@ type ListRoutesRequest struct {
 
 func (x *ListRoutesRequest) Reset() {
 	*x = ListRoutesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1183,7 +1257,7 @@ func (x *ListRoutesRequest) String() string {
 func (*ListRoutesRequest) ProtoMessage() {}
 
 func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[11]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1196,7 +1270,7 @@ func (x *ListRoutesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesRequest.ProtoReflect.Descriptor instead.
 func (*ListRoutesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{11}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{12}
 }
 
 // ListRoutesResponse holds the routes.
@@ -1210,7 +1284,7 @@ type ListRoutesResponse struct {
 
 func (x *ListRoutesResponse) Reset() {
 	*x = ListRoutesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1222,7 +1296,7 @@ func (x *ListRoutesResponse) String() string {
 func (*ListRoutesResponse) ProtoMessage() {}
 
 func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[12]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1235,7 +1309,7 @@ func (x *ListRoutesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRoutesResponse.ProtoReflect.Descriptor instead.
 func (*ListRoutesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{12}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *ListRoutesResponse) GetRoutes() []*Route {
@@ -1272,7 +1346,7 @@ type Route struct {
 
 func (x *Route) Reset() {
 	*x = Route{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1284,7 +1358,7 @@ func (x *Route) String() string {
 func (*Route) ProtoMessage() {}
 
 func (x *Route) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[13]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1297,7 +1371,7 @@ func (x *Route) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Route.ProtoReflect.Descriptor instead.
 func (*Route) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{13}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *Route) GetMethod() string {
@@ -1372,7 +1446,7 @@ type ListSessionsRequest struct {
 
 func (x *ListSessionsRequest) Reset() {
 	*x = ListSessionsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1384,7 +1458,7 @@ func (x *ListSessionsRequest) String() string {
 func (*ListSessionsRequest) ProtoMessage() {}
 
 func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[14]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1397,7 +1471,7 @@ func (x *ListSessionsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsRequest.ProtoReflect.Descriptor instead.
 func (*ListSessionsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{14}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
 }
 
 // ListSessionsResponse holds the sessions.
@@ -1411,7 +1485,7 @@ type ListSessionsResponse struct {
 
 func (x *ListSessionsResponse) Reset() {
 	*x = ListSessionsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1423,7 +1497,7 @@ func (x *ListSessionsResponse) String() string {
 func (*ListSessionsResponse) ProtoMessage() {}
 
 func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[15]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1436,7 +1510,7 @@ func (x *ListSessionsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListSessionsResponse.ProtoReflect.Descriptor instead.
 func (*ListSessionsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{15}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *ListSessionsResponse) GetSessions() []*Session {
@@ -1506,7 +1580,7 @@ type Session struct {
 
 func (x *Session) Reset() {
 	*x = Session{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1518,7 +1592,7 @@ func (x *Session) String() string {
 func (*Session) ProtoMessage() {}
 
 func (x *Session) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[16]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1531,7 +1605,7 @@ func (x *Session) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Session.ProtoReflect.Descriptor instead.
 func (*Session) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{16}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Session) GetSessionId() string {
@@ -1726,7 +1800,7 @@ type PendingRequest struct {
 
 func (x *PendingRequest) Reset() {
 	*x = PendingRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1738,7 +1812,7 @@ func (x *PendingRequest) String() string {
 func (*PendingRequest) ProtoMessage() {}
 
 func (x *PendingRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[17]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1751,7 +1825,7 @@ func (x *PendingRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use PendingRequest.ProtoReflect.Descriptor instead.
 func (*PendingRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{17}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *PendingRequest) GetId() string {
@@ -1815,7 +1889,7 @@ type TouchedFile struct {
 
 func (x *TouchedFile) Reset() {
 	*x = TouchedFile{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1827,7 +1901,7 @@ func (x *TouchedFile) String() string {
 func (*TouchedFile) ProtoMessage() {}
 
 func (x *TouchedFile) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[18]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1840,7 +1914,7 @@ func (x *TouchedFile) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TouchedFile.ProtoReflect.Descriptor instead.
 func (*TouchedFile) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{18}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *TouchedFile) GetPath() string {
@@ -1933,7 +2007,7 @@ type ListFilesRequest struct {
 
 func (x *ListFilesRequest) Reset() {
 	*x = ListFilesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1945,7 +2019,7 @@ func (x *ListFilesRequest) String() string {
 func (*ListFilesRequest) ProtoMessage() {}
 
 func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[19]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1958,7 +2032,7 @@ func (x *ListFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesRequest.ProtoReflect.Descriptor instead.
 func (*ListFilesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{19}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListFilesRequest) GetAgentId() string {
@@ -1986,7 +2060,7 @@ type ListFilesResponse struct {
 
 func (x *ListFilesResponse) Reset() {
 	*x = ListFilesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1998,7 +2072,7 @@ func (x *ListFilesResponse) String() string {
 func (*ListFilesResponse) ProtoMessage() {}
 
 func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[20]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2011,7 +2085,7 @@ func (x *ListFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListFilesResponse.ProtoReflect.Descriptor instead.
 func (*ListFilesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{20}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListFilesResponse) GetSessions() []*SessionFiles {
@@ -2044,7 +2118,7 @@ type SessionFiles struct {
 
 func (x *SessionFiles) Reset() {
 	*x = SessionFiles{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2056,7 +2130,7 @@ func (x *SessionFiles) String() string {
 func (*SessionFiles) ProtoMessage() {}
 
 func (x *SessionFiles) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[21]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2069,7 +2143,7 @@ func (x *SessionFiles) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use SessionFiles.ProtoReflect.Descriptor instead.
 func (*SessionFiles) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{21}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *SessionFiles) GetAgentId() string {
@@ -2134,7 +2208,7 @@ type WatchFilesRequest struct {
 
 func (x *WatchFilesRequest) Reset() {
 	*x = WatchFilesRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2146,7 +2220,7 @@ func (x *WatchFilesRequest) String() string {
 func (*WatchFilesRequest) ProtoMessage() {}
 
 func (x *WatchFilesRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[22]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2159,7 +2233,7 @@ func (x *WatchFilesRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFilesRequest.ProtoReflect.Descriptor instead.
 func (*WatchFilesRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{22}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchFilesRequest) GetAgentId() string {
@@ -2188,7 +2262,7 @@ type WatchFilesResponse struct {
 
 func (x *WatchFilesResponse) Reset() {
 	*x = WatchFilesResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2200,7 +2274,7 @@ func (x *WatchFilesResponse) String() string {
 func (*WatchFilesResponse) ProtoMessage() {}
 
 func (x *WatchFilesResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[23]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2213,7 +2287,7 @@ func (x *WatchFilesResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchFilesResponse.ProtoReflect.Descriptor instead.
 func (*WatchFilesResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{23}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchFilesResponse) GetSessions() []*SessionFiles {
@@ -2256,7 +2330,7 @@ type ToolCall struct {
 
 func (x *ToolCall) Reset() {
 	*x = ToolCall{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2268,7 +2342,7 @@ func (x *ToolCall) String() string {
 func (*ToolCall) ProtoMessage() {}
 
 func (x *ToolCall) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[24]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2281,7 +2355,7 @@ func (x *ToolCall) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ToolCall.ProtoReflect.Descriptor instead.
 func (*ToolCall) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{24}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ToolCall) GetToolCallId() string {
@@ -2377,7 +2451,7 @@ type ListTerminalsRequest struct {
 
 func (x *ListTerminalsRequest) Reset() {
 	*x = ListTerminalsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2389,7 +2463,7 @@ func (x *ListTerminalsRequest) String() string {
 func (*ListTerminalsRequest) ProtoMessage() {}
 
 func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[25]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2402,7 +2476,7 @@ func (x *ListTerminalsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsRequest.ProtoReflect.Descriptor instead.
 func (*ListTerminalsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{25}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
 }
 
 // ListTerminalsResponse holds the terminals.
@@ -2416,7 +2490,7 @@ type ListTerminalsResponse struct {
 
 func (x *ListTerminalsResponse) Reset() {
 	*x = ListTerminalsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2428,7 +2502,7 @@ func (x *ListTerminalsResponse) String() string {
 func (*ListTerminalsResponse) ProtoMessage() {}
 
 func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[26]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2441,7 +2515,7 @@ func (x *ListTerminalsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTerminalsResponse.ProtoReflect.Descriptor instead.
 func (*ListTerminalsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{26}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ListTerminalsResponse) GetTerminals() []*Terminal {
@@ -2478,7 +2552,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2490,7 +2564,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[27]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2503,7 +2577,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{27}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *Terminal) GetTerminalId() string {
@@ -2578,7 +2652,7 @@ type ListGrantsRequest struct {
 
 func (x *ListGrantsRequest) Reset() {
 	*x = ListGrantsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2590,7 +2664,7 @@ func (x *ListGrantsRequest) String() string {
 func (*ListGrantsRequest) ProtoMessage() {}
 
 func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[28]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2603,7 +2677,7 @@ func (x *ListGrantsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsRequest.ProtoReflect.Descriptor instead.
 func (*ListGrantsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{28}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{29}
 }
 
 // ListGrantsResponse holds the grants.
@@ -2617,7 +2691,7 @@ type ListGrantsResponse struct {
 
 func (x *ListGrantsResponse) Reset() {
 	*x = ListGrantsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2629,7 +2703,7 @@ func (x *ListGrantsResponse) String() string {
 func (*ListGrantsResponse) ProtoMessage() {}
 
 func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[29]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2642,7 +2716,7 @@ func (x *ListGrantsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListGrantsResponse.ProtoReflect.Descriptor instead.
 func (*ListGrantsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{29}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{30}
 }
 
 func (x *ListGrantsResponse) GetGrants() []*Grant {
@@ -2665,7 +2739,7 @@ type GetSessionRequest struct {
 
 func (x *GetSessionRequest) Reset() {
 	*x = GetSessionRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2677,7 +2751,7 @@ func (x *GetSessionRequest) String() string {
 func (*GetSessionRequest) ProtoMessage() {}
 
 func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[30]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2690,7 +2764,7 @@ func (x *GetSessionRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionRequest.ProtoReflect.Descriptor instead.
 func (*GetSessionRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{30}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *GetSessionRequest) GetAgentId() string {
@@ -2718,7 +2792,7 @@ type GetSessionResponse struct {
 
 func (x *GetSessionResponse) Reset() {
 	*x = GetSessionResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2730,7 +2804,7 @@ func (x *GetSessionResponse) String() string {
 func (*GetSessionResponse) ProtoMessage() {}
 
 func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[31]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2743,7 +2817,7 @@ func (x *GetSessionResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetSessionResponse.ProtoReflect.Descriptor instead.
 func (*GetSessionResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{31}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetSessionResponse) GetSession() *Session {
@@ -2764,7 +2838,7 @@ type WatchOutputRequest struct {
 
 func (x *WatchOutputRequest) Reset() {
 	*x = WatchOutputRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2776,7 +2850,7 @@ func (x *WatchOutputRequest) String() string {
 func (*WatchOutputRequest) ProtoMessage() {}
 
 func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[32]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2789,7 +2863,7 @@ func (x *WatchOutputRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputRequest.ProtoReflect.Descriptor instead.
 func (*WatchOutputRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{32}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *WatchOutputRequest) GetTerminalId() string {
@@ -2818,7 +2892,7 @@ type WatchOutputResponse struct {
 
 func (x *WatchOutputResponse) Reset() {
 	*x = WatchOutputResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2830,7 +2904,7 @@ func (x *WatchOutputResponse) String() string {
 func (*WatchOutputResponse) ProtoMessage() {}
 
 func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[33]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2843,7 +2917,7 @@ func (x *WatchOutputResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchOutputResponse.ProtoReflect.Descriptor instead.
 func (*WatchOutputResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{33}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *WatchOutputResponse) GetData() []byte {
@@ -2895,7 +2969,7 @@ type WatchEventsRequest struct {
 
 func (x *WatchEventsRequest) Reset() {
 	*x = WatchEventsRequest{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2907,7 +2981,7 @@ func (x *WatchEventsRequest) String() string {
 func (*WatchEventsRequest) ProtoMessage() {}
 
 func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[34]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2920,7 +2994,7 @@ func (x *WatchEventsRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsRequest.ProtoReflect.Descriptor instead.
 func (*WatchEventsRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{34}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{35}
 }
 
 func (x *WatchEventsRequest) GetCursor() string {
@@ -2950,7 +3024,7 @@ type WatchEventsResponse struct {
 
 func (x *WatchEventsResponse) Reset() {
 	*x = WatchEventsResponse{}
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[36]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2962,7 +3036,7 @@ func (x *WatchEventsResponse) String() string {
 func (*WatchEventsResponse) ProtoMessage() {}
 
 func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[35]
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[36]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2975,7 +3049,7 @@ func (x *WatchEventsResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchEventsResponse.ProtoReflect.Descriptor instead.
 func (*WatchEventsResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{35}
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{36}
 }
 
 func (x *WatchEventsResponse) GetEvent() *Event {
@@ -3027,7 +3101,7 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x0ffolder_handlers\x18\x11 \x03(\v2$.acphost.supervisor.v1.FolderHandlerR\x0efolderHandlers\"A\n" +
 	"\rFolderHandler\x12\x16\n" +
 	"\x06folder\x18\x01 \x01(\tR\x06folder\x12\x18\n" +
-	"\ahandler\x18\x02 \x01(\tR\ahandler\"\x93\x02\n" +
+	"\ahandler\x18\x02 \x01(\tR\ahandler\"\xd3\x02\n" +
 	"\vAgentStatus\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x18\n" +
 	"\acommand\x18\x02 \x03(\tR\acommand\x12\x14\n" +
@@ -3038,7 +3112,13 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x10protocol_version\x18\a \x01(\rR\x0fprotocolVersion\x12\x12\n" +
 	"\x04exit\x18\b \x01(\tR\x04exit\x12\x1f\n" +
 	"\vstderr_tail\x18\t \x03(\tR\n" +
-	"stderrTail\"\xad\x01\n" +
+	"stderrTail\x12>\n" +
+	"\asandbox\x18\n" +
+	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"M\n" +
+	"\rSandboxStatus\x12\x12\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
+	"\x06stands\x18\x02 \x01(\tR\x06stands\x12\x10\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\"\xad\x01\n" +
 	"\n" +
 	"Protection\x12\x1e\n" +
 	"\n" +
@@ -3307,136 +3387,138 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 40)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
 	(*GetStatusResponse)(nil),     // 2: acphost.supervisor.v1.GetStatusResponse
 	(*FolderHandler)(nil),         // 3: acphost.supervisor.v1.FolderHandler
 	(*AgentStatus)(nil),           // 4: acphost.supervisor.v1.AgentStatus
-	(*Protection)(nil),            // 5: acphost.supervisor.v1.Protection
-	(*LinkCounters)(nil),          // 6: acphost.supervisor.v1.LinkCounters
-	(*GateCounters)(nil),          // 7: acphost.supervisor.v1.GateCounters
-	(*ListHandlersRequest)(nil),   // 8: acphost.supervisor.v1.ListHandlersRequest
-	(*ListHandlersResponse)(nil),  // 9: acphost.supervisor.v1.ListHandlersResponse
-	(*HandlerStatus)(nil),         // 10: acphost.supervisor.v1.HandlerStatus
-	(*PathMap)(nil),               // 11: acphost.supervisor.v1.PathMap
-	(*ListRoutesRequest)(nil),     // 12: acphost.supervisor.v1.ListRoutesRequest
-	(*ListRoutesResponse)(nil),    // 13: acphost.supervisor.v1.ListRoutesResponse
-	(*Route)(nil),                 // 14: acphost.supervisor.v1.Route
-	(*ListSessionsRequest)(nil),   // 15: acphost.supervisor.v1.ListSessionsRequest
-	(*ListSessionsResponse)(nil),  // 16: acphost.supervisor.v1.ListSessionsResponse
-	(*Session)(nil),               // 17: acphost.supervisor.v1.Session
-	(*PendingRequest)(nil),        // 18: acphost.supervisor.v1.PendingRequest
-	(*TouchedFile)(nil),           // 19: acphost.supervisor.v1.TouchedFile
-	(*ListFilesRequest)(nil),      // 20: acphost.supervisor.v1.ListFilesRequest
-	(*ListFilesResponse)(nil),     // 21: acphost.supervisor.v1.ListFilesResponse
-	(*SessionFiles)(nil),          // 22: acphost.supervisor.v1.SessionFiles
-	(*WatchFilesRequest)(nil),     // 23: acphost.supervisor.v1.WatchFilesRequest
-	(*WatchFilesResponse)(nil),    // 24: acphost.supervisor.v1.WatchFilesResponse
-	(*ToolCall)(nil),              // 25: acphost.supervisor.v1.ToolCall
-	(*ListTerminalsRequest)(nil),  // 26: acphost.supervisor.v1.ListTerminalsRequest
-	(*ListTerminalsResponse)(nil), // 27: acphost.supervisor.v1.ListTerminalsResponse
-	(*Terminal)(nil),              // 28: acphost.supervisor.v1.Terminal
-	(*ListGrantsRequest)(nil),     // 29: acphost.supervisor.v1.ListGrantsRequest
-	(*ListGrantsResponse)(nil),    // 30: acphost.supervisor.v1.ListGrantsResponse
-	(*GetSessionRequest)(nil),     // 31: acphost.supervisor.v1.GetSessionRequest
-	(*GetSessionResponse)(nil),    // 32: acphost.supervisor.v1.GetSessionResponse
-	(*WatchOutputRequest)(nil),    // 33: acphost.supervisor.v1.WatchOutputRequest
-	(*WatchOutputResponse)(nil),   // 34: acphost.supervisor.v1.WatchOutputResponse
-	(*WatchEventsRequest)(nil),    // 35: acphost.supervisor.v1.WatchEventsRequest
-	(*WatchEventsResponse)(nil),   // 36: acphost.supervisor.v1.WatchEventsResponse
-	nil,                           // 37: acphost.supervisor.v1.GateCounters.ObservedEntry
-	nil,                           // 38: acphost.supervisor.v1.GateCounters.UnaskedEntry
-	nil,                           // 39: acphost.supervisor.v1.Session.ToolKindsEntry
-	nil,                           // 40: acphost.supervisor.v1.Session.ToolsEntry
-	(*timestamppb.Timestamp)(nil), // 41: google.protobuf.Timestamp
-	(*SessionMode)(nil),           // 42: acphost.supervisor.v1.SessionMode
-	(*ConfigOption)(nil),          // 43: acphost.supervisor.v1.ConfigOption
-	(*ConfigChoice)(nil),          // 44: acphost.supervisor.v1.ConfigChoice
-	(*PlanEntry)(nil),             // 45: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),      // 46: acphost.supervisor.v1.AvailableCommand
-	(*ContextUsage)(nil),          // 47: acphost.supervisor.v1.ContextUsage
-	(*TokenUsage)(nil),            // 48: acphost.supervisor.v1.TokenUsage
-	(FileAction)(0),               // 49: acphost.supervisor.v1.FileAction
-	(*ToolCallContent)(nil),       // 50: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),              // 51: acphost.supervisor.v1.Location
-	(*ToolOutput)(nil),            // 52: acphost.supervisor.v1.ToolOutput
-	(*Grant)(nil),                 // 53: acphost.supervisor.v1.Grant
-	(*Event)(nil),                 // 54: acphost.supervisor.v1.Event
+	(*SandboxStatus)(nil),         // 5: acphost.supervisor.v1.SandboxStatus
+	(*Protection)(nil),            // 6: acphost.supervisor.v1.Protection
+	(*LinkCounters)(nil),          // 7: acphost.supervisor.v1.LinkCounters
+	(*GateCounters)(nil),          // 8: acphost.supervisor.v1.GateCounters
+	(*ListHandlersRequest)(nil),   // 9: acphost.supervisor.v1.ListHandlersRequest
+	(*ListHandlersResponse)(nil),  // 10: acphost.supervisor.v1.ListHandlersResponse
+	(*HandlerStatus)(nil),         // 11: acphost.supervisor.v1.HandlerStatus
+	(*PathMap)(nil),               // 12: acphost.supervisor.v1.PathMap
+	(*ListRoutesRequest)(nil),     // 13: acphost.supervisor.v1.ListRoutesRequest
+	(*ListRoutesResponse)(nil),    // 14: acphost.supervisor.v1.ListRoutesResponse
+	(*Route)(nil),                 // 15: acphost.supervisor.v1.Route
+	(*ListSessionsRequest)(nil),   // 16: acphost.supervisor.v1.ListSessionsRequest
+	(*ListSessionsResponse)(nil),  // 17: acphost.supervisor.v1.ListSessionsResponse
+	(*Session)(nil),               // 18: acphost.supervisor.v1.Session
+	(*PendingRequest)(nil),        // 19: acphost.supervisor.v1.PendingRequest
+	(*TouchedFile)(nil),           // 20: acphost.supervisor.v1.TouchedFile
+	(*ListFilesRequest)(nil),      // 21: acphost.supervisor.v1.ListFilesRequest
+	(*ListFilesResponse)(nil),     // 22: acphost.supervisor.v1.ListFilesResponse
+	(*SessionFiles)(nil),          // 23: acphost.supervisor.v1.SessionFiles
+	(*WatchFilesRequest)(nil),     // 24: acphost.supervisor.v1.WatchFilesRequest
+	(*WatchFilesResponse)(nil),    // 25: acphost.supervisor.v1.WatchFilesResponse
+	(*ToolCall)(nil),              // 26: acphost.supervisor.v1.ToolCall
+	(*ListTerminalsRequest)(nil),  // 27: acphost.supervisor.v1.ListTerminalsRequest
+	(*ListTerminalsResponse)(nil), // 28: acphost.supervisor.v1.ListTerminalsResponse
+	(*Terminal)(nil),              // 29: acphost.supervisor.v1.Terminal
+	(*ListGrantsRequest)(nil),     // 30: acphost.supervisor.v1.ListGrantsRequest
+	(*ListGrantsResponse)(nil),    // 31: acphost.supervisor.v1.ListGrantsResponse
+	(*GetSessionRequest)(nil),     // 32: acphost.supervisor.v1.GetSessionRequest
+	(*GetSessionResponse)(nil),    // 33: acphost.supervisor.v1.GetSessionResponse
+	(*WatchOutputRequest)(nil),    // 34: acphost.supervisor.v1.WatchOutputRequest
+	(*WatchOutputResponse)(nil),   // 35: acphost.supervisor.v1.WatchOutputResponse
+	(*WatchEventsRequest)(nil),    // 36: acphost.supervisor.v1.WatchEventsRequest
+	(*WatchEventsResponse)(nil),   // 37: acphost.supervisor.v1.WatchEventsResponse
+	nil,                           // 38: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 39: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	nil,                           // 40: acphost.supervisor.v1.Session.ToolKindsEntry
+	nil,                           // 41: acphost.supervisor.v1.Session.ToolsEntry
+	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
+	(*SessionMode)(nil),           // 43: acphost.supervisor.v1.SessionMode
+	(*ConfigOption)(nil),          // 44: acphost.supervisor.v1.ConfigOption
+	(*ConfigChoice)(nil),          // 45: acphost.supervisor.v1.ConfigChoice
+	(*PlanEntry)(nil),             // 46: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),      // 47: acphost.supervisor.v1.AvailableCommand
+	(*ContextUsage)(nil),          // 48: acphost.supervisor.v1.ContextUsage
+	(*TokenUsage)(nil),            // 49: acphost.supervisor.v1.TokenUsage
+	(FileAction)(0),               // 50: acphost.supervisor.v1.FileAction
+	(*ToolCallContent)(nil),       // 51: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),              // 52: acphost.supervisor.v1.Location
+	(*ToolOutput)(nil),            // 53: acphost.supervisor.v1.ToolOutput
+	(*Grant)(nil),                 // 54: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 55: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	41, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	42, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	4,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
-	5,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
-	6,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
-	7,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
+	6,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
+	7,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
+	8,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
 	3,  // 5: acphost.supervisor.v1.GetStatusResponse.folder_handlers:type_name -> acphost.supervisor.v1.FolderHandler
-	37, // 6: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	38, // 7: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
-	10, // 8: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
-	0,  // 9: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	41, // 10: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
-	11, // 11: acphost.supervisor.v1.HandlerStatus.paths:type_name -> acphost.supervisor.v1.PathMap
-	14, // 12: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
-	17, // 13: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
-	25, // 14: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	41, // 15: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	42, // 16: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
-	43, // 17: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
-	44, // 18: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	45, // 19: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
-	46, // 20: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	47, // 21: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	48, // 22: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
-	18, // 23: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
-	19, // 24: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
-	39, // 25: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
-	40, // 26: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
-	41, // 27: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
-	49, // 28: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
-	41, // 29: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
-	49, // 30: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
-	22, // 31: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
-	19, // 32: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
-	47, // 33: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	22, // 34: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
-	50, // 35: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	51, // 36: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
-	52, // 37: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
-	28, // 38: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	41, // 39: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	53, // 40: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
-	17, // 41: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
-	54, // 42: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	54, // 43: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
-	1,  // 44: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	8,  // 45: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	12, // 46: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	15, // 47: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	26, // 48: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	29, // 49: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	31, // 50: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	35, // 51: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	20, // 52: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
-	23, // 53: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
-	33, // 54: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 55: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	9,  // 56: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	13, // 57: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	16, // 58: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	27, // 59: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	30, // 60: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	32, // 61: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	36, // 62: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	21, // 63: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
-	24, // 64: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
-	34, // 65: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	55, // [55:66] is the sub-list for method output_type
-	44, // [44:55] is the sub-list for method input_type
-	44, // [44:44] is the sub-list for extension type_name
-	44, // [44:44] is the sub-list for extension extendee
-	0,  // [0:44] is the sub-list for field type_name
+	5,  // 6: acphost.supervisor.v1.AgentStatus.sandbox:type_name -> acphost.supervisor.v1.SandboxStatus
+	38, // 7: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	39, // 8: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	11, // 9: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
+	0,  // 10: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
+	42, // 11: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	12, // 12: acphost.supervisor.v1.HandlerStatus.paths:type_name -> acphost.supervisor.v1.PathMap
+	15, // 13: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
+	18, // 14: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
+	26, // 15: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
+	42, // 16: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	43, // 17: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
+	44, // 18: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
+	45, // 19: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	46, // 20: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
+	47, // 21: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	48, // 22: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	49, // 23: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	19, // 24: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
+	20, // 25: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
+	40, // 26: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
+	41, // 27: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
+	42, // 28: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
+	50, // 29: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
+	42, // 30: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
+	50, // 31: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
+	23, // 32: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	20, // 33: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
+	48, // 34: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	23, // 35: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
+	51, // 36: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	52, // 37: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
+	53, // 38: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
+	29, // 39: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
+	42, // 40: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	54, // 41: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	18, // 42: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
+	55, // 43: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	55, // 44: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
+	1,  // 45: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	9,  // 46: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	13, // 47: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	16, // 48: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	27, // 49: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	30, // 50: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	32, // 51: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	36, // 52: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	21, // 53: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
+	24, // 54: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
+	34, // 55: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 56: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	10, // 57: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	14, // 58: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	17, // 59: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	28, // 60: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	31, // 61: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	33, // 62: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	37, // 63: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	22, // 64: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
+	25, // 65: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
+	35, // 66: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	56, // [56:67] is the sub-list for method output_type
+	45, // [45:56] is the sub-list for method input_type
+	45, // [45:45] is the sub-list for extension type_name
+	45, // [45:45] is the sub-list for extension extendee
+	0,  // [0:45] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -3447,15 +3529,15 @@ func file_acphost_supervisor_v1_state_proto_init() {
 	file_acphost_supervisor_v1_content_proto_init()
 	file_acphost_supervisor_v1_event_proto_init()
 	file_acphost_supervisor_v1_permission_proto_init()
-	file_acphost_supervisor_v1_state_proto_msgTypes[27].OneofWrappers = []any{}
-	file_acphost_supervisor_v1_state_proto_msgTypes[33].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[28].OneofWrappers = []any{}
+	file_acphost_supervisor_v1_state_proto_msgTypes[34].OneofWrappers = []any{}
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   40,
+			NumMessages:   41,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -5,6 +5,7 @@
 package auth
 
 import (
+	"context"
 	"crypto/sha256"
 	"crypto/x509"
 	"encoding/hex"
@@ -28,6 +29,8 @@ import (
 type Who struct {
 	// ID is nobody else's: that of a token, or the digest of a certificate.
 	ID string
+	// Name is what people call them. It may be empty, and may be that of others too.
+	Name string
 	// Role is one of tokens.Roles.
 	Role string
 	// Stands reports whether the token or certificate is still good.
@@ -39,6 +42,17 @@ func (w Who) May(need string) bool {
 	all := tokens.Roles()
 	has := slices.Index(all, w.Role)
 	return has >= 0 && has >= slices.Index(all, need)
+}
+
+type whoKey struct{}
+
+// With returns a context of a request that somebody made.
+func With(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
+
+// From returns who made the request of a context. The zero Who may do nothing.
+func From(ctx context.Context) Who {
+	who, _ := ctx.Value(whoKey{}).(Who)
+	return who
 }
 
 // Refusal is why a request is refused.
@@ -58,6 +72,8 @@ type Options struct {
 	Hosts []string
 	// Origins are the pages, "https://example.org", whose scripts may call. Others may not, whatever they know.
 	Origins []string
+	// Browser says who a request of the console's page is from; nil: there is no console. Such a request has PageHeader.
+	Browser func(*http.Request) (Who, *Refusal)
 	Logger  *slog.Logger
 	// Now is the time. Default: time.Now.
 	Now func() time.Time
@@ -92,10 +108,49 @@ func plain(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
+// PageHeader is the header by which the console's page shows the secret that it keeps. A page elsewhere cannot send it: browsers
+// first ask whether it may, and are told no.
+const PageHeader = "Acphost-Console"
+
+// Host refuses a request that is for another server than this one: a page elsewhere whose name was made to lead here (DNS
+// rebinding).
+func (g *Gate) Host(r *http.Request) *Refusal {
+	if !g.hosts[hostOf(r.Host)] {
+		return &Refusal{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
+	}
+	return nil
+}
+
+// Page refuses a request that is not from a page of this server itself, as a browser says it. Cookies come with requests of other
+// pages, too (CSRF).
+func (g *Gate) Page(r *http.Request) *Refusal {
+	if refusal := g.Host(r); refusal != nil {
+		return refusal
+	}
+	origins := r.Header.Values("Origin")
+	own := len(origins) == 1 && origins[0] == "https://"+r.Host
+	if r.TLS == nil { // before a proxy with TLS it is https too
+		own = own || len(origins) == 1 && origins[0] == "http://"+r.Host
+	}
+	for _, site := range r.Header.Values("Sec-Fetch-Site") {
+		own = own && site == "same-origin"
+	}
+	if !own {
+		return &Refusal{http.StatusForbidden, "only the console's own page may ask this"}
+	}
+	return nil
+}
+
 // Check says who a request is from, or why it is refused.
 func (g *Gate) Check(r *http.Request) (Who, *Refusal) {
-	if !g.hosts[hostOf(r.Host)] {
-		return Who{}, &Refusal{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
+	if refusal := g.Host(r); refusal != nil {
+		return Who{}, refusal
+	}
+	if g.opts.Browser != nil && len(r.Header.Values(PageHeader)) > 0 {
+		if refusal := g.Page(r); refusal != nil {
+			return Who{}, refusal
+		}
+		return g.opts.Browser(r)
 	}
 	for _, origin := range r.Header.Values("Origin") {
 		if !slices.Contains(g.opts.Origins, origin) {
@@ -119,6 +174,9 @@ func hostOf(header string) string {
 	return plain(header)
 }
 
+// Token says whose token a text is.
+func (g *Gate) Token(secret string) (Who, *Refusal) { return g.byToken("Bearer " + secret) }
+
 func (g *Gate) byToken(header string) (Who, *Refusal) {
 	scheme, secret, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
@@ -128,7 +186,7 @@ func (g *Gate) byToken(header string) (Who, *Refusal) {
 	if !ok {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the token is not known, or has expired: \"acphost tokens create\" makes one"}
 	}
-	return Who{ID: "token " + t.ID, Role: t.Role, Stands: func() bool { return g.stands(t) }}, nil
+	return Who{ID: "token " + t.ID, Name: t.Name, Role: t.Role, Stands: func() bool { return g.stands(t) }}, nil
 }
 
 // stands reports whether a token is still in the file and has not expired.
@@ -153,7 +211,7 @@ func (g *Gate) byCertificate(r *http.Request) (Who, *Refusal) {
 	if !stands() {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the certificate has expired"}
 	}
-	return Who{ID: "certificate " + hex.EncodeToString(digest[:8]), Role: role, Stands: stands}, nil
+	return Who{ID: "certificate " + hex.EncodeToString(digest[:8]), Name: cert.Subject.CommonName, Role: role, Stands: stands}, nil
 }
 
 // roleOf is the one role that a certificate says.

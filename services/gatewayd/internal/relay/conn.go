@@ -1,6 +1,7 @@
 package relay
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"sync"
@@ -40,15 +41,16 @@ type Conn struct {
 	busy     int               // streams and requests
 	idle     *time.Timer
 	finished bool
+	turns    map[string]bool // the client's open prompts, by id
 }
 
 func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 	c := &Conn{
-		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{},
+		ID: id, reg: r, owner: owner, agent: a, sessions: map[string]*outbox{}, asked: map[string]string{}, asking: map[string]string{}, turns: map[string]bool{},
 		room: make(chan struct{}),
 	}
 	c.ctx, c.end = context.WithCancelCause(context.Background())
-	c.main = newOutbox(&c.mu, r.limits.Replay, c.read)
+	c.main = c.newOutbox()
 	return c
 }
 
@@ -77,6 +79,7 @@ func (c *Conn) Close(why error) {
 		c.reg.mu.Lock()
 		delete(c.reg.all, c.ID)
 		c.reg.mu.Unlock()
+		c.reg.becameIdle()
 		c.reg.log.Info("a client's connection is over", "connection", c.ID, "owner", c.owner.ID, "why", why)
 		c.reg.leave(c.owner.ID)
 	})
@@ -90,6 +93,57 @@ func (c *Conn) Send(frame []byte) error {
 		return c.Cause()
 	}
 	return c.agent.Send(frame) // after an error, whoever reads the agent says how it ended
+}
+
+// prompted notes that a turn begins; beyond Limits.Open, turns are not counted.
+func (c *Conn) prompted(m Message) {
+	if m.Kind != Request || m.Method != "session/prompt" {
+		return
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.turns) < c.reg.limits.Open {
+		c.turns[m.ID] = true
+	}
+}
+
+// turnEnded notes that a request of the client's was answered; mu is held.
+func (c *Conn) turnEnded(id string) {
+	if c.turns[id] {
+		delete(c.turns, id)
+		c.reg.becameIdle()
+	}
+}
+
+// works reports whether a turn runs, or something waits for the client.
+func (c *Conn) works() bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return len(c.turns) > 0 || c.waiting() > 0
+}
+
+// Pass is Send for a client that has one stream for all, of a message that was read.
+func (c *Conn) Pass(m Message, frame []byte) error {
+	c.prompted(m)
+	return c.Send(frame)
+}
+
+// Passed notes of frames of Recv, which the client has been sent, which turns they end. Those that have a member "method" somewhere are taken for what they are
+// most of the time, no answers: to look into each would cost more than it is worth. A turn that seems to go on delays Drain, no more.
+func (c *Conn) Passed(frames [][]byte) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if len(c.turns) == 0 {
+		return
+	}
+	for _, f := range frames {
+		if bytes.Contains(f, []byte(`"method"`)) {
+			continue
+		}
+		if m, err := Read(f); err == nil && m.Kind == Response {
+			c.turnEnded(m.ID)
+		}
+	}
 }
 
 // Recv returns the agent's next frames, all of them in order, for a client that has one stream for all. One goroutine calls it.
@@ -188,6 +242,7 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 		if err := c.expect(m.ID, session); err != nil {
 			return err
 		}
+		c.prompted(m)
 	}
 	return c.Send(frame)
 }
@@ -219,7 +274,7 @@ func (c *Conn) expect(id, session string) error {
 }
 
 // Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
-// frame that it has. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
+// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -235,10 +290,10 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 			if len(c.sessions) >= maxSessions && !c.forget() {
 				return nil, Problem(fmt.Sprintf("the connection has %d session streams", len(c.sessions)))
 			}
-			if after != nil {
+			if after != nil && *after > 0 {
 				return nil, ErrTooOld
 			}
-			o = newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+			o = c.newOutbox()
 			c.sessions[session] = o
 		}
 	}
@@ -331,6 +386,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	case Response:
 		session = c.asked[m.ID]
 		delete(c.asked, m.ID)
+		c.turnEnded(m.ID)
 	case Request, Notification:
 		if session = m.Session; session != "" && m.Kind == Request {
 			if len(c.asking) >= c.reg.limits.Open {
@@ -354,7 +410,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	if unread >= c.reg.limits.Unread && !c.forget() || len(session) > MaxID {
 		return nil, fmt.Errorf("the agent speaks of more than %d sessions whose streams the client does not read", c.reg.limits.Unread)
 	}
-	o := newOutbox(&c.mu, c.reg.limits.Replay, c.read)
+	o := c.newOutbox()
 	c.sessions[session] = o
 	return o, nil
 }
@@ -363,6 +419,7 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 func (c *Conn) read() {
 	close(c.room)
 	c.room = make(chan struct{})
+	c.reg.becameIdle()
 }
 
 // waiting is how many bytes wait for the client; mu is held.
@@ -374,11 +431,22 @@ func (c *Conn) waiting() int {
 	return n
 }
 
+// full reports whether too much waits for the client; mu is held.
+func (c *Conn) full() bool {
+	n := c.waiting()
+	return n >= c.reg.limits.Buffered || n >= bufferedSure && c.reg.waiting.Load() >= int64(c.reg.limits.BufferedAll)
+}
+
+// newOutbox is another stream.
+func (c *Conn) newOutbox() *outbox {
+	return newOutbox(&c.mu, min(c.reg.limits.Replay, keptAll/(1+len(c.sessions))), &c.reg.waiting, c.read)
+}
+
 // awaitReading waits while too much waits for the client. A client that reads nothing for too long is given up.
 func (c *Conn) awaitReading() error {
 	for {
 		c.mu.Lock()
-		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		full, room := c.full(), c.room
 		c.mu.Unlock()
 		if !full {
 			return nil
@@ -400,7 +468,7 @@ func (c *Conn) awaitReading() error {
 func (c *Conn) awaitRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()
-		full, room := c.waiting() >= c.reg.limits.Buffered, c.room
+		full, room := c.full(), c.room
 		c.mu.Unlock()
 		if !full {
 			return nil

@@ -3,15 +3,37 @@ package relay
 import (
 	"context"
 	"errors"
+	"fmt"
 	"sync"
+	"sync/atomic"
 )
 
 var (
 	// ErrTaken says that a stream has a reader already.
 	ErrTaken = errors.New("the stream has a reader already")
-	// ErrTooOld says that a stream cannot go on where its reader wants it to.
-	ErrTooOld = errors.New("the frames after that one are not kept any more: load the session again (session/load)")
+	// ErrTooOld says that a stream cannot go on where its reader wants it to. A *TooOld is one, and says how much is kept.
+	ErrTooOld = errors.New("the stream cannot go on there: load the session again (session/load)")
 )
+
+// TooOld is an ErrTooOld.
+type TooOld struct {
+	// Asked is the number of the last frame that the reader has, First that of the oldest that is kept, Next that of the next one
+	// that will be handed out.
+	Asked, First, Next uint64
+	// Kept is how many bytes of frames that were sent are kept.
+	Kept int
+}
+
+func (e *TooOld) Error() string {
+	if e.Asked >= e.Next {
+		return fmt.Sprintf("nobody was sent a frame %d of this stream, the next one is %d: load the session again (session/load)", e.Asked, e.Next)
+	}
+	return fmt.Sprintf("the frames after %d are not kept any more: the last %d bytes that were sent are, from frame %d on. Load the session again (session/load)",
+		e.Asked, e.Kept, e.First)
+}
+
+// Is makes it an ErrTooOld.
+func (e *TooOld) Is(target error) bool { return target == ErrTooOld }
 
 // outbox is a stream: frames for one reader at a time, in order, each with a number. Frames that were handed out are kept for a
 // while, for a reader that lost its connection. What it holds is counted by its Conn, which guards it.
@@ -19,24 +41,31 @@ type outbox struct {
 	mu      *sync.Mutex // the Conn's; guards all
 	room    func()      // tells that something was read; mu is held
 	frames  [][]byte
-	first   uint64 // the number of frames[0]
-	sent    int    // of frames, how many were handed out
-	waiting int    // bytes that were not handed out
-	kept    int    // bytes that were
-	most    int    // bytes of those that are kept
+	first   uint64        // the number of frames[0]
+	sent    int           // of frames, how many were handed out
+	waiting int           // bytes that were not handed out
+	all     *atomic.Int64 // those of all streams of all connections
+	kept    int           // bytes that were
+	most    int           // bytes of those that are kept
 	reader  *Reader
 	wake    chan struct{} // closed when there may be something to read
 	closed  bool
 }
 
-func newOutbox(mu *sync.Mutex, keep int, room func()) *outbox {
-	return &outbox{mu: mu, room: room, first: 1, most: keep, wake: make(chan struct{})}
+func newOutbox(mu *sync.Mutex, keep int, all *atomic.Int64, room func()) *outbox {
+	return &outbox{mu: mu, room: room, all: all, first: 1, most: keep, wake: make(chan struct{})}
+}
+
+// await counts bytes that wait, or wait no more; mu is held.
+func (o *outbox) await(n int) {
+	o.waiting += n
+	o.all.Add(int64(n))
 }
 
 // put adds a frame; mu is held.
 func (o *outbox) put(frame []byte) {
 	o.frames = append(o.frames, frame)
-	o.waiting += len(frame)
+	o.await(len(frame))
 	o.signal()
 }
 
@@ -49,7 +78,8 @@ func (o *outbox) signal() {
 // close ends the stream; mu is held.
 func (o *outbox) close() {
 	o.closed = true
-	o.frames, o.waiting, o.kept, o.sent = nil, 0, 0, 0
+	o.await(-o.waiting)
+	o.frames, o.kept, o.sent = nil, 0, 0
 	o.signal()
 }
 
@@ -71,13 +101,13 @@ func (o *outbox) attach(after *uint64) (*Reader, error) {
 	if after != nil {
 		last := o.first + uint64(o.sent) - 1
 		if *after+1 < o.first || *after > last {
-			return nil, ErrTooOld
+			return nil, &TooOld{Asked: *after, First: o.first, Next: last + 1, Kept: o.most}
 		}
 		for o.sent > 0 && o.first+uint64(o.sent)-1 > *after { // they are to be handed out again
 			o.sent--
 			size := len(o.frames[o.sent])
 			o.kept -= size
-			o.waiting += size
+			o.await(size)
 		}
 		for i := 0; o.first+uint64(i) <= *after; i++ { // these have arrived
 			o.kept -= len(o.frames[i])
@@ -106,6 +136,14 @@ func (o *outbox) trim(most int) {
 // Reader reads a stream. One goroutine uses it.
 type Reader struct{ box *outbox }
 
+// At is the number of the frame before the next one.
+func (r *Reader) At() uint64 {
+	o := r.box
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	return o.first + uint64(o.sent) - 1
+}
+
 // maxBatch bounds what is handed out at once, in bytes, but for a frame that is larger.
 const maxBatch = 64 << 10
 
@@ -127,7 +165,7 @@ func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok b
 				frames = append(frames, o.frames[o.sent])
 				o.sent++
 			}
-			o.waiting -= size
+			o.await(-size)
 			o.kept += size
 			o.trim(o.most)
 			o.room()

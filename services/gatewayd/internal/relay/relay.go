@@ -12,7 +12,10 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
 	"sync"
+	"sync/atomic"
 	"time"
 )
 
@@ -35,6 +38,9 @@ type Limits struct {
 	Connections, ConnectionsEach int
 	// Buffered is how many bytes of frames wait for a client, before its agent does: 64 MiB.
 	Buffered int
+	// BufferedAll is how many bytes of frames wait for all clients, before only those connections go on that have less than
+	// bufferedSure waiting: 512 MiB.
+	BufferedAll int
 	// Replay is how many bytes of frames that were sent are kept for a client that lost a stream, for each stream: 1 MiB.
 	Replay int
 	// Stall is how long a client may read nothing while its agent waits: 60 s.
@@ -46,6 +52,13 @@ type Limits struct {
 	// Open is how many requests of one side may be unanswered: 4,096.
 	Open int
 }
+
+// bufferedSure is how many bytes of frames may wait for a client, whatever waits for others.
+const bufferedSure = 1 << 20
+
+// keptAll is how many bytes of frames that were sent are kept for a connection, more or less: where it has many streams, less than
+// Limits.Replay is kept of each.
+const keptAll = 16 << 20
 
 // MaxID bounds ids of sessions and requests, in bytes.
 const MaxID = 1024
@@ -59,6 +72,7 @@ func (l Limits) filled() Limits {
 	fill(&l.Connections, 256)
 	fill(&l.ConnectionsEach, 32)
 	fill(&l.Buffered, 64<<20)
+	fill(&l.BufferedAll, 512<<20)
 	fill(&l.Replay, 1<<20)
 	fill(&l.Unread, 1024)
 	fill(&l.Open, 4096)
@@ -73,22 +87,25 @@ func (l Limits) filled() Limits {
 
 // Registry holds the connections. It must be closed. It is safe for concurrent use.
 type Registry struct {
-	open   Open
-	limits Limits
-	log    *slog.Logger
+	open    Open
+	limits  Limits
+	log     *slog.Logger
+	idle    chan struct{} // holds something when a connection may have become idle
+	waiting atomic.Int64  // bytes of frames that wait for clients
 
 	mu     sync.Mutex // guards what follows
 	all    map[string]*Conn
 	owners map[string]int // connections, those that are being opened included
 	count  int
 	ending map[*func()]bool // see Closing
+	drains bool             // it is about to be closed
 	closed bool
 	wg     sync.WaitGroup // of connections that are not over
 }
 
 // New returns a Registry without connections.
 func New(open Open, l Limits, logger *slog.Logger) *Registry {
-	return &Registry{open: open, limits: l.filled(), log: logger, all: map[string]*Conn{}, owners: map[string]int{}, ending: map[*func()]bool{}}
+	return &Registry{open: open, limits: l.filled(), log: logger, all: map[string]*Conn{}, owners: map[string]int{}, ending: map[*func()]bool{}, idle: make(chan struct{}, 1)}
 }
 
 var (
@@ -119,7 +136,7 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent st
 	}
 	c := newConn(r, id, owner, a)
 	r.mu.Lock()
-	closed := r.closed
+	closed := r.closed || r.drains
 	r.all[c.ID] = c
 	r.mu.Unlock()
 	if closed {
@@ -134,7 +151,7 @@ func (r *Registry) enter(owner string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed:
+	case r.closed, r.drains:
 		return ErrClosing
 	case r.count >= r.limits.Connections, r.owners[owner] >= r.limits.ConnectionsEach:
 		return ErrFull
@@ -200,6 +217,41 @@ func (r *Registry) Closing(f func()) (done func()) {
 		delete(r.ending, key)
 		r.mu.Unlock()
 		r.wg.Done()
+	}
+}
+
+// Drain lets no connection begin, and ends each as soon as none of its turns runs and its client has been sent what the agent has
+// said. It returns when all are over, or ctx is. Close must follow.
+func (r *Registry) Drain(ctx context.Context) {
+	for {
+		r.mu.Lock()
+		r.drains = true
+		all := slices.Collect(maps.Values(r.all))
+		r.mu.Unlock()
+		left := 0
+		for _, c := range all {
+			if c.works() {
+				left++
+				continue
+			}
+			c.Close(ErrClosing)
+		}
+		if left == 0 {
+			return
+		}
+		select {
+		case <-r.idle:
+		case <-ctx.Done():
+			return
+		}
+	}
+}
+
+// becameIdle tells that a connection may have become idle, or is over.
+func (r *Registry) becameIdle() {
+	select {
+	case r.idle <- struct{}{}:
+	default: // it is known already
 	}
 }
 

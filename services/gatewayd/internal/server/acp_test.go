@@ -3,6 +3,7 @@ package server_test
 import (
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -137,8 +138,15 @@ func TestAStreamGoesOnWhereItsReaderWas(t *testing.T) {
 		return fmt.Sprintf(`{"method":"session/update","params":{"sessionId":"s","n":%d}}`, n)
 	}
 	r.want(409, "session/load", "GET", "", append(of, "Last-Event-ID", "3")...)
+	if opened := r.do("GET", "", append(of, "Last-Event-ID", "0")...); opened.StatusCode != 200 {
+		t.Errorf("from the beginning: %d", opened.StatusCode)
+	} else if text, err := io.ReadAll(io.LimitReader(opened.Body, 7)); string(text) != "id: 0\n\n" {
+		t.Errorf("a stream begins with %q (%v), want the id before the first", text, err)
+	} else {
+		_ = opened.Body.Close()
+	}
 	r.want(400, "Last-Event-ID", "GET", "", append(of, "Last-Event-ID", "x")...)
-	first := r.stream(of...)
+	first := r.stream(append(of, "Last-Event-ID", "0")...)
 	for n := range 10 {
 		p.say(frame(n))
 	}
@@ -160,7 +168,7 @@ func TestAStreamGoesOnWhereItsReaderWas(t *testing.T) {
 		p.say(frame(n))
 		second.want(frame(n))
 	}
-	r.want(409, "not kept any more", "GET", "", append(of, "Last-Event-ID", last)...)
-	r.want(409, "", "GET", "", append(of, "Last-Event-ID", "5000")...)
+	r.want(409, "the frames after "+last+" are not kept any more: the last 1000 bytes that were sent are", "GET", "", append(of, "Last-Event-ID", last)...)
+	r.want(409, "nobody was sent a frame 5000 of this stream, the next one is 101: load the session again", "GET", "", append(of, "Last-Event-ID", "5000")...)
 	r.want(409, "active receiver", "GET", "", of...)
 }

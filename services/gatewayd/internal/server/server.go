@@ -1,5 +1,5 @@
 // Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
-// events. WebSocket connections it hands to package socket.
+// events. WebSocket connections it hands to package socket, other paths to packages services and rest.
 //
 // It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
 // reached, nor what a message means.
@@ -17,7 +17,10 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/rest"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
 	"github.com/acphost/acphost/services/gatewayd/internal/socket"
 )
 
@@ -30,8 +33,6 @@ const (
 const (
 	// MaxMessage bounds a message of a client, in bytes.
 	MaxMessage = 16 << 20
-	// bodyTimeout is how long a client may take to send a message.
-	bodyTimeout = time.Minute
 	// keepAlive is how often a quiet stream says that it is there.
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long a client may take to read a piece of a stream.
@@ -45,9 +46,17 @@ type Options struct {
 	Gate *auth.Gate
 	// Relay has the connections.
 	Relay *relay.Registry
+	// Intake reads messages of at most MaxMessage bytes. Default: one of its own.
+	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
-	Agent  string
-	Logger *slog.Logger
+	Agent string
+	// Services are the supervisor's for callers over HTTP; nil: they are not served.
+	Services *services.Handler
+	// Rest has the paths for simple front ends; nil: they are not served.
+	Rest *rest.Handler
+	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
+	Console http.Handler
+	Logger  *slog.Logger
 }
 
 // handler serves a gateway.
@@ -57,13 +66,32 @@ type handler struct {
 
 // New returns a gateway's handler. Safe for concurrent use.
 func New(o Options) http.Handler {
+	if o.Intake == nil {
+		o.Intake = intake.New(MaxMessage)
+	}
 	h := &handler{o}
 	mux := http.NewServeMux()
 	mux.HandleFunc("/acp", h.acp)
-	return h.guarded(mux)
+	if h.Services != nil {
+		for _, path := range h.Services.Paths() {
+			mux.Handle(path, h.Services)
+		}
+	}
+	if h.Rest != nil {
+		h.Rest.Register(mux)
+	}
+	others := h.forPages(h.guarded(mux))
+	if h.Console == nil {
+		return others
+	}
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
+			h.Console.ServeHTTP(w, r)
+			return
+		}
+		others.ServeHTTP(w, r)
+	})
 }
-
-type whoKey struct{}
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
 func (h *handler) guarded(next http.Handler) http.Handler {
@@ -76,15 +104,19 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="acphost"`)
 			}
 			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
+			if r.ContentLength != 0 && r.ProtoMajor == 1 { // else the server would wait for a message that nobody wants
+				w.Header().Set("Connection", "close")
+			}
 			say(w, refusal.Status, refusal.Words)
 			return
 		}
-		next.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), whoKey{}, who)))
+		recognised(r.Context(), who.ID)
+		next.ServeHTTP(w, r.WithContext(auth.With(r.Context(), who)))
 	})
 }
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
-	who, _ := r.Context().Value(whoKey{}).(auth.Who)
+	who := auth.From(r.Context())
 	if !who.May("operator") {
 		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return
@@ -97,7 +129,7 @@ func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 		if socket.Asked(r) {
 			id := relay.NewID()
 			w.Header().Set(HeaderConnection, id)
-			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), MaxMessage: MaxMessage, Logger: h.Logger})
+			socket.Serve(w, r, socket.Options{Relay: h.Relay, ID: id, Owner: owner, Agent: h.agent(r), Intake: h.Intake, Logger: h.Logger})
 			return
 		}
 		h.get(w, r, owner)
@@ -127,7 +159,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 		say(w, http.StatusUnsupportedMediaType, "Unsupported Media Type: it takes application/json")
 		return
 	}
-	frame, ok := body(w, r)
+	frame, ok := h.body(w, r, owner)
 	if !ok {
 		return
 	}
@@ -165,20 +197,30 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 }
 
 // body reads a request's message; false: it was answered.
-func body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner) ([]byte, bool) {
+	ctx, cancel := context.WithTimeout(r.Context(), intake.Patience)
+	defer cancel()
+	if r.ContentLength > h.Intake.Most() {
+		say(w, http.StatusRequestEntityTooLarge, tooLong)
+		return nil, false
+	}
 	control := http.NewResponseController(w)
-	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
-	frame, err := io.ReadAll(http.MaxBytesReader(w, r.Body, MaxMessage))
-	_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+	_ = control.SetReadDeadline(time.Now().Add(intake.Patience))
+	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // which ends the connection if there is more
+	_ = control.SetReadDeadline(time.Time{})                                                    // else the request ends with it
 	var long *http.MaxBytesError
 	switch {
-	case errors.As(err, &long):
-		say(w, http.StatusRequestEntityTooLarge, "Payload Too Large: a message has at most 16 MiB")
+	case errors.As(err, &long), errors.Is(err, intake.ErrLong):
+		say(w, http.StatusRequestEntityTooLarge, tooLong)
+	case ctx.Err() != nil && r.Context().Err() == nil:
+		say(w, http.StatusRequestTimeout, "the message did not come whole within "+intake.Patience.String()+", or too many long ones came at once")
 	case err != nil:
 		say(w, http.StatusBadRequest, "the message did not come whole")
 	}
 	return frame, err == nil
 }
+
+const tooLong = "Payload Too Large: a message has at most 16 MiB"
 
 // ofSessions are the methods that are always about a session.
 var ofSessions = map[string]bool{

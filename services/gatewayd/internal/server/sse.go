@@ -23,17 +23,16 @@ func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error 
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
 			return err
 		}
-		if len(b) > 0 {
-			if _, err := w.Write(b); err != nil {
-				return err
-			}
+		if _, err := w.Write(b); err != nil {
+			return err
 		}
 		return control.Flush()
 	}
-	if err := write(nil); err != nil {
+	// An id without data is no event, and tells a client that loses the stream before the first one where to go on.
+	buf := append(strconv.AppendUint([]byte("id: "), reader.At(), 10), "\n\n"...)
+	if err := write(buf); err != nil {
 		return err
 	}
-	var buf []byte
 	for {
 		quiet, cancel := context.WithTimeout(r.Context(), keepAlive)
 		frames, number, ok := reader.Next(quiet)

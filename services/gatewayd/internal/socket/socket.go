@@ -16,6 +16,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -38,9 +39,9 @@ type Options struct {
 	ID    string
 	Owner relay.Owner
 	Agent string
-	// MaxMessage bounds a message of the client, in bytes.
-	MaxMessage int64
-	Logger     *slog.Logger
+	// Intake reads the client's messages.
+	Intake *intake.Intake
+	Logger *slog.Logger
 }
 
 // Asked reports whether a request asks for a WebSocket.
@@ -57,7 +58,7 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 		return
 	}
 	defer func() { _ = ws.CloseNow() }()
-	ws.SetReadLimit(o.MaxMessage)
+	ws.SetReadLimit(o.Intake.Most())
 	// The request's context ends with the handler alone: its connection is not net/http's any more.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
@@ -88,7 +89,11 @@ func (s *session) run() {
 	cancel()
 	if err != nil {
 		s.send(relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
-		s.close(websocket.StatusInternalError, "Initialize failed")
+		code := websocket.StatusInternalError
+		if errors.Is(err, relay.ErrClosing) {
+			code = websocket.StatusGoingAway
+		}
+		s.close(code, "Initialize failed")
 		return
 	}
 	s.conn = c
@@ -131,9 +136,7 @@ func (s *session) first() (relay.Message, []byte, bool) {
 
 // next reads a message; a nil frame: it was answered, or says nothing. false: the connection is over.
 func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
-	s.reading.Store(true)
-	kind, frame, err := s.ws.Read(ctx)
-	s.reading.Store(false)
+	kind, frame, err := s.read(ctx)
 	if err != nil {
 		return relay.Message{}, nil, false
 	}
@@ -149,6 +152,22 @@ func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 		return m, nil, s.send(relay.Failure(nil, -32700, "Parse error", "the message is not JSON"))
 	}
 	return m, relay.Line(frame), true
+}
+
+// read reads a message. The client may take its time until one begins, and then has intake.Patience.
+func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, error) {
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	s.reading.Store(true)
+	kind, r, err := s.ws.Reader(ctx)
+	s.reading.Store(false)
+	if err != nil {
+		return 0, nil, err
+	}
+	late := time.AfterFunc(intake.Patience, cancel)
+	defer late.Stop()
+	frame, err := s.Intake.Read(ctx, s.Owner.ID, r)
+	return kind, frame, err
 }
 
 // readAll gives the client's messages to the agent until the client ends, or the connection does.
@@ -167,7 +186,7 @@ func (s *session) readAll() {
 				return
 			}
 		default:
-			if err := s.conn.Send(frame); err != nil { // why, the pump says
+			if err := s.conn.Pass(m, frame); err != nil { // why, the pump says
 				<-s.conn.Done()
 				return
 			}
@@ -189,6 +208,7 @@ func (s *session) pump() {
 				return
 			}
 		}
+		s.conn.Passed(frames)
 	}
 }
 

@@ -100,7 +100,7 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 	if unattended == "allow" {
 		p.unattended = allow
 	}
-	c.expect(oneOf(unattended, "", "deny", "allow"), "unattended", "expected deny or allow, got %q", unattended)
+	c.expect(oneOf(unattended, "", "deny", "allow"), "unattended", "expected deny or allow, got %q%s", unattended, yamlproto.DidYouMean(unattended, []string{"deny", "allow"}))
 	p.rules = make([]rule, len(rules.GetRules()))
 	for i, r := range rules.GetRules() {
 		at := fmt.Sprintf("rules[%d]", i)
@@ -119,7 +119,7 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 		case "allow":
 			p.allow = append(p.allow, compiled)
 		default:
-			c.fail(at+".effect", "expected deny, ask or allow, got %q", r.GetEffect())
+			c.fail(at+".effect", "expected deny, ask or allow, got %q%s", r.GetEffect(), effectMeant(r.GetEffect()))
 		}
 	}
 	return p
@@ -145,7 +145,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		"expected without reads, writes, runs_code and network: what a program of the workspace does is not known")
 	size := utf8.RuneCountInString(r.GetReason())
 	c.expect(size <= maxReason, at+".reason", "expected at most %d characters, got %d", maxReason, size)
-	c.expect(oneOf(r.GetRedirect(), "", "none", "any"), at+".redirect", "expected none or any, got %q", r.GetRedirect())
+	c.expect(oneOf(r.GetRedirect(), "", "none", "any"), at+".redirect", "expected none or any, got %q%s", r.GetRedirect(), yamlproto.DidYouMean(r.GetRedirect(), []string{"none", "any"}))
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
 	c.names(at+".tool", r.GetTool())
@@ -228,7 +228,8 @@ func (c *compiler) kind(at, pattern string) kindGlob {
 	case strings.Contains(pattern, "**"):
 		c.fail(at, `expected single stars, got %q ("*" stands for any characters but a dot)`, pattern)
 	case known && !slices.ContainsFunc(kinds, g.matches):
-		c.fail(at, "expected a pattern that some kind of action matches (%s), got %q", strings.Join(inSpace(space), ", "), pattern)
+		c.fail(at, "expected a pattern that some kind of action matches (%s), got %q%s", strings.Join(inSpace(space), ", "), pattern,
+			yamlproto.DidYouMean(pattern, inSpace(space)))
 	}
 	return g
 }

@@ -93,7 +93,7 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	if l.doc, err = yamlproto.Parse(file, data); err != nil {
 		return l, err
 	}
-	unread := l.doc.DecodeWhatCanBe(l.rules) // what could be read is checked all the same: all mistakes are told at once
+	unread := l.doc.DecodeMeant(l.rules, meant) // what could be read is checked all the same: all mistakes are told at once
 	env, err := environment()
 	if err != nil {
 		return l, fmt.Errorf("prepare for conditions: %w", err)

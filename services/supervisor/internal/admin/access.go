@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"errors"
-	"fmt"
 	"log/slog"
 	"os"
 	"strconv"
@@ -34,7 +33,8 @@ import (
 //
 // A connection is its opener's: once another process writes on it, no verb is taken there.
 //
-// Over TCP the role in the caller's certificate counts. This process itself may do everything.
+// Over TCP the role in the caller's certificate counts. This process itself may do everything. A gateway may call for somebody,
+// whose role then counts; see behalf.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // done: the server stops
@@ -44,6 +44,10 @@ type access struct {
 }
 
 func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler) (any, error) {
+	ctx, err := a.acting(ctx, info.FullMethod)
+	if err != nil {
+		return nil, err
+	}
 	if err := a.check(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
@@ -61,13 +65,17 @@ func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 
 // stream ends with the server, so that no watcher has to be waited for.
 func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
+	acting, err := a.acting(stream.Context(), info.FullMethod)
+	if err != nil {
+		return err
+	}
 	class := a.classOf(info.FullMethod)
 	if !class.asks {
-		if err := a.check(stream.Context(), info.FullMethod, nil); err != nil {
+		if err := a.check(acting, info.FullMethod, nil); err != nil {
 			return err
 		}
 	}
-	done, err := speak(stream.Context())
+	done, err := speak(acting)
 	if err != nil {
 		return err
 	}
@@ -75,7 +83,7 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	if err := a.refused(info.FullMethod); err != nil {
 		return err
 	}
-	ctx, cancel := context.WithCancelCause(stream.Context())
+	ctx, cancel := context.WithCancelCause(acting)
 	defer cancel(nil)
 	defer context.AfterFunc(a.ending, func() { cancel(errStopping) })()
 	err = handle(srv, &checkedStream{ServerStream: stream, ctx: ctx, access: a, method: info.FullMethod, asks: class.asks})
@@ -130,8 +138,11 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	}
 	who := identityOf(ctx)
 	err := who.may(need)
-	if err != nil {
+	switch {
+	case err != nil:
 		a.logger.Warn("refused a call", "method", method, "caller", who, "error", err)
+	case who.caller != nil && need > certs.Viewer:
+		a.logger.Info("a call for somebody", "method", method, "caller", who)
 	}
 	return err
 }
@@ -147,8 +158,8 @@ func (a *access) classOf(method string) class {
 // identity is who is at the other end of a connection. The zero value is somebody of whom nothing is known.
 type identity struct {
 	credentials.CommonAuthInfo
-	// caller is the process, on a unix socket.
-	caller peer.Peer
+	// process is the one at the other end of a unix socket.
+	process peer.Peer
 	// control: it came over the control socket. verbs says where verbs are taken, or why nowhere, to those who did not.
 	control bool
 	verbs   string
@@ -160,6 +171,10 @@ type identity struct {
 	fingerprint string
 	role        certs.Role
 	unfit       error
+	// limit is the greatest role of those for whom a gateway may call; NoRole: it may call for nobody.
+	limit certs.Role
+	// caller is for whom a gateway makes this call; nil: it is its own. Its role is within the limit.
+	caller *caller
 	// speaking has room for the calls of all guests at a door; nil: it is no guest's.
 	speaking *crowd.Crowd
 }
@@ -169,7 +184,7 @@ func (i identity) origin() string {
 	if i.certificate {
 		return i.fingerprint
 	}
-	return strconv.Itoa(i.caller.PID)
+	return strconv.Itoa(i.process.PID)
 }
 
 // AuthType implements credentials.AuthInfo.
@@ -186,12 +201,14 @@ func (i identity) AuthType() string {
 // LogValue implements slog.LogValuer.
 func (i identity) LogValue() slog.Value {
 	switch {
+	case i.caller != nil:
+		return slog.GroupValue(slog.String("for", i.String()), slog.String("role", i.caller.role.String()))
 	case i.self:
 		return slog.StringValue("this process")
 	case i.certificate:
 		return slog.GroupValue(slog.String("certificate", i.name), slog.String("role", i.role.String()))
 	}
-	return slog.GroupValue(slog.Int("pid", i.caller.PID), slog.Int("uid", i.caller.UID))
+	return slog.GroupValue(slog.Int("pid", i.process.PID), slog.Int("uid", i.process.UID))
 }
 
 // may returns an error with a gRPC status unless the caller has a role, or is as good as one who has.
@@ -199,6 +216,8 @@ func (i identity) may(need certs.Role) error {
 	switch {
 	case i.self:
 		return nil
+	case i.caller != nil:
+		return i.mayForCaller(need)
 	case i.certificate && i.role == certs.NoRole:
 		return status.Errorf(codes.PermissionDenied, "this caller may do nothing here: %v", i.unfit)
 	case i.certificate && !i.role.May(need):
@@ -208,14 +227,17 @@ func (i identity) may(need certs.Role) error {
 	case !i.control:
 		return status.Error(codes.PermissionDenied, "this socket only shows what is: "+i.verbs)
 	}
-	return checkVerb(i.caller)
+	return checkVerb(i.process)
 }
 
 // person reports whether it is a process on a unix socket that is neither an agent nor a handler, nor was started by one.
-func (i identity) person() bool { return !i.certificate && checkVerb(i.caller) == nil }
+func (i identity) person() bool { return !i.certificate && checkVerb(i.process) == nil }
 
-// identityOf returns who is at the other end of a call's connection.
+// identityOf returns whose a call is: who is at the other end of its connection, and for whom that calls.
 func identityOf(ctx context.Context) identity {
+	if who, ok := ctx.Value(actingKey{}).(identity); ok {
+		return who
+	}
 	if p, ok := grpcpeer.FromContext(ctx); ok {
 		if who, ok := p.AuthInfo.(identity); ok {
 			return who
@@ -233,14 +255,7 @@ func checkVerb(c peer.Peer) error {
 	if !c.Known || c.Process == nil {
 		return status.Error(codes.PermissionDenied, "who calls cannot be told, so nothing can be changed from here: call from the container that acphost runs in, or over TCP with a certificate")
 	}
-	why, err := peer.Descent(c.PID, os.Getpid())
-	if err == nil && why == "" {
-		why, err = filtered(c.PID, os.Getpid())
-	}
-	if err == nil {
-		// Only now: the answer is about the caller if its number was the caller's all the time.
-		err = c.Process.Alive()
-	}
+	why, err := peer.NoPerson(c, os.Getpid())
 	if err != nil {
 		return status.Errorf(codes.PermissionDenied, "it cannot be told whether an agent calls, so nothing can be changed: %v", err)
 	}
@@ -248,14 +263,4 @@ func checkVerb(c peer.Peer) error {
 		return status.Errorf(codes.PermissionDenied, "agents, handlers and what they start may not change anything: %s", why)
 	}
 	return nil
-}
-
-// filtered says that a process has more seccomp filters than the supervisor; empty: it has not, or this kernel counts
-// none, and then something else must keep agents away; see Options.ControlOff.
-func filtered(pid, self int) (why string, err error) {
-	has, own, err := peer.Filters(pid, self)
-	if err != nil || has <= own {
-		return "", err
-	}
-	return fmt.Sprintf("process %d has %d seccomp filters and this supervisor has %d, as what an agent starts has one more; call from outside of that sandbox", pid, has, own), nil
 }

@@ -23,7 +23,7 @@ func TestReadingIsOpenAndEverythingElseIsNot(t *testing.T) {
 		want   codes.Code
 	}{
 		{"/x/Read", nil, codes.OK},
-		{"/x/Stop", identity{caller: peer.Peer{Known: true, UID: 1, PID: 1}}, codes.PermissionDenied},
+		{"/x/Stop", identity{process: peer.Peer{Known: true, UID: 1, PID: 1}}, codes.PermissionDenied},
 		{"/x/Stop", identity{}, codes.PermissionDenied},
 		{"/x/Stop", nil, codes.PermissionDenied},
 		{"/x/Unheard", nil, codes.PermissionDenied},

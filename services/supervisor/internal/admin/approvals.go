@@ -5,13 +5,13 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"unicode"
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/behalf"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -73,9 +73,12 @@ func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.
 	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, err
 }
 
-// answerer is who a caller is for those who learn who answered. What a certificate says counts before what the caller
-// says.
+// answerer is who a caller is for those who learn who answered. What a certificate or a gateway says counts before what the
+// caller says.
 func answerer(who identity, says string) (string, error) {
+	if who.caller != nil {
+		return who.String(), nil
+	}
 	if who.certificate {
 		name := presentable(who.name)
 		switch {
@@ -101,19 +104,4 @@ func answerer(who identity, says string) (string, error) {
 func isOwnWord(name string) bool { return slices.Contains(ownWords, strings.ToLower(name)) }
 
 // presentable is a name on one line, of characters that can be seen.
-func presentable(name string) string {
-	name = strings.Map(func(c rune) rune {
-		switch {
-		case unicode.IsSpace(c):
-			return ' '
-		case !unicode.IsPrint(c) || c == unicode.ReplacementChar:
-			return -1
-		}
-		return c
-	}, name)
-	name = strings.Join(strings.Fields(name), " ")
-	if r := []rune(name); len(r) > maxAnswerer {
-		name = strings.TrimSpace(string(r[:maxAnswerer]))
-	}
-	return name
-}
+func presentable(name string) string { return behalf.Presentable(name, maxAnswerer) }

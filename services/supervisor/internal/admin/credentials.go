@@ -35,7 +35,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 		if control {
 			conn, c.Process = peer.BySender(conn, c)
 		}
-		who := identity{caller: c, control: control, verbs: verbs}
+		who := identity{process: c, control: control, verbs: verbs}
 		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
 		if c.Process != nil {
 			conn = &heldConn{conn, c.Process.Close}
@@ -57,7 +57,7 @@ func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Co
 		}
 		print := sha256.Sum256(state.PeerCertificates[0].Raw)
 		who := identity{certificate: true, name: state.PeerCertificates[0].Subject.CommonName, fingerprint: hex.EncodeToString(print[:])}
-		who.role, who.unfit = certs.RoleOf(state.PeerCertificates[0])
+		who.role, who.limit, who.unfit = certs.RightsOf(state.PeerCertificates[0])
 		who.SecurityLevel = credentials.PrivacyAndIntegrity
 		return secure, who, nil
 	}

@@ -29,7 +29,7 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 	callers := make(chan peer.Peer, 1)
 	d := &door{
 		way: way{listener: listener, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
-			return conn, identity{caller: <-callers}, nil
+			return conn, identity{process: <-callers}, nil
 		}},
 		bounds:  bounds{handshakes: 8, handshakesEach: 8, guests: 4, guestsEach: 2, calls: 4, callsEach: 2},
 		trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler),

@@ -57,8 +57,8 @@ func TestEveryMethodThatHasEffectsIsRefusedToWhoeverProvedNothing(t *testing.T) 
 	defer cancel()
 	for name, who := range map[string]identity{
 		"nobody":                              {},
-		"a unix socket without proof":         {caller: peer.Peer{Known: true, UID: 0, PID: 1}},
-		"a process that has ended":            {caller: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}},
+		"a unix socket without proof":         {process: peer.Peer{Known: true, UID: 0, PID: 1}},
+		"a process that has ended":            {process: peer.Peer{Known: true, PID: 1, Process: hasEnded{}}},
 		"a viewer's certificate":              {certificate: true, name: "v", role: certs.Viewer},
 		"a certificate that is fit for none":  {certificate: true, name: "x", unfit: io.ErrUnexpectedEOF},
 		"a certificate of a role that is not": {certificate: true, name: "y", role: -1},

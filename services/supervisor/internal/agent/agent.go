@@ -62,6 +62,8 @@ type Spec struct {
 	Stderr io.Writer
 	// Guard is the command that runs a guard; see OwnGuard.
 	Guard []string
+	// Sandbox, if set, has the agent run in a sandbox.
+	Sandbox *Sandbox
 	// Logger is told what is not in order; nil: nobody.
 	Logger *slog.Logger
 }
@@ -83,6 +85,7 @@ type Process struct {
 	tree      proc.Tree     // of the agent; set before started is closed, as are the next two
 	walls     proc.Walls
 	startFail *Exit
+	sandbox   *sandboxed // nil: there is none
 
 	stopping atomic.Bool
 	killOnce sync.Once
@@ -122,6 +125,10 @@ func Start(s Spec) (*Process, error) {
 		<-p.done
 		_ = p.stdout.Close()
 		return nil, *p.startFail
+	}
+	if err := p.awaitSandbox(); err != nil {
+		_ = p.stdout.Close()
+		return nil, err
 	}
 	return p, nil
 }
@@ -234,6 +241,19 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 	p.guard.Env = runtimeEnv(os.Environ())
 	p.guard.Stdin, p.guard.Stdout, p.guard.Stderr = pipes.stdin.theirs, pipes.stdout.theirs, pipes.stderr.theirs
 	p.guard.ExtraFiles = []*os.File{pipes.life.theirs, pipes.status.theirs} // LifeFD, StatusFD
+	var theirs *os.File
+	if s.Sandbox != nil {
+		if p.sandbox, theirs, err = newSandboxed(s.Sandbox); err != nil {
+			return err
+		}
+		defer theirs.Close()
+		defer func() {
+			if err != nil {
+				p.sandbox.abandon()
+			}
+		}()
+		p.guard.ExtraFiles = append(p.guard.ExtraFiles, theirs) // DecisionsFD
+	}
 	// A process group of its own: an editor that kills the supervisor's whole group must not hit the guard. Not a
 	// session of its own: in the same one, the kernel wakes a stopped guard when the supervisor ends.
 	p.guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
@@ -243,6 +263,9 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 	pipes.closeTheirs()
 	p.stdin, p.stdout, p.life = pipes.stdin.ours, pipes.stdout.ours, pipes.life.ours
 	p.stderr = newRelay(pipes.stderr.ours, s.Stderr)
+	if p.sandbox != nil {
+		go p.sandbox.serve(p.logger)
+	}
 	go p.watch(pipes.status.ours)
 	if err := send(job, p.life); err != nil {
 		p.killGuard(err.Error())
@@ -263,6 +286,9 @@ func (p *Process) watch(status *os.File) {
 			p.logger.Error("processes of an agent may be left", "agent", p.name, "error", err)
 		}
 		cancel()
+	}
+	if p.sandbox != nil {
+		p.sandbox.end()
 	}
 	p.stderr.finish(stderrSettle)
 	go p.closeStdin()
@@ -346,8 +372,15 @@ func newJob(s Spec) (guard.Job, error) {
 	}
 	mark, walls := newMark(), s.Confinement
 	walls.ChangesUser = s.User != nil
-	return guard.Job{
+	job := guard.Job{
 		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
 		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
-	}, nil
+	}
+	if s.Sandbox != nil {
+		// The sandbox takes open files out of the agent's processes, which the filter keeps everybody from. It puts the filter
+		// around the agent itself.
+		job.NoSeccomp = true
+		job.Sandbox = s.Sandbox.command(s.Guard[0])
+	}
+	return job, nil
 }

@@ -13,6 +13,7 @@ import (
 	"io/fs"
 	"math/big"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -55,6 +56,16 @@ type Client struct {
 	Name string
 	// Role is what its owner may do.
 	Role Role
+	// ActsAs is the greatest role of those for whom a Gateway may call. Default: none, and it may call for nobody.
+	ActsAs Role
+}
+
+// uris are what a certificate says of its owner.
+func (c Client) uris() []*url.URL {
+	if c.ActsAs == NoRole {
+		return []*url.URL{c.Role.uri()}
+	}
+	return []*url.URL{c.Role.uri(), keyfiles.ActsAsURI(c.ActsAs.String())}
 }
 
 // ParseClient reads "NAME:ROLE".
@@ -70,7 +81,7 @@ func ParseClient(text string) (Client, error) {
 
 // DefaultClients are one of each role, by its name.
 func DefaultClients() []Client {
-	return []Client{{"viewer", Viewer}, {"approver", Approver}, {"operator", Operator}}
+	return []Client{{Name: "viewer", Role: Viewer}, {Name: "approver", Role: Approver}, {Name: "operator", Role: Operator}}
 }
 
 var clientName = lazyregexp.New(`^[A-Za-z0-9][A-Za-z0-9._@-]{0,63}$`)
@@ -82,7 +93,7 @@ func (c Client) check() error {
 	if slices.Contains([]string{ServerDir, CAFile, CAKeyFile, ServerFile, ServerKeyFile}, strings.ToLower(c.Name)) {
 		return fmt.Errorf("%s is the name of something of the authority's; call the client something else", c.Name)
 	}
-	return nil
+	return checkActsAs(c.Role, c.ActsAs)
 }
 
 // checkName checks the name of what gets a certificate.
@@ -301,7 +312,7 @@ func (a *authority) server(dir string, o Options) error {
 
 // client makes a client's folder.
 func (a *authority) client(dir string, c Client, o Options) error {
-	return a.folder(dir, ClientFiles, clientTemplate(c.Name, c.Role.uri()), o)
+	return a.folder(dir, ClientFiles, clientTemplate(c.Name, c.uris()...), o)
 }
 
 // folder makes a folder with the files of one end of a connection.

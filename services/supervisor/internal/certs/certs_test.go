@@ -214,9 +214,9 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 	for name, o := range map[string]certs.Options{
 		"a host with a port":   {Hosts: []string{"example.org:80"}},
-		"two of a name":        {Clients: []certs.Client{{"a", certs.Viewer}, {"A", certs.Operator}}},
-		"a name that leads up": {Clients: []certs.Client{{"../a", certs.Viewer}}},
-		"the authority's name": {Clients: []certs.Client{{"ca.key", certs.Viewer}}},
+		"two of a name":        {Clients: []certs.Client{{Name: "a", Role: certs.Viewer}, {Name: "A", Role: certs.Operator}}},
+		"a name that leads up": {Clients: []certs.Client{{Name: "../a", Role: certs.Viewer}}},
+		"the authority's name": {Clients: []certs.Client{{Name: "ca.key", Role: certs.Viewer}}},
 		"too long":             {Days: 4000},
 	} {
 		dir := filepath.Join(parent, "new")

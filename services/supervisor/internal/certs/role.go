@@ -29,7 +29,8 @@ const (
 	Approver
 	// Operator does everything.
 	Operator
-	// Gateway carries the frames of clients elsewhere, and nothing else: it does not even see what a Viewer sees.
+	// Gateway carries the frames of clients elsewhere, and nothing else: it does not even see what a Viewer sees. Its certificate
+	// may say that it calls for others too, up to a role; see RightsOf.
 	Gateway
 	// Metrics reads the metrics, and nothing else: it reaches no other service.
 	Metrics
@@ -95,4 +96,42 @@ func RoleOf(cert *x509.Certificate) (Role, error) {
 		return NoRole, errors.New(`the certificate says no role: it takes a URI such as "acphost:role:viewer" among its alternative names`)
 	}
 	return role, nil
+}
+
+// RightsOf is the role that a certificate says, as RoleOf, and the greatest role of those for whom its owner may call; NoRole:
+// it may call for nobody. Only a gateway's certificate may say one, and only once.
+func RightsOf(cert *x509.Certificate) (role, limit Role, err error) {
+	role, err = RoleOf(cert)
+	if err != nil {
+		return NoRole, NoRole, err
+	}
+	for _, u := range cert.URIs {
+		name, ok := keyfiles.ActsAsIn(u)
+		if !ok {
+			continue
+		}
+		if limit != NoRole {
+			return NoRole, NoRole, errors.New("the certificate says more than once for whom its owner may call")
+		}
+		if limit, err = ParseRole(name); err != nil {
+			return NoRole, NoRole, fmt.Errorf("for whom the certificate's owner may call: %w", err)
+		}
+		if err := checkActsAs(role, limit); err != nil {
+			return NoRole, NoRole, err
+		}
+	}
+	return role, limit, nil
+}
+
+// checkActsAs refuses a certificate whose owner may call for others and is no gateway, and others who are no people.
+func checkActsAs(role, limit Role) error {
+	switch {
+	case limit == NoRole:
+		return nil
+	case role != Gateway:
+		return fmt.Errorf("only a gateway calls for others, and the certificate's role is %s", role)
+	case limit > Operator:
+		return fmt.Errorf("a gateway calls for people with a role up to viewer, approver or operator, not %s", limit)
+	}
+	return nil
 }

@@ -31,6 +31,8 @@ type Options struct {
 	Conn grpc.ClientConnInterface
 	// Agent is what to start.
 	Agent *supervisorv1.StartAgentRequest
+	// Attach is a live session to join, in the place of Agent, Session, Mode, Model and Meta. Default: none.
+	Attach *Attach
 	// Session is the id of a stored session to go on with. Default: a new one.
 	Session string
 	// Cwd is the session's working directory, an absolute path.
@@ -97,6 +99,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	}
 	sup := newSupervisor(context.WithoutCancel(ctx), o.Conn)
 	m := newModel(o, sup)
+	m.loan = newLoan(ctx)
 
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
@@ -105,7 +108,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 		tea.WithFilter(sized(o.Env)))
 	r := &running{Program: p, over: make(chan struct{})}
 	go r.run()
-	job := newJob(ctx, o, r)
+	job := newJob(ctx, o, r, m.loan)
 	defer job.close()
 	for again := true; again; {
 		again = false
@@ -116,6 +119,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 			err = r.quit()
 		case <-gone:
 			err = cmp.Or(r.quit(), errors.New("the terminal is gone"))
+		case err = <-m.loan.lost:
 		case s := <-job.signals:
 			err = job.signalled(s)
 			again = err == nil

@@ -59,6 +59,9 @@ func (m *model) command(text string) (tea.Cmd, bool) {
 	case c == nil:
 		m.warn("there is no command " + name + "; /help lists them. To say this to the agent, begin with a space")
 		return nil, true
+	case m.o.Attach != nil && (c.name == "new" || c.name == "sessions"):
+		m.warn("this chat has joined a session and begins none: \"acphost chat --agent NAME\" does")
+		return nil, true
 	case c.session && m.phase != ready:
 		m.warn("there is no session for " + name)
 		return nil, true
@@ -109,6 +112,7 @@ func (m *model) help(string) tea.Cmd {
   alt+enter, ctrl+j        a new line
   up, down                 what was typed before; take back what is queued
   ctrl+r                   search what was typed before
+  ctrl+x ctrl+e            write in your editor ($VISUAL, $EDITOR)
   shift+tab                the next mode
   esc                      cancel the turn
   ctrl+o                   more of a command's output, while it runs and after

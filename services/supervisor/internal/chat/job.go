@@ -22,13 +22,14 @@ type job struct {
 	p        *running
 	terminal *os.File
 	stop     func() bool
+	loan     *loan
 }
 
 // awayMsg takes what is shown below away, or shows it again.
 type awayMsg bool
 
-func newJob(ctx context.Context, o Options, p *running) *job {
-	j := &job{signals: make(chan os.Signal, 4), ctx: ctx, p: p, terminal: o.Input, stop: o.Stop}
+func newJob(ctx context.Context, o Options, p *running, l *loan) *job {
+	j := &job{signals: make(chan os.Signal, 4), ctx: ctx, p: p, terminal: o.Input, stop: o.Stop, loan: l}
 	if caught := jobcontrol.Signals(); len(caught) > 0 {
 		signal.Notify(j.signals, caught...)
 	}
@@ -45,6 +46,13 @@ const calmTime = 50 * time.Millisecond
 // chat's context has ended.
 func (j *job) signalled(s os.Signal) error {
 	stopping := jobcontrol.Asks(s)
+	if j.loan.lent.Load() {
+		// The terminal is an editor's, which stops the chat by stopping.
+		if stopping {
+			j.loan.borrower.Suspend()
+		}
+		return nil
+	}
 	// Where it goes on without having stopped by itself, the terminal may be set otherwise by now, and be another job's.
 	err := j.aside(func() error {
 		for {
@@ -91,6 +99,10 @@ func (j *job) aside(do func() error) error {
 	}
 	if !e.claim() {
 		return <-e.over
+	}
+	if j.loan.lent.Load() { // since then
+		j.loan.borrower.Suspend()
+		return nil
 	}
 	// It takes no output, and is stopped all the same.
 	now, err := term.GetState(j.terminal.Fd())

@@ -4,8 +4,11 @@ package chat
 
 import (
 	"context"
+	"fmt"
 	"os"
 	"os/exec"
+	"path/filepath"
+	"regexp"
 	"strings"
 	"syscall"
 	"testing"
@@ -13,6 +16,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -182,4 +186,129 @@ func TestAPanicGivesTheTerminalBack(t *testing.T) {
 		os.Exit(1)
 	}
 	os.Exit(0)
+}
+
+// editorScript writes a program that stands for an editor; the file is its last argument.
+func editorScript(t *testing.T, text string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "editor")
+	if err := os.WriteFile(file, []byte("#!/bin/sh\n"+text), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return file
+}
+
+// terminalModes are those that a chat sets and an editor must not find set.
+var terminalModes = regexp.MustCompile(`\x1b\[\?(1004|2004)([hl])`)
+
+func TestAnEditorHasTheWholeTerminalAndNothingIsLost(t *testing.T) {
+	f := newFake()
+	said := make(chan struct{})
+	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
+		say(chunk("before\n\n"))
+		<-said
+		for i := range 500 { // more than waits anywhere
+			say(chunk(fmt.Sprintf("meanwhile %d\n\n", i)))
+		}
+		return "end_turn"
+	}
+	dir := t.TempDir()
+	goOn := filepath.Join(dir, "go")
+	editor := editorScript(t, `f=$1
+echo "editing $(cat "$f") in $(stat -c %a "$f")"
+stty -g >"`+dir+`/stty"
+until test -e "`+goOn+`"; do sleep 0.02; done
+echo "editor's end"
+printf 'from the\neditor\n' >"$f"
+`)
+	c := run(t, f, func(o *Options) {
+		o.StateDir, o.Notify = dir, NotifyBell
+		o.Env = append(o.Env, "VISUAL="+editor, "PATH="+os.Getenv("PATH"))
+	})
+	c.see("new session")
+	c.write("go\r")
+	c.see("before")
+	c.write("half\x18\x05") // Ctrl-X Ctrl-E
+	c.see("type kk to open this in editor")
+	c.write("kk")
+	c.see("editing half in 600")
+	close(said)
+	if !testkit.Poll(func() bool { _, err := os.Stat(filepath.Join(dir, "stty")); return err == nil }) {
+		t.Fatal("the editor does not run")
+	}
+	c.mu.Lock()
+	all := terminalModes.FindAllStringSubmatch(c.output.String(), -1)
+	c.mu.Unlock()
+	set := map[string]string{}
+	for _, m := range all {
+		set[m[1]] = m[2]
+	}
+	if set["1004"] != "l" || set["2004"] != "l" {
+		t.Errorf("modes of the terminal while the editor has it: %v", set)
+	}
+	state, err := term.GetState(c.theirs.Fd())
+	if err != nil || *state != *c.before {
+		t.Errorf("the terminal's settings are the chat's (%v)", err)
+	}
+	if err := os.WriteFile(goOn, nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	c.see("meanwhile 499")
+	_, during, _ := strings.Cut(c.text(), "editing half")
+	during, after, _ := strings.Cut(during, "editor's end")
+	if strings.Contains(during, "meanwhile") || strings.Contains(during, "❯") {
+		t.Errorf("the chat paints over the editor:\n%s", during)
+	}
+	for i := range 500 {
+		if !strings.Contains(after, fmt.Sprintf("meanwhile %d ", i)) && !strings.Contains(after, fmt.Sprintf("meanwhile %d\r", i)) {
+			t.Fatalf("piece %d is lost:\n%s", i, after)
+		}
+	}
+	c.see("from the")
+	if left, err := filepath.Glob(filepath.Join(dir, "chat-input-*")); len(left) != 0 || err != nil {
+		t.Errorf("there is still %q (%v)", left, err)
+	}
+	c.write("\r")
+	c.see("> from the")
+	c.write("\x03\x03")
+	c.end()
+	f.mu.Lock()
+	defer f.mu.Unlock()
+	if got := f.prompts[len(f.prompts)-1].GetPrompt()[0].GetText().GetText(); got != "from the\neditor" {
+		t.Errorf("the agent gets %q", got)
+	}
+}
+
+func TestAnEditorThatCannotBeStarted(t *testing.T) {
+	c := run(t, newFake(), func(o *Options) {
+		o.StateDir = t.TempDir()
+		o.Env = append(o.Env, "EDITOR=no-such-editor", "PATH=/bin")
+	})
+	c.see("new session")
+	c.write("half\x18\x05")
+	c.see("type kk to open this in no-such-editor")
+	c.write("kk")
+	c.see("start the editor no-such-editor")
+	c.write(" a text\r")
+	c.see("> half a text")
+	c.write("\x04")
+	c.end()
+}
+
+func TestAnEditorEndsWithItsChat(t *testing.T) {
+	dir := t.TempDir()
+	c := run(t, newFake(), func(o *Options) {
+		o.StateDir = dir
+		o.Env = append(o.Env, "PATH="+os.Getenv("PATH"), "EDITOR="+editorScript(t, `trap "" TERM; echo "editing $$"; while :; do sleep 600; done`))
+	})
+	c.see("new session")
+	c.write("\x18\x05")
+	c.see("type kk")
+	c.write("kk")
+	c.see("editing")
+	c.stop()
+	c.end()
+	if left, err := filepath.Glob(filepath.Join(dir, "chat-input-*")); len(left) != 0 || err != nil {
+		t.Errorf("there is still %q (%v)", left, err)
+	}
 }

@@ -33,6 +33,8 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		return nil
 	}
 	m.quitBy = time.Time{}
+	prefixed := m.prefixed
+	m.prefixed = false
 	if m.confirming != nil {
 		return m.confirming.key(m, k)
 	}
@@ -54,6 +56,10 @@ func (m *model) key(k tea.KeyPressMsg) tea.Cmd {
 		q.writing = q.writing || !m.edit.Empty() || k.Text != ""
 	} else if m.picker != nil {
 		return m.picker.key(m, name)
+	}
+	if prefixed && name == "ctrl+e" {
+		m.editVisually()
+		return nil
 	}
 	return m.typeKey(k, name)
 }
@@ -115,6 +121,9 @@ func (m *model) typeKey(k tea.KeyPressMsg, name string) tea.Cmd {
 		return tea.ClearScreen
 	case "ctrl+r":
 		m.beginSearch()
+		return nil
+	case "ctrl+x":
+		m.prefixed = true
 		return nil
 	default:
 		if !m.edit.key(name) {
@@ -280,7 +289,11 @@ func (m *model) submit() tea.Cmd {
 	}
 	cmd, done := m.command(text)
 	if !done && m.phase == broken {
-		m.warn("there is no session; /new begins one, /quit leaves")
+		m.warn(m.hint("there is no session; /new begins one, /quit leaves"))
+		return nil
+	}
+	if !done && m.o.Attach != nil && m.o.Attach.Follow != "" {
+		m.warn(m.o.Attach.Follow)
 		return nil
 	}
 	keep := m.past.Add(text)

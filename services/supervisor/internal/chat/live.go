@@ -146,6 +146,9 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 	case *supervisorv1.Event_QuestionAsked, *supervisorv1.Event_QuestionAnswered:
 		return nil // the stream of questions tells them
 	case *supervisorv1.Event_TurnStarted:
+		if m.turn == nil && !ev.GetHistory() {
+			m.beginTurn(ev) // somebody who joined has given a prompt
+		}
 		if m.turn != nil {
 			return nil // our own: it was printed when it was sent
 		}
@@ -163,6 +166,10 @@ func (m *model) show(ev *supervisorv1.Event) tea.Cmd {
 		defer m.sayLogin(err)
 		if !ev.GetHistory() {
 			m.printOpen(e.TurnEnded.GetStopReason() == cancelled)
+		}
+		if m.turn != nil && m.turn.others && m.o.Attach == nil {
+			m.drawn(m.draw.Event(ev))
+			return m.endTurn()
 		}
 	case *supervisorv1.Event_Plan:
 		m.live.plan, m.live.planShown = e.Plan.GetEntries(), ev.GetHistory()
@@ -193,7 +200,11 @@ func (m *model) reported(r *supervisorv1.ToolCallReport, announced bool) tea.Cmd
 	}
 	ended := m.live.report(m.draw.Report(r, announced))
 	var cmds []tea.Cmd
-	for _, c := range r.GetContent() {
+	content := r.GetContent()
+	if m.replays() {
+		content = nil // what those terminals wrote is long past
+	}
+	for _, c := range content {
 		id := c.GetTerminalId()
 		if id == "" || slices.Contains(m.live.outputs, id) || len(m.live.outputs) >= maxOutputs {
 			continue
@@ -295,7 +306,7 @@ func (m *model) sessionClosed(c *supervisorv1.SessionClosed) {
 	m.phase = broken
 	m.warn("the session is closed: " + safetext.Line(c.GetReason()))
 	if m.agent.GetState() == supervisorv1.AgentState_AGENT_STATE_RUNNING {
-		m.note("/new begins a new one, /quit leaves")
+		m.note(m.hint("/new begins a new one, /quit leaves"))
 	}
 }
 

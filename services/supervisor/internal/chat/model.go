@@ -54,8 +54,12 @@ type model struct {
 	// confirming is what the person is to confirm before it is done.
 	confirming *confirmation
 	attention  attention
+	loan       *loan     // of the terminal, to an editor; nil: there is none to lend
+	prefixed   bool      // ctrl+x was pressed, and the next key decides
 	keyTime    time.Time // of the last key
 	quitBy     time.Time // until then ctrl+c quits
+
+	joined joined // where Options.Attach is set
 
 	loose    bool // something was said outside of a turn, and may go on
 	shownAt  time.Time
@@ -120,7 +124,7 @@ func newModel(o Options, sup *supervisor) *model {
 func (m *model) result() (Result, error) {
 	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0}
 	can := m.agent.GetInfo().GetCapabilities()
-	r.Reopens = r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
+	r.Reopens = m.o.Attach == nil && r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {
 		return r, m.failure
 	}
@@ -129,6 +133,9 @@ func (m *model) result() (Result, error) {
 
 // Init implements tea.Model. The agent is started when all is watched that it may say and ask from the beginning.
 func (m *model) Init() tea.Cmd {
+	if a := m.o.Attach; a != nil {
+		m.joined.waits = a.History == HistoryNone
+	}
 	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.settle())
 }
 
@@ -138,6 +145,9 @@ func (m *model) begin() tea.Cmd {
 		return nil
 	}
 	m.begun = true
+	if m.o.Attach != nil {
+		return m.sup.attach(m.o.Attach)
+	}
 	return m.sup.start(m.o.Agent)
 }
 

@@ -70,7 +70,12 @@ func (msg questionsMsg) tell(m *model) tea.Cmd {
 	begin := m.begin()
 	for _, c := range msg.changes {
 		switch c := c.GetChange().(type) {
+		case *supervisorv1.WatchApprovalsResponse_CaughtUp:
+			m.joined.waits = false
 		case *supervisorv1.WatchApprovalsResponse_Asked:
+			if m.joined.waits || m.o.Attach != nil && c.Asked.GetSessionId() != m.o.Attach.SessionID {
+				continue
+			}
 			m.questionAsked(c.Asked)
 		case *supervisorv1.WatchApprovalsResponse_Answered:
 			m.questionEnded(c.Answered)

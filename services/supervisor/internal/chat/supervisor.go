@@ -150,22 +150,22 @@ func (s *supervisor) prompt(number int, agentID, sessionID string, blocks func()
 		s.mu.Unlock()
 		turn, err := s.Prompt(ctx, &supervisorv1.PromptRequest{AgentId: agentID, SessionId: sessionID, Prompt: content})
 		if err != nil {
-			s.notBegun()
+			s.notBegun(sessionID)
 			return turnMsg{turn: number, err: err}
 		}
-		return follow(s, s.beginning(turn.Events()), func(all []*supervisorv1.Event, next tea.Cmd, err error) tea.Msg {
+		return follow(s, s.beginning(sessionID, turn.Events()), func(all []*supervisorv1.Event, next tea.Cmd, err error) tea.Msg {
 			return turnMsg{turn: number, events: all, lags: turn.Lags(), next: next, err: err}
 		})()
 	})
 }
 
 // beginning are the events of a turn that was prompted. One that ends without a begin is taken back.
-func (s *supervisor) beginning(events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
+func (s *supervisor) beginning(sessionID string, events iter.Seq2[*supervisorv1.Event, error]) iter.Seq2[*supervisorv1.Event, error] {
 	return func(yield func(*supervisorv1.Event, error) bool) {
 		begun := false
 		for e, err := range events {
 			if err != nil && !begun {
-				s.notBegun()
+				s.notBegun(sessionID)
 			}
 			begun = begun || e.GetTurnStarted() != nil || err != nil
 			if !yield(e, err) {
@@ -173,15 +173,18 @@ func (s *supervisor) beginning(events iter.Seq2[*supervisorv1.Event, error]) ite
 			}
 		}
 		if !begun {
-			s.notBegun()
+			s.notBegun(sessionID)
 		}
 	}
 }
 
-// notBegun takes a prompt back that never was a turn.
-func (s *supervisor) notBegun() {
+// notBegun takes a prompt back that never was a turn. If the watch has seen a turn begin meanwhile, it was somebody else's.
+func (s *supervisor) notBegun(sessionID string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
+	if s.promptsSent == 0 {
+		delete(s.ours, sessionID)
+	}
 	s.promptsSent = max(s.promptsSent-1, 0)
 }
 

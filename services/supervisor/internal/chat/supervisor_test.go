@@ -54,7 +54,7 @@ func TestTheWatchLeavesOutTurnsOfOurs(t *testing.T) {
 		t.Errorf("of a turn of ours is kept: %s", got)
 	}
 	s.promptsSent = 1
-	s.notBegun()
+	s.notBegun("s")
 	if got := kept("start@s1", "text@s1"); got != "start@s1 text@s1" {
 		t.Errorf("after a prompt that was refused is kept: %s", got)
 	}

@@ -16,14 +16,20 @@ import (
 // turn is a prompt that is being worked on.
 type turn struct {
 	number    int
+	text      string // that was sent
 	since     time.Time
 	cancelled bool
 	lags      int // how often its events were read from the record
 	ended     bool
+	others    bool // somebody else gave the prompt
+	begun     bool // in a session that was joined: its begin was told
 }
 
 // tell takes a piece of the turn that was begun here.
 func (msg turnMsg) tell(m *model) tea.Cmd {
+	if m.o.Attach != nil {
+		return m.refused(msg)
+	}
 	if m.turn == nil || m.turn.number != msg.turn {
 		if msg.err == nil {
 			return msg.next // of a session that was left: read to its end, so that it can end
@@ -71,7 +77,7 @@ func (m *model) endTurn() tea.Cmd {
 		m.live.spoke = spoken{}
 	}
 	m.turn = nil
-	if len(m.queue) == 0 {
+	if len(m.queue) == 0 && !m.replays() {
 		m.call(noticeEnded)
 	}
 	return m.sendQueued()
@@ -90,14 +96,16 @@ func (m *model) sendQueued() tea.Cmd {
 func (m *model) send(text string) tea.Cmd {
 	m.tighten()
 	m.turns++
-	m.turn = &turn{number: m.turns, since: m.now()}
-	m.live.endTurn()
-	m.printPrompt(text)
+	m.turn = &turn{number: m.turns, text: text, since: m.now()}
 	caps := m.agent.GetInfo().GetCapabilities()
 	cwd := m.o.Cwd
-	return m.sup.prompt(m.turns, m.session.GetAgentId(), m.session.GetSessionId(), func() ([]*supervisorv1.ContentBlock, error) {
-		return blocks(text, cwd, caps)
-	})
+	content := func() ([]*supervisorv1.ContentBlock, error) { return blocks(text, cwd, caps) }
+	if m.o.Attach != nil {
+		return m.sup.promptJoined(m.turns, m.session.GetAgentId(), m.session.GetSessionId(), content)
+	}
+	m.live.endTurn()
+	m.printPrompt(text)
+	return m.sup.prompt(m.turns, m.session.GetAgentId(), m.session.GetSessionId(), content)
 }
 
 // printPrompt prints what the person said.

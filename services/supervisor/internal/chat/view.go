@@ -270,7 +270,7 @@ func (m *model) statusRow() string {
 
 // keyRank is how soon the keys are left out: those for what is under way after all else but the agent.
 func (m *model) keyRank() int {
-	if m.turn != nil || m.own != nil || m.menu.open() || m.now().Before(m.quitBy) {
+	if m.turn != nil || m.own != nil || m.prefixed || m.menu.open() || m.now().Before(m.quitBy) {
 		return 1
 	}
 	return 6
@@ -281,6 +281,8 @@ func (m *model) keys() string {
 	switch {
 	case m.now().Before(m.quitBy):
 		return "ctrl+c again leaves"
+	case m.prefixed:
+		return "ctrl+e opens your editor"
 	case m.menu.open() && m.menu.moved:
 		return "enter, tab take it · esc closes"
 	case m.menu.open():
@@ -290,7 +292,7 @@ func (m *model) keys() string {
 	case m.turn != nil:
 		return "esc cancels"
 	case m.phase == broken:
-		return "/new · /quit"
+		return strings.TrimSuffix(m.hint("/new · /quit"), " leaves")
 	case m.cut != nil:
 		return "ctrl+o shows " + safetext.Count(m.cut.LeftOut(), "more line") + " · /help"
 	}

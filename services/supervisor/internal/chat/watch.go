@@ -53,7 +53,7 @@ func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
 		return nil
 	}
 	switch {
-	case ev.GetSessionId() == "":
+	case ev.GetSessionId() == "", m.o.Attach != nil: // follow tells those of the session
 	case ev.GetSessionId() == m.loading:
 		return m.show(ev) // a history is shown as it comes
 	case m.phase == opening || m.phase == starting:
@@ -103,7 +103,7 @@ func (m *model) agentChanged(a *supervisorv1.Agent) {
 			return
 		}
 		m.phase = broken
-		m.note("/new starts it again, /quit leaves")
+		m.note(m.hint("/new starts it again, /quit leaves"))
 	case supervisorv1.AgentState_AGENT_STATE_RUNNING:
 		can := a.GetInfo().GetCapabilities()
 		switch {

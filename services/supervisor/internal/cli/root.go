@@ -18,6 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/config"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/connect"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/console"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/demo"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/dial"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/doctor"
@@ -89,7 +90,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 		version.New(call), setup.New(call), initial.New(call, p.Permd),
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
-		approvals.New(call), terminals.New(call), top.New(call), files.New(call), health.New(call), certs.New(call), dial.New(call), tokens.New(call), connect.New(call))
+		approvals.New(call), terminals.New(call), top.New(call), files.New(call), health.New(call), certs.New(call), dial.New(call), tokens.New(call), connect.New(call), console.New(call))
 	root.Version = call.Version
 	root.SetVersionTemplate(version.Text(call.Version))
 	return root

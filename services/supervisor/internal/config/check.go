@@ -50,6 +50,7 @@ func (v *checker) config(c *configv1.Config) {
 	}
 	v.routes(c)
 	v.agent(c.GetAgent())
+	v.sandbox(c)
 	v.workspace(c.GetWorkspace())
 	v.mappedRoots(c)
 	v.permission(c)
@@ -82,7 +83,8 @@ func (v *checker) routes(c *configv1.Config) {
 		case Kind(target) == route.KindPermission:
 			v.problem(p, "the handler %q decides and answers no methods", target)
 		case !route.IsWord(target) && !configured && !own:
-			v.problem(p, `expected "handler", "front", "deny" or the name of a handler, got %q`, target)
+			words := slices.Concat([]string{"handler", "front", "deny"}, slices.Sorted(maps.Keys(ownHandlers())), slices.Sorted(maps.Keys(c.GetHandlers())))
+			v.problem(p, `expected "handler", "front", "deny" or the name of a handler, got %q%s`, target, yamlproto.DidYouMean(target, words))
 		default:
 			continue
 		}
@@ -124,7 +126,7 @@ func (v *checker) agent(a *configv1.Agent) {
 		case quirk == QuirkNone && len(a.GetQuirks()) > 1:
 			v.problem(p, `"none" stands alone or not at all`)
 		case quirk != QuirkNone && quirk != QuirkCreateByReading:
-			v.problem(p, "expected %q or %q, got %q", QuirkCreateByReading, QuirkNone, quirk)
+			v.problem(p, "expected %q or %q, got %q%s", QuirkCreateByReading, QuirkNone, quirk, yamlproto.DidYouMean(quirk, []string{QuirkCreateByReading, QuirkNone}))
 		case slices.Index(a.GetQuirks(), quirk) < i:
 			v.problem(p, "%q stands here twice", quirk)
 		}
@@ -173,7 +175,7 @@ func (v *checker) bound(p path, n, low, high uint64) {
 func (v *checker) oneOf(p path, got string, words ...string) {
 	if got != "" && !slices.Contains(words, got) {
 		last := len(words) - 1
-		v.problem(p, `expected "%s" or %q, got %q`, strings.Join(words[:last], `", "`), words[last], got)
+		v.problem(p, `expected "%s" or %q, got %q%s`, strings.Join(words[:last], `", "`), words[last], got, yamlproto.DidYouMean(got, words))
 	}
 }
 

@@ -60,6 +60,8 @@ func valueOf(label, typ string, known map[string]bool) string {
 			return "true or false"
 		case "uint32", "uint64", "int32", "int64":
 			return "a whole number"
+		case "double":
+			return "a number"
 		case "google.protobuf.Struct":
 			return "a mapping"
 		}

@@ -2,7 +2,6 @@ package config
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"maps"
 	"os"
@@ -131,11 +130,9 @@ func (v *checker) ruleFile(p path, name string) {
 		v.regular(p, name, 0)
 		return
 	}
-	base, hint := filepath.Base(name), ""
-	if near := yamlproto.Nearest(base, readyPolicies); near != "" {
-		hint = fmt.Sprintf(" (did you mean %q?)", near)
-	}
-	v.problem(p, "there is no file %s, nor is %q the name of a ready policy: these are %s%s", name, base, strings.Join(readyPolicies, ", "), hint)
+	base := filepath.Base(name)
+	v.problem(p, "there is no file %s, nor is %q the name of a ready policy: these are %s%s", name, base, strings.Join(readyPolicies, ", "),
+		yamlproto.DidYouMean(base, readyPolicies))
 }
 
 // regular demands a regular file with any of the given mode bits, if there are some.

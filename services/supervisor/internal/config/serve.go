@@ -233,9 +233,7 @@ func effectiveServe(e *configv1.Config) {
 	e.Agent.MaxRestarts = cmp.Or(e.Agent.MaxRestarts, proto.Uint32(defaultMaxRestarts))
 	e.Serve = orNew(e.Serve)
 	e.Serve.DrainMs = cmp.Or(e.Serve.DrainMs, proto.Uint32(defaultDrainMS))
-	if o := e.GetTelemetry().GetOtlp(); o != nil {
-		orDefault(&o.IntervalSeconds, defaultTelemetryInterval)
-	}
+	effectiveTelemetry(e.GetTelemetry().GetOtlp())
 	orDefault(&e.Serve.MaxAgents, defaultMaxAgents)
 	orDefault(&e.Serve.MaxSessions, defaultMaxSessions)
 }

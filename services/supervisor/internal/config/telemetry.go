@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"maps"
 	"net"
 	"slices"
 	"strconv"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	"github.com/acphost/acphost/internal/yamlproto"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
@@ -46,12 +49,31 @@ func (v *checker) telemetry(t *configv1.Telemetry) {
 		}
 	}
 	v.bound(at.to("interval_seconds"), uint64(o.GetIntervalSeconds()), 1, maxTelemetryInterval)
+	if o.GetMetricsDisabled() && o.GetTraces() == nil {
+		v.problem(at.to("metrics_disabled"), "without metrics and traces, nothing is sent: set traces, or leave otlp out")
+	}
+	if o.GetMetricsDisabled() {
+		v.misplaced(at.to("interval_seconds"), o.GetIntervalSeconds() != 0, "metrics only, and metrics_disabled turns them off")
+	}
+	if r := o.GetTraces().GetSampleRatio(); !(r >= 0 && r <= 1) { // NaN is neither
+		v.problem(at.to("traces", "sample_ratio"), "expected 0 to 1, got %v", r)
+	}
 }
 
 func notInHeader(r rune) bool { return r < ' ' || r > '~' }
 
 func notInHeaderName(r rune) bool {
 	return (r < 'a' || r > 'z') && (r < '0' || r > '9') && !strings.ContainsRune("-_.", r)
+}
+
+// effectiveTelemetry fills in the defaults.
+func effectiveTelemetry(o *configv1.OTLP) {
+	if o != nil && !o.GetMetricsDisabled() {
+		orDefault(&o.IntervalSeconds, defaultTelemetryInterval)
+	}
+	if t := o.GetTraces(); t != nil {
+		t.SampleRatio = cmp.Or(t.SampleRatio, proto.Float64(1))
+	}
 }
 
 // resolveTelemetry makes the paths of files absolute.

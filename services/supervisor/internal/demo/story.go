@@ -65,7 +65,7 @@ func (s *story) end(processes int) error {
 	}
 	s.print("\n  %s  The turn is over. notes.md on disk holds the edit%s\n", s.paint(green, "acphost"), left)
 	s.print("           %d requests were answered by a daemon of their own over gRPC, in %s all together.\n\n", s.count, short(s.took))
-	s.print("%s\n", s.paint(dim, "Put \"acphost run --\" before your agent's command in your editor's settings: the README shows how."))
+	s.print("%s\n", s.paint(dim, "Next: \"acphost setup zed\" (or jetbrains, neovim, emacs) has your editor run its agents like this."))
 	return s.err
 }
 

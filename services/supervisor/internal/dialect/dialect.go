@@ -48,6 +48,8 @@ type Dialect struct {
 	Environment []string `json:"environment"`
 	// Readings are what data cannot say, in order.
 	Readings []Reading `json:"readings"`
+	// Wraps are how the agent wraps a command line if it starts the shell by itself.
+	Wraps []Wrap `json:"wraps"`
 }
 
 // Titled says of versions of an agent, the program of which was read, that a call of kind execute without an input has the
@@ -202,6 +204,11 @@ func (d *Dialect) Check() *Mistake {
 			return &Mistake{fmt.Sprintf("/environment/%d", i), fmt.Sprintf("expected NAME=VALUE, got %q", entry)}
 		}
 	}
+	for i, w := range d.Wraps {
+		if len(w.Options) == 0 || w.Before == "" || strings.Contains(w.Before+w.After, "'") {
+			return &Mistake{fmt.Sprintf("/wraps/%d", i), "expected options, and what stands before the quoted line, without quotes"}
+		}
+	}
 	for i, r := range d.Readings {
 		if !slices.Contains(Readings(), r) {
 			return &Mistake{fmt.Sprintf("/readings/%d", i), fmt.Sprintf("expected one of %s, got %q", join(Readings()), r)}
@@ -262,6 +269,7 @@ func (d *Dialect) Over(below *Dialect) *Dialect {
 	both.Titled = cmp.Or(d.Titled, below.Titled)
 	both.Elsewhere = cmp.Or(d.Elsewhere, below.Elsewhere)
 	both.Environment = slices.Concat(below.Environment, d.Environment)
+	both.Wraps = slices.Concat(below.Wraps, d.Wraps)
 	for _, r := range d.Readings {
 		if !slices.Contains(both.Readings, r) {
 			both.Readings = append(slices.Clip(both.Readings), r)

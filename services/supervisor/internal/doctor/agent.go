@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -79,6 +80,25 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		in.warn("walls", strings.Join(walls.Notes, "\n"), "see what the machine lacks, above, and agent.no_landlock and agent.no_seccomp")
 	} else {
 		in.ok("walls", "started under a guard, in a Landlock domain, behind a seccomp filter, without capabilities")
+	}
+	d.sandbox(c)
+}
+
+// sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
+func (d *doctor) sandbox(c *config.Config) {
+	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
+	const todo = "use Linux 6.12 or later on amd64; in a container, allow seccomp and ptrace"
+	switch {
+	case mode == config.SandboxOff:
+		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
+	case err == nil && mode == config.SandboxObserve:
+		in.ok("sandbox", "full: what the agent does by itself is observed, and nothing is refused")
+	case err == nil:
+		in.ok("sandbox", "full: what the agent does by itself is decided")
+	case c.Proto.GetSandbox().GetRequire():
+		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todo)
+	default:
+		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todo)
 	}
 }
 

@@ -1,5 +1,5 @@
-// Package gate decides what an agent may do: about the permission requests of the agent (door one), and about the calls that
-// the agent makes (door two). It asks the policies, and denies if they fail. It keeps acphost's own files from the agent,
+// Package gate decides what an agent may do: about the permission requests of the agent (door one), about the calls that the
+// agent makes (door two), and about what its processes do by themselves, where the kernel asks (door three). It asks the policies, and denies if they fail. It keeps acphost's own files from the agent,
 // remembers answers, records every decision, and notices what an agent did without asking.
 //
 // The package knows actions, verdicts and answers. It must not know how a question reaches the user, nor JSON-RPC.
@@ -66,6 +66,7 @@ const (
 	ByClient  = "front"
 	ByTimeout = "timeout"
 	ByAcphost = "acphost"
+	ByCommand = "command"
 	ByNobody  = "nobody"
 )
 
@@ -116,6 +117,7 @@ type Gate struct {
 	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
+	kernel   kernelDoor
 }
 
 // New returns a Gate.
@@ -128,6 +130,7 @@ func New(o Options) *Gate {
 		protected: newProtected(o.Protected),
 		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
 		ledgers:   map[string]*ledger{},
+		kernel:    kernelDoor{tried: map[string][]*triedAnswer{}, tallies: map[string]map[tallyKey]*tally{}},
 	}
 	g.enforced.Store(o.Enforced)
 	return g
@@ -157,6 +160,13 @@ type Request struct {
 	Outside bool
 	// Terminals are those that a tool call shows; for Reported alone.
 	Terminals []string
+	// Lenient, at door three: only what is denied is refused.
+	Lenient bool
+	// Inner, at door three, is the command that the agent wraps in the action's own, if it is known how the agent wraps: an answer
+	// about it is one about the action.
+	Inner *permissionv1.Action
+	// Kernel, for Reported: door three sees all that the agent does, but what it reads.
+	Kernel bool
 
 	ledger *ledger // what was decided in the turn, for Reported; nil: that of the turn as it is then
 }
@@ -288,6 +298,8 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	}
 	g.doubt(r, d)
 	switch {
+	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
+		g.kernelAsks(r, d)
 	case d.Verdict == Ask:
 		g.remembered(r, d)
 	case d.Verdict == Allow && d.By == ByPolicy:
@@ -362,7 +374,7 @@ func (g *Gate) remembered(r Request, d *Decision) {
 	case grant.Refuse:
 		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, "a person refused this for good"
 	default:
-		if r.Action.GetDoor() == permissionv1.Door_DOOR_CALL {
+		if isDone(r.Action) {
 			d.Always, d.Never = grant.Widest(r.Action, r.where()), grant.Refusal(r.Action, r.where())
 		}
 	}
@@ -385,6 +397,8 @@ func doorName(a *permissionv1.Action) string {
 		return "report"
 	case a.GetDoor() == permissionv1.Door_DOOR_CALL:
 		return "call"
+	case a.GetDoor() == permissionv1.Door_DOOR_KERNEL:
+		return "kernel"
 	}
 	return "request"
 }

@@ -1,6 +1,7 @@
 package gate
 
 import (
+	"cmp"
 	"crypto/sha256"
 	"slices"
 	"time"
@@ -99,7 +100,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	now := g.opts.Now()
 	for i := len(asked) - 1; i >= 0; i-- {
 		e := asked[i]
-		if e.over || e.named || now.Sub(e.at) > answerLife || !intent.Same(e.action, r.Action) {
+		if e.over || e.named || now.Sub(e.at) > answerLife || !r.isSame(e.action) {
 			continue
 		}
 		if !e.allowed && onceKey(r.Action) == "" && onceKey(e.action) != "" {
@@ -122,14 +123,15 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			continue // a rule went by what the agent would run: what runs here is judged anew
 		}
 		var before *[sha256.Size]byte
-		if r.Action.GetKind() == "fs.write" {
+		kernel := r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
+		if r.Action.GetKind() == "fs.write" && !kernel {
 			edit, ok := e.shown.Make(r.Written)
 			if !ok {
 				continue
 			}
 			before = &edit.Before
 		}
-		if key := onceKey(r.Action); key != "" {
+		if key := onceKey(r.Action); key != "" && !(kernel && r.Action.GetCommand() == nil) {
 			if e.used[key] {
 				continue
 			}
@@ -142,6 +144,11 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 		return true
 	}
 	return false
+}
+
+// isSame reports whether an answer at door one is about the request's action, or about the command that it wraps.
+func (r Request) isSame(asked *permissionv1.Action) bool {
+	return intent.Same(asked, r.Action) || r.Inner != nil && intent.Same(asked, r.Inner)
 }
 
 // onceKey names the part of a call that passes only once for an answer; empty for a call that changes nothing.
@@ -163,12 +170,15 @@ func (g *Gate) enter(d *Decision, by string, allowed, person bool) {
 	if r.Scope == "" || r.Action.GetDone() {
 		return
 	}
-	e := &answer{action: r.Action, shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
+	if r.Lenient {
+		return
+	}
+	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
 	e.unseen = by == ByClient && !d.ShowsCommand
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)
-	if r.Action.GetDoor() == permissionv1.Door_DOOR_CALL {
+	if isDone(r.Action) {
 		l.calls = appendBounded(l.calls, e)
 		return
 	}
@@ -186,6 +196,7 @@ func appendBounded(list []*answer, e *answer) []*answer {
 func (g *Gate) EndTurn(scope string) {
 	g.mu.Lock()
 	delete(g.ledgers, scope)
+	g.endTally(scope)
 	g.mu.Unlock()
 	if g.opts.Grants != nil {
 		g.opts.Grants.EndTurn(scope)
@@ -195,6 +206,9 @@ func (g *Gate) EndTurn(scope string) {
 // EndSession forgets everything that holds for one session only.
 func (g *Gate) EndSession(scope string) {
 	g.EndTurn(scope)
+	g.mu.Lock()
+	delete(g.kernel.tried, scope)
+	g.mu.Unlock()
 	if g.opts.Grants != nil {
 		g.opts.Grants.EndSession(scope)
 	}

@@ -52,6 +52,7 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	allowed := o.Allowed && err == nil
 	if !o.Cancelled && !(o.Doubtful && allowed) {
 		g.enter(d, o.By, allowed, person)
+		g.tried(d, o, allowed)
 	}
 	if g.opts.Denied != nil && !allowed && !o.Cancelled && o.reported == "" {
 		rec := g.recordOf(d, o, made)
@@ -107,7 +108,7 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	if o.Option == acp.RejectAlways {
 		grants = d.Never.Grants
 	}
-	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
+	if !isDone(d.request.Action) {
 		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about, if the
 		// person can have read what that is.
 		a, unseen := d.request.Action, o.By == ByClient && !d.ShowsCommand
@@ -194,7 +195,7 @@ func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
 	if d.Rule == RuleProtected || d.Rule == RuleGit {
 		c.Protected++
 	}
-	if d.request.Action.GetDoor() != permissionv1.Door_DOOR_CALL {
+	if !isDone(d.request.Action) {
 		c.Questions++
 		switch {
 		case d.Verdict == Ask:

@@ -36,6 +36,9 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 		return Report{}, nil
 	}
 	known, refused, first := g.lookBack(r, completed)
+	if r.Kernel && !reads {
+		return Report{}, nil // it was decided on when it was done
+	}
 	if !completed || !first || known && !refused || reads && refused {
 		return Report{}, nil
 	}

@@ -11,6 +11,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -30,6 +31,9 @@ type linkedAgent struct {
 	command  []string
 	dir      string // of the process
 	table    *session.Table
+	judge    *lateJudge   // decides for the agent's sandbox
+	kernel   *link.Kernel // nil: it runs in none
+	sandbox  *supervisorv1.SandboxStatus
 
 	// Of an agent whose client is a program.
 	cancel  context.CancelFunc              // ends the link
@@ -50,7 +54,7 @@ type agentSpec struct {
 // linkAgent starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
 // agent.Exit.
 func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
-	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir}
+	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir, judge: newLateJudge()}
 	if la.dir == "" {
 		la.dir, _ = os.Getwd()
 	}
@@ -75,7 +79,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	if err != nil {
 		return nil, err
 	}
-	la.Process, err = agent.Start(agent.Spec{
+	err = la.start(agent.Spec{
 		Name:        spec.Identity.Name,
 		Command:     spec.Command,
 		Dir:         spec.Dir,
@@ -93,6 +97,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	questions := h.approvals.Questions(spec.Identity)
 	la.Link = link.New(la.linkOptions(spec, questions))
 	questions.Bind(la.Link)
+	la.judge.bind(la.Link)
 	h.agents.add(la)
 	return la, nil
 }
@@ -102,6 +107,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	o := link.Options{
 		Client:            spec.Client,
 		Agent:             agentEnd{la.Process},
+		Kernel:            la.kernel,
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
 		Sidecar:           h.isSidecar,
@@ -135,6 +141,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	}
 	if h.telemetry != nil {
 		o.Called = h.telemetry.Called
+		o.Tracer, o.TraceActions = h.telemetry.Tracer(), cfg.GetTelemetry().GetOtlp().GetTraces().GetActions()
 	}
 	if h.opts.Dialects != nil {
 		o.Dialect = h.opts.Dialects(spec.Identity.Name)

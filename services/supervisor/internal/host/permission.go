@@ -111,6 +111,9 @@ func isThere(file string) bool {
 }
 
 func (h *host) closeGate() {
+	if h.gate != nil {
+		h.gate.Close()
+	}
 	if h.grants != nil {
 		if err := h.grants.Close(); err != nil {
 			h.log.Warn("close the remembered answers", "error", err)

@@ -98,6 +98,7 @@ func (la *linkedAgent) status() *supervisorv1.AgentStatus {
 		ReportedVersion: reported.Version,
 		ProtocolVersion: uint32(max(0, reported.ProtocolVersion)),
 		StderrTail:      secret.Lines(la.StderrTail()),
+		Sandbox:         la.sandbox,
 	}
 	if reported.ProtocolVersion > 0 {
 		st.State = "running"

@@ -37,7 +37,7 @@ func (h *host) openTelemetry() error {
 	}
 	var err error
 	if h.telemetry, err = telemetry.New(o); err != nil {
-		return fmt.Errorf("metrics (telemetry): %w", err)
+		return fmt.Errorf("metrics and traces (telemetry): %w", err)
 	}
 	return nil
 }
@@ -46,7 +46,13 @@ func (h *host) openTelemetry() error {
 func collectorOf(o *configv1.OTLP) (*telemetry.Collector, error) {
 	c := &telemetry.Collector{
 		Endpoint: o.GetEndpoint(), Insecure: o.GetInsecure(), Headers: map[string]string{},
-		Interval: time.Duration(o.GetIntervalSeconds()) * time.Second,
+		Interval: time.Duration(o.GetIntervalSeconds()) * time.Second, NoMetrics: o.GetMetricsDisabled(),
+	}
+	if o.GetTraces() != nil {
+		c.Traces = &telemetry.Traces{Ratio: 1}
+		if o.Traces.SampleRatio != nil {
+			c.Traces.Ratio = o.GetTraces().GetSampleRatio()
+		}
 	}
 	if o.GetCa() != "" {
 		var err error

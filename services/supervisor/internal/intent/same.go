@@ -23,7 +23,7 @@ import (
 // What is written into a file is not compared, since an Action does not hold it: see Edits.Make.
 func Same(asked, called *permissionv1.Action) bool {
 	switch {
-	case asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || called.GetDoor() != permissionv1.Door_DOOR_CALL,
+	case asked.GetDoor() != permissionv1.Door_DOOR_REQUEST || !isDone(called.GetDoor()),
 		asked.GetAgent() != called.GetAgent() || asked.GetSessionId() != called.GetSessionId(),
 		asked.GetDone() || called.GetDone():
 		return false
@@ -32,11 +32,19 @@ func Same(asked, called *permissionv1.Action) bool {
 	case "fs.read", "fs.list":
 		return sameFile(asked, called, "tool.read", "tool.search", "tool.edit")
 	case "fs.write":
+		if called.GetDoor() == permissionv1.Door_DOOR_KERNEL { // for which removing and moving are writes
+			return sameFile(asked, called, "tool.edit", "tool.delete", "tool.move")
+		}
 		return sameFile(asked, called, "tool.edit")
 	case "terminal.create":
 		return asked.GetKind() == "tool.execute" && sameCommand(asked, called)
 	}
 	return false
+}
+
+// isDone reports whether what passes a door is done, and not only asked about.
+func isDone(door permissionv1.Door) bool {
+	return door == permissionv1.Door_DOOR_CALL || door == permissionv1.Door_DOOR_KERNEL
 }
 
 // sameFile compares a call on a file with a question of one of some kinds.

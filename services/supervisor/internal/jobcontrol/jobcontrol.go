@@ -8,5 +8,13 @@ package jobcontrol
 
 import "errors"
 
+// Ended is how a borrower's command ended.
+type Ended struct {
+	// Code is the exit status; -1 if a signal ended it.
+	Code int
+	// Signal is the name of the signal that ended it, such as "SIGKILL". Empty: none did.
+	Signal string
+}
+
 // ErrBackground is a terminal that belongs to another job, where no shell will ever hand it over.
 var ErrBackground = errors.New("the terminal belongs to another job")

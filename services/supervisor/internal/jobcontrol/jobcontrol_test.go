@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"os"
 	"os/exec"
+	"os/signal"
 	"strings"
 	"syscall"
 	"testing"
@@ -32,8 +33,9 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-// shell runs a program as a job in the background of its terminal, waits until it stops and continues it in the foreground.
+// shell runs a program as a job in the background of its terminal, and continues it in the foreground whenever it stops.
 func shell(what string) int {
+	signal.Ignore(syscall.SIGTTOU) // of a terminal that it has lent
 	cmd := exec.Command(os.Args[0])
 	cmd.Env = append(os.Environ(), asRole+"=program "+what)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
@@ -44,21 +46,25 @@ func shell(what string) int {
 	}
 	pid := cmd.Process.Pid
 	var status syscall.WaitStatus
-	if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil || !status.Stopped() {
-		fmt.Println("the program was not stopped:", err)
-		return 1
+	for stopped := false; ; stopped = true {
+		if _, err := syscall.Wait4(pid, &status, syscall.WUNTRACED, nil); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		if !status.Stopped() {
+			if !stopped || status.ExitStatus() != 0 {
+				fmt.Println("shell: it was not stopped, or ended badly:", status)
+				return 1
+			}
+			return 0
+		}
+		fmt.Println("shell: it is stopped")
+		if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pid); err != nil {
+			fmt.Println(err)
+			return 1
+		}
+		_ = syscall.Kill(-pid, syscall.SIGCONT)
 	}
-	fmt.Println("shell: it is stopped")
-	if err := unix.IoctlSetPointerInt(0, unix.TIOCSPGRP, pid); err != nil {
-		fmt.Println(err)
-		return 1
-	}
-	_ = syscall.Kill(-pid, syscall.SIGCONT)
-	_, err := syscall.Wait4(pid, &status, 0, nil)
-	if err != nil || status.ExitStatus() != 0 {
-		return 1
-	}
-	return 0
 }
 
 func program(what string) {
@@ -69,7 +75,43 @@ func program(what string) {
 		fmt.Println("program: in the foreground", Foreground(os.Stdin), err)
 	case "stops":
 		fmt.Println("program: was stopped", Stop())
+	case "lends":
+		signal.Notify(make(chan os.Signal, 1), Signals()...)
+		if err := Await(context.Background(), os.Stdin); err != nil {
+			fmt.Println(err)
+		}
+		lends(context.Background(), Stop)
+	case "lends alone":
+		lends(context.Background(), Stop)
+	case "lends for a time":
+		ctx, stop := context.WithCancel(context.Background())
+		interrupted := make(chan os.Signal, 1)
+		signal.Notify(interrupted, syscall.SIGUSR1)
+		go func() { <-interrupted; stop() }()
+		lends(ctx, Stop)
 	}
+}
+
+// editor stands for a command that has the terminal: it stops, and then waits for Ctrl-C.
+const editor = `trap 'got=1; echo command: interrupted' INT; trap : TERM
+echo command: begins
+kill -s TSTP $$
+echo command: goes on
+until test -n "$got"; do sleep 0.02; done
+test -z "$PARENT" || { echo command: stays; exec 2>/dev/null; kill -s USR1 $PPID; while :; do sleep 600; done; }
+exit 7`
+
+// lends has a command borrow the terminal.
+func lends(ctx context.Context, stop func() bool) {
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // it would be another job's
+	cmd := exec.Command("/bin/sh", "-c", editor)
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	if stays, _ := strings.CutPrefix(os.Getenv(asRole), "program "); stays == "lends for a time" {
+		cmd.Env = append(os.Environ(), "PARENT=1")
+	}
+	var b Borrower
+	ended, err := b.Run(ctx, os.Stdin, cmd, stop)
+	fmt.Println("program: in the foreground", Foreground(os.Stdin), ended, err)
 }
 
 // played is what a role prints on a terminal that is its own.
@@ -84,7 +126,12 @@ func played(t *testing.T, role string) string {
 	defer terminal.Close()
 	var text strings.Builder
 	for lines := bufio.NewScanner(terminal); lines.Scan(); { // until all of its processes are gone
-		text.WriteString(strings.TrimSpace(lines.Text()) + "\n")
+		text.WriteString(strings.TrimPrefix(strings.TrimSpace(lines.Text()), "^C") + "\n")
+		if strings.Contains(lines.Text(), "command: goes on") {
+			if _, err := terminal.WriteString("\x03"); err != nil {
+				t.Error(err)
+			}
+		}
 	}
 	if err := cmd.Wait(); err != nil {
 		t.Errorf("%v:\n%s", err, text.String())
@@ -124,5 +171,40 @@ func TestWhatIsNotTheProcesssOwnTerminalHasNoJobs(t *testing.T) {
 	}
 	if err := Await(t.Context(), r); err != nil {
 		t.Error(err)
+	}
+}
+
+func TestACommandBorrowsTheTerminalAsAJobOfItsOwn(t *testing.T) {
+	want := `shell: it is stopped
+command: begins
+shell: it is stopped
+command: goes on
+command: interrupted
+program: in the foreground true {7 } <nil>
+`
+	if got := played(t, "shell lends"); got != want {
+		t.Errorf("it went\n%swant\n%s", got, want)
+	}
+}
+
+func TestABorrowerWithoutAShellDoesNotStopForEver(t *testing.T) {
+	want := "command: begins\ncommand: goes on\ncommand: interrupted\nprogram: in the foreground true {7 } <nil>\n"
+	if got := played(t, "program lends alone"); got != want {
+		t.Errorf("it went\n%swant\n%s", got, want)
+	}
+}
+
+func TestABorrowerEndsWithItsContext(t *testing.T) {
+	want := "command: begins\ncommand: goes on\ncommand: interrupted\ncommand: stays\nprogram: in the foreground true {-1 SIGKILL} <nil>\n"
+	if got := played(t, "program lends for a time"); got != want {
+		t.Errorf("it went\n%swant\n%s", got, want)
+	}
+}
+
+func TestABorrowerThatDoesNotStart(t *testing.T) {
+	var b Borrower
+	b.Suspend() // nobody
+	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {
+		t.Error("it is said to have run")
 	}
 }

@@ -14,3 +14,10 @@ func raise(s syscall.Signal) error {
 	defer runtime.UnlockOSThread()
 	return unix.Tgkill(unix.Getpid(), unix.Gettid(), s)
 }
+
+// changes returns when a child has stopped or ended, which it leaves to be waited for.
+func changes(pid int) {
+	var info unix.Siginfo
+	for unix.Waitid(unix.P_PID, pid, &info, unix.WSTOPPED|unix.WEXITED|unix.WNOWAIT, nil) == unix.EINTR {
+	}
+}

@@ -75,6 +75,7 @@ func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
 		if acp.Idle(update) {
 			stop, _ := acp.String(acp.Get(update, "stopReason"))
 			p.opts.Sessions.Idle(string(m.SessionID), stop)
+			p.turnsEnded(string(m.SessionID), stop, true)
 		}
 		return
 	}

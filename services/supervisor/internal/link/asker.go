@@ -31,7 +31,7 @@ type agentQuestion struct {
 // ask makes a call of the agent's a question; its own fields are the caller's to set.
 func (l *Link) ask(c *agentCall) *agentQuestion {
 	a := &agentQuestion{Link: l, call: c, later: make(chan []byte, 1)}
-	a.Question = l.questions.Add(&question.Question{ID: c.id, Method: c.method, SessionID: c.sessionID}, a)
+	a.Question = l.questions.Add(&question.Question{ID: c.id, Method: c.method, SessionID: c.sessionID, Span: c.span}, a)
 	return a
 }
 
@@ -138,6 +138,10 @@ func (a *agentQuestion) Reply(r question.Reply) {
 	case question.CallChanged:
 		by = gate.ByAcphost
 	}
+	if r.Error == nil && r.Ending.Cause == question.ClientAnswers && r.Ending.Why != "" {
+		a.call.span.End(failedError) // the client's own error is passed on
+	}
+	a.call.ends(r.Error)
 	switch {
 	case r.Error != nil:
 		if r.Denial != "" {

@@ -9,6 +9,7 @@ import (
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
 // Where a request of the agent's is.
@@ -23,6 +24,7 @@ type agentCall struct {
 	id        []byte
 	method    string
 	sessionID string
+	span      *span.Span // nil: the call is not traced
 	state     atomic.Int32
 	claimed   atomic.Bool
 	// safe: the call changes nothing, so that a cancelled one may be given up.
@@ -168,5 +170,6 @@ func (l *Link) answerErrorBy(by string, c *agentCall, jerr *jsonrpc.Error) {
 	if !l.claim(c) {
 		return
 	}
+	c.ends(jerr)
 	l.postAgentBy(by, jsonrpc.AppendError(nil, c.id, jerr))
 }

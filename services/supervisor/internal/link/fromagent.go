@@ -176,7 +176,9 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	case acp.MethodRequestPermission:
 		return p.unanswerable(m)
 	case acp.MethodSessionEndTurn:
-		p.opts.Sessions.TurnEnded(string(m.SessionID), acp.EndTurnReason(m.Params))
+		stop := acp.EndTurnReason(m.Params)
+		p.opts.Sessions.TurnEnded(string(m.SessionID), stop)
+		p.turnsEnded(string(m.SessionID), stop, false)
 	}
 	cc, _ := p.opts.Sessions.Context(string(m.SessionID))
 	if isCore(m.Method) || p.decides(p.lookup(string(m.SessionID), m.Method), m.Method, cc) {
@@ -300,10 +302,12 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	case acp.MethodSessionPrompt:
 		if !failed && acp.PromptAccepted(result, l.Reported().ProtocolVersion) {
 			l.opts.Sessions.PromptAccepted(id)
+			l.turnGoesOn(id)
 			return
 		}
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
 		l.opts.Sessions.PromptEnded(id, stop)
+		l.turnAnswered(id, stop, failed)
 	case acp.MethodSessionSetMode:
 		l.opts.Sessions.ModeSet(id, failed)
 	case acp.MethodSessionSetOption:
@@ -314,6 +318,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 		if !failed {
 			l.opts.Sessions.Closed(c.sessionID)
 			l.sessionCancelled(c.sessionID) // what it waits for here, nobody needs any more
+			l.endSession(c.sessionID)
 		}
 	}
 }
@@ -324,6 +329,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
 		c.sessionID = p.askedIn(m.Params)
 	}
+	p.beginCall(c, m.Params)
 	var asked *agentQuestion
 	if c.method == acp.MethodRequestPermission { // whoever finds the call finds its question
 		asked = p.ask(c)
@@ -340,6 +346,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	}
 	if !free {
 		p.counters.refused.Add(1)
+		c.ends(&jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest})
 		p.refuseAgent(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: "+why, c.method, c.id))
 		return nil
 	}

@@ -187,6 +187,7 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
 	case acp.MethodSessionPrompt:
 		p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID)
+		p.beginTurn(c, m.Params)
 	case acp.MethodSessionCancel: // which is a notification in ACP
 		return p.cancelTurn(m)
 	case acp.MethodSessionSetMode:
@@ -246,6 +247,7 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 		return nil
 	}
 	p.shownEnds(c, m.Error != nil)
+	c.endsBy(m)
 	return p.out.add(m.Raw)
 }
 
@@ -274,6 +276,7 @@ func (l *Link) badAnswer(id []byte, why string) {
 		return
 	}
 	l.shownEnds(c, true)
+	c.ends(&jsonrpc.Error{Code: jsonrpc.CodeInternal})
 	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }
 

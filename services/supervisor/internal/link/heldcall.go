@@ -70,6 +70,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	if !ok {
 		return
 	}
+	ctx = h.call.span.Continue(ctx)
 	if h.route != nil && h.route.Method != nil {
 		// What a handler would refuse, nobody is asked about. This also finds params that read in two ways.
 		var jerr *jsonrpc.Error
@@ -98,10 +99,10 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 		told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
 		return ok
 	}
-	d, err := l.opts.Gate.Decide(ctx, about)
+	d, err := l.gateDecides(ctx, h.call, about)
 	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
 		about.Written = nil
-		d, err = l.opts.Gate.Decide(ctx, about)
+		d, err = l.gateDecides(ctx, h.call, about)
 	}
 	if err != nil {
 		return // given up: whoever did it has answered
@@ -284,7 +285,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	q := &callQuestion{Link: l, held: h}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: h.call.sessionID, Params: shown.question(d), Options: offered(d), Reason: reasonOf(d),
+		SessionID: h.call.sessionID, Params: shown.question(d, h.call.span), Options: offered(d), Reason: reasonOf(d), Span: h.call.span,
 	}, q)
 	q.Decided(d)
 	h.waited = true

@@ -35,6 +35,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
 // Times that the path keeps.
@@ -146,6 +147,12 @@ type Options struct {
 	// Called, if set, is told of each call that a handler answered, or should have: its handler, its route's method, how long it
 	// took, and whether the agent got an error. It is called concurrently and must not wait.
 	Called func(handler, method string, took time.Duration, failed bool)
+	// Tracer, if set, makes spans of turns, of the agent's requests, and of what is done about them. TraceActions: the span of a
+	// decision says what the action is, in words that name paths and commands.
+	Tracer       span.Tracer
+	TraceActions bool
+	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
+	Kernel *Kernel
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -187,11 +194,13 @@ type Link struct {
 	notices atomic.Bool // the client shows them
 	elicits atomic.Bool // the client has said that it takes elicitations
 	said    lastNotices
+	kernel  kernelDoor
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool
 	reported atomic.Pointer[acp.Initialized]
 	counters counters
+	turns    turns
 
 	saidImitated atomic.Bool
 	unanswered   atomic.Pointer[unanswered] // set once the link is over
@@ -335,6 +344,10 @@ func (l *Link) shutdown() {
 	case <-time.After(flushTimeout): // the client does not read; what it did not take is lost with it
 	}
 	l.opts.Sessions.CloseAll()
+	l.endTurns(func(*turnSpan) bool { return true }, "", failedOver)
+	for _, c := range l.agentCalls.All() { // nobody answers them
+		c.span.End(failedOver)
+	}
 }
 
 // unanswered says why the agent answers nothing any more; why is empty if nobody is there to be told.
@@ -359,6 +372,7 @@ func (l *Link) abandon() {
 		}
 		if c.state.Load() == atClient && l.claim(c) {
 			l.shownEnds(c, true)
+			c.span.End(failedOver)
 		}
 	}
 }
@@ -377,6 +391,7 @@ func (l *Link) spawn(f func()) {
 func (l *Link) Forget(sessionID string) {
 	l.opts.Sessions.Closed(sessionID)
 	l.sessionCancelled(sessionID)
+	l.endSession(sessionID)
 }
 
 // Reported returns what the agent said of itself at initialize; zero before that.

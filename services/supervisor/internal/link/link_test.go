@@ -307,12 +307,12 @@ func TestARoutedCallIsAnsweredByItsHandlerWithTheIdAsItWasSpelled(t *testing.T) 
 		return &fsv1.ReadTextFileResponse{Content: "a \"quoted\"\n\ttext é"}, nil
 	}
 	r.open(`{}`)
-	r.agent.send(`{"jsonrpc":"2.0","method":"fs\/read_text_file","params":{"sessionId":"s","path":"/w/f","line":2,"context":{"scope":"forged"},"_meta":{"traceparent":"00-1"}},"id":"\u0061b"}`)
+	r.agent.send(`{"jsonrpc":"2.0","method":"fs\/read_text_file","params":{"sessionId":"s","path":"/w/f","line":2,"context":{"scope":"forged"},"_meta":{"traceparent":"00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"}},"id":"\u0061b"}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":"\u0061b","result":{"content":"a \"quoted\"\n\ttext é"}}`)
 	seen := <-requests
 	cc := seen.GetContext()
 	if seen.GetLine() != 2 || cc.GetSessionId() != "s" || len(cc.GetScope()) != 32 || cc.GetRoots()[0].GetPath() != "/w" ||
-		cc.GetAgent() != "test" || cc.GetProtocolVersion() != 1 || cc.GetTraceparent() != "00-1" || !cc.GetNoDigest() {
+		cc.GetAgent() != "test" || cc.GetProtocolVersion() != 1 || cc.GetTraceparent() != "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01" || !cc.GetNoDigest() {
 		t.Errorf("the handler saw %v", seen)
 	}
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
 // offered are the options of a question of ours. Their kinds are their own ids.
@@ -94,8 +95,9 @@ func (o *ownCall) updated(status string) []byte {
 	return append(b, `"}}}`+"\n"...)
 }
 
-// question is the params of the session/request_permission about it.
-func (o *ownCall) question(d *gate.Decision) []byte {
+// question is the params of the session/request_permission about it. It is a part of what the call is: if the call is traced, the
+// client is told of which trace.
+func (o *ownCall) question(d *gate.Decision, call *span.Span) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), o.sessionID)
 	b = jsonrpc.AppendString(append(b, `,"toolCall":{"toolCallId":`...), o.id)
 	b = o.members(b)
@@ -113,7 +115,12 @@ func (o *ownCall) question(d *gate.Decision) []byte {
 			acp.RejectAlways: "Always reject: " + d.Never.Text,
 		}[option.Kind]), '}')
 	}
-	return append(b, "]}"...)
+	b = append(b, ']')
+	if c := call.Context(); c.Valid() {
+		b = jsonrpc.AppendString(append(b, `,"_meta":{"traceparent":`...), c.Traceparent())
+		b = append(b, '}')
+	}
+	return append(b, '}')
 }
 
 func (o *ownCall) update(kind string) []byte {

@@ -71,6 +71,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	if !ok {
 		return
 	}
+	ctx = c.span.Continue(ctx)
 	cc, err := l.opts.Sessions.Context(c.sessionID)
 	if err != nil {
 		cc = nil // an unknown session has no roots
@@ -80,7 +81,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	action := intent.Question(against, a.judged)
 	l.lookFrom(l.opts.AgentEnviron, action)
 	about := l.decisionRequest(c.sessionID, action)
-	d, err := l.opts.Gate.Decide(ctx, about)
+	d, err := l.gateDecides(ctx, c, about)
 	if err != nil {
 		return // cancelled: whoever did it has answered
 	}

@@ -23,6 +23,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
@@ -33,7 +34,9 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
 		return nil //nolint:nilerr // the agent was told; only a client that is gone ends the pump
 	}
-	cc.Traceparent, cc.Tracestate = acp.TraceContext(m.Params)
+	if said := span.Parse(acp.TraceContext(m.Params)); said.Valid() {
+		cc.Traceparent, cc.Tracestate = said.Traceparent(), said.State
+	}
 	cc.NoDigest = !p.opts.RefuseStale
 	c.safe = r.Method.NoSideEffects
 	params := slices.Clone(m.Params)
@@ -127,6 +130,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 		return // answered already: it was cancelled
 	}
 	l.see(frame.HandlerToAgent, r.Handler, answer[0], answer[1:]...)
+	c.ends(jerr)
 	_ = l.toAgent.Send(answer...) // an agent that is gone is noticed by its reader
 }
 
@@ -164,7 +168,10 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 			return nil, 0, l.handlerError(ctx, err, r, c)
 		}
 	}
-	if err := conn.Invoke(ctx, r.Method.RPC, frame, reply, transcode.CallOptions()...); err != nil {
+	s := c.beginHandlerCall(r)
+	err = conn.Invoke(s.Continue(ctx), r.Method.RPC, frame, reply, transcode.CallOptions()...)
+	endHandlerCall(s, err)
+	if err != nil {
 		if l.emptyForMissing(r, c, err) {
 			return [][]byte{jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`))}, reserved, nil
 		}

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"time"
 
 	"google.golang.org/protobuf/encoding/protojson"
 
@@ -24,6 +25,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
@@ -85,6 +87,28 @@ func (r Records) Find(id string) (*Recorded, error) {
 		return nil, fmt.Errorf("question %s is acphost's own, and the call that it is about is not in the journal", handle)
 	}
 	return noted(out), nil
+}
+
+// Denied returns the action that was denied last, as it was judged.
+func (r Records) Denied() (*Recorded, error) {
+	if r.Audit == "" {
+		return nil, errors.New("where the audit is cannot be told: neither XDG_STATE_HOME nor HOME is set; set permission.audit.file")
+	}
+	var last *supervisorv1.AuditRecord
+	for record, err := range audit.Read(r.Audit, audit.Filter{Outcome: "denied"}) {
+		if err == nil && record.GetAction() != nil {
+			last = record
+		}
+	}
+	if last == nil {
+		return nil, fmt.Errorf("nothing was denied, as far as the audit %s goes: \"acphost audit tail\" shows what was decided", r.Audit)
+	}
+	by := "by rule " + safetext.Line(last.GetRule())
+	if last.GetRule() == "" || last.GetAnsweredBy() != "policy" && last.GetAnsweredBy() != "acphost" {
+		by = "as answered by " + safetext.Line(cmp.Or(last.GetAnsweredBy(), "nobody"))
+	}
+	note := fmt.Sprintf("%s (%s UTC): it was denied %s", asJudged, last.GetTime().AsTime().UTC().Format(time.DateTime), by)
+	return noted(&Recorded{Action: last.GetAction(), Notes: []string{note}}), nil
 }
 
 const asJudged = "this is the action as it was judged then, from the audit"

@@ -177,6 +177,8 @@ func (q *Question) conclude(told bool) {
 	}
 	if told {
 		q.set.tell(q, -1, func(o Observer) { o.Ended(q, r.End) })
+		q.waiting.Set("acphost.question.outcome", string(r.End.Outcome))
+		q.waiting.End("")
 		if (rule.withdraw || q.Own) && !q.ending.byClient() {
 			q.asker.Withdraw(r, q.writeWithdrawal)
 		}

@@ -25,6 +25,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
 // Question is one question. Its exported fields are set before Ask and never change after it. Its methods are safe for
@@ -53,6 +54,8 @@ type Question struct {
 	Asked, Expires time.Time
 	// Patient: it waits for as long as it takes, also where nobody attends.
 	Patient bool
+	// Span is that of the request that it is, or is asked about. Nil: it is not traced.
+	Span *span.Span
 
 	set   *Set
 	asker Asker
@@ -69,6 +72,7 @@ type Question struct {
 	withdrawal []byte         // for the client, once that is so
 	alone      bool           // nobody was there to answer when that was last looked at
 	hurried    bool           // its turn was cancelled
+	waiting    *span.Span     // of the wait; whoever tells observers has it without mu
 	timer      *time.Timer
 	ending     Ending
 	end        End
@@ -191,6 +195,7 @@ func (q *Question) show(see func()) bool {
 	}
 	q.state = Showing
 	q.mu.Unlock()
+	q.waiting = q.Span.Child("acphost.question", span.Internal)
 	q.set.tell(q, 1, func(o Observer) { o.Asked(q) })
 	see()
 	q.mu.Lock()

@@ -39,6 +39,10 @@ type Collector struct {
 	Headers map[string]string
 	// Interval is the time between two reports of the metrics. Default: a minute.
 	Interval time.Duration
+	// NoMetrics: it gets no metrics.
+	NoMetrics bool
+	// Traces are those that it gets. Nil: none.
+	Traces *Traces
 }
 
 // connection is a connection to a collector. What the environment says (OTEL_*) does not count: all that the exporters would
@@ -92,7 +96,7 @@ func (c *connection) failed(err error) {
 	defer c.mu.Unlock()
 	if c.said.IsZero() || time.Since(c.said) >= sayAgain {
 		c.said = time.Now()
-		c.logger.Warn("the collector of metrics (telemetry.otlp) did not take a report; further failures within ten minutes are not logged", "endpoint", c.Endpoint, "error", err)
+		c.logger.Warn("the collector (telemetry.otlp) did not take a report; further failures within ten minutes are not logged", "endpoint", c.Endpoint, "error", err)
 	}
 }
 

@@ -150,12 +150,25 @@ func (m *measures) make(meter metric.Meter, source Source, l *labels) error {
 	return err
 }
 
+// lost makes the instrument of the spans that did not reach the collector.
+func (*measures) lost(meter metric.Meter, t *tracing) error {
+	_, err := meter.Int64ObservableCounter("acphost.dropped_spans",
+		metric.WithDescription("Spans that the collector did not get, by reason: too many waited (queue), or it did not take them (collector)."),
+		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
+			crowded, failed := t.lost()
+			o.Observe(clamp(crowded), with(attribute.String("reason", "queue")))
+			o.Observe(clamp(failed), with(attribute.String("reason", "collector")))
+			return nil
+		}))
+	return err
+}
+
 // clamp is a count as instruments take it.
 func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 
 var (
 	verdicts = []string{"allow", "ask", "deny"}
-	doors    = []string{"request", "call", "report"}
+	doors    = []string{"request", "call", "kernel", "report"}
 	outcomes = []string{"allowed", "denied", "cancelled"}
 	stops    = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )

@@ -1,5 +1,6 @@
 // Package telemetry measures a supervisor: it makes metrics of decisions, calls of handlers, events and state, and hands them
-// to Prometheus, to a collector of OpenTelemetry, or to both.
+// to Prometheus, to a collector of OpenTelemetry, or to both. It also makes traces of what the data path tells (package span),
+// and sends them to the collector.
 //
 // It has one set of instruments and two outlets. Others tell it what happens (Decided, Called, Told), or are asked when the
 // metrics are read (Source). No session's id, path, prompt, command or text of an agent becomes a label, and each label has a
@@ -13,12 +14,15 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"sync"
 	"time"
 
 	"go.opentelemetry.io/otel/attribute"
 	"go.opentelemetry.io/otel/metric"
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
+
+	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
 const (
@@ -48,6 +52,7 @@ type Telemetry struct {
 	provider  *sdkmetric.MeterProvider
 	read      *sdkmetric.ManualReader // nil: nobody reads
 	collector *connection             // nil: there is none
+	tracing   *tracing                // nil: nothing is traced
 	measures  measures
 	labels    labels
 	sessions  sessions
@@ -78,19 +83,39 @@ func New(o Options) (*Telemetry, error) {
 		if t.collector, err = connect(o.OTLP, o.Logger); err != nil {
 			return nil, err
 		}
-		reader, err := t.collector.metrics(who)
-		if err != nil {
-			t.collector.close()
-			return nil, fmt.Errorf("report metrics to %s: %w", o.OTLP.Endpoint, err)
+		if !o.OTLP.NoMetrics {
+			reader, err := t.collector.metrics(who)
+			if err != nil {
+				t.collector.close()
+				return nil, fmt.Errorf("report metrics to %s: %w", o.OTLP.Endpoint, err)
+			}
+			options = append(options, sdkmetric.WithReader(reader))
 		}
-		options = append(options, sdkmetric.WithReader(reader))
 	}
 	t.provider = sdkmetric.NewMeterProvider(options...)
 	if err := t.measures.make(t.provider.Meter(scope), o.Source, &t.labels); err != nil {
 		t.Close()
 		return nil, fmt.Errorf("make the instruments: %w", err)
 	}
+	if o.OTLP != nil && o.OTLP.Traces != nil {
+		var err error
+		if t.tracing, err = t.collector.traces(o.OTLP.Traces, who); err == nil {
+			err = t.measures.lost(t.provider.Meter(scope), t.tracing)
+		}
+		if err != nil {
+			t.Close()
+			return nil, fmt.Errorf("report traces to %s: %w", o.OTLP.Endpoint, err)
+		}
+	}
 	return t, nil
+}
+
+// Tracer makes spans for the collector. Nil: it gets none.
+func (t *Telemetry) Tracer() span.Tracer {
+	if t == nil || t.tracing == nil {
+		return nil // and no interface that holds nil
+	}
+	return t.tracing
 }
 
 // noExemplars: no measurement is kept as an example.
@@ -103,7 +128,12 @@ func (t *Telemetry) Close() {
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
 	defer cancel()
+	var spans sync.WaitGroup
+	if t.tracing != nil {
+		spans.Go(func() { t.tracing.close(ctx) })
+	}
 	err := t.provider.Shutdown(ctx)
+	spans.Wait()
 	if t.collector != nil {
 		if err != nil && !errors.Is(err, sdkmetric.ErrReaderShutdown) {
 			t.collector.failed(err)

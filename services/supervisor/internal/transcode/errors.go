@@ -71,7 +71,7 @@ func ErrorFrom(err error, handler string) *jsonrpc.Error {
 	}
 	if e.Code == jsonrpc.CodeInternal {
 		e.Data = append(e.Data, `{"code":`...)
-		e.Data = jsonrpc.AppendString(e.Data, codeName(s.Code()))
+		e.Data = jsonrpc.AppendString(e.Data, CodeName(s.Code()))
 		e.Data = append(e.Data, `,"handler":`...)
 		e.Data = jsonrpc.AppendString(e.Data, handler)
 		e.Data = append(e.Data, '}')
@@ -110,8 +110,8 @@ func oneLine(data string) ([]byte, bool) {
 	return bytes.Join(cut(nil, d.out, d.refs), nil), err == nil
 }
 
-// codeName spells a status code as the gRPC specification does.
-func codeName(c codes.Code) string {
+// CodeName spells a status code as the gRPC specification does.
+func CodeName(c codes.Code) string {
 	names := [...]string{
 		codes.OK: "OK", codes.Canceled: "CANCELLED", codes.Unknown: "UNKNOWN", codes.InvalidArgument: "INVALID_ARGUMENT",
 		codes.DeadlineExceeded: "DEADLINE_EXCEEDED", codes.NotFound: "NOT_FOUND", codes.AlreadyExists: "ALREADY_EXISTS",

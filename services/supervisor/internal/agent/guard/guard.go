@@ -19,6 +19,8 @@ import (
 	"io/fs"
 	"os"
 	"os/signal"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"syscall"
@@ -174,6 +176,9 @@ func (g *guard) live(j Job, walls proc.Walls, result chan<- error) {
 	g.agent.Store(int64(p.Pid))
 	g.group.Store(int64(p.Pid))
 	for _, note := range walls.Notes {
+		if len(j.Sandbox) > 0 && strings.HasPrefix(note, "no seccomp filter") {
+			continue // the sandbox has put it around the agent
+		}
 		g.notes = append(g.notes, "the agent has "+note)
 	}
 	walls.Notes = g.notes
@@ -195,6 +200,12 @@ func execute(j Job) (*os.Process, error) {
 		return nil, err
 	}
 	attr := &os.ProcAttr{Dir: j.Dir, Env: j.Env, Files: []*os.File{os.Stdin, os.Stdout, os.Stderr}, Sys: agentAttr(j.Credential)}
+	if len(j.Sandbox) > 0 {
+		decisions := os.NewFile(DecisionsFD, "decisions")
+		defer decisions.Close() // the supervisor is to see the sandbox's end
+		attr.Files = append(attr.Files, decisions)
+		return startLimited(j.Sandbox[0], slices.Concat([]string{os.Args[0]}, j.Sandbox[1:], []string{"--"}, j.Command), attr)
+	}
 	p, err := startLimited(program, j.Command, attr)
 	if errors.Is(err, syscall.ENOEXEC) { // a script that names no interpreter: do as execvp and shells do
 		p, err = startLimited("/bin/sh", append([]string{"sh", program}, j.Command[1:]...), attr)

@@ -12,6 +12,8 @@ import (
 const (
 	LifeFD   = 3
 	StatusFD = 4
+	// DecisionsFD is a socket that the guard hands on to the sandbox, if it starts the agent in one.
+	DecisionsFD = 5
 
 	// EndWell and KillNow are the orders: to end the agent, and to end it at once.
 	EndWell = "end\n"
@@ -27,6 +29,8 @@ type Job struct {
 	Mark       string              // the entry of Env by which strays are found
 	Credential *syscall.Credential // the user to run as; nil: the guard's own
 	Grace      time.Duration
+	// Sandbox is the program that starts the agent in a sandbox, with its arguments; nil: the agent is started as it is.
+	Sandbox []string
 	proc.Confinement
 }
 

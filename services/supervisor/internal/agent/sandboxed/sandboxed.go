@@ -7,10 +7,11 @@ import (
 	"os"
 
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
 )
 
 func init() {
 	if len(os.Args) > 1 && os.Args[1] == sandbox.Command {
-		os.Exit(sandbox.Main())
+		os.Exit(sandbox.MainWith(decisions.Dial))
 	}
 }

@@ -113,7 +113,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 	flags.StringVar(&f.Verdict, "verdict", "", "what the policy said: `allow|deny|ask`")
 	flags.StringVar(&f.Outcome, "outcome", "", "what came of it: `allowed|denied|cancelled|...`")
 	flags.StringVar(&f.Rule, "rule", "", "decided by the `RULE`")
-	flags.StringVar(&f.Door, "door", "", "where it was asked: `request|call|report`")
+	flags.StringVar(&f.Door, "door", "", "where it was asked: `request|call|kernel|report`")
 	flags.StringVar(&f.Kind, "kind", "", "the `KIND` of action, or a glob: 'fs.*'")
 	flags.StringVar(&f.Text, "text", "", "with this `TEXT` in command, path, title, rule or reason")
 	flags.BoolVar(&asJSON, "json", false, "print JSON lines")
@@ -132,7 +132,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 var (
 	verdicts = []string{"allow", "deny", "ask"}
 	outcomes = []string{"allowed", "denied", "cancelled", "done, not asked", "refused, not prevented"}
-	doors    = []string{"request", "call", "report"}
+	doors    = []string{"request", "call", "kernel", "report"}
 	kinds    = []string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.fetch", "elicitation", "fs.*", "tool.*"}
 )
 

@@ -223,7 +223,11 @@ anybody can be made a caller: put it away. Neither belongs to where agents run.
 }
 
 func madeLine(dir string, c certs.Client) string {
-	return fmt.Sprintf("made %s for a caller with the role %s", filepath.Join(dir, c.Name), c.Role)
+	line := fmt.Sprintf("made %s for a caller with the role %s", filepath.Join(dir, c.Name), c.Role)
+	if c.ActsAs != certs.NoRole {
+		line += fmt.Sprintf(", which may call for people up to the role %s", c.ActsAs)
+	}
+	return line
 }
 
 // clientRecipe says how a client calls.

@@ -2,37 +2,54 @@ package certs
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/behalf"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
 // newGateway returns the command "certs gateway".
 func newGateway(call *command.Call) *cobra.Command {
 	var days int
-	var name string
+	var name, actsAs string
 	cmd := &cobra.Command{
 		Use:   "gateway DIR",
 		Short: "Make a certificate for a gateway",
 		Long: `Make a certificate for a gateway (gatewayd), of the authority that "certs init" has
 made in DIR. Its owner can open the agents under serve.gateway_agents for clients
 elsewhere, and can do nothing else: it sees no sessions and answers no questions by
-itself.`,
+itself.
+
+With --acts-as it can also call the supervisor's services for the people who sign in
+at the gateway. Each call names its caller, and the supervisor lets it do what the
+caller's role may, and never more than --acts-as.`,
 		Example: `  acphost certs gateway ~/.config/acphost/tls
-  acphost certs gateway ~/.config/acphost/tls --name edge --days 30`,
+  acphost certs gateway ~/.config/acphost/tls --name edge --acts-as approver --days 30`,
 		Args: command.OneArgument("an authority's folder"),
 		ValidArgsFunction: func(*cobra.Command, []string, string) ([]cobra.Completion, cobra.ShellCompDirective) {
 			return nil, cobra.ShellCompDirectiveFilterDirs
 		},
-		RunE: func(_ *cobra.Command, args []string) error {
-			return addClient(call, args[0], certs.Client{Name: name, Role: certs.Gateway}, days, gatewayRecipe)
+		RunE: func(cmd *cobra.Command, args []string) error {
+			c := certs.Client{Name: name, Role: certs.Gateway}
+			if actsAs != "" {
+				role, err := certs.ParseRole(actsAs)
+				if err != nil || role > certs.Operator {
+					return command.WrongUse(cmd, "--acts-as: expected %s, got %q", strings.Join(behalf.Roles(), ", "), actsAs)
+				}
+				c.ActsAs = role
+			}
+			return addClient(call, args[0], c, days, gatewayRecipe)
 		},
 	}
 	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
 	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
+	cmd.Flags().StringVar(&actsAs, "acts-as", "", "the greatest `ROLE` of the people for whom it may call: viewer, approver or operator (default: it may call for nobody)")
+	cliflag.Complete(cmd, "acts-as", cliflag.Words(behalf.Roles()...))
 	return cmd
 }
 

@@ -20,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
@@ -41,6 +42,12 @@ chat_history in the folder for acphost's state.
 Without a policy the agent's commands run unasked; --policy workspace, say, has rules
 decide what you are asked.
 
+--attach SESSION joins a session that is open in a running acphost, whoever opened it:
+an editor, "acphost serve", or another chat. You see what happens in it and answer its
+questions; whoever answers first has answered for all. Where no editor has the session,
+you also give prompts, while no other turn is under way. If you leave, the session goes
+on. --history says what you see of its past.
+
 If a question waits or a turn ends while the terminal has no focus, chat rings the bell
 and asks the terminal for a notice on the desktop (OSC 9 or 777). The notice never
 contains words of the agent. --notify bell or off changes that.`
@@ -50,7 +57,8 @@ const chatExamples = `  acphost chat --agent claude
   acphost chat --agent claude --session 4f1c6a     go on with a session
   acphost chat --agent claude --policy workspace
   acphost chat --agent claude --meta @options.json    with options of its own
-  acphost chat -- opencode acp`
+  acphost chat -- opencode acp
+  acphost chat --attach 4f1c                   join a session that is open`
 
 const chatExit = `
 Exit status:
@@ -78,19 +86,25 @@ type Exporter func(call *command.Call, configFile, session, file string) error
 // flags are those of a chat.
 type flags struct {
 	hosting.SessionFlags
-	notify string // chat.NotifyAuto and its kin
+	notify          string // chat.NotifyAuto and its kin
+	attach, history string
+	which           reach.Flags
 }
 
 // New returns the command "chat".
 func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Command {
 	f := flags{notify: chat.NotifyAuto}
 	cmd := &cobra.Command{
-		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…]}",
+		Use:     "chat [flags] {--agent NAME [-- ARGUMENT…] | -- COMMAND [ARGUMENT…] | --attach SESSION}",
 		Short:   "Hold a session with an agent on this terminal",
 		Long:    chatLong,
 		Example: chatExamples,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
+			case cmd.Flags().Changed("attach"):
+				return checkAttach(cmd, &f, args)
+			case cmd.Flags().Changed("history"), cmd.Flags().Changed("pid"), cmd.Flags().Changed("socket"):
+				return command.WrongUse(cmd, "--history, --pid and --socket are for --attach")
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
 				return command.WrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
 			case f.Agent == "" && (len(args) == 0 || args[0] == ""):
@@ -98,22 +112,25 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return hold(cmd, call, start, export, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if cmd.Flags().Changed("attach") {
+				return join(cmd, call, export, &f)
+			}
+			return hold(cmd, call, start, export, &f, args)
+		},
 	}
 	cmd.Annotations = map[string]string{command.Sections: chatExit}
 	f.Register(cmd, call.Env)
 	cmd.Flags().StringVar(&f.notify, "notify", f.notify, "how to call you when a question waits or a turn ends while you look elsewhere, `HOW`: auto (bell and desktop notice), bell, off")
 	cliflag.Complete(cmd, "notify", cliflag.Words(chat.NotifyAuto, chat.NotifyBell, chat.NotifyOff))
+	registerAttach(cmd, call, &f)
 	return cmd
 }
 
 // hold runs a chat with an agent in a supervisor of its own.
 func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export Exporter, f *flags, argv []string) error {
-	if f.notify != chat.NotifyAuto && f.notify != chat.NotifyBell && f.notify != chat.NotifyOff {
-		return command.WrongUse(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
-	}
-	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
-		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
+	if err := checkTerminal(cmd, call, f); err != nil {
+		return err
 	}
 	r, meta, err := f.Read(cmd, argv)
 	if err != nil {
@@ -144,6 +161,16 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	})
 }
 
+func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
+	if f.notify != chat.NotifyAuto && f.notify != chat.NotifyBell && f.notify != chat.NotifyOff {
+		return command.WrongUse(cmd, "--notify: expected auto, bell or off, not %q", f.notify)
+	}
+	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stdout) || cmp.Or(call.Env("TERM"), "dumb") == "dumb" {
+		return errors.New("a chat needs a terminal whose cursor can be moved (TERM); without one there is \"acphost prompt\"")
+	}
+	return nil
+}
+
 // holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
 // opened with meta.
 func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
@@ -162,28 +189,12 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 		return err
 	}
 	defer end.await(sup)
-	result, err := chat.Run(end.ctx, chat.Options{
-		Conn: sup.Conn(), Agent: r, Session: f.Session, Cwd: r.GetCwd(), Mode: f.Mode, Model: f.Model, Meta: meta,
-		StateDir: ownfile.StateDir(call.Env),
-		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
-		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
-		Notes:  logs.lines,
-		Notify: f.notify,
-		Export: func(_ context.Context, session, file string) error {
-			return export(call, f.Config, session, file)
-		},
-	})
+	o := options(call, export, f)
+	o.Conn, o.Agent, o.Session, o.Cwd, o.Mode, o.Model, o.Meta = sup.Conn(), r, f.Session, r.GetCwd(), f.Mode, f.Model, meta
+	o.Notes = logs.lines
+	result, err := chat.Run(end.ctx, o)
 	logs.direct()
-	if s, ok := end.signal().(syscall.Signal); ok {
-		_, _ = call.Stderr.Write(end.dump)
-		call.Status = 128 + int(s)
-		return nil
-	}
-	if err != nil {
-		call.Status = chatStatus(err)
-		if _, told := errors.AsType[*chat.AgentError](err); !told {
-			call.Complain(err)
-		}
+	if ended(call, end, err) {
 		return nil
 	}
 	argv := r.GetCommand()
@@ -194,6 +205,36 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 		fmt.Fprintf(call.Stderr, "go on with it: %s\n", again)
 	}
 	return nil
+}
+
+// options are those of a chat on the caller's terminal.
+func options(call *command.Call, export Exporter, f *flags) chat.Options {
+	return chat.Options{
+		StateDir: ownfile.StateDir(call.Env),
+		Input:    call.Stdin, Output: call.Stdout, Env: os.Environ(), Color: call.Env("NO_COLOR") == "",
+		Stop: jobcontrol.Stop, Suspend: jobcontrol.Suspend, Quit: jobcontrol.Quit,
+		Notify: f.notify,
+		Export: func(_ context.Context, session, file string) error {
+			return export(call, f.Config, session, file)
+		},
+	}
+}
+
+// ended sets the exit status of a chat that a signal or an error ended, and reports whether one did.
+func ended(call *command.Call, end *ending, err error) bool {
+	if s, ok := end.signal().(syscall.Signal); ok {
+		_, _ = call.Stderr.Write(end.dump)
+		call.Status = 128 + int(s)
+		return true
+	}
+	if err != nil {
+		call.Status = chatStatus(err)
+		if _, told := errors.AsType[*chat.AgentError](err); !told {
+			call.Complain(err)
+		}
+		return true
+	}
+	return false
 }
 
 // chatStatus is the exit status of a chat that never was one.

@@ -39,6 +39,13 @@ func TestAChatIsCalledRightly(t *testing.T) {
 		{"with a word before the dashes", []string{"chat", "gemini", "--", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, `put "--" before`},
 		{"with a folder that is not there", []string{"chat", "--cwd", "/none", "--", "x"}, commandtest.Call{Terminal: true, Env: map[string]string{"TERM": "xterm"}}, command.StatusUsage, "--cwd"},
 		{"without a terminal", []string{"chat", "--", "x"}, commandtest.Call{Env: map[string]string{"TERM": "xterm"}}, command.StatusFailed, `"acphost prompt"`},
+		{"to join no session", []string{"chat", "--attach", ""}, commandtest.Call{Terminal: true}, command.StatusUsage, "which session?"},
+		{"to join with a command", []string{"chat", "--attach", "s", "--", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "takes no command"},
+		{"to join with a flag of agents", []string{"chat", "--attach", "s", "--mode", "plan"}, commandtest.Call{Terminal: true}, command.StatusUsage, "takes no --mode"},
+		{"to join with no history there is", []string{"chat", "--attach", "s", "--history", "some"}, commandtest.Call{Terminal: true}, command.StatusUsage, "full, pending or none"},
+		{"with a history of nothing", []string{"chat", "--history", "none", "--", "x"}, commandtest.Call{Terminal: true}, command.StatusUsage, "are for --attach"},
+		{"to join without a terminal", []string{"chat", "--attach", "s"}, commandtest.Call{Env: map[string]string{"TERM": "xterm"}}, command.StatusFailed, "needs a terminal"},
+		{"to join where nothing runs", []string{"chat", "--attach", "s"}, commandtest.Call{Terminal: true, Env: map[string]string{"TERM": "xterm"}}, command.StatusFailed, "no acphost runs that has a session s"},
 		{"on a terminal that cannot move its cursor", []string{"chat", "--", "x"}, commandtest.Call{Terminal: true, Env: map[string]string{"TERM": "dumb"}}, command.StatusFailed, `"acphost prompt"`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {

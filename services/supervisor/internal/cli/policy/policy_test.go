@@ -294,8 +294,8 @@ func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 	}{
 		{"nothing to check", []string{"check"}, 2, "the rule file is missing"},
 		{"an unknown command", []string{"chek"}, 2, `there is no command "chek"`},
-		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --approval and --action"},
-		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --approval and --action"},
+		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
+		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
 		{"an action and its kind", []string{"why", "--action=-", "--on=fs.read"}, 2, "the action says them itself"},
 		{"an address without a host", []string{"why", "--path=a", "--address=::1"}, 2, "--address is for --host"},
 		{"a host that is none", []string{"why", "--host=127.1"}, 1, "four decimal numbers"},

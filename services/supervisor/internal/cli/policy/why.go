@@ -22,6 +22,7 @@ import (
 // whyFlags say which action is explained, and by what.
 type whyFlags struct {
 	policy, action, approval, config string
+	denied                           bool
 	question                         policytool.Question
 	asJSON                           bool
 }
@@ -29,7 +30,7 @@ type whyFlags struct {
 func newWhy(call *command.Call, start permd.Starter) *cobra.Command {
 	var f whyFlags
 	cmd := &cobra.Command{
-		Use:   "why (--command LINE|--path FILE|--host HOST|--approval ID|--action FILE)",
+		Use:   "why (--command LINE | --path FILE | --host HOST | --denied | ...)",
 		Short: "Explain what would be decided, and why",
 		Long: `Explain what would be decided of an action of an agent: the verdict on the first
 line, what you can do about it ("→"), then every rule with why it did or did not
@@ -38,6 +39,7 @@ and the repository that it comes to, the files it redirects, where paths lead.
 What acphost itself decides, whatever a policy says, is shown too: its own files,
 files with keys, git's files, commands that may name a key.
 
+--denied takes the action that was denied last, in whatever session.
 --approval takes a question as "acphost approvals list" names it, or the id of a
 decision in the audit ("acphost audit query --json"). The question may wait, be
 answered, or belong to a session that has ended: what the agent sent is in the
@@ -49,6 +51,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 		Example: `  acphost policy why --command 'git status && rm -rf build'
   acphost policy why --path ~/.ssh/id_ed25519 --on fs.read
   acphost policy why --host registry.npmjs.org:443
+  acphost policy why --denied
   acphost policy why --approval gemini-1/7
   acphost policy why --policy ./new.yaml --path src/main.go --on tool.edit
   acphost audit query --json --limit 1 | jq .action | acphost policy why --action -`,
@@ -60,14 +63,17 @@ opened but rule files; paths are followed as they are on this machine now.`,
 					given++
 				}
 			}
+			if f.denied {
+				given++
+			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --host, --approval and --action")
+				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action")
 			}
 			if len(f.question.Addresses) > 0 && f.question.Host == "" {
 				return command.WrongUse(cmd, "--address is for --host")
 			}
-			if q := f.question; (f.action != "" || f.approval != "") && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
-				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action and --approval: the action says them itself")
+			if q := f.question; (f.action != "" || f.recorded()) && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "") {
+				return command.WrongUse(cmd, "--on, --agent, --mode and --tool are not for --action, --approval and --denied: the action says them itself")
 			}
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
 				return explain(cmd.Context(), call, service, f)
@@ -82,6 +88,7 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
 	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, fs.write, fs.list, terminal.create or tool.KIND")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
+	flags.BoolVar(&f.denied, "denied", false, "the action that was denied last, from the audit")
 	flags.StringVar(&f.approval, "approval", "", "the action that the question `ID` is or was about, from the record")
 	flags.StringVar(&f.question.Dir, "cwd", "", "the session's `FOLDER`; this one if not given")
 	flags.StringVar(&f.question.Agent, "agent", "", "the agent's `NAME`")
@@ -91,6 +98,9 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.config, "config", "", "the configuration `FILE`")
 	return cmd
 }
+
+// recorded reports whether the action comes from the record.
+func (f *whyFlags) recorded() bool { return f.denied || f.approval != "" }
 
 func explain(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, f whyFlags) error {
 	dir, err := filepath.Abs(f.question.Dir) // "" is this folder
@@ -110,7 +120,7 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	if roots := action.GetRoots(); f.approval != "" && f.question.Dir == "" && len(roots) > 0 {
+	if roots := action.GetRoots(); f.recorded() && f.question.Dir == "" && len(roots) > 0 {
 		dir = roots[0]
 	}
 	files, err := filesInEffect(ctx, call, service, c, f.policy, dir)
@@ -122,7 +132,7 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 		return err
 	}
 	explained.Home = call.Env("HOME")
-	if f.approval != "" { // commands stand in the journal as they are
+	if f.recorded() { // commands stand in the journal as they are
 		explained.Action = audit.Redacted(explained.Action)
 	}
 	return printed(call, f.asJSON, explained)
@@ -160,11 +170,15 @@ func actionOf(call *command.Call, f whyFlags, c *config.Config, dir string) (*pe
 		}
 		return policytool.ParseAction(f.action, data)
 	}
-	if f.approval != "" {
+	if f.recorded() {
 		effective := c.Effective()
 		records := policytool.Records{Journal: effective.GetJournal().GetDir(), Audit: effective.GetPermission().GetAudit().GetFile(),
 			Gate: f.question.Gate, Dialect: agentcmd.Dialects(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))}
-		recorded, err := records.Find(f.approval)
+		find := func() (*policytool.Recorded, error) { return records.Find(f.approval) }
+		if f.denied {
+			find = records.Denied
+		}
+		recorded, err := find()
 		if err != nil {
 			return nil, err
 		}

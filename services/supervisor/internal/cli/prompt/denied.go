@@ -116,4 +116,7 @@ func (p *promptRun) sayDenied() {
 	for _, line := range p.denials.lines() {
 		p.say("%s", line)
 	}
+	if p.status != nil && p.denials.denied > 0 { // a person reads it
+		p.say(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
+	}
 }

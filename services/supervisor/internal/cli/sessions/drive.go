@@ -138,7 +138,7 @@ begun; "acphost sessions watch" shows it.`,
 			}
 			return nil
 		},
-		ValidArgsFunction: reach.Complete(call, &which, 1, completeOpen),
+		ValidArgsFunction: reach.Complete(call, &which, 1, reach.CompleteOpen),
 		Annotations:       map[string]string{command.Sections: promptExit},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			text, err := promptText(call, args[1])
@@ -293,7 +293,7 @@ func newCancel(call *command.Call) *cobra.Command {
 session's, or how one begins. It is no mistake if no turn is under way.`,
 		Example:           `  acphost sessions cancel 4f1c`,
 		Args:              oneSession,
-		ValidArgsFunction: reach.Complete(call, &which, 1, completeOpen),
+		ValidArgsFunction: reach.Complete(call, &which, 1, reach.CompleteOpen),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return reach.With(cmd, call, &which, func(all []*reach.Supervisor) error {
 				at, agent, id, err := openAt(cmd.Context(), call, all, agent, args[0])
@@ -327,7 +327,7 @@ func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, ag
 		return nil, "", "", fmt.Errorf("no %s is running", whatServes)
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: id}
-	at, err = whoHas(ctx, call, all, req)
+	at, err = reach.WhoHas(ctx, call, all, req)
 	switch {
 	case err != nil:
 		return nil, "", "", err
@@ -337,20 +337,4 @@ func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, ag
 		return nil, "", "", fmt.Errorf("no session %s is open; \"acphost sessions new\" opens one", output.Cell(id))
 	}
 	return at, req.GetAgentId(), req.GetSessionId(), nil
-}
-
-// completeOpen completes the ids of open sessions.
-func completeOpen(ctx context.Context, call *command.Call, all []*reach.Supervisor, _ []string) (list []cobra.Completion) {
-	for _, s := range openSessions(ctx, call, all) {
-		list = output.Completions(list, s.Of.GetSessionId(), s.Of.GetAgentId()+" "+s.Of.GetTitle())
-	}
-	return list
-}
-
-// openSessions are the sessions that supervisors have.
-func openSessions(ctx context.Context, call *command.Call, all []*reach.Supervisor) []openSession {
-	return reach.List(ctx, call, all, "sessions", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Session, error) {
-		res, err := at.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})
-		return res.GetSessions(), err
-	})
 }

@@ -3,11 +3,8 @@ package sessions
 import (
 	"context"
 	"errors"
-	"fmt"
 	"io"
 	"path/filepath"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -67,7 +64,7 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 		return err
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: f.agent, SessionId: id, Cursor: f.cursor, NoFollow: f.noFollow}
-	at, err := whoHas(cmd.Context(), call, all, req)
+	at, err := reach.WhoHas(cmd.Context(), call, all, req)
 	if err != nil {
 		return err
 	}
@@ -103,34 +100,6 @@ func watchSession(call *command.Call, cmd *cobra.Command, f *watchFlags, id stri
 	}
 	dir := filepath.Dir(filepath.Dir(newest.File)) // a file stands in the folder of its day
 	return replay.Recorded(cmd.Context(), dir, req, tell)
-}
-
-// openSession is a session, and who has it.
-type openSession = reach.Item[*supervisorv1.Session]
-
-// whoHas finds the supervisor that has the session that is meant, and says in the request which one it is; nil if there is
-// none.
-func whoHas(ctx context.Context, call *command.Call, all []*reach.Supervisor, req *supervisorv1.WatchSessionRequest) (*reach.Supervisor, error) {
-	list := openSessions(ctx, call, all)
-	if agent := req.GetAgentId(); agent != "" {
-		list = slices.DeleteFunc(list, func(s openSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
-	}
-	meant := reach.Meant(list, func(s openSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
-		func(s openSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
-	switch len(meant) {
-	case 0:
-		return nil, nil
-	case 1:
-		req.AgentId, req.SessionId = meant[0].Of.GetAgentId(), meant[0].Of.GetSessionId()
-		return meant[0].At, nil
-	}
-	var text strings.Builder
-	for _, s := range meant[:min(len(meant), 20)] {
-		agent, id := output.Cell(s.Of.GetAgentId()), output.Cell(s.Of.GetSessionId())
-		fmt.Fprintf(&text, "\n  --pid %d --agent %s  %s  %s", s.At.PID, agent, id, output.OneLine(s.Of.GetTitle(), 60))
-	}
-	return nil, fmt.Errorf("%s may be any of %d sessions; say which one:%s",
-		output.Cell(req.GetSessionId()), len(meant), text.String())
 }
 
 // watchLive tells a session's events as a supervisor tells them, until it is interrupted.

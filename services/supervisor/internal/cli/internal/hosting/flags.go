@@ -20,6 +20,7 @@ type Flags struct {
 	Policy cliflag.Policy
 	Log    cliflag.Log
 
+	sandbox  string // the mode that counts; empty: the configuration's
 	activity string // where the feed of file activity is served; empty: where the configuration says
 }
 
@@ -27,6 +28,8 @@ type Flags struct {
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`")
 	f.Policy.Register(cmd)
+	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
+	cliflag.Complete(cmd, "sandbox", cliflag.Words(config.SandboxModes()...))
 	f.Log.Register(cmd)
 }
 
@@ -50,6 +53,11 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	}
 	if err == nil {
 		err = f.Policy.Apply(cmd, c)
+	}
+	if err == nil && cmd.Flags().Changed("sandbox") {
+		if err := c.SetSandbox(f.sandbox); err != nil {
+			return host.Options{}, command.WrongUse(cmd, "--sandbox: %v", err)
+		}
 	}
 	if err != nil {
 		return host.Options{}, err

@@ -4,6 +4,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"path/filepath"
 
 	"github.com/spf13/cobra"
 	"google.golang.org/grpc/codes"
@@ -11,6 +12,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/rundir"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
@@ -25,15 +27,15 @@ type Item[T any] struct {
 // Asked asks one supervisor for what it has of one kind.
 type Asked[T any] func(context.Context, *Supervisor) ([]T, error)
 
-// List asks every supervisor for a list and puts the lists together. Those that have none of that kind are left out;
-// those that fail are complained of, and make the command fail in the end.
+// List asks every supervisor for a list and puts the lists together. Those that have none of that kind, and those that ended
+// meanwhile, are left out; those that fail are complained of, and make the command fail in the end.
 func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, what string, ask Asked[T]) []Item[T] {
 	list := []Item[T]{}
 	for _, at := range all {
 		ctx, cancel := context.WithTimeout(ctx, ListTimeout)
 		some, err := ask(ctx, at)
 		cancel()
-		if err != nil && status.Code(err) != codes.Unimplemented {
+		if err != nil && status.Code(err) != codes.Unimplemented && !at.ended(err) {
 			call.Complain(fmt.Errorf("supervisor %d does not say which %s it has: %w", at.PID, what, Plainly(err)))
 			call.Status = command.StatusFailed
 		}
@@ -44,6 +46,11 @@ func List[T any](ctx context.Context, call *command.Call, all []*Supervisor, wha
 		}
 	}
 	return list
+}
+
+// ended reports whether a call failed because the supervisor, one of this machine, has ended.
+func (s *Supervisor) ended(err error) bool {
+	return status.Code(err) == codes.Unavailable && filepath.IsAbs(s.Where) && rundir.AbandonedOrGone(s.Where)
 }
 
 // Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show

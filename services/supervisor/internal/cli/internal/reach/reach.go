@@ -24,7 +24,7 @@ import (
 // reading none of that.
 const (
 	VerbTimeout   = 2 * time.Minute
-	ListTimeout   = 5 * time.Second
+	ListTimeout   = 10 * time.Second
 	remoteTimeout = 10 * time.Second // of one at an address, to say what it is
 )
 

@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/supervisor/v1/state.proto.
  */
 export const file_acphost_supervisor_v1_state: GenFile = /*@__PURE__*/
-  fileDesc("CiFhY3Bob3N0L3N1cGVydmlzb3IvdjEvc3RhdGUucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSISChBHZXRTdGF0dXNSZXF1ZXN0IqUEChFHZXRTdGF0dXNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoAxIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRtb2RlGAQgASgJEjEKBWFnZW50GAUgASgLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFnZW50U3RhdHVzEhMKC2NvbmZpZ19maWxlGAYgASgJEjUKCnByb3RlY3Rpb24YByABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuUHJvdGVjdGlvbhIxCgRsaW5rGAggASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpbmtDb3VudGVycxIxCgRnYXRlGAkgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycxIUCgxhZG1pbl9zb2NrZXQYCiABKAkSDgoGYWdlbnRzGAsgASgNEhUKDWFkbWluX2FkZHJlc3MYDCABKAkSFgoOY29udHJvbF9zb2NrZXQYDSABKAkSEwoLY29udHJvbF9vZmYYDiABKAkSEgoKZ29yb3V0aW5lcxgPIAEoDRISCgpoZWFwX2J5dGVzGBAgASgEEj0KD2ZvbGRlcl9oYW5kbGVycxgRIAMoCzIkLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Gb2xkZXJIYW5kbGVyIjAKDUZvbGRlckhhbmRsZXISDgoGZm9sZGVyGAEgASgJEg8KB2hhbmRsZXIYAiABKAkitgEKC0FnZW50U3RhdHVzEgwKBG5hbWUYASABKAkSDwoHY29tbWFuZBgCIAMoCRINCgVzdGF0ZRgDIAEoCRILCgNwaWQYBCABKAMSFQoNcmVwb3J0ZWRfbmFtZRgFIAEoCRIYChByZXBvcnRlZF92ZXJzaW9uGAYgASgJEhgKEHByb3RvY29sX3ZlcnNpb24YByABKA0SDAoEZXhpdBgIIAEoCRITCgtzdGRlcnJfdGFpbBgJIAMoCSJyCgpQcm90ZWN0aW9uEhIKCnVuZHVtcGFibGUYASABKAgSFgoOYWdlbnRfbGFuZGxvY2sYAiABKAgSEgoKYWdlbnRfdXNlchgDIAEoCRINCgVub3RlcxgEIAMoCRIVCg1hZ2VudF9zZWNjb21wGAUgASgIItABCgxMaW5rQ291bnRlcnMSFgoOYWdlbnRfbWVzc2FnZXMYASABKAQSEwoLYWdlbnRfYnl0ZXMYAiABKAQSFgoOZnJvbnRfbWVzc2FnZXMYAyABKAQSEwoLZnJvbnRfYnl0ZXMYBCABKAQSFwoPcm91dGVkX3JlcXVlc3RzGAUgASgEEhgKEHBlbmRpbmdfcmVxdWVzdHMYBiABKAQSGAoQcmVmdXNlZF9tZXNzYWdlcxgHIAEoBBIZChFpbWl0YXRlZF9tZXNzYWdlcxgIIAEoBCLWAwoMR2F0ZUNvdW50ZXJzEhEKCXF1ZXN0aW9ucxgBIAEoBBIPCgdhbGxvd2VkGAIgASgEEg4KBmRlbmllZBgDIAEoBBIRCglmb3J3YXJkZWQYBCABKAQSQwoIb2JzZXJ2ZWQYBSADKAsyMS5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2F0ZUNvdW50ZXJzLk9ic2VydmVkRW50cnkSEQoJcHJvdGVjdGVkGAYgASgEEhUKDWNhbGxzX2FsbG93ZWQYByABKAQSFAoMY2FsbHNfZGVuaWVkGAggASgEEhMKC2NhbGxzX2Fza2VkGAkgASgEEkEKB3VuYXNrZWQYCiADKAsyMC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2F0ZUNvdW50ZXJzLlVuYXNrZWRFbnRyeRIVCg1ub3RfcHJldmVudGVkGAsgASgEEhYKDm9wZW5fcXVlc3Rpb25zGAwgASgNEhIKCnVucmVjb3JkZWQYDSABKAQaLwoNT2JzZXJ2ZWRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGi4KDFVuYXNrZWRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIhUKE0xpc3RIYW5kbGVyc1JlcXVlc3QiTgoUTGlzdEhhbmRsZXJzUmVzcG9uc2USNgoIaGFuZGxlcnMYASADKAsyJC5hY3Bob3N0LnN1cGVydmlzb3IudjEuSGFuZGxlclN0YXR1cyLzAgoNSGFuZGxlclN0YXR1cxIMCgRuYW1lGAEgASgJEjIKBXN0YXRlGAIgASgOMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkhhbmRsZXJTdGF0ZRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdjb21tYW5kGAQgAygJEg8KB2FkZHJlc3MYBSABKAkSCwoDcGlkGAYgASgDEg4KBnNoYTI1NhgHIAEoCRISCgptdXR1YWxfdGxzGAggASgIEhAKCHJlc3RhcnRzGAkgASgEEikKBXNpbmNlGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVlcnJvchgLIAEoCRIPCgdtZXRob2RzGAwgAygJEg0KBW5vdGVzGA0gAygJEgwKBHVzZXIYDiABKAkSDwoHZm9sZGVycxgPIAMoCRItCgVwYXRocxgQIAMoCzIeLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QYXRoTWFwIiYKB1BhdGhNYXASDAoEaGVyZRgBIAEoCRINCgV0aGVyZRgCIAEoCSITChFMaXN0Um91dGVzUmVxdWVzdCJCChJMaXN0Um91dGVzUmVzcG9uc2USLAoGcm91dGVzGAEgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlJvdXRlIp8BCgVSb3V0ZRIOCgZtZXRob2QYASABKAkSDgoGdGFyZ2V0GAIgASgJEg8KB2hhbmRsZXIYAyABKAkSCwoDcnBjGAQgASgJEg4KBmFjdGlvbhgFIAEoCRISCgpjYXBhYmlsaXR5GAYgASgJEg0KBWNhbGxzGAcgASgEEg4KBmVycm9ycxgIIAEoBBIVCg1tZWRpYW5fbWljcm9zGAkgASgEIhUKE0xpc3RTZXNzaW9uc1JlcXVlc3QiSAoUTGlzdFNlc3Npb25zUmVzcG9uc2USMAoIc2Vzc2lvbnMYASADKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbiKDCAoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEg0KBXJvb3RzGAIgAygJEgwKBG1vZGUYAyABKAkSEwoLdHVybl9hY3RpdmUYBCABKAgSDQoFdHVybnMYBSABKAQSMwoKdG9vbF9jYWxscxgGIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub29sQ2FsbBIuCgpzdGFydF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgd1cGRhdGVzGAggASgEEhgKEGxhc3Rfc3RvcF9yZWFzb24YCSABKAkSEAoIYWdlbnRfaWQYCiABKAkSDQoFdGl0bGUYCyABKAkSDQoFbW9kZWwYDCABKAkSMQoFbW9kZXMYDSADKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbk1vZGUSNAoHb3B0aW9ucxgOIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db25maWdPcHRpb24SMwoGbW9kZWxzGA8gAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNvbmZpZ0Nob2ljZRIuCgRwbGFuGBAgAygLMiAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBsYW5FbnRyeRI5Cghjb21tYW5kcxgRIAMoCzInLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BdmFpbGFibGVDb21tYW5kEjIKBXVzYWdlGBIgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNvbnRleHRVc2FnZRIxCgZ0b2tlbnMYEyABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9rZW5Vc2FnZRI/ChBwZW5kaW5nX3JlcXVlc3RzGBQgAygLMiUuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBlbmRpbmdSZXF1ZXN0EjEKBWZpbGVzGBUgAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvdWNoZWRGaWxlEkEKCnRvb2xfa2luZHMYFiADKAsyLS5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbi5Ub29sS2luZHNFbnRyeRI4CgV0b29scxgXIAMoCzIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uLlRvb2xzRW50cnkSDgoGY3Vyc29yGBggASgJEhIKCmluY29tcGxldGUYGSABKAgaMAoOVG9vbEtpbmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARosCgpUb29sc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiYgoOUGVuZGluZ1JlcXVlc3QSCgoCaWQYASABKAkSDgoGbWV0aG9kGAIgASgJEgoKAmF0GAMgASgJEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp8CCgtUb3VjaGVkRmlsZRIMCgRwYXRoGAEgASgJEg0KBXJlYWRzGAIgASgNEg4KBndyaXRlcxgDIAEoDRIQCghyZXBvcnRlZBgEIAEoDRIxCgZhY3Rpb24YBSABKA4yIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuRmlsZUFjdGlvbhIMCgR0dXJuGAYgASgEEigKBHRpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmluX2NvbnRleHQYCCABKAgSDAoEaGVhdBgJIAEoARIyCgdyZWZ1c2VkGAogASgOMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkZpbGVBY3Rpb24SEAoIcmVmdXNhbHMYCyABKA0iOAoQTGlzdEZpbGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIkoKEUxpc3RGaWxlc1Jlc3BvbnNlEjUKCHNlc3Npb25zGAEgAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25GaWxlcyLLAQoMU2Vzc2lvbkZpbGVzEhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkSDQoFcm9vdHMYAyADKAkSMQoFZmlsZXMYBCADKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG91Y2hlZEZpbGUSDwoHcmVtb3ZlZBgFIAMoCRIyCgV1c2FnZRgGIAEoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db250ZXh0VXNhZ2USDgoGY2xvc2VkGAcgASgIIjkKEVdhdGNoRmlsZXNSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiSwoSV2F0Y2hGaWxlc1Jlc3BvbnNlEjUKCHNlc3Npb25zGAEgAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25GaWxlcyLHAgoIVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAEgASgJEg0KBXRpdGxlGAIgASgJEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhQKDHRlcm1pbmFsX2lkcxgFIAMoCRINCgVwYXRocxgGIAMoCRIMCgRuYW1lGAcgASgJEjcKB2NvbnRlbnQYCCADKAsyJi5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbENhbGxDb250ZW50EjIKCWxvY2F0aW9ucxgJIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Mb2NhdGlvbhIRCglyYXdfaW5wdXQYCiABKAkSEgoKcmF3X291dHB1dBgLIAEoCRIxCgZvdXRwdXQYDCABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbE91dHB1dCIWChRMaXN0VGVybWluYWxzUmVxdWVzdCJLChVMaXN0VGVybWluYWxzUmVzcG9uc2USMgoJdGVybWluYWxzGAEgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRlcm1pbmFsItsBCghUZXJtaW5hbBITCgt0ZXJtaW5hbF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEgwKBGFyZ3YYAyADKAkSCwoDY3dkGAQgASgJEi4KCnN0YXJ0X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKCWV4aXRfY29kZRgGIAEoDUgAiAEBEg4KBnNpZ25hbBgHIAEoCRIPCgdydW5uaW5nGAggASgIEhQKDG91dHB1dF9ieXRlcxgJIAEoBEIMCgpfZXhpdF9jb2RlIhMKEUxpc3RHcmFudHNSZXF1ZXN0IkIKEkxpc3RHcmFudHNSZXNwb25zZRIsCgZncmFudHMYASADKAsyHC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR3JhbnQiOQoRR2V0U2Vzc2lvblJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJFChJHZXRTZXNzaW9uUmVzcG9uc2USLwoHc2Vzc2lvbhgBIAEoCzIeLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uIikKEldhdGNoT3V0cHV0UmVxdWVzdBITCgt0ZXJtaW5hbF9pZBgBIAEoCSJ4ChNXYXRjaE91dHB1dFJlc3BvbnNlEgwKBGRhdGEYASABKAwSDgoGbWlzc2VkGAIgASgEEg0KBWVuZGVkGAMgASgIEhYKCWV4aXRfY29kZRgEIAEoDUgAiAEBEg4KBnNpZ25hbBgFIAEoCUIMCgpfZXhpdF9jb2RlIjcKEldhdGNoRXZlbnRzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSEQoJbWF4X2JhdGNoGAIgASgNInAKE1dhdGNoRXZlbnRzUmVzcG9uc2USKwoFZXZlbnQYASABKAsyHC5hY3Bob3N0LnN1cGVydmlzb3IudjEuRXZlbnQSLAoGZXZlbnRzGAIgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkV2ZW50Ks4BCgxIYW5kbGVyU3RhdGUSHQoZSEFORExFUl9TVEFURV9VTlNQRUNJRklFRBAAEhoKFkhBTkRMRVJfU1RBVEVfU1RBUlRJTkcQARIXChNIQU5ETEVSX1NUQVRFX1JFQURZEAISGQoVSEFORExFUl9TVEFURV9CQUNLT0ZGEAMSGAoUSEFORExFUl9TVEFURV9GQUlMRUQQBBIaChZIQU5ETEVSX1NUQVRFX1NUT1BQSU5HEAUSGQoVSEFORExFUl9TVEFURV9TVE9QUEVEEAYyqwkKFlN1cGVydmlzb3JTdGF0ZVNlcnZpY2USYwoJR2V0U3RhdHVzEicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdldFN0YXR1c1JlcXVlc3QaKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0U3RhdHVzUmVzcG9uc2UiA5ACARJsCgxMaXN0SGFuZGxlcnMSKi5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEhhbmRsZXJzUmVxdWVzdBorLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0SGFuZGxlcnNSZXNwb25zZSIDkAIBEmYKCkxpc3RSb3V0ZXMSKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFJvdXRlc1JlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFJvdXRlc1Jlc3BvbnNlIgOQAgESbAoMTGlzdFNlc3Npb25zEiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiA5ACARJvCg1MaXN0VGVybWluYWxzEisuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RUZXJtaW5hbHNSZXF1ZXN0GiwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RUZXJtaW5hbHNSZXNwb25zZSIDkAIBEmYKCkxpc3RHcmFudHMSKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEdyYW50c1JlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEdyYW50c1Jlc3BvbnNlIgOQAgESZgoKR2V0U2Vzc2lvbhIoLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTZXNzaW9uUmVxdWVzdBopLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTZXNzaW9uUmVzcG9uc2UiA5ACARJrCgtXYXRjaEV2ZW50cxIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaEV2ZW50c1JlcXVlc3QaKi5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hFdmVudHNSZXNwb25zZSIDkAIBMAESYwoJTGlzdEZpbGVzEicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RGaWxlc1JlcXVlc3QaKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEZpbGVzUmVzcG9uc2UiA5ACARJoCgpXYXRjaEZpbGVzEiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRmlsZXNSZXF1ZXN0GikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRmlsZXNSZXNwb25zZSIDkAIBMAESawoLV2F0Y2hPdXRwdXQSKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hPdXRwdXRSZXF1ZXN0GiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoT3V0cHV0UmVzcG9uc2UiA5ACATABQkVaQ2dpdGh1Yi5jb20vYWNwaG9zdC9hY3Bob3N0L3Byb3RvL2FjcGhvc3Qvc3VwZXJ2aXNvci92MTtzdXBlcnZpc29ydjFiBnByb3RvMw", [file_acphost_supervisor_v1_content, file_acphost_supervisor_v1_event, file_acphost_supervisor_v1_permission, file_google_protobuf_timestamp]);
+  fileDesc("CiFhY3Bob3N0L3N1cGVydmlzb3IvdjEvc3RhdGUucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSISChBHZXRTdGF0dXNSZXF1ZXN0IqUEChFHZXRTdGF0dXNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoAxIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRtb2RlGAQgASgJEjEKBWFnZW50GAUgASgLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFnZW50U3RhdHVzEhMKC2NvbmZpZ19maWxlGAYgASgJEjUKCnByb3RlY3Rpb24YByABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuUHJvdGVjdGlvbhIxCgRsaW5rGAggASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpbmtDb3VudGVycxIxCgRnYXRlGAkgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycxIUCgxhZG1pbl9zb2NrZXQYCiABKAkSDgoGYWdlbnRzGAsgASgNEhUKDWFkbWluX2FkZHJlc3MYDCABKAkSFgoOY29udHJvbF9zb2NrZXQYDSABKAkSEwoLY29udHJvbF9vZmYYDiABKAkSEgoKZ29yb3V0aW5lcxgPIAEoDRISCgpoZWFwX2J5dGVzGBAgASgEEj0KD2ZvbGRlcl9oYW5kbGVycxgRIAMoCzIkLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Gb2xkZXJIYW5kbGVyIjAKDUZvbGRlckhhbmRsZXISDgoGZm9sZGVyGAEgASgJEg8KB2hhbmRsZXIYAiABKAki7QEKC0FnZW50U3RhdHVzEgwKBG5hbWUYASABKAkSDwoHY29tbWFuZBgCIAMoCRINCgVzdGF0ZRgDIAEoCRILCgNwaWQYBCABKAMSFQoNcmVwb3J0ZWRfbmFtZRgFIAEoCRIYChByZXBvcnRlZF92ZXJzaW9uGAYgASgJEhgKEHByb3RvY29sX3ZlcnNpb24YByABKA0SDAoEZXhpdBgIIAEoCRITCgtzdGRlcnJfdGFpbBgJIAMoCRI1CgdzYW5kYm94GAogASgLMiQuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNhbmRib3hTdGF0dXMiOgoNU2FuZGJveFN0YXR1cxIMCgRtb2RlGAEgASgJEg4KBnN0YW5kcxgCIAEoCRILCgN3aHkYAyABKAkicgoKUHJvdGVjdGlvbhISCgp1bmR1bXBhYmxlGAEgASgIEhYKDmFnZW50X2xhbmRsb2NrGAIgASgIEhIKCmFnZW50X3VzZXIYAyABKAkSDQoFbm90ZXMYBCADKAkSFQoNYWdlbnRfc2VjY29tcBgFIAEoCCLQAQoMTGlua0NvdW50ZXJzEhYKDmFnZW50X21lc3NhZ2VzGAEgASgEEhMKC2FnZW50X2J5dGVzGAIgASgEEhYKDmZyb250X21lc3NhZ2VzGAMgASgEEhMKC2Zyb250X2J5dGVzGAQgASgEEhcKD3JvdXRlZF9yZXF1ZXN0cxgFIAEoBBIYChBwZW5kaW5nX3JlcXVlc3RzGAYgASgEEhgKEHJlZnVzZWRfbWVzc2FnZXMYByABKAQSGQoRaW1pdGF0ZWRfbWVzc2FnZXMYCCABKAQi1gMKDEdhdGVDb3VudGVycxIRCglxdWVzdGlvbnMYASABKAQSDwoHYWxsb3dlZBgCIAEoBBIOCgZkZW5pZWQYAyABKAQSEQoJZm9yd2FyZGVkGAQgASgEEkMKCG9ic2VydmVkGAUgAygLMjEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycy5PYnNlcnZlZEVudHJ5EhEKCXByb3RlY3RlZBgGIAEoBBIVCg1jYWxsc19hbGxvd2VkGAcgASgEEhQKDGNhbGxzX2RlbmllZBgIIAEoBBITCgtjYWxsc19hc2tlZBgJIAEoBBJBCgd1bmFza2VkGAogAygLMjAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycy5VbmFza2VkRW50cnkSFQoNbm90X3ByZXZlbnRlZBgLIAEoBBIWCg5vcGVuX3F1ZXN0aW9ucxgMIAEoDRISCgp1bnJlY29yZGVkGA0gASgEGi8KDU9ic2VydmVkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARouCgxVbmFza2VkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASIVChNMaXN0SGFuZGxlcnNSZXF1ZXN0Ik4KFExpc3RIYW5kbGVyc1Jlc3BvbnNlEjYKCGhhbmRsZXJzGAEgAygLMiQuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkhhbmRsZXJTdGF0dXMi8wIKDUhhbmRsZXJTdGF0dXMSDAoEbmFtZRgBIAEoCRIyCgVzdGF0ZRgCIAEoDjIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5IYW5kbGVyU3RhdGUSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHY29tbWFuZBgEIAMoCRIPCgdhZGRyZXNzGAUgASgJEgsKA3BpZBgGIAEoAxIOCgZzaGEyNTYYByABKAkSEgoKbXV0dWFsX3RscxgIIAEoCBIQCghyZXN0YXJ0cxgJIAEoBBIpCgVzaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFZXJyb3IYCyABKAkSDwoHbWV0aG9kcxgMIAMoCRINCgVub3RlcxgNIAMoCRIMCgR1c2VyGA4gASgJEg8KB2ZvbGRlcnMYDyADKAkSLQoFcGF0aHMYECADKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuUGF0aE1hcCImCgdQYXRoTWFwEgwKBGhlcmUYASABKAkSDQoFdGhlcmUYAiABKAkiEwoRTGlzdFJvdXRlc1JlcXVlc3QiQgoSTGlzdFJvdXRlc1Jlc3BvbnNlEiwKBnJvdXRlcxgBIAMoCzIcLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Sb3V0ZSKfAQoFUm91dGUSDgoGbWV0aG9kGAEgASgJEg4KBnRhcmdldBgCIAEoCRIPCgdoYW5kbGVyGAMgASgJEgsKA3JwYxgEIAEoCRIOCgZhY3Rpb24YBSABKAkSEgoKY2FwYWJpbGl0eRgGIAEoCRINCgVjYWxscxgHIAEoBBIOCgZlcnJvcnMYCCABKAQSFQoNbWVkaWFuX21pY3JvcxgJIAEoBCIVChNMaXN0U2Vzc2lvbnNSZXF1ZXN0IkgKFExpc3RTZXNzaW9uc1Jlc3BvbnNlEjAKCHNlc3Npb25zGAEgAygLMh4uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb24igwgKB1Nlc3Npb24SEgoKc2Vzc2lvbl9pZBgBIAEoCRINCgVyb290cxgCIAMoCRIMCgRtb2RlGAMgASgJEhMKC3R1cm5fYWN0aXZlGAQgASgIEg0KBXR1cm5zGAUgASgEEjMKCnRvb2xfY2FsbHMYBiADKAsyHy5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbENhbGwSLgoKc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHdXBkYXRlcxgIIAEoBBIYChBsYXN0X3N0b3BfcmVhc29uGAkgASgJEhAKCGFnZW50X2lkGAogASgJEg0KBXRpdGxlGAsgASgJEg0KBW1vZGVsGAwgASgJEjEKBW1vZGVzGA0gAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25Nb2RlEjQKB29wdGlvbnMYDiADKAsyIy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQ29uZmlnT3B0aW9uEjMKBm1vZGVscxgPIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db25maWdDaG9pY2USLgoEcGxhbhgQIAMoCzIgLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QbGFuRW50cnkSOQoIY29tbWFuZHMYESADKAsyJy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQXZhaWxhYmxlQ29tbWFuZBIyCgV1c2FnZRgSIAEoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db250ZXh0VXNhZ2USMQoGdG9rZW5zGBMgASgLMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRva2VuVXNhZ2USPwoQcGVuZGluZ19yZXF1ZXN0cxgUIAMoCzIlLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QZW5kaW5nUmVxdWVzdBIxCgVmaWxlcxgVIAMoCzIiLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub3VjaGVkRmlsZRJBCgp0b29sX2tpbmRzGBYgAygLMi0uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb24uVG9vbEtpbmRzRW50cnkSOAoFdG9vbHMYFyADKAsyKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbi5Ub29sc0VudHJ5Eg4KBmN1cnNvchgYIAEoCRISCgppbmNvbXBsZXRlGBkgASgIGjAKDlRvb2xLaW5kc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaLAoKVG9vbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImIKDlBlbmRpbmdSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIKCgJhdBgDIAEoCRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKfAgoLVG91Y2hlZEZpbGUSDAoEcGF0aBgBIAEoCRINCgVyZWFkcxgCIAEoDRIOCgZ3cml0ZXMYAyABKA0SEAoIcmVwb3J0ZWQYBCABKA0SMQoGYWN0aW9uGAUgASgOMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkZpbGVBY3Rpb24SDAoEdHVybhgGIAEoBBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgppbl9jb250ZXh0GAggASgIEgwKBGhlYXQYCSABKAESMgoHcmVmdXNlZBgKIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5GaWxlQWN0aW9uEhAKCHJlZnVzYWxzGAsgASgNIjgKEExpc3RGaWxlc1JlcXVlc3QSEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJKChFMaXN0RmlsZXNSZXNwb25zZRI1CghzZXNzaW9ucxgBIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uRmlsZXMiywEKDFNlc3Npb25GaWxlcxIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEg0KBXJvb3RzGAMgAygJEjEKBWZpbGVzGAQgAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvdWNoZWRGaWxlEg8KB3JlbW92ZWQYBSADKAkSMgoFdXNhZ2UYBiABKAsyIy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQ29udGV4dFVzYWdlEg4KBmNsb3NlZBgHIAEoCCI5ChFXYXRjaEZpbGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIksKEldhdGNoRmlsZXNSZXNwb25zZRI1CghzZXNzaW9ucxgBIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uRmlsZXMixwIKCFRvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRINCgV0aXRsZRgCIAEoCRIMCgRraW5kGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIUCgx0ZXJtaW5hbF9pZHMYBSADKAkSDQoFcGF0aHMYBiADKAkSDAoEbmFtZRgHIAEoCRI3Cgdjb250ZW50GAggAygLMiYuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvb2xDYWxsQ29udGVudBIyCglsb2NhdGlvbnMYCSADKAsyHy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTG9jYXRpb24SEQoJcmF3X2lucHV0GAogASgJEhIKCnJhd19vdXRwdXQYCyABKAkSMQoGb3V0cHV0GAwgASgLMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvb2xPdXRwdXQiFgoUTGlzdFRlcm1pbmFsc1JlcXVlc3QiSwoVTGlzdFRlcm1pbmFsc1Jlc3BvbnNlEjIKCXRlcm1pbmFscxgBIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5UZXJtaW5hbCLbAQoIVGVybWluYWwSEwoLdGVybWluYWxfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCRIMCgRhcmd2GAMgAygJEgsKA2N3ZBgEIAEoCRIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCglleGl0X2NvZGUYBiABKA1IAIgBARIOCgZzaWduYWwYByABKAkSDwoHcnVubmluZxgIIAEoCBIUCgxvdXRwdXRfYnl0ZXMYCSABKARCDAoKX2V4aXRfY29kZSITChFMaXN0R3JhbnRzUmVxdWVzdCJCChJMaXN0R3JhbnRzUmVzcG9uc2USLAoGZ3JhbnRzGAEgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdyYW50IjkKEUdldFNlc3Npb25SZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiRQoSR2V0U2Vzc2lvblJlc3BvbnNlEi8KB3Nlc3Npb24YASABKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbiIpChJXYXRjaE91dHB1dFJlcXVlc3QSEwoLdGVybWluYWxfaWQYASABKAkieAoTV2F0Y2hPdXRwdXRSZXNwb25zZRIMCgRkYXRhGAEgASgMEg4KBm1pc3NlZBgCIAEoBBINCgVlbmRlZBgDIAEoCBIWCglleGl0X2NvZGUYBCABKA1IAIgBARIOCgZzaWduYWwYBSABKAlCDAoKX2V4aXRfY29kZSI3ChJXYXRjaEV2ZW50c1JlcXVlc3QSDgoGY3Vyc29yGAEgASgJEhEKCW1heF9iYXRjaBgCIAEoDSJwChNXYXRjaEV2ZW50c1Jlc3BvbnNlEisKBWV2ZW50GAEgASgLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkV2ZW50EiwKBmV2ZW50cxgCIAMoCzIcLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5FdmVudCrOAQoMSGFuZGxlclN0YXRlEh0KGUhBTkRMRVJfU1RBVEVfVU5TUEVDSUZJRUQQABIaChZIQU5ETEVSX1NUQVRFX1NUQVJUSU5HEAESFwoTSEFORExFUl9TVEFURV9SRUFEWRACEhkKFUhBTkRMRVJfU1RBVEVfQkFDS09GRhADEhgKFEhBTkRMRVJfU1RBVEVfRkFJTEVEEAQSGgoWSEFORExFUl9TVEFURV9TVE9QUElORxAFEhkKFUhBTkRMRVJfU1RBVEVfU1RPUFBFRBAGMqsJChZTdXBlcnZpc29yU3RhdGVTZXJ2aWNlEmMKCUdldFN0YXR1cxInLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTdGF0dXNSZXF1ZXN0GiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdldFN0YXR1c1Jlc3BvbnNlIgOQAgESbAoMTGlzdEhhbmRsZXJzEiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RIYW5kbGVyc1JlcXVlc3QaKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEhhbmRsZXJzUmVzcG9uc2UiA5ACARJmCgpMaXN0Um91dGVzEiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RSb3V0ZXNSZXF1ZXN0GikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RSb3V0ZXNSZXNwb25zZSIDkAIBEmwKDExpc3RTZXNzaW9ucxIqLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0U2Vzc2lvbnNSZXF1ZXN0GisuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RTZXNzaW9uc1Jlc3BvbnNlIgOQAgESbwoNTGlzdFRlcm1pbmFscxIrLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0VGVybWluYWxzUmVxdWVzdBosLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0VGVybWluYWxzUmVzcG9uc2UiA5ACARJmCgpMaXN0R3JhbnRzEiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RHcmFudHNSZXF1ZXN0GikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RHcmFudHNSZXNwb25zZSIDkAIBEmYKCkdldFNlc3Npb24SKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0U2Vzc2lvblJlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0U2Vzc2lvblJlc3BvbnNlIgOQAgESawoLV2F0Y2hFdmVudHMSKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hFdmVudHNSZXF1ZXN0GiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRXZlbnRzUmVzcG9uc2UiA5ACATABEmMKCUxpc3RGaWxlcxInLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0RmlsZXNSZXF1ZXN0GiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RGaWxlc1Jlc3BvbnNlIgOQAgESaAoKV2F0Y2hGaWxlcxIoLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaEZpbGVzUmVxdWVzdBopLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaEZpbGVzUmVzcG9uc2UiA5ACATABEmsKC1dhdGNoT3V0cHV0EikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoT3V0cHV0UmVxdWVzdBoqLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaE91dHB1dFJlc3BvbnNlIgOQAgEwAUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_supervisor_v1_content, file_acphost_supervisor_v1_event, file_acphost_supervisor_v1_permission, file_google_protobuf_timestamp]);
 
 /**
  * GetStatusRequest is empty.
@@ -268,6 +268,13 @@ export type AgentStatus = Message<"acphost.supervisor.v1.AgentStatus"> & {
    * @generated from field: repeated string stderr_tail = 9;
    */
   stderrTail: string[];
+
+  /**
+   * Optional. The sandbox of the agent. Absent: it is not known.
+   *
+   * @generated from field: acphost.supervisor.v1.SandboxStatus sandbox = 10;
+   */
+  sandbox?: SandboxStatus | undefined;
 };
 
 /**
@@ -276,6 +283,42 @@ export type AgentStatus = Message<"acphost.supervisor.v1.AgentStatus"> & {
  */
 export const AgentStatusSchema: GenMessage<AgentStatus> = /*@__PURE__*/
   messageDesc(file_acphost_supervisor_v1_state, 3);
+
+/**
+ * SandboxStatus says what stands of an agent's sandbox (see Sandbox in the configuration).
+ *
+ * @generated from message acphost.supervisor.v1.SandboxStatus
+ */
+export type SandboxStatus = Message<"acphost.supervisor.v1.SandboxStatus"> & {
+  /**
+   * Required. One of "off", "observe", "enforce".
+   *
+   * @generated from field: string mode = 1;
+   */
+  mode: string;
+
+  /**
+   * Optional. "full": what the agent does by itself is decided, or observed. "landlock": it is not, and the agent runs in its own
+   * Landlock domain alone. "none": neither. Empty: the mode is "off".
+   *
+   * @generated from field: string stands = 2;
+   */
+  stands: string;
+
+  /**
+   * Optional. The reason why not all of the sandbox stands.
+   *
+   * @generated from field: string why = 3;
+   */
+  why: string;
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.SandboxStatus.
+ * Use `create(SandboxStatusSchema)` to create a new message.
+ */
+export const SandboxStatusSchema: GenMessage<SandboxStatus> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 4);
 
 /**
  * Protection lists the protections in effect.
@@ -324,7 +367,7 @@ export type Protection = Message<"acphost.supervisor.v1.Protection"> & {
  * Use `create(ProtectionSchema)` to create a new message.
  */
 export const ProtectionSchema: GenMessage<Protection> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 4);
+  messageDesc(file_acphost_supervisor_v1_state, 5);
 
 /**
  * LinkCounters count messages between agent and client since the start.
@@ -395,7 +438,7 @@ export type LinkCounters = Message<"acphost.supervisor.v1.LinkCounters"> & {
  * Use `create(LinkCountersSchema)` to create a new message.
  */
 export const LinkCountersSchema: GenMessage<LinkCounters> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 5);
+  messageDesc(file_acphost_supervisor_v1_state, 6);
 
 /**
  * GateCounters count decisions since the start.
@@ -501,7 +544,7 @@ export type GateCounters = Message<"acphost.supervisor.v1.GateCounters"> & {
  * Use `create(GateCountersSchema)` to create a new message.
  */
 export const GateCountersSchema: GenMessage<GateCounters> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 6);
+  messageDesc(file_acphost_supervisor_v1_state, 7);
 
 /**
  * ListHandlersRequest is empty.
@@ -516,7 +559,7 @@ export type ListHandlersRequest = Message<"acphost.supervisor.v1.ListHandlersReq
  * Use `create(ListHandlersRequestSchema)` to create a new message.
  */
 export const ListHandlersRequestSchema: GenMessage<ListHandlersRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 7);
+  messageDesc(file_acphost_supervisor_v1_state, 8);
 
 /**
  * ListHandlersResponse holds the handlers.
@@ -537,7 +580,7 @@ export type ListHandlersResponse = Message<"acphost.supervisor.v1.ListHandlersRe
  * Use `create(ListHandlersResponseSchema)` to create a new message.
  */
 export const ListHandlersResponseSchema: GenMessage<ListHandlersResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 8);
+  messageDesc(file_acphost_supervisor_v1_state, 9);
 
 /**
  * HandlerStatus is the state of a handler.
@@ -664,7 +707,7 @@ export type HandlerStatus = Message<"acphost.supervisor.v1.HandlerStatus"> & {
  * Use `create(HandlerStatusSchema)` to create a new message.
  */
 export const HandlerStatusSchema: GenMessage<HandlerStatus> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 9);
+  messageDesc(file_acphost_supervisor_v1_state, 10);
 
 /**
  * PathMap is a folder that a sidecar sees under another path.
@@ -692,7 +735,7 @@ export type PathMap = Message<"acphost.supervisor.v1.PathMap"> & {
  * Use `create(PathMapSchema)` to create a new message.
  */
 export const PathMapSchema: GenMessage<PathMap> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 10);
+  messageDesc(file_acphost_supervisor_v1_state, 11);
 
 /**
  * ListRoutesRequest is empty.
@@ -707,7 +750,7 @@ export type ListRoutesRequest = Message<"acphost.supervisor.v1.ListRoutesRequest
  * Use `create(ListRoutesRequestSchema)` to create a new message.
  */
 export const ListRoutesRequestSchema: GenMessage<ListRoutesRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 11);
+  messageDesc(file_acphost_supervisor_v1_state, 12);
 
 /**
  * ListRoutesResponse holds the routes.
@@ -728,7 +771,7 @@ export type ListRoutesResponse = Message<"acphost.supervisor.v1.ListRoutesRespon
  * Use `create(ListRoutesResponseSchema)` to create a new message.
  */
 export const ListRoutesResponseSchema: GenMessage<ListRoutesResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 12);
+  messageDesc(file_acphost_supervisor_v1_state, 13);
 
 /**
  * Route states which handler answers a method.
@@ -805,7 +848,7 @@ export type Route = Message<"acphost.supervisor.v1.Route"> & {
  * Use `create(RouteSchema)` to create a new message.
  */
 export const RouteSchema: GenMessage<Route> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 13);
+  messageDesc(file_acphost_supervisor_v1_state, 14);
 
 /**
  * ListSessionsRequest is empty.
@@ -820,7 +863,7 @@ export type ListSessionsRequest = Message<"acphost.supervisor.v1.ListSessionsReq
  * Use `create(ListSessionsRequestSchema)` to create a new message.
  */
 export const ListSessionsRequestSchema: GenMessage<ListSessionsRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 14);
+  messageDesc(file_acphost_supervisor_v1_state, 15);
 
 /**
  * ListSessionsResponse holds the sessions.
@@ -841,7 +884,7 @@ export type ListSessionsResponse = Message<"acphost.supervisor.v1.ListSessionsRe
  * Use `create(ListSessionsResponseSchema)` to create a new message.
  */
 export const ListSessionsResponseSchema: GenMessage<ListSessionsResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 15);
+  messageDesc(file_acphost_supervisor_v1_state, 16);
 
 /**
  * Session is the state of an ACP session.
@@ -1031,7 +1074,7 @@ export type Session = Message<"acphost.supervisor.v1.Session"> & {
  * Use `create(SessionSchema)` to create a new message.
  */
 export const SessionSchema: GenMessage<Session> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 16);
+  messageDesc(file_acphost_supervisor_v1_state, 17);
 
 /**
  * PendingRequest is a request of the agent that is not answered.
@@ -1073,7 +1116,7 @@ export type PendingRequest = Message<"acphost.supervisor.v1.PendingRequest"> & {
  * Use `create(PendingRequestSchema)` to create a new message.
  */
 export const PendingRequestSchema: GenMessage<PendingRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 17);
+  messageDesc(file_acphost_supervisor_v1_state, 18);
 
 /**
  * TouchedFile is a file that an agent used.
@@ -1166,7 +1209,7 @@ export type TouchedFile = Message<"acphost.supervisor.v1.TouchedFile"> & {
  * Use `create(TouchedFileSchema)` to create a new message.
  */
 export const TouchedFileSchema: GenMessage<TouchedFile> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 18);
+  messageDesc(file_acphost_supervisor_v1_state, 19);
 
 /**
  * ListFilesRequest says whose files are listed.
@@ -1194,7 +1237,7 @@ export type ListFilesRequest = Message<"acphost.supervisor.v1.ListFilesRequest">
  * Use `create(ListFilesRequestSchema)` to create a new message.
  */
 export const ListFilesRequestSchema: GenMessage<ListFilesRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 19);
+  messageDesc(file_acphost_supervisor_v1_state, 20);
 
 /**
  * ListFilesResponse is the files by session.
@@ -1215,7 +1258,7 @@ export type ListFilesResponse = Message<"acphost.supervisor.v1.ListFilesResponse
  * Use `create(ListFilesResponseSchema)` to create a new message.
  */
 export const ListFilesResponseSchema: GenMessage<ListFilesResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 20);
+  messageDesc(file_acphost_supervisor_v1_state, 21);
 
 /**
  * SessionFiles are the files of a session.
@@ -1278,7 +1321,7 @@ export type SessionFiles = Message<"acphost.supervisor.v1.SessionFiles"> & {
  * Use `create(SessionFilesSchema)` to create a new message.
  */
 export const SessionFilesSchema: GenMessage<SessionFiles> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 21);
+  messageDesc(file_acphost_supervisor_v1_state, 22);
 
 /**
  * WatchFilesRequest says whose files are watched.
@@ -1306,7 +1349,7 @@ export type WatchFilesRequest = Message<"acphost.supervisor.v1.WatchFilesRequest
  * Use `create(WatchFilesRequestSchema)` to create a new message.
  */
 export const WatchFilesRequestSchema: GenMessage<WatchFilesRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 22);
+  messageDesc(file_acphost_supervisor_v1_state, 23);
 
 /**
  * WatchFilesResponse is what has changed since the response before it.
@@ -1328,7 +1371,7 @@ export type WatchFilesResponse = Message<"acphost.supervisor.v1.WatchFilesRespon
  * Use `create(WatchFilesResponseSchema)` to create a new message.
  */
 export const WatchFilesResponseSchema: GenMessage<WatchFilesResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 23);
+  messageDesc(file_acphost_supervisor_v1_state, 24);
 
 /**
  * ToolCall is the state of a tool call.
@@ -1426,7 +1469,7 @@ export type ToolCall = Message<"acphost.supervisor.v1.ToolCall"> & {
  * Use `create(ToolCallSchema)` to create a new message.
  */
 export const ToolCallSchema: GenMessage<ToolCall> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 24);
+  messageDesc(file_acphost_supervisor_v1_state, 25);
 
 /**
  * ListTerminalsRequest is empty.
@@ -1441,7 +1484,7 @@ export type ListTerminalsRequest = Message<"acphost.supervisor.v1.ListTerminalsR
  * Use `create(ListTerminalsRequestSchema)` to create a new message.
  */
 export const ListTerminalsRequestSchema: GenMessage<ListTerminalsRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 25);
+  messageDesc(file_acphost_supervisor_v1_state, 26);
 
 /**
  * ListTerminalsResponse holds the terminals.
@@ -1462,7 +1505,7 @@ export type ListTerminalsResponse = Message<"acphost.supervisor.v1.ListTerminals
  * Use `create(ListTerminalsResponseSchema)` to create a new message.
  */
 export const ListTerminalsResponseSchema: GenMessage<ListTerminalsResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 26);
+  messageDesc(file_acphost_supervisor_v1_state, 27);
 
 /**
  * Terminal is the state of a terminal.
@@ -1539,7 +1582,7 @@ export type Terminal = Message<"acphost.supervisor.v1.Terminal"> & {
  * Use `create(TerminalSchema)` to create a new message.
  */
 export const TerminalSchema: GenMessage<Terminal> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 27);
+  messageDesc(file_acphost_supervisor_v1_state, 28);
 
 /**
  * ListGrantsRequest is empty.
@@ -1554,7 +1597,7 @@ export type ListGrantsRequest = Message<"acphost.supervisor.v1.ListGrantsRequest
  * Use `create(ListGrantsRequestSchema)` to create a new message.
  */
 export const ListGrantsRequestSchema: GenMessage<ListGrantsRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 28);
+  messageDesc(file_acphost_supervisor_v1_state, 29);
 
 /**
  * ListGrantsResponse holds the grants.
@@ -1575,7 +1618,7 @@ export type ListGrantsResponse = Message<"acphost.supervisor.v1.ListGrantsRespon
  * Use `create(ListGrantsResponseSchema)` to create a new message.
  */
 export const ListGrantsResponseSchema: GenMessage<ListGrantsResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 29);
+  messageDesc(file_acphost_supervisor_v1_state, 30);
 
 /**
  * GetSessionRequest names a session.
@@ -1603,7 +1646,7 @@ export type GetSessionRequest = Message<"acphost.supervisor.v1.GetSessionRequest
  * Use `create(GetSessionRequestSchema)` to create a new message.
  */
 export const GetSessionRequestSchema: GenMessage<GetSessionRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 30);
+  messageDesc(file_acphost_supervisor_v1_state, 31);
 
 /**
  * GetSessionResponse is the session.
@@ -1624,7 +1667,7 @@ export type GetSessionResponse = Message<"acphost.supervisor.v1.GetSessionRespon
  * Use `create(GetSessionResponseSchema)` to create a new message.
  */
 export const GetSessionResponseSchema: GenMessage<GetSessionResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 31);
+  messageDesc(file_acphost_supervisor_v1_state, 32);
 
 /**
  * WatchOutputRequest names a terminal.
@@ -1645,7 +1688,7 @@ export type WatchOutputRequest = Message<"acphost.supervisor.v1.WatchOutputReque
  * Use `create(WatchOutputRequestSchema)` to create a new message.
  */
 export const WatchOutputRequestSchema: GenMessage<WatchOutputRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 32);
+  messageDesc(file_acphost_supervisor_v1_state, 33);
 
 /**
  * WatchOutputResponse is a piece of output, or the end.
@@ -1694,7 +1737,7 @@ export type WatchOutputResponse = Message<"acphost.supervisor.v1.WatchOutputResp
  * Use `create(WatchOutputResponseSchema)` to create a new message.
  */
 export const WatchOutputResponseSchema: GenMessage<WatchOutputResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 33);
+  messageDesc(file_acphost_supervisor_v1_state, 34);
 
 /**
  * WatchEventsRequest says where to begin.
@@ -1723,7 +1766,7 @@ export type WatchEventsRequest = Message<"acphost.supervisor.v1.WatchEventsReque
  * Use `create(WatchEventsRequestSchema)` to create a new message.
  */
 export const WatchEventsRequestSchema: GenMessage<WatchEventsRequest> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 34);
+  messageDesc(file_acphost_supervisor_v1_state, 35);
 
 /**
  * WatchEventsResponse is one event or, if the request has max_batch, a batch of events.
@@ -1751,7 +1794,7 @@ export type WatchEventsResponse = Message<"acphost.supervisor.v1.WatchEventsResp
  * Use `create(WatchEventsResponseSchema)` to create a new message.
  */
 export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__PURE__*/
-  messageDesc(file_acphost_supervisor_v1_state, 35);
+  messageDesc(file_acphost_supervisor_v1_state, 36);
 
 /**
  * HandlerState is the state of a handler.

@@ -1,0 +1,204 @@
+package decisions
+
+import (
+	"context"
+	"encoding/binary"
+	"errors"
+	"io"
+	"net"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/sandbox"
+	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
+)
+
+// judge is a Judge that tells the test what it was asked.
+type judge struct {
+	mu      sync.Mutex
+	asked   []Asked
+	refused []string
+	says    func(ctx context.Context, a Asked) (bool, string)
+}
+
+func (j *judge) Judge(ctx context.Context, a Asked) (bool, string) {
+	j.mu.Lock()
+	j.asked = append(j.asked, a)
+	j.mu.Unlock()
+	return j.says(ctx, a)
+}
+
+func (j *judge) Started(int, uint64) {}
+
+func (j *judge) Refused(_ int, what string) {
+	j.mu.Lock()
+	defer j.mu.Unlock()
+	j.refused = append(j.refused, what)
+}
+
+// joined is a client whose server is a judge. served is closed when Serve has returned.
+func joined(t *testing.T, j *judge, began func(Began)) (c *client, ours net.Conn, served chan error) {
+	t.Helper()
+	ours, theirs := net.Pipe()
+	c = newClient(theirs, answerTimeout)
+	served = make(chan error, 1)
+	go c.receive()
+	go func() { served <- Serve(ours, j, began) }()
+	return c, ours, served
+}
+
+func TestAQuestionArrivesAsItWasAsked(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{says: func(_ context.Context, a Asked) (bool, string) { return a.Path != "/w/.env", "rule env" }}
+		var begun []Began
+		c, _, served := joined(t, j, func(b Began) { begun = append(begun, b) })
+		c.Began(7, proc.Walls{Landlock: true, Notes: []string{"no x"}}, nil)
+		e := sandbox.Event{
+			Operation: sandbox.Execute, PID: 12, Path: "/bin/\xff", Args: []string{"a", "", "\xfe"}, Dir: "/w", Env: []string{"A=\xff"},
+			Address: sandbox.Address{Network: "tcp", Host: "127.0.0.1", Port: 65535},
+		}
+		if !c.Allows(e) {
+			t.Error("it was refused")
+		}
+		c.Refused(12, "a mount")
+		if c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/w/.env", PID: 7}) {
+			t.Error("it was allowed")
+		}
+		_ = c.conn.Close()
+		if err := <-served; err != nil {
+			t.Error(err)
+		}
+		got := j.asked[0]
+		if got.Path != e.Path || !slices.Equal(got.Args, e.Args) || got.Dir != e.Dir || !slices.Equal(got.Env, e.Env) || got.Address != e.Address || got.PID != 12 || got.Cut {
+			t.Errorf("got %+v, want %+v", got, e)
+		}
+		if len(begun) != 1 || begun[0].PID != 7 || !begun[0].Walls.Landlock || begun[0].Walls.Seccomp || len(begun[0].Walls.Notes) != 1 {
+			t.Errorf("got %+v", begun)
+		}
+		if !slices.Equal(j.refused, []string{"a mount"}) {
+			t.Errorf("got %q", j.refused)
+		}
+	})
+}
+
+func TestTheProgramThatTheSandboxIsToldToStartIsNotAskedAbout(t *testing.T) {
+	c := newClient(nil, answerTimeout)
+	if !c.Allows(sandbox.Event{Operation: sandbox.Execute, Path: "/bin/agent", Start: true}) {
+		t.Error("it was refused")
+	}
+}
+
+func TestWhatIsTooLongIsCutAndSaysSo(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
+		c, ours, served := joined(t, j, nil)
+		long := strings.Repeat("x", 100<<10)
+		if !c.Allows(sandbox.Event{Operation: sandbox.Execute, Args: slices.Repeat([]string{long}, 30)}) {
+			t.Error("it was refused")
+		}
+		if got := j.asked[0]; !got.Cut || len(got.Args) < 5 || len(got.Args) > 10 {
+			t.Errorf("got cut %t and %d arguments", got.Cut, len(got.Args))
+		}
+		_ = ours.Close()
+		<-served
+	})
+}
+
+func TestNobodyIsAllowedAnythingWithoutAnAnswer(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		release := make(chan struct{})
+		ended := make(chan struct{})
+		j := &judge{says: func(ctx context.Context, a Asked) (bool, string) {
+			if a.Path == "/late" {
+				<-release
+				return true, ""
+			}
+			<-ctx.Done()
+			close(ended)
+			return true, ""
+		}}
+		c, ours, served := joined(t, j, nil)
+		began := time.Now()
+		if c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/late"}) {
+			t.Error("it was allowed, although nobody had answered")
+		}
+		if took := time.Since(began); took != answerTimeout {
+			t.Errorf("it took %v, want %v", took, answerTimeout)
+		}
+		close(release)
+		synctest.Wait() // the late answer is for nobody
+		waits := make(chan bool, 1)
+		go func() { waits <- c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/gone"}) }()
+		synctest.Wait()
+		_ = ours.Close()
+		if <-waits {
+			t.Error("it was allowed, although who decides is gone")
+		}
+		<-ended
+		<-served
+		if c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/after"}) {
+			t.Error("it was allowed, although who decides is gone")
+		}
+	})
+}
+
+func TestASupervisorThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ours, theirs := net.Pipe()
+		c := newClient(theirs, answerTimeout)
+		go c.receive()
+		if c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/x"}) {
+			t.Error("it was allowed")
+		}
+		_ = ours.Close()
+	})
+}
+
+func TestServeEndsAtWhatItDoesNotKnow(t *testing.T) {
+	began := func(id int64) []byte {
+		b, err := proto.Marshal(&sandboxv1.Told{What: &sandboxv1.Told_Began{Began: &sandboxv1.Began{Pid: id}}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return append(binary.BigEndian.AppendUint32(nil, uint32(len(b))), b...)
+	}
+	for name, c := range map[string]struct {
+		said []byte
+		want string
+	}{
+		"nothing":            {nil, ""},
+		"half a frame":       {[]byte{0, 0, 0, 9, 1}, ""},
+		"a frame too long":   {[]byte{0xff, 0, 0, 0}, "too long"},
+		"no message":         {[]byte{0, 0, 0, 1, 0xff}, "proto"},
+		"an empty message":   {[]byte{0, 0, 0, 0}, "not known"},
+		"a second beginning": {append(began(1), began(2)...), "twice"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			ours, theirs := net.Pipe()
+			go func() {
+				_, _ = theirs.Write(c.said)
+				_ = theirs.Close()
+			}()
+			err := Serve(ours, &judge{}, func(Began) {})
+			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+				t.Errorf("got %v, want %q", err, c.want)
+			}
+		})
+	}
+}
+
+func TestReadTakesNoMoreThanAFrame(t *testing.T) {
+	if err := read(strings.NewReader("\x00\x20\x00\x01"), &sandboxv1.Told{}); !errors.Is(err, errFrame) {
+		t.Errorf("got %v", err)
+	}
+	if err := write(io.Discard, &sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{What: strings.Repeat("x", maxFrame)}}}); !errors.Is(err, errFrame) {
+		t.Errorf("got %v", err)
+	}
+}

@@ -1,0 +1,48 @@
+package console
+
+import (
+	"context"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/internal/confirmsocket"
+	"github.com/acphost/acphost/services/gatewayd/internal/signin"
+)
+
+// Confirm is a confirmsocket.Handler: what a person on this machine wants of a desk.
+func Confirm(desk *signin.Desk) confirmsocket.Handler {
+	return func(ctx context.Context, r confirmsocket.Request) confirmsocket.Answer {
+		switch {
+		case r.List:
+			var all []confirmsocket.Session
+			for _, s := range desk.Sessions() {
+				all = append(all, told(s))
+			}
+			return confirmsocket.Answer{Sessions: all}
+		case r.End != "":
+			if !desk.End(r.End) {
+				return confirmsocket.Answer{Error: "nobody with this id is signed in: \"acphost console --list\" shows who is"}
+			}
+			return confirmsocket.Answer{}
+		case r.Confirm != nil:
+			s, err := desk.Confirm(ctx, r.Code, r.Confirm.Role, time.Duration(r.Confirm.Seconds)*time.Second)
+			if err != nil {
+				return confirmsocket.Answer{Error: err.Error()}
+			}
+			session := told(s)
+			return confirmsocket.Answer{Session: &session}
+		}
+		b, err := desk.Look(ctx, r.Code)
+		if err != nil {
+			return confirmsocket.Answer{Error: err.Error()}
+		}
+		return confirmsocket.Answer{Browser: &confirmsocket.Browser{Address: b.Address, Agent: b.Agent}}
+	}
+}
+
+func told(s signin.Session) confirmsocket.Session {
+	return confirmsocket.Session{
+		ID: s.ID, Role: s.Role, How: strings.TrimSpace(s.How), Created: s.Created, Expires: s.Expires,
+		Browser: confirmsocket.Browser{Address: s.Browser.Address, Agent: s.Browser.Agent},
+	}
+}

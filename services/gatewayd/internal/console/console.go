@@ -1,0 +1,336 @@
+// Package console serves the console: its page, and the requests by which a browser signs in and out.
+//
+// It knows HTTP, cookies and the headers that keep other pages out. What the page shows, it asks of the supervisor's services like
+// any client; this package must not know them.
+package console
+
+import (
+	"bytes"
+	"compress/gzip"
+	"embed"
+	"encoding/json"
+	"errors"
+	"io/fs"
+	"log/slog"
+	"mime"
+	"net"
+	"net/http"
+	"path"
+	"strings"
+	"time"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/signin"
+)
+
+//go:generate make -C ../../../.. console
+
+//go:embed dist
+var dist embed.FS
+
+// policy is what the page may do: run this server's scripts and styles, and talk to this server. Text never becomes code or
+// elements (Trusted Types, without any policy that could make some). Terminals and the rest make their styles by the CSSOM, which
+// needs no exception.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
+	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
+
+const (
+	// maxBody bounds a request to sign in, in bytes.
+	maxBody = 4 << 10
+	// maxAgent bounds what a browser calls itself, in bytes.
+	maxAgent = 300
+)
+
+// Options are what a Handler is made of.
+type Options struct {
+	Gate   *auth.Gate
+	Desk   *signin.Desk
+	Logger *slog.Logger
+}
+
+// handler serves the console.
+type handler struct {
+	Options
+	files map[string]file
+}
+
+// file is one of the page's files.
+type file struct {
+	kind           string
+	plain, smaller []byte
+}
+
+// New returns the console's handler, for all that is below /console/. Safe for concurrent use.
+func New(o Options) http.Handler {
+	h := &handler{Options: o, files: load()}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /console", func(w http.ResponseWriter, r *http.Request) {
+		http.Redirect(w, r, "/console/", http.StatusPermanentRedirect)
+	})
+	mux.HandleFunc("GET /console/", h.page)
+	mux.HandleFunc("POST /console/api/begin", h.begin)
+	mux.HandleFunc("POST /console/api/claim", h.claim)
+	mux.HandleFunc("POST /console/api/token", h.token)
+	mux.HandleFunc("POST /console/api/who", h.who)
+	mux.HandleFunc("POST /console/api/out", h.out)
+	return h.guarded(mux)
+}
+
+// load reads the files, which are part of the program, and makes them smaller.
+func load() map[string]file {
+	files := map[string]file{}
+	_ = fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
+		if err != nil || entry.IsDir() {
+			return err
+		}
+		plain, err := dist.ReadFile(name)
+		if err != nil {
+			return err
+		}
+		var smaller bytes.Buffer
+		zip, _ := gzip.NewWriterLevel(&smaller, gzip.BestCompression)
+		_, _ = zip.Write(plain)
+		_ = zip.Close()
+		kind := mime.TypeByExtension(path.Ext(name))
+		switch path.Ext(name) { // whatever the system's tables say
+		case ".js":
+			kind = "text/javascript; charset=utf-8"
+		case ".css":
+			kind = "text/css; charset=utf-8"
+		case ".html":
+			kind = "text/html; charset=utf-8"
+		case ".txt":
+			kind = "text/plain; charset=utf-8"
+		case ".svg":
+			kind = "image/svg+xml"
+		}
+		files[strings.TrimPrefix(name, "dist/")] = file{kind, plain, smaller.Bytes()}
+		return nil
+	})
+	return files
+}
+
+// guarded refuses what is for another server, and, of what is not just a file, what is not from the console's own page.
+func (h *handler) guarded(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Set("X-Content-Type-Options", "nosniff")
+		header.Set("Cache-Control", "no-store")
+		header.Set("Content-Security-Policy", policy)
+		header.Set("X-Frame-Options", "DENY")
+		header.Set("Referrer-Policy", "no-referrer")
+		header.Set("Cross-Origin-Opener-Policy", "same-origin")
+		header.Set("Cross-Origin-Resource-Policy", "same-origin")
+		header.Set("Permissions-Policy", "camera=(), microphone=(), geolocation=(), payment=(), usb=()")
+		if r.TLS != nil {
+			header.Set("Strict-Transport-Security", "max-age=31536000")
+		}
+		refusal := h.Gate.Host(r)
+		if refusal == nil && r.Method == http.MethodPost {
+			if refusal = h.Gate.Page(r); refusal == nil {
+				refusal = isJSON(r)
+			}
+		}
+		if refusal != nil {
+			h.Logger.Info("refused a request to the console", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
+			http.Error(w, refusal.Words, refusal.Status)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}
+
+// isJSON refuses a body of another kind, such as that of a form on a page elsewhere.
+func isJSON(r *http.Request) *auth.Refusal {
+	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+		return &auth.Refusal{Status: http.StatusUnsupportedMediaType, Words: "it takes application/json"}
+	}
+	return nil
+}
+
+func (h *handler) page(w http.ResponseWriter, r *http.Request) {
+	name := strings.TrimPrefix(r.URL.Path, "/console/")
+	if name == "" {
+		name = "index.html"
+	}
+	f, ok := h.files[name]
+	if !ok {
+		http.NotFound(w, r)
+		return
+	}
+	w.Header().Set("Content-Type", f.kind)
+	w.Header().Set("Vary", "Accept-Encoding")
+	body := f.plain
+	if strings.Contains(r.Header.Get("Accept-Encoding"), "gzip") {
+		w.Header().Set("Content-Encoding", "gzip")
+		body = f.smaller
+	}
+	_, _ = w.Write(body)
+}
+
+// said is what the page and this package say to each other.
+type said struct {
+	// State is "waiting", "stale" (the code has ended), "in" or "out".
+	State string `json:"state,omitempty"`
+	Code  string `json:"code,omitempty"`
+	// Secret is the page's.
+	Secret  string     `json:"secret,omitempty"`
+	Token   string     `json:"token,omitempty"`
+	ID      string     `json:"id,omitempty"`
+	Role    string     `json:"role,omitempty"`
+	Expires *time.Time `json:"expires,omitempty"`
+}
+
+func (h *handler) begin(w http.ResponseWriter, r *http.Request) {
+	s, code, expires := h.Desk.Begin()
+	h.setCookie(w, r, signingIn, s.Cookie, signin.CodeLifetime)
+	say(w, said{State: "waiting", Code: code, Secret: s.Page, Expires: &expires})
+}
+
+func (h *handler) claim(w http.ResponseWriter, r *http.Request) {
+	got, ok := read(w, r)
+	if !ok {
+		return
+	}
+	session, secrets, stale := h.Desk.Claim(signin.Secrets{Cookie: cookie(r, signingIn), Page: got.Secret}, browserOf(r))
+	switch {
+	case stale:
+		say(w, said{State: "stale"})
+	case session == nil:
+		say(w, said{State: "waiting"})
+	default:
+		h.setCookie(w, r, signingIn, "", -time.Second)
+		h.in(w, r, session, secrets)
+	}
+}
+
+func (h *handler) token(w http.ResponseWriter, r *http.Request) {
+	got, ok := read(w, r)
+	if !ok {
+		return
+	}
+	who, refusal := h.Gate.Token(strings.TrimSpace(got.Token))
+	if refusal != nil {
+		h.Logger.Warn("refused a token at the console", "from", r.RemoteAddr)
+		http.Error(w, refusal.Words, refusal.Status)
+		return
+	}
+	session, secrets, err := h.Desk.SignIn(who, browserOf(r))
+	if err != nil {
+		http.Error(w, err.Error(), http.StatusServiceUnavailable)
+		return
+	}
+	h.in(w, r, session, secrets)
+}
+
+// in tells a browser that it is signed in.
+func (h *handler) in(w http.ResponseWriter, r *http.Request, s *signin.Session, secrets signin.Secrets) {
+	h.Logger.Info("a browser signed in", "session", s.ID, "role", s.Role, "how", s.How, "from", s.Browser.Address)
+	h.setCookie(w, r, signedIn, secrets.Cookie, time.Until(s.Expires))
+	say(w, said{State: "in", Secret: secrets.Page, ID: s.ID, Role: s.Role, Expires: &s.Expires})
+}
+
+func (h *handler) who(w http.ResponseWriter, r *http.Request) {
+	_, s, ok := h.Desk.Find(SecretsOf(r))
+	if !ok {
+		say(w, said{State: "out"})
+		return
+	}
+	say(w, said{State: "in", ID: s.ID, Role: s.Role, Expires: &s.Expires})
+}
+
+func (h *handler) out(w http.ResponseWriter, r *http.Request) {
+	if _, s, ok := h.Desk.Find(SecretsOf(r)); ok && h.Desk.End(s.ID) {
+		h.Logger.Info("a browser signed out", "session", s.ID)
+		h.setCookie(w, r, signedIn, "", -time.Second)
+	}
+	say(w, said{State: "out"})
+}
+
+// The cookies, without what tells the gateways of a host apart.
+const (
+	signingIn = "acphost-signing-in"
+	signedIn  = "acphost-console"
+)
+
+// cookieName is a cookie's name. Browsers keep cookies of all ports of a host together, so the port is in it; and they take one with
+// the prefix __Host- from this host alone, and over TLS.
+func cookieName(r *http.Request, name string) string {
+	if _, port, err := net.SplitHostPort(r.Host); err == nil {
+		name += "-" + port
+	}
+	if secure(r) {
+		return "__Host-" + name
+	}
+	return name
+}
+
+// secure reports whether the browser speaks TLS, with this server or with a proxy before it.
+func secure(r *http.Request) bool {
+	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
+}
+
+func (h *handler) setCookie(w http.ResponseWriter, r *http.Request, name, value string, lifetime time.Duration) {
+	http.SetCookie(w, &http.Cookie{
+		Name: cookieName(r, name), Value: value, Path: "/", MaxAge: int(lifetime / time.Second),
+		HttpOnly: true, Secure: secure(r), SameSite: http.SameSiteStrictMode,
+	})
+}
+
+// cookie is a cookie of a request; "": there is none, or more than one, of which somebody else has set one.
+func cookie(r *http.Request, name string) string {
+	all := r.CookiesNamed(cookieName(r, name))
+	if len(all) != 1 {
+		return ""
+	}
+	return all[0].Value
+}
+
+// SecretsOf are what a request shows of being signed in.
+func SecretsOf(r *http.Request) signin.Secrets {
+	s := signin.Secrets{Cookie: cookie(r, signedIn)}
+	if pages := r.Header.Values(auth.PageHeader); len(pages) == 1 {
+		s.Page = pages[0]
+	}
+	return s
+}
+
+// Browser is an auth.Options.Browser: who is signed in at a desk.
+func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
+	return func(r *http.Request) (auth.Who, *auth.Refusal) {
+		if who, _, ok := desk.Find(SecretsOf(r)); ok {
+			return who, nil
+		}
+		return auth.Who{}, &auth.Refusal{Status: http.StatusUnauthorized, Words: "this browser is not signed in, or not any more: sign in at /console/"}
+	}
+}
+
+// browserOf is what a request says of its browser.
+func browserOf(r *http.Request) signin.Browser {
+	address, _, err := net.SplitHostPort(r.RemoteAddr)
+	if err != nil {
+		address = r.RemoteAddr
+	}
+	agent := r.UserAgent()
+	return signin.Browser{Address: address, Agent: agent[:min(len(agent), maxAgent)]}
+}
+
+// read reads what a page says; false: it was answered.
+func read(w http.ResponseWriter, r *http.Request) (said, bool) {
+	var s said
+	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&s)
+	if long := (*http.MaxBytesError)(nil); errors.As(err, &long) {
+		http.Error(w, "the request is too long", http.StatusRequestEntityTooLarge)
+		return s, false
+	}
+	if err != nil {
+		http.Error(w, "the request is no JSON object", http.StatusBadRequest)
+		return s, false
+	}
+	return s, true
+}
+
+func say(w http.ResponseWriter, s said) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(s)
+}

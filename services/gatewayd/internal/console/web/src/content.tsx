@@ -1,0 +1,64 @@
+// Content of agents: of messages and of tool calls.
+import type { ContentBlock, ToolCallContent } from "@acphost/proto/supervisor/v1/content";
+import { DiffView } from "./diff";
+import { TerminalView } from "./terminal";
+import { address, line, text } from "./safe";
+
+/** What a block says, as text. */
+export function words(b: ContentBlock | undefined): string {
+  const c = b?.content;
+  switch (c?.case) {
+    case "text":
+      return c.value.text;
+    case "image":
+      return `[image, ${c.value.mimeType}, ${c.value.data.length} bytes]`;
+    case "audio":
+      return `[audio, ${c.value.mimeType}, ${c.value.data.length} bytes]`;
+    case "resourceLink":
+      return `[${c.value.name}](${c.value.uri})`;
+    case "resource":
+      return `[${c.value.uri}]\n` + (c.value.contents.case === "text" ? c.value.contents.value : "");
+    case "other":
+      return c.value;
+  }
+  return "";
+}
+
+/** How much of a text is shown at once, in characters: a browser lays out more than that for too long. */
+const maxText = 20_000;
+
+export function Pre({ of, kind }: { of: string; kind?: string }) {
+  const cut = of.length > maxText;
+  return (
+    <pre class={kind ?? "prose"}>
+      {text(of.slice(0, maxText))}
+      {cut && <span class="dim">{`\n[${of.length - maxText} more characters]`}</span>}
+    </pre>
+  );
+}
+
+/** An address that a person may open. Only those of the web are links. */
+export function Address({ of }: { of: string }) {
+  const to = address(of);
+  return to ? <a href={to} target="_blank" rel="noopener noreferrer">{to}</a> : <code>{text(of)}</code>;
+}
+
+export function ToolContent({ of, whole, live }: { of: ToolCallContent[]; whole?: boolean; live?: boolean }) {
+  return (
+    <>
+      {of.map((c, i) => {
+        switch (c.item.case) {
+          case "content":
+            return <Pre key={i} of={words(c.item.value)} />;
+          case "diff":
+            return <DiffView key={i} diff={c.item.value} {...(whole ? { whole } : {})} />;
+          case "terminalId":
+            return live ? <TerminalView key={c.item.value} id={c.item.value} /> : <p key={i} class="dim">terminal {line(c.item.value)}</p>;
+          case "other":
+            return <Pre key={i} of={c.item.value} kind="exact" />;
+        }
+        return null;
+      })}
+    </>
+  );
+}

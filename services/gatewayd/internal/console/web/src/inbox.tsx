@@ -1,0 +1,214 @@
+// The inbox: questions, whole, with what is needed to decide, and one key for each answer.
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ConnectError } from "@connectrpc/connect";
+import { timestampDate } from "@bufbuild/protobuf/wkt";
+import { ApprovalAnswerSchema, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
+import { approvals, may, problem } from "./api";
+import { Address, Pre, ToolContent } from "./content";
+import { Form } from "./form";
+import { questions, settle, useQuestions, type Asked } from "./questions";
+import { line, text } from "./safe";
+
+export function Inbox({ role }: { role: string }) {
+  const q = useQuestions();
+  const all = [...q.all.values()];
+  return (
+    <main>
+      <h1>Inbox</h1>
+      <p class="dim" role="status">
+        {!q.known ? "…" : q.waiting().length === 0 ? "No question waits." : `${q.waiting().length} waiting`}
+      </p>
+      <Questions all={all} role={role} />
+    </main>
+  );
+}
+
+export function Questions({ all, role }: { all: Asked[]; role: string }) {
+  return (
+    <>
+      {all.map((a) => (
+        <Question key={a.approval.id} asked={a} role={role} />
+      ))}
+    </>
+  );
+}
+
+const letters: Record<string, string> = { allow_once: "a", allow_always: "A", reject_once: "r", reject_always: "R" };
+const meaning: Record<string, string> = {
+  allow_once: "allows this once",
+  allow_always: "allows this from now on",
+  reject_once: "rejects this once",
+  reject_always: "rejects this from now on",
+};
+
+/** The key of each option: the letter of its kind for the first of that kind, else its number. */
+function keysOf(options: PermissionOption[]): string[] {
+  const free = { ...letters };
+  return options.map((o, i) => {
+    const key = free[o.kind];
+    delete free[o.kind];
+    return key ?? String(i + 1);
+  });
+}
+
+function Question({ asked, role }: { asked: Asked; role: string }) {
+  const a = asked.approval;
+  const card = useRef<HTMLElement>(null);
+  const [sending, setSending] = useState(false);
+  const [error, setError] = useState("");
+  const p = a.permission;
+  const mayAnswer = may(role, "approver") && !asked.answer;
+
+  // A question that has only just come, or that another one's end has moved, takes no answer: it was meant for what stood there.
+  const ready = () => performance.now() > Math.max(asked.since + settle, questions.locked);
+
+  const answer = async (value: Parameters<typeof approvals.answerApproval>[0]["answer"]) => {
+    if (!mayAnswer || sending || !ready()) return;
+    setSending(true);
+    setError("");
+    try {
+      const got = await approvals.answerApproval({ id: a.id, answer: value! });
+      if (got.answer) questions.ended(a.id, got.answer);
+    } catch (err) {
+      const other = err instanceof ConnectError ? err.findDetails(ApprovalAnswerSchema)[0] : undefined;
+      if (other) questions.ended(a.id, other); // somebody else was faster
+      else setError(problem(err));
+    }
+    setSending(false);
+  };
+
+  const keys = p ? keysOf(p.options) : [];
+  const key = (e: KeyboardEvent) => {
+    const target = e.target as HTMLElement;
+    if (e.ctrlKey || e.metaKey || e.altKey || target.closest("input,textarea,select")) return;
+    if (e.key === "j" || e.key === "k") {
+      const cards = [...document.querySelectorAll<HTMLElement>("article.question")];
+      cards[cards.indexOf(card.current!) + (e.key === "j" ? 1 : -1)]?.focus();
+      return;
+    }
+    const at = keys.indexOf(e.key) >= 0 ? keys.indexOf(e.key) : Number(e.key) - 1;
+    const o = p?.options[at];
+    if (o) {
+      e.preventDefault();
+      void answer({ case: "optionId", value: o.optionId });
+    } else if (a.elicitation?.mode === "url" && (e.key === "y" || e.key === "n")) {
+      void answer(e.key === "y" ? { case: "accept", value: "{}" } : { case: "decline", value: true });
+    }
+  };
+
+  return (
+    <article ref={card} class={"question" + (asked.answer ? " over" : "")} tabIndex={0} onKeyDown={key} aria-label={subject(a)}>
+      <header>
+        <h2>{subject(a)}</h2>
+        <p class="dim">
+          <a href={`#/session/${encodeURIComponent(a.agentId)}/${encodeURIComponent(a.sessionId)}`}>{line(a.agentId)}</a>
+          {" · "}
+          {a.time && timestampDate(a.time).toLocaleTimeString()}
+          {a.expireTime && <> · until {timestampDate(a.expireTime).toLocaleTimeString()}</>}
+          {" · "}
+          {p ? (p.fromAcphost ? "acphost asks about what the agent does" : "the agent asks") : "the agent asks"}
+        </p>
+      </header>
+      {p && <Permission p={p} />}
+      {a.elicitation && <Elicited e={a.elicitation} answer={answer} mayAnswer={mayAnswer} />}
+      {asked.answer ? (
+        <p class="answered" role="status">
+          {line(asked.answer.outcome)} by {line(asked.answer.answeredBy)}
+        </p>
+      ) : p ? (
+        <div class="options" role="group" aria-label="Answers">
+          {p.options.map((o, i) => (
+            <button
+              key={o.optionId}
+              type="button"
+              class={o.kind.startsWith("allow") ? "allow" : o.kind.startsWith("reject") ? "reject" : ""}
+              disabled={!mayAnswer || sending}
+              aria-keyshortcuts={keys[i]}
+              onClick={() => void answer({ case: "optionId", value: o.optionId })}
+            >
+              <kbd>{keys[i]}</kbd> {line(o.name, 300)} <small>{meaning[o.kind] ?? line(o.kind)}</small>
+            </button>
+          ))}
+        </div>
+      ) : null}
+      {!may(role, "approver") && <p class="dim">Your role is {role}: approvers answer.</p>}
+      {error && <p class="error" role="alert">{error}</p>}
+    </article>
+  );
+}
+
+/** What a question is about, on one line. */
+export function subject(a: Approval): string {
+  if (a.elicitation) return line(a.elicitation.message) || "the agent wants to know something";
+  return line(a.permission?.title ?? "") || line(a.permission?.kind ?? "") || "an action of the agent's";
+}
+
+/** What is known of an agent's raw input: a command, and where it runs. */
+function inputOf(raw: string): { command?: string; where?: string; whole: string } {
+  let whole = raw;
+  try {
+    const v = JSON.parse(raw) as Record<string, unknown>;
+    whole = JSON.stringify(v, null, 2);
+    const command = v["command"] ?? v["cmd"];
+    const where = [v["cwd"], v["workdir"], v["directory"], v["dir_path"]].find((x) => typeof x === "string");
+    const found: { command?: string; where?: string; whole: string } = { whole };
+    if (typeof command === "string") found.command = command;
+    else if (Array.isArray(command)) found.command = command.map((c) => JSON.stringify(c)).join(" ");
+    if (typeof where === "string") found.where = where;
+    return found;
+  } catch {
+    return { whole };
+  }
+}
+
+function Permission({ p }: { p: PermissionQuestion }) {
+  const input = inputOf(p.rawInput);
+  const shown = p.content.length > 0 || input.command !== undefined;
+  return (
+    <div class="asked">
+      {p.title.length > 200 && <Pre of={p.title} />}
+      {input.command !== undefined && <pre class="exact command" tabIndex={0} aria-label="Command">{text(input.command)}</pre>}
+      {input.where !== undefined && <p>in <code>{text(input.where)}</code></p>}
+      <ToolContent of={p.content} whole />
+      {p.locations.length > 0 && (
+        <ul class="places">{p.locations.map((l, i) => <li key={i}><code>{text(l.path)}{l.line ? `:${l.line}` : ""}</code></li>)}</ul>
+      )}
+      {p.reason && !p.fromAcphost && <p class="reason">Asked because: {text(p.reason)}</p>}
+      {p.rawInput && p.rawInput !== "{}" && (
+        <details open={!shown}>
+          <summary>Input</summary>
+          <pre class="exact" tabIndex={0}>{text(input.whole)}</pre>
+        </details>
+      )}
+    </div>
+  );
+}
+
+type Answer = (value: { case: "accept"; value: string } | { case: "decline"; value: true }) => Promise<void>;
+
+function Elicited({ e, answer, mayAnswer }: { e: Elicitation; answer: Answer; mayAnswer: boolean }) {
+  return (
+    <div class="asked">
+      <Pre of={e.message} />
+      {e.mode === "url" ? (
+        <>
+          <p>Open this page: <Address of={e.url} /></p>
+          <div class="options" role="group" aria-label="Answers">
+            <button type="button" class="allow" disabled={!mayAnswer} onClick={() => void answer({ case: "accept", value: "{}" })}><kbd>y</kbd> I opened it, go on</button>
+            <button type="button" class="reject" disabled={!mayAnswer} onClick={() => void answer({ case: "decline", value: true })}><kbd>n</kbd> I do not want to</button>
+          </div>
+        </>
+      ) : (
+        <Form schema={e.requestedSchema} disabled={!mayAnswer} accept={(json) => void answer({ case: "accept", value: json })} decline={() => void answer({ case: "decline", value: true })} />
+      )}
+    </div>
+  );
+}
+
+/** Puts the focus on the first question, once there is one. */
+export function useFocusFirst(): void {
+  useEffect(() => {
+    const t = setTimeout(() => document.querySelector<HTMLElement>("article.question")?.focus(), 50);
+    return () => clearTimeout(t);
+  }, []);
+}

@@ -1,0 +1,73 @@
+package intake_test
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"io"
+	"strings"
+	"testing"
+	"testing/synctest"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/intake"
+)
+
+func TestAMessageIsReadToItsEnd(t *testing.T) {
+	const most = 1 << 20
+	in := intake.New(most)
+	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, most - 1, most} {
+		want := bytes.Repeat([]byte("x"), size)
+		if got, err := in.Read(t.Context(), "a", bytes.NewReader(want)); err != nil || !bytes.Equal(got, want) {
+			t.Errorf("of %d bytes: %d, %v", size, len(got), err)
+		}
+	}
+	if _, err := in.Read(t.Context(), "a", strings.NewReader(strings.Repeat("x", most+1))); !errors.Is(err, intake.ErrLong) {
+		t.Errorf("a message that is too long: %v", err)
+	}
+}
+
+// One that sends many long messages and none of them whole has its share of the places, and others are read.
+func TestMessagesThatNeverEndKeepNobodyElseOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		in := intake.New(1 << 20)
+		ctx, cancel := context.WithCancel(t.Context())
+		ended := make(chan error)
+		const many = 40
+		var writers []*io.PipeWriter
+		begun := make(chan int, 2*many)
+		for i := range many {
+			r, w := io.Pipe()
+			writers = append(writers, w)
+			go func() {
+				_, err := in.Read(ctx, "greedy", r)
+				ended <- err
+			}()
+			go func() {
+				_, _ = w.Write(make([]byte, 64<<10+1))
+				begun <- i
+				_, _ = w.Write([]byte("more")) // taken by who has a place
+				begun <- i
+			}()
+		}
+		synctest.Wait()
+		if got := len(begun); got != many+4 {
+			t.Errorf("%d long messages of one owner are read at once, want 4", got-many)
+		}
+		long := strings.Repeat("y", 1<<20)
+		if got, err := in.Read(t.Context(), "honest", strings.NewReader(long)); err != nil || string(got) != long {
+			t.Errorf("another owner's long message: %d bytes, %v", len(got), err)
+		}
+		if got, err := in.Read(t.Context(), "greedy", strings.NewReader("short")); err != nil || string(got) != "short" {
+			t.Errorf("a short message of the same owner: %q, %v", got, err)
+		}
+		cancel()
+		for _, w := range writers {
+			_ = w.CloseWithError(errors.New("cut"))
+		}
+		for range many {
+			if err := <-ended; err == nil {
+				t.Error("a message that was never whole was read")
+			}
+		}
+	})
+}

@@ -1,0 +1,343 @@
+// Package rest serves the few calls that a simple front end needs, as REST with JSON, and a stream of server-sent events. What
+// it serves, openapi.json describes.
+//
+// Each path stands for a method of the supervisor's services: requests and answers are its messages in their JSON form, and the
+// role that it takes is the method's. The package knows the paths, and which events have which names. It must not know how a
+// caller is recognized.
+package rest
+
+import (
+	"context"
+	_ "embed"
+	"encoding/json"
+	"errors"
+	"io"
+	"log/slog"
+	"mime"
+	"net/http"
+	"net/url"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
+)
+
+// loginTimeout is how long a user may take to log in on the page that the agent names.
+const loginTimeout = 15 * time.Minute
+
+//go:embed openapi.json
+var description []byte
+
+// Handler serves the paths. Safe for concurrent use.
+type Handler struct {
+	calls *services.Handler
+	log   *slog.Logger
+	plans []*plan
+
+	logins   sync.WaitGroup // that go on after they were answered
+	ending   context.Context
+	end      context.CancelFunc
+	mu       sync.Mutex
+	watchers map[chan completed]struct{} // guarded by mu: who is told of logins
+}
+
+// New returns a Handler that calls the supervisor as calls does. Close ends it.
+func New(calls *services.Handler, log *slog.Logger) (*Handler, error) {
+	h := &Handler{calls: calls, log: log, watchers: map[chan completed]struct{}{}}
+	h.ending, h.end = context.WithCancel(context.Background())
+	var err error
+	h.plans, err = plans()
+	return h, err
+}
+
+// Close ends the logins that go on. Requests end as those of services do.
+func (h *Handler) Close() {
+	h.end()
+	h.logins.Wait()
+}
+
+// Register serves the paths on a mux, for requests of somebody whom auth.From knows.
+func (h *Handler) Register(mux *http.ServeMux) {
+	for _, p := range h.plans {
+		mux.HandleFunc(p.verb+" "+p.path, func(w http.ResponseWriter, r *http.Request) { h.call(w, r, p) })
+	}
+	mux.HandleFunc("GET /events", h.events)
+	mux.HandleFunc("GET /openapi.json", func(w http.ResponseWriter, _ *http.Request) {
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write(description)
+	})
+}
+
+// call serves a route.
+func (h *Handler) call(w http.ResponseWriter, r *http.Request, p *plan) {
+	who := auth.From(r.Context())
+	if !who.May(p.need.Role) {
+		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+p.need.Role+"; yours is "+who.Role)))
+		return
+	}
+	ctx, done, err := h.calls.Begin(r.Context(), who)
+	if err != nil {
+		fail(w, services.Failure(r.Context(), err))
+		return
+	}
+	defer done()
+	w, r = services.Bound(w, r.WithContext(ctx))
+	body, ok := h.body(w, r)
+	if !ok {
+		return
+	}
+	req, err := p.request(r, body)
+	if err != nil {
+		fail(w, connect.NewError(connect.CodeInvalidArgument, err))
+		return
+	}
+	if p.serve != nil {
+		p.serve(h, w, r, p, req)
+		return
+	}
+	res := p.output.New().Interface()
+	if err := h.calls.Conn().Invoke(ctx, p.full, req, res); err != nil {
+		fail(w, services.Failure(ctx, err))
+		return
+	}
+	answer(w, p.status, res)
+}
+
+// body reads a request's JSON; false: the request was answered. A page of another origin cannot send this type without being
+// asked first by its browser whether it may.
+func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
+	if r.Method == http.MethodPost {
+		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
+			say(w, http.StatusUnsupportedMediaType, "invalid_argument", "a POST takes the Content-Type application/json")
+			return nil, false
+		}
+	}
+	body, err := io.ReadAll(r.Body)
+	services.Arrived(r.Context())
+	var long *http.MaxBytesError
+	switch {
+	case errors.As(err, &long):
+		say(w, http.StatusRequestEntityTooLarge, "resource_exhausted", "the body is too long")
+	case err != nil:
+		say(w, http.StatusBadRequest, "invalid_argument", "the body did not come whole")
+	case r.Method != http.MethodPost && len(body) > 0:
+		say(w, http.StatusBadRequest, "invalid_argument", "a "+r.Method+" takes no body")
+	default:
+		return body, true
+	}
+	return nil, false
+}
+
+// prompt begins a turn, and answers when it has begun. The turn goes on when its stream is given up.
+func (h *Handler) prompt(w http.ResponseWriter, r *http.Request, p *plan, req proto.Message) {
+	if asked, ok := req.(*supervisorv1.PromptRequest); ok && asked.GetCancelOnDisconnect() {
+		fail(w, connect.NewError(connect.CodeInvalidArgument, errors.New("cancelOnDisconnect: this answers when the turn has begun; cancel it by /sessions/ID/cancel")))
+		return
+	}
+	ctx, cancel := context.WithCancel(r.Context())
+	defer cancel()
+	stream, err := begin(ctx, h.calls.Conn(), p, req)
+	if err == nil {
+		first := &supervisorv1.PromptResponse{}
+		if err = stream.RecvMsg(first); err == nil {
+			reply(w, p.status, map[string]string{"cursor": first.GetEvent().GetCursor()})
+			return
+		}
+	}
+	fail(w, services.Failure(ctx, err))
+}
+
+// completed is a login that has ended.
+type completed struct {
+	AgentID  string `json:"agentId"`
+	MethodID string `json:"methodId,omitempty"`
+	Error    string `json:"error,omitempty"`
+}
+
+// loginAnswer is what a login answers with.
+type loginAnswer struct {
+	URL     string `json:"url,omitempty"`
+	Message string `json:"message,omitempty"`
+	Done    bool   `json:"done"`
+}
+
+// login logs an agent in, and answers when the agent names a page, or is done.
+func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req proto.Message) {
+	who := auth.From(r.Context())
+	// It outlives the request, so it is a call of its own.
+	life, cancel := context.WithTimeout(h.ending, loginTimeout)
+	ctx, done, err := h.calls.Begin(auth.With(life, who), who)
+	if err != nil {
+		cancel()
+		fail(w, services.Failure(r.Context(), err))
+		return
+	}
+	finish := func() { done(); cancel() }
+	gone := context.AfterFunc(r.Context(), cancel) // until it is answered
+	agent := req.(*supervisorv1.AuthenticateRequest).GetAgentId()
+	stream, err := begin(ctx, h.calls.Conn(), p, req)
+	step := &supervisorv1.AuthenticateResponse{}
+	if err == nil {
+		err = stream.RecvMsg(step)
+	}
+	switch {
+	case err != nil:
+		gone()
+		fail(w, services.Failure(ctx, err))
+		finish()
+		return
+	case step.GetDone() != nil:
+		gone()
+		h.complete(completed{AgentID: agent, MethodID: step.GetDone().GetMethodId()})
+		reply(w, p.status, loginAnswer{Done: true})
+		finish()
+		return
+	}
+	// The agent goes on when it knows that the user will see the page. Who asked for the login does.
+	answer := &supervisorv1.AnswerApprovalRequest{Id: step.GetQuestion().GetId(), Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: "{}"}}
+	opens := opensPage(page(step))
+	if opens != nil {
+		answer.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
+	}
+	_, err = supervisorv1.NewApprovalServiceClient(h.calls.Conn()).AnswerApproval(ctx, answer)
+	if opens == nil && err != nil {
+		opens = services.Failure(ctx, err)
+	}
+	if !gone() && opens == nil {
+		opens = services.Failure(r.Context(), context.Canceled)
+	}
+	if opens != nil {
+		fail(w, opens)
+		finish()
+		return
+	}
+	h.logins.Go(func() {
+		defer finish()
+		h.await(ctx, stream, agent)
+	})
+	reply(w, p.status, loginAnswer{URL: page(step).GetUrl(), Message: page(step).GetMessage()})
+}
+
+// opensPage says why a page is not shown to a user. The agent chose it: a link that runs a script, or opens a file, is no page.
+func opensPage(e *supervisorv1.Elicitation) *connect.Error {
+	if e.GetMode() != "url" {
+		return connect.NewError(connect.CodeFailedPrecondition, errors.New("the agent asks for more than opening a page: log it in by \"acphost agents login\""))
+	}
+	u, err := url.Parse(e.GetUrl())
+	if err != nil || u.Scheme != "https" && u.Scheme != "http" || u.Host == "" {
+		return connect.NewError(connect.CodeFailedPrecondition, errors.New("the agent names a page that is neither https nor http, so it is not opened"))
+	}
+	return nil
+}
+
+// await tells how a login ends. Further pages are questions like others.
+func (h *Handler) await(ctx context.Context, stream grpc.ClientStream, agent string) {
+	for {
+		step := &supervisorv1.AuthenticateResponse{}
+		if err := stream.RecvMsg(step); err != nil {
+			h.complete(completed{AgentID: agent, Error: services.Failure(ctx, err).Message()})
+			return
+		}
+		if step.GetDone() != nil {
+			h.complete(completed{AgentID: agent, MethodID: step.GetDone().GetMethodId()})
+			return
+		}
+	}
+}
+
+// complete tells those who watch of a login. One who is far behind misses it.
+func (h *Handler) complete(c completed) {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for told := range h.watchers {
+		select {
+		case told <- c:
+		default:
+		}
+	}
+}
+
+// begin calls a method that answers with a stream.
+func begin(ctx context.Context, conn grpc.ClientConnInterface, p *plan, req proto.Message) (grpc.ClientStream, error) {
+	stream, err := conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, p.full)
+	if err != nil {
+		return nil, err
+	}
+	if err := stream.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // what EOF means, RecvMsg says
+		return nil, err
+	}
+	return stream, stream.CloseSend()
+}
+
+// statuses are those of HTTP for the codes; others are 500.
+var statuses = map[connect.Code]int{
+	connect.CodeCanceled: 499, connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeDeadlineExceeded: http.StatusGatewayTimeout,
+	connect.CodeNotFound: http.StatusNotFound, connect.CodeAlreadyExists: http.StatusConflict, connect.CodePermissionDenied: http.StatusForbidden,
+	connect.CodeResourceExhausted: http.StatusTooManyRequests, connect.CodeFailedPrecondition: http.StatusConflict, connect.CodeAborted: http.StatusConflict,
+	connect.CodeOutOfRange: http.StatusBadRequest, connect.CodeUnimplemented: http.StatusNotImplemented, connect.CodeUnavailable: http.StatusServiceUnavailable,
+	connect.CodeUnauthenticated: http.StatusUnauthorized,
+}
+
+// failureBody is the answer to a request that failed.
+type failureBody struct {
+	// Code is that of gRPC in small letters: "not_found".
+	Code    string `json:"code"`
+	Message string `json:"message"`
+	// AgentError is a supervisorv1.AgentError, if the agent is to blame.
+	AgentError json.RawMessage `json:"agentError,omitempty"`
+}
+
+func fail(w http.ResponseWriter, err *connect.Error) {
+	status := statuses[err.Code()]
+	if status == 0 {
+		status = http.StatusInternalServerError
+	}
+	body := bodyOf(err)
+	if body.AgentError != nil && err.Code() == connect.CodeUnauthenticated {
+		status = http.StatusConflict // the agent has to be logged in; the caller is who it says
+	}
+	reply(w, status, body)
+}
+
+func bodyOf(err *connect.Error) failureBody {
+	body := failureBody{Code: err.Code().String(), Message: err.Message()}
+	for _, detail := range err.Details() {
+		m, broken := detail.Value()
+		if agent, ok := m.(*supervisorv1.AgentError); broken == nil && ok {
+			body.AgentError, _ = protojson.Marshal(agent) // what came as protobuf can be JSON
+		}
+	}
+	return body
+}
+
+func say(w http.ResponseWriter, status int, code, message string) {
+	reply(w, status, failureBody{Code: code, Message: message})
+}
+
+func reply(w http.ResponseWriter, status int, v any) {
+	text, err := json.Marshal(v)
+	if err != nil {
+		status, text = http.StatusInternalServerError, []byte(`{"code": "internal", "message": "the answer could not be written"}`)
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}
+
+func answer(w http.ResponseWriter, status int, m proto.Message) {
+	text, err := protojson.Marshal(m)
+	if err != nil {
+		say(w, http.StatusInternalServerError, "internal", "the answer could not be written")
+		return
+	}
+	w.Header().Set("Content-Type", "application/json")
+	w.WriteHeader(status)
+	_, _ = w.Write(text)
+}

@@ -1,0 +1,165 @@
+package rest
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"net/http"
+	"slices"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/acphost/acphost/internal/behalf"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// route is a path that stands for a method. Parts of the path, "{session_id}", are fields of the request.
+type route struct {
+	verb, path string
+	// method is the one that is called: "AgentService.ListAgents".
+	method string
+	status int
+	says   string // for the description
+	// query are the parameters that are fields of the request.
+	query map[string]string
+	// reshape makes the request's JSON of what a simple client sends; nil: they are the same.
+	reshape func(body map[string]json.RawMessage) error
+	// extra are the fields that reshape takes, and their schemas.
+	extra map[string]any
+	// serve is for a method that is a stream; nil: it is none.
+	serve func(*Handler, http.ResponseWriter, *http.Request, *plan, proto.Message)
+}
+
+// routes are those that are calls. The stream of events is beside them.
+var routes = []route{
+	{verb: "GET", path: "/agents", method: "AgentService.ListAgents", status: http.StatusOK, says: "List the agents"},
+	{verb: "POST", path: "/agents", method: "AgentService.StartAgent", status: http.StatusCreated, says: "Start an agent: preset is its name"},
+	{verb: "GET", path: "/agents/{agent_id}", method: "AgentService.GetAgent", status: http.StatusOK, says: "Show an agent"},
+	{verb: "DELETE", path: "/agents/{agent_id}", method: "AgentService.StopAgent", status: http.StatusOK, says: "Stop an agent"},
+	{verb: "POST", path: "/agents/{agent_id}/login", method: "AgentService.Authenticate", status: http.StatusOK,
+		says: "Log an agent in. The answer has the page that the user must open; the event auth.complete follows", serve: (*Handler).login},
+	{verb: "GET", path: "/sessions", method: "SupervisorStateService.ListSessions", status: http.StatusOK, says: "List the open sessions"},
+	{verb: "POST", path: "/sessions", method: "SessionService.NewSession", status: http.StatusCreated, says: "Open a session"},
+	{verb: "GET", path: "/sessions/{session_id}", method: "SupervisorStateService.GetSession", status: http.StatusOK, says: "Show a session"},
+	{verb: "POST", path: "/sessions/{session_id}/prompt", method: "SessionService.Prompt", status: http.StatusAccepted,
+		says: "Begin a turn. What the agent does comes as events after the cursor in the answer", serve: (*Handler).prompt, reshape: textAsPrompt,
+		extra: map[string]any{"text": map[string]any{"type": "string", "description": "A block of text, after those of prompt"}}},
+	{verb: "POST", path: "/sessions/{session_id}/cancel", method: "SessionService.CancelPrompt", status: http.StatusOK, says: "Ask the agent to end its turn"},
+	{verb: "POST", path: "/sessions/{session_id}/mode", method: "SessionService.SetMode", status: http.StatusOK, says: "Set the mode"},
+	{verb: "GET", path: "/permissions", method: "ApprovalService.ListApprovals", status: http.StatusOK, says: "List the questions that wait", query: map[string]string{"session": "session_id"}},
+	{verb: "POST", path: "/permissions/{id}", method: "ApprovalService.AnswerApproval", status: http.StatusOK, says: "Answer a question", reshape: objectAsAccept,
+		extra: map[string]any{"accept": map[string]any{"type": []string{"object", "string"}, "description": "The answers to a form, or {}"}}},
+}
+
+// plan is a route with what its descriptor says.
+type plan struct {
+	route
+	full          string // "/package.Service/Method"
+	need          behalf.Need
+	input, output protoreflect.MessageType
+}
+
+// plans are the routes' plans.
+func plans() ([]*plan, error) {
+	var all []*plan
+	for _, r := range routes {
+		found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName("acphost.supervisor.v1." + r.method))
+		if err != nil {
+			return nil, err
+		}
+		m, ok := found.(protoreflect.MethodDescriptor)
+		if !ok {
+			return nil, fmt.Errorf("%s is no method", r.method)
+		}
+		p := &plan{route: r, full: fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), need: behalf.NeedOf(m)}
+		if p.input, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName()); err != nil {
+			return nil, err
+		}
+		if p.output, err = protoregistry.GlobalTypes.FindMessageByName(m.Output().FullName()); err != nil {
+			return nil, err
+		}
+		all = append(all, p)
+	}
+	return all, nil
+}
+
+// request is the message that an HTTP request is. body is JSON, or nothing.
+func (p *plan) request(r *http.Request, body []byte) (proto.Message, error) {
+	req := p.input.New()
+	fields := map[string]json.RawMessage{}
+	if len(body) > 0 {
+		if err := json.Unmarshal(body, &fields); err != nil || fields == nil {
+			return nil, errors.New("the body is no JSON object")
+		}
+	}
+	if p.reshape != nil {
+		if err := p.reshape(fields); err != nil {
+			return nil, err
+		}
+	}
+	text, err := json.Marshal(fields)
+	if err != nil {
+		return nil, errors.New("the body is no JSON object")
+	}
+	if err := protojson.Unmarshal(text, req.Interface()); err != nil {
+		return nil, fmt.Errorf("the body: %w", err)
+	}
+	of := p.input.Descriptor().Fields()
+	for i := range of.Len() {
+		f := of.Get(i)
+		if value := r.PathValue(string(f.Name())); value != "" {
+			if req.Has(f) {
+				return nil, fmt.Errorf("%s: the path says it already", f.JSONName())
+			}
+			req.Set(f, protoreflect.ValueOfString(value))
+		}
+	}
+	for parameter, name := range p.query {
+		values := r.URL.Query()[parameter]
+		if len(values) > 1 {
+			return nil, fmt.Errorf("%s: it is there more than once", parameter)
+		}
+		if len(values) == 1 {
+			req.Set(of.ByName(protoreflect.Name(name)), protoreflect.ValueOfString(values[0]))
+		}
+	}
+	return req.Interface(), nil
+}
+
+// textAsPrompt appends text as a block of a prompt.
+func textAsPrompt(body map[string]json.RawMessage) error {
+	text, there := body["text"]
+	if !there {
+		return nil
+	}
+	delete(body, "text")
+	var blocks []json.RawMessage
+	if given, there := body["prompt"]; there {
+		if err := json.Unmarshal(given, &blocks); err != nil {
+			return errors.New("prompt: it takes a list of blocks")
+		}
+	}
+	block := slices.Concat([]byte(`{"text": {"text": `), text, []byte(`}}`))
+	all, err := json.Marshal(append(blocks, block))
+	body["prompt"] = all
+	return err
+}
+
+// objectAsAccept makes the JSON text that the contract takes of an object.
+func objectAsAccept(body map[string]json.RawMessage) error {
+	answers := body["accept"]
+	if len(answers) == 0 || answers[0] != '{' {
+		return nil
+	}
+	text, err := json.Marshal(string(answers))
+	body["accept"] = text
+	return err
+}
+
+// page is the first page of a login.
+func page(step *supervisorv1.AuthenticateResponse) *supervisorv1.Elicitation {
+	return step.GetQuestion().GetElicitation()
+}

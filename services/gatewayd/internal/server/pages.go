@@ -1,0 +1,34 @@
+package server
+
+import "net/http"
+
+// What pages of other origins may send and see (CORS). Cookies are not among it: such a page shows who is there by a token.
+const (
+	pagesMaySend = "Authorization, Content-Type, Last-Event-ID, " + HeaderConnection + ", " + HeaderSession +
+		", Connect-Protocol-Version, Connect-Timeout-Ms, X-Grpc-Web, X-User-Agent, Grpc-Timeout"
+	pagesMaySee = HeaderConnection + ", Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"
+)
+
+// forPages tells browsers that the pages of the origins that Gate has may call. A browser asks first (OPTIONS), and shows nobody
+// then: that is answered here, for these origins alone.
+func (h *handler) forPages(next http.Handler) http.Handler {
+	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		header := w.Header()
+		header.Add("Vary", "Origin")
+		page := h.Gate.PageOf(r)
+		if page == "" {
+			next.ServeHTTP(w, r)
+			return
+		}
+		header.Set("Access-Control-Allow-Origin", page)
+		header.Set("Access-Control-Expose-Headers", pagesMaySee)
+		if r.Method == http.MethodOptions && r.Header.Get("Access-Control-Request-Method") != "" {
+			header.Set("Access-Control-Allow-Methods", "GET, POST, DELETE")
+			header.Set("Access-Control-Allow-Headers", pagesMaySend)
+			header.Set("Access-Control-Max-Age", "600")
+			w.WriteHeader(http.StatusNoContent)
+			return
+		}
+		next.ServeHTTP(w, r)
+	})
+}

@@ -1,0 +1,121 @@
+package services
+
+import (
+	"bytes"
+	"fmt"
+
+	"google.golang.org/grpc/mem"
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+)
+
+// frame is a message in protobuf's binary form, which most pass in both ways.
+type frame struct {
+	of    protoreflect.MessageType
+	bytes []byte
+}
+
+// message is what the frame says.
+func (f *frame) message() (proto.Message, error) {
+	m := f.of.New().Interface()
+	if err := proto.Unmarshal(f.bytes, m); err != nil {
+		return nil, fmt.Errorf("it is no %s: %w", f.of.Descriptor().Name(), err)
+	}
+	return m, nil
+}
+
+func frameOf(v any) (*frame, error) {
+	f, ok := v.(*frame)
+	if !ok {
+		return nil, fmt.Errorf("expected a frame, got %T", v)
+	}
+	return f, nil
+}
+
+// binary is Connect's codec for protobuf, of frames. Connect writes the statuses of gRPC's errors by it too.
+type binary struct{}
+
+// Name implements connect.Codec.
+func (binary) Name() string { return "proto" }
+
+// Marshal implements connect.Codec.
+func (binary) Marshal(v any) ([]byte, error) {
+	if m, ok := v.(proto.Message); ok {
+		return proto.Marshal(m)
+	}
+	f, err := frameOf(v)
+	if err != nil {
+		return nil, err
+	}
+	return f.bytes, nil
+}
+
+// Unmarshal implements connect.Codec.
+func (binary) Unmarshal(data []byte, v any) error {
+	f, err := frameOf(v)
+	if err != nil {
+		return err
+	}
+	f.bytes = bytes.Clone(data) // the caller uses data again
+	_, err = f.message()        // what is no message is refused here, and not as a failure of ours
+	return err
+}
+
+// inJSON is Connect's codec for JSON, of frames.
+type inJSON struct{}
+
+// Name implements connect.Codec.
+func (inJSON) Name() string { return "json" }
+
+// Marshal implements connect.Codec.
+func (inJSON) Marshal(v any) ([]byte, error) {
+	f, err := frameOf(v)
+	if err != nil {
+		return nil, err
+	}
+	m, err := f.message()
+	if err != nil {
+		return nil, err
+	}
+	return protojson.Marshal(m)
+}
+
+// Unmarshal implements connect.Codec. Fields that are not known are an error: a caller that misspells one learns of it.
+func (inJSON) Unmarshal(data []byte, v any) error {
+	f, err := frameOf(v)
+	if err != nil {
+		return err
+	}
+	m := f.of.New().Interface()
+	if err := protojson.Unmarshal(data, m); err != nil {
+		return err
+	}
+	f.bytes, err = proto.Marshal(m)
+	return err
+}
+
+// raw is gRPC's codec for protobuf, of frames.
+type raw struct{}
+
+// Name implements encoding.CodecV2.
+func (raw) Name() string { return "proto" }
+
+// Marshal implements encoding.CodecV2.
+func (raw) Marshal(v any) (mem.BufferSlice, error) {
+	f, err := frameOf(v)
+	if err != nil {
+		return nil, err
+	}
+	return mem.BufferSlice{mem.SliceBuffer(f.bytes)}, nil
+}
+
+// Unmarshal implements encoding.CodecV2.
+func (raw) Unmarshal(data mem.BufferSlice, v any) error {
+	f, err := frameOf(v)
+	if err != nil {
+		return err
+	}
+	f.bytes = data.Materialize()
+	return nil
+}

@@ -1,0 +1,388 @@
+// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and
+// HTTP/2. Each call goes on to the supervisor in its caller's name and with its caller's role (package behalf), and the
+// supervisor checks that role again.
+//
+// A method is served because its descriptor is there: no method is written out here, and a message passes as the bytes that it
+// came as, or by way of JSON. The package knows calls, roles and their bounds. It must not know what a method does, nor how a
+// caller is recognized.
+package services
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+
+	"connectrpc.com/connect"
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+
+	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/crowd"
+	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // the descriptors
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+)
+
+const (
+	// maxRequest bounds a request of those who may prompt an agent, and maxSmall that of others, in bytes.
+	maxRequest = 16 << 20
+	maxSmall   = 64 << 10
+	// bodyTimeout is how long a caller may take to send a request.
+	bodyTimeout = time.Minute
+	// writeTimeout is how long a caller may take to read a piece of an answer.
+	writeTimeout = time.Minute
+	// maxCalls may be under way, and maxCallsEach of one token or certificate.
+	maxCalls, maxCallsEach = 1024, 64
+)
+
+// served is the package of the services; unserved is one that is not: agents are opened by /acp.
+const (
+	served   = "acphost.supervisor.v1"
+	unserved = "acphost.supervisor.v1.GatewayService"
+)
+
+var (
+	errRevoked  = errors.New("the token or certificate of this call has been revoked, or has expired")
+	errStopping = errors.New("the gateway is stopping")
+)
+
+// Handler serves the services. Safe for concurrent use.
+type Handler struct {
+	conn    grpc.ClientConnInterface
+	log     *slog.Logger
+	methods map[string]*method // by path
+	refusal *connect.ErrorWriter
+	calls   *crowd.Crowd
+
+	mu     sync.Mutex // guards what follows
+	live   map[*call]struct{}
+	closed bool
+}
+
+// call is one that is under way.
+type call struct {
+	who auth.Who
+	end context.CancelCauseFunc
+}
+
+// method is one that is served.
+type method struct {
+	name    string // "/package.Service/Method"
+	need    behalf.Need
+	input   protoreflect.MessageType
+	output  protoreflect.MessageType
+	handler http.Handler
+}
+
+// New returns a Handler that calls the supervisor at the far end of a connection. Close ends its calls.
+func New(conn grpc.ClientConnInterface, log *slog.Logger) (*Handler, error) {
+	h := &Handler{
+		conn: conn, log: log, methods: map[string]*method{}, refusal: connect.NewErrorWriter(),
+		calls: crowd.New(maxCalls, maxCallsEach, crowd.Firm), live: map[*call]struct{}{},
+	}
+	var problem error
+	protoregistry.GlobalFiles.RangeFilesByPackage(served, func(f protoreflect.FileDescriptor) bool {
+		for i := range f.Services().Len() {
+			service := f.Services().Get(i)
+			if service.FullName() == unserved {
+				continue
+			}
+			for j := range service.Methods().Len() {
+				problem = errors.Join(problem, h.add(service.Methods().Get(j)))
+			}
+		}
+		return true
+	})
+	return h, problem
+}
+
+// add serves a method.
+func (h *Handler) add(d protoreflect.MethodDescriptor) error {
+	name := fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name())
+	if d.IsStreamingClient() {
+		return fmt.Errorf("%s: requests that are streams are not served", name)
+	}
+	input, err := protoregistry.GlobalTypes.FindMessageByName(d.Input().FullName())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	output, err := protoregistry.GlobalTypes.FindMessageByName(d.Output().FullName())
+	if err != nil {
+		return fmt.Errorf("%s: %w", name, err)
+	}
+	m := &method{name: name, need: behalf.NeedOf(d), input: input, output: output}
+	options := []connect.HandlerOption{
+		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
+		connect.WithRequestInitializer(func(_ connect.Spec, made any) error {
+			f, ok := made.(*frame)
+			if !ok {
+				return fmt.Errorf("expected a frame, got %T", made)
+			}
+			f.of = input
+			return nil
+		}),
+	}
+	if d.IsStreamingServer() {
+		m.handler = connect.NewServerStreamHandler(name, func(ctx context.Context, req *connect.Request[frame], out *connect.ServerStream[frame]) error {
+			return h.stream(ctx, m, req.Msg, out)
+		}, options...)
+	} else {
+		m.handler = connect.NewUnaryHandler(name, func(ctx context.Context, req *connect.Request[frame]) (*connect.Response[frame], error) {
+			return h.unary(ctx, m, req.Msg)
+		}, options...)
+	}
+	h.methods[name] = m
+	return nil
+}
+
+// Paths are the paths that are served.
+func (h *Handler) Paths() []string {
+	var all []string
+	for path := range h.methods {
+		all = append(all, path)
+	}
+	return all
+}
+
+type bodyKey struct{}
+
+// ServeHTTP implements http.Handler, for requests of somebody whom auth.From knows.
+func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	m, who := h.methods[r.URL.Path], auth.From(r.Context())
+	if m == nil {
+		http.NotFound(w, r)
+		return
+	}
+	need := m.need.Role
+	if m.need.Asks {
+		need = behalf.Viewer // what it asks for, its request says
+	}
+	if !who.May(need) {
+		h.refuse(w, r, who, lacks(who, need))
+		return
+	}
+	ctx, done, err := h.Begin(r.Context(), who)
+	if err != nil {
+		h.refuse(w, r, who, asError(err))
+		return
+	}
+	defer done()
+	w, r = Bound(w, r.WithContext(ctx))
+	m.handler.ServeHTTP(w, r)
+}
+
+// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. The
+// time for the body is over when Arrived is called.
+func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
+	control := http.NewResponseController(w)
+	limit := int64(maxSmall)
+	if auth.From(r.Context()).May(behalf.Operator) {
+		limit = maxRequest + 1<<10 // and what is around it
+	}
+	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, control))
+	r.Body = http.MaxBytesReader(w, r.Body, limit)
+	_ = control.SetReadDeadline(time.Now().Add(bodyTimeout))
+	return &patient{ResponseWriter: w, control: control}, r
+}
+
+// Arrived says that the body of a request of Bound is there.
+func Arrived(ctx context.Context) {
+	if control, ok := ctx.Value(bodyKey{}).(*http.ResponseController); ok {
+		_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+	}
+}
+
+func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, err *connect.Error) {
+	h.log.Info("refused a call", "method", r.URL.Path, "caller", who.ID, "error", err.Message())
+	if h.refusal.IsSupported(r) {
+		_ = h.refusal.Write(w, r, err)
+		return
+	}
+	http.Error(w, "this takes a POST of Connect, gRPC or gRPC-Web", http.StatusUnsupportedMediaType)
+}
+
+// Conn is the connection to the supervisor. Calls on it are made with a context of Begin.
+func (h *Handler) Conn() grpc.ClientConnInterface { return h.conn }
+
+func lacks(who auth.Who, need string) *connect.Error {
+	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("this takes the role %s; yours is %s", need, who.Role))
+}
+
+// ErrCrowded is why a call is refused: there are too many.
+var ErrCrowded = errors.New("too many calls are being answered: try again later")
+
+// Begin begins a call for somebody, unless there are too many. The context that it returns carries the caller to the supervisor,
+// and ends when the caller may no longer call. The caller of Begin calls done at the end.
+func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error) {
+	leave, ok := h.calls.Admit(who.ID, nil)
+	if !ok {
+		return nil, nil, ErrCrowded
+	}
+	ctx, end := context.WithCancelCause(ctx)
+	c := &call{who: who, end: end}
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.closed {
+		leave()
+		end(errStopping)
+		return nil, nil, errStopping
+	}
+	h.live[c] = struct{}{}
+	return For(ctx, who), func() {
+		h.mu.Lock()
+		delete(h.live, c)
+		h.mu.Unlock()
+		end(nil)
+		leave()
+	}, nil
+}
+
+// For returns a context whose calls to a supervisor are for somebody.
+func For(ctx context.Context, who auth.Who) context.Context {
+	name := behalf.Presentable(who.Name, behalf.MaxName)
+	if name == "" {
+		name = who.ID
+	}
+	return metadata.AppendToOutgoingContext(ctx, behalf.Caller{Name: name, Role: who.Role}.Metadata()...)
+}
+
+// Sweep ends the calls of those who may no longer call.
+func (h *Handler) Sweep() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	for c := range h.live {
+		if !c.who.Stands() {
+			c.end(errRevoked)
+		}
+	}
+}
+
+// Close ends all calls; later ones are refused.
+func (h *Handler) Close() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.closed = true
+	for c := range h.live {
+		c.end(errStopping)
+	}
+}
+
+// arrived is called when the request is there. It says what the caller lacks, if what the request asks for is not for everybody.
+func arrived(ctx context.Context, m *method, req *frame) error {
+	Arrived(ctx)
+	who := auth.From(ctx)
+	if !m.need.Asks || who.May(m.need.Role) {
+		return nil
+	}
+	message, err := req.message()
+	if err != nil {
+		return connect.NewError(connect.CodeInvalidArgument, err)
+	}
+	if look, ok := message.(interface{ GetOnlyLook() bool }); ok && look.GetOnlyLook() {
+		return nil
+	}
+	return lacks(who, m.need.Role)
+}
+
+func (h *Handler) unary(ctx context.Context, m *method, req *frame) (*connect.Response[frame], error) {
+	if err := arrived(ctx, m, req); err != nil {
+		return nil, err
+	}
+	res := &frame{of: m.output}
+	if err := h.conn.Invoke(ctx, m.name, req, res, grpc.ForceCodecV2(raw{})); err != nil {
+		return nil, failure(ctx, err)
+	}
+	return connect.NewResponse(res), nil
+}
+
+func (h *Handler) stream(ctx context.Context, m *method, req *frame, out *connect.ServerStream[frame]) error {
+	if err := arrived(ctx, m, req); err != nil {
+		return err
+	}
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	in, err := h.conn.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true}, m.name, grpc.ForceCodecV2(raw{}))
+	if err != nil {
+		return failure(ctx, err)
+	}
+	if err := in.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // what EOF means, RecvMsg says
+		return failure(ctx, err)
+	}
+	if err := in.CloseSend(); err != nil {
+		return failure(ctx, err)
+	}
+	// The caller learns at once that it is watching, though nothing may happen for long.
+	if err := out.Send(nil); err != nil {
+		return err
+	}
+	for {
+		res := &frame{of: m.output}
+		switch err := in.RecvMsg(res); {
+		case errors.Is(err, io.EOF):
+			return nil
+		case err != nil:
+			return failure(ctx, err)
+		}
+		if err := out.Send(res); err != nil {
+			return err
+		}
+	}
+}
+
+// failure is Failure as an error.
+func failure(ctx context.Context, err error) error { return Failure(ctx, err) }
+
+// Failure is the error of a call to the supervisor, for its caller. ctx is that of the call.
+func Failure(ctx context.Context, err error) *connect.Error {
+	if cause := context.Cause(ctx); errors.Is(cause, errRevoked) || errors.Is(cause, errStopping) {
+		return asError(cause)
+	}
+	return asError(err)
+}
+
+// asError is an error as Connect has it.
+func asError(err error) *connect.Error {
+	switch {
+	case errors.Is(err, ErrCrowded):
+		return connect.NewError(connect.CodeResourceExhausted, err)
+	case errors.Is(err, errRevoked):
+		return connect.NewError(connect.CodeUnauthenticated, err)
+	case errors.Is(err, errStopping):
+		return connect.NewError(connect.CodeUnavailable, err)
+	}
+	s := status.Convert(err)
+	e := connect.NewError(connect.Code(s.Code()), errors.New(s.Message()))
+	for _, d := range s.Proto().GetDetails() {
+		if detail, err := connect.NewErrorDetail(d); err == nil {
+			e.AddDetail(detail)
+		}
+	}
+	return e
+}
+
+// patient is an answer whose reader has time for each piece, but not for ever.
+type patient struct {
+	http.ResponseWriter
+	control *http.ResponseController
+}
+
+func (p *patient) Write(b []byte) (int, error) {
+	_ = p.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	return p.ResponseWriter.Write(b)
+}
+
+// Flush implements http.Flusher, which Connect looks for.
+func (p *patient) Flush() {
+	_ = p.control.SetWriteDeadline(time.Now().Add(writeTimeout))
+	_ = p.control.Flush()
+}
+
+// Unwrap is for http.ResponseController.
+func (p *patient) Unwrap() http.ResponseWriter { return p.ResponseWriter }

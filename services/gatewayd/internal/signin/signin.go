@@ -1,0 +1,359 @@
+// Package signin lets browsers in. A browser shows a code; a person types it on the gateway's machine, and the browser gets a
+// cookie. Or the person gives the browser a token.
+//
+// Two secrets show that a request is from a browser that is signed in: a cookie, which scripts cannot read, and a secret that the
+// page keeps and sends in a header. One is not enough. Cookies know no ports: whatever else serves on the same host, such as a
+// server that an agent has started, gets the browser's cookies when a person opens it. And a page's secret alone is what a flaw in
+// a script would give away.
+//
+// Nothing is kept for a browser that only asks for a code: the code is computed from the browser's two secrets. So whoever asks for
+// a million codes takes no memory and keeps nobody else out.
+//
+// The package knows sign-ins. It must not know HTTP paths, nor how a person confirms.
+package signin
+
+import (
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"encoding/base64"
+	"encoding/binary"
+	"encoding/hex"
+	"errors"
+	"slices"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acphost/acphost/internal/tokens"
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+)
+
+const (
+	// CodeLifetime is how long a code can be confirmed.
+	CodeLifetime = 5 * time.Minute
+	// DefaultLifetime is how long a browser stays signed in, MaxLifetime how long it may.
+	DefaultLifetime, MaxLifetime = 8 * time.Hour, 7 * 24 * time.Hour
+	// lookFor is how long a browser may take to say that it shows a code: it asks every other second.
+	lookFor = 10 * time.Second
+	// offerLifetime is how long a person may take to confirm, and the browser then to come in.
+	offerLifetime = 2 * time.Minute
+	// maxOffers bounds the codes that are being confirmed at once, maxSessions those who are signed in.
+	maxOffers, maxSessions = 32, 1000
+	// letters are those of codes: none is taken for another one.
+	letters = "23456789abcdefghjkmnpqrstuvwxyz"
+	// codeLetters is how many a code has: 49 bits, of which an attacker would have to meet one of maxOffers within minutes.
+	codeLetters = 10
+	// secretBytes is how many random bytes a secret has.
+	secretBytes = 32
+)
+
+// Browser is what is known of a browser.
+type Browser struct {
+	// Address is where it calls from.
+	Address string
+	// Agent is what it calls itself.
+	Agent string
+}
+
+// Secrets are what a browser shows: the cookie, and what its page keeps.
+type Secrets struct{ Cookie, Page string }
+
+// Session is a browser that is signed in.
+type Session struct {
+	// ID names it to people. It is no secret.
+	ID   string
+	Role string
+	// How is "code", or "token" and the token's id.
+	How              string
+	Created, Expires time.Time
+	Browser          Browser
+
+	page   [sha256.Size]byte
+	stands func() bool
+}
+
+// The reasons why a code is not confirmed.
+var (
+	ErrNoBrowser = errors.New("no browser shows this code: is it the one on the page, and is the page open? A code is good for 5 minutes")
+	ErrOffers    = errors.New("too many codes are being confirmed: try again in 2 minutes")
+	ErrRole      = errors.New("the role is none of viewer, approver, operator")
+	ErrLifetime  = errors.New("a browser can be signed in for at most 7 days")
+	ErrFull      = errors.New("too many browsers are signed in: sign one out")
+)
+
+// Desk is where browsers sign in. Safe for concurrent use.
+type Desk struct {
+	now func() time.Time
+	key [32]byte // of codes
+
+	mu       sync.Mutex // guards what follows
+	offers   map[string]*offer
+	sessions map[[sha256.Size]byte]*Session // by the digest of the cookie
+}
+
+// offer is a code that a person has typed.
+type offer struct {
+	ends    time.Time
+	seen    chan struct{} // closed once a browser has said that it shows the code
+	browser *Browser
+	// confirmed: the browser is let in when it asks the next time. Then came is closed.
+	confirmed bool
+	role      string
+	lifetime  time.Duration
+	came      chan struct{}
+	session   *Session
+	err       error
+}
+
+// New returns a Desk. now is the time; nil: time.Now.
+func New(now func() time.Time) *Desk {
+	d := &Desk{now: now, offers: map[string]*offer{}, sessions: map[[sha256.Size]byte]*Session{}}
+	if d.now == nil {
+		d.now = time.Now
+	}
+	_, _ = rand.Read(d.key[:]) // it never fails
+	return d
+}
+
+// Begin makes the secrets of a browser that wants to sign in, and the code that it shows until expires.
+func (d *Desk) Begin() (s Secrets, code string, expires time.Time) {
+	expires = d.now().Add(CodeLifetime).Truncate(time.Second)
+	page := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix())) //nolint:gosec // it is after 1970
+	s = Secrets{Cookie: random(), Page: base64.RawURLEncoding.EncodeToString(append(page, randomBytes()...))}
+	return s, d.code(s), expires
+}
+
+// code is the code of a browser.
+func (d *Desk) code(s Secrets) string {
+	mac := hmac.New(sha256.New, d.key[:])
+	_, _ = mac.Write([]byte(s.Cookie + "\x00" + s.Page))
+	n := binary.BigEndian.Uint64(mac.Sum(nil))
+	var b strings.Builder
+	for i := range codeLetters {
+		if i == codeLetters/2 {
+			b.WriteByte('-')
+		}
+		b.WriteByte(letters[n%uint64(len(letters))])
+		n /= uint64(len(letters))
+	}
+	return b.String()
+}
+
+// Plain is a code as it is compared: people type it with other cases, spaces and dashes.
+func Plain(code string) string {
+	code = strings.Map(func(c rune) rune {
+		if strings.ContainsRune(letters, c) {
+			return c
+		}
+		return -1
+	}, strings.ToLower(code))
+	if len(code) != codeLetters {
+		return ""
+	}
+	return code[:codeLetters/2] + "-" + code[codeLetters/2:]
+}
+
+// Claim lets a browser in whose code was confirmed. A nil Session: it was not yet. stale: the browser's code has ended.
+func (d *Desk) Claim(s Secrets, from Browser) (got *Session, secrets Secrets, stale bool) {
+	page, err := base64.RawURLEncoding.DecodeString(s.Page)
+	if err != nil || len(page) != 8+secretBytes || s.Cookie == "" {
+		return nil, Secrets{}, true
+	}
+	now := d.now()
+	if !now.Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0)) { //nolint:gosec // else the code is none that was typed
+		return nil, Secrets{}, true
+	}
+	code := d.code(s)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.offers[code]
+	switch {
+	case o == nil || !now.Before(o.ends):
+		return nil, Secrets{}, false
+	case o.browser == nil:
+		o.browser = &from
+		close(o.seen)
+		return nil, Secrets{}, false
+	case !o.confirmed:
+		return nil, Secrets{}, false
+	}
+	delete(d.offers, code) // a code is good once
+	defer close(o.came)
+	o.session, secrets, o.err = d.add(&Session{Role: o.role, How: "code", Expires: now.Add(o.lifetime), Browser: from, stands: func() bool { return true }})
+	return o.session, secrets, o.session == nil
+}
+
+// SignIn lets a browser in that has shown who it is, by a token.
+func (d *Desk) SignIn(who auth.Who, from Browser) (*Session, Secrets, error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.add(&Session{Role: who.Role, How: who.ID, Expires: d.now().Add(DefaultLifetime), Browser: from, stands: who.Stands})
+}
+
+// add is called with the lock held.
+func (d *Desk) add(s *Session) (*Session, Secrets, error) {
+	d.sweep()
+	if len(d.sessions) >= maxSessions {
+		return nil, Secrets{}, ErrFull
+	}
+	secrets := Secrets{Cookie: random(), Page: random()}
+	s.ID, s.Created = hex.EncodeToString(randomBytes()[:6]), d.now()
+	s.page = sha256.Sum256([]byte(secrets.Page))
+	d.sessions[sha256.Sum256([]byte(secrets.Cookie))] = s
+	return s, secrets, nil
+}
+
+// sweep forgets what has ended. It is called with the lock held.
+func (d *Desk) sweep() {
+	now := d.now()
+	for key, s := range d.sessions {
+		if !now.Before(s.Expires) || !s.stands() {
+			delete(d.sessions, key)
+		}
+	}
+	for code, o := range d.offers {
+		if !now.Before(o.ends) {
+			delete(d.offers, code)
+		}
+	}
+}
+
+// Find is who a browser is signed in as.
+func (d *Desk) Find(s Secrets) (auth.Who, Session, bool) {
+	key, page := sha256.Sum256([]byte(s.Cookie)), sha256.Sum256([]byte(s.Page))
+	stands := func() bool {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		return d.standing(key) != nil
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	found := d.standing(key)
+	if found == nil || subtle.ConstantTimeCompare(found.page[:], page[:]) != 1 {
+		return auth.Who{}, Session{}, false
+	}
+	return auth.Who{ID: "console " + found.ID, Role: found.Role, Stands: stands}, *found, true
+}
+
+// standing is the session of a cookie that is still good. It is called with the lock held.
+func (d *Desk) standing(key [sha256.Size]byte) *Session {
+	s := d.sessions[key]
+	if s == nil || !d.now().Before(s.Expires) || !s.stands() {
+		return nil
+	}
+	return s
+}
+
+// Look waits until a browser says that it shows a code, and returns what is known of it. It returns ErrNoBrowser if none does.
+func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
+	code = Plain(code)
+	d.mu.Lock()
+	d.sweep()
+	o := d.offers[code]
+	if o == nil {
+		if len(d.offers) >= maxOffers {
+			d.mu.Unlock()
+			return Browser{}, ErrOffers
+		}
+		o = &offer{ends: d.now().Add(offerLifetime), seen: make(chan struct{}), came: make(chan struct{})}
+		d.offers[code] = o
+	}
+	d.mu.Unlock()
+	if !wait(ctx, o.seen) {
+		d.mu.Lock()
+		defer d.mu.Unlock()
+		if o.browser == nil {
+			if d.offers[code] == o {
+				delete(d.offers, code)
+			}
+			return Browser{}, ErrNoBrowser
+		}
+	}
+	return *o.browser, nil
+}
+
+// wait waits for a channel to be closed, at most lookFor.
+func wait(ctx context.Context, c <-chan struct{}) bool {
+	ctx, cancel := context.WithTimeout(ctx, lookFor)
+	defer cancel()
+	select {
+	case <-c:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Confirm lets the browser in that shows a code, which Look has found, and waits until it is in.
+func (d *Desk) Confirm(ctx context.Context, code, role string, lifetime time.Duration) (Session, error) {
+	switch {
+	case !slices.Contains(tokens.Roles(), role):
+		return Session{}, ErrRole
+	case lifetime < time.Second || lifetime > MaxLifetime:
+		return Session{}, ErrLifetime
+	}
+	code = Plain(code)
+	d.mu.Lock()
+	d.sweep()
+	o := d.offers[code]
+	if o == nil || o.browser == nil || o.confirmed {
+		d.mu.Unlock()
+		return Session{}, ErrNoBrowser
+	}
+	o.confirmed, o.role, o.lifetime = true, role, lifetime
+	d.mu.Unlock()
+	came := wait(ctx, o.came)
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch {
+	case o.err != nil:
+		return Session{}, o.err
+	case !came && o.session == nil:
+		delete(d.offers, code)
+		return Session{}, ErrNoBrowser
+	}
+	return *o.session, nil
+}
+
+// Sessions are those who are signed in, the oldest first.
+func (d *Desk) Sessions() []Session {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	var all []Session
+	for _, s := range d.sessions {
+		all = append(all, *s)
+	}
+	slices.SortFunc(all, func(a, b Session) int {
+		if c := a.Created.Compare(b.Created); c != 0 {
+			return c
+		}
+		return strings.Compare(a.ID, b.ID)
+	})
+	return all
+}
+
+// End signs out the session with an id, and reports whether there was one.
+func (d *Desk) End(id string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.sweep()
+	for key, s := range d.sessions {
+		if s.ID == id {
+			delete(d.sessions, key)
+			return true
+		}
+	}
+	return false
+}
+
+func random() string { return base64.RawURLEncoding.EncodeToString(randomBytes()) }
+
+func randomBytes() []byte {
+	b := make([]byte, secretBytes)
+	_, _ = rand.Read(b) // it never fails
+	return b
+}

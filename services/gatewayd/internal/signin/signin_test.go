@@ -1,0 +1,228 @@
+package signin
+
+import (
+	"context"
+	"errors"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+)
+
+var firefox = Browser{Address: "192.0.2.7", Agent: "Firefox"}
+
+// ask plays a browser that asks until it is in, its code ends, or ctx ends.
+func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
+	for ctx.Err() == nil {
+		if got, in, stale := d.Claim(s, firefox); got != nil || stale {
+			return got, in
+		}
+		time.Sleep(2 * time.Second) // of the bubble's clock
+	}
+	return nil, Secrets{}
+}
+
+func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		s, code, _ := d.Begin()
+		type in struct {
+			session *Session
+			secrets Secrets
+		}
+		came := make(chan in, 1)
+		go func() { session, secrets := ask(t.Context(), d, s); came <- in{session, secrets} }()
+		b, err := d.Look(t.Context(), " "+strings.ToUpper(strings.ReplaceAll(code, "-", " ")))
+		if err != nil || b != firefox {
+			t.Fatalf("the browser is %v (%v)", b, err)
+		}
+		if got, _, _ := d.Claim(s, firefox); got != nil {
+			t.Fatal("a browser is in before a person has confirmed")
+		}
+		session, err := d.Confirm(t.Context(), code, "approver", time.Hour)
+		if err != nil || session.Role != "approver" || session.Browser != firefox {
+			t.Fatalf("%+v (%v)", session, err)
+		}
+		got := <-came
+		who, _, ok := d.Find(got.secrets)
+		if !ok || who.Role != "approver" || who.ID != "console "+session.ID || !who.Stands() {
+			t.Errorf("the browser is %+v, %v", who, ok)
+		}
+		if again, _, _ := d.Claim(s, firefox); again != nil {
+			t.Error("the code let somebody in twice")
+		}
+		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); !errors.Is(err, ErrNoBrowser) {
+			t.Errorf("the code was confirmed twice: %v", err)
+		}
+		for name, wrong := range map[string]Secrets{
+			"the cookie alone":           {Cookie: got.secrets.Cookie},
+			"the page's alone":           {Page: got.secrets.Page},
+			"both in the other's place":  {Cookie: got.secrets.Page, Page: got.secrets.Cookie},
+			"those of before":            s,
+			"the cookie and another one": {Cookie: got.secrets.Cookie, Page: s.Page},
+			"nothing":                    {},
+		} {
+			if _, _, ok := d.Find(wrong); ok {
+				t.Errorf("%s is enough", name)
+			}
+		}
+		time.Sleep(time.Hour)
+		if _, _, ok := d.Find(got.secrets); ok || who.Stands() {
+			t.Error("a browser stays signed in for longer than was said")
+		}
+	})
+}
+
+func TestACodeIsOfOneBrowserAlone(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		s, code, _ := d.Begin()
+		other, _, _ := d.Begin()
+		ctx, cancel := context.WithCancel(t.Context())
+		done := make(chan struct{})
+		go func() { defer close(done); _, _ = ask(ctx, d, s) }()
+		if _, err := d.Look(t.Context(), code); err != nil {
+			t.Fatal(err)
+		}
+		cancel() // the browser asks no more
+		<-done
+		confirmed := make(chan error, 1)
+		go func() { _, err := d.Confirm(t.Context(), code, "viewer", time.Hour); confirmed <- err }()
+		synctest.Wait()
+		for name, wrong := range map[string]Secrets{
+			"another browser":            other,
+			"another's cookie":           {Cookie: other.Cookie, Page: s.Page},
+			"another's page":             {Cookie: s.Cookie, Page: other.Page},
+			"no cookie":                  {Page: s.Page},
+			"a later end":                {Cookie: s.Cookie, Page: "AAAB" + s.Page[4:]},
+			"the code in a secret's way": {Cookie: code, Page: code},
+		} {
+			if got, _, _ := d.Claim(wrong, firefox); got != nil {
+				t.Errorf("%s was let in", name)
+			}
+		}
+		if err := <-confirmed; !errors.Is(err, ErrNoBrowser) {
+			t.Errorf("the browser was away, and confirming says %v", err)
+		}
+		if got, _, _ := d.Claim(s, firefox); got != nil {
+			t.Error("a browser was let in after its person was told that it was not")
+		}
+	})
+}
+
+func TestACodeEnds(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		s, code, expires := d.Begin()
+		if left := time.Until(expires); left > CodeLifetime || left < CodeLifetime-time.Second {
+			t.Errorf("it is good for %s", left)
+		}
+		time.Sleep(CodeLifetime)
+		looked := make(chan error, 1)
+		go func() { _, err := d.Look(t.Context(), code); looked <- err }()
+		synctest.Wait()
+		if got, _, stale := d.Claim(s, firefox); got != nil || !stale {
+			t.Errorf("after its time: %v, stale %v", got, stale)
+		}
+		if err := <-looked; !errors.Is(err, ErrNoBrowser) {
+			t.Errorf("after its time: %v", err)
+		}
+		if len(d.offers) != 0 {
+			t.Error("something is kept of it")
+		}
+	})
+}
+
+func TestAskingForCodesTakesNoRoom(t *testing.T) {
+	d := New(nil)
+	seen := map[string]bool{}
+	for range 10_000 {
+		s, code, _ := d.Begin()
+		if seen[code] {
+			t.Fatalf("the code %s came twice", code)
+		}
+		seen[code] = true
+		if got, _, stale := d.Claim(s, firefox); got != nil || stale {
+			t.Fatal("a code that nobody has confirmed is good, or has ended")
+		}
+	}
+	if len(d.offers)+len(d.sessions) != 0 {
+		t.Errorf("%d offers and %d sessions are kept", len(d.offers), len(d.sessions))
+	}
+}
+
+func TestThereIsRoomForSoManyCodesAndBrowsers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		errs := make(chan error, maxOffers+1)
+		for range maxOffers + 1 {
+			go func() {
+				_, code, _ := d.Begin()
+				_, err := d.Look(t.Context(), code)
+				errs <- err
+			}()
+		}
+		full := 0
+		for range maxOffers + 1 {
+			if errors.Is(<-errs, ErrOffers) {
+				full++
+			}
+		}
+		if full != 1 {
+			t.Errorf("%d of %d codes found no room", full, maxOffers+1)
+		}
+		who := auth.Who{ID: "token x", Role: "viewer", Stands: func() bool { return true }}
+		for i := range maxSessions + 1 {
+			if _, _, err := d.SignIn(who, firefox); (err != nil) != (i == maxSessions) {
+				t.Fatalf("browser %d: %v", i, err)
+			}
+		}
+	})
+}
+
+func TestABrowserThatATokenLetInGoesWithIt(t *testing.T) {
+	d := New(nil)
+	stands := true
+	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "operator", Stands: func() bool { return stands }}, firefox)
+	if err != nil || session.Role != "operator" || session.How != "token x" {
+		t.Fatalf("%+v (%v)", session, err)
+	}
+	who, _, ok := d.Find(secrets)
+	if !ok || !who.Stands() {
+		t.Fatal("it is not in")
+	}
+	stands = false
+	if _, _, ok := d.Find(secrets); ok || who.Stands() || len(d.Sessions()) != 0 {
+		t.Error("it stays in without its token")
+	}
+}
+
+func TestSigningOut(t *testing.T) {
+	d := New(nil)
+	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "viewer", Stands: func() bool { return true }}, firefox)
+	if err != nil {
+		t.Fatal(err)
+	}
+	who, _, _ := d.Find(secrets)
+	if d.End("no such id") || !d.End(session.ID) || d.End(session.ID) {
+		t.Error("the wrong one was signed out")
+	}
+	if _, _, ok := d.Find(secrets); ok || who.Stands() {
+		t.Error("it is still in")
+	}
+}
+
+func TestConfirmingTakesARoleAndATime(t *testing.T) {
+	d := New(nil)
+	for _, c := range []struct {
+		role     string
+		lifetime time.Duration
+		want     error
+	}{{"gateway", time.Hour, ErrRole}, {"", time.Hour, ErrRole}, {"viewer", 0, ErrLifetime}, {"viewer", MaxLifetime + 1, ErrLifetime}} {
+		if _, err := d.Confirm(t.Context(), "aaaaa-aaaaa", c.role, c.lifetime); !errors.Is(err, c.want) {
+			t.Errorf("%q for %s: %v", c.role, c.lifetime, err)
+		}
+	}
+}

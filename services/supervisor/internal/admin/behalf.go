@@ -1,0 +1,93 @@
+package admin
+
+import (
+	"context"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/metadata"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
+)
+
+// A gateway serves people whom it has recognized by a token, a certificate or a sign-in. It calls for one of them by naming
+// them in the call's metadata (package behalf). Then the call has the caller's rights, within the limit of the gateway's
+// certificate, and no others: neither those of the gateway itself, nor those of a process that may do everything. So a mistake
+// in a gateway's pages lets nobody do what their role does not allow.
+//
+// A process on the control socket may name a caller too, since it can only lose rights by it. Whoever else names one is
+// refused.
+
+// caller is somebody for whom a gateway calls.
+type caller struct {
+	name string
+	role certs.Role // within the gateway's limit
+}
+
+type actingKey struct{}
+
+// acting returns the context of a call that knows for whom it is made. It refuses callers that may not say so.
+func (a *access) acting(ctx context.Context, method string) (context.Context, error) {
+	sent, _ := metadata.FromIncomingContext(ctx)
+	c, named, err := behalf.Read(sent)
+	if !named {
+		return ctx, nil
+	}
+	who := identityOf(ctx)
+	if refusal := who.mayName(); refusal != nil {
+		err = refusal
+	} else if err != nil {
+		err = status.Error(codes.InvalidArgument, err.Error())
+	}
+	if err != nil {
+		a.logger.Warn("refused a call for somebody", "method", method, "caller", who, "error", err)
+		return nil, err
+	}
+	limit := who.limit
+	if !who.certificate {
+		limit = certs.Operator
+	}
+	role, err := certs.ParseRole(c.Role)
+	if err != nil {
+		return nil, status.Error(codes.InvalidArgument, err.Error())
+	}
+	who.caller = &caller{name: c.Name, role: min(role, limit)}
+	return context.WithValue(ctx, actingKey{}, who), nil
+}
+
+// mayName returns an error with a gRPC status unless a caller may call for others.
+func (i identity) mayName() error {
+	switch {
+	case i.certificate && i.role == certs.Gateway && i.limit != certs.NoRole:
+		return nil
+	case i.certificate && i.role == certs.Gateway:
+		return status.Error(codes.PermissionDenied, "the certificate of this gateway lets it call for nobody: make one by \"acphost certs gateway --acts-as ROLE\"")
+	case !i.certificate && !i.self && i.control:
+		return checkVerb(i.process)
+	}
+	return status.Errorf(codes.PermissionDenied, "only a gateway calls for others: leave out the metadata %s", behalf.CallerKey)
+}
+
+// mayForCaller is may for somebody for whom is called.
+func (i identity) mayForCaller(need certs.Role) error {
+	if need == certs.Gateway { // who opens an agent gives it its prompts
+		need = certs.Operator
+	}
+	if !i.caller.role.May(need) {
+		return status.Errorf(codes.PermissionDenied, "this takes the role %s, and %s has the role %s here", need, i, i.caller.role)
+	}
+	return nil
+}
+
+// String is who calls, for those who learn who did something: "gateway edge for alice".
+func (i identity) String() string {
+	name := "local"
+	if i.certificate {
+		name = presentable(i.name)
+	}
+	if i.caller == nil {
+		return name
+	}
+	return "gateway " + name + " for " + i.caller.name
+}

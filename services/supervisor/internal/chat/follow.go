@@ -1,0 +1,226 @@
+package chat
+
+import (
+	"cmp"
+	"context"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// What of a session's past a chat shows that joins it, as ACP's proposal for it names it.
+const (
+	HistoryFull    = "full"    // all that is recorded
+	HistoryPending = "pending" // only the questions that wait
+	HistoryNone    = "none"    // nothing: questions that waited before are shown to others
+)
+
+// Attach is a live session, which somebody else has opened, that a chat joins. The chat neither starts nor ends anything: its
+// end leaves the session as it is.
+type Attach struct {
+	// AgentID and SessionID are the session's.
+	AgentID, SessionID string
+	// History is one of the constants above. Default: HistoryFull.
+	History string
+	// Follow is why the chat can give no prompts, in words: the session is an editor's. Default: it can.
+	Follow string
+}
+
+// joined is what a chat knows of the session that it has joined.
+type joined struct {
+	at     time.Time // events before are the past
+	cursor string    // of the last event
+	told   bool      // a prompt of the record was shown: what the agent repeats of it is not
+	waits  bool      // questions that waited before are being told
+	behind bool      // the event at hand is of the past
+}
+
+// Messages of a session that was joined.
+type (
+	attachedMsg struct {
+		agent   *supervisorv1.Agent
+		session *supervisorv1.Session
+		err     error
+	}
+	// followedMsg are events of the session, all of them.
+	followedMsg struct {
+		events []*supervisorv1.Event
+		next   tea.Cmd
+		err    error
+	}
+)
+
+// attach looks up what there is to be joined.
+func (s *supervisor) attach(a *Attach) tea.Cmd {
+	return s.do(func(ctx context.Context) tea.Msg {
+		res, err := s.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: a.AgentID, SessionId: a.SessionID})
+		if err != nil {
+			return attachedMsg{err: err}
+		}
+		agent, err := s.Agents.GetAgent(ctx, &supervisorv1.GetAgentRequest{AgentId: res.GetSession().GetAgentId()})
+		if err != nil { // it is known by its id alone
+			return attachedMsg{session: res.GetSession(), agent: &supervisorv1.Agent{Id: res.GetSession().GetAgentId(), Name: res.GetSession().GetAgentId()}}
+		}
+		return attachedMsg{session: res.GetSession(), agent: agent.GetAgent()}
+	})
+}
+
+// follow begins to tell the events of a session, behind a cursor; "": from the beginning of the record.
+func (s *supervisor) follow(agentID, sessionID, cursor string) tea.Cmd {
+	return s.do(func(ctx context.Context) tea.Msg {
+		events, err := s.WatchSession(ctx, &supervisorv1.WatchSessionRequest{AgentId: agentID, SessionId: sessionID, Cursor: cursor})
+		if err != nil {
+			return followedMsg{err: err}
+		}
+		return followedMsg{next: follow(s, events, func(all []*supervisorv1.Event, next tea.Cmd, err error) tea.Msg {
+			return followedMsg{events: all, next: next, err: err}
+		})}
+	})
+}
+
+// promptJoined begins a turn. Its events are told with all others of the session; what comes back is that it was refused.
+func (s *supervisor) promptJoined(number int, agentID, sessionID string, blocks func() ([]*supervisorv1.ContentBlock, error)) tea.Cmd {
+	return s.do(func(ctx context.Context) tea.Msg {
+		content, err := blocks()
+		if err != nil {
+			return turnMsg{turn: number, err: err}
+		}
+		ctx, leave := context.WithCancel(ctx)
+		defer leave() // the turn goes on, and is told by follow
+		turn, err := s.Prompt(ctx, &supervisorv1.PromptRequest{AgentId: agentID, SessionId: sessionID, Prompt: content})
+		if err != nil {
+			return turnMsg{turn: number, err: err}
+		}
+		for ev, err := range turn.Events() {
+			if err != nil {
+				return turnMsg{turn: number, err: err}
+			}
+			if ev.GetTurnStarted() != nil {
+				return nil
+			}
+		}
+		return nil
+	})
+}
+
+func (msg attachedMsg) tell(m *model) tea.Cmd {
+	if msg.err != nil {
+		m.phase, m.failure = broken, &AgentError{Kind: agentError(msg.err).GetKind(), text: safetext.Line(problem(msg.err))}
+		m.fail("the session cannot be joined: " + problem(msg.err))
+		return m.leave()
+	}
+	a := m.o.Attach
+	m.agent, m.session, m.phase, m.opened = msg.agent, msg.session, ready, true
+	m.joined.at = m.now()
+	text := "joined the session with " + m.agentTitle()
+	if t := m.session.GetTitle(); t != "" {
+		text += ": " + safetext.Line(t)
+	}
+	m.note(text)
+	if a.Follow != "" {
+		m.note(a.Follow)
+	}
+	cursor := ""
+	if a.History != HistoryFull && a.History != "" {
+		m.live.plan, m.live.planShown = m.session.GetPlan(), true
+		if m.session.GetTurnActive() {
+			m.turn = &turn{since: m.now(), others: true, begun: true}
+		}
+		cursor = cmp.Or(m.session.GetCursor(), "now")
+	}
+	m.joined.cursor = cursor
+	return m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), cursor)
+}
+
+// tell takes what happens in the session.
+func (msg followedMsg) tell(m *model) tea.Cmd {
+	var cmds []tea.Cmd
+	for _, ev := range msg.events {
+		m.retries = 0
+		m.joined.cursor = cmp.Or(ev.GetCursor(), m.joined.cursor)
+		cmds = append(cmds, m.followed(ev))
+	}
+	if msg.err == nil {
+		return tea.Batch(append(cmds, m.unhurried(msg.next))...)
+	}
+	if c := status.Code(msg.err); m.leaving || m.phase == broken && (c == codes.OK || c == codes.NotFound) {
+		return tea.Batch(cmds...)
+	}
+	return tea.Batch(append(cmds, m.again(m.sup.follow(m.session.GetAgentId(), m.session.GetSessionId(), m.joined.cursor), msg.err))...)
+}
+
+// followed takes an event of a session that was joined. Whoever gave a prompt, its turn is told here.
+func (m *model) followed(ev *supervisorv1.Event) tea.Cmd {
+	if ev.GetHistory() && m.joined.told {
+		return nil // the record has it
+	}
+	m.joined.behind = ev.GetTime().AsTime().Before(m.joined.at)
+	switch ev.GetEvent().(type) {
+	case *supervisorv1.Event_TurnStarted:
+		m.joined.told = true
+		m.beginTurn(ev)
+		return nil
+	case *supervisorv1.Event_TurnEnded:
+		cmd := m.show(ev)
+		if m.turn != nil && m.turn.begun {
+			return tea.Batch(cmd, m.endTurn())
+		}
+		return cmd
+	}
+	return m.show(ev)
+}
+
+// beginTurn shows that a turn begins: one of our own that waited for it, or one of somebody else's.
+func (m *model) beginTurn(ev *supervisorv1.Event) {
+	m.tighten()
+	m.live.endTurn()
+	m.drawn(m.draw.Event(ev))
+	m.flush()
+	if m.turn == nil {
+		m.turn = &turn{since: m.now(), others: true}
+		if m.replays() {
+			m.turn.since = ev.GetTime().AsTime()
+		}
+	}
+	m.turn.begun = true
+}
+
+// refused takes the refusal of a prompt in a session that was joined. If somebody else's turn was faster, the prompt waits for its end.
+func (m *model) refused(msg turnMsg) tea.Cmd {
+	if msg.err == nil {
+		return nil
+	}
+	m.flush()
+	m.fail(problem(msg.err))
+	if m.turn == nil || m.turn.number != msg.turn {
+		return nil // the faster one has ended
+	}
+	text := m.turn.text
+	switch {
+	case m.turn.begun:
+		m.turn.number, m.turn.text, m.turn.others = 0, "", true
+		m.queue = append([]string{text}, m.queue...)
+	default:
+		m.turn = nil
+		if m.edit.Empty() {
+			m.edit.Set(text)
+		}
+	}
+	return nil
+}
+
+// replays reports whether what is shown is the past of a session that was joined.
+func (m *model) replays() bool { return m.o.Attach != nil && m.joined.behind }
+
+// hint is what can be done where there is no session; in one that was joined, there is one thing.
+func (m *model) hint(text string) string {
+	if m.o.Attach != nil {
+		return "/quit leaves"
+	}
+	return text
+}

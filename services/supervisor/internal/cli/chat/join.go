@@ -1,0 +1,126 @@
+package chat
+
+import (
+	"cmp"
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"github.com/acphost/acphost/internal/peer"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/chat"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
+)
+
+// histories are what --history may be.
+func histories() []string {
+	return []string{chat.HistoryFull, chat.HistoryPending, chat.HistoryNone}
+}
+
+// withAttach are the flags that --attach goes with, where --agent says whose session is meant. All others say how an agent is started.
+func withAttach() []string {
+	return []string{"attach", "history", "agent", "pid", "socket", "config", "notify"}
+}
+
+func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
+	set := cmd.Flags()
+	set.StringVar(&f.attach, "attach", "", "join the `SESSION` that is open in a running acphost: its id, or how that begins")
+	set.StringVar(&f.history, "history", chat.HistoryFull, "with --attach, `WHAT` you see of the past: full, pending (the questions that wait), none")
+	set.IntVar(&f.which.PID, "pid", 0, "with --attach: the supervisor's process id, `PID`, where several have such a session")
+	set.StringVar(&f.which.Socket, "socket", "", "with --attach: the supervisor's admin `SOCKET`, instead of looking for it")
+	cliflag.Complete(cmd, "history", cliflag.Words(histories()...))
+	complete := reach.Complete(call, &f.which, 1, reach.CompleteOpen)
+	cliflag.Complete(cmd, "attach", func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
+		return complete(cmd, nil, word)
+	})
+}
+
+// checkAttach says what is wrong with a call to join a session.
+func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
+	if f.attach == "" {
+		return command.WrongUse(cmd, "--attach: which session? \"acphost ps\" shows those that are open")
+	}
+	if len(args) > 0 {
+		return command.WrongUse(cmd, "--attach joins a session whose agent runs already: it takes no command")
+	}
+	if !slices.Contains(histories(), f.history) {
+		return command.WrongUse(cmd, "--history: expected full, pending or none, not %q", f.history)
+	}
+	cmd.Flags().Visit(func(flag *pflag.Flag) {
+		if err == nil && !slices.Contains(withAttach(), flag.Name) {
+			err = command.WrongUse(cmd, "--attach joins a session that is open already: it takes no --%s", flag.Name)
+		}
+	})
+	return err
+}
+
+// modesWithoutEditor are the supervisors whose sessions take prompts of anybody who may change something.
+func modesWithoutEditor() []string { return []string{"serve", "chat", "prompt"} }
+
+// editorsSession is what is said of a session that an editor has.
+const editorsSession = "an editor has this session and gives its prompts: you follow it, and answer its questions"
+
+// join holds a chat in a session that is open elsewhere.
+func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
+	if err := checkTerminal(cmd, call, f); err != nil {
+		return err
+	}
+	// Elsewhere it might be another flag's value, and this a supervisor, as far as one that is asked by this process can see.
+	if len(os.Args) > 2 && os.Args[1] == "chat" && !peer.JoinsSession(os.Args[2]) {
+		return command.WrongUse(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
+	}
+	f.which.Config = f.Config
+	return reach.With(cmd, call, &f.which, func(all []*reach.Supervisor) error {
+		req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
+		at, err := reach.WhoHas(cmd.Context(), call, all, req)
+		switch {
+		case err != nil:
+			return err
+		case len(all) == 0:
+			return fmt.Errorf("no acphost runs that has a session %s", output.Cell(f.attach))
+		case at == nil:
+			return fmt.Errorf("no session %s is open; \"acphost ps\" shows those that are", output.Cell(f.attach))
+		}
+		return joinAt(cmd, call, export, f, at, req)
+	})
+}
+
+func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
+	end := newEnding(cmd.Context())
+	defer end.close()
+	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
+		if s, ok := end.signal().(syscall.Signal); ok {
+			call.Status = 128 + int(s)
+			return nil
+		}
+		return fmt.Errorf("hold a chat here: %w", err)
+	}
+	o := options(call, export, f)
+	o.Conn = at.Client
+	o.Agent = &supervisorv1.StartAgentRequest{}
+	o.Attach = &chat.Attach{AgentID: session.GetAgentId(), SessionID: session.GetSessionId(), History: f.history}
+	if !slices.Contains(modesWithoutEditor(), at.Mode) {
+		o.Attach.Follow = editorsSession
+	}
+	here, err := os.Getwd()
+	if err != nil {
+		return err
+	}
+	o.Cwd = here // of "!COMMAND" and of "@PATH"
+	result, err := chat.Run(end.ctx, o)
+	if ended(call, end, err) {
+		return nil
+	}
+	if id := cmp.Or(result.Session, session.GetSessionId()); plainWord.MatchString(id) {
+		fmt.Fprintf(call.Stderr, "the session goes on; join it again: acphost chat --attach %s\n", id)
+	}
+	return nil
+}

@@ -1,0 +1,205 @@
+package gate
+
+import (
+	"path"
+	"slices"
+	"sync"
+	"time"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// maxTallies bounds what is counted apart in one turn.
+const maxTallies = 1024
+
+// kernelDoor is what the gate keeps for door three. The Gate's mu guards its fields but the last.
+type kernelDoor struct {
+	// tried are the user's answers about what was refused when it was tried, by the session's scope, oldest first.
+	tried map[string][]*triedAnswer
+	// tallies count what was allowed, by the session's scope.
+	tallies map[string]map[tallyKey]*tally
+	// flushing waits for the records of counts.
+	flushing sync.WaitGroup
+}
+
+// triedAnswer is an answer about something that an agent has tried. Nothing could wait for the answer, so it counts for the next
+// try.
+type triedAnswer struct {
+	key     string
+	allowed bool
+	at      time.Time
+	used    bool
+	turn    uint64 // in which it was used
+}
+
+// tallyKey is what records of allowances have in common.
+type tallyKey struct {
+	kind, program, folder, rule, by string
+	turn                            uint64
+}
+
+// tally counts allowances that have no record of their own.
+type tally struct {
+	record *supervisorv1.AuditRecord
+	more   uint64
+}
+
+// kernelAsks is for an action at door three that the user has to be asked about: it looks for an answer that the user, or the
+// policy at door one, has given.
+func (g *Gate) kernelAsks(r Request, d *Decision) {
+	if !d.active {
+		d.Verdict = Allow // as at door two
+		return
+	}
+	reason := d.Reason
+	g.remembered(r, d)
+	switch {
+	case d.Verdict != Ask:
+	case r.Lenient:
+		d.Verdict, d.By, d.Reason = Allow, ByCommand, ""
+	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
+		if d.Verdict == Allow {
+			d.Rule = ""
+		}
+	default:
+		d.Reason = reason
+	}
+}
+
+// answeredTry decides by the answer that the user gave about the last try. An answer about a command counts once; one about a
+// file for the turn in which it is used first. A refusal holds as long as an answer can be used.
+func (g *Gate) answeredTry(r Request, d *Decision) bool {
+	if r.Scope == "" {
+		return false
+	}
+	key, now := reportKey(r.Action), g.opts.Now()
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := slices.DeleteFunc(g.kernel.tried[r.Scope], func(t *triedAnswer) bool { return now.Sub(t.at) > answerLife })
+	g.kernel.tried[r.Scope] = list
+	for i := len(list) - 1; i >= 0; i-- {
+		t := list[i]
+		if t.key != key {
+			continue
+		}
+		if !t.allowed {
+			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
+			return true
+		}
+		if t.used && (r.Action.GetCommand() != nil || t.turn != r.Turn) {
+			return false
+		}
+		t.used, t.turn = true, r.Turn
+		d.Verdict, d.By, d.Reason, d.person = Allow, ByEarlier, "a person allowed it after the last try", true
+		return true
+	}
+	return false
+}
+
+// tried keeps an answer for the next try.
+func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
+	r := d.request
+	if r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.Verdict != Ask || o.Option == "" || r.Scope == "" {
+		return
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	list := append(g.kernel.tried[r.Scope], &triedAnswer{key: reportKey(r.Action), allowed: allowed, at: g.opts.Now()})
+	g.kernel.tried[r.Scope] = list[max(0, len(list)-maxAnswers):]
+}
+
+// Settled reports whether a decision needs no other session's: a person has given it, about just this action.
+func (d *Decision) Settled() bool {
+	return d.Verdict == Allow && (d.By == ByEarlier && d.person || d.By == ByGrant)
+}
+
+// RecordAllowed records that a process of an agent's was allowed something at door three: the first time in a turn for a program,
+// an operation, a folder and a rule with a record, and the others with a count when the turn is over. An error means that the
+// action must be denied.
+func (g *Gate) RecordAllowed(d *Decision, program string) error {
+	key := tallyKey{kind: d.request.Action.GetKind(), program: program, rule: d.Rule, by: d.By, turn: d.request.Turn}
+	if c := d.request.Action.GetCommand(); c != nil {
+		key.folder = c.GetCwd()
+	} else if p := d.request.Action.GetPaths(); len(p) > 0 {
+		key.folder = path.Dir(p[0].GetPath())
+	}
+	scope := d.request.Scope
+	g.mu.Lock()
+	if t := g.kernel.tallies[scope][key]; t != nil && !d.Settled() {
+		t.more++
+		g.mu.Unlock()
+		return nil
+	}
+	if len(g.kernel.tallies[scope]) >= maxTallies {
+		g.endTally(scope)
+	}
+	g.mu.Unlock()
+	if err := g.Record(d, Outcome{Allowed: true}); err != nil {
+		return err
+	}
+	if !d.active {
+		return nil
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.kernel.tallies[scope] == nil {
+		g.kernel.tallies[scope] = map[tallyKey]*tally{}
+	}
+	g.kernel.tallies[scope][key] = &tally{record: g.recordOf(d, Outcome{Allowed: true, By: d.By}, nil)}
+	return nil
+}
+
+// endTally records the counts of a session, in the background; mu is held.
+func (g *Gate) endTally(scope string) {
+	ended := g.kernel.tallies[scope]
+	delete(g.kernel.tallies, scope)
+	if g.opts.Audit == nil {
+		return
+	}
+	var records []*supervisorv1.AuditRecord
+	for _, t := range ended {
+		if t.more > 0 {
+			rec := proto.CloneOf(t.record)
+			rec.Time, rec.Repeats = timestamppb.New(g.opts.Now()), t.more
+			records = append(records, rec)
+		}
+	}
+	if len(records) == 0 {
+		return
+	}
+	g.kernel.flushing.Go(func() {
+		for _, rec := range records {
+			if err := g.opts.Audit.Write(rec); err != nil {
+				g.opts.Logger.Error("how often an agent was allowed something could not be recorded", "error", err)
+				return
+			}
+		}
+	})
+}
+
+// ReportDone records what a process of an agent's has done while it was only observed.
+func (g *Gate) ReportDone(d *Decision) {
+	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })
+	if d.Verdict != Allow {
+		g.report(d, "done, not asked")
+	}
+}
+
+// Close records what is still to be counted, and waits for that.
+func (g *Gate) Close() {
+	g.mu.Lock()
+	for scope := range g.kernel.tallies {
+		g.endTally(scope)
+	}
+	g.mu.Unlock()
+	g.kernel.flushing.Wait()
+}
+
+// isDone reports whether what is decided is done once it is allowed, and not only answered: at doors two and three.
+func isDone(a *permissionv1.Action) bool {
+	return a.GetDoor() == permissionv1.Door_DOOR_CALL || a.GetDoor() == permissionv1.Door_DOOR_KERNEL
+}

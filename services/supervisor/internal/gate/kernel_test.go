@@ -1,0 +1,208 @@
+package gate
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"log/slog"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"testing/synctest"
+	"time"
+
+	"google.golang.org/grpc"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/audit"
+)
+
+// tries is an action of a process at the kernel.
+func tries(kind, path string) *permissionv1.Action {
+	return &permissionv1.Action{
+		Kind: kind, Door: permissionv1.Door_DOOR_KERNEL, SessionId: "s", Agent: "a", Roots: []string{"/w"}, ResolvedRoots: []string{"/w"},
+		Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: path, Access: permissionv1.Access_ACCESS_WRITE}},
+	}
+}
+
+// runs is a command at the kernel.
+func runs(door permissionv1.Door, text string) *permissionv1.Action {
+	kind := "terminal.create"
+	if door == permissionv1.Door_DOOR_REQUEST {
+		kind = "tool.execute"
+	}
+	return &permissionv1.Action{
+		Kind: kind, Door: door, SessionId: "s", Agent: "a", Roots: []string{"/w"},
+		Command: &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: strings.Fields(text)}}, Cwd: "/w"},
+	}
+}
+
+func decide(t *testing.T, g *Gate, r Request) *Decision {
+	t.Helper()
+	d, err := g.Decide(t.Context(), r)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return d
+}
+
+func TestAtTheKernelOnlyADenialCountsForWhatAnAllowedCommandDoes(t *testing.T) {
+	for name, c := range map[string]struct {
+		gate    *Gate
+		lenient bool
+		want    permissionv1.Verdict
+	}{
+		"the policy asks about the agent":                 {gateWith(true, answers(Ask)), false, Ask},
+		"the policy asks about a command":                 {gateWith(true, answers(Ask)), true, Allow},
+		"the policy denies a command":                     {gateWith(true, answers(Deny)), true, Deny},
+		"the policy of a command cannot be reached":       {gateWith(true, fails), true, Deny},
+		"the policy of the agent cannot be reached":       {gateWith(true, fails), false, Deny},
+		"nobody has chosen a policy":                      {gateWith(false, answers(Ask)), false, Allow},
+		"nobody has chosen a policy, and it is not there": {gateWith(false, fails), false, Allow},
+		"there is no policy":                              {New(Options{Logger: slog.New(slog.DiscardHandler)}), false, Allow},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if d := decide(t, c.gate, Request{Action: tries("fs.write", "/x"), Scope: "1", Lenient: c.lenient}); d.Verdict != c.want {
+				t.Errorf("got %v, want %v", d.Verdict, c.want)
+			}
+			a := tries("fs.write", "/own")
+			a.Paths[0].Protected = true
+			if d := decide(t, c.gate, Request{Action: a, Scope: "1", Lenient: c.lenient}); d.Verdict != Deny || d.Rule != RuleProtected {
+				t.Errorf("acphost's own file: got %v by %s", d.Verdict, d.Rule)
+			}
+		})
+	}
+}
+
+func TestAnAnswerAboutATryCountsForTheNext(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		g := gateWith(true, answers(Ask))
+		ask := func(a *permissionv1.Action, turn uint64) *Decision {
+			return decide(t, g, Request{Action: a, Scope: "1", Turn: turn})
+		}
+		say := func(d *Decision, allowed bool, option string) {
+			if err := g.Record(d, Outcome{Allowed: allowed, Option: option, By: ByClient}); err != nil {
+				t.Fatal(err)
+			}
+		}
+		d := ask(tries("fs.write", "/x"), 1)
+		say(d, true, "allow_once")
+		for range 2 { // a file is opened and changed by several calls
+			if d := ask(tries("fs.write", "/x"), 2); d.Verdict != Allow || !d.Settled() {
+				t.Errorf("the next try: got %v", d.Verdict)
+			}
+		}
+		if d := ask(tries("fs.write", "/x"), 3); d.Verdict != Ask {
+			t.Errorf("the turn after: got %v", d.Verdict)
+		}
+		if d := ask(tries("fs.write", "/y"), 2); d.Verdict != Ask {
+			t.Errorf("another file: got %v", d.Verdict)
+		}
+		say(ask(runs(permissionv1.Door_DOOR_KERNEL, "make x"), 3), true, "allow_once")
+		if d := ask(runs(permissionv1.Door_DOOR_KERNEL, "make x"), 3); d.Verdict != Allow {
+			t.Errorf("a command: got %v", d.Verdict)
+		}
+		if d := ask(runs(permissionv1.Door_DOOR_KERNEL, "make x"), 3); d.Verdict != Ask {
+			t.Errorf("a command, once more: got %v", d.Verdict)
+		}
+		say(ask(tries("fs.write", "/z"), 3), false, "reject_once")
+		if d := ask(tries("fs.write", "/z"), 4); d.Verdict != Deny {
+			t.Errorf("after a refusal: got %v", d.Verdict)
+		}
+		time.Sleep(answerLife + time.Second)
+		if d := ask(tries("fs.write", "/z"), 4); d.Verdict != Ask {
+			t.Errorf("long after a refusal: got %v", d.Verdict)
+		}
+		say(ask(tries("fs.write", "/v"), 4), true, "allow_once")
+		g.EndSession("1")
+		if d := ask(tries("fs.write", "/v"), 4); d.Verdict != Ask {
+			t.Errorf("in another session: got %v", d.Verdict)
+		}
+	})
+}
+
+func TestADenialCountsMoreThanAnAnswer(t *testing.T) {
+	verdict := Ask
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: verdict}, nil
+	})
+	d := decide(t, g, Request{Action: tries("fs.write", "/x"), Scope: "1"})
+	if err := g.Record(d, Outcome{Allowed: true, Option: "allow_once"}); err != nil {
+		t.Fatal(err)
+	}
+	verdict = Deny
+	if d := decide(t, g, Request{Action: tries("fs.write", "/x"), Scope: "1"}); d.Verdict != Deny {
+		t.Errorf("got %v", d.Verdict)
+	}
+}
+
+func TestWhatWasAllowedAtDoorOneIsNotAskedAgainAtTheKernel(t *testing.T) {
+	g := gateWith(true, answers(Ask))
+	asked := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_REQUEST, "make x"), Scope: "1", Turn: 1})
+	asked.ShowsCommand = true
+	if err := g.Record(asked, Outcome{Allowed: true, Option: "allow_once", By: ByClient}); err != nil {
+		t.Fatal(err)
+	}
+	wrapped := runs(permissionv1.Door_DOOR_KERNEL, "bash -c source")
+	if d := decide(t, g, Request{Action: wrapped, Scope: "1", Turn: 1}); d.Verdict != Ask {
+		t.Errorf("another command: got %v", d.Verdict)
+	}
+	if d := decide(t, g, Request{Action: wrapped, Inner: runs(permissionv1.Door_DOOR_KERNEL, "make x"), Scope: "1", Turn: 1}); d.Verdict != Allow {
+		t.Errorf("the command in a wrapping: got %v", d.Verdict)
+	}
+	if d := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_KERNEL, "make x"), Scope: "1", Turn: 1}); d.Verdict != Ask {
+		t.Errorf("the command once more: got %v", d.Verdict)
+	}
+}
+
+func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "audit.jsonl")
+	log, err := audit.Open(audit.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	allows := policy(answers(Allow))
+	g := New(Options{
+		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
+		Enforced: true, Audit: log, Logger: slog.New(slog.DiscardHandler),
+	})
+	for _, path := range []string{"/w/a", "/w/b", "/w/c", "/w/d/e"} {
+		if err := g.RecordAllowed(decide(t, g, Request{Action: tries("fs.write", path), Scope: "1", Turn: 1}), "/bin/cc"); err != nil {
+			t.Error(err)
+		}
+	}
+	g.EndTurn("1")
+	g.Close()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	data, err := os.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if lines := bytes.Count(data, []byte("\n")); lines != 3 || !bytes.Contains(data, []byte(`"repeats":"2"`)) {
+		t.Errorf("got %d lines, want one for each folder and one with the count:\n%s", lines, data)
+	}
+}
+
+func TestWhatCannotBeRecordedIsNotAllowedAtTheKernel(t *testing.T) {
+	log, err := audit.Open(audit.Options{File: filepath.Join(t.TempDir(), "audit.jsonl")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := log.Close(); err != nil {
+		t.Fatal(err)
+	}
+	allows := policy(answers(Allow))
+	g := New(Options{
+		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
+		Enforced: true, Audit: log, Logger: slog.New(slog.DiscardHandler),
+	})
+	for range 2 {
+		if err := g.RecordAllowed(decide(t, g, Request{Action: tries("fs.write", "/w/a"), Scope: "1"}), "/bin/cc"); !errors.Is(err, audit.ErrClosed) {
+			t.Errorf("got %v", err)
+		}
+	}
+	g.Close()
+}

@@ -1,0 +1,134 @@
+package host
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+)
+
+// What stands of the sandbox, as its status says.
+const (
+	standsFull     = "full"
+	standsLandlock = "landlock"
+	standsNone     = "none"
+)
+
+// policyTimeout is how long the start of an agent in a sandbox waits for the policy.
+const policyTimeout = 20 * time.Second
+
+// start starts the agent, in the sandbox that is configured. If there can be none on this system, the agent is started without
+// it, unless that is not wanted.
+func (la *linkedAgent) start(s agent.Spec) (err error) {
+	cfg := la.host.config.GetSandbox()
+	mode := la.host.opts.Config.Sandbox()
+	la.sandbox = &supervisorv1.SandboxStatus{Mode: mode}
+	if mode == config.SandboxOff {
+		la.Process, err = agent.Start(s)
+		return err
+	}
+	own := make([]string, len(cfg.GetOwn()))
+	for i, file := range cfg.GetOwn() {
+		own[i] = paths.Real(file)
+	}
+	// The policy has to be there when the agent's processes begin to ask. If it is not, they are refused.
+	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
+	_, _ = la.host.handlers.ready(ctx)
+	cancel()
+	s.Sandbox = &agent.Sandbox{Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Judge: la.judge}
+	la.Process, err = agent.Start(s)
+	switch {
+	case err == nil:
+		la.kernel = &link.Kernel{Observe: mode == config.SandboxObserve, Own: own}
+		la.sandbox.Stands = standsFull
+		la.noteSandbox()
+		return nil
+	case !errors.Is(err, agent.ErrNoSandbox):
+		return err
+	case cfg.GetRequire():
+		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: fmt.Sprintf(
+			"sandbox.require is set, and %v: use a system that can confine it, or leave out sandbox.require", err)}
+	}
+	s.Sandbox = nil
+	why := strings.TrimSpace(err.Error())
+	if la.Process, err = agent.Start(s); err != nil {
+		return err
+	}
+	la.sandbox.Stands, la.sandbox.Why = standsNone, why
+	if la.Walls().Landlock {
+		la.sandbox.Stands = standsLandlock
+	}
+	la.noteSandbox()
+	la.host.log.Warn("the agent runs without the sandbox: what it does by itself is not decided", "agent", s.Name, "why", why)
+	return nil
+}
+
+// noteSandbox has the audit log say what stands.
+func (la *linkedAgent) noteSandbox() {
+	if la.host.audit == nil {
+		return
+	}
+	note := fmt.Sprintf("the sandbox of agent %q: %s, %s", la.identity.Name, la.sandbox.GetMode(), la.sandbox.GetStands())
+	if why := la.sandbox.GetWhy(); why != "" {
+		note += ": " + why
+	}
+	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: note}); err != nil {
+		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
+	}
+}
+
+// lateJudge decides for a sandbox that starts before the link is there that decides.
+type lateJudge struct {
+	once  sync.Once
+	bound chan struct{}
+	link  *link.Link // set before bound is closed
+}
+
+var _ decisions.Judge = (*lateJudge)(nil)
+
+func newLateJudge() *lateJudge { return &lateJudge{bound: make(chan struct{})} }
+
+// bind says who decides.
+func (j *lateJudge) bind(l *link.Link) {
+	j.once.Do(func() {
+		j.link = l
+		close(j.bound)
+	})
+}
+
+// Judge implements decisions.Judge.
+func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, why string) {
+	select {
+	case <-j.bound:
+		return j.link.Judge(ctx, asked)
+	case <-ctx.Done():
+		return false, "the agent is over"
+	}
+}
+
+// Started implements decisions.Judge.
+func (j *lateJudge) Started(pid int, call uint64) {
+	select {
+	case <-j.bound:
+		j.link.Started(pid, call)
+	default: // nothing was allowed yet
+	}
+}
+
+// Refused implements decisions.Judge.
+func (j *lateJudge) Refused(pid int, what string) {
+	select {
+	case <-j.bound:
+		j.link.Refused(pid, what)
+	default:
+	}
+}

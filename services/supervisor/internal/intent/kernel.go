@@ -1,0 +1,104 @@
+package intent
+
+import (
+	"slices"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/go-json-experiment/json"
+
+	"github.com/acphost/acphost/internal/hosts"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+)
+
+// What the kernel asks about (door three) needs no reading: a path is where it leads, and a program is what runs.
+
+// ChangedFile is that a process changes a file, or reads it.
+func ChangedFile(s Session, path string, access permissionv1.Access) *permissionv1.Action {
+	a := s.action(permissionv1.Door_DOOR_KERNEL)
+	a.Kind = "fs.write"
+	if access == permissionv1.Access_ACCESS_READ {
+		a.Kind = "fs.read"
+	}
+	newPaths(s, a).place(path, access)
+	return a
+}
+
+// ProgramStart is a program that a process starts.
+type ProgramStart struct {
+	// Args are the program and its arguments. The program is a name only if the name leads to the program.
+	Args []string
+	// Dir is absolute.
+	Dir string
+	// Env is each "NAME=VALUE" that the agent itself was not started with.
+	Env []string
+	// Cut: arguments or environment are not complete.
+	Cut bool
+}
+
+// Started is that a process starts a program.
+func Started(s Session, e ProgramStart) *permissionv1.Action {
+	a := s.action(permissionv1.Door_DOOR_KERNEL)
+	a.Kind = "terminal.create"
+	w := claim{source: "the process", cwd: []string{e.Dir}}
+	if e.Cut {
+		w.unclear = append(w.unclear, "the arguments and the environment are longer than acphost reads")
+	}
+	valid := func(list []string) []string {
+		if slices.ContainsFunc(list, func(s string) bool { return !utf8.ValidString(s) }) {
+			w.unclear = append(w.unclear, "an argument or a variable is not UTF-8")
+		}
+		out := make([]string, len(list))
+		for i, s := range list {
+			out[i] = text(s)
+		}
+		return out
+	}
+	w.argv, w.env = valid(e.Args), s.told(valid(e.Env))
+	s.command(a, w, newPaths(s, a))
+	for _, why := range w.unclear {
+		unparsed(a, why)
+	}
+	return a
+}
+
+// Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
+// itself; nil: it is not wrapped.
+func Unwrapped(s Session, e ProgramStart) *permissionv1.Action {
+	if len(e.Args) == 0 || e.Cut {
+		return nil
+	}
+	line := e.Args[len(e.Args)-1]
+	for _, w := range s.dialect().Wraps {
+		if inner, ok := w.Unwrap(e.Args[:len(e.Args)-1], line); ok && utf8.ValidString(inner) && !strings.ContainsRune(inner, 0) {
+			a := s.action(permissionv1.Door_DOOR_KERNEL)
+			a.Kind = "terminal.create"
+			env := slices.DeleteFunc(s.told(slices.Clone(e.Env)), func(entry string) bool { return !utf8.ValidString(entry) })
+			s.command(a, claim{source: "the process", cwd: []string{e.Dir}, line: inner, env: env}, newPaths(s, a))
+			return a
+		}
+	}
+	return nil
+}
+
+// Connected is that a process connects a socket: to an address of the internet, or to the unix socket at a path. A unix socket
+// without a path has a name as its host.
+func Connected(s Session, network, host string, port uint16, path string) *permissionv1.Action {
+	a := s.action(permissionv1.Door_DOOR_KERNEL)
+	a.Kind = "net.connect"
+	raw, err := json.Marshal(struct {
+		Network string `json:"network"`
+		Host    string `json:"host,omitempty"`
+		Port    uint16 `json:"port,omitempty"`
+	}{network, text(host), port})
+	if err == nil {
+		a.RawInput = string(raw)
+	}
+	switch at, err := hosts.Parse(host); {
+	case path != "":
+		newPaths(s, a).place(path, permissionv1.Access_ACCESS_WRITE)
+	case network != "unix" && port > 0 && err == nil && at.Address.IsValid():
+		a.Endpoint = &permissionv1.Endpoint{Host: at.String(), Port: uint32(port), Addresses: []string{at.String()}}
+	}
+	return a
+}

@@ -1,0 +1,464 @@
+package link
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
+)
+
+// Bounds on what an agent's processes can have the user see.
+const (
+	// maxKernelQuestions is how many questions about what processes have tried wait at once.
+	maxKernelQuestions = 16
+	// maxKernelNotices is how many denials the user is told of in one turn.
+	maxKernelNotices = 20
+	// maxKernelDenials is how many denials of one turn are known, so that each has one record.
+	maxKernelDenials = 4096
+)
+
+// Kernel says how what the agent's processes do by themselves is decided (door three).
+type Kernel struct {
+	// Observe: nothing is refused.
+	Observe bool
+	// Own are files and folders of the agent's own, absolute and without symbolic links.
+	Own []string
+}
+
+// kernelDoor is what a Link keeps for door three. The zero value is ready.
+type kernelDoor struct {
+	commands kernel.Commands
+	allowed  kernel.Allowed
+
+	mu      sync.Mutex
+	asking  map[string]bool // what the user is being asked about
+	turns   string          // the turns that denied is about
+	denied  map[string]bool
+	notices int
+}
+
+var _ decisions.Judge = (*Link)(nil)
+
+// Judge implements decisions.Judge: it decides about what a process of the agent's is about to do. It takes no longer than a
+// policy may, and waits for no person: if the user has to be asked, the action is refused, the user is asked meanwhile, and the
+// answer counts for the next try.
+func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, why string) {
+	if changes(asked.Operation) && sandbox.Device(asked.Path) {
+		return true, ""
+	}
+	e := &kernelEvent{Asked: asked, within: l.kernel.commands.Within(asked.PID)}
+	e.sessions = l.opts.Sessions.Prompting()
+	if len(e.sessions) == 0 {
+		e.sessions = l.opts.Sessions.Open()
+	}
+	e.lenient = e.within || e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
+		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
+	turns := l.turnsOf(e.sessions)
+	key := turns + "\x00" + e.key()
+	if l.kernel.allowed.Has(key) {
+		e.entered(l)
+		return true, ""
+	}
+	o, err := l.strictest(ctx, e)
+	if err != nil {
+		return false, "acphost could not decide: " + err.Error()
+	}
+	if l.opts.Kernel.Observe {
+		l.observed(e, o, turns)
+		return true, ""
+	}
+	switch o.d.Verdict {
+	case gate.Allow:
+		if err := l.opts.Gate.RecordAllowed(o.d, e.program()); err != nil {
+			return false, question.Unrecorded
+		}
+		if !o.d.Settled() && o.d.By != gate.ByEarlier {
+			l.kernel.allowed.Keep(key)
+		}
+		e.entered(l)
+		return true, ""
+	case gate.Ask:
+		return false, l.asksLater(e, o)
+	}
+	return false, l.denies(o, "", turns)
+}
+
+// Refused implements decisions.Judge.
+func (l *Link) Refused(pid int, what string) {
+	l.log.Warn("the sandbox refused what acphost could not follow", "agent", l.opts.AgentName, "pid", pid, "what", what, "program", kernel.Program(pid))
+}
+
+// kernelEvent is one thing that a process is about to do.
+type kernelEvent struct {
+	decisions.Asked
+	// within: the process belongs to a command that was allowed.
+	within bool
+	// lenient: only what is denied is refused.
+	lenient  bool
+	sessions []string
+	exe      string
+}
+
+func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
+
+// program is the file that the process runs.
+func (e *kernelEvent) program() string {
+	if e.exe == "" {
+		e.exe = kernel.Program(e.PID)
+	}
+	return e.exe
+}
+
+// key tells what the event is about from everything else.
+func (e *kernelEvent) key() string {
+	var b strings.Builder
+	part := func(s string) { fmt.Fprintf(&b, "%d:%s", len(s), s) }
+	part(string(e.Operation))
+	fmt.Fprintf(&b, "%t%t", e.within, e.Cut)
+	for _, s := range []string{e.Path, e.Dir, e.Address.Network, e.Address.Host, fmt.Sprint(e.Address.Port)} {
+		part(s)
+	}
+	for _, list := range [][]string{e.Args, e.Env} {
+		fmt.Fprintf(&b, "%d", len(list))
+		for _, s := range list {
+			part(s)
+		}
+	}
+	return b.String()
+}
+
+// entered notes that the process becomes that of a command, once its program is in place.
+func (e *kernelEvent) entered(l *Link) {
+	switch {
+	case e.Operation != sandbox.Execute || e.within || e.lenient:
+	case l.opts.Kernel.Observe: // nobody says when
+		l.kernel.commands.Add(e.PID)
+	default:
+		l.kernel.commands.Expect(e.PID, e.Call)
+	}
+}
+
+// Started implements decisions.Judge.
+func (l *Link) Started(pid int, call uint64) { l.kernel.commands.Started(pid, call) }
+
+// turnsOf names the turns that are under way in sessions.
+func (l *Link) turnsOf(sessions []string) string {
+	var b strings.Builder
+	for _, id := range sessions {
+		scope, turn := l.opts.Sessions.Turn(id)
+		fmt.Fprintf(&b, "%s %d ", scope, turn)
+	}
+	return b.String()
+}
+
+// kernelOutcome is what was decided in one session.
+type kernelOutcome struct {
+	d         *gate.Decision
+	action    *permissionv1.Action
+	sessionID string
+	scope     string
+}
+
+// strictest decides an event in each session that it may belong to: nothing says of a process to which it does. What a person has
+// allowed, about just this, is enough unless another session denies it.
+func (l *Link) strictest(ctx context.Context, e *kernelEvent) (worst kernelOutcome, err error) {
+	sessions := e.sessions
+	if len(sessions) == 0 {
+		sessions = []string{""}
+	}
+	rank := func(o kernelOutcome) int {
+		switch {
+		case o.d.Verdict == gate.Deny:
+			return 3
+		case o.d.Settled():
+			return 2
+		case o.d.Verdict == gate.Ask:
+			return 1
+		}
+		return 0
+	}
+	for _, id := range sessions {
+		o, err := l.decideKernel(ctx, e, id)
+		if err != nil {
+			return o, err
+		}
+		if worst.d == nil || rank(o) > rank(worst) {
+			worst = o
+		}
+		if o.d.Verdict == gate.Deny {
+			break
+		}
+	}
+	return worst, nil
+}
+
+// isOwn reports whether a path is the agent's own.
+func (l *Link) isOwn(path string) bool {
+	return slices.ContainsFunc(l.opts.Kernel.Own, func(own string) bool { return path != "" && paths.Below(own, path) })
+}
+
+// decideKernel has the gate decide an event in a session.
+func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID string) (kernelOutcome, error) {
+	cc, err := l.opts.Sessions.Context(sessionID)
+	if err != nil {
+		cc = &acpv1.CallContext{Agent: l.opts.AgentName}
+	}
+	s := l.judging(ctx, sessionID, cc)
+	var a, inner *permissionv1.Action
+	switch e.Operation {
+	case sandbox.Execute:
+		start := intent.ProgramStart{Args: l.calledAs(e), Dir: e.Dir, Env: e.Env, Cut: e.Cut}
+		environ := slices.Concat(l.environ(), e.Env)
+		a = intent.Started(s, start)
+		l.lookFrom(environ, a)
+		if inner = intent.Unwrapped(s, start); inner != nil {
+			l.lookFrom(environ, inner)
+		}
+	case sandbox.Read:
+		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
+	case sandbox.Connect:
+		a = intent.Connected(s, e.Address.Network, e.Address.Host, e.Address.Port, e.Path)
+	default:
+		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_WRITE)
+	}
+	a.Title = "by " + strings.ToValidUTF8(e.program(), "\uFFFD")
+	if e.within && a.GetCommand() == nil {
+		for _, p := range a.GetPaths() {
+			p.GitInternal = false // a git that was allowed works there
+		}
+	}
+	r := l.decisionRequest(sessionID, a)
+	r.Lenient, r.Inner, r.GivenUp = e.lenient, inner, l.opts.Sessions.GivenUp(sessionID)
+	d, err := l.opts.Gate.Decide(ctx, r)
+	return kernelOutcome{d, a, sessionID, r.Scope}, err
+}
+
+func (l *Link) environ() []string {
+	if l.opts.AgentEnviron != nil {
+		return l.opts.AgentEnviron
+	}
+	return os.Environ()
+}
+
+// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
+// that name leads to the program by PATH, and else by its path, because a process can give any name.
+func (l *Link) calledAs(e *kernelEvent) []string {
+	args := slices.Clone(e.Args)
+	if len(args) == 0 {
+		return []string{e.Path}
+	}
+	path := ""
+	for _, entry := range slices.Concat(l.environ(), e.Env) {
+		if v, ok := strings.CutPrefix(entry, "PATH="); ok {
+			path = v
+		}
+	}
+	for _, name := range []string{filepath.Base(args[0]), args[0]} {
+		if name == "" || strings.ContainsRune(name, 0) {
+			continue
+		}
+		if file := programs.Find(name, path, e.Dir); file != "" {
+			if real, err := filepath.EvalSymlinks(file); err == nil && real == e.Path {
+				args[0] = name
+				return args
+			}
+		}
+	}
+	args[0] = e.Path
+	return args
+}
+
+// observed records what would not have been allowed.
+func (l *Link) observed(e *kernelEvent, o kernelOutcome, turns string) {
+	e.entered(l) // what it does then is the doing of the command that was recorded
+	if o.d.Verdict != gate.Allow && !l.kernel.first(turns, o.d.Denial()) {
+		return
+	}
+	l.opts.Gate.ReportDone(o.d)
+	if o.d.Verdict == gate.Deny && o.sessionID != "" {
+		l.tellReport(o.sessionID, gate.Report{Decision: o.d})
+	}
+}
+
+// first reports whether something is denied for the first time in the turns that are under way.
+func (k *kernelDoor) first(turns, what string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.turns != turns || k.denied == nil {
+		k.turns, k.denied, k.notices = turns, map[string]bool{}, 0
+	}
+	if k.denied[what] || len(k.denied) >= maxKernelDenials {
+		return false
+	}
+	k.denied[what] = true
+	return true
+}
+
+// noticed reports whether the user can be told of one more denial in the turn.
+func (k *kernelDoor) noticed() bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	k.notices++
+	return k.notices <= maxKernelNotices
+}
+
+// denies records a denial, and tells the user, the first time in a turn. It returns what the process is told.
+func (l *Link) denies(o kernelOutcome, by, turns string) string {
+	said := words(o.d, "refused")
+	if !l.kernel.first(turns, said) {
+		return said
+	}
+	_ = l.conclude(o.sessionID, o.scope, o.d, gate.Outcome{By: by}) // a denial stands without a record
+	if o.sessionID != "" && l.kernel.noticed() {
+		l.tell(o.sessionID, deniedTitle, o.d.Denial())
+	}
+	return said
+}
+
+// words are what a process is told of a decision.
+func words(d *gate.Decision, what string) string {
+	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
+}
+
+// asksLater has the user asked about something that is refused meanwhile. It returns what the process is told.
+func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) string {
+	refused := func(why string) string {
+		o.d.Reason = strings.TrimSuffix(o.d.Reason+" ("+why+")", " ()")
+		return l.denies(o, gate.ByAcphost, l.turnsOf(e.sessions))
+	}
+	if o.sessionID == "" {
+		return refused("the user would be asked, but no session is open")
+	}
+	key := o.scope + "\x00" + o.d.What()
+	switch l.kernel.ask(key) {
+	case askedAlready:
+		return words(o.d, "refused until the user has answered")
+	case tooManyAsked:
+		return refused("too many questions wait for the user")
+	}
+	l.spawn(func() {
+		defer l.kernel.answered(key)
+		l.askAboutTry(o)
+	})
+	return words(o.d, "refused, and the user is asked: the answer counts for the next try")
+}
+
+// What becomes of a question about a try.
+const (
+	askedNow = iota
+	askedAlready
+	tooManyAsked
+)
+
+func (k *kernelDoor) ask(key string) int {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	switch {
+	case k.asking[key]:
+		return askedAlready
+	case len(k.asking) >= maxKernelQuestions:
+		return tooManyAsked
+	case k.asking == nil:
+		k.asking = map[string]bool{}
+	}
+	k.asking[key] = true
+	return askedNow
+}
+
+func (k *kernelDoor) answered(key string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	delete(k.asking, key)
+}
+
+// kernelQuestion is a question of acphost's own about what a process has tried. It implements question.Asker. Nobody waits for
+// its end.
+type kernelQuestion struct {
+	callQuestion
+	outcome kernelOutcome
+}
+
+// Record implements question.Asker.
+func (q *kernelQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
+	if answered {
+		q.policyLearns(d, o)
+	}
+	return q.conclude(q.outcome.sessionID, q.outcome.scope, d, o)
+}
+
+// askAboutTry puts a question to the user, and returns when it has ended.
+func (l *Link) askAboutTry(o kernelOutcome) {
+	shown := l.newKernelCall(o)
+	q := &kernelQuestion{callQuestion: callQuestion{Link: l}, outcome: o}
+	q.Question = l.questions.Add(&question.Question{
+		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
+		SessionID: o.sessionID, Params: shown.question(o.d, nil), Options: offered(o.d), Reason: reasonOf(o.d),
+	}, q)
+	q.Decided(o.d)
+	l.own.Add(q.ID, q.Question)
+	defer l.own.Remove(q.ID)
+	_ = q.Ask(func(show func(see func()) bool) error {
+		if !show(func() {
+			l.postClient(shown.created())
+			l.postClient(jsonrpc.AppendRequest(nil, q.ID, acp.MethodRequestPermission, q.Params))
+		}) {
+			return question.ErrEnded
+		}
+		return nil
+	})
+	select {
+	case <-q.Done():
+	case <-l.ended:
+		q.Finish(question.Ending{Cause: question.LinkOver})
+		<-q.Done()
+	}
+	r := &q.reply
+	if r.Ending.Cause == question.ClientAnswers {
+		l.see(frame.ClientToOurs, "", r.Ending.Line)
+	}
+	status := "failed"
+	if r.Outcome.Allowed && r.Unrecorded == nil {
+		status = "completed"
+	}
+	l.postClient(shown.updated(status))
+}
+
+// newKernelCall describes to the user what a process has tried.
+func (l *Link) newKernelCall(o kernelOutcome) *ownCall {
+	c := &ownCall{sessionID: o.sessionID, id: l.opts.Names.next(o.d.ID()), title: intent.Summary(o.action), kind: ownKind(o.action.GetKind())}
+	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
+	if why := o.d.Why(); why != "" {
+		said += " Asked because: " + why
+	}
+	c.content = textContent(said)
+	if o.action.GetCommand() != nil {
+		c.content = appendItem(c.content, shownInBlock(o.action.GetCommand()))
+	}
+	locations := []byte{'['}
+	for i, p := range o.action.GetPaths() {
+		if i > 0 {
+			locations = append(locations, ',')
+		}
+		locations = append(jsonrpc.AppendString(append(locations, `{"path":`...), p.GetPath()), '}')
+	}
+	c.locations = append(locations, ']')
+	return c
+}

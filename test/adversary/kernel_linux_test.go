@@ -1,0 +1,311 @@
+package adversary
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// kernelRules are the rules of the tests at the kernel: files of the workspace may be changed, but for .env, and two programs run.
+const kernelRules = `
+version: 1
+rules:
+  - {id: env, effect: deny, path: ["**/.env", "**/.env.*"]}
+  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}
+  - {id: no-id, effect: deny, command: ["id"]}
+  - {id: run, effect: allow, command: ["echo", "touch a", "sh -c"]}
+`
+
+// needsSandbox skips a test of what only a kernel can do that asks.
+func needsSandbox(t *testing.T) {
+	t.Helper()
+	if err := sandbox.Supported(); err != nil {
+		t.Skipf("nothing can be confined here (%s): %v", runtime.GOARCH, err)
+	}
+}
+
+// inSandbox returns flags for an agent in a sandbox that is under rules.
+func inSandbox(mode, rules string) func(*wire.Place) []string {
+	return policy(rules, "sandbox: {mode: "+mode+", require: true}")
+}
+
+// prompt begins a turn, and returns the agent's side of it.
+func (s *scene) prompt() {
+	s.t.Helper()
+	s.Send("session/prompt", params("prompt", []any{map[string]any{"type": "text", "text": "go"}}))
+	s.agent.Expect("session/prompt")
+}
+
+// TestTheSameRulesHoldAtTheKernel: an agent writes and runs by itself what it could not have written or run through its client.
+func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", kernelRules))
+	s.prompt()
+	h := s.hand
+	s.File(t, ".env", "SECRET=1")
+	h.refused("write", s.Path(".env"), "SECRET=2")
+	h.refused("write", s.Path(".env.local"), "x")
+	h.refused("link", s.Path(".env"), s.Path("other"))
+	h.refused("write", filepath.Join(s.Home, "outside"), "x")
+	for _, a := range h.try("write", s.Path("inside"), "x") {
+		if a.Err != "" {
+			t.Errorf("a file of the workspace: %s", a)
+		}
+	}
+	h.refused("run", "/usr/bin/id")
+	if got := h.try("run", "/bin/echo", "hello"); got[0].Err != "" || !strings.Contains(got[0].Got, "hello") {
+		t.Errorf("a command that rules allow: %v", got)
+	}
+	if got, err := os.ReadFile(s.Path(".env")); err != nil || string(got) != "SECRET=1" {
+		t.Errorf("ATTACK SUCCEEDED: .env has %q, %v", got, err)
+	}
+	s.recorded(`"rule":"env"`, `"rule":"no-id"`, `"rule":"run"`, `"rule":"files"`)
+	s.finish()
+}
+
+// recorded expects that the record of decisions at the kernel has all of these.
+func (s *scene) recorded(want ...string) {
+	s.t.Helper()
+	out, status := s.person("audit", "query", "--json", "--door", "kernel")
+	for _, w := range want {
+		if status != 0 || !strings.Contains(out, w) {
+			s.t.Errorf("the record has no %s (status %d):\n%s", w, status, out)
+		}
+	}
+}
+
+// worked orders something that has to work.
+func (h *hand) worked(deed string, args ...string) tries {
+	h.t.Helper()
+	all := h.try(deed, args...)
+	for _, a := range all {
+		if a.Err != "" {
+			h.t.Errorf("%s: want that it works", a)
+		}
+	}
+	return all
+}
+
+// answers answers a question at the kernel, and waits until the answer counts.
+func (s *scene) answers(asked wire.Message, option string) {
+	s.t.Helper()
+	s.Reply(asked, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}})
+	s.ExpectWhere("the end of the question", func(m wire.Message) bool {
+		raw := string(m.Raw)
+		return strings.Contains(raw, `"tool_call_update"`) && (strings.Contains(raw, `"completed"`) || strings.Contains(raw, `"failed"`))
+	})
+}
+
+// TestAnAnswerCountsForTheNextTry: nobody can be waited for at the kernel, so the try is refused at once, and the question comes
+// meanwhile.
+func TestAnAnswerCountsForTheNextTry(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", kernelRules))
+	s.prompt()
+	h := s.hand
+	outside, other := filepath.Join(s.Home, "outside"), filepath.Join(s.Home, "other")
+	h.refused("write", outside, "x")
+	asked := s.Expect("session/request_permission")
+	h.refused("write", outside, "x") // it is being asked about
+	s.answers(asked, "allow_once")
+	h.worked("write", outside, "x")
+	h.worked("write", outside, "y") // in the same turn
+	h.refused("write", other, "x")
+	s.answers(s.Expect("session/request_permission"), "reject_once")
+	h.refused("write", other, "x")
+
+	h.refused("run", "/usr/bin/mkdir", s.Path("d"))
+	s.answers(s.Expect("session/request_permission"), "allow_once")
+	h.worked("run", "/usr/bin/mkdir", s.Path("d"))
+	if err := os.Remove(s.Path("d")); err != nil {
+		t.Error(err)
+	}
+	h.refused("run", "/usr/bin/mkdir", s.Path("d")) // a command passes once
+	s.Expect("session/request_permission")
+	if left := s.Waiting(); len(left) > 0 {
+		for _, m := range left {
+			if m.Method == "session/request_permission" {
+				t.Errorf("one more question: %s", m.Raw)
+			}
+		}
+	}
+	s.recorded(`"option":"allow_once"`, `"option":"reject_once"`, `"answered_by":"earlier answer"`)
+	s.finish()
+}
+
+// TestWhatTheAgentWasAllowedToRunIsNotAskedAgain: the agent asks, as agents do, and then starts the shell by itself. What the
+// command starts belongs to it, and what is denied stays denied.
+func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	rules := "version: 1\nrules:\n  - {id: env, effect: deny, path: ['**/.env']}\n  - {id: no-id, effect: deny, command: [id]}\n"
+	s := openScene(t, inSandbox("enforce", rules))
+	s.prompt()
+	s.File(t, ".env", "SECRET=1")
+	s.File(t, "build", "mkdir -p a/b && cd a/b && for i in 1 2 3; do echo $i > f$i; done; id; sh -c 'echo SECRET=2 > ../../.env'; touch "+
+		filepath.Join(s.Home, "outside"))
+	line := "sh ./build"
+	s.hand.refused("run", "/bin/sh", "-c", line)
+	s.refuse(s.Expect("session/request_permission"))
+	line = "sh ./build again"
+	call := s.agent.Send("session/request_permission", params("toolCall", map[string]any{
+		"toolCallId": "t1", "title": line, "kind": "execute", "rawInput": map[string]any{"command": line},
+		"content": []any{map[string]any{"type": "content", "content": map[string]any{"type": "text", "text": line}}},
+	}, "options", []any{map[string]any{"optionId": "yes", "name": "Yes", "kind": "allow_once"}, map[string]any{"optionId": "no", "name": "No", "kind": "reject_once"}}))
+	s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
+	call.Result(nil)
+	got := s.hand.try("run", "/bin/bash", "-lc", line)
+	for _, file := range []string{s.Path("a/b/f3"), filepath.Join(s.Home, "outside")} {
+		if _, err := os.Stat(file); err != nil {
+			t.Errorf("a descendant of an allowed command: %v\n%v", err, got)
+		}
+	}
+	if text, err := os.ReadFile(s.Path(".env")); err != nil || string(text) != "SECRET=1" {
+		t.Errorf("ATTACK SUCCEEDED: .env has %q, %v", text, err)
+	}
+	if !strings.Contains(got[0].Got, "rule env") || !strings.Contains(got[0].Got, "rule no-id") {
+		t.Errorf("the command was told %q, want which rules denied", got[0].Got)
+	}
+	s.finish()
+}
+
+// TestObservingRefusesNothing, and records what would have been refused.
+func TestObservingRefusesNothing(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("observe", kernelRules))
+	s.prompt()
+	s.File(t, ".env", "SECRET=1")
+	s.hand.worked("write", s.Path(".env"), "SECRET=2")
+	s.hand.worked("write", filepath.Join(s.Home, "outside"), "x")
+	s.hand.worked("run", "/usr/bin/id")
+	s.recorded(`"rule":"env"`, `"rule":"no-id"`, `"outcome":"done, not asked"`)
+	s.finish()
+}
+
+// TestNothingHangsAndNothingIsLeft, whichever of acphost's processes is killed or stopped.
+func TestNothingHangsAndNothingIsLeft(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	t.Run("the sandbox is killed", func(t *testing.T) {
+		t.Parallel()
+		s := openScene(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
+		s.prompt()
+		family, err := proc.Descendants(s.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		stray := s.hand.spawn("stray")
+		s.kill(parent(s.hand.pid))
+		s.hand.expectEnd()
+		stray.expectEnd()
+		s.Close()
+		s.ExpectExit()
+		s.ExpectNobody(t, family)
+	})
+	t.Run("the policy is stopped", func(t *testing.T) {
+		t.Parallel()
+		s := openScene(t, inSandbox("enforce", kernelRules))
+		s.prompt()
+		permd := s.own()["permd"]
+		if err := syscall.Kill(permd, syscall.SIGSTOP); err != nil {
+			t.Fatal(err)
+		}
+		s.hand.refused("write", s.Path("inside"), "x")
+		if err := syscall.Kill(permd, syscall.SIGCONT); err != nil {
+			t.Fatal(err)
+		}
+		s.hand.worked("write", s.Path("inside"), "x")
+		s.finish()
+	})
+	t.Run("the policy is killed", func(t *testing.T) {
+		t.Parallel()
+		s := openScene(t, inSandbox("enforce", kernelRules))
+		s.prompt()
+		s.kill(s.own()["permd"])
+		if !testkit.Poll(func() bool {
+			a, err := s.hand.order("write", s.Path("inside"), "x")
+			return err == nil && a[0].Err == ""
+		}) {
+			t.Error("nothing passes after the policy was started again")
+		}
+		s.finish()
+	})
+	t.Run("the supervisor is killed", func(t *testing.T) {
+		t.Parallel()
+		s := openScene(t, inSandbox("enforce", kernelRules))
+		s.prompt()
+		family, err := proc.Descendants(s.PID())
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.kill(s.PID())
+		s.hand.expectEnd()
+		<-s.Done()
+		s.ExpectNobody(t, family)
+	})
+}
+
+// TestTheSandboxIsOutOfItsAgentsReach: it is the agent's parent, runs as its user, and holds the socket by which is decided.
+func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	rules := "version: 1\nrules: [{id: all, effect: allow, path: ['/**']}]\n"
+	s := openScene(t, inSandbox("enforce", rules))
+	s.prompt()
+	box := parent(s.hand.pid)
+	for _, file := range []string{"mem", "fd/3", "environ"} {
+		s.hand.refused("write", fmt.Sprintf("/proc/%d/%s", box, file), "x")
+		s.hand.refused("read", fmt.Sprintf("/proc/%d/%s", box, file))
+	}
+	s.hand.refused("write", fmt.Sprintf("/proc/%d/oom_score_adj", box), "1000")
+	sockets := 0
+	fds, err := os.ReadDir(fmt.Sprintf("/proc/%d/fd", s.hand.pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, fd := range fds {
+		if to, _ := os.Readlink(fmt.Sprintf("/proc/%d/fd/%s", s.hand.pid, fd.Name())); strings.HasPrefix(to, "socket:") {
+			sockets++
+		}
+	}
+	if sockets != 2 { // the attacker's own, by which it is played and ordered
+		t.Errorf("the agent holds %d sockets, want its own 2", sockets)
+	}
+	if got := statusOf(s.hand.pid)["Seccomp_filters"]; got < "2" {
+		t.Errorf("the agent is behind %s filters, want that of every agent and that of the sandbox", got)
+	}
+	s.finish()
+}
+
+// TestAProgramThatDoesNotStartGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
+// program that was allowed. The process then goes on with the code that it had.
+func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	rules := "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"
+	s := openScene(t, inSandbox("enforce", rules))
+	s.prompt()
+	broken := filepath.Join(s.Home, "broken")
+	if err := os.WriteFile(broken, []byte("#!/there/is/none\n"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	h := s.hand.spawn("orphan") // allowed, so that it is a command's
+	h.worked("write", filepath.Join(s.Home, "by-a-command"), "x")
+	h.leave()
+	s.hand.refused("exec", broken)
+	s.hand.refused("write", filepath.Join(s.Home, "outside"), "x")
+	notWritten(t, filepath.Join(s.Home, "outside"))
+	s.finish()
+}
