@@ -163,6 +163,22 @@ func (t Through) Allows(e Event) bool {
 	return t.Decider.Allows(e)
 }
 
+// Began implements Reporter.
+func (t Through) Began(pid int, walls proc.Walls, err error) {
+	if r, ok := t.Decider.(Reporter); ok {
+		r.Began(pid, walls, err)
+	}
+}
+
+// of is another Decider behind the proxy. A nil Through changes nothing.
+func (t *Through) of(d Decider) Decider {
+	if t == nil {
+		return d
+	}
+	t.Decider = d
+	return *t
+}
+
 // devices may be written to by everybody and keep nothing, or are a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 

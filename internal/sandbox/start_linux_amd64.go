@@ -66,14 +66,11 @@ func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Optio
 		unix.CloseOnExec(DecisionsFD)
 		var d Decider
 		if d, err = dial(DecisionsFD, o); err == nil {
-			status, err = serve(o, d, command)
+			status, err = serve(o, proxy.of(d), command)
 		}
 	default:
 		d := decider(&o, lists)
-		if proxy != nil {
-			proxy.Decider, d = d, proxy
-		}
-		status, err = serve(o, d, command)
+		status, err = serve(o, proxy.of(d), command)
 	}
 	if err != nil {
 		fmt.Fprintf(os.Stderr, "sandbox: %v\n", err)
@@ -124,13 +121,13 @@ func parse(args []string) (o Options, l Lists, command []string, asks bool, prox
 	flags.BoolVar(&o.Reads, "reads", false, "")
 	flags.BoolVar(&o.Observe, "observe", false, "")
 	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
-	flags.BoolVar(&asks, "decisions", false, "")
 	flags.Func("proxy", "", func(s string) error {
 		host, port, _ := strings.Cut(s, ":") // an address of IPv4: a sandbox knows no others by their text
 		n, err := strconv.ParseUint(port, 10, 16)
 		proxy = &Through{Host: host, Port: uint16(n)}
 		return err
 	})
+	flags.BoolVar(&asks, "decisions", false, "")
 	if err := flags.Parse(args); err != nil {
 		return o, l, nil, false, nil, err
 	}

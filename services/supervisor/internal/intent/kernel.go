@@ -7,6 +7,7 @@ import (
 
 	"github.com/go-json-experiment/json"
 
+	"github.com/acphost/acphost/internal/hosts"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -93,8 +94,11 @@ func Connected(s Session, network, host string, port uint16, path string) *permi
 	if err == nil {
 		a.RawInput = string(raw)
 	}
-	if path != "" {
+	switch at, err := hosts.Parse(host); {
+	case path != "":
 		newPaths(s, a).place(path, permissionv1.Access_ACCESS_WRITE)
+	case network != "unix" && port > 0 && err == nil && at.Address.IsValid():
+		a.Endpoint = &permissionv1.Endpoint{Host: at.String(), Port: uint32(port), Addresses: []string{at.String()}}
 	}
 	return a
 }
