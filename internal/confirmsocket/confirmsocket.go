@@ -127,8 +127,8 @@ func answer(ctx context.Context, conn net.Conn, handle Handler, refused func(err
 	defer cancel()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetReadDeadline(time.Unix(1, 0)) })()
 	caller, err := peer.Of(conn)
-	defer caller.Close()
 	if err == nil {
+		defer caller.Close()
 		err = mayCall(caller)
 	}
 	if err != nil {
@@ -199,8 +199,8 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	defer func() { _ = conn.Close() }()
 	defer context.AfterFunc(ctx, func() { _ = conn.SetDeadline(time.Unix(1, 0)) })()
 	server, err := peer.Of(conn)
-	defer server.Close()
 	if err == nil {
+		defer server.Close()
 		err = mayServe(server)
 	}
 	if err != nil {

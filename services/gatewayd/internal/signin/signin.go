@@ -34,8 +34,10 @@ import (
 const (
 	// CodeLifetime is how long a code can be confirmed.
 	CodeLifetime = 5 * time.Minute
-	// DefaultLifetime is how long a browser stays signed in, MaxLifetime how long it may.
-	DefaultLifetime, MaxLifetime = 8 * time.Hour, 7 * 24 * time.Hour
+	// DefaultLifetime is how long a browser stays signed in.
+	DefaultLifetime = 8 * time.Hour
+	// MaxLifetime is how long a browser may stay signed in.
+	MaxLifetime = 7 * 24 * time.Hour
 	// lookFor is how long a browser may take to say that it shows a code: it asks every other second.
 	lookFor = 10 * time.Second
 	// offerLifetime is how long a person may take to confirm, and the browser then to come in.
@@ -121,7 +123,7 @@ func New(now func() time.Time) *Desk {
 // Begin makes the secrets of a browser that wants to sign in, and the code that it shows until expires.
 func (d *Desk) Begin() (s Secrets, code string, expires time.Time) {
 	expires = d.now().Add(CodeLifetime).Truncate(time.Second)
-	page := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix())) //nolint:gosec // it is after 1970
+	page := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
 	s = Secrets{Cookie: random(), Page: base64.RawURLEncoding.EncodeToString(append(page, randomBytes()...))}
 	return s, d.code(s), expires
 }
@@ -163,7 +165,7 @@ func (d *Desk) Claim(s Secrets, from Browser) (got *Session, secrets Secrets, st
 		return nil, Secrets{}, true
 	}
 	now := d.now()
-	if !now.Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0)) { //nolint:gosec // else the code is none that was typed
+	if !now.Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0)) {
 		return nil, Secrets{}, true
 	}
 	code := d.code(s)

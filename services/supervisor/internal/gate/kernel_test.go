@@ -168,7 +168,7 @@ func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	allows := policy(answers(Allow))
+	allows := answers(Allow)
 	g := New(Options{
 		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
 		Enforced: true, Audit: log, Logger: slog.New(slog.DiscardHandler),
@@ -200,7 +200,7 @@ func TestWhatCannotBeRecordedIsNotAllowedAtTheKernel(t *testing.T) {
 	if err := log.Close(); err != nil {
 		t.Fatal(err)
 	}
-	allows := policy(answers(Allow))
+	allows := answers(Allow)
 	g := New(Options{
 		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
 		Enforced: true, Audit: log, Logger: slog.New(slog.DiscardHandler),
