@@ -16,9 +16,11 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// play is a client: "client" gets a URL as a program does that knows the variables for proxies; "direct" tries to reach an address past
+func init() { play = client }
+
+// client plays two roles: "client" gets a URL as a program does that knows the variables for proxies; "direct" tries to reach an address past
 // the proxy in several ways.
-func play(role string, args []string) int {
+func client(role string, args []string) int {
 	tell := func(name string, err error) {
 		if err == nil {
 			fmt.Println(name)
