@@ -1,197 +1,226 @@
 package e2e_test
 
 import (
-	"bufio"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"os/exec"
-	"strings"
+	"path/filepath"
+	"slices"
 	"sync"
 	"testing"
+	"time"
 
-	"github.com/coder/websocket"
+	"github.com/chromedp/cdproto/emulation"
+	"github.com/chromedp/cdproto/page"
+	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/chromedp"
 
-	"github.com/acphost/acphost/test/wire"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
-// chrome is a headless Chromium, driven by its own protocol (CDP).
-type chrome struct {
+// chromium is a browser of a test's own, with a profile that nobody else has.
+type chromium struct {
+	t   *testing.T
+	ctx context.Context
+}
+
+// webPage is a page in a browser.
+type webPage struct {
 	t    *testing.T
 	ctx  context.Context
-	cmd  *exec.Cmd
-	conn *websocket.Conn
-	done chan struct{} // the reader has ended
-
-	mu      sync.Mutex
-	next    int                          // guarded by mu
-	waiting map[int]chan json.RawMessage // guarded by mu: for answers
-	said    map[string][]string          // guarded by mu: complaints by tab
+	mu   sync.Mutex // guards what follows
+	said []string   // what the page complained of
 }
 
-// tab is one page.
-type tab struct {
-	*chrome
-	session string
-}
+// patience is how long a page may take to show something: several tests share this machine.
+const patience = 60 * time.Second
 
-// browser starts Chromium, or skips the test where there is none.
-func browser(t *testing.T) *chrome {
+// newBrowser starts Chromium. The test is skipped if there is none.
+func newBrowser(t *testing.T) *chromium {
 	t.Helper()
-	name, err := exec.LookPath("chromium")
+	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not installed")
+		t.Skip("chromium is not installed (Debian: apt-get install chromium)")
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 2*wire.Patience)
-	t.Cleanup(cancel)
-	dir := t.TempDir()
-	c := &chrome{t: t, ctx: ctx, done: make(chan struct{}), waiting: map[int]chan json.RawMessage{}, said: map[string][]string{}}
-	args := []string{"--headless", "--remote-debugging-port=0", "--user-data-dir=" + dir, "--no-first-run", "--disable-gpu", "--disable-dev-shm-usage", "--disable-background-networking", "about:blank"}
+	// The home, because Chromium writes beside its profile, too.
+	home := t.TempDir()
+	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
+		chromedp.UserDataDir(filepath.Join(home, "profile")), chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
 	if os.Geteuid() == 0 {
-		args = append([]string{"--no-sandbox"}, args...) // it has none for root
+		options = append(options, chromedp.NoSandbox)
 	}
-	c.cmd = exec.CommandContext(ctx, name, args...)
-	c.cmd.Env = append(os.Environ(), "HOME="+dir)
-	errs, err := c.cmd.StderrPipe()
-	if err == nil {
-		err = c.cmd.Start()
+	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
+	t.Cleanup(cancel)
+	ctx, cancel = chromedp.NewContext(ctx)
+	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
+	if err := chromedp.Do(ctx); err != nil {
+		t.Fatalf("start chromium: %v", err)
 	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(c.close)
-	address := ""
-	for lines := bufio.NewScanner(errs); lines.Scan(); {
-		if _, at, ok := strings.Cut(lines.Text(), "DevTools listening on "); ok {
-			address = at
-			break
-		}
-	}
-	go func() { // what it says goes nowhere, and does not hold it up
-		for b := make([]byte, 4096); ; {
-			if _, err := errs.Read(b); err != nil {
-				return
-			}
-		}
-	}()
-	if c.conn, _, err = websocket.Dial(ctx, address, nil); err != nil { //nolint:bodyclose // "You never need to close resp.Body yourself"
-		t.Fatalf("connect to Chromium at %q: %v", address, err)
-	}
-	c.conn.SetReadLimit(64 << 20)
-	go c.read()
-	return c
+	return &chromium{t, ctx}
 }
 
-func (c *chrome) read() {
-	defer close(c.done)
-	for {
-		_, text, err := c.conn.Read(c.ctx)
-		if err != nil {
+// watcher notes what a page's policy refuses, and how long its main thread is busy at a time.
+const watcher = `
+window.__refused = [];
+window.__long = [];
+addEventListener("securitypolicyviolation", (e) => __refused.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
+new PerformanceObserver((l) => { for (const e of l.getEntries()) __long.push(e.duration); }).observe({type: "longtask"});
+`
+
+// open opens a page.
+func (b *chromium) open(url string, width, height int64) *webPage {
+	b.t.Helper()
+	ctx, cancel := chromedp.NewContext(b.ctx)
+	b.t.Cleanup(cancel)
+	p := &webPage{t: b.t, ctx: ctx}
+	err := chromedp.Listen(ctx, func(e any) {
+		var what string
+		switch e := e.(type) {
+		case *page.EventJavascriptDialogOpening:
+			what = "a dialog: " + e.Message
+		case *runtime.EventExceptionThrown:
+			what = "an error: " + e.ExceptionDetails.Text
+			if e.ExceptionDetails.Exception != nil {
+				what += " " + e.ExceptionDetails.Exception.Description
+			}
+		default:
 			return
 		}
-		var m struct {
-			ID        int
-			SessionID string
-			Method    string
-			Params    json.RawMessage
-			Result    json.RawMessage
-			Error     json.RawMessage
-		}
-		if json.Unmarshal(text, &m) != nil {
-			continue
-		}
-		c.mu.Lock()
-		switch m.Method {
-		case "":
-			answer := m.Result
-			if m.Error != nil {
-				answer = m.Error
-			}
-			if to := c.waiting[m.ID]; to != nil {
-				to <- answer
-				delete(c.waiting, m.ID)
-			}
-		case "Runtime.exceptionThrown", "Log.entryAdded":
-			c.said[m.SessionID] = append(c.said[m.SessionID], string(m.Params))
-		}
-		c.mu.Unlock()
-	}
-}
-
-// call sends a command, and returns its result.
-func (c *chrome) call(session, method string, params map[string]any) map[string]any {
-	c.t.Helper()
-	answer := make(chan json.RawMessage, 1)
-	c.mu.Lock()
-	c.next++
-	id := c.next
-	c.waiting[id] = answer
-	c.mu.Unlock()
-	m := map[string]any{"id": id, "method": method, "params": params}
-	if session != "" {
-		m["sessionId"] = session
-	}
-	text, err := json.Marshal(m)
-	if err == nil {
-		err = c.conn.Write(c.ctx, websocket.MessageText, text)
-	}
+		p.mu.Lock()
+		p.said = append(p.said, what)
+		p.mu.Unlock()
+	})
 	if err != nil {
-		c.t.Fatalf("%s: %v", method, err)
+		b.t.Fatal(err)
 	}
-	select {
-	case got := <-answer:
-		var result map[string]any
-		if err := json.Unmarshal(got, &result); err != nil {
-			c.t.Fatalf("%s: %s", method, got)
+	if width < 600 {
+		p.do(chromedp.EmulateViewport(width, height, chromedp.EmulateMobile))
+	} else {
+		p.do(chromedp.EmulateViewport(width, height))
+	}
+	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watcher}); err != nil {
+		b.t.Fatal(err)
+	}
+	p.do(chromedp.Navigate(url))
+	b.t.Cleanup(func() {
+		if b.t.Failed() {
+			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			defer cancel()
+			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
+			b.t.Logf("the page showed:\n%s", text)
 		}
-		return result
-	case <-c.done:
-		c.t.Fatalf("%s: Chromium has gone", method)
-	}
-	return nil
-}
-
-// open opens a page, and returns when it is loaded.
-func (c *chrome) open(address string) tab {
-	c.t.Helper()
-	target := c.call("", "Target.createTarget", map[string]any{"url": "about:blank"})["targetId"]
-	session, _ := c.call("", "Target.attachToTarget", map[string]any{"targetId": target, "flatten": true})["sessionId"].(string)
-	p := tab{c, session}
-	c.call(session, "Runtime.enable", nil)
-	c.call(session, "Log.enable", nil)
-	c.call(session, "Page.navigate", map[string]any{"url": address})
-	p.eval(`new Promise(done => { const look = () => location.href.startsWith("http") && document.readyState === "complete" ? done() : setTimeout(look, 20); look(); })`)
+	})
 	return p
 }
 
-// eval evaluates an expression, and waits for it if it is a promise.
-func (p tab) eval(expression string) any {
+func (p *webPage) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	got := p.call(p.session, "Runtime.evaluate", map[string]any{"expression": expression, "awaitPromise": true, "returnByValue": true})
-	if got["exceptionDetails"] != nil {
-		p.t.Fatalf("%s: %v", expression, got["exceptionDetails"])
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	if err := chromedp.Do(ctx, actions...); err != nil {
+		p.t.Fatal(err)
 	}
-	return dig(got, "result", "value")
 }
 
-// complaints are the errors of scripts, of the network and of policies.
-func (p tab) complaints() []string {
+// click clicks the element that a selector of CSS finds.
+func (p *webPage) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
+
+// button presses the button with a text.
+func (p *webPage) button(words string) {
+	p.t.Helper()
+	p.until("there is a button "+words, fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.innerText === %s && !b.disabled); b?.click(); return !!b; })()`, quoted(words)))
+}
+
+// run runs statements.
+func (p *webPage) run(statements string) {
+	p.t.Helper()
+	eval[bool](p, "(() => { "+statements+"; return true; })()")
+}
+
+// eval is the value of an expression; that of a promise once it is kept.
+func eval[T any](p *webPage, expression string) T {
+	p.t.Helper()
+	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	defer cancel()
+	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
+	if err != nil {
+		p.t.Fatalf("%.200s: %v", expression, err)
+	}
+	return v
+}
+
+// until waits until an expression is true. It asks from outside of the page, whose policy lets nothing be evaluated in it.
+func (p *webPage) until(what, expression string) {
+	p.t.Helper()
+	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
+		p.t.Fatalf("it is not so that %s", what)
+	}
+}
+
+// shows waits until the page shows words.
+func (p *webPage) shows(words string) {
+	p.t.Helper()
+	p.until("the page shows "+words, fmt.Sprintf("document.body.innerText.includes(%s)", quoted(words)))
+}
+
+func quoted(s string) string {
+	b, _ := json.Marshal(s)
+	return string(b)
+}
+
+// fine expects that the page's policy refused nothing, and that nothing went wrong.
+func (p *webPage) fine(where string) {
+	p.t.Helper()
+	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
+		p.t.Errorf("%s: the page's policy refused %q", where, refused)
+	}
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.said[p.session]
+	if len(p.said) > 0 {
+		p.t.Errorf("%s: %q", where, p.said)
+	}
 }
 
-// close ends Chromium. It may be called more than once.
-func (c *chrome) close() {
-	if c.conn != nil {
-		_ = c.conn.Write(c.ctx, websocket.MessageText, []byte(`{"id": 0, "method": "Browser.close"}`))
-		<-c.done
-		_ = c.conn.CloseNow()
-		c.conn = nil
-	} else if c.cmd.ProcessState == nil {
-		_ = c.cmd.Process.Kill()
+// clean expects that the page is fine, and that axe finds nothing.
+func (p *webPage) clean(where string) {
+	p.t.Helper()
+	axe, err := os.ReadFile("peers/node_modules/axe-core/axe.min.js")
+	if err != nil {
+		p.t.Errorf("axe is not installed: make test-deps: %v", err)
+		return
 	}
-	if c.cmd.ProcessState == nil {
-		_ = c.cmd.Wait()
+	for _, scheme := range []string{"light", "dark"} {
+		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
+			p.t.Fatal(err)
+		}
+		found := eval[[]string](p, string(axe)+`; axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")))`)
+		for _, f := range found {
+			p.t.Errorf("%s, %s: axe finds %s", where, scheme, f)
+		}
+	}
+	p.fine(where)
+}
+
+// picture keeps a picture of the page for the docs, if ACPHOST_PICTURES names a folder for it.
+func (p *webPage) picture(name string) {
+	p.t.Helper()
+	dir := os.Getenv("ACPHOST_PICTURES")
+	if dir == "" {
+		return
+	}
+	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
+	if err != nil {
+		p.t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
+		p.t.Fatal(err)
 	}
 }
+
+// desktop and phone are sizes of a screen.
+const (
+	desktopWidth, desktopHeight = 1100, 750
+	phoneWidth, phoneHeight     = 375, 667
+)

@@ -1,29 +1,21 @@
 package e2e_test
 
 import (
-	"context"
 	"encoding/json"
 	"fmt"
 	"io"
 	"net"
-	"os"
-	"os/exec"
 	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/page"
-	"github.com/chromedp/cdproto/runtime"
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
 	"github.com/creack/pty"
 
-	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
 )
@@ -39,213 +31,12 @@ func newConsole(t *testing.T, p *place, flags ...string) *gateway {
 	e.server = p.serve(t, append(flags, "--listen", e.address, "--tls-dir", p.deploy(t, e.keys)))
 	g := &gateway{edge: e, at: freePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
 	g.token("viewer")
-	command := []string{program("gatewayd"), "--listen", g.at, "--tokens", g.tokens, "--supervisor", g.address,
-		"--supervisor-tls-dir", filepath.Join(g.keys, "gateway"), "--log-level", "debug", "--host", "localhost"}
-	g.process = wire.Start(t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env()})
-	if !testkit.Poll(func() bool {
-		conn, err := net.Dial("tcp", g.at)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}) {
-		t.Fatal("gatewayd does not serve")
-	}
+	g.begin(p, "gateway", "--host", "localhost")
 	return g
 }
 
-// chromium is a browser of a test's own, with a profile that nobody else has.
-type chromium struct {
-	t   *testing.T
-	ctx context.Context
-}
-
-// consolePage is a page in a browser.
-type consolePage struct {
-	t    *testing.T
-	ctx  context.Context
-	mu   sync.Mutex // guards what follows
-	said []string   // what the page complained of
-}
-
-// patience is how long a page may take to show something: several tests share this machine.
-const patience = 60 * time.Second
-
-// newBrowser starts Chromium. The test is skipped if there is none.
-func newBrowser(t *testing.T) *chromium {
-	t.Helper()
-	program, err := exec.LookPath("chromium")
-	if err != nil {
-		t.Skip("chromium is not installed (Debian: apt-get install chromium)")
-	}
-	// The home, because Chromium writes beside its profile, too.
-	home := t.TempDir()
-	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
-		chromedp.UserDataDir(filepath.Join(home, "profile")), chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
-	if os.Geteuid() == 0 {
-		options = append(options, chromedp.NoSandbox)
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
-	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
-	}
-	return &chromium{t, ctx}
-}
-
-// watcher notes what a page's policy refuses, and how long its main thread is busy at a time.
-const watcher = `
-window.__refused = [];
-window.__long = [];
-addEventListener("securitypolicyviolation", (e) => __refused.push(e.violatedDirective + " " + e.blockedURI + " " + e.sample));
-new PerformanceObserver((l) => { for (const e of l.getEntries()) __long.push(e.duration); }).observe({type: "longtask"});
-`
-
-// open opens a page.
-func (b *chromium) open(url string, width, height int64) *consolePage {
-	b.t.Helper()
-	ctx, cancel := chromedp.NewContext(b.ctx)
-	b.t.Cleanup(cancel)
-	p := &consolePage{t: b.t, ctx: ctx}
-	err := chromedp.Listen(ctx, func(e any) {
-		var what string
-		switch e := e.(type) {
-		case *page.EventJavascriptDialogOpening:
-			what = "a dialog: " + e.Message
-		case *runtime.EventExceptionThrown:
-			what = "an error: " + e.ExceptionDetails.Text
-			if e.ExceptionDetails.Exception != nil {
-				what += " " + e.ExceptionDetails.Exception.Description
-			}
-		default:
-			return
-		}
-		p.mu.Lock()
-		p.said = append(p.said, what)
-		p.mu.Unlock()
-	})
-	if err != nil {
-		b.t.Fatal(err)
-	}
-	if width < 600 {
-		p.do(chromedp.EmulateViewport(width, height, chromedp.EmulateMobile))
-	} else {
-		p.do(chromedp.EmulateViewport(width, height))
-	}
-	if _, err := chromedp.Call(ctx, page.AddScriptToEvaluateOnNewDocument, page.AddScriptToEvaluateOnNewDocumentParams{Source: watcher}); err != nil {
-		b.t.Fatal(err)
-	}
-	p.do(chromedp.Navigate(url))
-	b.t.Cleanup(func() {
-		if b.t.Failed() {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
-			defer cancel()
-			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
-			b.t.Logf("the page showed:\n%s", text)
-		}
-	})
-	return p
-}
-
-func (p *consolePage) do(actions ...chromedp.Action[chromedp.Void]) {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	if err := chromedp.Do(ctx, actions...); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
-// click clicks the element that a selector of CSS finds.
-func (p *consolePage) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
-
-// button presses the button with a text.
-func (p *consolePage) button(words string) {
-	p.t.Helper()
-	p.until("there is a button "+words, fmt.Sprintf(`(() => { const b = [...document.querySelectorAll("button")].find((b) => b.innerText === %s && !b.disabled); b?.click(); return !!b; })()`, quoted(words)))
-}
-
-// eval is the value of an expression; that of a promise once it is kept.
-func eval[T any](p *consolePage, expression string) T {
-	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
-	defer cancel()
-	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
-	if err != nil {
-		p.t.Fatalf("%.200s: %v", expression, err)
-	}
-	return v
-}
-
-// until waits until an expression is true. It asks from outside of the page, whose policy lets nothing be evaluated in it.
-func (p *consolePage) until(what, expression string) {
-	p.t.Helper()
-	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
-		p.t.Fatalf("it is not so that %s", what)
-	}
-}
-
-// shows waits until the page shows words.
-func (p *consolePage) shows(words string) {
-	p.t.Helper()
-	p.until("the page shows "+words, fmt.Sprintf("document.body.innerText.includes(%s)", quoted(words)))
-}
-
-func quoted(s string) string {
-	b, _ := json.Marshal(s)
-	return string(b)
-}
-
-// clean expects that the page's policy refused nothing, that nothing went wrong, and that axe finds nothing.
-func (p *consolePage) clean(where string) {
-	p.t.Helper()
-	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
-		p.t.Errorf("%s: the page's policy refused %q", where, refused)
-	}
-	p.mu.Lock()
-	if len(p.said) > 0 {
-		p.t.Errorf("%s: %q", where, p.said)
-	}
-	p.mu.Unlock()
-	axe, err := os.ReadFile("peers/node_modules/axe-core/axe.min.js")
-	if err != nil {
-		p.t.Errorf("axe is not installed: make test-deps: %v", err)
-		return
-	}
-	for _, scheme := range []string{"light", "dark"} {
-		if _, err := chromedp.Call(p.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}}}); err != nil {
-			p.t.Fatal(err)
-		}
-		found := eval[[]string](p, string(axe)+`; axe.run(document, {resultTypes: ["violations"]}).then((r) => r.violations.map((v) => v.id + ": " + v.help + ": " + v.nodes.slice(0, 3).map((n) => n.html.slice(0, 200)).join(" | ")))`)
-		for _, f := range found {
-			p.t.Errorf("%s, %s: axe finds %s", where, scheme, f)
-		}
-	}
-	if refused := eval[[]string](p, "__refused"); len(refused) > 0 {
-		p.t.Errorf("%s: the page's policy refused %q", where, refused)
-	}
-}
-
-// picture keeps a picture of the page for the docs, if ACPHOST_PICTURES names a folder for it.
-func (p *consolePage) picture(name string) {
-	p.t.Helper()
-	dir := os.Getenv("ACPHOST_PICTURES")
-	if dir == "" {
-		return
-	}
-	png, err := chromedp.Run(p.ctx, chromedp.CaptureScreenshot())
-	if err != nil {
-		p.t.Fatal(err)
-	}
-	if err := os.WriteFile(filepath.Join(dir, name), png, 0o644); err != nil {
-		p.t.Fatal(err)
-	}
-}
-
 // signIn signs a page in with a token.
-func (p *consolePage) signIn(token string) {
+func (p *webPage) signIn(token string) {
 	p.t.Helper()
 	p.do(chromedp.WaitVisible(chromedp.CSS("#token")), chromedp.SendKeys(chromedp.CSS("#token"), token+kb.Enter))
 	p.until("the browser is in", `!!document.querySelector("nav")`)
@@ -253,14 +44,8 @@ func (p *consolePage) signIn(token string) {
 
 func (g *gateway) console() string { return "http://" + g.at + "/console/" }
 
-// desktop and phone are sizes of a screen.
-const (
-	desktopWidth, desktopHeight = 1100, 750
-	phoneWidth, phoneHeight     = 375, 667
-)
-
 // operator is a page that is signed in as an operator.
-func (g *gateway) operator(b *chromium, fragment string) *consolePage {
+func (g *gateway) operator(b *chromium, fragment string) *webPage {
 	g.t.Helper()
 	p := b.open(g.console()+fragment, desktopWidth, desktopHeight)
 	p.signIn(g.token("operator"))
@@ -423,6 +208,24 @@ func TestEachViewOfTheConsole(t *testing.T) {
 	g.leave()
 }
 
+// What the README's first steps deny is seen here, too.
+func TestADenialAndItsRuleAreSeenInTheConsole(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	secret := p.file(t, ".env", "TOKEN=1\n")
+	g := newConsole(t, p, "--policy", "workspace")
+	s := g.open(g.start(p.demo()).GetId())
+	tab := g.operator(b, sessionAt(s))
+	tab.do(chromedp.WaitVisible(chromedp.CSS("#prompt")), chromedp.SendKeys(chromedp.CSS("#prompt"), "/read "+secret+kb.Enter))
+	tab.shows("rule secrets")
+	tab.shows("idle")
+	tab.picture("console-denied.png")
+	tab.click(`nav a[href="#/policy"]`)
+	tab.until("the denial is counted", `/Calls that were denied\s+1\b/.test(document.body.innerText)`)
+	g.leave()
+}
+
 func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -434,7 +237,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	two := b.open(g.console()+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
 	two.until("the second tab is in", `!!document.querySelector("nav")`)
 	turn := g.prompt(s.GetSessionId(), "ask notes.txt")
-	for _, tab := range []*consolePage{one, two} {
+	for _, tab := range []*webPage{one, two} {
 		tab.until("the question is there", `!!document.querySelector("article.question button.allow")`)
 	}
 	press := func(kind string) string {
@@ -445,7 +248,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	racing.Go(func() { two.until("the second is told how it ended", press("reject")) })
 	racing.Wait()
 	turn.stopped("end_turn")
-	for _, tab := range []*consolePage{one, two} {
+	for _, tab := range []*webPage{one, two} {
 		tab.until("the question is gone", `!document.querySelector("article.question")`)
 		tab.shows("No question waits.")
 		if problem := eval[string](tab, `document.querySelector("[role=alert]")?.innerText ?? ""`); problem != "" {
@@ -617,7 +420,7 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 }
 
 // leaveWith ends all while a page is open: it must not keep gatewayd.
-func (g *gateway) leaveWith(tab *consolePage) {
+func (g *gateway) leaveWith(tab *webPage) {
 	g.t.Helper()
 	g.leave()
 	tab.shows("The gateway cannot be reached")

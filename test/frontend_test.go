@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -19,9 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/test/wire"
 )
 
 // forPeople serves a gateway whose certificate lets it call for people up to a role; page is the origin of a page that may call.
@@ -33,18 +30,7 @@ func forPeople(t *testing.T, p *place, limit, page string, flags ...string) *gat
 		t.Fatalf("acphost certs gateway --acts-as: %s%s", out, errs)
 	}
 	_ = g.token("viewer") // else there is no file yet
-	g.process = wire.Start(t, wire.Options{Name: "gateway's starter", Dir: p.work, Env: p.env(), Command: []string{
-		program("gatewayd"), "--listen", g.at, "--tokens", g.tokens, "--supervisor", g.address, "--supervisor-tls-dir", filepath.Join(g.keys, "people"), "--origin", page,
-	}})
-	if !testkit.Poll(func() bool {
-		conn, err := net.Dial("tcp", g.at)
-		if err == nil {
-			_ = conn.Close()
-		}
-		return err == nil
-	}) {
-		t.Fatal("gatewayd does not serve")
-	}
+	g.begin(p, "people", "--origin", page)
 	return g
 }
 
@@ -279,7 +265,7 @@ func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
 
 func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
 	t.Parallel()
-	chromium := browser(t)
+	b := newBrowser(t)
 	p := newPlace(t)
 	site := httptest.NewServer(http.FileServer(http.Dir(filepath.Join("..", "examples", "frontend"))))
 	defer site.Close()
@@ -288,28 +274,16 @@ func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
 	if err := os.Chmod(script, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	tab := chromium.open(site.URL)
+	tab := b.open(site.URL, desktopWidth, desktopHeight)
 	fill, _ := json.Marshal(map[string]string{"gateway": "http://" + g.at, "token": g.token("operator"), "agent": script, "cwd": p.work, "text": "fix the spelling"})
-	tab.eval(`for (const [name, value] of Object.entries(` + string(fill) + `)) document.forms[0].elements[name].value = value; document.forms[0].requestSubmit()`)
-	shows := func(what, expression string) {
-		t.Helper()
-		if !testkit.Poll(func() bool { return tab.eval(expression) == true }) {
-			t.Fatalf("the page does not show %s:\n%v", what, tab.eval("document.body.innerText"))
-		}
-	}
-	shows("the login's page", `document.querySelector("a[rel='noopener noreferrer']")?.href === "https://example.com/login?code=demo"`)
-	shows("that it is logged in", `document.body.innerText.includes("Logged in.")`)
-	shows("the diff", `document.querySelector("del")?.innerText.length > 0 && document.querySelector("ins")?.innerText.length > 0`)
-	tab.eval(`document.querySelector("fieldset button").click()`)
-	shows("the end", `document.getElementById("end")?.innerText.includes("end_turn")`)
-	shows("a tool call's result", `document.body.innerText.includes("✓ completed")`)
-	for _, said := range tab.complaints() {
-		if strings.Contains(said, "409 (Conflict)") && strings.Contains(said, "/sessions\"") {
-			continue // the session that is refused before the login
-		}
-		t.Errorf("the browser complains: %s", said)
-	}
-	chromium.close()
+	tab.run(`for (const [name, value] of Object.entries(` + string(fill) + `)) document.forms[0].elements[name].value = value; document.forms[0].requestSubmit()`)
+	tab.until("the page shows the login's page", `document.querySelector("a[rel='noopener noreferrer']")?.href === "https://example.com/login?code=demo"`)
+	tab.shows("Logged in.")
+	tab.until("the page shows the diff", `document.querySelector("del")?.innerText.length > 0 && document.querySelector("ins")?.innerText.length > 0`)
+	tab.click("fieldset button")
+	tab.until("the page shows the end", `document.getElementById("end")?.innerText.includes("end_turn")`)
+	tab.shows("✓ completed")
+	tab.fine("the example")
 	g.leave()
 }
 

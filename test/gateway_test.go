@@ -34,9 +34,16 @@ func newGateway(t *testing.T, p *place, agents string, flags ...string) *gateway
 	if err := os.Chmod(g.tokenFile, 0o600); err != nil {
 		t.Fatal(err)
 	}
+	g.begin(p, "gateway", flags...)
+	return g
+}
+
+// begin starts gatewayd with the keys in a folder of the edge's, and waits until it serves.
+func (g *gateway) begin(p *place, keys string, flags ...string) {
+	g.t.Helper()
 	command := append([]string{program("gatewayd"), "--listen", g.at, "--tokens", g.tokens, "--supervisor", g.address,
-		"--supervisor-tls-dir", filepath.Join(g.keys, "gateway"), "--log-level", "debug"}, flags...)
-	g.process = wire.Start(t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env()})
+		"--supervisor-tls-dir", filepath.Join(g.keys, keys), "--log-level", "debug"}, flags...)
+	g.process = wire.Start(g.t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env()})
 	if !testkit.Poll(func() bool {
 		conn, err := net.Dial("tcp", g.at)
 		if err == nil {
@@ -44,9 +51,8 @@ func newGateway(t *testing.T, p *place, agents string, flags ...string) *gateway
 		}
 		return err == nil
 	}) {
-		t.Fatal("gatewayd does not serve")
+		g.t.Fatal("gatewayd does not serve")
 	}
-	return g
 }
 
 // token makes a token of a role.

@@ -20,7 +20,7 @@ const maxName = 255
 // is a call that reads one file inside of the session's roots, whose two spellings end in that name.
 func Name(a *permissionv1.Action) (name string, ok bool) {
 	if a.GetKind() != "fs.read" || a.GetDoor() != permissionv1.Door_DOOR_CALL || a.GetDone() || a.GetUnparsed() != "" ||
-		a.GetCommand() != nil || len(a.GetPaths()) != 1 {
+		a.GetCommand() != nil || a.GetEndpoint() != nil || len(a.GetPaths()) != 1 {
 		return "", false
 	}
 	file := a.GetPaths()[0]

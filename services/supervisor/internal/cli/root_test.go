@@ -307,7 +307,7 @@ func TestTheTreeOfPackagesIsThatOfCommands(t *testing.T) {
 
 // callers are the commands that call a running supervisor.
 var callers = []string{
-	"agents restart", "agents running", "agents start", "agents stop", "approvals answer", "approvals list", "dial", "files", "grants export", "grants list",
+	"agents restart", "agents running", "agents start", "agents stop", "approvals answer", "approvals list", "chat", "dial", "files", "grants export", "grants list",
 	"grants revoke", "handler list", "handler restart", "handler swap", "health", "policy reload",
 	"sessions cancel", "sessions new", "sessions prompt", "sessions watch", "terminals list", "terminals tail", "top",
 }
@@ -329,6 +329,8 @@ func TestEveryCommandThatCallsASupervisorCanNameIt(t *testing.T) {
 		case "handler swap": // whose --address is the sidecar's
 			flags[2] = "supervisor"
 		case "dial": // it is for those who cannot connect to a socket; over the network they can
+			flags = flags[:2]
+		case "chat": // it joins sessions of this machine
 			flags = flags[:2]
 		}
 		for _, flag := range flags {
