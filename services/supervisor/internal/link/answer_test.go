@@ -971,6 +971,6 @@ func TestAnAnswerToOneQuestionNeverCountsForAnother(t *testing.T) {
 		d.want(question.End{Outcome: question.Withdrawn, By: "nobody"})
 		r.agent.wantError("8", -32800, "cancelled")
 		r.agent.send(strings.Replace(again, `"id":7`, `"id":`+string(ours.ID), 1))
-		r.agent.wantError(string(ours.ID), -32600, "another question")
+		r.agent.wantError(string(ours.ID), -32600, "session/request_permission") // it may still be in flight
 	})
 }
