@@ -219,9 +219,7 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 		s := openScene(t, inSandbox("enforce", kernelRules))
 		s.prompt()
 		permd := s.own()["permd"]
-		if err := syscall.Kill(permd, syscall.SIGSTOP); err != nil {
-			t.Fatal(err)
-		}
+		testkit.Freeze(t, permd)
 		s.hand.refused("write", s.Path("inside"), "x")
 		if err := syscall.Kill(permd, syscall.SIGCONT); err != nil {
 			t.Fatal(err)
