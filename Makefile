@@ -217,7 +217,7 @@ release-try: ## use the packages in dist/ in a bare Debian, and the images as th
 	test/newcomer.sh dist
 
 .PHONY: newcomer
-newcomer: ## do what the README tells newcomers to do with the archive in dist/, in a bare Debian, and say what each step takes; needs root, mmdebstrap and bubblewrap
+newcomer: ## do what the README tells newcomers to do with the archive in dist/, in a bare Debian, and say what each step takes; needs root, mmdebstrap, bubblewrap, chromium and jq
 	test/newcomer.sh dist
 
 # --- the repository itself

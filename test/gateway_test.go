@@ -79,6 +79,41 @@ func (g *gateway) leave() {
 	g.finish()
 }
 
+// TestTheGatewayOfTheSupervisorThatRuns: without a word of where it is, gatewayd serves the one "acphost serve" of its user.
+func TestTheGatewayOfTheSupervisorThatRuns(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	at := freePort(t)
+	start := func(says string) *wire.Process {
+		t.Helper()
+		g := wire.Start(t, wire.Options{Name: "gateway's starter", Command: []string{program("gatewayd"), "--listen", at}, Dir: p.work, Env: p.env()})
+		testkit.Eventually(t, "gatewayd says "+says, func() bool { return strings.Contains(g.Stderr(), says) })
+		return g
+	}
+	refused := func(says string) {
+		t.Helper()
+		if got := start(says).ExpectExit(); got != 1 {
+			t.Errorf("the exit status is %d, want 1", got)
+		}
+	}
+	refused(`no "acphost serve" of yours runs here`)
+	one := p.serve(t, nil)
+	g := start("the console is for browsers")
+	if err := g.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if got := g.ExpectExit(); got != 0 {
+		t.Errorf("gatewayd's exit status is %d, want 0", got)
+	}
+	two := p.serve(t, nil)
+	refused("choose one by --socket")
+	if err := one.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	one.ExpectExit()
+	two.finish()
+}
+
 func (p *place) typeScriptAgent(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", peer(t, "ts-agent.mjs"))

@@ -15,6 +15,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -43,7 +44,8 @@ configuration says which agents there are (serve.gateway_agents). If its certifi
 is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
 supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
 ends, which /openapi.json describes, and at /console/ a page for people, who sign in
-by "acphost console".
+by "acphost console". Without --supervisor and --socket it is the gateway of the
+"acphost serve" that runs as your user here.
 
 Each request says who it is from: by a token ("acphost tokens create"), or by a
 certificate. Run gatewayd as a user that no agent runs as.
@@ -53,6 +55,7 @@ Flags:
 
 const examples = `
 Examples:
+  gatewayd
   gatewayd --socket /run/acphost/admin.sock --tokens ~/.local/state/acphost/tokens.json
   gatewayd --listen :7480 --host acp.example.org --tls-dir /etc/gatewayd/tls \
       --tokens /etc/gatewayd/tokens.json \
@@ -165,8 +168,8 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("unexpected argument %q", rest[0])
 	case err != nil:
 		return fmt.Errorf("--listen: expected HOST:PORT, got %q", f.listen)
-	case (f.supervisor == "") == (f.socket == ""):
-		return errors.New("say where the supervisor is: by --supervisor or --socket")
+	case f.supervisor != "" && f.socket != "":
+		return errors.New("the supervisor is at --supervisor or at --socket: give one of them")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
 	case f.tokens == "" && f.tlsDir == "" && f.noConsole:
@@ -205,7 +208,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	case err != nil && !errors.Is(err, proc.ErrUnsupported):
 		return fmt.Errorf("it cannot be told who starts this: %w", err)
 	}
-	supervisor, err := dial(f)
+	supervisor, err := dial(ctx, f, log)
 	if err != nil {
 		return err
 	}
@@ -236,6 +239,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		who.Browser = console.Browser(desk)
 		options.Gate = auth.New(who)
 		options.Console = console.New(console.Options{Gate: options.Gate, Desk: desk, Logger: log})
+		log.Info("the console is for browsers", "at", base(listener, config != nil)+"/console/")
 		defer confirm(ctx, desk, log)()
 	}
 	s := &http.Server{
@@ -254,6 +258,14 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
 	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log)
+}
+
+// base is the URL of what is served.
+func base(l net.Listener, secure bool) string {
+	if secure {
+		return "https://" + l.Addr().String()
+	}
+	return "http://" + l.Addr().String()
 }
 
 // guests are all those who are connected.
@@ -296,10 +308,7 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 // serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
 func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
-	scheme, secure := "http", s.TLSConfig != nil // Serve sets it
-	if secure {
-		scheme = "https"
-	}
+	secure := s.TLSConfig != nil // Serve sets it
 	go func() {
 		if secure {
 			failed <- s.ServeTLS(l, "", "")
@@ -307,7 +316,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain
 		}
 		failed <- s.Serve(l)
 	}()
-	log.Info("serving", "at", scheme+"://"+l.Addr().String()+"/acp")
+	log.Info("serving", "at", base(l, secure)+"/acp")
 	sweep := time.NewTicker(sweepEvery)
 	defer sweep.Stop()
 	var err error
@@ -338,15 +347,40 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain
 }
 
 // dial connects to the supervisor, at the first call.
-func dial(f *flags) (*client.Client, error) {
-	if f.socket != "" {
+func dial(ctx context.Context, f *flags, log *slog.Logger) (*client.Client, error) {
+	switch {
+	case f.supervisor != "":
+		return client.DialTLS(f.supervisor, f.supervisorTLS)
+	case f.socket != "":
 		path, err := filepath.Abs(f.socket)
 		if err != nil {
 			return nil, err
 		}
 		return client.DialSocket(path)
 	}
-	return client.DialTLS(f.supervisor, f.supervisorTLS)
+	found, err := find(ctx)
+	if err != nil {
+		return nil, err
+	}
+	log.Info("it is the gateway of a supervisor of yours, until that ends", "pid", found.PID, "socket", found.Socket)
+	return found.Dial()
+}
+
+// find returns the one supervisor with the runtime folder of this environment that serves programs.
+func find(ctx context.Context) (client.Supervisor, error) {
+	found := client.Find(ctx, client.Dirs(os.Getenv)[:1])
+	found = slices.DeleteFunc(found, func(s client.Supervisor) bool { return s.Err != nil || s.Status.GetMode() != "serve" })
+	switch len(found) {
+	case 0:
+		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor`)
+	case 1:
+		return found[0], nil
+	}
+	var sockets []string
+	for _, s := range found {
+		sockets = append(sockets, s.Socket)
+	}
+	return client.Supervisor{}, fmt.Errorf("more than one \"acphost serve\" of yours runs here: choose one by --socket: %s", strings.Join(sockets, ", "))
 }
 
 // names are those by which clients may call this server.
