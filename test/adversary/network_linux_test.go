@@ -1,6 +1,7 @@
 package adversary
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -12,6 +13,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // site is a server on the loopback interface that says its name.
@@ -174,4 +176,42 @@ func TestAnAgentWithoutANetworkReachesNothing(t *testing.T) {
 			t.Errorf("got %q, %v", out, err)
 		}
 	})
+}
+
+// TestTheMachinesThatAnAgentNeedsAreReached under a policy that does not name them, and no others; and an answer for the session is a
+// grant, which can be taken back.
+func TestTheMachinesThatAnAgentNeedsAreReached(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	model, asked := site(t, "model"), site(t, "asked")
+	s := openScene(t, func(p *wire.Place) []string {
+		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"hosts": ["localhost:`+model+`"]}}]}`)
+		return policy("version: 1\nrules: [{id: everything, effect: ask, when: \"true\"}]\n", proxied)(p)
+	})
+	s.prompt()
+	h := s.hand
+	at := func(port string) string { return "http://localhost:" + port + "/" }
+	h.worked("get", at(model))
+	h.refused("get", at(asked))
+	s.answers(s.Expect("session/request_permission"), "allow_always")
+	h.worked("get", at(asked))
+	s.recorded(`"rule":"acphost/agent-hosts"`, `"answered_by":"grant"`)
+	out, status := s.person("grants", "list", "--json")
+	if status != 0 || !strings.Contains(out, `"host": "localhost:`+asked+`"`) {
+		t.Fatalf("the grants are (status %d):\n%s", status, out)
+	}
+	var grants []struct{ ID string }
+	if err := json.Unmarshal([]byte(out), &grants); err != nil || len(grants) != 1 {
+		t.Fatalf("%v:\n%s", err, out)
+	}
+	if out, status := s.person("grants", "revoke", grants[0].ID); status != 0 {
+		t.Fatalf("revoke: status %d:\n%s", status, out)
+	}
+	h.refused("get", at(asked))
+	s.Expect("session/request_permission")
+	why, _ := s.person("policy", "why", "--agent", "attacker", "--host", "localhost:"+model, "--address", "127.0.0.1", "--config", s.Home+"/config/config.yaml")
+	if !strings.HasPrefix(why, "allow  rule acphost/agent-hosts") {
+		t.Errorf("policy why says:\n%s", why)
+	}
+	s.finish()
 }

@@ -367,7 +367,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Grantable, d.Unattended = said.Grantable, said.Unattended
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		g.leaveOut(r, d, said.GetLeaveOut())
-		machineBehind(r, d, said.GetNamesAddresses())
+		machineBehind(r, d, said.DecideResponse)
 	}
 	return nil
 }

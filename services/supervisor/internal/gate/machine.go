@@ -25,29 +25,50 @@ func machineText(a *permissionv1.Action) string {
 
 // machineAhead is the ruling on a connection that no policy is asked about; nil: policies are.
 func machineAhead(r Request) *Ruling {
-	if r.Closed != "" {
+	switch {
+	case r.Closed != "":
 		return &Ruling{Deny, RuleNetwork, r.Closed}
+	case r.Proxied:
+		return ReachAhead(r.Action)
 	}
-	if to, ok := machineOf(r.Action); r.Proxied && ok && to.Metadata().IsValid() {
+	return nil
+}
+
+// ReachAhead is the ruling on a machine that acphost's proxy reaches for no agent; nil: policies are asked.
+func ReachAhead(a *permissionv1.Action) *Ruling {
+	if to, ok := machineOf(a); ok && to.Metadata().IsValid() {
 		return &Ruling{Deny, RuleMetadata, fmt.Sprintf("%s is where a cloud keeps keys of this machine", to.Metadata())}
 	}
 	return nil
 }
 
-// machineBehind is for a machine that policies have decided on. What they ask about is allowed if the agent does not work without it.
-// What they allow by a name that leads to an address that is not on the internet is asked about: whoever serves the name chooses that.
-func machineBehind(r Request, d *Decision, named bool) {
-	to, ok := machineOf(r.Action)
+// ReachBehind is the ruling on a machine that acphost's proxy is to reach and that policies have decided on; nil: their verdict stands.
+// What they ask about is allowed if the agent does not work without it: needs are such machines. What they allow by a name that leads
+// to an address that is not on the internet is asked about: whoever serves the name chooses that.
+func ReachBehind(a *permissionv1.Action, needs []hosts.Pattern, said *permissionv1.DecideResponse) *Ruling {
+	to, ok := machineOf(a)
 	switch {
-	case !r.Proxied || !ok:
-	case d.Verdict == Ask && to.Named(r.Needs):
-		d.Verdict, d.Rule, d.By, d.special = Allow, RuleAgentHosts, ByPreset, true
-		d.Reason = "the agent does not work without this machine"
-	case d.Verdict == Allow && !named && len(to.Special()) > 0:
-		d.Verdict, d.Rule, d.Reason = Ask, RuleAddress, unnamed(to)
-		d.Grantable, d.Unattended, d.By = true, Deny, ByAcphost
-	case d.Verdict == Allow:
-		d.special = named
+	case !ok:
+	case said.GetVerdict() == Ask && to.Named(needs):
+		return &Ruling{Allow, RuleAgentHosts, "the agent does not work without this machine"}
+	case said.GetVerdict() == Allow && !said.GetNamesAddresses() && len(to.Special()) > 0:
+		return &Ruling{Ask, RuleAddress, unnamed(to)}
+	}
+	return nil
+}
+
+// machineBehind has ReachBehind count.
+func machineBehind(r Request, d *Decision, said *permissionv1.DecideResponse) {
+	if !r.Proxied {
+		return
+	}
+	d.special = said.GetNamesAddresses()
+	if ruling := ReachBehind(r.Action, r.Needs, said); ruling != nil {
+		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
+		d.By, d.special = ByPreset, ruling.Verdict == Allow
+		if ruling.Verdict == Ask {
+			d.By, d.Grantable, d.Unattended = ByAcphost, true, Deny
+		}
 	}
 }
 
