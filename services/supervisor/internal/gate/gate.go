@@ -77,7 +77,6 @@ const (
 	ByAcphost = "acphost"
 	ByCommand = "command"
 	ByNobody  = "nobody"
-	ByPreset  = "preset"
 )
 
 // Options say what a Gate works with.

@@ -132,7 +132,7 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	}
 	scope := d.request.Scope
 	g.mu.Lock()
-	if t := g.kernel.tallies[scope][key]; t != nil && !d.Settled() {
+	if t := g.kernel.tallies[scope][key]; t != nil && (!d.Settled() || d.request.Proxied) {
 		t.more++
 		g.mu.Unlock()
 		return nil

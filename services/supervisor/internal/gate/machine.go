@@ -65,10 +65,8 @@ func machineBehind(r Request, d *Decision, said *permissionv1.DecideResponse) {
 	d.special = said.GetNamesAddresses()
 	if ruling := ReachBehind(r.Action, r.Needs, said); ruling != nil {
 		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
-		d.By, d.special = ByPreset, ruling.Verdict == Allow
-		if ruling.Verdict == Ask {
-			d.By, d.Grantable, d.Unattended = ByAcphost, true, Deny
-		}
+		d.By, d.special = ByAcphost, ruling.Verdict == Allow
+		d.Grantable, d.Unattended = true, Deny
 	}
 }
 

@@ -127,6 +127,18 @@ type kernelEvent struct {
 	to *hosts.Endpoint
 }
 
+// leadsOut reports whether a process connects to a machine by itself, or to a service of this one that looks names up: a look-up tells
+// others the name.
+func (e *kernelEvent) leadsOut() bool {
+	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || slices.Contains(nameServices, e.Path))
+}
+
+// nameServices are the sockets by which libraries have names looked up: systemd-resolved's, nscd's (of several systems) and Avahi's.
+var nameServices = []string{
+	"/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve.hook/io.systemd.Resolve",
+	"/run/nscd/socket", "/var/run/nscd/socket", "/var/db/nscd/socket", "/run/avahi-daemon/socket",
+}
+
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
 // program is the file that the process runs.
@@ -262,7 +274,7 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 	r := l.decisionRequest(sessionID, a)
 	r.Lenient, r.Inner, r.GivenUp = e.lenient, inner, l.opts.Sessions.GivenUp(sessionID)
 	r.Proxied, r.Needs = e.to != nil, l.opts.Egress.Needs
-	if e.to == nil && e.Operation == sandbox.Connect && e.Address.Internet() {
+	if e.leadsOut() {
 		r.Closed = l.opts.Kernel.Closed
 	}
 	d, err := l.opts.Gate.Decide(ctx, r)
