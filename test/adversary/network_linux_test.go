@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
@@ -114,6 +115,7 @@ func TestTheProxyIsForItsAgentAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	_ = conn.SetDeadline(time.Now().Add(wire.Patience))
 	_, _ = fmt.Fprintf(conn, "CONNECT localhost:%s HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic YWdlbnQ6YWdlbnQ=\r\n\r\n", open)
 	answer, _ := io.ReadAll(conn)
 	_ = conn.Close()
