@@ -79,7 +79,9 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 
 	// What no rule can allow, and what is none.
 	s.hand.refused("get", "http://169.254.169.254/latest/", "http://[::ffff:169.254.169.254]/", "http://a.example@localhost:"+shut+"/")
-	connect := func(to string) string { return "CONNECT " + to + " HTTP/1.1\r\nHost: localhost:" + open + "\r\nSECRET\r\n\r\n" }
+	connect := func(to string) string {
+		return "CONNECT " + to + " HTTP/1.1\r\nHost: localhost:" + open + "\r\nSECRET\r\n\r\n"
+	}
 	h.refused("proxy", connect("localhost:"+shut), connect("2130706433:"+open), connect("0x7f000001:"+open), connect("127.1:"+open),
 		connect("[::1%25lo]:"+open), connect("localhost:"+open+"@x:1"), connect("localhost"), connect("169.254.169.254:80"),
 		"CONNECT localhost:"+open+" HTTP/1.1\r\nHost: x\r\n\r\n", // without the secret
