@@ -5,6 +5,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/sandbox"
 )
 
 // examined is what "doctor --json" prints.
@@ -126,4 +128,32 @@ func TestDoctorSaysWhatWorksWithAnAgentOfVersion2Alone(t *testing.T) {
 		t.Errorf("the status is %d: %v", status, found)
 	}
 	expectContains(t, "the handshake", found["agent/handshake"], "warning: two 9, ACP 2 alone", "sessions, prompts, questions and logins work", "files and terminals")
+}
+
+func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
+	t.Parallel()
+	confined := sandbox.Supported() == nil
+	for network, c := range map[string]struct{ policy, confined, not string }{
+		"proxy": {"workspace", "ok: proxy, full", "warning: variables"},
+		"none":  {"workspace", "ok: none, full", "warning: none"},
+		"open":  {"workspace", "", ""},
+		"":      {"", "", ""},
+	} {
+		t.Run(network, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			args := p.Config(t, "sandbox: {mode: enforce, network: "+network+"}\npermission: {policy: "+c.policy+"}\n")
+			if network == "" { // a proxy, and nobody who says where it leads
+				args, c.confined, c.not = p.Config(t, "sandbox: {mode: enforce, network: proxy}\n"), "warning: proxy, full: the agent reaches every machine", "warning: variables"
+			}
+			_, found := p.doctor(t, append(args, "--", program("demoagent"))...)
+			want := c.not
+			if confined {
+				want = c.confined
+			}
+			if got := found["agent/network"]; !strings.HasPrefix(got, want) || want == "" && got != "" {
+				t.Errorf("found %q, want %q", got, want)
+			}
+		})
+	}
 }

@@ -118,6 +118,11 @@ func (p Pattern) Covers(address netip.Addr, port uint16) bool {
 	return p.onPort(port) && (p.prefix.IsValid() && p.prefix.Contains(address) || p.name == "localhost" && address.IsLoopback())
 }
 
+// OnlyMetadata reports whether the pattern stands for one address alone, at which a cloud keeps keys.
+func (p Pattern) OnlyMetadata() bool {
+	return p.prefix.IsValid() && p.prefix.IsSingleIP() && IsMetadata(p.prefix.Addr())
+}
+
 func (p Pattern) onPort(port uint16) bool { return p.port == 0 || p.port == port }
 
 // Includes reports whether the pattern certainly stands for all that another stands for.

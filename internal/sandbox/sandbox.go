@@ -147,10 +147,11 @@ type Lists struct {
 }
 
 // Through has another Decider decide on all but machines. Of these only one address can be connected to, over TCP: that of a proxy,
-// which decides on the machines behind it. It needs Options.Streams.
+// which decides on the machines behind it. The other Decider is told of the rest, which is refused whatever it says. It
+// needs Options.Streams.
 type Through struct {
 	Decider
-	// Host and Port are the proxy's. Host is as in Address.
+	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
 	Host string
 	Port uint16
 }
@@ -158,9 +159,20 @@ type Through struct {
 // Allows implements Decider.
 func (t Through) Allows(e Event) bool {
 	if e.Operation == Connect && e.Address.Network != "unix" {
-		return e.Address == Address{Network: "tcp", Host: t.Host, Port: t.Port}
+		if t.Host != "" && e.Address == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
+			return true
+		}
+		t.Decider.Allows(e) // it is to know
+		return false
 	}
 	return t.Decider.Allows(e)
+}
+
+// Started implements Watcher.
+func (t Through) Started(e Event) {
+	if w, ok := t.Decider.(Watcher); ok {
+		w.Started(e)
+	}
 }
 
 // Began implements Reporter.

@@ -132,6 +132,9 @@ func parse(args []string) (o Options, l Lists, command []string, asks bool, prox
 		return o, l, nil, false, nil, err
 	}
 	o.Streams = l.NoInternet || proxy != nil
+	if l.NoInternet && asks {
+		proxy = &Through{}
+	}
 	o.Reads = o.Reads || len(l.DenyRead) > 0
 	if flags.NArg() == 0 {
 		return o, l, nil, false, nil, errors.New("no command to confine: put it after --")

@@ -640,7 +640,12 @@ type Sandbox struct {
 	Require bool `protobuf:"varint,3,opt,name=require,proto3" json:"require,omitempty"`
 	// Optional. Files and folders of the agent's own, absolute or with "~" at the beginning: its program, its state, its
 	// cache. It may change them and start programs in them, and only deny rules count. Default: none.
-	Own           []string `protobuf:"bytes,4,rep,name=own,proto3" json:"own,omitempty"`
+	Own []string `protobuf:"bytes,4,rep,name=own,proto3" json:"own,omitempty"`
+	// Optional. "open": processes of the agent connect to other machines themselves; the policy sees addresses, and only deny
+	// rules count. "proxy": they connect to a proxy of acphost's alone, which asks the policy about each machine by its name.
+	// "none": they connect to no machine. With "proxy" and "none" there are no sockets of the internet but those of TCP. If it is
+	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "open".
+	Network       string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -701,6 +706,13 @@ func (x *Sandbox) GetOwn() []string {
 		return x.Own
 	}
 	return nil
+}
+
+func (x *Sandbox) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
 }
 
 // EnvValue is the value of an environment variable: exactly one of value and file. A plain string in its place is a value.
@@ -2002,12 +2014,13 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_restarts\"_\n" +
+	"\r_max_restarts\"y\n" +
 	"\aSandbox\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
 	"\x05reads\x18\x02 \x01(\bR\x05reads\x12\x18\n" +
 	"\arequire\x18\x03 \x01(\bR\arequire\x12\x10\n" +
-	"\x03own\x18\x04 \x03(\tR\x03own\"4\n" +
+	"\x03own\x18\x04 \x03(\tR\x03own\x12\x18\n" +
+	"\anetwork\x18\x05 \x01(\tR\anetwork\"4\n" +
 	"\bEnvValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\"m\n" +

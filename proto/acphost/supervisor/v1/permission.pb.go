@@ -106,8 +106,8 @@ type Grant struct {
 	// Optional. The agent to which it was given. Used for GRANT_SCOPE_AGENT; if it is set, it narrows every other scope,
 	// too.
 	Agent string `protobuf:"bytes,5,opt,name=agent,proto3" json:"agent,omitempty"`
-	// Required. The granted action: "run", "read" or "write"; or the kind of an action that names neither command nor
-	// path.
+	// Required. The granted action: "run", "read", "write" or "connect"; or the kind of an action that names neither command,
+	// path nor machine.
 	Action string `protobuf:"bytes,6,opt,name=action,proto3" json:"action,omitempty"`
 	// Optional, for "run". The covered argv. When it is shown, text that looks like a secret is "[redacted]".
 	Argv []string `protobuf:"bytes,7,rep,name=argv,proto3" json:"argv,omitempty"`
@@ -136,7 +136,10 @@ type Grant struct {
 	GitRuns []string `protobuf:"bytes,17,rep,name=git_runs,json=gitRuns,proto3" json:"git_runs,omitempty"`
 	// Optional. The user gave the answer to a request of the agent's own, which need not show the paths that it is about.
 	// The grant then counts for no call on a file outside of the session's roots. Default: false.
-	ByRequest     bool `protobuf:"varint,18,opt,name=by_request,json=byRequest,proto3" json:"by_request,omitempty"`
+	ByRequest bool `protobuf:"varint,18,opt,name=by_request,json=byRequest,proto3" json:"by_request,omitempty"`
+	// Optional, for "connect". The machine and its port ("api.example.com:443"), and in parentheses its addresses, if they are
+	// not on the internet ("db.example:5432 (10.0.0.7)").
+	Host          string `protobuf:"bytes,19,opt,name=host,proto3" json:"host,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -295,6 +298,13 @@ func (x *Grant) GetByRequest() bool {
 		return x.ByRequest
 	}
 	return false
+}
+
+func (x *Grant) GetHost() string {
+	if x != nil {
+		return x.Host
+	}
+	return ""
 }
 
 // AuditRecord is one decision: one line of JSON in the audit log, with the field names of this file.
@@ -531,7 +541,7 @@ var File_acphost_supervisor_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\n" +
-	"&acphost/supervisor/v1/permission.proto\x12\x15acphost.supervisor.v1\x1a&acphost/permission/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xb3\x04\n" +
+	"&acphost/supervisor/v1/permission.proto\x12\x15acphost.supervisor.v1\x1a&acphost/permission/v1/permission.proto\x1a\x1fgoogle/protobuf/timestamp.proto\"\xc7\x04\n" +
 	"\x05Grant\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x127\n" +
 	"\x05scope\x18\x02 \x01(\x0e2!.acphost.supervisor.v1.GrantScopeR\x05scope\x12\x1d\n" +
@@ -557,7 +567,8 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"questionId\x12\x19\n" +
 	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
 	"\n" +
-	"by_request\x18\x12 \x01(\bR\tbyRequest\"\xeb\x04\n" +
+	"by_request\x18\x12 \x01(\bR\tbyRequest\x12\x12\n" +
+	"\x04host\x18\x13 \x01(\tR\x04host\"\xeb\x04\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +

@@ -513,7 +513,13 @@ type SandboxStatus struct {
 	// Landlock domain alone. "none": neither. Empty: the mode is "off".
 	Stands string `protobuf:"bytes,2,opt,name=stands,proto3" json:"stands,omitempty"`
 	// Optional. The reason why not all of the sandbox stands.
-	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// Optional. One of "open", "proxy", "none" (see Sandbox.network in the configuration). Empty: the mode is "off".
+	Network string `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
+	// Optional. What stands of network, if it is not "open". "full": the agent reaches no machine past it, or with "observe" each
+	// such connection is recorded. "variables": the agent has the variables that lead programs to the proxy, and nothing keeps it
+	// from connecting past it. "none": nothing.
+	NetworkStands string `protobuf:"bytes,5,opt,name=network_stands,json=networkStands,proto3" json:"network_stands,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -565,6 +571,20 @@ func (x *SandboxStatus) GetStands() string {
 func (x *SandboxStatus) GetWhy() string {
 	if x != nil {
 		return x.Why
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetNetwork() string {
+	if x != nil {
+		return x.Network
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetNetworkStands() string {
+	if x != nil {
+		return x.NetworkStands
 	}
 	return ""
 }
@@ -3114,11 +3134,13 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\vstderr_tail\x18\t \x03(\tR\n" +
 	"stderrTail\x12>\n" +
 	"\asandbox\x18\n" +
-	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"M\n" +
+	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"\x8e\x01\n" +
 	"\rSandboxStatus\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
 	"\x06stands\x18\x02 \x01(\tR\x06stands\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03why\"\xad\x01\n" +
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x18\n" +
+	"\anetwork\x18\x04 \x01(\tR\anetwork\x12%\n" +
+	"\x0enetwork_stands\x18\x05 \x01(\tR\rnetworkStands\"\xad\x01\n" +
 	"\n" +
 	"Protection\x12\x1e\n" +
 	"\n" +

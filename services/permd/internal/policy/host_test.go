@@ -1,6 +1,7 @@
 package policy_test
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -126,6 +127,22 @@ func TestMistakesInHosts(t *testing.T) {
 	} {
 		if _, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: x, effect: allow, "+rule+"}]\n"), policy.Surroundings{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: got %v, want %q", rule, err, want)
+		}
+	}
+}
+
+func TestARuleThatAllowsAMachineWithTheKeysOfACloudIsWarnedAbout(t *testing.T) {
+	for rule, warned := range map[string]bool{
+		"effect: allow, host: [\"169.254.169.254:80\"]": true,
+		"effect: ask, host: [\"fd00:ec2::254\"]":        true,
+		"effect: deny, host: [169.254.169.254]":         false,
+		"effect: allow, host: [\"169.254.0.0/16\"]":     false,
+		"effect: allow, host: [10.0.0.1]":               false,
+	} {
+		found := policy.Check("p.yaml", []byte("version: 1\nrules: [{id: a, "+rule+"}]\n"), policy.Surroundings{}).GetFindings()
+		got := slices.ContainsFunc(found, func(f *permissionv1.Finding) bool { return strings.Contains(f.GetMessage(), "keys of a machine") })
+		if got != warned {
+			t.Errorf("%s: got %v", rule, found)
 		}
 	}
 }

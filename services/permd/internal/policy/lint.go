@@ -65,6 +65,10 @@ func (r *rule) oddities() []oddity {
 		"this rule never matches: no action of the kinds in on connects to a machine; take host away, or add net.connect to on")
 	add(r.hosts != nil && (r.commands != nil || r.effects.any() || r.paths != nil), "host",
 		"this rule never matches: an action that connects to a machine runs no command and touches no path; have a rule of its own for host")
+	for i, p := range r.hosts {
+		add(r.effect != "deny" && p.OnlyMetadata(), fmt.Sprintf("host[%d]", i),
+			p.String()+" never counts here: it is where a cloud keeps keys of a machine, and acphost's proxy connects no agent to it")
+	}
 	add(r.on != nil && r.commands != nil && !slices.ContainsFunc(r.on, mayRunCommand), "command",
 		"this rule never matches: no action of the kinds in on runs a command; take command away, or add terminal.create and tool.execute to on")
 	add(r.on != nil && r.effects.any() && !slices.ContainsFunc(r.on, mayRunCommand), "on",

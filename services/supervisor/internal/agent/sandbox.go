@@ -22,6 +22,9 @@ type Sandbox struct {
 	Observe bool
 	// Reads: files that are opened for reading are decided on, too.
 	Reads bool
+	// Closed: processes connect to no machine but to Proxy, an address of IPv4 with its port, if that is not empty.
+	Closed bool
+	Proxy  string
 	// Judge decides. It is asked from Start on, before Start returns.
 	Judge decisions.Judge
 }
@@ -38,6 +41,12 @@ func (s *Sandbox) command(program string) []string {
 	}
 	if s.Reads {
 		c = append(c, "--reads")
+	}
+	switch {
+	case s.Closed && s.Proxy != "":
+		c = append(c, "--proxy", s.Proxy)
+	case s.Closed:
+		c = append(c, "--no-internet")
 	}
 	return c
 }

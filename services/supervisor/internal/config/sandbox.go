@@ -1,11 +1,14 @@
 package config
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"google.golang.org/protobuf/proto"
 
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 )
@@ -16,6 +19,16 @@ const (
 	SandboxObserve = "observe"
 	SandboxEnforce = "enforce"
 )
+
+// What an agent's processes connect to.
+const (
+	NetworkOpen  = "open"
+	NetworkProxy = "proxy"
+	NetworkNone  = "none"
+)
+
+// Networks are the values of sandbox.network.
+func Networks() []string { return []string{NetworkOpen, NetworkProxy, NetworkNone} }
 
 // SandboxModes are the modes of the sandbox.
 func SandboxModes() []string { return []string{SandboxOff, SandboxObserve, SandboxEnforce} }
@@ -35,9 +48,59 @@ func (v *checker) sandbox(c *configv1.Config) {
 			s.Own[i] = full
 		}
 	}
+	v.oneOf(at.to("network"), s.GetNetwork(), Networks()...)
 	if why := sandboxConflict(c); why != "" {
 		v.problem(at.to("mode"), "%s", why)
 	}
+	if why := networkConflict(c); why != "" {
+		v.problem(at.to("network"), "%s", why)
+	}
+}
+
+// networkConflict says why there is no sandbox for a network that is not open; empty: there is one, or none is needed.
+func networkConflict(c *configv1.Config) string {
+	s := c.GetSandbox()
+	if n := s.GetNetwork(); n == "" || n == NetworkOpen || s.GetMode() != "" && s.GetMode() != SandboxOff {
+		return ""
+	}
+	return "nothing keeps an agent to the network without the sandbox: set sandbox.mode to enforce, or to observe, which refuses nothing; or leave out this"
+}
+
+// SetSandbox has another mode count than sandbox.mode, and another network than sandbox.network. Empty: what is configured counts. It
+// is for flags, before anything is started.
+func (c *Config) SetSandbox(mode, network string) error {
+	s := &configv1.Sandbox{}
+	if c.Proto.GetSandbox() != nil {
+		s = proto.CloneOf(c.Proto.GetSandbox())
+	}
+	for _, given := range []struct {
+		to     *string
+		value  string
+		values []string
+	}{{&s.Mode, mode, SandboxModes()}, {&s.Network, network, Networks()}} {
+		if given.value == "" {
+			continue
+		}
+		if !slices.Contains(given.values, given.value) {
+			return fmt.Errorf("expected one of %s, got %q", strings.Join(given.values, ", "), given.value)
+		}
+		*given.to = given.value
+	}
+	before := c.Proto.Sandbox
+	c.Proto.Sandbox = s
+	if why := cmp.Or(sandboxConflict(c.Proto), networkConflict(c.Proto)); why != "" {
+		c.Proto.Sandbox = before
+		return errors.New(why)
+	}
+	return nil
+}
+
+// Network is what an agent's processes connect to; NetworkOpen where nothing is said.
+func (c *Config) Network() string {
+	if n := c.Proto.GetSandbox().GetNetwork(); n != "" {
+		return n
+	}
+	return NetworkOpen
 }
 
 // sandboxConflict says which setting the sandbox cannot stand beside; empty: none.
@@ -54,23 +117,6 @@ func sandboxConflict(c *configv1.Config) string {
 		return "the sandbox consists of seccomp filters: leave out agent.no_seccomp, or this"
 	}
 	return ""
-}
-
-// SetSandbox has another mode count than sandbox.mode. It is for a flag, before anything is started.
-func (c *Config) SetSandbox(mode string) error {
-	if !slices.Contains(SandboxModes(), mode) {
-		return fmt.Errorf("expected one of %s, got %q", strings.Join(SandboxModes(), ", "), mode)
-	}
-	if c.Proto.Sandbox == nil {
-		c.Proto.Sandbox = &configv1.Sandbox{}
-	}
-	before := c.Proto.Sandbox.Mode
-	c.Proto.Sandbox.Mode = mode
-	if why := sandboxConflict(c.Proto); why != "" {
-		c.Proto.Sandbox.Mode = before
-		return errors.New(why)
-	}
-	return nil
 }
 
 // Sandbox is the mode of the sandbox; SandboxOff where nothing is said.

@@ -14,10 +14,16 @@ func TestTheSandboxStandsBesideNoSettingThatTakesItsWalls(t *testing.T) {
 		"sandbox: {mode: enforce}\nagent: {no_landlock: true}":                              "agent.no_landlock",
 		"sandbox: {mode: observe}\nagent: {no_seccomp: true}":                               "agent.no_seccomp",
 		"sandbox: {mode: enforce}\nagent: {capabilities: [CHOWN]}":                          "agent.capabilities",
-		"sandbox: {mode: on}":       "enforce",
-		"sandbox: {own: [agent]}":   "absolute",
-		"sandbox: {own: [/]}":       "below /",
-		"sandbox: {modes: enforce}": "modes",
+		"sandbox: {mode: on}":                      "enforce",
+		"sandbox: {own: [agent]}":                  "absolute",
+		"sandbox: {own: [/]}":                      "below /",
+		"sandbox: {modes: enforce}":                "modes",
+		"sandbox: {mode: observe, network: none}":  "",
+		"sandbox: {network: open}":                 "",
+		"sandbox: {mode: enforce, network: proxy}": "",
+		"sandbox: {network: proxy}":                "sandbox.mode",
+		"sandbox: {mode: off, network: none}":      "sandbox.mode",
+		"sandbox: {mode: enforce, network: shut}":  "proxy",
 	} {
 		file := filepath.Join(t.TempDir(), "config.yaml")
 		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
@@ -41,10 +47,18 @@ func TestTheFlagForTheSandboxComesFirst(t *testing.T) {
 	if c.Sandbox() != SandboxOff {
 		t.Errorf("the default is %s", c.Sandbox())
 	}
-	if err := c.SetSandbox("on"); err == nil {
-		t.Error("no error about a mode that there is not")
+	for _, wrong := range [][2]string{{"on", ""}, {"", "shut"}, {"", NetworkProxy}, {SandboxOff, NetworkNone}} {
+		if err := c.SetSandbox(wrong[0], wrong[1]); err == nil || c.Sandbox() != SandboxOff || c.Network() != NetworkOpen {
+			t.Errorf("%q: got %s, %s, %v", wrong, c.Sandbox(), c.Network(), err)
+		}
 	}
-	if err := c.SetSandbox(SandboxEnforce); err != nil || c.Sandbox() != SandboxEnforce {
+	if err := c.SetSandbox(SandboxEnforce, NetworkProxy); err != nil || c.Sandbox() != SandboxEnforce || c.Network() != NetworkProxy {
+		t.Errorf("got %s, %s, %v", c.Sandbox(), c.Network(), err)
+	}
+	if err := c.SetSandbox(SandboxOff, ""); err == nil {
+		t.Error("the network is to be closed without a sandbox, and that is no error")
+	}
+	if err := c.SetSandbox(SandboxOff, NetworkOpen); err != nil || c.Sandbox() != SandboxOff {
 		t.Errorf("got %s, %v", c.Sandbox(), err)
 	}
 }

@@ -100,6 +100,37 @@ func (d *doctor) sandbox(c *config.Config) {
 	default:
 		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todo)
 	}
+	d.network(c, err)
+}
+
+// network says what would stand of the network, if it is not open. confined is why the agent cannot be confined; nil: it can.
+func (d *doctor) network(c *config.Config, confined error) {
+	in, network, observed := d.in(Agent), c.Network(), c.Sandbox() == config.SandboxObserve
+	const policy = "set a policy, with rules that name machines (host)"
+	switch proxied := network == config.NetworkProxy; {
+	case network == config.NetworkOpen:
+		return
+	case confined != nil && proxied:
+		in.warn("network", "variables: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
+	case confined != nil:
+		in.warn("network", "none: nothing keeps the agent from the network", "see sandbox")
+	case observed:
+		in.ok("network", network+", full: what would be refused is recorded, and nothing is refused")
+	case proxied && !c.PolicySet():
+		in.warn("network", "proxy, full: the agent reaches every machine on the internet, as there is no policy", policy)
+	case proxied:
+		in.ok("network", "proxy, full: the policy decides about machines by their names, and nothing leads past the proxy")
+	default:
+		in.ok("network", "none, full: the agent connects to no machine")
+	}
+	if network == config.NetworkProxy {
+		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {
+			if value := d.Env(name); value != "" {
+				in.warn("other proxy", name+" is set, and acphost's proxy does not use another proxy: it connects to machines itself", "see sandbox.network")
+				break
+			}
+		}
+	}
 }
 
 // nodeTimeout bounds how long Node.js may take to say its version.

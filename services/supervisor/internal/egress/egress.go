@@ -67,7 +67,8 @@ type Options struct {
 	Decide Decider
 	// Logger gets each connection: those that were refused at level info, the others at level debug. Default: none.
 	Logger *slog.Logger
-	// LookUp finds the addresses of a name, which is complete: no search domains count. Default: /etc/hosts and DNS.
+	// LookUp finds the addresses of a name, which is complete: no search domains count. Default: the loopback
+	// interface for "localhost", and /etc/hosts and DNS for all others.
 	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
 	// MostConnections bounds the connections of clients at once. Others wait to be accepted. Default: 256.
 	MostConnections int
@@ -126,9 +127,7 @@ func (o *Options) fill() {
 		o.Logger = slog.New(slog.DiscardHandler)
 	}
 	if o.LookUp == nil {
-		o.LookUp = func(ctx context.Context, name string) ([]netip.Addr, error) {
-			return (&net.Resolver{PreferGo: true}).LookupNetIP(ctx, "ip", name+".") // the dot: no search domains
-		}
+		o.LookUp = lookUp
 	}
 	or := func(d *time.Duration, value time.Duration) {
 		if *d <= 0 {
@@ -141,6 +140,14 @@ func (o *Options) fill() {
 	or(&o.HeaderTimeout, 10*time.Second)
 	or(&o.Idle, 10*time.Minute)
 	or(&o.Patience, 10*time.Second)
+}
+
+// lookUp is the default of Options.LookUp.
+func lookUp(ctx context.Context, name string) ([]netip.Addr, error) {
+	if name == "localhost" { // RFC 6761: it is this machine, whatever a name service says
+		return []netip.Addr{netip.AddrFrom4([4]byte{127, 0, 0, 1}), netip.IPv6Loopback()}, nil
+	}
+	return (&net.Resolver{PreferGo: true}).LookupNetIP(ctx, "ip", name+".") // the dot: no search domains
 }
 
 // Address is where the proxy listens.

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/hosts"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
@@ -54,6 +55,14 @@ const (
 	RuleOutside = "acphost/outside"
 	// RuleReload asks a person about everything once a policy can no longer be believed: its files have changed.
 	RuleReload = "acphost/reload-needed"
+	// RuleNetwork denies connections past acphost's proxy, and all where there is no network.
+	RuleNetwork = "acphost/network"
+	// RuleMetadata denies the addresses at which clouds keep keys of a machine.
+	RuleMetadata = "acphost/metadata"
+	// RuleAddress has a person asked about an address that is not on the internet, if a rule allows a name that leads there.
+	RuleAddress = "acphost/address"
+	// RuleAgentHosts allows the machines without which an agent does not work, unless a policy denies them.
+	RuleAgentHosts = "acphost/agent-hosts"
 	// RuleNoPolicy is a rule of permd's: calls pass if nobody has chosen a policy.
 	RuleNoPolicy = "acphost/no-policy"
 )
@@ -169,6 +178,12 @@ type Request struct {
 	// Inner, at door three, is the command that the agent wraps in the action's own, if it is known how the agent wraps: an answer
 	// about it is one about the action.
 	Inner *permissionv1.Action
+	// Proxied, at door three: the action connects to a machine by acphost's proxy. Needs are the machines without which the agent
+	// does not work.
+	Proxied bool
+	Needs   []hosts.Pattern
+	// Closed, at door three, says why the action is denied whatever a policy says; empty: a policy decides.
+	Closed string
 	// Kernel, for Reported: door three sees all that the agent does, but what it reads.
 	Kernel bool
 
@@ -229,6 +244,7 @@ type Decision struct {
 	person  bool // for ByEarlier: a person gave that answer
 	names   bool // by a policy whose rule names the paths
 	reused  bool // the policies said so about an earlier action
+	special bool // by a policy whose rule names the addresses, or by what is known of the agent
 }
 
 // ID names the decision in the audit.
@@ -321,8 +337,12 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 
 func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	a := r.Action
-	if r := Ahead(a); r != nil {
-		d.Verdict, d.Rule, d.Reason = r.Verdict, r.Rule, r.Reason
+	ruling := Ahead(a)
+	if ruling == nil {
+		ruling = machineAhead(r)
+	}
+	if ruling != nil {
+		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
 		return nil
 	}
 	if a.GetDoor() == permissionv1.Door_DOOR_CALL && !r.GivenUp && g.answeredEarlier(r, d) {
@@ -346,6 +366,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Grantable, d.Unattended = said.Grantable, said.Unattended
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		g.leaveOut(r, d, said.GetLeaveOut())
+		machineBehind(r, d, said.DecideResponse)
 	}
 	return nil
 }

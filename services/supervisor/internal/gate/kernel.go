@@ -52,7 +52,7 @@ type tally struct {
 // policy at door one, has given.
 func (g *Gate) kernelAsks(r Request, d *Decision) {
 	if !d.active {
-		d.Verdict = Allow // as at door two
+		g.machineUndecided(r, d)
 		return
 	}
 	reason := d.Reason
@@ -125,12 +125,14 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	key := tallyKey{kind: d.request.Action.GetKind(), program: program, rule: d.Rule, by: d.By, turn: d.request.Turn}
 	if c := d.request.Action.GetCommand(); c != nil {
 		key.folder = c.GetCwd()
+	} else if to := machineText(d.request.Action); to != "" {
+		key.folder = to
 	} else if p := d.request.Action.GetPaths(); len(p) > 0 {
 		key.folder = path.Dir(p[0].GetPath())
 	}
 	scope := d.request.Scope
 	g.mu.Lock()
-	if t := g.kernel.tallies[scope][key]; t != nil && !d.Settled() {
+	if t := g.kernel.tallies[scope][key]; t != nil && (!d.Settled() || d.request.Proxied) {
 		t.more++
 		g.mu.Unlock()
 		return nil

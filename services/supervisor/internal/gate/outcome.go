@@ -52,7 +52,9 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	allowed := o.Allowed && err == nil
 	if !o.Cancelled && !(o.Doubtful && allowed) {
 		g.enter(d, o.By, allowed, person)
-		g.tried(d, o, allowed)
+		if len(made) == 0 { // else the answer ends once the grant is revoked
+			g.tried(d, o, allowed)
+		}
 	}
 	if g.opts.Denied != nil && !allowed && !o.Cancelled && o.reported == "" {
 		rec := g.recordOf(d, o, made)

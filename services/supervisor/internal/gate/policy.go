@@ -71,7 +71,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			answers[i] <- answer{s, err}
 		}()
 	}
-	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true}, reused: true}
+	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true, NamesAddresses: true}, reused: true}
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -86,6 +86,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		digests, plugins = append(digests, got.PolicyDigest), append(plugins, got.plugin)
 		out.LeaveOut = append(out.LeaveOut, got.LeaveOut...)
 		out.NamesPaths = out.NamesPaths && got.NamesPaths
+		out.NamesAddresses = out.NamesAddresses && got.NamesAddresses
 		out.reused = out.reused && got.reused
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
 			out.Verdict, out.Rule, out.Reason = got.Verdict, got.Rule, got.Reason

@@ -135,6 +135,7 @@ func reportKey(a *permissionv1.Action) string {
 		}
 	} else {
 		part(a.GetKind())
+		part(machineText(a))
 	}
 	for _, p := range a.GetPaths() {
 		part(intent.PlaceOf(p))

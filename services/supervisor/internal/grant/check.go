@@ -16,7 +16,9 @@ import (
 var (
 	validID     = lazyregexp.New(`^[0-9a-z]{8,64}$`)
 	validDigest = lazyregexp.New(`^sha256:[0-9a-f]{64}$`)
-	validKind   = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_./$-]{0,127}$`)
+	// validHost is an endpoint as package hosts shows it.
+	validHost = lazyregexp.New(`^(\[[0-9a-f:.]{2,45}\]|[a-z0-9_.-]{1,253}):[0-9]{1,5}( \([0-9a-f:., ]{2,900}\))?$`)
+	validKind = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_./$-]{0,127}$`)
 )
 
 // check returns why a grant is none.
@@ -33,6 +35,7 @@ func checkShape(g *supervisorv1.Grant) error {
 	exactly := g.GetExactly() != ""
 	run := !exactly && g.GetAction() == actionRun
 	onPath := !exactly && (g.GetAction() == actionRead || g.GetAction() == actionWrite)
+	toHost := !exactly && g.GetAction() == actionConnect
 	ofCommand := len(argv) > 0 || g.GetPrefix() || g.GetCwd() != ""
 	for _, rule := range []struct {
 		broken bool
@@ -57,8 +60,11 @@ func checkShape(g *supervisorv1.Grant) error {
 		{onPath && ofCommand, "a grant of a path names no command"},
 		{onPath && (!filepath.IsAbs(g.GetPath()) || climbs(g.GetPath()) || !doublestar.ValidatePattern(g.GetPath())),
 			"path is not an absolute glob without \"..\""},
-		{!exactly && !run && !onPath,
-			"action is neither \"run\", \"read\" nor \"write\", and it does not say exactly which action it covers"},
+		{toHost && (ofCommand || g.GetPath() != ""), "a grant to connect names no command and no path"},
+		{toHost && !validHost.MatchString(g.GetHost()), "a grant to connect names a machine and its port (host)"},
+		{!toHost && g.GetHost() != "", "only a grant to connect names a machine"},
+		{!exactly && !run && !onPath && !toHost,
+			"action is neither \"run\", \"read\", \"write\" nor \"connect\", and it does not say exactly which action it covers"},
 	} {
 		if rule.broken {
 			return errors.New(rule.why)

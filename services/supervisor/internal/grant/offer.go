@@ -141,9 +141,12 @@ func (t *target) whole(w Where, scope supervisorv1.GrantScope) *supervisorv1.Gra
 func (p part) grant(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 	g := given(w, scope)
 	g.Action = p.action
-	if p.action == actionRun {
+	switch p.action {
+	case actionRun:
 		g.Argv, g.Cwd, g.GitRuns = slices.Clone(p.argv), p.dir, slices.Clone(p.gitRuns)
-	} else {
+	case actionConnect:
+		g.Host = p.host
+	default:
 		g.Path = escape(p.path)
 	}
 	return g
@@ -163,7 +166,7 @@ func given(w Where, scope supervisorv1.GrantScope) *supervisorv1.Grant {
 // same reports whether two grants that were made for one answer are about the same thing.
 func same(a, b *supervisorv1.Grant) bool {
 	return a.GetScope() == b.GetScope() && a.GetAction() == b.GetAction() && a.GetPrefix() == b.GetPrefix() &&
-		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && slices.Equal(a.GetArgv(), b.GetArgv()) &&
+		a.GetCwd() == b.GetCwd() && a.GetPath() == b.GetPath() && a.GetHost() == b.GetHost() && slices.Equal(a.GetArgv(), b.GetArgv()) &&
 		slices.Equal(a.GetGitRuns(), b.GetGitRuns())
 }
 
@@ -213,6 +216,8 @@ func (p part) words() string {
 		return "exactly " + quoted(shell.Quote(p.argv)) + inDirectory(p.dir)
 	case actionRead:
 		return "reading " + printable(p.path)
+	case actionConnect:
+		return "connecting to " + printable(p.host)
 	}
 	return "writing " + printable(p.path)
 }
@@ -248,7 +253,7 @@ func Reach(g *supervisorv1.Grant) string {
 	case g.GetAction() == actionRun && g.GetPrefix():
 		what = anyOf(g.GetArgv())
 	default:
-		what = part{action: g.GetAction(), argv: g.GetArgv(), path: g.GetPath()}.words()
+		what = part{action: g.GetAction(), argv: g.GetArgv(), path: g.GetPath(), host: g.GetHost()}.words()
 	}
 	if g.GetCwd() != "" {
 		what += inDirectory(filepath.Clean(g.GetCwd()))

@@ -12,6 +12,7 @@ import (
 
 	"github.com/bmatcuk/doublestar/v4"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -22,6 +23,8 @@ const (
 	actionRun   = "run"
 	actionRead  = "read"
 	actionWrite = "write"
+	// actionConnect is for a machine.
+	actionConnect = "connect"
 )
 
 // target is an action as grants see it.
@@ -50,6 +53,8 @@ type part struct {
 	gitRuns []string
 	// path is the resolved one, for "read" and "write"; asked is how the agent spelled it.
 	path, asked string
+	// host is for "connect": an endpoint as it is shown.
+	host string
 }
 
 // targetOf takes an action apart.
@@ -62,6 +67,7 @@ func targetOf(a *permissionv1.Action, w Where) *target {
 		t.partly = t.partly && aboutPaths(a.GetKind()) && len(a.GetPaths()) > 0
 	}
 	t.paths(a)
+	t.machine(a)
 	t.digest = digest(a, w)
 	if a.GetCommand() != nil && a.GetUnparsed() == "" {
 		t.action = actionRun
@@ -214,6 +220,17 @@ func inWorkspace(a *permissionv1.Action, dir string, w Where) string {
 
 func climbs(path string) bool { return slices.Contains(strings.Split(path, "/"), "..") }
 
+func (t *target) machine(a *permissionv1.Action) {
+	e := a.GetEndpoint()
+	if a.GetKind() != "net.connect" || e == nil {
+		return
+	}
+	to, ok := hosts.NewEndpoint(e.GetHost(), e.GetPort(), e.GetAddresses())
+	if t.partly = ok && a.GetUnparsed() == "" && len(t.parts) == 0; t.partly {
+		t.parts = []part{{action: actionConnect, host: to.String()}}
+	}
+}
+
 func (t *target) paths(a *permissionv1.Action) {
 	for _, pa := range a.GetPaths() {
 		p := part{action: actionWrite, path: pa.GetResolvedPath(), asked: pa.GetPath()}
@@ -270,6 +287,8 @@ func (p part) coveredBy(g *supervisorv1.Grant, w Where) bool {
 	switch {
 	case g.GetAction() != p.action || g.GetExactly() != "":
 		return false
+	case p.action == actionConnect:
+		return g.GetHost() == p.host
 	case p.action != actionRun:
 		return matches(g.GetPath(), p.path)
 	case !p.placed || folderOf(g, w) != p.dir:
@@ -297,6 +316,8 @@ func (p part) refusedBy(g *supervisorv1.Grant, w Where) bool {
 	switch {
 	case g.GetAction() != p.action || g.GetExactly() != "":
 		return false
+	case p.action == actionConnect:
+		return g.GetHost() == p.host
 	case p.action != actionRun:
 		return matches(g.GetPath(), p.path) || matches(g.GetPath(), filepath.Clean(p.asked))
 	case p.placed && folderOf(g, w) != p.dir || len(argv) == 0:

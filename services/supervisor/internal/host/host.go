@@ -18,6 +18,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/rundir"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
@@ -93,6 +94,8 @@ type Options struct {
 	// Dialects says how the user says that the agent of a name describes its tools; nil for one of whom nothing is said. Nil:
 	// nothing is said of any.
 	Dialects func(name string) *dialect.Dialect
+	// Hosts says without which machines the agent of a name does not work. Nil: it is not known of any.
+	Hosts func(name string) []hosts.Pattern
 	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger

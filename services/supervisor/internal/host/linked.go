@@ -34,6 +34,8 @@ type linkedAgent struct {
 	judge    *lateJudge   // decides for the agent's sandbox
 	kernel   *link.Kernel // nil: it runs in none
 	sandbox  *supervisorv1.SandboxStatus
+	egress   link.Egress
+	way      *way // out to other machines; nil: not by acphost
 
 	// Of an agent whose client is a program.
 	cancel  context.CancelFunc              // ends the link
@@ -108,6 +110,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Client:            spec.Client,
 		Agent:             agentEnd{la.Process},
 		Kernel:            la.kernel,
+		Egress:            la.egress,
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
 		Sidecar:           h.isSidecar,
@@ -175,6 +178,7 @@ func (la *linkedAgent) end(ctx context.Context) {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
 	}
 	_ = la.Stdout().Close()
+	la.way.wait(ctx)
 }
 
 // knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.

@@ -13,6 +13,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/egress"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
@@ -21,6 +22,8 @@ const (
 	standsFull     = "full"
 	standsLandlock = "landlock"
 	standsNone     = "none"
+	// standsVariables is for a proxy that nothing keeps the agent from connecting past.
+	standsVariables = "variables"
 )
 
 // policyTimeout is how long the start of an agent in a sandbox waits for the policy.
@@ -29,13 +32,28 @@ const policyTimeout = 20 * time.Second
 // start starts the agent, in the sandbox that is configured. If there can be none on this system, the agent is started without
 // it, unless that is not wanted.
 func (la *linkedAgent) start(s agent.Spec) (err error) {
-	cfg := la.host.config.GetSandbox()
 	mode := la.host.opts.Config.Sandbox()
 	la.sandbox = &supervisorv1.SandboxStatus{Mode: mode}
 	if mode == config.SandboxOff {
 		la.Process, err = agent.Start(s)
 		return err
 	}
+	if err := la.openWay(&s); err != nil {
+		return err
+	}
+	if err = la.startConfined(s); err != nil {
+		la.way.close()
+		return err
+	}
+	la.way.until(la.Process.Done())
+	la.noteSandbox()
+	return nil
+}
+
+// startConfined starts the agent in the sandbox.
+func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
+	cfg, mode := la.host.config.GetSandbox(), la.host.opts.Config.Sandbox()
+	closed := closedBy[la.host.opts.Config.Network()]
 	own := make([]string, len(cfg.GetOwn()))
 	for i, file := range cfg.GetOwn() {
 		own[i] = paths.Real(file)
@@ -44,13 +62,16 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
 	cancel()
-	s.Sandbox = &agent.Sandbox{Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Judge: la.judge}
+	s.Sandbox = &agent.Sandbox{Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Judge: la.judge,
+		Closed: closed != "", Proxy: la.way.address()}
 	la.Process, err = agent.Start(s)
 	switch {
 	case err == nil:
-		la.kernel = &link.Kernel{Observe: mode == config.SandboxObserve, Own: own}
+		la.kernel = &link.Kernel{Observe: mode == config.SandboxObserve, Own: own, Closed: closed}
 		la.sandbox.Stands = standsFull
-		la.noteSandbox()
+		if closed != "" {
+			la.sandbox.NetworkStands = standsFull
+		}
 		return nil
 	case !errors.Is(err, agent.ErrNoSandbox):
 		return err
@@ -67,7 +88,12 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	if la.Walls().Landlock {
 		la.sandbox.Stands = standsLandlock
 	}
-	la.noteSandbox()
+	switch {
+	case la.way != nil:
+		la.sandbox.NetworkStands = standsVariables
+	case closed != "":
+		la.sandbox.NetworkStands = standsNone
+	}
 	la.host.log.Warn("the agent runs without the sandbox: what it does by itself is not decided", "agent", s.Name, "why", why)
 	return nil
 }
@@ -78,6 +104,9 @@ func (la *linkedAgent) noteSandbox() {
 		return
 	}
 	note := fmt.Sprintf("the sandbox of agent %q: %s, %s", la.identity.Name, la.sandbox.GetMode(), la.sandbox.GetStands())
+	if stands := la.sandbox.GetNetworkStands(); stands != "" {
+		note += fmt.Sprintf("; network %s, %s", la.sandbox.GetNetwork(), stands)
+	}
 	if why := la.sandbox.GetWhy(); why != "" {
 		note += ": " + why
 	}
@@ -112,6 +141,16 @@ func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) (allowed b
 		return j.link.Judge(ctx, asked)
 	case <-ctx.Done():
 		return false, "the agent is over"
+	}
+}
+
+// Reaches decides for the agent's proxy; it is an egress.Decider.
+func (j *lateJudge) Reaches(ctx context.Context, to egress.Target) egress.Decision {
+	select {
+	case <-j.bound:
+		return j.link.Reaches(ctx, to)
+	case <-ctx.Done():
+		return egress.Decision{Reason: "the agent is over"}
 	}
 }
 

@@ -102,3 +102,14 @@ func Connected(s Session, network, host string, port uint16, path string) *permi
 	}
 	return a
 }
+
+// Reached is that a process wants acphost's proxy to connect it to a machine. There are no addresses before a name is looked up.
+func Reached(s Session, to hosts.Endpoint) *permissionv1.Action {
+	a := s.action(permissionv1.Door_DOOR_KERNEL)
+	a.Kind = "net.connect"
+	a.Endpoint = &permissionv1.Endpoint{Host: to.Host.String(), Port: uint32(to.Port)}
+	for _, address := range to.Addresses {
+		a.Endpoint.Addresses = append(a.Endpoint.Addresses, address.String())
+	}
+	return a
+}

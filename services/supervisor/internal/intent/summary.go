@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/acphost/acphost/internal/hosts"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -45,8 +46,14 @@ func subject(a *permissionv1.Action) string {
 		return s + " in a folder that is not known" // said too, so that the command cannot end in a place of its own
 	}
 	verb := verbOf(a)
+	if to, ok := hosts.NewEndpoint(a.GetEndpoint().GetHost(), a.GetEndpoint().GetPort(), a.GetEndpoint().GetAddresses()); ok {
+		return verb + " " + Excerpt(to.String())
+	}
 	all := a.GetPaths()
-	if len(all) == 0 {
+	switch {
+	case len(all) == 0 && a.GetKind() == "net.connect":
+		return verb + " something that is not named"
+	case len(all) == 0:
 		return verb
 	}
 	// Of several, the one that a person should know of most.
@@ -111,7 +118,7 @@ var verbs = map[string]string{
 	"fs.read": "read", "fs.list": "list", "fs.write": "write",
 	"tool.read": "read", "tool.edit": "edit", "tool.delete": "delete", "tool.move": "move", "tool.search": "search",
 	"tool.fetch": "fetch something", "tool.think": "think", "tool.switch_mode": "switch the mode",
-	"elicitation":     "ask a question",
+	"elicitation": "ask a question", "net.connect": "connect to",
 	"terminal.create": "run a command that is not named", "tool.execute": "run a command that is not named",
 	"tool.other": "do something that is not named", "unknown": "do something that is not named",
 	"": "do something that is not named",

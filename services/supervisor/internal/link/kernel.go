@@ -9,6 +9,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
@@ -41,6 +42,8 @@ type Kernel struct {
 	Observe bool
 	// Own are files and folders of the agent's own, absolute and without symbolic links.
 	Own []string
+	// Closed says why no process may connect to a machine by itself; empty: it may.
+	Closed string
 }
 
 // kernelDoor is what a Link keeps for door three. The zero value is ready.
@@ -64,11 +67,7 @@ func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, 
 	if changes(asked.Operation) && sandbox.Device(asked.Path) {
 		return true, ""
 	}
-	e := &kernelEvent{Asked: asked, within: l.kernel.commands.Within(asked.PID)}
-	e.sessions = l.opts.Sessions.Prompting()
-	if len(e.sessions) == 0 {
-		e.sessions = l.opts.Sessions.Open()
-	}
+	e := &kernelEvent{Asked: asked, within: l.kernel.commands.Within(asked.PID), sessions: l.concerned()}
 	e.lenient = e.within || e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 	turns := l.turnsOf(e.sessions)
@@ -96,9 +95,18 @@ func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, 
 		e.entered(l)
 		return true, ""
 	case gate.Ask:
-		return false, l.asksLater(e, o)
+		why, _ := l.asksLater(e, o)
+		return false, why
 	}
 	return false, l.denies(o, "", turns)
+}
+
+// concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none.
+func (l *Link) concerned() []string {
+	if sessions := l.opts.Sessions.Prompting(); len(sessions) > 0 {
+		return sessions
+	}
+	return l.opts.Sessions.Open()
 }
 
 // Refused implements decisions.Judge.
@@ -115,6 +123,20 @@ type kernelEvent struct {
 	lenient  bool
 	sessions []string
 	exe      string
+	// to is the machine to which acphost's proxy is to connect; nil: a process does something itself.
+	to *hosts.Endpoint
+}
+
+// leadsOut reports whether a process connects to a machine by itself, or to a service of this one that looks names up: a look-up tells
+// others the name.
+func (e *kernelEvent) leadsOut() bool {
+	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || slices.Contains(nameServices, e.Path))
+}
+
+// nameServices are the sockets by which libraries have names looked up: systemd-resolved's, nscd's (of several systems) and Avahi's.
+var nameServices = []string{
+	"/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve.hook/io.systemd.Resolve",
+	"/run/nscd/socket", "/var/run/nscd/socket", "/var/db/nscd/socket", "/run/avahi-daemon/socket",
 }
 
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
@@ -223,8 +245,10 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 	}
 	s := l.judging(ctx, sessionID, cc)
 	var a, inner *permissionv1.Action
-	switch e.Operation {
-	case sandbox.Execute:
+	switch {
+	case e.to != nil:
+		a = intent.Reached(s, *e.to)
+	case e.Operation == sandbox.Execute:
 		start := intent.ProgramStart{Args: l.calledAs(e), Dir: e.Dir, Env: e.Env, Cut: e.Cut}
 		environ := slices.Concat(l.environ(), e.Env)
 		a = intent.Started(s, start)
@@ -232,14 +256,16 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 		if inner = intent.Unwrapped(s, start); inner != nil {
 			l.lookFrom(environ, inner)
 		}
-	case sandbox.Read:
+	case e.Operation == sandbox.Read:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
-	case sandbox.Connect:
+	case e.Operation == sandbox.Connect:
 		a = intent.Connected(s, e.Address.Network, e.Address.Host, e.Address.Port, e.Path)
 	default:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_WRITE)
 	}
-	a.Title = "by " + strings.ToValidUTF8(e.program(), "\uFFFD")
+	if e.to == nil {
+		a.Title = "by " + strings.ToValidUTF8(e.program(), "\uFFFD")
+	}
 	if e.within && a.GetCommand() == nil {
 		for _, p := range a.GetPaths() {
 			p.GitInternal = false // a git that was allowed works there
@@ -247,6 +273,10 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 	}
 	r := l.decisionRequest(sessionID, a)
 	r.Lenient, r.Inner, r.GivenUp = e.lenient, inner, l.opts.Sessions.GivenUp(sessionID)
+	r.Proxied, r.Needs = e.to != nil, l.opts.Egress.Needs
+	if e.leadsOut() {
+		r.Closed = l.opts.Kernel.Closed
+	}
 	d, err := l.opts.Gate.Decide(ctx, r)
 	return kernelOutcome{d, a, sessionID, r.Scope}, err
 }
@@ -338,11 +368,12 @@ func words(d *gate.Decision, what string) string {
 	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
 }
 
-// asksLater has the user asked about something that is refused meanwhile. It returns what the process is told.
-func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) string {
-	refused := func(why string) string {
+// asksLater has the user asked about something that is refused meanwhile. It returns what the process is told, and whether the user
+// can answer.
+func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) (said string, asked bool) {
+	refused := func(why string) (string, bool) {
 		o.d.Reason = strings.TrimSuffix(o.d.Reason+" ("+why+")", " ()")
-		return l.denies(o, gate.ByAcphost, l.turnsOf(e.sessions))
+		return l.denies(o, gate.ByAcphost, l.turnsOf(e.sessions)), false
 	}
 	if o.sessionID == "" {
 		return refused("the user would be asked, but no session is open")
@@ -350,7 +381,7 @@ func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) string {
 	key := o.scope + "\x00" + o.d.What()
 	switch l.kernel.ask(key) {
 	case askedAlready:
-		return words(o.d, "refused until the user has answered")
+		return words(o.d, "refused until the user has answered"), true
 	case tooManyAsked:
 		return refused("too many questions wait for the user")
 	}
@@ -358,7 +389,7 @@ func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) string {
 		defer l.kernel.answered(key)
 		l.askAboutTry(o)
 	})
-	return words(o.d, "refused, and the user is asked: the answer counts for the next try")
+	return words(o.d, "refused, and the user is asked: the answer counts for the next try"), true
 }
 
 // What becomes of a question about a try.

@@ -153,6 +153,8 @@ type Options struct {
 	TraceActions bool
 	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
 	Kernel *Kernel
+	// Egress says how the agent's proxy decides (Reaches).
+	Egress Egress
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger

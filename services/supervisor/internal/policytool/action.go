@@ -101,11 +101,8 @@ func (q Question) connects(s intent.Session) (*permissionv1.Action, error) {
 			return nil, fmt.Errorf("expected an address like 192.0.2.1, got %q", text)
 		}
 	}
-	return &permissionv1.Action{
-		Kind: "net.connect", Agent: s.Agent, Mode: s.Mode, SessionId: s.SessionID, Roots: s.Roots, ResolvedRoots: s.ResolvedRoots,
-		Door:     permissionv1.Door_DOOR_CALL,
-		Endpoint: &permissionv1.Endpoint{Host: host.String(), Port: uint32(port), Addresses: q.Addresses},
-	}, nil
+	to, _ := hosts.NewEndpoint(host.String(), uint32(port), q.Addresses)
+	return intent.Reached(s, to), nil
 }
 
 // methods are those that agents call, by their kinds.

@@ -11,6 +11,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -29,12 +30,18 @@ type Explained struct {
 }
 
 // Explain has permd decide an action by rule files and say why. Without files no policy is set. What acphost itself decides
-// before or behind a policy is said as the gate would.
+// before or behind a policy is said as the gate would. needs are the machines without which the agent does not work.
 func Explain(
-	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, files []*permissionv1.PolicyFile,
+	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, needs []hosts.Pattern,
+	files []*permissionv1.PolicyFile,
 ) (*Explained, error) {
 	e := &Explained{Action: action, Files: files}
-	if own := decision(gate.Ahead(action)); own != nil {
+	own := decision(gate.Ahead(action))
+	reaches := action.GetDoor() == permissionv1.Door_DOOR_KERNEL && action.GetEndpoint() != nil
+	if own == nil && reaches {
+		own = decision(gate.ReachAhead(action))
+	}
+	if own != nil {
 		e.Own, e.Answer = true, &permissionv1.ExplainResponse{Decision: own}
 		return e, nil
 	}
@@ -47,6 +54,12 @@ func Explain(
 		return nil, serverError("decide by "+names(files), err)
 	}
 	e.Answer = answer
+	if reaches {
+		if own := gate.ReachBehind(action, needs, answer.GetDecision()); own != nil {
+			e.Own, answer.Decision = true, decision(own)
+			answer.Decision.Grantable = own.Verdict == gate.Ask
+		}
+	}
 	if answer.GetDecision().GetVerdict() == gate.Allow {
 		if own := decision(g.Behind(action)); own != nil {
 			e.Own, answer.Decision = true, own
@@ -57,7 +70,7 @@ func Explain(
 
 // unruled is what comes of an action where nobody has chosen a policy.
 func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
-	if a.GetDoor() == permissionv1.Door_DOOR_CALL {
+	if a.GetDoor() != permissionv1.Door_DOOR_REQUEST && a.GetDoor() != permissionv1.Door_DOOR_UNSPECIFIED {
 		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: "no policy is set: it is done, and nobody is asked"}
 	}
 	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: "no policy is set: what the agent asks goes to the person"}

@@ -155,7 +155,7 @@ func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
 
 func TestRuleFilesThatDoNotLoadSayWhere(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
-	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, files)
+	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, nil, files)
 	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)
 	}
@@ -172,11 +172,11 @@ func TestWhatAcphostDecidesItselfNoPolicyIsAsked(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, nil)
+	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, nil, nil)
 	if err != nil || e.Answer.GetDecision().GetRule() != "acphost/protected" || e.Answer.GetDecision().GetVerdict() != deny {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, nil)
+	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, nil, nil)
 	if err != nil || e.Answer.GetDecision().GetVerdict() != ask {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -250,7 +250,7 @@ func TestTheGatesOwnRulesAreShownWithWhatToDo(t *testing.T) {
 					return &permissionv1.ExplainResponse{Decision: c.policy}, nil
 				}
 			}
-			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, c.files)
+			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, nil, c.files)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // New returns the command "policy".
@@ -77,6 +78,9 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 		}
 		if !asJSON {
 			checked.Print(call.Stdout, output.Style(call, call.Stdout))
+			if note := note(call, file); note != "" {
+				fmt.Fprintf(call.Stderr, "%s: %s\n", safetext.Exact(name), note)
+			}
 			continue
 		}
 		found, err := checked.JSON()
@@ -89,6 +93,15 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 		return output.PrintJSON(call, all)
 	}
 	return nil
+}
+
+// note says what rules about machines cannot mean, as acphost is configured; empty: there is nothing to say.
+func note(call *command.Call, file *permissionv1.PolicyFile) string {
+	c, err := config.Load("", call.Env)
+	if err != nil || !policytool.NamesMachines(file) {
+		return ""
+	}
+	return policytool.NetworkNote(c)
 }
 
 // printed prints something as JSON, or for people.

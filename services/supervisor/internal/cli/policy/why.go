@@ -9,6 +9,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/rundir"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
@@ -127,7 +128,14 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	explained, err := policytool.Explain(ctx, service, g, action, files)
+	var needs []hosts.Pattern
+	if e := action.GetEndpoint(); e != nil {
+		needs = agentcmd.Hosts(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))(action.GetAgent())
+		if note := policytool.NetworkNote(c); note != "" {
+			fmt.Fprintln(call.Stderr, note)
+		}
+	}
+	explained, err := policytool.Explain(ctx, service, g, action, needs, files)
 	if err != nil {
 		return err
 	}

@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -53,6 +54,18 @@ func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialec
 			return nil
 		}
 		return catalog.Dialect(name)
+	}
+}
+
+// Hosts says without which machines agents do not work, by their names. A file that cannot be read is logged: then it is not known.
+func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pattern {
+	return func(name string) []hosts.Pattern {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("the machines that the agent needs are not known", "agent", name, "error", err)
+			return nil
+		}
+		return catalog.Hosts(name)
 	}
 }
 

@@ -21,6 +21,7 @@ type Flags struct {
 	Log    cliflag.Log
 
 	sandbox  string // the mode that counts; empty: the configuration's
+	network  string // what agents connect to; empty: the configuration's
 	activity string // where the feed of file activity is served; empty: where the configuration says
 }
 
@@ -30,6 +31,8 @@ func (f *Flags) Register(cmd *cobra.Command) {
 	f.Policy.Register(cmd)
 	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
 	cliflag.Complete(cmd, "sandbox", cliflag.Words(config.SandboxModes()...))
+	cmd.Flags().StringVar(&f.network, "network", "", "what agents in the sandbox connect to, `NETWORK`: open, proxy (the policy decides about machines by their names) or none; before sandbox.network")
+	cliflag.Complete(cmd, "network", cliflag.Words(config.Networks()...))
 	f.Log.Register(cmd)
 }
 
@@ -54,9 +57,9 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	if err == nil {
 		err = f.Policy.Apply(cmd, c)
 	}
-	if err == nil && cmd.Flags().Changed("sandbox") {
-		if err := c.SetSandbox(f.sandbox); err != nil {
-			return host.Options{}, command.WrongUse(cmd, "--sandbox: %v", err)
+	if err == nil && (f.sandbox != "" || f.network != "") {
+		if err := c.SetSandbox(f.sandbox, f.network); err != nil {
+			return host.Options{}, command.WrongUse(cmd, "--sandbox, --network: %v", err)
 		}
 	}
 	if err != nil {
@@ -69,6 +72,6 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	programs, err := call.Programs()
 	return host.Options{
 		Adopt: true, Config: c, Logger: logger, Version: call.Version, Programs: programs, Admin: !c.Proto.GetAdmin().GetDisabled(),
-		Dialects: agentcmd.Dialects(call, logger),
+		Dialects: agentcmd.Dialects(call, logger), Hosts: agentcmd.Hosts(call, logger),
 	}, err
 }

@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/supervisor/v1/permission.proto.
  */
 export const file_acphost_supervisor_v1_permission: GenFile = /*@__PURE__*/
-  fileDesc("CiZhY3Bob3N0L3N1cGVydmlzb3IvdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5zdXBlcnZpc29yLnYxIpYDCgVHcmFudBIKCgJpZBgBIAEoCRIwCgVzY29wZRgCIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HcmFudFNjb3BlEhIKCnNlc3Npb25faWQYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg0KBWFnZW50GAUgASgJEg4KBmFjdGlvbhgGIAEoCRIMCgRhcmd2GAcgAygJEg4KBnByZWZpeBgIIAEoCBILCgNjd2QYCSABKAkSDAoEcGF0aBgKIAEoCRIPCgdleGFjdGx5GAsgASgJEg4KBnJlZnVzZRgMIAEoCBIvCgtjcmVhdGVfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmdyYW50ZWRfYnkYDyABKAkSEwoLcXVlc3Rpb25faWQYECABKAkSEAoIZ2l0X3J1bnMYESADKAkSEgoKYnlfcmVxdWVzdBgSIAEoCCKwAwoLQXVkaXRSZWNvcmQSKAoEdGltZRgBIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASCgoCaWQYAiABKAkSEgoKc3VwZXJ2aXNvchgDIAEoDRISCgpzZXNzaW9uX2lkGAQgASgJEg0KBWFnZW50GAUgASgJEgwKBGRvb3IYBiABKAkSLQoGYWN0aW9uGAcgASgLMh0uYWNwaG9zdC5wZXJtaXNzaW9uLnYxLkFjdGlvbhIPCgd2ZXJkaWN0GAggASgJEgwKBHJ1bGUYCSABKAkSDgoGcmVhc29uGAogASgJEhUKDXBvbGljeV9kaWdlc3QYCyABKAkSDgoGcGx1Z2luGAwgASgJEhYKDmxhdGVuY3lfbWljcm9zGA0gASgNEhMKC2Fuc3dlcmVkX2J5GA4gASgJEg8KB291dGNvbWUYDyABKAkSDgoGb3B0aW9uGBAgASgJEg4KBmdyYW50cxgRIAMoCRIUCgxhc2tlZF9taWxsaXMYEiABKA0SDwoHcmVwZWF0cxgUIAEoBBIMCgRub3RlGBMgASgJEg4KBnJldXNlZBgVIAEoCCqmAQoKR3JhbnRTY29wZRIbChdHUkFOVF9TQ09QRV9VTlNQRUNJRklFRBAAEhQKEEdSQU5UX1NDT1BFX1RVUk4QARIXChNHUkFOVF9TQ09QRV9TRVNTSU9OEAISGQoVR1JBTlRfU0NPUEVfV09SS1NQQUNFEAMSFQoRR1JBTlRfU0NPUEVfQUdFTlQQBBIaChZHUkFOVF9TQ09QRV9FVkVSWVdIRVJFEAVCRVpDZ2l0aHViLmNvbS9hY3Bob3N0L2FjcGhvc3QvcHJvdG8vYWNwaG9zdC9zdXBlcnZpc29yL3YxO3N1cGVydmlzb3J2MWIGcHJvdG8z", [file_acphost_permission_v1_permission, file_google_protobuf_timestamp]);
+  fileDesc("CiZhY3Bob3N0L3N1cGVydmlzb3IvdjEvcGVybWlzc2lvbi5wcm90bxIVYWNwaG9zdC5zdXBlcnZpc29yLnYxIqQDCgVHcmFudBIKCgJpZBgBIAEoCRIwCgVzY29wZRgCIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HcmFudFNjb3BlEhIKCnNlc3Npb25faWQYAyABKAkSEQoJd29ya3NwYWNlGAQgASgJEg0KBWFnZW50GAUgASgJEg4KBmFjdGlvbhgGIAEoCRIMCgRhcmd2GAcgAygJEg4KBnByZWZpeBgIIAEoCBILCgNjd2QYCSABKAkSDAoEcGF0aBgKIAEoCRIPCgdleGFjdGx5GAsgASgJEg4KBnJlZnVzZRgMIAEoCBIvCgtjcmVhdGVfdGltZRgNIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASLwoLZXhwaXJlX3RpbWUYDiABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmdyYW50ZWRfYnkYDyABKAkSEwoLcXVlc3Rpb25faWQYECABKAkSEAoIZ2l0X3J1bnMYESADKAkSEgoKYnlfcmVxdWVzdBgSIAEoCBIMCgRob3N0GBMgASgJIrADCgtBdWRpdFJlY29yZBIoCgR0aW1lGAEgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIKCgJpZBgCIAEoCRISCgpzdXBlcnZpc29yGAMgASgNEhIKCnNlc3Npb25faWQYBCABKAkSDQoFYWdlbnQYBSABKAkSDAoEZG9vchgGIAEoCRItCgZhY3Rpb24YByABKAsyHS5hY3Bob3N0LnBlcm1pc3Npb24udjEuQWN0aW9uEg8KB3ZlcmRpY3QYCCABKAkSDAoEcnVsZRgJIAEoCRIOCgZyZWFzb24YCiABKAkSFQoNcG9saWN5X2RpZ2VzdBgLIAEoCRIOCgZwbHVnaW4YDCABKAkSFgoObGF0ZW5jeV9taWNyb3MYDSABKA0SEwoLYW5zd2VyZWRfYnkYDiABKAkSDwoHb3V0Y29tZRgPIAEoCRIOCgZvcHRpb24YECABKAkSDgoGZ3JhbnRzGBEgAygJEhQKDGFza2VkX21pbGxpcxgSIAEoDRIPCgdyZXBlYXRzGBQgASgEEgwKBG5vdGUYEyABKAkSDgoGcmV1c2VkGBUgASgIKqYBCgpHcmFudFNjb3BlEhsKF0dSQU5UX1NDT1BFX1VOU1BFQ0lGSUVEEAASFAoQR1JBTlRfU0NPUEVfVFVSThABEhcKE0dSQU5UX1NDT1BFX1NFU1NJT04QAhIZChVHUkFOVF9TQ09QRV9XT1JLU1BBQ0UQAxIVChFHUkFOVF9TQ09QRV9BR0VOVBAEEhoKFkdSQU5UX1NDT1BFX0VWRVJZV0hFUkUQBUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_permission_v1_permission, file_google_protobuf_timestamp]);
 
 /**
  * Grant is a remembered answer. It answers in place of the user if a policy asks and lets grants answer. It covers one
@@ -63,8 +63,8 @@ export type Grant = Message<"acphost.supervisor.v1.Grant"> & {
   agent: string;
 
   /**
-   * Required. The granted action: "run", "read" or "write"; or the kind of an action that names neither command nor
-   * path.
+   * Required. The granted action: "run", "read", "write" or "connect"; or the kind of an action that names neither command,
+   * path nor machine.
    *
    * @generated from field: string action = 6;
    */
@@ -157,6 +157,14 @@ export type Grant = Message<"acphost.supervisor.v1.Grant"> & {
    * @generated from field: bool by_request = 18;
    */
   byRequest: boolean;
+
+  /**
+   * Optional, for "connect". The machine and its port ("api.example.com:443"), and in parentheses its addresses, if they are
+   * not on the internet ("db.example:5432 (10.0.0.7)").
+   *
+   * @generated from field: string host = 19;
+   */
+  host: string;
 };
 
 /**

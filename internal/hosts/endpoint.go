@@ -1,0 +1,74 @@
+package hosts
+
+import (
+	"net/netip"
+	"slices"
+	"strings"
+)
+
+// Endpoint is a port of a machine.
+type Endpoint struct {
+	Host Host
+	Port uint16
+	// Addresses are the machine's. There are none before its name has been looked up.
+	Addresses []netip.Addr
+}
+
+// NewEndpoint reads the parts of an endpoint; false: one of them is none. An address is among its own addresses.
+func NewEndpoint(host string, port uint32, addresses []string) (Endpoint, bool) {
+	h, err := Parse(host)
+	e := Endpoint{Host: h, Port: uint16(port)}
+	if err != nil || port == 0 || port > 65535 {
+		return Endpoint{}, false
+	}
+	for _, text := range addresses {
+		address, err := netip.ParseAddr(text)
+		if err != nil || address.Zone() != "" {
+			return Endpoint{}, false
+		}
+		e.Addresses = append(e.Addresses, address.Unmap())
+	}
+	if len(e.Addresses) == 0 && h.Address.IsValid() {
+		e.Addresses = []netip.Addr{h.Address}
+	}
+	return e, true
+}
+
+// Special are the addresses that are not those of a machine on the internet.
+func (e Endpoint) Special() []netip.Addr {
+	return slices.DeleteFunc(slices.Clone(e.Addresses), IsPublic)
+}
+
+// Metadata is an address at which a cloud keeps keys; invalid: there is none.
+func (e Endpoint) Metadata() netip.Addr {
+	if i := slices.IndexFunc(e.Addresses, IsMetadata); i >= 0 {
+		return e.Addresses[i]
+	}
+	return netip.Addr{}
+}
+
+// String is "host:443". Addresses that are not on the internet follow in parentheses, unless the host says so itself, as "127.0.0.1"
+// and "localhost" do: "db.example:5432 (10.0.0.7)".
+func (e Endpoint) String() string {
+	var told []string
+	for _, address := range e.Special() {
+		if address != e.Host.Address && !(e.Host.Name == "localhost" && address.IsLoopback()) {
+			told = append(told, address.String())
+		}
+	}
+	text := e.Host.WithPort(e.Port)
+	if len(told) > 0 {
+		slices.Sort(told)
+		text += " (" + strings.Join(slices.Compact(told), ", ") + ")"
+	}
+	return text
+}
+
+// Named reports whether one of some patterns names the machine, and together they cover those of its addresses that are not on the
+// internet: a name says nothing of where it leads.
+func (e Endpoint) Named(patterns []Pattern) bool {
+	named := slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Names(e.Host, e.Port) })
+	return named && !slices.ContainsFunc(e.Special(), func(address netip.Addr) bool {
+		return !slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Covers(address, e.Port) })
+	})
+}

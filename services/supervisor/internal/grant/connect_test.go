@@ -1,0 +1,50 @@
+package grant
+
+import (
+	"strings"
+	"testing"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func TestAGrantToConnectNamesAMachineAndNothingElse(t *testing.T) {
+	for _, c := range []struct {
+		host, path string
+		action     string
+		want       string
+	}{
+		{"api.example.com:443", "", "connect", ""},
+		{"[2001:db8::1]:443", "", "connect", ""},
+		{"db.example:5432 (10.0.0.7, fd00::1)", "", "connect", ""},
+		{"", "", "connect", "names a machine"},
+		{"api.example.com", "", "connect", "names a machine"},
+		{"api.example.com:443 and more", "", "connect", "names a machine"},
+		{"*.example.com:443", "", "connect", "names a machine"},
+		{"api.example.com:443", "/w/a", "connect", "no path"},
+		{"api.example.com:443", "/w/a", "read", "only a grant to connect"},
+	} {
+		g := given(Where{SessionID: "s"}, supervisorv1.GrantScope_GRANT_SCOPE_SESSION)
+		g.Action, g.Host, g.Path = c.action, c.host, c.path
+		s, err := Open(Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		err = s.Add(Where{Scope: "s"}, g)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s of %q, %q: got %v, want %q", c.action, c.host, c.path, err, c.want)
+		}
+	}
+}
+
+func TestAConnectionWithoutAMachineIsGrantedAsItIsOrNotAtAll(t *testing.T) {
+	w := Where{Scope: "s", Workspace: "/w"}
+	odd := &permissionv1.Action{Kind: "net.connect", Endpoint: &permissionv1.Endpoint{Host: "127.1", Port: 80}}
+	if _, err := Exactly(odd, w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION); err == nil {
+		t.Error("an address that is read in several ways is remembered")
+	}
+	unparsed := &permissionv1.Action{Kind: "net.connect", Unparsed: "x", Endpoint: &permissionv1.Endpoint{Host: "a.example", Port: 80}}
+	if _, err := Exactly(unparsed, w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION); err == nil {
+		t.Error("what is not understood is remembered")
+	}
+}

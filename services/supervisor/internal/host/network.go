@@ -1,0 +1,95 @@
+package host
+
+import (
+	"context"
+	"os"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/egress"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+)
+
+// closedBy says why the processes of an agent connect to no machine by themselves, by what is configured of the network.
+var closedBy = map[string]string{
+	config.NetworkProxy: "the agent reaches other machines by acphost's proxy alone, which HTTPS_PROXY names (sandbox.network)",
+	config.NetworkNone:  "the agent has no network (sandbox.network)",
+}
+
+// way is the proxy of one agent. A nil way does nothing.
+type way struct {
+	proxy *egress.Proxy
+	over  chan struct{} // closed when nothing of the proxy runs any more; nil: the agent has not started
+}
+
+// openWay starts the agent's proxy, if it is to have one, and has the agent know it.
+func (la *linkedAgent) openWay(s *agent.Spec) error {
+	h := la.host
+	network := h.opts.Config.Network()
+	la.sandbox.Network = network
+	if network != config.NetworkProxy {
+		return nil
+	}
+	la.egress = link.Egress{Observe: h.opts.Config.Sandbox() == config.SandboxObserve}
+	if h.opts.Hosts != nil {
+		la.egress.Needs = h.opts.Hosts(la.identity.Name)
+	}
+	p, err := egress.Start(egress.Options{Decide: la.judge.Reaches, Logger: h.log.With("agent", la.identity.Name)})
+	if err != nil {
+		return err
+	}
+	la.way = &way{proxy: p}
+	if s.Env == nil {
+		s.Env = s.User.Environ(os.Environ())
+	}
+	s.Env = replaced(s.Env, p.Env())
+	return nil
+}
+
+// replaced is an environment in which variables have other values. Programs take the first of a name.
+func replaced(env, values []string) []string {
+	is := func(entry string) bool {
+		name, _, _ := strings.Cut(entry, "=")
+		return slices.ContainsFunc(values, func(v string) bool { return strings.HasPrefix(v, name+"=") })
+	}
+	return append(slices.DeleteFunc(slices.Clone(env), is), values...)
+}
+
+func (w *way) address() string {
+	if w == nil {
+		return ""
+	}
+	return w.proxy.Address().String()
+}
+
+func (w *way) close() {
+	if w != nil {
+		_ = w.proxy.Close()
+	}
+}
+
+// until closes the way once the agent has ended.
+func (w *way) until(done <-chan struct{}) {
+	if w == nil {
+		return
+	}
+	w.over = make(chan struct{})
+	go func() {
+		defer close(w.over)
+		<-done
+		w.close()
+	}()
+}
+
+// wait waits until nothing of the way runs any more, or ctx ends.
+func (w *way) wait(ctx context.Context) {
+	if w == nil {
+		return
+	}
+	select {
+	case <-w.over:
+	case <-ctx.Done():
+	}
+}
