@@ -16,15 +16,16 @@ import (
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// Name returns the name of the file that an action reads, if an answer may hold for other names in its place. Such an action
-// is a call that reads one file inside of the session's roots, whose two spellings end in that name.
+// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such an action
+// is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose two spellings end in
+// that name.
 func Name(a *permissionv1.Action) (name string, ok bool) {
-	if a.GetKind() != "fs.read" || a.GetDoor() != permissionv1.Door_DOOR_CALL || a.GetDone() || a.GetUnparsed() != "" ||
+	if !plainAccess(a) || a.GetDone() || a.GetUnparsed() != "" ||
 		a.GetCommand() != nil || a.GetEndpoint() != nil || len(a.GetPaths()) != 1 {
 		return "", false
 	}
 	file := a.GetPaths()[0]
-	if file.GetAccess() != permissionv1.Access_ACCESS_READ || !file.GetInsideRoots() || file.GetProtected() || file.GetRecursive() {
+	if !file.GetInsideRoots() || file.GetProtected() || file.GetRecursive() {
 		return "", false
 	}
 	asked, resolved := file.GetPath(), file.GetResolvedPath()
@@ -33,6 +34,22 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 	}
 	name = path.Base(asked)
 	return name, path.Base(resolved) == name && plain(name)
+}
+
+// plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change at the
+// kernel, as its path says, too.
+func plainAccess(a *permissionv1.Action) bool {
+	access := permissionv1.Access_ACCESS_UNSPECIFIED
+	switch a.GetKind() {
+	case "fs.read":
+		access = permissionv1.Access_ACCESS_READ
+	case "fs.write":
+		access = permissionv1.Access_ACCESS_WRITE
+	}
+	if access == permissionv1.Access_ACCESS_UNSPECIFIED || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetAccess() != access {
+		return false
+	}
+	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL || a.GetDoor() == permissionv1.Door_DOOR_CALL && a.GetKind() == "fs.read"
 }
 
 // plain reports whether every file system takes a name for what it is, but for case.
@@ -64,7 +81,7 @@ func Key(a *permissionv1.Action) string {
 	if file.GetGitInternal() {
 		git = "git"
 	}
-	add(a.GetKind(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool(), path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
+	add(a.GetKind(), a.GetDoor().String(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool(), path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
 	add(a.GetRoots()...)
 	add(a.GetResolvedRoots()...)
 	return string(key)

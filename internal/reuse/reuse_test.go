@@ -65,3 +65,26 @@ func TestListsOfTextsAreNotTakenForOthers(t *testing.T) {
 		t.Error("they have the same key")
 	}
 }
+
+func TestAtTheKernelChangesHaveANameToo(t *testing.T) {
+	change := func(door permissionv1.Door, access permissionv1.Access) *permissionv1.Action {
+		a := reading()
+		a.Kind, a.Door, a.Paths[0].Access = "fs.write", door, access
+		return a
+	}
+	write := permissionv1.Access_ACCESS_WRITE
+	if _, ok := reuse.Name(change(permissionv1.Door_DOOR_KERNEL, write)); !ok {
+		t.Error("a change by a process has no name")
+	}
+	if _, ok := reuse.Name(change(permissionv1.Door_DOOR_CALL, write)); ok {
+		t.Error("a change by a call has a name")
+	}
+	if _, ok := reuse.Name(change(permissionv1.Door_DOOR_KERNEL, permissionv1.Access_ACCESS_READ)); ok {
+		t.Error("a change that only reads has a name")
+	}
+	a := reading()
+	a.Door = permissionv1.Door_DOOR_KERNEL
+	if reuse.Key(a) == reuse.Key(reading()) {
+		t.Error("an answer about a call holds for a process")
+	}
+}

@@ -3,6 +3,7 @@ package adversary
 import (
 	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"runtime"
 	"strings"
@@ -306,4 +307,38 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	s.hand.refused("write", filepath.Join(s.Home, "outside"), "x")
 	notWritten(t, filepath.Join(s.Home, "outside"))
 	s.finish()
+}
+
+// TestWhatTheSandboxRefusesByItselfIsRecorded: nobody is asked about a namespace, and the user can see who has tried to make one.
+func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
+	s.prompt()
+	for range 3 {
+		s.hand.try("run", "/usr/bin/unshare", "--user", "/bin/true")
+	}
+	s.recorded(`"rule":"acphost/sandbox"`, `a user or mount namespace`)
+	out, _ := s.person("audit", "query", "--json", "--door", "kernel")
+	if n := strings.Count(out, `"rule":"acphost/sandbox"`); n != 1 {
+		t.Errorf("%d records of the same in one turn, want 1:\n%s", n, out)
+	}
+	s.finish()
+}
+
+// TestAnAgentThatHasToBeConfinedIsNotStartedWithout: inside of a sandbox there can be no other one, as on a kernel without Landlock.
+func TestAnAgentThatHasToBeConfinedIsNotStartedWithout(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	dir := testkit.ShortDir(t)
+	config := filepath.Join(dir, "config.yaml")
+	if err := os.WriteFile(config, []byte("journal: {disabled: true}\nsandbox: {mode: enforce, require: true}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(program("acphost"), sandbox.Command, "--write", "/", "--", program("acphost"), "run", "--config", config, "--", "true")
+	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "XDG_RUNTIME_DIR=" + dir, "TMPDIR=" + dir}
+	out, err := cmd.CombinedOutput()
+	if err == nil || !strings.Contains(string(out), "sandbox.require is set") || !strings.Contains(string(out), "leave out sandbox.require") {
+		t.Errorf("got %v:\n%s", err, out)
+	}
 }

@@ -408,8 +408,9 @@ func (x *DecideResponse) GetNamesAddresses() bool {
 	return false
 }
 
-// Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call: the action has
-// the kind "fs.read", the door DOOR_CALL, no command and one path, whose path and resolved_path end in the same name.
+// Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call, and for reads
+// and changes of one file by a process: the action has the kind "fs.read" and the door DOOR_CALL, or the kind "fs.read" or
+// "fs.write" and the door DOOR_KERNEL, no command and one path, whose path and resolved_path end in the same name.
 //
 // The answer holds for every such action that differs from the decided one in the name alone, and in session_id,
 // tool_call_id, title and raw_input: the same folder, agent, mode, method, tool and roots, and a path that is as the decided

@@ -51,6 +51,8 @@ const (
 	RuleUnrecorded = "acphost/unrecorded"
 	// RuleGit denies writes to what is git's own, from which git runs programs.
 	RuleGit = "acphost/git"
+	// RuleSandbox is for what the sandbox refuses by itself: no decision could hold after it.
+	RuleSandbox = "acphost/sandbox"
 	// RuleOutside denies what a handler would refuse whatever a person says: a folder outside of the session's roots.
 	RuleOutside = "acphost/outside"
 	// RuleReload asks a person about everything once a policy can no longer be believed: its files have changed.

@@ -11,6 +11,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 // maxTallies bounds what is counted apart in one turn.
@@ -182,6 +183,15 @@ func (g *Gate) endTally(scope string) {
 			}
 		}
 	})
+}
+
+// RefusedBySandbox is the decision for what the sandbox has refused, or would have refused if it did more than observe, without
+// asking. It is to be recorded as others are.
+func (g *Gate) RefusedBySandbox(r Request) *Decision {
+	return &Decision{
+		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
+		Reason: "the sandbox could not decide about what the process does after it",
+	}
 }
 
 // ReportDone records what a process of an agent's has done while it was only observed.

@@ -280,3 +280,22 @@ func TestAnswersAreBounded(t *testing.T) {
 		t.Errorf("%d are held", n)
 	}
 }
+
+func TestAtTheKernelAnAnswerHoldsForTheFolderUntilARuleChanges(t *testing.T) {
+	c := newChild(t)
+	g := gateOf(nil, c)
+	write := func(name string) *permissionv1.Action {
+		a := fileRead("/w/src/" + name)
+		a.Kind, a.Method, a.Door, a.Paths[0].Access = "fs.write", "", permissionv1.Door_DOOR_KERNEL, permissionv1.Access_ACCESS_WRITE
+		return a
+	}
+	for _, name := range []string{"a", "b", "a"} {
+		decided(t, g, write(name), Allow)
+	}
+	if c.calls != 1 {
+		t.Errorf("%d calls, want 1", c.calls)
+	}
+	c.write("two, of another size")
+	c.verdict = Deny
+	decided(t, g, write("a"), Deny)
+}

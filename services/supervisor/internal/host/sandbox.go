@@ -120,7 +120,13 @@ type lateJudge struct {
 	once  sync.Once
 	bound chan struct{}
 	link  *link.Link // set before bound is closed
+
+	mu      sync.Mutex
+	waiting []func(*link.Link) // what was refused before
 }
+
+// mostWaiting bounds what is kept for the link.
+const mostWaiting = 64
 
 var _ decisions.Judge = (*lateJudge)(nil)
 
@@ -129,8 +135,15 @@ func newLateJudge() *lateJudge { return &lateJudge{bound: make(chan struct{})} }
 // bind says who decides.
 func (j *lateJudge) bind(l *link.Link) {
 	j.once.Do(func() {
+		j.mu.Lock()
 		j.link = l
 		close(j.bound)
+		waiting := j.waiting
+		j.waiting = nil
+		j.mu.Unlock()
+		for _, tell := range waiting {
+			tell(l)
+		}
 	})
 }
 
@@ -165,9 +178,13 @@ func (j *lateJudge) Started(pid int, call uint64) {
 
 // Refused implements decisions.Judge.
 func (j *lateJudge) Refused(pid int, what string) {
-	select {
-	case <-j.bound:
-		j.link.Refused(pid, what)
-	default:
+	j.mu.Lock()
+	l := j.link
+	if l == nil && len(j.waiting) < mostWaiting {
+		j.waiting = append(j.waiting, func(l *link.Link) { l.Refused(pid, what) })
+	}
+	j.mu.Unlock()
+	if l != nil {
+		l.Refused(pid, what)
 	}
 }

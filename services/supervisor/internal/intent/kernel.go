@@ -113,3 +113,14 @@ func Reached(s Session, to hosts.Endpoint) *permissionv1.Action {
 	}
 	return a
 }
+
+// refusedKind is the kind of what the sandbox refuses by itself. No policy is asked about it.
+const refusedKind = "sandbox.refused"
+
+// Refused is that the sandbox has refused a process something without asking, in words.
+func Refused(s Session, what string) *permissionv1.Action {
+	a := s.action(permissionv1.Door_DOOR_KERNEL)
+	a.Kind = refusedKind
+	a.Title = text(what)
+	return a
+}

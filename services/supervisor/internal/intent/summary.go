@@ -45,6 +45,9 @@ func subject(a *permissionv1.Action) string {
 		}
 		return s + " in a folder that is not known" // said too, so that the command cannot end in a place of its own
 	}
+	if a.GetKind() == refusedKind {
+		return "enter " + Excerpt(a.GetTitle())
+	}
 	verb := verbOf(a)
 	if to, ok := hosts.NewEndpoint(a.GetEndpoint().GetHost(), a.GetEndpoint().GetPort(), a.GetEndpoint().GetAddresses()); ok {
 		return verb + " " + Excerpt(to.String())

@@ -1,5 +1,5 @@
 // Package kernel keeps what is known of an agent's processes that run in a sandbox: which of them belong to a command that was
-// allowed, what they were allowed a moment ago, and which program they run.
+// allowed, and which program they run.
 //
 // It reads /proc, and decides nothing. It must not know ACP, sessions or policies.
 package kernel
@@ -8,7 +8,6 @@ import (
 	"os"
 	"strconv"
 	"sync"
-	"time"
 
 	"github.com/acphost/acphost/internal/proc"
 )
@@ -16,7 +15,6 @@ import (
 // Bounds on what is kept.
 const (
 	maxProcesses = 8192
-	maxAllowed   = 4096
 	maxExpected  = 1024
 )
 
@@ -119,30 +117,4 @@ func Program(pid int) string {
 		return ""
 	}
 	return file
-}
-
-// allowedLife is how long an allowance counts for a plain repetition.
-const allowedLife = time.Second
-
-// Allowed are the last allowances, by what they were about. The zero value is ready. It is safe for concurrent use.
-type Allowed struct {
-	mu    sync.Mutex
-	until map[string]time.Time
-}
-
-// Keep keeps an allowance for a second.
-func (a *Allowed) Keep(what string) {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	if a.until == nil || len(a.until) >= maxAllowed {
-		a.until = map[string]time.Time{}
-	}
-	a.until[what] = time.Now().Add(allowedLife)
-}
-
-// Has reports whether an allowance is kept.
-func (a *Allowed) Has(what string) bool {
-	a.mu.Lock()
-	defer a.mu.Unlock()
-	return time.Now().Before(a.until[what])
 }

@@ -2,15 +2,12 @@ package kernel
 
 import (
 	"bufio"
-	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"strconv"
 	"strings"
 	"testing"
-	"testing/synctest"
-	"time"
 )
 
 // shell is a process with a child: both wait until the test is over. end ends the parent alone, whose child then has another one.
@@ -106,24 +103,4 @@ func TestAProcessIsACommandsOnceItsProgramIsInPlace(t *testing.T) {
 	if !c.Within(parent) {
 		t.Error("it does not belong to the command that it is")
 	}
-}
-
-func TestAnAllowanceCountsForASecond(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		var a Allowed
-		a.Keep("x")
-		if !a.Has("x") || a.Has("y") {
-			t.Error("want x alone")
-		}
-		time.Sleep(allowedLife)
-		if a.Has("x") {
-			t.Error("x counts for longer")
-		}
-		for i := range maxAllowed + 1 {
-			a.Keep(fmt.Sprint(i))
-		}
-		if len(a.until) > maxAllowed {
-			t.Errorf("%d are kept", len(a.until))
-		}
-	})
 }

@@ -49,7 +49,6 @@ type Kernel struct {
 // kernelDoor is what a Link keeps for door three. The zero value is ready.
 type kernelDoor struct {
 	commands kernel.Commands
-	allowed  kernel.Allowed
 
 	mu      sync.Mutex
 	asking  map[string]bool // what the user is being asked about
@@ -71,11 +70,6 @@ func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, 
 	e.lenient = e.within || e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 	turns := l.turnsOf(e.sessions)
-	key := turns + "\x00" + e.key()
-	if l.kernel.allowed.Has(key) {
-		e.entered(l)
-		return true, ""
-	}
 	o, err := l.strictest(ctx, e)
 	if err != nil {
 		return false, "acphost could not decide: " + err.Error()
@@ -88,9 +82,6 @@ func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, 
 	case gate.Allow:
 		if err := l.opts.Gate.RecordAllowed(o.d, e.program()); err != nil {
 			return false, question.Unrecorded
-		}
-		if !o.d.Settled() && o.d.By != gate.ByEarlier {
-			l.kernel.allowed.Keep(key)
 		}
 		e.entered(l)
 		return true, ""
@@ -109,9 +100,30 @@ func (l *Link) concerned() []string {
 	return l.opts.Sessions.Open()
 }
 
-// Refused implements decisions.Judge.
+// Refused implements decisions.Judge. It records what was refused, for each session that the process may belong to: the first time in
+// a turn. The user is told.
 func (l *Link) Refused(pid int, what string) {
 	l.log.Warn("the sandbox refused what acphost could not follow", "agent", l.opts.AgentName, "pid", pid, "what", what, "program", kernel.Program(pid))
+	sessions := l.concerned()
+	turns := l.turnsOf(sessions)
+	if len(sessions) == 0 {
+		sessions = []string{""}
+	}
+	for _, id := range sessions {
+		cc, err := l.opts.Sessions.Context(id)
+		if err != nil {
+			cc = &acpv1.CallContext{Agent: l.opts.AgentName}
+		}
+		a := intent.Refused(l.judging(context.Background(), id, cc), what)
+		r := l.decisionRequest(id, a)
+		o := kernelOutcome{l.opts.Gate.RefusedBySandbox(r), a, id, r.Scope}
+		switch {
+		case !l.opts.Kernel.Observe:
+			l.denies(o, gate.ByAcphost, turns)
+		case l.kernel.first(turns, o.d.Denial()):
+			l.opts.Gate.ReportDone(o.d)
+		}
+	}
 }
 
 // kernelEvent is one thing that a process is about to do.
@@ -147,24 +159,6 @@ func (e *kernelEvent) program() string {
 		e.exe = kernel.Program(e.PID)
 	}
 	return e.exe
-}
-
-// key tells what the event is about from everything else.
-func (e *kernelEvent) key() string {
-	var b strings.Builder
-	part := func(s string) { fmt.Fprintf(&b, "%d:%s", len(s), s) }
-	part(string(e.Operation))
-	fmt.Fprintf(&b, "%t%t", e.within, e.Cut)
-	for _, s := range []string{e.Path, e.Dir, e.Address.Network, e.Address.Host, fmt.Sprint(e.Address.Port)} {
-		part(s)
-	}
-	for _, list := range [][]string{e.Args, e.Env} {
-		fmt.Fprintf(&b, "%d", len(list))
-		for _, s := range list {
-			part(s)
-		}
-	}
-	return b.String()
 }
 
 // entered notes that the process becomes that of a command, once its program is in place.
