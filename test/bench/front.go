@@ -37,7 +37,7 @@ func startFront(dir string, argv []string) (*front, error) {
 
 func launchFront(dir string, argv []string) (*front, error) {
 	f := &front{cmd: exec.Command(argv[0], argv[1:]...), dir: dir}
-	f.cmd.Stderr = os.Stderr
+	f.cmd.Stderr, f.cmd.Dir = os.Stderr, dir
 	f.cmd.Env = append(os.Environ(), "XDG_STATE_HOME="+filepath.Join(dir, "state")) // not the person's own journal
 	var err error
 	if f.in, err = f.cmd.StdinPipe(); err != nil {

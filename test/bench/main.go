@@ -22,7 +22,7 @@ func main() {
 	}
 	bin := flag.String("bin", "bin", "folder of the binaries")
 	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
-	only := flag.String("only", "", "comma-separated: forward, read, floor, gate, decide, journal, events, files, telemetry, start, prompt, memory, terminal, scale, gateway; default all")
+	only := flag.String("only", "", "comma-separated: forward, read, floor, gate, decide, journal, events, files, telemetry, start, prompt, memory, terminal, sandbox, scale, gateway; default all")
 	var size scaling
 	size.flags(flag.CommandLine)
 	flag.Parse()
@@ -54,7 +54,7 @@ func (b *bench) run(only []string) error {
 		name string
 		run  func() error
 	}{
-		{"forward", b.forward}, {"read", b.read}, {"floor", b.floor}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"events", b.events}, {"files", b.files}, {"telemetry", b.telemetry}, {"start", b.start}, {"prompt", b.prompt}, {"memory", b.memory}, {"terminal", b.terminal}, {"scale", b.scale}, {"gateway", b.gateway},
+		{"forward", b.forward}, {"read", b.read}, {"floor", b.floor}, {"gate", b.gate}, {"decide", b.decide}, {"journal", b.journal}, {"events", b.events}, {"files", b.files}, {"telemetry", b.telemetry}, {"start", b.start}, {"prompt", b.prompt}, {"memory", b.memory}, {"terminal", b.terminal}, {"sandbox", b.sandbox}, {"scale", b.scale}, {"gateway", b.gateway},
 	}
 	for _, p := range parts {
 		if only[0] != "" && !slices.Contains(only, p.name) {

@@ -44,7 +44,7 @@ func role(name string, args []string) int {
 }
 
 // agent answers initialize and session/new, and does what a prompt says: "flood N", "bulk N", "large N", "pace N RATE", "read N PATH",
-// "run N COMMAND", "files N", "cool 1".
+// "run N COMMAND", "files N", "cool 1"; by itself: "self N FOLDER COMMAND", "create N FOLDER", "works 1 FOLDER".
 func agent() error {
 	in := bufio.NewReaderSize(os.Stdin, 4<<20)
 	for sessions := 0; ; {
@@ -149,6 +149,12 @@ func turn(in *bufio.Reader, session, text string) ([]time.Duration, error) {
 		return reads(in, session, n, rest)
 	case "run":
 		return runs(in, session, n, rest)
+	case "self":
+		return nil, ownRuns(n, rest)
+	case "create":
+		return nil, creates(n, rest)
+	case "works":
+		return nil, works(session, rest)
 	}
 	return nil, fmt.Errorf("no turn %q", what)
 }
