@@ -104,7 +104,7 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
 		tea.WithInput(&input{File: o.Input, gone: sync.OnceFunc(func() { close(gone) })}),
-		tea.WithOutput(o.Output), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
+		tea.WithOutput(output{File: o.Output, fd: o.Output.Fd()}), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
 		tea.WithFilter(sized(o.Env)))
 	r := &running{Program: p, over: make(chan struct{})}
 	go r.run()
@@ -170,6 +170,16 @@ func (r *running) quit() error {
 		return errors.New("the terminal takes no output")
 	}
 }
+
+// output is the terminal to write to. It has its descriptor at hand: when an editor has ended, Bubble Tea asks for it in a goroutine
+// that it does not wait for, and the file may be closed meanwhile.
+type output struct {
+	*os.File
+	fd uintptr
+}
+
+// Fd implements what Bubble Tea knows a terminal by.
+func (o output) Fd() uintptr { return o.fd }
 
 // input is the terminal's input, which tells when there will be no more. Bubble Tea would wait for ever.
 type input struct {
