@@ -6,7 +6,6 @@ import (
 	"io"
 	"net"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 	"sync"
@@ -14,7 +13,6 @@ import (
 
 	"github.com/chromedp/chromedp"
 	"github.com/chromedp/chromedp/kb"
-	"github.com/creack/pty"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
@@ -76,29 +74,8 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 		t.Helper()
 		cmd := wire.Command(t, program("acphost"), "console", code, "--role", "approver")
 		cmd.Dir, cmd.Env = p.work, p.env()
-		tty, err := pty.Start(cmd)
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer tty.Close()
-		shown := &strings.Builder{}
-		asked := regexp.MustCompile(`Type ([a-z]+) to sign`)
-		buffer := make([]byte, 4096)
-		for answered := false; ; {
-			n, err := tty.Read(buffer)
-			shown.Write(buffer[:n])
-			if m := asked.FindStringSubmatch(shown.String()); m != nil && !answered {
-				answered = true
-				if _, err := io.WriteString(tty, answer(m[1])+"\n"); err != nil {
-					t.Fatal(err)
-				}
-			}
-			if err != nil {
-				break
-			}
-		}
-		_ = cmd.Wait()
-		return shown.String()
+		shown, _ := wire.TypeLetters(cmd, answer)
+		return shown
 	}
 	if out := confirm(func(string) string { return "zzzzz" }); !strings.Contains(out, "nothing was confirmed") || !strings.Contains(out, "127.0.0.1") || !strings.Contains(out, "Chrome") {
 		t.Errorf("with other letters: %s", out)

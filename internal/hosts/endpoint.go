@@ -47,8 +47,8 @@ func (e Endpoint) Metadata() netip.Addr {
 	return netip.Addr{}
 }
 
-// String is "host:443". Addresses that are not on the internet follow in parentheses, unless the host says so itself, as "127.0.0.1"
-// and "localhost" do: "db.example:5432 (10.0.0.7)".
+// String is "host:443". Addresses that are not on the internet follow in parentheses, unless the host says so itself,
+// as "127.0.0.1" and "localhost" do: "db.example:5432 (10.0.0.7)".
 func (e Endpoint) String() string {
 	var told []string
 	for _, address := range e.Special() {
@@ -64,8 +64,8 @@ func (e Endpoint) String() string {
 	return text
 }
 
-// Named reports whether one of some patterns names the machine, and together they cover those of its addresses that are not on the
-// internet: a name says nothing of where it leads.
+// Named reports whether one of some patterns names the machine, and together they cover those of its addresses that are
+// not on the internet: a name says nothing of where it leads.
 func (e Endpoint) Named(patterns []Pattern) bool {
 	named := slices.ContainsFunc(patterns, func(p Pattern) bool { return p.Names(e.Host, e.Port) })
 	return named && !slices.ContainsFunc(e.Special(), func(address netip.Addr) bool {

@@ -16,9 +16,9 @@ import (
 // maxName is the longest name of a file, in bytes.
 const maxName = 255
 
-// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such an action
-// is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose two spellings end in
-// that name.
+// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such an
+// action is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose two
+// spellings end in that name.
 func Name(a *permissionv1.Action) (name string, ok bool) {
 	if !plainAccess(a) || a.GetDone() || a.GetUnparsed() != "" ||
 		a.GetCommand() != nil || a.GetEndpoint() != nil || len(a.GetPaths()) != 1 {
@@ -36,8 +36,8 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 	return name, path.Base(resolved) == name && plain(name)
 }
 
-// plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change at the
-// kernel, as its path says, too.
+// plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change
+// at the kernel, as its path says, too.
 func plainAccess(a *permissionv1.Action) bool {
 	access := permissionv1.Access_ACCESS_UNSPECIFIED
 	switch a.GetKind() {

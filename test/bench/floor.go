@@ -38,7 +38,7 @@ import (
 
 // floor compares routed reads with those of a bare chain of gRPC, and with a client that opens the file itself.
 func (b *bench) floor() error {
-	silent, err := b.configured("floor", rules(50), "  audit: {disabled: true}\n", "agent")
+	silent, err := b.configured("floor", readingRules(), "  audit: {disabled: true}\n", "agent")
 	if err != nil {
 		return err
 	}

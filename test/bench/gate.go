@@ -16,11 +16,12 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 )
 
-// rules is a policy of n rules, some with conditions, of which the last alone allows reading in the workspace.
-func rules(n int) string {
+// rules is a policy of n rules, of which the last ones alone allow something that is measured. Some of the others have conditions, on
+// actions of a kind.
+func rules(n int, conditional string, last ...string) string {
 	var b strings.Builder
 	b.WriteString("version: 1\nrules:\n")
-	for i := range n - 1 {
+	for i := range n - len(last) {
 		switch i % 5 {
 		case 0:
 			fmt.Fprintf(&b, "  - {id: r%d, effect: deny, path: [\"**/secret-%d/**\", \"~/.private-%d/**\"]}\n", i, i, i)
@@ -29,13 +30,20 @@ func rules(n int) string {
 		case 2:
 			fmt.Fprintf(&b, "  - {id: r%d, effect: allow, on: [tool.edit], path: [\"${root}/part-%d/**\"]}\n", i, i)
 		case 3:
-			fmt.Fprintf(&b, "  - {id: r%d, effect: deny, on: [fs.write], when: \"action.paths.exists(p, p.path.endsWith('.lock-%d'))\"}\n", i, i)
+			fmt.Fprintf(&b, "  - {id: r%d, effect: deny, on: [%s], when: \"action.paths.exists(p, p.path.endsWith('.lock-%d'))\"}\n", i, conditional, i)
 		default:
 			fmt.Fprintf(&b, "  - {id: r%d, effect: allow, command: [\"look-%d\"]}\n", i, i)
 		}
 	}
-	b.WriteString("  - {id: reading, effect: allow, on: [fs.read], path: [\"${root}/**\"]}\n")
+	for _, rule := range last {
+		b.WriteString("  - " + rule + "\n")
+	}
 	return b.String()
+}
+
+// readingRules is a policy of 50 rules that allows reading in the workspace.
+func readingRules() string {
+	return rules(50, "fs.write", `{id: reading, effect: allow, on: [fs.read], path: ["${root}/**"]}`)
 }
 
 // configured writes a configuration and returns the command line of an agent role behind acphost with it.
@@ -69,11 +77,11 @@ func (b *bench) gate() error {
 		return err
 	}
 	audited := "  audit: {file: " + filepath.Join(b.dir, "gated", "audit.jsonl") + "}\n"
-	gated, err := b.configured("gated", rules(50), audited, "agent")
+	gated, err := b.configured("gated", readingRules(), audited, "agent")
 	if err != nil {
 		return err
 	}
-	silent, err := b.configured("silent", rules(50), "  audit: {disabled: true}\n", "agent")
+	silent, err := b.configured("silent", readingRules(), "  audit: {disabled: true}\n", "agent")
 	if err != nil {
 		return err
 	}
@@ -106,7 +114,7 @@ func (b *bench) decide() error {
 		return err
 	}
 	policy := filepath.Join(dir, "policy.yaml")
-	if err := os.WriteFile(policy, []byte(rules(50)), 0o600); err != nil {
+	if err := os.WriteFile(policy, []byte(readingRules()), 0o600); err != nil {
 		return err
 	}
 	permd, err := launch.Start(ctx, launch.Spec{

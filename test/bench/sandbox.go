@@ -41,13 +41,13 @@ func (b *bench) sandbox() error {
 	if err := b.prepareWork(work); err != nil {
 		return err
 	}
-	confined, err := b.configured("sandboxed", sandboxRules(50),
+	confined, err := b.configured("sandboxed", sandboxRules(),
 		"  audit: {file: "+filepath.Join(b.dir, "sandboxed", "audit.jsonl")+"}\n", "agent")
 	if err != nil {
 		return err
 	}
 	confined = slices.Insert(confined, 2, "--sandbox", "enforce")
-	open, err := b.configured("unsandboxed", sandboxRules(50), "  audit: {file: "+filepath.Join(b.dir, "unsandboxed", "audit.jsonl")+"}\n", "agent")
+	open, err := b.configured("unsandboxed", sandboxRules(), "  audit: {file: "+filepath.Join(b.dir, "unsandboxed", "audit.jsonl")+"}\n", "agent")
 	if err != nil {
 		return err
 	}
@@ -117,26 +117,10 @@ func spread(d []time.Duration, base time.Duration) string {
 
 func rounded(d time.Duration) time.Duration { return d.Round(time.Millisecond / 10) }
 
-// sandboxRules is a policy of n rules that lets the agent change files below the root, and run what is measured.
-func sandboxRules(n int) string {
-	var b strings.Builder
-	b.WriteString("version: 1\nrules:\n")
-	for i := range n - 3 {
-		switch i % 4 {
-		case 0:
-			fmt.Fprintf(&b, "  - {id: r%d, effect: deny, path: [\"**/secret-%d/**\", \"~/.private-%d/**\"]}\n", i, i, i)
-		case 1:
-			fmt.Fprintf(&b, "  - {id: r%d, effect: ask, command: [\"tool-%d push\", \"tool-%d delete\"]}\n", i, i, i)
-		case 2:
-			fmt.Fprintf(&b, "  - {id: r%d, effect: deny, on: [fs.write, tool.edit], path: [\"**/.env-%d\"]}\n", i, i)
-		default:
-			fmt.Fprintf(&b, "  - {id: r%d, effect: allow, command: [\"look-%d\"]}\n", i, i)
-		}
-	}
-	b.WriteString("  - {id: env, effect: deny, path: [\"**/.env\"]}\n" +
-		"  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: [\"${root}/**\"]}\n" +
-		"  - {id: run, effect: allow, on: [terminal.create]}\n")
-	return b.String()
+// sandboxRules is a policy of 50 rules that lets the agent change files below the root, and run what is measured.
+func sandboxRules() string {
+	return rules(50, "tool.delete", `{id: env, effect: deny, path: ["**/.env"]}`,
+		`{id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}`, `{id: run, effect: allow, on: [terminal.create]}`)
 }
 
 // prepareWork makes what the jobs work on. It needs no network.

@@ -7,16 +7,15 @@ import (
 	"errors"
 	"flag"
 	"fmt"
-	"io"
 	"os"
 	"os/exec"
-	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	"github.com/chromedp/chromedp"
-	"github.com/creack/pty"
+
+	"github.com/acphost/acphost/test/wire"
 )
 
 // patience is how long anything may take.
@@ -129,27 +128,8 @@ func confirm(ctx context.Context, command []string, code string) error {
 	for i := range command {
 		command[i] = strings.ReplaceAll(command[i], "CODE", code)
 	}
-	cmd := exec.CommandContext(ctx, command[0], command[1:]...)
-	tty, err := pty.Start(cmd)
+	shown, err := wire.TypeLetters(exec.CommandContext(ctx, command[0], command[1:]...), func(letters string) string { return letters })
 	if err != nil {
-		return fmt.Errorf("start %q: %w", command, err)
-	}
-	defer tty.Close()
-	asked, shown, answered := regexp.MustCompile(`Type ([a-z]+) to sign`), []byte{}, false
-	for buffer := make([]byte, 4096); ; {
-		n, err := tty.Read(buffer)
-		shown = append(shown, buffer[:n]...)
-		if m := asked.FindSubmatch(shown); m != nil && !answered {
-			answered = true
-			if _, err := io.WriteString(tty, string(m[1])+"\n"); err != nil {
-				return err
-			}
-		}
-		if err != nil {
-			break // the terminal has closed
-		}
-	}
-	if err := cmd.Wait(); err != nil {
 		return fmt.Errorf("%q: %w\n%s", command, err, shown)
 	}
 	return nil

@@ -369,10 +369,16 @@ func dial(ctx context.Context, f *flags, log *slog.Logger) (*client.Client, erro
 // find returns the one supervisor with the runtime folder of this environment that serves programs.
 func find(ctx context.Context) (client.Supervisor, error) {
 	found := client.Find(ctx, client.Dirs(os.Getenv)[:1])
-	found = slices.DeleteFunc(found, func(s client.Supervisor) bool { return s.Err != nil || s.Status.GetMode() != "serve" })
+	silent := ""
+	found = slices.DeleteFunc(found, func(s client.Supervisor) bool {
+		if s.Err != nil {
+			silent += fmt.Sprintf("; %s was not asked, or did not answer: %v", s.Socket, s.Err)
+		}
+		return s.Err != nil || s.Status.GetMode() != "serve"
+	})
 	switch len(found) {
 	case 0:
-		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor`)
+		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor` + silent)
 	case 1:
 		return found[0], nil
 	}

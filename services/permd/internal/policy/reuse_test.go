@@ -18,6 +18,14 @@ func reading(asked, resolved string) *permissionv1.Action {
 		Paths: []*permissionv1.PathAccess{{Path: asked, ResolvedPath: resolved, Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}}
 }
 
+// changing is a process that changes a file of the workspace /w.
+func changing(asked, resolved string) *permissionv1.Action {
+	a := reading(asked, resolved)
+	a.Kind, a.Method, a.Door = "fs.write", "", permissionv1.Door_DOOR_KERNEL
+	a.Paths[0].Access = permissionv1.Access_ACCESS_WRITE
+	return a
+}
+
 func parsed(t *testing.T, rules string) []Part {
 	t.Helper()
 	p, err := Parse("rules", []byte("version: 1\nrules:\n"+rules), Surroundings{Home: "/home/u", Protected: []string{"/w/.state/audit.jsonl", "/h/keys"}})
@@ -27,7 +35,7 @@ func parsed(t *testing.T, rules string) []Part {
 	return []Part{{Policy: p, Name: "rules", Layer: permissionv1.Layer_LAYER_USER}}
 }
 
-const readsAll = "  - {id: all, effect: allow, on: [fs.read], path: [\"${root}/**\"]}\n"
+const readsAll = "  - {id: all, effect: allow, on: [fs.read, fs.write], path: [\"${root}/**\"]}\n"
 
 func TestForWhichNamesADecisionHolds(t *testing.T) {
 	for name, tt := range map[string]struct {
@@ -102,8 +110,11 @@ func TestADecisionHoldsForEveryNameThatItSaysItDoes(t *testing.T) {
 	effects := []string{"deny", "ask", "allow", "allow"}
 	random := rand.New(rand.NewPCG(1, 2))
 	pick := func(from []string) string { return from[random.IntN(len(from))] }
-	held := 0
-	for range 6000 {
+	kinds := []func(asked, resolved string) *permissionv1.Action{reading, changing}
+	var held [2]int
+	for i := range 12000 {
+		kind := i % len(kinds)
+		action := kinds[kind]
 		var rules strings.Builder
 		rules.WriteString("version: 1\nrules:\n")
 		for i := range 1 + random.IntN(4) {
@@ -128,18 +139,18 @@ func TestADecisionHoldsForEveryNameThatItSaysItDoes(t *testing.T) {
 			resolved = path.Join("/w", pick([]string{"", "src", "lib", "SRC", "secret"}))
 		}
 		name := pick(names)
-		a := reading(path.Join(asked, name), path.Join(resolved, name))
+		a := action(path.Join(asked, name), path.Join(resolved, name))
 		said := Decide(parts, a)
 		r := Reusable(parts, a, said)
 		if r == nil {
 			continue
 		}
 		for _, other := range names {
-			b := reading(path.Join(asked, other), path.Join(resolved, other))
+			b := action(path.Join(asked, other), path.Join(resolved, other))
 			if _, plain := reuse.Name(b); !plain || reuse.Excepted(other, r.GetExcept()) {
 				continue
 			}
-			held++
+			held[kind]++
 			if reuse.Key(a) != reuse.Key(b) {
 				t.Fatalf("%s and %s have other keys", name, other)
 			}
@@ -151,8 +162,8 @@ func TestADecisionHoldsForEveryNameThatItSaysItDoes(t *testing.T) {
 			}
 		}
 	}
-	if held < 1000 {
-		t.Errorf("only %d names were held to an answer", held)
+	if held[0] < 1000 || held[1] < 1000 {
+		t.Errorf("only %d names of files that are read, and of files that are changed, were held to an answer", held)
 	}
 	t.Log(held, "names")
 }

@@ -1,0 +1,35 @@
+package wire
+
+import (
+	"io"
+	"os/exec"
+	"regexp"
+
+	"github.com/creack/pty"
+)
+
+var asksForLetters = regexp.MustCompile(`Type ([a-z]+) to sign`)
+
+// TypeLetters runs an "acphost console CODE" on a terminal of its own, and types what answer makes of the letters that it asks for.
+// It returns what the command showed, and how it ended.
+func TypeLetters(cmd *exec.Cmd, answer func(letters string) string) (shown string, err error) {
+	tty, err := pty.Start(cmd)
+	if err != nil {
+		return "", err
+	}
+	defer tty.Close()
+	var all []byte
+	answered := false
+	for buffer := make([]byte, 4096); ; {
+		n, err := tty.Read(buffer)
+		all = append(all, buffer[:n]...)
+		if m := asksForLetters.FindSubmatch(all); m != nil && !answered {
+			answered = true
+			_, _ = io.WriteString(tty, answer(string(m[1]))+"\n") // a command that has ended says so below
+		}
+		if err != nil {
+			break // the terminal has closed
+		}
+	}
+	return string(all), cmd.Wait()
+}
