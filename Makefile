@@ -35,7 +35,7 @@ FUZZED  = grep -rlE '^func Fuzz' --include='*_test.go' $(MODULES) | xargs -n1 di
 
 .PHONY: help
 help: ## list the targets
-	@awk -F':.*## ' '/^[a-z-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F':.*## ' '/^[a-z0-9-]+:.*## /{printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # --- build
 
@@ -67,7 +67,7 @@ test: test-deps build ## install what the tests need and run them all, race dete
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
 	node --test --test-reporter=dot internal/tools/release/npm/acphost.test.js
 	cd clients/typescript && npm test --silent
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 10m $$(go list ./test/... | grep -vE '/test/(adversary|commands|pod)') # -count: the cache knows nothing of bin/
+	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 15m $$(go list ./test/... | grep -vE '/test/(adversary|commands|pod)') # -count: the cache knows nothing of bin/
 	@$(MAKE) adversary pod deploy-check
 
 .PHONY: adversary
@@ -122,6 +122,11 @@ remote: build test-deps ## hold the gateway to the client of the TypeScript SDK:
 crowd: build ## press the gateway with 10,000 TCP connections that never finish what they say, while 200 clients have a turn, a quarter of which do not read
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test -crowd 10000 -clients 200
 
+.PHONY: arm64
+arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older kernel, in machines of QEMU's: about 20 minutes; needs qemu-system-arm, and apt for Debian's kernels (ONLY=TEXT: the machines with this in their names)
+	test/machine/fetch.sh $(CURDIR)/.tools/arm64
+	$(PLAIN) go run ./test/machine -parts $(CURDIR)/.tools/arm64 -only '$(ONLY)'
+
 .PHONY: conformance
 conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
 	test/conformance.sh
@@ -142,8 +147,8 @@ fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
 
 .PHONY: agents
 agents: build fetch-agents ## run agents themselves, before a model of a script, under each policy; writes docs/agents.md
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip UnderEachPolicy ./test/agents/
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 60m -run UnderEachPolicy ./test/agents/ -update
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip "UnderEachPolicy|InTheSandbox" ./test/agents/
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 80m -run "UnderEachPolicy|InTheSandbox" ./test/agents/ -update
 	go test -count=1 -run ThePage ./test/agents/ -update
 
 .PHONY: bench

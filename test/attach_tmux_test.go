@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"encoding/json"
+	"os"
 	"slices"
 	"strings"
 	"testing"
@@ -128,4 +129,51 @@ func TestAnEditorsSessionIsJoined(t *testing.T) {
 	if status := h.finish(); status != 0 {
 		t.Errorf("the exit status is %d, want 0", status)
 	}
+}
+
+// A session behind a gateway is joined on a terminal, as whom the token is.
+func TestASessionBehindAGatewayIsJoined(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "operator", "https://front.example")
+	tokenFile := func(role string) string {
+		file := p.file(t, "../"+role+".token", g.token(role))
+		if err := os.Chmod(file, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return file
+	}
+	owner := g.client(t, "owner", g.token("operator"), "")
+	owner.opens(p.work)
+	owner.prompts("repeat good morning").Result(nil)
+	x := p.joins(t, "--connect", g.url("ws"), "--token-file", tokenFile("operator"))
+	x.told("> repeat good morning", ": good morning")
+	owner.prompts("repeat from the first").Result(nil)
+	x.shows("> repeat from the first", ": from the first")
+	x.says("repeat from the second")
+	x.shows("> repeat from the second", ": from the second")
+	owner.ExpectWhere("what the second prompted", func(m wire.Message) bool { return strings.HasSuffix(pieceOf(m), ": from the second") })
+	turn := owner.prompts("ask")
+	x.shows("The agent asks: Edit", "Reject", "tab goes to the input")
+	x.keys("r")
+	turn.Result(nil)
+	x.shows("denied (Reject)", "ask ok: reject")
+	x.says("/quit")
+	if status := x.exits(); status != 0 {
+		t.Errorf("the exit status is %d, want 0", status)
+	}
+	x.end()
+
+	viewer := p.joins(t, "--connect", g.url("ws"), "--token-file", tokenFile("viewer"))
+	viewer.told("cannot answer its questions: this takes the role approver")
+	viewer.says("repeat nothing")
+	viewer.shows("this takes the role operator", "repeat nothing")
+	owner.prompts("repeat for the viewer").Result(nil)
+	viewer.shows(": for the viewer")
+	viewer.keys("C-u")
+	viewer.says("/quit")
+	viewer.exits()
+	viewer.end()
+	owner.Close()
+	g.leave()
 }

@@ -1,9 +1,11 @@
 package e2e_test
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,9 +14,11 @@ import (
 	"testing"
 	"time"
 
+	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/cdproto/runtime"
+	"github.com/chromedp/cdproto/tracing"
 	"github.com/chromedp/chromedp"
 
 	"github.com/acphost/acphost/internal/testkit"
@@ -127,6 +131,95 @@ func (p *webPage) do(actions ...chromedp.Action[chromedp.Void]) {
 // click clicks the element that a selector of CSS finds.
 func (p *webPage) click(selector chromedp.CSS) { p.t.Helper(); p.do(chromedp.Click(selector)) }
 
+// task is one of a page's main thread.
+type task struct {
+	ms    float64 // of CPU time
+	parts string  // what took most of it
+}
+
+// busiest traces what a page does until do returns, and is the task that took its main thread most CPU time meanwhile:
+// CPU time, because other tests take the processors away, too. What asks the page from outside is one of the tasks.
+func (p *webPage) busiest(do func()) task {
+	p.t.Helper()
+	ctx, stop := context.WithCancel(p.ctx)
+	defer stop()
+	type entry struct {
+		Name  string  `json:"name"`
+		Phase string  `json:"ph"`
+		PID   int     `json:"pid"`
+		TID   int     `json:"tid"`
+		At    float64 `json:"ts"`   // µs, and so are the others
+		Took  float64 `json:"dur"`  // of the clock
+		CPU   float64 `json:"tdur"` // of the processor
+		Args  struct {
+			Name string `json:"name"`
+		} `json:"args"`
+	}
+	var all []entry
+	lost, done := false, make(chan struct{})
+	if err := chromedp.Listen(ctx, func(e any) {
+		switch e := e.(type) {
+		case *tracing.EventDataCollected:
+			for _, v := range e.Value {
+				var one entry
+				if json.Unmarshal(v, &one) == nil {
+					all = append(all, one)
+				}
+			}
+		case *tracing.EventTracingComplete:
+			lost = e.DataLossOccurred
+			close(done)
+		}
+	}); err != nil {
+		p.t.Fatal(err)
+	}
+	if _, err := chromedp.Call(ctx, tracing.Start, tracing.StartParams{TraceConfig: &tracing.TraceConfig{
+		IncludedCategories: []string{"devtools.timeline", "disabled-by-default-devtools.timeline", "__metadata"}, ExcludedCategories: []string{"*"},
+	}}); err != nil {
+		p.t.Fatal(err)
+	}
+	do()
+	if _, err := chromedp.Call(ctx, tracing.End, cdp.Empty{}); err != nil {
+		p.t.Fatal(err)
+	}
+	select {
+	case <-done:
+	case <-time.After(patience):
+		p.t.Fatal("the trace does not end")
+	}
+	if lost {
+		p.t.Fatal("a part of the trace is lost")
+	}
+	main := map[[2]int]bool{}
+	for _, e := range all {
+		if e.Name == "thread_name" && e.Args.Name == "CrRendererMain" {
+			main[[2]int{e.PID, e.TID}] = true
+		}
+	}
+	all = slices.DeleteFunc(all, func(e entry) bool { return e.Phase != "X" || !main[[2]int{e.PID, e.TID}] })
+	var most entry
+	for _, e := range all {
+		if e.Name == "RunTask" && e.CPU > most.CPU {
+			most = e
+		}
+	}
+	if most.CPU == 0 {
+		p.t.Fatalf("the trace has no CPU time of a task of the main thread, in %d entries", len(all))
+	}
+	parts := map[string]float64{}
+	for _, e := range all {
+		if e.PID == most.PID && e.TID == most.TID && e.Name != "RunTask" && e.At >= most.At && e.At+e.Took <= most.At+most.Took {
+			parts[e.Name] += e.CPU / 1000
+		}
+	}
+	names := slices.SortedFunc(maps.Keys(parts), func(a, b string) int { return cmp.Compare(parts[b], parts[a]) })
+	t := task{ms: most.CPU / 1000}
+	for _, name := range names[:min(6, len(names))] {
+		t.parts += fmt.Sprintf(" %s %.1f", name, parts[name])
+	}
+	return t
+}
+
 // button presses the button with a text.
 func (p *webPage) button(words string) {
 	p.t.Helper()
@@ -155,6 +248,19 @@ func eval[T any](p *webPage, expression string) T {
 func (p *webPage) until(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool { return eval[bool](p, "!!("+expression+")") }) {
+		p.t.Fatalf("it is not so that %s", what)
+	}
+}
+
+// arrives waits until an expression is true while the browser goes from page to page, between which there is nothing to ask.
+func (p *webPage) arrives(what, expression string) {
+	p.t.Helper()
+	if !testkit.Poll(func() bool {
+		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		defer cancel()
+		v, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!(document.body && ("+expression+"))"))
+		return err == nil && v
+	}) {
 		p.t.Fatalf("it is not so that %s", what)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/sandbox"
+	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // has sandbox.Supported try
 )
 
 // examined is what "doctor --json" prints.

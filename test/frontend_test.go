@@ -142,8 +142,12 @@ rules:
 	}
 	agent, _ := dig(must(operator.do("POST", "/agents", string(body))), "agent", "id").(string)
 	open, _ := json.Marshal(map[string]any{"agentId": agent, "cwd": p.work})
-	if status, got := operator.do("POST", "/sessions", string(open)); status != http.StatusConflict || dig(got, "agentError", "kind") != "ERROR_KIND_AUTH_REQUIRED" {
-		t.Errorf("before the login: %d %v", status, got)
+	// That the agent wants a login is told from the caller's own sign-in having ended, by paths and by the services.
+	for _, path := range []string{"/sessions", "/acphost.supervisor.v1.SessionService/NewSession"} {
+		status, got := operator.do("POST", path, string(open))
+		if status == http.StatusUnauthorized || got["code"] != "failed_precondition" || !strings.Contains(fmt.Sprint(got), "ERROR_KIND_AUTH_REQUIRED") {
+			t.Errorf("%s before the login: %d %v", path, status, got)
+		}
 	}
 	ofAgent := viewer.events("agent="+agent, "")
 	if got := must(operator.do("POST", "/agents/"+agent+"/login", `{"methodId": "browser"}`)); got["url"] != "https://example.com/login?code=demo" || got["done"] != false {

@@ -24,6 +24,7 @@ type gateway struct {
 	at        string // HOST:PORT
 	tokenFile string // with the token of an operator
 	tokens    string // the file of all tokens
+	env       []string
 }
 
 // newGateway serves the agents that a part of a configuration names.
@@ -43,7 +44,7 @@ func (g *gateway) begin(p *place, keys string, flags ...string) {
 	g.t.Helper()
 	command := append([]string{program("gatewayd"), "--listen", g.at, "--tokens", g.tokens, "--supervisor", g.address,
 		"--supervisor-tls-dir", filepath.Join(g.keys, keys), "--log-level", "debug"}, flags...)
-	g.process = wire.Start(g.t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env()})
+	g.process = wire.Start(g.t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env(g.env...)})
 	if !testkit.Poll(func() bool {
 		conn, err := net.Dial("tcp", g.at)
 		if err == nil {
@@ -111,7 +112,15 @@ func TestTheGatewayOfTheSupervisorThatRuns(t *testing.T) {
 		t.Fatal(err)
 	}
 	one.ExpectExit()
-	two.finish()
+	g = start("the console is for browsers")
+	if err := two.Cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	two.ExpectExit()
+	testkit.Eventually(t, "gatewayd says that its supervisor has ended", func() bool { return strings.Contains(g.Stderr(), "has ended: start") })
+	if got := g.ExpectExit(); got != 1 {
+		t.Errorf("gatewayd's exit status is %d once its supervisor has ended, want 1", got)
+	}
 }
 
 func (p *place) typeScriptAgent(t *testing.T) string {

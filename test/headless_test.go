@@ -532,7 +532,7 @@ func TestAPersonLogsInByAPage(t *testing.T) {
 		t.Errorf("the ways to log in are %q", methods)
 	}
 	_, err := s.sessions.NewSession(s.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: p.work})
-	expectError(t, err, codes.Unauthenticated, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in")
+	expectError(t, err, codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in")
 
 	steps, err := s.agents.Authenticate(s.ctx, &supervisorv1.AuthenticateRequest{AgentId: agent.GetId(), MethodId: "terminal"})
 	if err == nil {
@@ -566,7 +566,7 @@ func TestAPersonLogsInByAPage(t *testing.T) {
 		t.Error(explain(err))
 	}
 	_, err = s.sessions.NewSession(s.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: p.work})
-	expectError(t, err, codes.Unauthenticated, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED)
+	expectError(t, err, codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED)
 	s.finish()
 }
 

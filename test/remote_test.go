@@ -62,7 +62,7 @@ func dialWith(t *testing.T, address string, c credentials.TransportCredentials, 
 	t.Cleanup(func() { _ = conn.Close() })
 	return services{
 		supervisorv1.NewAgentServiceClient(conn), supervisorv1.NewSessionServiceClient(conn),
-		supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn),
+		supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn), supervisorv1.NewDecisionServiceClient(conn),
 	}
 }
 

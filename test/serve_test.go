@@ -27,6 +27,7 @@ type services struct {
 	sessions  supervisorv1.SessionServiceClient
 	approvals supervisorv1.ApprovalServiceClient
 	state     supervisorv1.SupervisorStateServiceClient
+	decided   supervisorv1.DecisionServiceClient
 }
 
 // dial connects to the supervisor with that process id.
@@ -59,7 +60,7 @@ func servicesAt(t testing.TB, address string, options ...grpc.DialOption) servic
 	t.Cleanup(func() { _ = conn.Close() })
 	return services{
 		supervisorv1.NewAgentServiceClient(conn), supervisorv1.NewSessionServiceClient(conn),
-		supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn),
+		supervisorv1.NewApprovalServiceClient(conn), supervisorv1.NewSupervisorStateServiceClient(conn), supervisorv1.NewDecisionServiceClient(conn),
 	}
 }
 

@@ -192,7 +192,7 @@ func (a *agent) prompt(ctx context.Context, p struct {
 	if err := a.kept.save(s); err != nil { // before it is played: it may end with the process
 		return nil, err
 	}
-	t := &turn{agent: a, session: s, meta: p.Meta, reason: acp.StopReasonEndTurn}
+	t := &turn{agent: a, session: s, prompt: p.Prompt, meta: p.Meta, reason: acp.StopReasonEndTurn}
 	err = t.play(ctx, text)
 	if saved := a.kept.save(s); err == nil {
 		err = saved

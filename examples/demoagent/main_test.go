@@ -187,6 +187,7 @@ func TestAPromptNamesHowItEnds(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"max_tokens": `"stopReason":"max_tokens"`, "refuse": `"stopReason":"refusal"`, "error -32000 later": `"code":-32000,"message":"later"`,
 		"flood 3": "piece 2", "slow 2 1": "piece 1", "repeat after me": ": after me",
+		"calls 2": `"toolCallId":"call-1"`, "blocks": "text  6 bytes ",
 	} {
 		t.Run(prompt, func(t *testing.T) {
 			if said := rawTurn(t, behaviour{exitInitialize: -1}, `{}`, prompt); !strings.Contains(said, want) {

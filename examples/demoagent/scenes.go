@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -24,14 +25,16 @@ func scenes() []script {
 		{"tour", "", "send every kind of update that ACP v1 has, with every field, and ask for everything once", (*turn).tour},
 		{"repeat", "TEXT", "say the session's id and TEXT", (*turn).repeat},
 		{"meta", "", "say, as JSON, which _meta came when the session was opened, and which with the prompt", (*turn).tellMeta},
+		{"blocks", "", "say what the prompt consists of: a line for each block, with the SHA-256 of its content", (*turn).tellBlocks},
 		{"settings", "", "say the session's mode, model, effort and whether it is thorough", (*turn).settings},
 		{"flood", "COUNT", "send that many pieces of a message at once", (*turn).floodUpdates},
+		{"calls", "COUNT", "report that many tool calls at once, each begun and completed", (*turn).reportCalls},
 		{"slow", "COUNT MS", "send that many pieces of a message, with so many milliseconds before each", (*turn).slow},
 		{"sleep", "[MS]", "be silent for so long, or until the turn is cancelled", (*turn).sleep},
 		{"hang", "", "never end, and ignore that the turn is cancelled", (*turn).hang},
 		{"crash", "", "start a command in a terminal, and exit with status 3 while it runs", (*turn).crash},
 		{"ask", "[PATH]", "ask whether a file may be edited, and say what was answered", (*turn).askScene},
-		{"elicit", "[url]", "put a form to the user, or a page, and say what was answered", (*turn).elicit},
+		{"elicit", "[url|SCHEMA]", "put a form to the user, a page, or the form of a JSON Schema, and say what was answered", (*turn).elicit},
 		{"error", "CODE [TEXT]", "answer the prompt with an error", (*turn).refuseWith},
 		{"max_tokens", "", "end with this stop reason", ends(acp.StopReasonMaxTokens)},
 		{"max_turn_requests", "", "end with this stop reason", ends(acp.StopReasonMaxTurnRequests)},
@@ -51,6 +54,35 @@ func (t *turn) tellMeta(ctx context.Context, _ string) error {
 	return t.say(ctx, string(text))
 }
 
+func (t *turn) tellBlocks(ctx context.Context, _ string) error {
+	var said strings.Builder
+	for _, raw := range t.prompt {
+		var b struct {
+			Type, Text, MimeType string
+			Data                 []byte
+			Resource             struct {
+				URI, MimeType string
+				Text          *string
+				Blob          []byte
+			}
+		}
+		if err := json.Unmarshal(raw, &b); err != nil {
+			return acp.NewInvalidParams(object{"prompt": err.Error()})
+		}
+		what, content := b.MimeType, b.Data
+		switch r := b.Resource; {
+		case b.Type == "text":
+			content = []byte(b.Text)
+		case r.Text != nil:
+			what, content = r.MimeType+" text "+r.URI, []byte(*r.Text)
+		case b.Type == "resource":
+			what, content = r.MimeType+" blob "+r.URI, r.Blob
+		}
+		fmt.Fprintf(&said, "%s %s %d bytes %x\n", b.Type, what, len(content), sha256.Sum256(content))
+	}
+	return t.say(ctx, said.String())
+}
+
 func (t *turn) settings(ctx context.Context, _ string) error {
 	s := t.session.snapshot().Settings
 	return t.say(ctx, fmt.Sprintf("%s, %s, %s, %t", s.Mode, s.Model, s.Effort, s.Thorough))
@@ -60,6 +92,20 @@ func (t *turn) floodUpdates(ctx context.Context, count string) error {
 	n, err := number(count)
 	for i := range n {
 		if err = t.say(ctx, fmt.Sprintf("piece %d\n", i)); err != nil {
+			break
+		}
+	}
+	return err
+}
+
+func (t *turn) reportCalls(ctx context.Context, count string) error {
+	n, err := number(count)
+	for i := range n {
+		id := acp.ToolCallId(fmt.Sprintf("call-%d", i))
+		if err = t.update(ctx, acp.StartToolCall(id, fmt.Sprintf("call %d", i), acp.WithStartKind(acp.ToolKindRead), acp.WithStartStatus(acp.ToolCallStatusInProgress))); err != nil {
+			break
+		}
+		if err = t.complete(ctx, id, acp.ToolContent(acp.TextBlock(fmt.Sprintf("result %d", i)))); err != nil {
 			break
 		}
 	}
@@ -142,19 +188,31 @@ func (t *turn) askScene(ctx context.Context, path string) error {
 }
 
 func (t *turn) elicit(ctx context.Context, how string) error {
+	schema := how
 	if how != "url" {
 		how = "form"
 	}
 	if !t.offered(how) {
 		return t.report(ctx, "elicit", "", errors.New("the client does not offer it"))
 	}
-	answers, err := t.perform(ctx, func(s tourStep) bool { return s.Needs == how })
-	if err != nil {
-		return err
+	var got answer
+	if strings.HasPrefix(schema, "{") {
+		if !json.Valid([]byte(schema)) {
+			return acp.NewInvalidParams(object{"schema": "it is no JSON"})
+		}
+		got.result, got.err = ask[json.RawMessage](ctx, t, acp.ClientMethodElicitationCreate, object{
+			"mode": "form", "message": "Please fill this in.", "requestedSchema": json.RawMessage(schema),
+		})
+	} else {
+		answers, err := t.perform(ctx, func(s tourStep) bool { return s.Needs == how })
+		if err != nil {
+			return err
+		}
+		got = answers[how]
 	}
 	var answer elicitation
-	if answers[how].err == nil {
-		if err := json.Unmarshal(answers[how].result, &answer); err != nil {
+	if got.err == nil {
+		if err := json.Unmarshal(got.result, &answer); err != nil {
 			return err
 		}
 	}
@@ -163,7 +221,7 @@ func (t *turn) elicit(ctx context.Context, how string) error {
 		content, _ := json.Marshal(answer.Content) // it came as JSON; so its names are in order
 		said += " " + string(content)
 	}
-	return t.report(ctx, "elicit", said, answers[how].err)
+	return t.report(ctx, "elicit", said, got.err)
 }
 
 func (t *turn) refuseWith(_ context.Context, rest string) error {

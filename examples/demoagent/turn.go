@@ -15,9 +15,10 @@ import (
 type turn struct {
 	agent   *agent
 	session *session
-	meta    json.RawMessage // its _meta; nil: none
-	reason  acp.StopReason  // how it ends, if all goes well
-	usage   object          // what it took; nil: nothing is said of it
+	prompt  []json.RawMessage // its blocks
+	meta    json.RawMessage   // its _meta; nil: none
+	reason  acp.StopReason    // how it ends, if all goes well
+	usage   object            // what it took; nil: nothing is said of it
 }
 
 // play does what the prompt says.

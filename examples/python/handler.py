@@ -29,6 +29,7 @@ from google.protobuf import descriptor_pb2, descriptor_pool, json_format, messag
 COOKIE = ('ACPHOST_HANDLER_COOKIE', 'd1f2a8c04b6e4f3795a0c7e21b8d6f43')
 MAX_MESSAGE = 64 << 20  # bytes
 DRAIN = 10  # seconds, for the calls in flight after SIGTERM
+DRAIN_CHILD = 3  # likewise, for a supervisor's child: 5 s after the end of its stdin it is told once more
 
 log = logging.getLogger('handler')
 
@@ -142,7 +143,7 @@ async def _serve(name, version, services, configure, args, child):
             loop.call_soon_threadsafe(end.set)
         threading.Thread(target=until_closed, daemon=True).start()
     await end.wait()
-    await server.stop(DRAIN)
+    await server.stop(DRAIN_CHILD if child else DRAIN)
     if address.startswith('unix:'):
         try:
             os.unlink(address[len('unix:'):])

@@ -229,6 +229,24 @@ var (
 	gitRemote  = lazyregexp.New(`^remote\.[A-Za-z0-9_-]+\.url$`)           // as git remote -v shows it
 )
 
+// mayBeSecret reports whether a setting of git's may hold a password, or is none.
+func mayBeSecret(key string) bool {
+	return !gitKey.MatchString(key) || gitSecrets.MatchString(key) && !gitRemote.MatchString(key)
+}
+
+// wholeKeys are the settings that a pattern stands for; nil: it may stand for more than those that it spells.
+func wholeKeys(pattern string) (keys []string) {
+	for alternative := range strings.SplitSeq(pattern, "|") {
+		key, begins := strings.CutPrefix(alternative, "^")
+		key, ends := strings.CutSuffix(key, "$")
+		if plain := strings.ReplaceAll(key, `\.`, ""); !begins || !ends || strings.Trim(plain, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-") != "" {
+			return nil
+		}
+		keys = append(keys, strings.ReplaceAll(key, `\.`, "."))
+	}
+	return keys
+}
+
 // git reads the words of a command of git. Those that only read do so in the repository in which they run, and in what their
 // words name. Whether git finds something else to run there, SubCommand.repository says.
 func (c *command) git(start int) {
@@ -259,11 +277,16 @@ func (c *command) git(start int) {
 	case "version":
 		return
 	case "config": // settings can hold passwords
-		if len(args) == 2 && args[0] == "--get" {
+		args = slices.DeleteFunc(slices.Clone(args), func(arg string) bool { return slices.Contains(shell.GitConfigShows, arg) })
+		switch {
+		case len(args) == 2 && args[0] == "--get":
 			args = args[1:]
+		case len(args) == 2 && args[0] == "--get-regexp":
+			args = wholeKeys(args[1])
+		case len(args) != 1:
+			args = nil
 		}
-		if len(args) != 1 || !gitKey.MatchString(args[0]) ||
-			gitSecrets.MatchString(args[0]) && !gitRemote.MatchString(args[0]) {
+		if len(args) == 0 || slices.ContainsFunc(args, mayBeSecret) {
 			c.unknown("git config shows settings, and they may hold passwords")
 		}
 		return

@@ -19,6 +19,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/wordset"
 )
@@ -39,7 +40,7 @@ func Own(path string) bool {
 }
 
 func isFolder(name string) bool {
-	if len(name) < len(folder) {
+	if len(name) < len(folder) || name[0] < utf8.RuneSelf && name[0] != '.' && name[0] != 'g' && name[0] != 'G' {
 		return false
 	}
 	name, _, _ = strings.Cut(name, ":")
@@ -65,14 +66,29 @@ var parts = wordset.Of(`head config config.worktree hooks objects refs info comm
 // links for a certain answer.
 func Completes(path string) bool {
 	path = filepath.Clean(path)
-	for dir, name := filepath.Dir(path), filepath.Base(path); ; dir, name = filepath.Dir(dir), filepath.Base(dir) {
+	for {
+		dir, name := ".", path
+		if slash := strings.LastIndexByte(path, '/'); slash >= 0 {
+			dir, name = path[:max(slash, 1)], path[slash+1:]
+		}
 		if written := strings.ToLower(name); parts[written] && looksLike(dir, written) {
 			return true
 		}
 		if dir == "/" || dir == "." {
 			return false
 		}
+		path = dir
 	}
+}
+
+// MayBeOwn reports whether Own or Completes can hold for a path, whatever files there are.
+func MayBeOwn(path string) bool {
+	for name := range strings.SplitSeq(path, "/") {
+		if parts[strings.ToLower(name)] || isFolder(name) {
+			return true
+		}
+	}
+	return false
 }
 
 // Decides reports whether a write at path may have a part in making a folder a repository, so that several such writes must

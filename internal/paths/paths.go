@@ -3,9 +3,6 @@
 package paths
 
 import (
-	"errors"
-	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -16,48 +13,7 @@ const maxLinks = 255
 
 // Real follows symbolic links as far as a path exists and keeps the rest of its name; of a link that leads nowhere yet it
 // returns where it would lead. A path that it cannot follow is returned as it is. Each name of the path is looked at once.
-func Real(path string) string {
-	at, links := ".", 0
-	if filepath.IsAbs(path) {
-		at = "/"
-	}
-	for rest := path; rest != ""; {
-		name, behind, more := strings.Cut(rest, "/")
-		switch name {
-		case "", ".":
-			rest = behind
-			continue
-		case "..":
-			at, rest = filepath.Join(at, ".."), behind
-			continue
-		}
-		next := filepath.Join(at, name)
-		info, err := os.Lstat(next)
-		switch {
-		case errors.Is(err, fs.ErrNotExist):
-			return filepath.Join(at, rest)
-		case err != nil:
-			return path
-		case info.Mode()&fs.ModeSymlink == 0:
-			if more && !info.IsDir() {
-				return path
-			}
-			at, rest = next, behind
-			continue
-		}
-		to, err := os.Readlink(next)
-		if links++; err != nil || links > maxLinks {
-			return path
-		}
-		if filepath.IsAbs(to) {
-			at = "/"
-		}
-		if rest = to; more {
-			rest += "/" + behind
-		}
-	}
-	return at
-}
+func Real(path string) string { return (*Seen)(nil).Real(path) }
 
 // Kernel reports whether a path lies where the kernel shows processes and devices as if they were files, by its name alone.
 // What is opened there may be another thing for every process that opens it.
@@ -80,40 +36,8 @@ func Under(folder, path string) string {
 }
 
 // NoFolder reports whether it is certain that no folder is behind a path.
-func NoFolder(path string) bool {
-	info, err := os.Stat(path)
-	return err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist)
-}
+func NoFolder(path string) bool { return (*Seen)(nil).NoFolder(path) }
 
 // OfProcess reports whether a path leads through /proc, by its name or by a link. There, it may lead elsewhere for another
 // process: /proc/self/cwd is the folder of the process that looks.
-func OfProcess(path string) bool {
-	at, links := "/", 0
-	for rest := path; rest != ""; {
-		name, behind, _ := strings.Cut(rest, "/")
-		rest = behind
-		switch name {
-		case "", ".":
-			continue
-		case "..":
-			at = filepath.Dir(at)
-			continue
-		}
-		at = filepath.Join(at, name)
-		if Below("/proc", at) {
-			return true
-		}
-		to, err := os.Readlink(at)
-		if err != nil {
-			continue // no link
-		}
-		if links++; links > maxLinks {
-			return false // it leads nowhere
-		}
-		rest = to + "/" + rest
-		if at = filepath.Dir(at); filepath.IsAbs(to) {
-			at = "/"
-		}
-	}
-	return false
-}
+func OfProcess(path string) bool { return (*Seen)(nil).OfProcess(path) }

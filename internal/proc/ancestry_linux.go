@@ -20,11 +20,22 @@ const (
 // An error says that the answer is not known: visit's own, or that a process is not there or not visible (0), or that
 // the tree does not keep still. Who guards a door should treat it as the worst.
 func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
+	return ancestors(pid, true, func(p Process) (bool, error) { return visit(p.PID) })
+}
+
+// Ancestors is Ancestry for who goes by what /proc/PID/stat says of each process, which has been read then, and reads
+// nothing more of it.
+func Ancestors(pid int, visit func(Process) (enough bool, err error)) error {
+	return ancestors(pid, false, visit)
+}
+
+// ancestors calls visit for a process and each of its ancestors. reads: visit reads more of them.
+func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)) error {
 	if pid <= 0 {
 		return fmt.Errorf("ancestors of process %d: the process is not visible", pid)
 	}
 	for range maxWalks {
-		err := walkUp(pid, visit)
+		err := walkUp(pid, reads, visit)
 		if !errors.Is(err, errMoved) {
 			return err
 		}
@@ -35,7 +46,7 @@ func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
 // errMoved says that what was read may be of different processes.
 var errMoved = errors.New("a process ended on the way")
 
-func walkUp(pid int, visit func(pid int) (bool, error)) error {
+func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 	at, err := Look(pid)
 	if err != nil {
 		return fmt.Errorf("ancestors of process %d: %w", pid, err)
@@ -43,7 +54,7 @@ func walkUp(pid int, visit func(pid int) (bool, error)) error {
 	if !at.Live() {
 		return fmt.Errorf("ancestors of process %d: it has ended", pid)
 	}
-	if enough, err := visit(at.PID); enough || err != nil {
+	if enough, err := visit(at); enough || err != nil {
 		return err
 	}
 	for range maxAncestors {
@@ -61,10 +72,13 @@ func walkUp(pid int, visit func(pid int) (bool, error)) error {
 		if err != nil {
 			return fmt.Errorf("ancestors of process %d: %w", pid, err)
 		}
-		enough, err := visit(above.PID)
-		// As long as a process has its parent, nobody else has the parent's pid: what was read in between is the parent's.
-		if moved := still(at); moved != nil {
-			return moved
+		enough, err := visit(above)
+		// As long as a process has its parent, nobody else has the parent's pid: what was read in between is the
+		// parent's. What was there before the process was made has had its pid ever since.
+		if reads || above.Start >= at.Start {
+			if moved := still(at); moved != nil {
+				return moved
+			}
 		}
 		if enough || err != nil {
 			return err

@@ -17,6 +17,11 @@ type Confinement struct {
 	// mounted. A file that has a hard link elsewhere cannot be made unreadable. Who starts a process has to look whether the
 	// wall stands (Walls.Unreadable). Default: none.
 	Unreadable []string
+	// OnePort has the process connect over TCP to Port alone, at any address; 0: to none. It is part of the Landlock domain.
+	// Multipath TCP, UDP and other sockets are as before, and so is listening. Who starts a process has to look whether
+	// the wall stands (Walls.OnePort).
+	OnePort bool
+	Port    uint16
 	// Keep are the capabilities that the process may have, if the calling process has them. Default: none.
 	Keep []Capability
 	// ChangesUser says that the process is started as another user (SysProcAttr.Credential). The kernel takes all
@@ -39,6 +44,8 @@ type Walls struct {
 	Landlock bool
 	// Unreadable: they cannot read the files of Confinement.Unreadable. False where there are none, too.
 	Unreadable bool
+	// OnePort: they connect over TCP to no port but that of Confinement.Port. False where that was not wanted, too.
+	OnePort bool
 	// Seccomp: they cannot make the system calls that reach into other processes; see seccomp_linux.go.
 	Seccomp bool
 	// Capabilities: they have none, but for those of Confinement.Keep.

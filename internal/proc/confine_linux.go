@@ -20,9 +20,14 @@ const (
 	referABI = 2
 	// truncateABI is the first one that knows truncating a file (Linux 6.2).
 	truncateABI = 3
+	// portsABI is the first one that knows ports of TCP (Linux 6.7).
+	portsABI = 4
 	// scopedABI is the first one that scopes signals and abstract sockets (Linux 6.12).
 	scopedABI = 6
 )
+
+// ruleNetPort is LANDLOCK_RULE_NET_PORT, the kind of a rule about a port.
+const ruleNetPort = 2
 
 // maxLinks is how many symbolic links a path may go by, as the kernel has it.
 const maxLinks = 40
@@ -121,6 +126,9 @@ func (c Confinement) raise() (w Walls) {
 	if len(c.Unreadable) > 0 {
 		w.Unreadable = wall("wall around unreadable files", c.NoLandlock, func() error { return enterClosed(c.Unreadable) })
 	}
+	if c.OnePort {
+		w.OnePort = wall("wall around the network", c.NoLandlock, func() error { return enterOnePort(c.Port) })
+	}
 	w.Landlock = wall("Landlock domain", c.NoLandlock, enterDomain)
 	w.Seccomp = wall("seccomp filter", c.NoSeccomp, installFilter)
 	w.Capabilities = wall("loss of capabilities", false, c.dropCapabilities)
@@ -137,6 +145,29 @@ func enterDomain() error {
 	return enter(unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL},
 		// The size ends after Scoped: kernels refuse no smaller structure, and we set nothing that came later.
 		unsafe.Offsetof(unix.LandlockRulesetAttr{}.Scoped)+unsafe.Sizeof(uint64(0)), func(int) error { return nil })
+}
+
+// enterOnePort enters a domain from which TCP connects to one port; 0: to none.
+func enterOnePort(port uint16) error {
+	abi, err := landlockABI()
+	if err == nil && abi < portsABI {
+		err = fmt.Errorf("landlock: %w: version %d knows no ports; version %d does (linux 6.7)", ErrUnsupported, abi, portsABI)
+	}
+	if err != nil {
+		return err
+	}
+	attr := unix.LandlockRulesetAttr{Handled_access_net: unix.LANDLOCK_ACCESS_NET_CONNECT_TCP}
+	return enter(attr, unsafe.Offsetof(attr.Handled_access_net)+unsafe.Sizeof(attr.Handled_access_net), func(ruleset int) error {
+		if port == 0 {
+			return nil
+		}
+		rule := struct{ access, port uint64 }{attr.Handled_access_net, uint64(port)} // struct landlock_net_port_attr
+		_, _, errno := unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, uintptr(ruleset), ruleNetPort, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+		if errno != 0 {
+			return fmt.Errorf("landlock: %w: add a rule for port %d: %w", ErrUnsupported, port, errno)
+		}
+		return nil
+	})
 }
 
 // enterLesserDomain enters a domain of older kernels, which know none that is about no files. Any domain keeps a process

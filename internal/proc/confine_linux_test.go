@@ -232,3 +232,48 @@ func TestAnOlderKernelsDomainKeepsProcessesFromOthersFilesAndMemory(t *testing.T
 		}
 	}
 }
+
+// TestAConfinedProcessConnectsToOnePort, and to none without one.
+func TestAConfinedProcessConnectsToOnePort(t *testing.T) {
+	needsConfine(t)
+	var ports []int
+	for range 2 {
+		l, err := net.Listen("tcp", "127.0.0.1:0")
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { _ = l.Close() })
+		ports = append(ports, l.Addr().(*net.TCPAddr).Port)
+	}
+	connect := func(port int) error {
+		fd, err := unix.Socket(unix.AF_INET, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
+		if err != nil {
+			return err
+		}
+		defer unix.Close(fd)
+		return unix.Connect(fd, &unix.SockaddrInet4{Port: port, Addr: [4]byte{127, 0, 0, 1}})
+	}
+	for _, allowed := range []int{ports[0], 0} {
+		err := proc.Confine(proc.Confinement{OnePort: true, Port: uint16(allowed)}, func(w proc.Walls) error {
+			if !w.OnePort || !w.Landlock {
+				return fmt.Errorf("not all walls stand: %+v", w)
+			}
+			for _, port := range ports {
+				want := error(unix.EACCES)
+				if port == allowed {
+					want = nil
+				}
+				if err := connect(port); !errors.Is(err, want) {
+					t.Errorf("one port, %d: connecting to %d: %v, want %v", allowed, port, err, want)
+				}
+			}
+			return nil
+		})
+		if err != nil {
+			t.Error(err)
+		}
+	}
+	if err := connect(ports[1]); err != nil {
+		t.Errorf("outside: %v", err)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"math"
 	"os"
 	"strconv"
 	"sync"
@@ -60,7 +61,7 @@ func readProc(pid int, name string) ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	return os.ReadFile(file)
+	return Slurp(file, nil)
 }
 
 // errGone says that a process ended between being listed and being read.
@@ -68,7 +69,11 @@ var errGone = errors.New("no such process")
 
 // Look says what a process is now.
 func Look(pid int) (Process, error) {
-	data, err := readProc(pid, "stat")
+	file, err := procFile(pid, "stat")
+	var data []byte
+	if err == nil {
+		data, err = slurp(file, make([]byte, 0, 512), math.MaxInt, true) // most lines are shorter
+	}
 	if err != nil {
 		if errors.Is(err, fs.ErrNotExist) || errors.Is(err, syscall.ESRCH) {
 			return Process{}, fmt.Errorf("process %d: %w", pid, errGone)
@@ -88,28 +93,37 @@ func Look(pid int) (Process, error) {
 func parseStat(line []byte) (Process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
-		return Process{}, fmt.Errorf("stat line %.80q has no command name", line)
+		return Process{}, fmt.Errorf("stat line %.80q has no command name", string(line))
 	}
 	pid, err := strconv.Atoi(string(bytes.TrimSpace(line[:open])))
 	if err != nil {
-		return Process{}, fmt.Errorf("stat line %.80q: pid: %w", line, err)
+		return Process{}, fmt.Errorf("stat line %.80q: pid: %w", string(line), err)
 	}
-	fields := bytes.Fields(line[end+1:]) // fields[0] is field 3 of the manual
-	const state, ppid, session, threads, start = 0, 1, 3, 17, 19
-	if len(fields) <= start || len(fields[state]) != 1 {
-		return Process{}, fmt.Errorf("stat line %.80q has %d fields after the name, at least %d are needed", line, len(fields), start+1)
-	}
-	s := Process{PID: pid, state: fields[state][0]}
-	for _, f := range []struct {
-		at int
-		to *int
-	}{{ppid, &s.Parent}, {session, &s.Session}, {threads, &s.Threads}} {
-		if *f.to, err = strconv.Atoi(string(fields[f.at])); err != nil {
-			return Process{}, fmt.Errorf("stat line %.80q: field %d: %w", line, f.at+3, err)
+	s, n := Process{PID: pid}, 3 // the number of the field in the manual
+	for field := range bytes.FieldsSeq(line[end+1:]) {
+		switch n {
+		case 3:
+			if len(field) == 1 {
+				s.state = field[0]
+			}
+		case 4:
+			s.Parent, err = strconv.Atoi(string(field))
+		case 6:
+			s.Session, err = strconv.Atoi(string(field))
+		case 20:
+			s.Threads, err = strconv.Atoi(string(field))
+		case 22:
+			s.Start, err = strconv.ParseUint(string(field), 10, 64)
+		}
+		if err != nil {
+			return Process{}, fmt.Errorf("stat line %.80q: field %d: %w", string(line), n, err)
+		}
+		if n++; n > 22 {
+			break
 		}
 	}
-	if s.Start, err = strconv.ParseUint(string(fields[start]), 10, 64); err != nil {
-		return Process{}, fmt.Errorf("stat line %.80q: start time: %w", line, err)
+	if n <= 22 || s.state == 0 {
+		return Process{}, fmt.Errorf("stat line %.80q has %d fields after the name, at least 20 are needed", string(line), n-3)
 	}
 	return s, nil
 }

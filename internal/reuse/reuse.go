@@ -10,16 +10,26 @@ import (
 	"slices"
 	"strings"
 
+	"google.golang.org/protobuf/proto"
+
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxName is the longest name of a file, in bytes.
-const maxName = 255
+const (
+	// maxName is the longest name of a file, in bytes.
+	maxName = 255
+	// maxAction is the longest action, in bytes, by which an answer is kept.
+	maxAction = 16 << 10
+)
 
-// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such an
-// action is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose two
-// spellings end in that name.
+// Name returns the name of the file that an action is about, if an answer may hold for other names in its place. Such
+// an action is a call that reads one file inside of the session's roots, or a process that reads or changes one, whose
+// two spellings end in that name. The name is empty for a process that starts a program: an answer may hold for the
+// same action again.
 func Name(a *permissionv1.Action) (name string, ok bool) {
+	if _, ok := ofProgram(a); ok {
+		return "", true
+	}
 	if !plainAccess(a) || a.GetDone() || a.GetUnparsed() != "" ||
 		a.GetCommand() != nil || a.GetEndpoint() != nil || len(a.GetPaths()) != 1 {
 		return "", false
@@ -33,7 +43,17 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 		return "", false
 	}
 	name = path.Base(asked)
-	return name, path.Base(resolved) == name && plain(name)
+	return name, path.Base(resolved) == name && Plain(name)
+}
+
+// ofProgram is all of an action that is a process that starts a program; not ok: it is another one, or too long to be
+// kept, or has a text that is no UTF-8.
+func ofProgram(a *permissionv1.Action) (key string, ok bool) {
+	if a.GetKind() != "terminal.create" || a.GetDoor() != permissionv1.Door_DOOR_KERNEL || a.GetCommand() == nil || a.GetDone() {
+		return "", false
+	}
+	all, err := proto.MarshalOptions{Deterministic: true}.Marshal(a)
+	return string(all), err == nil && len(all) <= maxAction
 }
 
 // plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change
@@ -52,8 +72,8 @@ func plainAccess(a *permissionv1.Action) bool {
 	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL || a.GetDoor() == permissionv1.Door_DOOR_CALL && a.GetKind() == "fs.read"
 }
 
-// plain reports whether every file system takes a name for what it is, but for case.
-func plain(name string) bool {
+// Plain reports whether every file system takes a name for what it is, but for case.
+func Plain(name string) bool {
 	return len(name) <= maxName && name != "" && !strings.ContainsFunc(name, func(r rune) bool {
 		letter := r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9'
 		return !letter && !strings.ContainsRune("._-+@=, ", r)
@@ -67,8 +87,11 @@ func Excepted(name string, except []string) bool {
 }
 
 // Key is the same for two actions that have a Name if they differ in the name alone, and in what Reuse says that an answer
-// does not depend on.
+// does not depend on. That of a program that is started is all of the action.
 func Key(a *permissionv1.Action) string {
+	if all, ok := ofProgram(a); ok {
+		return all
+	}
 	var key []byte
 	add := func(texts ...string) {
 		key = binary.AppendUvarint(key, uint64(len(texts)))

@@ -1,6 +1,7 @@
 package reuse_test
 
 import (
+	"strings"
 	"testing"
 
 	"google.golang.org/protobuf/reflect/protoreflect"
@@ -45,8 +46,12 @@ func change(in protoreflect.Message, field protoreflect.FieldDescriptor) {
 	switch {
 	case field.IsList() && field.Kind() == protoreflect.MessageKind:
 		value.List().Append(value.List().NewElement())
+	case field.IsList() && field.Kind() == protoreflect.Uint32Kind:
+		value.List().Append(protoreflect.ValueOfUint32(1))
 	case field.IsList():
 		value.List().Append(protoreflect.ValueOfString("/x"))
+	case field.Kind() == protoreflect.Uint32Kind:
+		value = protoreflect.ValueOfUint32(uint32(in.Get(field).Uint()) + 1)
 	case field.Kind() == protoreflect.StringKind:
 		value = protoreflect.ValueOfString("/x/a")
 	case field.Kind() == protoreflect.BoolKind:
@@ -86,5 +91,53 @@ func TestAtTheKernelChangesHaveANameToo(t *testing.T) {
 	a.Door = permissionv1.Door_DOOR_KERNEL
 	if reuse.Key(a) == reuse.Key(reading()) {
 		t.Error("an answer about a call holds for a process")
+	}
+}
+
+// starting is a process that starts a program.
+func starting() *permissionv1.Action {
+	return &permissionv1.Action{
+		Kind: "terminal.create", Door: permissionv1.Door_DOOR_KERNEL, SessionId: "s", Title: "by /bin/sh", Roots: []string{"/w"},
+		Command: &permissionv1.Command{Cwd: "/w", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"git", "status"}}}},
+	}
+}
+
+// An answer about a program holds for the same action alone, in all its fields.
+func TestAProgramIsTheSameInEveryField(t *testing.T) {
+	before := reuse.Key(starting())
+	same := func(a *permissionv1.Action) bool {
+		_, ok := reuse.Name(a)
+		return ok && reuse.Key(a) == before
+	}
+	if name, ok := reuse.Name(starting()); name != "" || !ok || !same(starting()) {
+		t.Fatal("the same program is not the same")
+	}
+	each := func(in func(a *permissionv1.Action) protoreflect.Message) {
+		fields := in(starting()).Descriptor().Fields()
+		for i := range fields.Len() {
+			a := starting()
+			change(in(a), fields.Get(i))
+			if same(a) {
+				t.Errorf("an answer holds if %s differs", fields.Get(i).FullName())
+			}
+		}
+	}
+	each(func(a *permissionv1.Action) protoreflect.Message { return a.ProtoReflect() })
+	each(func(a *permissionv1.Action) protoreflect.Message { return a.GetCommand().ProtoReflect() })
+	each(func(a *permissionv1.Action) protoreflect.Message {
+		return a.GetCommand().GetSubCommands()[0].ProtoReflect()
+	})
+	for name, tell := range map[string]func(a *permissionv1.Action){
+		"a call":                 func(a *permissionv1.Action) { a.Door = permissionv1.Door_DOOR_CALL },
+		"what was done":          func(a *permissionv1.Action) { a.Done = true },
+		"more than is kept":      func(a *permissionv1.Action) { a.Command.Env = []string{strings.Repeat("x", 17<<10)} },
+		"a text that is not one": func(a *permissionv1.Action) { a.Command.Cwd = "/\xff" },
+		"no command":             func(a *permissionv1.Action) { a.Command = nil },
+	} {
+		a := starting()
+		tell(a)
+		if _, ok := reuse.Name(a); ok {
+			t.Errorf("an answer is kept about %s", name)
+		}
 	}
 }

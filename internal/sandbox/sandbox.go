@@ -11,7 +11,7 @@
 // If the sandbox ends, the calls that it answers do not exist any more (ENOSYS) for what it has confined.
 //
 // The package knows the kernel. It must not know policies, agents or ACP. It needs no privileges, and works on Linux
-// 5.19 and later, on amd64.
+// 6.12 and later, on amd64 and arm64.
 package sandbox
 
 import (
@@ -37,8 +37,8 @@ const (
 	// Write opens a file for writing, creates, removes or links it, or changes its size, its mode, its owner, its times or
 	// its attributes.
 	Write Operation = "write"
-	// Move gives another name to a file, or to a folder with all that is in it. There is one event for each of the two
-	// names.
+	// Move gives another name to a file, or to a folder with all that is in it. There is an event for each of the two
+	// names, which says the other.
 	Move Operation = "move"
 	// Execute starts a program in place of the process.
 	Execute Operation = "execute"
@@ -60,12 +60,22 @@ type Event struct {
 	Args []string
 	// Dir is the working directory of the process.
 	Dir string
-	// Env is each "NAME=VALUE" that the program gets and that the sandbox was not started with.
+	// Env is each "NAME=VALUE" that the program gets and that the command was not started with.
 	Env []string
 	// Address is where a socket connects to, for Connect.
 	Address Address
 	// Call numbers the system call. Events of one call have the same number.
 	Call uint64
+	// Held, for Write and Move, is a descriptor of the folder that the file is in, or of the file itself if Name is
+	// empty. It is open as long as the Decider is asked, and leads to what the call changes, whatever the path leads to
+	// by then.
+	Held int
+	Name string
+	// Apart, for Execute: the process sees mounts that were made inside. So what libraries and settings the program
+	// finds, and what its arguments lead to, is the choice of who has made them.
+	Apart bool
+	// Others, for Move, are the paths of the other name.
+	Others []string
 	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
 	Start bool
 }
@@ -96,9 +106,40 @@ type Options struct {
 	// sandbox does not see (sendmsg). Sockets other than of the internet, of unix and of the kernel's settings of the network
 	// cannot be made either.
 	Streams bool
+	// Environ is the environment that the command starts with, to which Event.Env is compared. nil: the sandbox's own.
+	Environ []string
 	// Timeout is how long a call waits for the Decider in all. The call is then refused (EACCES), and what the Decider says
 	// later changes nothing. To observe, the kernel makes the call then. 0 or less: DefaultTimeout.
 	Timeout time.Duration
+}
+
+// Confinement says how a sandbox that asks by DecisionsFD confines.
+type Confinement struct {
+	// Observe: nothing is refused.
+	Observe bool
+	// Reads: files that are opened for reading are decided on, too.
+	Reads bool
+	// Closed: processes connect to no machine but to Proxy, an address of IPv4 with its port, if that is not empty.
+	Closed bool
+	Proxy  string
+}
+
+// Flags are the arguments of a sandbox, before its command.
+func (c Confinement) Flags() []string {
+	flags := []string{"--decisions"}
+	if c.Observe {
+		flags = append(flags, "--observe")
+	}
+	if c.Reads {
+		flags = append(flags, "--reads")
+	}
+	switch {
+	case c.Closed && c.Proxy != "":
+		flags = append(flags, "--proxy", c.Proxy)
+	case c.Closed:
+		flags = append(flags, "--no-internet")
+	}
+	return flags
 }
 
 // DefaultTimeout is more than a policy may take, and less than people take for a program that hangs.
@@ -110,7 +151,7 @@ const DefaultTimeout = 10 * time.Second
 type Decider interface {
 	Allows(Event) bool
 	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what
-	// the process does after it. What is in words: "a user or mount namespace".
+	// the process does after it. What is in words: "another root folder, or a mount".
 	Refused(pid int, what string)
 }
 

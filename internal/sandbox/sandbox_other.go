@@ -1,4 +1,4 @@
-//go:build !linux || !amd64
+//go:build !linux || (!amd64 && !arm64)
 
 package sandbox
 
@@ -8,12 +8,12 @@ import (
 	"runtime"
 )
 
-// Main refuses: programs are confined on Linux on amd64 only. It returns the exit status of the process.
+// Main refuses: programs are confined on Linux on amd64 and arm64 only. It returns the exit status of the process.
 func Main() int { return MainWith(nil) }
 
 // MainWith refuses likewise.
 func MainWith(func(fd int, o Options) (Decider, error)) int {
-	fmt.Fprintf(os.Stderr, "sandbox: %v: it is made for Linux on amd64, and this is %s on %s\n", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
+	fmt.Fprintf(os.Stderr, "sandbox: %v: it is made for Linux on amd64 and arm64, and this is %s on %s\n", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 	return failed
 }
 
@@ -22,3 +22,6 @@ const failed = 125
 
 // Supported says that no program can be confined here.
 func Supported() error { return ErrUnsupported }
+
+// Carry does nothing: Supported never tries here.
+func Carry() {}

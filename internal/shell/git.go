@@ -28,6 +28,12 @@ var gitPrints = lazyregexp.New(`^(?i:core\.pager=(cat)?|color\.[a-z.]+=(auto|alw
 	`log\.(date|decorate|abbrevcommit)=[a-z0-9-]+|advice\.[a-z]+=(true|false)|diff\.(renames|noprefix|mnemonicprefix)=(true|false)|` +
 	`core\.abbrev=[0-9]+|column\.[a-z]+=(auto|always|never))$`)
 
+// gitLess are settings with values by which git runs and changes no more than without them, before commands that only
+// read: no hooks, no watcher of files, no bare repository that it stumbles on, no check of signatures. Agents set them
+// for their own look-ups.
+var gitLess = lazyregexp.New(`^(?i:core\.fsmonitor=(false)?|core\.hookspath=/dev/null|safe\.barerepository=explicit|log\.showsignature=false|` +
+	`core\.autocrlf=false|core\.(longpaths|symlinks)=true)$`)
+
 // unwrapGit takes git's options off its command, so that "git -C DIR push" is a push, in DIR. Options that change more
 // than the directory are kept too, as the command that was given: what they name may run a program.
 func (r *reading) unwrapGit(c call) (call, outcome) {
@@ -47,7 +53,7 @@ func (r *reading) unwrapGit(c call) (call, outcome) {
 		case "no-pager", "P", "no-optional-locks", "no-replace-objects", "no-lazy-fetch", "no-advice", "literal-pathspecs":
 			continue
 		case "c":
-			if gitPrints.MatchString(opt.value) {
+			if gitPrints.MatchString(opt.value) || gitLess.MatchString(opt.value) && gitReads[rest[0].text] && !rest[0].dynamic {
 				continue
 			}
 			changed = true

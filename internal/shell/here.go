@@ -6,13 +6,13 @@ import (
 	"io/fs"
 	"os"
 	"path"
-	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
 
 	"mvdan.cc/sh/v3/syntax"
 
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/wordset"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -37,6 +37,8 @@ const (
 type Here struct {
 	// Dir is absolute and clean.
 	Dir string
+	// Seen is what has been seen of the disk for the question that the line is about; nil: all is looked at anew.
+	Seen *paths.Seen
 }
 
 // disk is what is known of the folder in which a line runs. Both readings of a line see it as it was at the first look.
@@ -55,8 +57,8 @@ func (h Here) disk() *disk {
 	if !path.IsAbs(h.Dir) || path.Clean(h.Dir) != h.Dir {
 		return nil
 	}
-	real, err := filepath.EvalSymlinks(h.Dir)
-	if err != nil || !isFolder(h.Dir) {
+	real, ok := h.Seen.Existing(h.Dir)
+	if !ok || h.Seen.NoFolder(real) {
 		return nil
 	}
 	return &disk{dir: h.Dir, real: real == h.Dir, entries: maxEntries, words: 2 * maxExpanded, looks: maxLooks, folders: map[string][]string{}}

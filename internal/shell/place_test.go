@@ -75,6 +75,7 @@ func TestALineSaysWhereItsCommandsRun(t *testing.T) {
 		"git -C after cd":                     {"cd a && git -C ../b log", "cd|a\ngit -C: @a/../b git|log"},
 		"git in nobody knows which folder":    {"git -C '~/x' status", "git -C: @? git|status"},
 		"git with a setting that only prints": {"git -c color.ui=never log > f", "git|log >f"},
+		"git with settings for less":          {"git -c core.hooksPath=/dev/null -c core.fsmonitor= -c safe.bareRepository=explicit rev-parse HEAD", "git|rev-parse|HEAD"},
 		"git without its pager":               {"git --no-pager log", "git|log"},
 		"git with another folder of its own":  {"git --git-dir=/x -C a push", "@a git|--git-dir=/x|-C|a|push\ngit --git-dir -C: @a git|push"},
 	} {
@@ -117,7 +118,7 @@ func TestWhatChangesTheMeaningOfALineIsNeverFullySeen(t *testing.T) {
 	for _, line := range []string{
 		"alias ls='rm x'; ls", "unalias -a; ls", "hash -p /tmp/x ls; ls", "enable -f x.so ls", "enable -n cd; cd x", "source x", ". x", "PROMPT_COMMAND='rm x'; ls", "BASH_ENV=x bash -c ls",
 		"export BASH_ENV=x; ls", "ENV=x sh -c ls", "python - <<EOF\nx\nEOF", "python <<'EOF'\nx\nEOF", "echo x | python3", "node -i <<E\nx\nE", "perl /dev/stdin <<E\nx\nE", "bash <<EOF\n$x\nEOF",
-		"zsh <<'EOF'\nls\nEOF", "git -c alias.x='!rm y' x", "git -c core.pager=x log", "git -c core.sshCommand=x fetch", "git --config-env=core.pager=X log", "git --exec-path=/x log", "git $x push",
+		"zsh <<'EOF'\nls\nEOF", "git -c alias.x='!rm y' x", "git -c core.pager=x log", "git -c core.sshCommand=x fetch", "git -c core.fsmonitor status", "git -c core.fsmonitor=true status", "git -c core.hooksPath=/dev/nullx status", "git -c core.hooksPath=/dev/null push", "git -c core.hooksPath=/dev/null $x", "git --config-env=core.pager=X log", "git --exec-path=/x log", "git $x push",
 		"git --new-option push", "git -c $x push", "su -c 'rm x'", "flock f rm x", "chroot /x rm y", "unshare rm x", "nsenter -t 1 rm x", "strace rm x", "ltrace rm x", "gdb --args rm x", "parallel rm ::: x",
 		"watch rm x", "script -c 'rm x'", "run0 rm x", "trap \"$x\" EXIT", "eval \"$x\"", "bash -c \"$x\"", "exec -b x", "command -z rm",
 	} {

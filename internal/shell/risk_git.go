@@ -126,6 +126,9 @@ func riskyVerb(command string, rest []string) string {
 		return fmt.Sprintf("git %s %s changes the repository", command, option)
 	}
 	lists := strings.Fields(verbs.lists)
+	if command == "config" {
+		rest = exactly(rest, GitConfigShows...)
+	}
 	if command == "reflog" {
 		if of := operands(rest); len(of) > 0 && (of[0] == "expire" || of[0] == "delete" || of[0] == "drop" || of[0] == "write") {
 			return fmt.Sprintf("git reflog %s changes the repository", of[0])
@@ -150,6 +153,9 @@ func riskyVerb(command string, rest []string) string {
 	}
 	return fmt.Sprintf("git %s changes the repository, unless it only lists", command)
 }
+
+// GitConfigShows are options of git config that change how it shows settings, and where it finds them.
+var GitConfigShows = []string{"-z", "--null", "--includes", "--no-includes", "--show-scope", "--show-origin", "--bool", "--int", "--local", "--global", "--system"}
 
 // exactly leaves out the options that are known by these very names, since others would be taken for their beginning.
 func exactly(args []string, known ...string) []string {

@@ -2,6 +2,7 @@ package client
 
 import (
 	"context"
+	"crypto/tls"
 	"errors"
 	"fmt"
 	"math"
@@ -43,6 +44,44 @@ func DialTLS(address, dir string) (*Client, error) {
 		return (&net.Dialer{Timeout: remoteDialTimeout}).DialContext(ctx, "tcp", address)
 	})
 }
+
+// DialGateway returns a connection to the supervisor behind a gateway (gatewayd) at HOST:PORT, which knows the caller
+// by a token of "acphost tokens create", or, with an empty token, by the certificate in config. A nil config is no TLS:
+// everybody on the way reads the token. It connects with the first call.
+func DialGateway(address string, config *tls.Config, token string) (*Client, error) {
+	secure := insecure.NewCredentials()
+	if config != nil {
+		host, _, err := net.SplitHostPort(address)
+		if err != nil {
+			return nil, fmt.Errorf("the gateway's address: expected HOST:PORT, got %q", address)
+		}
+		if config = config.Clone(); config.ServerName == "" {
+			config.ServerName = host
+		}
+		secure = credentials.NewTLS(config)
+	}
+	var options []grpc.DialOption
+	if token != "" {
+		options = append(options, grpc.WithPerRPCCredentials(bearer{token, config != nil}))
+	}
+	return dialWith(address, address, secure, func(ctx context.Context) (net.Conn, error) {
+		return (&net.Dialer{Timeout: remoteDialTimeout}).DialContext(ctx, "tcp", address)
+	}, options...)
+}
+
+// bearer shows a token with each call.
+type bearer struct {
+	token  string
+	secure bool
+}
+
+// GetRequestMetadata implements credentials.PerRPCCredentials.
+func (b bearer) GetRequestMetadata(context.Context, ...string) (map[string]string, error) {
+	return map[string]string{"authorization": "Bearer " + b.token}, nil
+}
+
+// RequireTransportSecurity implements credentials.PerRPCCredentials.
+func (b bearer) RequireTransportSecurity() bool { return b.secure }
 
 // DialSocket returns a connection to the supervisor whose admin socket is at path, as Supervisor.Dial does, whoever serves
 // it: it is for a socket that the user has named. Those of Find are asked first whether they can be trusted.
@@ -95,11 +134,11 @@ func dialLocal(path string, dial func(context.Context) (net.Conn, error)) (*Clie
 
 // dialWith returns a connection that dial makes. A dialler is used instead of an address such as "unix:PATH", so that no
 // character of a path means anything, and no proxy of the environment is asked.
-func dialWith(target, where string, secure credentials.TransportCredentials, dial func(context.Context) (net.Conn, error)) (*Client, error) {
-	conn, err := grpc.NewClient("passthrough:///"+target,
+func dialWith(target, where string, secure credentials.TransportCredentials, dial func(context.Context) (net.Conn, error), more ...grpc.DialOption) (*Client, error) {
+	conn, err := grpc.NewClient("passthrough:///"+target, append(more,
 		grpc.WithTransportCredentials(secure),
 		grpc.WithDefaultCallOptions(grpc.MaxCallRecvMsgSize(maxAnswerBytes)),
-		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))
+		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return dial(ctx) }))...)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", where, err)
 	}

@@ -1,10 +1,12 @@
 package programs
 
 import (
+	"errors"
 	"io"
-	"os"
 	"path/filepath"
 	"strings"
+
+	"golang.org/x/sys/unix"
 )
 
 // maxLinks is how many symbolic links one path may lead through, as on Linux.
@@ -12,9 +14,12 @@ const maxLinks = 40
 
 // follow is where a path leads, and every place that it passes: as it is spelled, at each symbolic link, and in the end. A
 // path that is not there leads where it would.
-func follow(path string) (real string, passed []string) {
+func (s *Resolver) follow(path string) (real string, passed []string) {
 	path = filepath.Clean(path)
 	passed = []string{path}
+	if s.Seen.Plain(path) {
+		return path, passed
+	}
 	here, rest := "/", strings.Split(strings.TrimPrefix(path, "/"), "/")
 	for links := 0; len(rest) > 0; {
 		name := rest[0]
@@ -26,9 +31,9 @@ func follow(path string) (real string, passed []string) {
 			here = filepath.Dir(here)
 			continue
 		}
-		next := filepath.Join(here, name)
-		to, err := os.Readlink(next)
-		if err != nil || links == maxLinks {
+		next := strings.TrimSuffix(here, "/") + "/" + name
+		to, ok := s.Seen.Readlink(next)
+		if !ok || links == maxLinks {
 			here = next
 			continue
 		}
@@ -45,13 +50,8 @@ func follow(path string) (real string, passed []string) {
 // interpreterOf is the program that the first line of a script names; empty if it names none. Not ok: it is no script, or
 // cannot be read.
 func interpreterOf(file string) (interpreter string, ok bool) {
-	f, err := os.Open(file)
-	if err != nil {
-		return "", false
-	}
-	defer f.Close()
-	head := make([]byte, 512)
-	n, err := io.ReadFull(f, head)
+	var head [512]byte
+	n, err := headOf(file, head[:])
 	if err != nil && n == 0 {
 		return "", false
 	}
@@ -65,4 +65,33 @@ func interpreterOf(file string) (interpreter string, ok bool) {
 		return "", true
 	}
 	return words[0], true
+}
+
+// headOf reads the beginning of a file. It makes no os.File: that costs as much as the rest.
+func headOf(file string, head []byte) (n int, err error) {
+	fd, err := again(func() (int, error) { return unix.Open(file, unix.O_RDONLY|unix.O_CLOEXEC, 0) })
+	if err != nil {
+		return 0, err
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for n < len(head) {
+		read, err := again(func() (int, error) { return unix.Read(fd, head[n:]) })
+		if err != nil {
+			return n, err
+		}
+		if read == 0 {
+			return n, io.EOF
+		}
+		n += read
+	}
+	return n, nil
+}
+
+// again makes a system call until no signal interrupts it.
+func again(call func() (int, error)) (int, error) {
+	for {
+		if n, err := call(); !errors.Is(err, unix.EINTR) {
+			return n, err
+		}
+	}
 }

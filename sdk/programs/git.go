@@ -30,14 +30,13 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 		return fmt.Sprintf("git %d.%d runs what a repository names, and takes no settings from the environment against that: 2.31 does",
 			v.Major, v.Minor)
 	}
-	path := s.variable("PATH")
 	workspace := s.workspacePATH()
 	var user git.User
 	if len(workspace) > 0 || git.KindOf(command) == git.Foreign {
 		user = git.ReadUser(s.userConfigs(false), s.Quiet)
 	}
 	if command != "" {
-		file, kind := Find("git-"+command, path, cwd), git.KindOf(command)
+		file, kind := s.Find("git-"+command, cwd), git.KindOf(command)
 		switch {
 		case file != "" && (s.through(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
 			return fmt.Sprintf("git %s may be %s, of the workspace", command, file)
@@ -56,7 +55,7 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 		for _, e := range entries {
 			name := e.Name()
 			if git.Finds(name, s.Quiet) || slices.Contains(user.Programs, name) {
-				if file := executable(filepath.Join(dir, name)); file != "" {
+				if file := executable(s.Seen, filepath.Join(dir, name)); file != "" {
 					return "git may run " + file + ", of the workspace"
 				}
 			}
@@ -67,7 +66,7 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 
 // through reports whether a path is, or leads through, the workspace.
 func (s *Resolver) through(file string) bool {
-	_, passed := follow(file)
+	_, passed := s.follow(file)
 	return slices.ContainsFunc(passed, s.inside)
 }
 
@@ -92,8 +91,8 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 			return &acpv1.Repository{Doubt: name + " is set, so that git may work elsewhere or run something else"}
 		}
 	}
-	dir, err := filepath.EvalSymlinks(c.GetCwd())
-	if err != nil {
+	dir, ok := s.Seen.Existing(c.GetCwd())
+	if !ok {
 		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
 	}
 	found := git.Find(dir)

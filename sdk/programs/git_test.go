@@ -144,17 +144,17 @@ func TestAFolderOfTheWorkspaceInPATHIsNoReasonToDoubtGit(t *testing.T) {
 
 func TestVariablesThatLeadGitIntoTheWorkspaceAreSeen(t *testing.T) {
 	w := newWorkplace(t)
-	look := func(more ...string) string {
+	doubt := func(more ...string) string {
 		s := programs.Resolver{Environ: append(w.environ(os.Getenv("PATH")), more...), Roots: []string{w.root}, Quiet: true}
-		return s.Look([]*acpv1.SimpleCommand{{Argv: []string{"git", "fetch"}, Cwd: w.root}})[0].GetProgram().GetDoubt()
+		return look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "fetch"}, Cwd: w.root}})[0].GetProgram().GetDoubt()
 	}
 	for _, entry := range []string{"GIT_SSH=" + w.root + "/ssh", "GIT_SSH_COMMAND=ssh -F ./config", "GIT_ASKPASS=bin/ask", "SSH_ASKPASS=" + w.bin + "/ask"} {
-		if look(entry) == "" {
+		if doubt(entry) == "" {
 			t.Errorf("%s is not seen", entry)
 		}
 	}
 	for _, entry := range []string{"GIT_SSH_COMMAND=ssh -i /home/u/.ssh/id", "SSH_ASKPASS=/usr/bin/ksshaskpass", "GIT_PAGER=cat"} {
-		if why := look(entry); why != "" {
+		if why := doubt(entry); why != "" {
 			t.Errorf("%s: %s", entry, why)
 		}
 	}
@@ -179,7 +179,7 @@ func TestAGitThatTakesNoSettingsFromTheEnvironmentIsDoubted(t *testing.T) {
 			dir := filepath.Join(base, strings.ReplaceAll(c.name, " ", "-"))
 			w.file(t, dir+"/git", c.program, 0o700)
 			s := programs.Resolver{Environ: w.environ(dir), Roots: []string{w.root}, Quiet: true}
-			got := s.Look([]*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: w.root}})[0]
+			got := look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: w.root}})[0]
 			if (got.GetRepository().GetDoubt() != "") != c.doubt || (len(got.GetRepository().GetSuspects()) > 0) != c.suspected {
 				t.Errorf("got %v", got)
 			}

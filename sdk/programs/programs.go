@@ -9,12 +9,9 @@ package programs
 import (
 	"cmp"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
-
-	"golang.org/x/sys/unix"
 
 	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -32,8 +29,12 @@ type Resolver struct {
 	Roots []string
 	// Quiet: where nobody is asked, commands get the environment of git.Quiet, as far as their git takes it.
 	Quiet bool
+	// Seen is what its user has seen of the disk at this moment; nil: all is looked at anew. It is for acphost's own
+	// programs.
+	Seen *paths.Seen
 
 	roots []string // spelled and real
+	last  lookup   // the last one, by what was seen
 	found map[[3]string]*acpv1.Program
 }
 
@@ -43,7 +44,7 @@ func (s *Resolver) Look(commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	s.roots = nil
 	for _, root := range s.Roots {
 		s.roots = append(s.roots, filepath.Clean(root))
-		if real, err := filepath.EvalSymlinks(root); err == nil {
+		if real, ok := s.Seen.Existing(root); ok {
 			s.roots = append(s.roots, real)
 		}
 	}
@@ -93,12 +94,12 @@ func (s *Resolver) program(name, cwd string, inShell bool) *acpv1.Program {
 	if known := s.found[key]; known != nil {
 		return known
 	}
-	p := s.find(name, cwd, inShell)
+	p := s.meant(name, cwd, inShell)
 	s.found[key] = p
 	return p
 }
 
-func (s *Resolver) find(name, cwd string, inShell bool) *acpv1.Program {
+func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
 	switch {
 	case inShell && slices.Contains(builtins, name):
 		return &acpv1.Program{Builtin: true}
@@ -109,7 +110,7 @@ func (s *Resolver) find(name, cwd string, inShell bool) *acpv1.Program {
 	case !filepath.IsAbs(cwd) && !filepath.IsAbs(name) && (strings.Contains(name, "/") || s.relative()):
 		return &acpv1.Program{Doubt: "the directory that it is looked for from is not known"}
 	}
-	file := Find(name, s.variable("PATH"), cwd)
+	file := s.Find(name, cwd)
 	if file == "" && inShell && name == "time" { // a word of bash's own
 		return &acpv1.Program{Builtin: true}
 	}
@@ -118,7 +119,7 @@ func (s *Resolver) find(name, cwd string, inShell bool) *acpv1.Program {
 	}
 	p := &acpv1.Program{Path: file}
 	var passed []string
-	p.ResolvedPath, passed = follow(file)
+	p.ResolvedPath, passed = s.follow(file)
 	p.InsideRoots = slices.ContainsFunc(passed, s.inside)
 	s.script(p)
 	s.led(p, filepath.Base(name))
@@ -154,7 +155,7 @@ func (s *Resolver) workspaceFolder() string {
 func (s *Resolver) workspacePATH() []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(s.variable("PATH")) {
-		if _, passed := follow(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
+		if _, passed := s.follow(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
 			dirs = append(dirs, dir)
 		}
 	}
@@ -168,7 +169,7 @@ func (s *Resolver) script(p *acpv1.Program) {
 		return
 	}
 	if interpreter != "" {
-		_, passed := follow(interpreter)
+		_, passed := s.follow(interpreter)
 		p.InsideRoots = p.InsideRoots || !filepath.IsAbs(interpreter) || slices.ContainsFunc(passed, s.inside)
 	}
 	if dir := s.workspaceFolder(); dir != "" {
@@ -192,7 +193,7 @@ var leading = map[string][]string{
 func (s *Resolver) led(p *acpv1.Program, name string) {
 	for _, variable := range slices.Concat(leading[""], leading[name]) {
 		for _, file := range strings.FieldsFunc(s.variable(variable), func(r rune) bool { return r == ':' || r == ' ' }) {
-			if _, passed := follow(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
+			if _, passed := s.follow(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
 				slices.ContainsFunc(passed, s.inside) {
 				p.Doubt, p.DoubtInsideRoots = fmt.Sprintf("the variable %s has it load %s, a file of the workspace", variable, file), true
 				return
@@ -202,13 +203,12 @@ func (s *Resolver) led(p *acpv1.Program, name string) {
 }
 
 func (s *Resolver) variable(name string) string {
-	value := ""
-	for _, entry := range s.Environ {
-		if v, ok := strings.CutPrefix(entry, name+"="); ok {
-			value = v
+	for _, entry := range slices.Backward(s.Environ) {
+		if len(entry) > len(name) && entry[len(name)] == '=' && strings.HasPrefix(entry, name) {
+			return entry[len(name)+1:]
 		}
 	}
-	return value
+	return ""
 }
 
 // relative reports whether PATH has a folder that depends on where the command runs.
@@ -222,12 +222,35 @@ func (s *Resolver) inside(path string) bool {
 
 // Find is the absolute path of the executable that a name means: at that path if there is a slash in it, else in the first
 // folder of path, a list as PATH has it, that holds one. Relative ones begin in cwd. Empty: there is none.
-func Find(name, path, cwd string) string {
-	if strings.Contains(name, "/") {
-		return executable(absolute(name, cwd))
+func Find(name, path, cwd string) string { return find(nil, name, path, cwd) }
+
+// lookup is what a name means.
+type lookup struct {
+	seen                  *paths.Seen
+	name, path, cwd, file string
+}
+
+// Find is the function Find, with the PATH of s.Environ.
+func (s *Resolver) Find(name, cwd string) string {
+	path := s.variable("PATH")
+	if s.Seen == nil {
+		return Find(name, path, cwd)
 	}
-	for _, dir := range filepath.SplitList(path) {
-		if file := executable(filepath.Join(absolute(dir, cwd), name)); file != "" {
+	if was := s.last; was.seen != s.Seen || was.name != name || was.path != path || was.cwd != cwd {
+		s.last = lookup{s.Seen, name, path, cwd, find(s.Seen, name, path, cwd)}
+	}
+	return s.last.file
+}
+
+func find(seen *paths.Seen, name, path, cwd string) string {
+	if strings.Contains(name, "/") {
+		return executable(seen, absolute(name, cwd))
+	}
+	for dir := range strings.SplitSeq(path, string(filepath.ListSeparator)) {
+		if path == "" {
+			break // it has no folder
+		}
+		if file := executable(seen, filepath.Join(absolute(dir, cwd), name)); file != "" {
 			return file
 		}
 	}
@@ -242,11 +265,10 @@ func absolute(path, cwd string) string {
 }
 
 // Executable reports whether a file is a regular one that we may execute.
-func Executable(file string) bool { return executable(file) != "" }
+func Executable(file string) bool { return executable(nil, file) != "" }
 
-func executable(file string) string {
-	info, err := os.Stat(file)
-	if err != nil || !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 || unix.Access(file, unix.X_OK) != nil {
+func executable(seen *paths.Seen, file string) string {
+	if !seen.Executable(file) {
 		return ""
 	}
 	return file

@@ -3,16 +3,60 @@ package programs_test
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"go.uber.org/goleak"
+	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	"github.com/acphost/acphost/sdk/programs"
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
+
+// look is Look. With what has been seen for one question, it says the same; not if that was seen before something has
+// changed.
+func look(t *testing.T, r programs.Resolver, commands []*acpv1.SimpleCommand) []*acpv1.Found {
+	t.Helper()
+	want := r.Look(commands)
+	r.Seen = paths.NewSeen()
+	for range 2 {
+		if got := r.Look(commands); !slices.EqualFunc(got, want, func(a, b *acpv1.Found) bool { return proto.Equal(a, b) }) {
+			t.Errorf("by what has been seen: %v, want %v", got, want)
+		}
+	}
+	return want
+}
+
+func TestAProgramIsFoundAsAtTheFirstLook(t *testing.T) {
+	system, work := machine(t)
+	r := programs.Resolver{Environ: []string{"PATH=" + work + "/bin:" + system}, Roots: []string{work}, Seen: paths.NewSeen()}
+	if got, want := r.Find("ls", work), system+"/ls"; got != want {
+		t.Fatalf("ls is %s, want %s", got, want)
+	}
+	if err := os.Chmod(work+"/bin/ls", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if got, want := r.Find("ls", work), system+"/ls"; got != want {
+		t.Errorf("the same question finds another program: %s, want %s", got, want)
+	}
+	next := r
+	for _, next.Seen = range []*paths.Seen{paths.NewSeen(), nil} {
+		if got, want := next.Find("ls", work), work+"/bin/ls"; got != want {
+			t.Errorf("the next question finds %s, want %s", got, want)
+		}
+	}
+	if got, want := r.Find("git", work), work+"/bin/git"; got != want {
+		t.Errorf("another name means %s, want %s", got, want)
+	}
+	r.Environ = []string{"PATH=" + work + "/bin"}
+	if got := r.Find("ls", work); got != "" {
+		t.Errorf("with another PATH, and what was seen, ls is %s", got)
+	}
+}
 
 // machine is a system's folder and a workspace, with some programs in each.
 func machine(t *testing.T) (system, work string) {
@@ -80,7 +124,7 @@ func TestAProgramIsTheFileThatPATHLeadsTo(t *testing.T) {
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			s := programs.Resolver{Environ: []string{"PATH=" + c.path, "RIPGREP_CONFIG_PATH=rc"}, Roots: []string{work}}
-			got := s.Look([]*acpv1.SimpleCommand{{Argv: c.argv, Wrappers: c.under, Cwd: work, Shell: c.shell}})[0]
+			got := look(t, s, []*acpv1.SimpleCommand{{Argv: c.argv, Wrappers: c.under, Cwd: work, Shell: c.shell}})[0]
 			path := got.GetProgram().GetPath()
 			if got.GetProgram().GetBuiltin() {
 				path = "builtin"
@@ -125,7 +169,7 @@ func TestGitsRepositoryIsTheRootsOrNot(t *testing.T) {
 		{dir: work, env: []string{"GIT_DIR=nested/.git"}, doubt: true}, {dir: work, env: []string{"GIT_EXEC_PATH=/x"}, doubt: true},
 	} {
 		s := programs.Resolver{Environ: append([]string{"PATH=/nowhere"}, c.env...), Roots: []string{work}}
-		got := s.Look([]*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: c.dir}})[0].GetRepository()
+		got := look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: c.dir}})[0].GetRepository()
 		if got.GetAtRoot() != c.atRoot || (got.GetDoubt() != "") != c.doubt {
 			t.Errorf("in %q with %q: %v", c.dir, c.env, got)
 		}
@@ -134,7 +178,7 @@ func TestGitsRepositoryIsTheRootsOrNot(t *testing.T) {
 
 func TestWithoutAnEnvironmentNothingIsCertain(t *testing.T) {
 	s := programs.Resolver{Roots: []string{"/w"}}
-	got := s.Look([]*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: "/w"}})[0]
+	got := look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: "/w"}})[0]
 	if got.GetProgram().GetDoubt() == "" || got.GetRepository().GetDoubt() == "" {
 		t.Errorf("got %v", got)
 	}

@@ -1,6 +1,7 @@
 package adversary
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -71,6 +72,85 @@ func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
 		t.Errorf("ATTACK SUCCEEDED: .env has %q, %v", got, err)
 	}
 	s.recorded(`"rule":"env"`, `"rule":"no-id"`, `"rule":"run"`, `"rule":"files"`)
+	s.finish()
+}
+
+// TestAnotherNameForAFolderIsNoWayAroundARule: what a rule says of a path it says, too, if a folder above gets the
+// name, or loses it.
+func TestAnotherNameForAFolderIsNoWayAroundARule(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", `
+version: 1
+rules:
+  - {id: later, effect: ask, on: [fs.write], path: ["${root}/ci/jobs/**"]}
+  - {id: never, effect: deny, on: [fs.write], path: ["${root}/conf/prod/**"]}
+  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**", "~/**"]}
+`))
+	s.prompt()
+	h := s.hand
+	for _, file := range []string{"ci/jobs/build.yml", "conf/prod/key"} {
+		if err := os.MkdirAll(filepath.Dir(s.Path(file)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s.File(t, file, "mine")
+	}
+	h.refused("rename", s.Path("ci"), s.Path("away"))
+	h.refused("rename", s.Path("conf"), s.Path("away"))
+	for _, into := range []string{"new/jobs", "other/prod", "empty"} {
+		h.worked("mkdir", s.Path(into))
+	}
+	h.worked("write", s.Path("new/jobs/job.yml"), "x")
+	h.worked("write", s.Path("other/prod/key"), "x")
+	h.refused("exchange", s.Path("new"), s.Path("ci"))
+	h.refused("exchange", s.Path("conf"), s.Path("other"))
+	h.refused("exchange", s.Path("empty"), s.Path("conf"))
+	if err := errors.Join(os.RemoveAll(s.Path("ci")), os.RemoveAll(s.Path("conf"))); err != nil {
+		t.Fatal(err)
+	}
+	h.refused("rename", s.Path("new"), s.Path("ci"))
+	h.refused("rename", s.Path("other"), s.Path("conf"))
+	if _, err := os.Stat(filepath.Join(s.Home, ".local/state/acphost")); err != nil {
+		t.Fatal(err)
+	}
+	h.refused("rename", filepath.Join(s.Home, ".local"), filepath.Join(s.Home, "away")) // acphost's own state is in it
+	h.worked("rename", s.Path("other"), s.Path("another"))
+	h.worked("rename", s.Path("empty"), s.Path("ci"))
+	s.recorded(`"rule":"never"`)
+	s.finish()
+}
+
+// TestAnotherNameIsNoWayToReadWhatIsDenied: where reads are decided on, a file that may not be read gets no name by
+// which it may.
+func TestAnotherNameIsNoWayToReadWhatIsDenied(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, policy(`
+version: 1
+rules:
+  - {id: never, effect: deny, on: [fs.read], path: ["${root}/conf/prod/**"]}
+  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}
+`, "sandbox: {mode: enforce, require: true, reads: true}"))
+	s.prompt()
+	h := s.hand
+	for _, file := range []string{"conf/prod/key", "open/file"} {
+		if err := os.MkdirAll(filepath.Dir(s.Path(file)), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		s.File(t, file, "mine")
+	}
+	key, open := s.Path("conf/prod/key"), s.Path("open/file")
+	h.refused("link", key, s.Path("linked"))
+	h.refused("rename", key, s.Path("moved"))
+	h.refused("exchange", key, open)
+	h.refused("exchange", open, key)
+	h.refused("rename", s.Path("conf/prod"), s.Path("moved"))
+	h.refused("rename", s.Path("conf"), s.Path("moved"))
+	h.refused("exchange", s.Path("open"), s.Path("conf"))
+	h.worked("link", open, s.Path("linked"))
+	h.worked("rename", open, s.Path("open/other"))
+	h.worked("rename", s.Path("open"), s.Path("moved"))
+	s.recorded(`"rule":"never"`)
 	s.finish()
 }
 
@@ -178,6 +258,107 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 	if !strings.Contains(got[0].Got, "rule env") || !strings.Contains(got[0].Got, "rule no-id") {
 		t.Errorf("the command was told %q, want which rules denied", got[0].Got)
 	}
+	s.finish()
+}
+
+// TestTheWordsAroundALineGiveNoRights: an agent keeps a file, which its shell reads before a line that a rule allows. The shell stays the
+// agent, and what is the agent's own does not become anything else's by another name.
+func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, func(p *wire.Place) []string {
+		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {
+			"state": ["~/.own", "~/.own/kept/**"],
+			"dialect": {"wraps": [{"options": ["-c"], "before": "source * && eval ", "after": " && pwd -P >| *"}]}}}]}`)
+		return inSandbox("enforce", kernelRules)(p)
+	})
+	s.prompt()
+	h, own, outside := s.hand, filepath.Join(s.Home, ".own"), filepath.Join(s.Home, "outside")
+	if err := os.MkdirAll(filepath.Join(own, "kept"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	line := func(from, into string) string { return "source " + from + " && eval 'echo hi' && pwd -P >| " + into }
+	from, into := filepath.Join(own, "kept", "first"), filepath.Join(own, "kept", "cwd")
+	h.worked("write", from, "echo x > "+outside+"; echo read")
+	if got := h.try("run", "/bin/bash", "-c", line(from, into)); !strings.Contains(got[0].Got, "read") || !strings.Contains(got[0].Got, "hi") {
+		t.Errorf("a line that a rule allows: %v", got)
+	}
+	s.refuse(s.Expect("session/request_permission")) // what the file has the shell write
+	if _, err := os.Stat(into); err != nil {
+		t.Errorf("the agent's own file: %v", err)
+	}
+	h.refused("run", "/bin/bash", "-c", line(from, outside))
+	s.refuse(s.Expect("session/request_permission"))
+	h.refused("write", filepath.Join(own, "settings"), "x")
+	s.refuse(s.Expect("session/request_permission"))
+	h.refused("write", filepath.Join(own, "kept", ".env"), "x") // deny rules hold there too
+	if _, err := os.Stat(outside); err == nil {
+		t.Error("ATTACK SUCCEEDED: the shell has written outside")
+	}
+	s.finish()
+}
+
+// TestWhatAnAgentStartsForItselfGivesNoRights: git with a folder of the agent's own is known. It stays the agent,
+// whatever the agent has written into that folder.
+func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
+	needsSandbox(t)
+	git, err := exec.LookPath("git")
+	if err != nil {
+		t.Skip("there is no git")
+	}
+	t.Parallel()
+	s := openScene(t, func(p *wire.Place) []string {
+		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"state": ["~/.own", "~/.own/kept/**"], "starts": [
+			["git", "--git-dir", "{state}", "--work-tree", "{root}", "add", "--all"], ["git", "--git-dir", "{state}", "gc"]]}}]}`)
+		return inSandbox("enforce", kernelRules+"  - {id: no-gc, effect: deny, command: [\"git gc\"]}\n")(p)
+	})
+	s.prompt()
+	h, own, outside := s.hand, filepath.Join(s.Home, ".own", "kept", "git"), filepath.Join(s.Home, "outside")
+	tool := s.File(t, "tool", "#!/bin/sh\necho x > "+outside+"\n")
+	if err := os.Chmod(tool, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range []string{own, filepath.Join(s.Home, "other")} {
+		if out, err := exec.Command(git, "init", "-q", "--bare", dir).CombinedOutput(); err != nil {
+			t.Fatalf("%v: %s", err, out)
+		}
+	}
+	work := filepath.Dir(tool)
+	h.worked("run", "git", "--git-dir", own, "--work-tree", work, "add", "--all")
+	asked := func(what string) {
+		t.Helper()
+		if m := s.Expect("session/request_permission"); !strings.Contains(string(m.Raw), what) {
+			t.Errorf("asked about %s, want %s", m.Raw, what)
+		} else {
+			s.refuse(m)
+		}
+	}
+	h.refused("run", "git", "--git-dir", filepath.Join(s.Home, "other"), "--work-tree", work, "add", "--all")
+	asked("other")
+	h.refused("run", "git", "--git-dir", own, "--work-tree", s.Home, "add", "--all")
+	asked("add")
+	h.refused("run", "git", "--git-dir", own, "--work-tree", work, "commit", "-m", "x")
+	asked("commit")
+	h.refused("run", "git", "--git-dir", own, "gc")
+	if err := os.WriteFile(filepath.Join(work, "git"), []byte("#!/bin/sh\necho x > "+outside+"\n"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	h.refused("run", filepath.Join(work, "git"), "--git-dir", own, "--work-tree", work, "add", "--all")
+	asked("add")
+	// What the agent has git run there is decided on, as if the agent ran it.
+	config, err := os.ReadFile(filepath.Join(own, "config"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	h.worked("write", filepath.Join(own, "config"), string(config)+"[filter \"x\"]\n\tclean = "+tool+"\n")
+	s.File(t, ".gitattributes", "* filter=x\n")
+	s.File(t, "new", "text\n")
+	h.try("run", "git", "--git-dir", own, "--work-tree", work, "add", "--all")
+	asked("tool")
+	if _, err := os.Stat(outside); err == nil {
+		t.Error("ATTACK SUCCEEDED: a program that git was told to run has written outside")
+	}
+	s.recorded(`"rule":"no-gc"`)
 	s.finish()
 }
 
@@ -309,16 +490,42 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatTheSandboxRefusesByItselfIsRecorded: nobody is asked about a namespace, and the user can see who has tried to make one.
+// TestADomainThatAProcessMakesHoldsBesidesTheRules: a process that an agent starts confines itself by Landlock. The
+// sandbox does nothing for it that its domain forbids, and the domain takes nothing from the rules, nor from the agent.
+func TestADomainThatAProcessMakesHoldsBesidesTheRules(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", `
+version: 1
+rules:
+  - {id: env, effect: deny, path: ["**/.env"]}
+  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}
+  - {id: run, effect: allow, on: [terminal.create]}
+`))
+	s.prompt()
+	s.File(t, "own/.env", "SECRET=1")
+	h := s.hand.spawn("confined")
+	h.worked("enclose", s.Path("own"))
+	h.worked("write", s.Path("own/file"), "x")
+	h.refused("write", s.Path("own/.env"), "x")
+	h.refused("write", s.Path("elsewhere"), "x")
+	notWritten(t, s.Path("elsewhere"))
+	s.hand.worked("write", s.Path("elsewhere"), "x")
+	h.leave()
+	s.finish()
+}
+
+// TestWhatTheSandboxRefusesByItselfIsRecorded: nobody is asked about another root folder, and the user can see who has
+// tried to have one.
 func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openScene(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
 	s.prompt()
 	for range 3 {
-		s.hand.try("run", "/usr/bin/unshare", "--user", "/bin/true")
+		s.hand.try("run", "/usr/sbin/chroot", s.Work, "/bin/true")
 	}
-	s.recorded(`"rule":"acphost/sandbox"`, `a user or mount namespace`)
+	s.recorded(`"rule":"acphost/sandbox"`, `another root folder, or a mount`)
 	out, _ := s.person("audit", "query", "--json", "--door", "kernel")
 	if n := strings.Count(out, `"rule":"acphost/sandbox"`); n != 1 {
 		t.Errorf("%d records of the same in one turn, want 1:\n%s", n, out)

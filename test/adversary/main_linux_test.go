@@ -15,6 +15,7 @@ import (
 	"testing"
 	"time"
 
+	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // has sandbox.Supported try
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -119,6 +120,10 @@ func runUnprivileged() int {
 	cmd := exec.CommandContext(ctx, program("suite"), testFlags(os.Args[1:])...)
 	cmd.Dir = home
 	cmd.Env = []string{"PATH=" + os.Getenv("PATH"), "HOME=" + home, "TMPDIR=" + home, "LANG=C.UTF-8", secondRun + "=" + tools}
+	if small := filepath.Join(home, "small"); mountSmall(small, uid) == nil {
+		defer func() { _ = syscall.Unmount(small, syscall.MNT_DETACH) }()
+		cmd.Env = append(cmd.Env, smallRoom+"="+small)
+	}
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: uint32(uid), Gid: uint32(uid)}}
 	fmt.Printf("adversary: once more, as uid %d\n", uid)

@@ -47,8 +47,14 @@ func openScene(t testing.TB, flags func(*wire.Place) []string, env ...string) *s
 
 func openSceneAt(t testing.TB, p *wire.Place, flags func(*wire.Place) []string, env ...string) *scene {
 	t.Helper()
+	return openSceneIn(t, nil, p, flags, env...)
+}
+
+// openSceneIn is openSceneAt with a command that executes acphost.
+func openSceneIn(t testing.TB, around []string, p *wire.Place, flags func(*wire.Place) []string, env ...string) *scene {
+	t.Helper()
 	puppet, hand := p.NewStage(t), p.NewStage(t)
-	command := []string{program("acphost"), "run"}
+	command := append(slices.Clone(around), program("acphost"), "run")
 	if flags != nil {
 		command = append(command, flags(p)...)
 	}

@@ -86,8 +86,9 @@ var candidates = []candidate{
 		id: "codex", title: "Codex", command: "codex-acp",
 		start: "acphost run --agent codex --", npm: "@agentclientprotocol/codex-acp",
 		limits: []string{
-			"The commands here are those that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs a user who may make namespaces, so not root under acphost.",
+			"The commands here are those that Codex asks to run outside of its own sandbox. Inside of it, Codex runs commands without asking; it needs bubblewrap and a user who may make namespaces, so not root under acphost: where it cannot make them, Codex asks for each command.",
 			"`--agent codex` starts it in its mode `read-only`. In its mode `agent`, a model of its own answers the requests.",
+			"`--agent codex` has it take no shell snapshots (`CODEX_CONFIG`): it would put 40 KB of script around each command, which no rule can read.",
 			"A request that is rejected ends the turn.",
 		},
 		launch: func(r *rig) (*supervisorv1.Agent, *Model) {

@@ -84,6 +84,13 @@ func (m *Model) Play(steps ...Step) {
 	m.steps = append(m.steps, steps...)
 }
 
+// Drop takes what is left of the script out.
+func (m *Model) Drop() {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	m.steps = nil
+}
+
 // Left is how many steps were not played.
 func (m *Model) Left() int {
 	m.mu.Lock()

@@ -64,6 +64,8 @@ type seen struct {
 	Questions []string `json:"questions,omitempty"`
 	// Worked: the tool did it.
 	Worked bool `json:"worked"`
+	// Again: it was done at the second try alone, after the user had answered.
+	Again bool `json:"again,omitempty"`
 
 	prompts int // that the act took
 }

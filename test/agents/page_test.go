@@ -38,8 +38,13 @@ func TestThePageTellsWhatWasObserved(t *testing.T) {
 			fmt.Fprintf(&b, "| [%s](#%s), trusted titles | %s | |%s\n", o.Title, anchor(o.Title), o.Version, o.each(policies[1:], true, inHarmless))
 		}
 	}
+	fmt.Fprintf(&b, sandboxHead, rounds)
+	for i, c := range candidates {
+		b.WriteString(sandboxRow(all[i], sandboxed(t, c.id)))
+	}
 	for i, c := range candidates {
 		b.WriteString(all[i].section(c))
+		b.WriteString(sandboxSection(sandboxed(t, c.id)))
 	}
 	testkit.Golden(t, page, b.String())
 }

@@ -20,7 +20,7 @@ const transcripts = "ACPHOST_TRANSCRIPTS"
 var portOf = regexp.MustCompile(`127\.0\.0\.1:\d+`)
 
 // cutOf is the home of a rig, where an agent has cut a path short.
-var cutOf = regexp.MustCompile(`/tmp/acp\d*`)
+var cutOf = regexp.MustCompile(`/tmp/acp(\d+|\b)`)
 
 // transcribe writes what the agent of a session sent to acphost, and, beside it, asked: what it sent to the model last.
 func (r *rig) transcribe(s *supervisorv1.Session, asked json.RawMessage, name string) {

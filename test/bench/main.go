@@ -23,6 +23,8 @@ func main() {
 	bin := flag.String("bin", "bin", "folder of the binaries")
 	rounds := flag.Int("rounds", 15, "interleaved rounds of each measurement")
 	only := flag.String("only", "", "comma-separated: forward, read, floor, gate, decide, journal, events, files, telemetry, start, prompt, memory, terminal, sandbox, scale, gateway; default all")
+	jobs := flag.String("jobs", "", "of the sandbox: only the jobs whose name contains this")
+	before := flag.String("before", "", "of the sandbox: a folder of binaries to compare with")
 	var size scaling
 	size.flags(flag.CommandLine)
 	flag.Parse()
@@ -30,7 +32,7 @@ func main() {
 	if err != nil {
 		fail(err)
 	}
-	b := &bench{acphost: filepath.Join(dir, "acphost"), rounds: *rounds, size: size}
+	b := &bench{acphost: filepath.Join(dir, "acphost"), rounds: *rounds, size: size, jobs: *jobs, before: *before}
 	if err := b.run(strings.Split(*only, ",")); err != nil {
 		fail(err)
 	}
@@ -73,6 +75,7 @@ type bench struct {
 	unrecorded         string // a configuration without a journal: what it costs is measured apart
 	rounds             int
 	size               scaling
+	jobs, before       string
 }
 
 // supervised is the command line of an agent role behind acphost.

@@ -60,7 +60,17 @@ func (b *bench) sandbox() error {
 		{fmt.Sprintf("%d files created, written and closed", createdFiles), fmt.Sprintf("create %d created", createdFiles), 10},
 		{"a turn: 200 updates, 20 files read, 5 written, `git status`, `node -e 0`", "works 1 .", 1.1},
 	}
+	jobs = slices.DeleteFunc(jobs, func(j job) bool { return !strings.Contains(j.name, b.jobs) })
 	trials := []*trial{{name: "bare", argv: b.bare("agent")}, {name: "acphost", argv: open}, {name: "sandbox", argv: confined}}
+	titles := "| what an agent does by itself | bare, median (middle half) | behind acphost, without the sandbox | in the sandbox |"
+	if b.before != "" {
+		other := slices.Clone(confined)
+		if other[0], err = filepath.Abs(filepath.Join(b.before, "acphost")); err != nil {
+			return err
+		}
+		trials = append(trials, &trial{name: "before", argv: other})
+		titles += " in the sandbox before |"
+	}
 	times := map[*trial][][]time.Duration{}
 	for _, t := range trials {
 		times[t] = make([][]time.Duration, len(jobs))
@@ -92,7 +102,7 @@ func (b *bench) sandbox() error {
 			t.front.stop()
 		}
 	}
-	fmt.Printf("\n| what an agent does by itself | bare, median (middle half) | behind acphost, without the sandbox | in the sandbox | goal |\n|---|---|---|---|---|\n")
+	fmt.Printf("\n%s goal |\n%s\n", titles, strings.Repeat("|---", strings.Count(titles, "|"))+"|")
 	for i, j := range jobs {
 		base := times[trials[0]][i]
 		row := fmt.Sprintf("| %s | %v (%s) |", j.name, rounded(median(base)), spread(base, 0))

@@ -10,8 +10,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Control is the address of the control socket of the supervisor with that admin socket, as gRPC takes it.
-func Control(t testing.TB, socket string) string {
+// Status is what the supervisor with that admin socket says of itself.
+func Status(t testing.TB, socket string) *supervisorv1.GetStatusResponse {
 	t.Helper()
 	conn, err := grpc.NewClient("unix://"+socket, grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -22,8 +22,15 @@ func Control(t testing.TB, socket string) string {
 	defer cancel()
 	status, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetStatus(ctx, &supervisorv1.GetStatusRequest{}, grpc.WaitForReady(true))
 	if err != nil {
-		t.Fatalf("ask the supervisor at %s for its control socket: %v", socket, err)
+		t.Fatalf("ask the supervisor at %s for its status: %v", socket, err)
 	}
+	return status
+}
+
+// Control is the address of the control socket of the supervisor with that admin socket, as gRPC takes it.
+func Control(t testing.TB, socket string) string {
+	t.Helper()
+	status := Status(t, socket)
 	if status.GetControlSocket() == "" {
 		t.Fatalf("the supervisor at %s has no control socket: %s", socket, status.GetControlOff())
 	}

@@ -29,16 +29,39 @@ var errFrame = errors.New("a message of the sandbox's is too long")
 
 // write writes a message. It is for one caller at a time.
 func write(w io.Writer, m proto.Message) error {
-	frame, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4, 256), m)
-	if err != nil {
-		return fmt.Errorf("encode a message: %w", err)
+	b, err := frame(m)
+	if err == nil {
+		_, err = w.Write(b)
 	}
-	if len(frame)-4 > maxFrame {
-		return errFrame
-	}
-	binary.BigEndian.PutUint32(frame, uint32(len(frame)-4))
-	_, err = w.Write(frame)
 	return err
+}
+
+// frame is a message as it is written.
+func frame(m proto.Message) ([]byte, error) {
+	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4, 256), m)
+	if err != nil {
+		return nil, fmt.Errorf("encode a message: %w", err)
+	}
+	if len(b)-4 > maxFrame {
+		return nil, errFrame
+	}
+	binary.BigEndian.PutUint32(b, uint32(len(b)-4))
+	return b, nil
+}
+
+// firstFrame is the first message in what has been read, and how long it is with its head; 0: it is not all there.
+func firstFrame(b []byte) (message []byte, n int, err error) {
+	if len(b) < 4 {
+		return nil, 0, nil
+	}
+	size := binary.BigEndian.Uint32(b)
+	if size > maxFrame {
+		return nil, 0, errFrame
+	}
+	if n = 4 + int(size); len(b) < n {
+		return nil, 0, nil
+	}
+	return b[4:n], n, nil
 }
 
 // read reads a message into m.

@@ -28,16 +28,17 @@ type judge struct {
 	says    func(ctx context.Context, a Asked) (bool, string)
 }
 
-func (j *judge) Judge(ctx context.Context, a Asked) (bool, string) {
+func (j *judge) Judge(ctx context.Context, a Asked) Answer {
 	j.mu.Lock()
 	j.asked = append(j.asked, a)
 	j.mu.Unlock()
-	return j.says(ctx, a)
+	allowed, why := j.says(ctx, a)
+	return Answer{Allowed: allowed, Why: why}
 }
 
 func (j *judge) Started(int, uint64) {}
 
-func (j *judge) Refused(_ int, what string) {
+func (j *judge) Refused(_ int, _, what string) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.refused = append(j.refused, what)
@@ -49,8 +50,7 @@ func joined(t *testing.T, j *judge, began func(Began)) (c *client, ours net.Conn
 	ours, theirs := net.Pipe()
 	c = newClient(theirs, answerTimeout)
 	served = make(chan error, 1)
-	go c.receive()
-	go func() { served <- Serve(ours, j, began) }()
+	go func() { served <- Serve(ours, j, began, nil) }()
 	return c, ours, served
 }
 
@@ -153,7 +153,6 @@ func TestASupervisorThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := newClient(theirs, answerTimeout)
-		go c.receive()
 		if c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/x"}) {
 			t.Error("it was allowed")
 		}
@@ -186,7 +185,7 @@ func TestServeEndsAtWhatItDoesNotKnow(t *testing.T) {
 				_, _ = theirs.Write(c.said)
 				_ = theirs.Close()
 			}()
-			err := Serve(ours, &judge{}, func(Began) {})
+			err := Serve(ours, &judge{}, func(Began) {}, nil)
 			if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
 				t.Errorf("got %v, want %q", err, c.want)
 			}
@@ -200,5 +199,12 @@ func TestReadTakesNoMoreThanAFrame(t *testing.T) {
 	}
 	if err := write(io.Discard, &sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{What: strings.Repeat("x", maxFrame)}}}); !errors.Is(err, errFrame) {
 		t.Errorf("got %v", err)
+	}
+}
+
+func TestNobodyIsAskedAboutDevices(t *testing.T) {
+	c := newClient(nil, answerTimeout) // there is nobody
+	if !c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/dev/null", PID: 7}) {
+		t.Error("it was refused")
 	}
 }

@@ -2,12 +2,12 @@ package decisions
 
 import (
 	"errors"
-	"fmt"
-	"net"
+	"io"
 	"os"
+	"slices"
+	"strconv"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"time"
 
 	"google.golang.org/protobuf/proto"
@@ -24,67 +24,49 @@ const (
 	observeTimeout = time.Second
 )
 
+// lender is a socket by which descriptors may come.
+type lender interface {
+	// lent are those that have come.
+	lent() []int
+	// open reports whether the other side is there.
+	open() bool
+}
+
+// socket is the connection to the supervisor. Reads and writes fail with os.ErrDeadlineExceeded after their deadlines.
+type socket interface {
+	io.ReadWriteCloser
+	SetReadDeadline(t time.Time) error
+	SetWriteDeadline(t time.Time) error
+}
+
 // client asks a supervisor. It is a sandbox.Decider and a sandbox.Reporter.
+//
+// Of those who wait for an answer, one reads, and hands the others theirs. With one question at a time, which is most
+// of the time, no thread wakes another one.
 type client struct {
-	conn    net.Conn
+	conn    socket
 	timeout time.Duration
 	last    atomic.Uint64
 	root    atomic.Int64 // the command's process
+	environ []string     // the command's, if the supervisor does not know it
 	words   words
+	leases  atomic.Pointer[leases] // nil: the supervisor has lent none
 
 	writing sync.Mutex
+
+	reading chan struct{} // holds a token if nobody reads
+	in      []byte        // what has been read of the next answers; whoever reads has it
 
 	mu    sync.Mutex // guards what follows
 	open  map[uint64]chan *sandboxv1.Answer
 	ended bool
+	start map[uint64]bool // the calls of which the supervisor wants to know that their programs begin
 }
 
-// Dial makes the Decider of a sandbox that asks at a descriptor, which it takes over.
-func Dial(fd int, o sandbox.Options) (sandbox.Decider, error) {
-	if err := syscall.SetNonblock(fd, true); err != nil {
-		return nil, fmt.Errorf("take the socket for decisions: %w", err)
-	}
-	file := os.NewFile(uintptr(fd), "decisions")
-	conn, err := net.FileConn(file)
-	_ = file.Close()
-	if err != nil {
-		return nil, fmt.Errorf("take the socket for decisions: %w", err)
-	}
-	timeout := answerTimeout
-	if o.Observe {
-		timeout = observeTimeout
-	}
-	c := newClient(conn, timeout)
-	go c.receive()
-	return c, nil
-}
-
-func newClient(conn net.Conn, timeout time.Duration) *client {
-	return &client{conn: conn, timeout: timeout, open: map[uint64]chan *sandboxv1.Answer{}}
-}
-
-// receive hands answers out until the supervisor is gone. Then everything is refused.
-func (c *client) receive() {
-	for {
-		var a sandboxv1.Answer
-		if err := read(c.conn, &a); err != nil {
-			break
-		}
-		c.mu.Lock()
-		waits := c.open[a.GetId()]
-		delete(c.open, a.GetId())
-		c.mu.Unlock()
-		if waits != nil {
-			waits <- &a // which has room for one
-		}
-	}
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	c.ended = true
-	for _, waits := range c.open {
-		close(waits)
-	}
-	clear(c.open)
+func newClient(conn socket, timeout time.Duration) *client {
+	c := &client{conn: conn, timeout: timeout, reading: make(chan struct{}, 1), open: map[uint64]chan *sandboxv1.Answer{}}
+	c.reading <- struct{}{}
+	return c
 }
 
 // Allows implements sandbox.Decider.
@@ -92,15 +74,59 @@ func (c *client) Allows(e sandbox.Event) bool {
 	if e.Start {
 		return true // who starts the sandbox has chosen it
 	}
+	if (e.Operation == sandbox.Write || e.Operation == sandbox.Move) && sandbox.Device(e.Path) {
+		return true // as the supervisor would answer: most programs open /dev/null
+	}
+	about, name, ok := leasable(e)
+	if l := c.lending(); ok && l != nil && l.allow(about, name, e) {
+		return true
+	}
 	a, err := c.ask(e)
-	if err != nil {
+	switch {
+	case err != nil:
 		c.refused(e, err.Error())
 		return false
-	}
-	if !a.GetAllowed() {
+	case !a.GetAllowed():
 		c.refused(e, a.GetWhy())
+		return false
 	}
-	return a.GetAllowed()
+	if ok {
+		c.leases.Load().keep(about, a.GetLease(), time.Now())
+	}
+	if a.GetTellStart() {
+		c.expect(e.Call)
+	}
+	return true
+}
+
+// lending are the leases, as long as the supervisor is there; nil: there are none.
+func (c *client) lending() *leases {
+	l := c.leases.Load()
+	if s, ok := c.conn.(lender); l == nil || !ok || !s.open() {
+		return nil
+	}
+	return l
+}
+
+// maxStarts bounds the programs of which the supervisor wants to know when they begin. The kernel may refuse them, and
+// nobody says so.
+const maxStarts = 1024
+
+func (c *client) expect(call uint64) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.start == nil || len(c.start) >= maxStarts {
+		c.start = map[uint64]bool{}
+	}
+	c.start[call] = true
+}
+
+func (c *client) expects(call uint64) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	expected := c.start[call]
+	delete(c.start, call)
+	return expected
 }
 
 var (
@@ -112,13 +138,16 @@ func (c *client) ask(e sandbox.Event) (*sandboxv1.Answer, error) {
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
-		Call: e.Call,
+		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart,
 	}
 	room := maxStrings
 	var cut bool
 	q.Args, q.Cut = raw(e.Args, &room)
+	q.Others, cut = raw(e.Others, &room)
+	q.Cut = q.Cut || cut
 	q.Env, cut = raw(e.Env, &room)
 	q.Cut = q.Cut || cut
+	deadline := time.Now().Add(c.timeout)
 	waits := make(chan *sandboxv1.Answer, 1)
 	c.mu.Lock()
 	if c.ended {
@@ -131,7 +160,12 @@ func (c *client) ask(e sandbox.Event) (*sandboxv1.Answer, error) {
 		c.forget(q.GetId())
 		return nil, errGone
 	}
-	late := time.NewTimer(c.timeout)
+	select {
+	case <-c.reading:
+		return c.readFor(q.GetId(), waits, deadline)
+	default: // no timer for who reads
+	}
+	late := time.NewTimer(time.Until(deadline))
 	defer late.Stop()
 	select {
 	case a, ok := <-waits:
@@ -139,10 +173,92 @@ func (c *client) ask(e sandbox.Event) (*sandboxv1.Answer, error) {
 			return nil, errGone
 		}
 		return a, nil
+	case <-c.reading:
+		return c.readFor(q.GetId(), waits, deadline)
 	case <-late.C:
 		c.forget(q.GetId())
 		return nil, errLate
 	}
+}
+
+// readFor reads until the answer to a question is there, and hands out the other answers. Then somebody else reads.
+func (c *client) readFor(id uint64, waits <-chan *sandboxv1.Answer, deadline time.Time) (*sandboxv1.Answer, error) {
+	defer func() { c.reading <- struct{}{} }()
+	select {
+	case a, ok := <-waits: // who read before has found it, or the end
+		if !ok {
+			return nil, errGone
+		}
+		return a, nil
+	default:
+	}
+	for {
+		a, err := c.next(deadline)
+		switch {
+		case errors.Is(err, os.ErrDeadlineExceeded):
+			c.forget(id)
+			return nil, errLate
+		case err != nil:
+			c.end()
+			return nil, errGone
+		}
+		c.mu.Lock()
+		other := c.open[a.GetId()]
+		delete(c.open, a.GetId())
+		c.mu.Unlock()
+		if a.GetId() == id {
+			return a, nil
+		}
+		if other != nil {
+			other <- a // which has room for one
+		}
+	}
+}
+
+// next reads an answer. What has been read of one before the deadline is kept.
+func (c *client) next(deadline time.Time) (*sandboxv1.Answer, error) {
+	_ = c.conn.SetReadDeadline(deadline)
+	for {
+		frame, n, err := firstFrame(c.in)
+		if err != nil {
+			return nil, err
+		}
+		if n > 0 {
+			var a sandboxv1.Answer
+			err := proto.Unmarshal(frame, &a)
+			c.in = c.in[:copy(c.in, c.in[n:])]
+			if s, ok := c.conn.(lender); err == nil && a.GetId() == 0 {
+				if ok {
+					c.leases.Store(borrow(s.lent()))
+				}
+				continue
+			}
+			return &a, err
+		}
+		c.in = slices.Grow(c.in, 4096)
+		got, err := c.conn.Read(c.in[len(c.in):cap(c.in)])
+		c.in = c.in[:len(c.in)+got]
+		if err != nil && got == 0 {
+			return nil, err
+		}
+	}
+}
+
+// end refuses everything from now on: the supervisor is gone.
+func (c *client) end() {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	c.ended = true
+	for _, waits := range c.open {
+		close(waits)
+	}
+	clear(c.open)
+}
+
+// programOf is the file that a process runs, as far as that can be seen.
+func programOf(pid int) []byte {
+	file, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
+	return []byte(file)
 }
 
 func (c *client) forget(id uint64) {
@@ -165,12 +281,12 @@ func (c *client) tell(m proto.Message) error {
 
 // Refused implements sandbox.Decider.
 func (c *client) Refused(pid int, what string) {
-	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), What: what}}})
+	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), Program: programOf(pid), What: what}}})
 }
 
 // Started implements sandbox.Watcher.
 func (c *client) Started(e sandbox.Event) {
-	if !e.Start {
+	if !e.Start && c.expects(e.Call) {
 		_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Started{Started: &sandboxv1.Started{Pid: int64(e.PID), Call: e.Call}}})
 	}
 }
@@ -179,6 +295,8 @@ func (c *client) Started(e sandbox.Event) {
 func (c *client) Began(pid int, walls proc.Walls, err error) {
 	c.root.Store(int64(pid))
 	b := &sandboxv1.Began{Pid: int64(pid), Landlock: walls.Landlock, Seccomp: walls.Seccomp, Notes: walls.Notes}
+	room := maxStrings
+	b.Env, _ = raw(c.environ, &room)
 	if err != nil {
 		b.Failed, b.Unsupported = err.Error(), errors.Is(err, sandbox.ErrUnsupported)
 	}

@@ -80,6 +80,7 @@ func run(web, proto, out string) error {
 // services finds the generated services, which sources call @acphost/proto/…. They stand in another package; the library that they
 // need is the page's own, so that there is one of it.
 func services(dir, web string) api.Plugin {
+	dir = filepath.Clean(dir) // as importers are named
 	return api.Plugin{Name: "services", Setup: func(b api.PluginBuild) {
 		b.OnResolve(api.OnResolveOptions{Filter: `^@acphost/proto/`}, func(a api.OnResolveArgs) (api.OnResolveResult, error) {
 			return api.OnResolveResult{Path: filepath.Join(dir, strings.TrimPrefix(a.Path, "@acphost/proto/")+"_pb.ts")}, nil
@@ -89,7 +90,13 @@ func services(dir, web string) api.Plugin {
 				return api.OnResolveResult{}, nil
 			}
 			found := b.Resolve(a.Path, api.ResolveOptions{ResolveDir: web, Kind: a.Kind})
-			return api.OnResolveResult{Path: found.Path, Errors: found.Errors}, nil
+			result := api.OnResolveResult{Path: found.Path, Errors: found.Errors}
+			if !found.SideEffects {
+				// esbuild keeps what the first importer of a file said, and which one is first is chance. Were it not
+				// said here as it is for the page's own imports, the bundle would differ from one time to the next.
+				result.SideEffects = api.SideEffectsFalse
+			}
+			return result, nil
 		})
 	}}
 }

@@ -2,6 +2,7 @@
 package daemon
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -26,8 +27,10 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/gatewayd/internal/attach"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/console"
+	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
@@ -45,10 +48,10 @@ is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
 supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
 ends, which /openapi.json describes, and at /console/ a page for people, who sign in
 by "acphost console". Without --supervisor and --socket it is the gateway of the
-"acphost serve" that runs as your user here.
+"acphost serve" that runs as your user here, and ends when that ends.
 
-Each request says who it is from: by a token ("acphost tokens create"), or by a
-certificate. Run gatewayd as a user that no agent runs as.
+Each request says who it is from: by a token ("acphost tokens create", or of a provider
+of OpenID Connect), or by a certificate. Run gatewayd as a user that no agent runs as.
 
 Flags:
 `
@@ -56,6 +59,7 @@ Flags:
 const examples = `
 Examples:
   gatewayd
+  gatewayd --notices-desktop
   gatewayd --socket /run/acphost/admin.sock --tokens ~/.local/state/acphost/tokens.json
   gatewayd --listen :7480 --host acp.example.org --tls-dir /etc/gatewayd/tls \
       --tokens /etc/gatewayd/tokens.json \
@@ -81,6 +85,8 @@ const (
 	maxStreams = 1100
 	// sweepEvery is how often it is looked whether those who are connected still may be.
 	sweepEvery = 3 * time.Second
+	// lookEvery is how often it is looked whether the supervisor that was found is still there.
+	lookEvery = 2 * time.Second
 	// drainTimeout is how long turns that run may take to end when gatewayd does, if the flag does not say it.
 	drainTimeout = 10 * time.Second
 	// stopTimeout is how long requests may take to end after that.
@@ -89,11 +95,13 @@ const (
 
 // flags are gatewayd's.
 type flags struct {
-	listen, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
-	hosts, origins                                                          list
-	plaintext, version, noConsole                                           bool
-	connections                                                             int
-	drain                                                                   time.Duration
+	listen, publicURL, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
+	hosts, origins                                                                     list
+	plaintext, version, noConsole                                                      bool
+	connections                                                                        int
+	drain                                                                              time.Duration
+	notices                                                                            noticeFlags
+	oidc                                                                               oidcFlags
 }
 
 // list is a flag that may be repeated.
@@ -146,6 +154,7 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may show certificates of that authority")
 	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that others can reach: only behind a proxy that has TLS")
 	set.Var(&f.hosts, "host", "a `NAME` by which clients reach this server, beside localhost and the address to serve at; may be repeated")
+	set.StringVar(&f.publicURL, "public-url", "", "the `ORIGIN`, https://HOST, at which people open the console, to which notices and sign-ins lead (default: the address to serve at)")
 	set.Var(&f.origins, "origin", "an `ORIGIN`, https://HOST, whose pages may call; may be repeated (default: none)")
 	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens, as \"acphost tokens\" makes it")
 	set.StringVar(&f.supervisor, "supervisor", "", "the supervisor's `ADDRESS` over TCP, HOST:PORT")
@@ -154,6 +163,8 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
 	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
 	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
+	f.notices.define(set)
+	f.oidc.define(set)
 	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
 	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
@@ -172,8 +183,8 @@ func (f *flags) check(rest []string) error {
 		return errors.New("the supervisor is at --supervisor or at --socket: give one of them")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
-	case f.tokens == "" && f.tlsDir == "" && f.noConsole:
-		return errors.New("nobody could call: give --tokens, or --tls-dir for certificates")
+	case f.tokens == "" && f.tlsDir == "" && f.oidc.audience == "" && f.noConsole:
+		return errors.New("nobody could call: give --tokens, --tls-dir for certificates, or --oidc-issuer")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
 	case f.drain < 0:
@@ -182,12 +193,44 @@ func (f *flags) check(rest []string) error {
 		return errors.New("--max-connections: expected 4 or more")
 	}
 	for _, o := range f.origins {
-		u, err := url.Parse(o)
-		if err != nil || u.Scheme == "" || u.Host == "" || o != u.Scheme+"://"+u.Host {
+		if _, _, ok := origin(o); !ok {
 			return fmt.Errorf("--origin: expected an origin as browsers send it, such as https://example.org, got %q", o)
 		}
 	}
+	if f.notices.on() {
+		if err := f.needsConsole("--notices-…", host); err != nil {
+			return err
+		}
+	}
+	if scheme, _, ok := origin(f.publicURL); f.publicURL != "" && (!ok || scheme != "https" && scheme != "http") {
+		return fmt.Errorf("--public-url: expected what stands before /console/ in a browser, such as https://acp.example.org, got %q", f.publicURL)
+	}
+	if f.oidc.clientID != "" {
+		if err := f.needsConsole("--oidc-client-id", host); err != nil {
+			return err
+		}
+	}
+	return cmp.Or(f.notices.check(), f.oidc.check())
+}
+
+// needsConsole says what a flag lacks that leads people to the console. host is where gatewayd listens.
+func (f *flags) needsConsole(flag, host string) error {
+	switch ip := net.ParseIP(host); {
+	case f.noConsole:
+		return fmt.Errorf("%s leads people to the console, which --no-console takes away: leave out one of them", flag)
+	case f.publicURL == "" && (host == "" || ip != nil && ip.IsUnspecified()):
+		return fmt.Errorf("%s leads people to the console: say by --public-url where they open it, such as https://acp.example.org", flag)
+	}
 	return nil
+}
+
+// origin is what an origin as browsers send it is made of. host is without its port.
+func origin(text string) (scheme, host string, ok bool) {
+	u, err := url.Parse(text)
+	if err != nil || u.Scheme == "" || u.Host == "" || text != u.Scheme+"://"+u.Host {
+		return "", "", false
+	}
+	return u.Scheme, u.Hostname(), true
 }
 
 // loopback reports whether an address is of this machine alone.
@@ -208,11 +251,16 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	case err != nil && !errors.Is(err, proc.ErrUnsupported):
 		return fmt.Errorf("it cannot be told who starts this: %w", err)
 	}
-	supervisor, err := dial(ctx, f, log)
+	supervisor, pid, err := dial(ctx, f, log)
 	if err != nil {
 		return err
 	}
 	defer func() { _ = supervisor.Close() }()
+	ctx, end := context.WithCancelCause(ctx)
+	defer end(nil)
+	if pid != 0 {
+		defer awaitEnd(ctx, pid, end)()
+	}
 	config, err := tlsConfig(f.tlsDir, log)
 	if err != nil {
 		return err
@@ -229,19 +277,36 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return fmt.Errorf("serve the paths for front ends: %w", err)
 	}
-	relays := relay.New(upstream.New(supervisor).Open, relay.Limits{}, log)
-	options := server.Options{Relay: relays, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
+	relays := relay.New(attach.New(upstream.New(supervisor).Open, calls, log).Open, relay.Limits{}, log)
+	options := server.Options{Relay: relays, Attach: true, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
+	public := cmp.Or(f.publicURL, base(listener, config != nil))
+	provider, err := f.oidc.provider(public, log)
+	if err != nil {
+		return err
+	}
 	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	if provider != nil {
+		who.IsJWT, who.JWT = oidc.IsToken, provider.Bearer
+	}
 	if f.noConsole {
 		options.Gate = auth.New(who)
 	} else {
 		desk := signin.New(nil)
 		who.Browser = console.Browser(desk)
 		options.Gate = auth.New(who)
-		options.Console = console.New(console.Options{Gate: options.Gate, Desk: desk, Logger: log})
+		pages := console.Options{Gate: options.Gate, Desk: desk, Logger: log}
+		if f.oidc.clientID != "" {
+			pages.Provider = provider
+		}
+		options.Console = console.New(pages)
 		log.Info("the console is for browsers", "at", base(listener, config != nil)+"/console/")
 		defer confirm(ctx, desk, log)()
 	}
+	stop, err := notify(ctx, f, public, supervisor, log)
+	if err != nil {
+		return err
+	}
+	defer stop()
 	s := &http.Server{
 		Handler:           server.New(options),
 		TLSConfig:         config,
@@ -257,7 +322,45 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
-	return serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log)
+	if err := serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log); err != nil {
+		return err
+	}
+	if gone, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
+		return gone
+	}
+	return nil
+}
+
+// endedError says that the supervisor that was found has ended. Another one has another socket.
+type endedError struct{ pid int }
+
+func (e *endedError) Error() string {
+	return fmt.Sprintf("the supervisor, process %d, has ended: start \"acphost serve\" again, and then gatewayd", e.pid)
+}
+
+// awaitEnd has end called once a process has ended. The caller calls stop, which waits until nothing goes on.
+func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop func()) {
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		p, err := os.FindProcess(pid) // where there are pidfds, it stays this process
+		if err == nil {
+			defer func() { _ = p.Release() }()
+		}
+		tick := time.NewTicker(lookEvery)
+		defer tick.Stop()
+		for err == nil || !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
+			select {
+			case <-ctx.Done():
+				return
+			case <-tick.C:
+				err = p.Signal(syscall.Signal(0))
+			}
+		}
+		end(&endedError{pid})
+	}()
+	return func() { cancel(); <-done }
 }
 
 // base is the URL of what is served.
@@ -346,24 +449,28 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain
 	return nil
 }
 
-// dial connects to the supervisor, at the first call.
-func dial(ctx context.Context, f *flags, log *slog.Logger) (*client.Client, error) {
+// dial connects to the supervisor, at the first call. pid is the process that was found; 0: it was named, and may end
+// and come back.
+func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pid int, err error) {
 	switch {
 	case f.supervisor != "":
-		return client.DialTLS(f.supervisor, f.supervisorTLS)
+		c, err = client.DialTLS(f.supervisor, f.supervisorTLS)
+		return c, 0, err
 	case f.socket != "":
 		path, err := filepath.Abs(f.socket)
 		if err != nil {
-			return nil, err
+			return nil, 0, err
 		}
-		return client.DialSocket(path)
+		c, err = client.DialSocket(path)
+		return c, 0, err
 	}
 	found, err := find(ctx)
 	if err != nil {
-		return nil, err
+		return nil, 0, err
 	}
 	log.Info("it is the gateway of a supervisor of yours, until that ends", "pid", found.PID, "socket", found.Socket)
-	return found.Dial()
+	c, err = found.Dial()
+	return c, found.PID, err
 }
 
 // find returns the one supervisor with the runtime folder of this environment that serves programs.
@@ -392,6 +499,9 @@ func find(ctx context.Context) (client.Supervisor, error) {
 // names are those by which clients may call this server.
 func names(f *flags) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
+	if _, host, ok := origin(f.publicURL); ok {
+		all = append(all, host)
+	}
 	if host, _, err := net.SplitHostPort(f.listen); err == nil {
 		if ip := net.ParseIP(host); host != "" && (ip == nil || !ip.IsUnspecified()) {
 			all = append(all, host)

@@ -9,7 +9,7 @@ import (
 	"os/signal"
 	"syscall"
 
-	_ "github.com/acphost/acphost/services/supervisor/internal/agent/sandboxed" // the hidden command "sandbox"
+	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // the hidden command "sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/cli"
 )
 

@@ -4,6 +4,7 @@ package daemon
 import (
 	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/internal/proc"
+	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // the hidden command "sandbox"
 	"github.com/acphost/acphost/sdk/handler"
 
 	"github.com/acphost/acphost/services/termd/internal/server"

@@ -3,11 +3,14 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
+	"syscall"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +21,8 @@ func init() {
 	deeds["crowd"] = crowd
 	deeds["hoard"] = hoard
 	deeds["fill"] = fill
+	deeds["burst"] = burst
+	deeds["create"] = create
 }
 
 // kept are what a hand holds until it ends.
@@ -97,4 +102,53 @@ func fill(args []string) ([]orders.Try, error) {
 		}
 	}
 	return nil, fmt.Errorf("%s took %d bytes and is not full", args[0], n)
+}
+
+// burst N FILE COMMAND... runs a command N times at once, each with its number as a last argument, and appends what
+// they say to a file.
+func burst(args []string) ([]orders.Try, error) {
+	out, err := os.OpenFile(args[1], os.O_WRONLY|os.O_APPEND, 0)
+	if err != nil {
+		return nil, err
+	}
+	defer out.Close()
+	var all []orders.Try
+	var started []*exec.Cmd
+	for i := range number(args[0]) {
+		cmd := exec.Command(args[2], append(slices.Clone(args[3:]), fmt.Sprint(i))...)
+		cmd.Stdout = out
+		if err := cmd.Start(); err != nil {
+			all = append(all, tried("start", err))
+			continue
+		}
+		started = append(started, cmd)
+	}
+	for _, cmd := range started {
+		all = append(all, tried("run", cmd.Wait()))
+	}
+	return all, nil
+}
+
+// create DIR makes files, one after the other, until there is one of the name "enough" or 100,000 were tried. It brings
+// how many it made, and how many were refused with each error.
+func create(args []string) ([]orders.Try, error) {
+	times := map[string]int{"": 0}
+	for i := range 100_000 {
+		if unix.Access(filepath.Join(args[0], "enough"), unix.F_OK) == nil {
+			break
+		}
+		fd, err := unix.Open(filepath.Join(args[0], fmt.Sprint(i)), unix.O_WRONLY|unix.O_CREAT|unix.O_EXCL|unix.O_CLOEXEC, 0o600)
+		if err == nil && fd <= syscall.Stderr {
+			err = errors.New("a file that was open already")
+		}
+		times[nameOf(err)]++
+		if err == nil {
+			_ = unix.Close(fd)
+		}
+	}
+	var all []orders.Try
+	for err, n := range times {
+		all = append(all, orders.Try{What: "create", Err: err, Got: fmt.Sprint(n)})
+	}
+	return all, nil
 }

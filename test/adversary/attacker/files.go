@@ -21,6 +21,9 @@ func init() {
 	deeds["write"] = write
 	deeds["exec"] = execute
 	deeds["link"] = link
+	deeds["mkdir"] = mkdir
+	deeds["rename"] = rename
+	deeds["exchange"] = exchange
 	deeds["fifo"] = fifo
 	deeds["read"] = read
 	deeds["flood"] = flood
@@ -61,6 +64,21 @@ func read(args []string) ([]orders.Try, error) {
 // link OLD NEW makes a second name of a file.
 func link(args []string) ([]orders.Try, error) {
 	return []orders.Try{tried("link", os.Link(args[0], args[1]))}, nil
+}
+
+// mkdir PATH makes a folder, and those above it.
+func mkdir(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("mkdir "+filepath.Base(args[0]), os.MkdirAll(args[0], 0o700))}, nil
+}
+
+// rename OLD NEW gives a file or a folder another name.
+func rename(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("rename "+filepath.Base(args[0]), os.Rename(args[0], args[1]))}, nil
+}
+
+// exchange ONE OTHER has two files or folders swap their names.
+func exchange(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("exchange "+filepath.Base(args[0]), unix.Renameat2(unix.AT_FDCWD, args[0], unix.AT_FDCWD, args[1], unix.RENAME_EXCHANGE))}, nil
 }
 
 // fifo PATH makes one.

@@ -29,6 +29,8 @@ func init() {
 	deeds["tty"] = tty
 	deeds["status"] = selfStatus
 	deeds["namespace"] = namespace
+	deeds["enclose"] = enclose
+	deeds["apart"] = apart
 }
 
 // child writes into the memory of a process of its own: so would a command leave the filter that it was started under, if
@@ -251,6 +253,32 @@ func selfStatus(args []string) ([]orders.Try, error) {
 	return all, nil
 }
 
+// enclose FOLDER puts this thread, and what it starts, into a Landlock domain in which files are changed below a folder
+// alone.
+func enclose(args []string) ([]orders.Try, error) {
+	runtime.LockOSThread()
+	const changes = unix.LANDLOCK_ACCESS_FS_WRITE_FILE | unix.LANDLOCK_ACCESS_FS_TRUNCATE | unix.LANDLOCK_ACCESS_FS_MAKE_REG |
+		unix.LANDLOCK_ACCESS_FS_MAKE_SYM | unix.LANDLOCK_ACCESS_FS_MAKE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE | unix.LANDLOCK_ACCESS_FS_REFER
+	folder, err := unix.Open(args[0], unix.O_PATH|unix.O_CLOEXEC, 0)
+	if err != nil {
+		return nil, err
+	}
+	handled := uint64(changes)
+	ruleset, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&handled)), unsafe.Sizeof(handled), 0)
+	rule := unix.LandlockPathBeneathAttr{Allowed_access: changes, Parent_fd: int32(folder)}
+	if errno == 0 {
+		_, _, errno = unix.Syscall6(unix.SYS_LANDLOCK_ADD_RULE, ruleset, unix.LANDLOCK_RULE_PATH_BENEATH, uintptr(unsafe.Pointer(&rule)), 0, 0, 0)
+	}
+	if errno == 0 {
+		_ = unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
+		_, _, errno = unix.Syscall(unix.SYS_LANDLOCK_RESTRICT_SELF, ruleset, 0, 0)
+	}
+	if errno != 0 {
+		return nil, errno
+	}
+	return []orders.Try{tried("enclose", nil)}, nil
+}
+
 // namespace HAND starts a hand as root of a user namespace, in which it has every capability, and as process 1.
 func namespace(args []string) ([]orders.Try, error) {
 	cmd := exec.Command(self, "hand", args[0])
@@ -266,4 +294,16 @@ func namespace(args []string) ([]orders.Try, error) {
 	}
 	go func() { _ = cmd.Wait() }()
 	return []orders.Try{tried("unshare", nil)}, nil
+}
+
+// apart PROGRAM ARGUMENT... runs a program as root of user and mount namespaces of its own.
+func apart(args []string) ([]orders.Try, error) {
+	cmd := exec.Command(args[0], args[1:]...)
+	cmd.SysProcAttr = &syscall.SysProcAttr{
+		Cloneflags:  unix.CLONE_NEWUSER | unix.CLONE_NEWNS,
+		UidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getuid(), Size: 1}},
+		GidMappings: []syscall.SysProcIDMap{{ContainerID: 0, HostID: os.Getgid(), Size: 1}},
+	}
+	out, err := cmd.CombinedOutput()
+	return []orders.Try{got("run apart", string(out), err)}, nil
 }

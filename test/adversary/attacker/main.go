@@ -42,6 +42,10 @@ func play(part string, args []string) error {
 			return err
 		}
 		return serve(args[0])
+	case "container": // ERRNO CALLS COMMAND...: a command where a container's profile refuses calls
+		return container(args)
+	case "victim": // CALL: makes a system call of which another process writes the arguments
+		return playVictim(args[0])
 	case "relay": // HAND HOW: starts a hand, and ends before it
 		return relay(args[0], args[1])
 	case "idle": // lives until its input ends

@@ -72,7 +72,10 @@ type CallContext struct {
 	// then refuses the path as one outside of the roots. Empty: the call is held to its roots.
 	AllowedPath string `protobuf:"bytes,14,opt,name=allowed_path,json=allowedPath,proto3" json:"allowed_path,omitempty"`
 	// Optional. The supervisor has no use for CallResult.digest and kept, which the handler may then leave out. Default: false.
-	NoDigest      bool `protobuf:"varint,15,opt,name=no_digest,json=noDigest,proto3" json:"no_digest,omitempty"`
+	NoDigest bool `protobuf:"varint,15,opt,name=no_digest,json=noDigest,proto3" json:"no_digest,omitempty"`
+	// Optional. The command runs in the sandbox whose questions go over the stream with this id (TerminalService.Confine), or
+	// it does not run. Empty: it runs without a sandbox of the supervisor's.
+	Confinement   string `protobuf:"bytes,16,opt,name=confinement,proto3" json:"confinement,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -210,6 +213,13 @@ func (x *CallContext) GetNoDigest() bool {
 		return x.NoDigest
 	}
 	return false
+}
+
+func (x *CallContext) GetConfinement() string {
+	if x != nil {
+		return x.Confinement
+	}
+	return ""
 }
 
 // Root is a directory that a session may touch, with everything below it.
@@ -597,7 +607,7 @@ var File_acphost_acp_v1_context_proto protoreflect.FileDescriptor
 
 const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"\n" +
-	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\x1a\x1cacphost/acp/v1/options.proto\"\xbf\x04\n" +
+	"\x1cacphost/acp/v1/context.proto\x12\x0eacphost.acp.v1\x1a\x1cacphost/acp/v1/options.proto\"\xe1\x04\n" +
 	"\vCallContext\x12\x1d\n" +
 	"\n" +
 	"session_id\x18\x01 \x01(\tR\tsessionId\x12\x14\n" +
@@ -618,7 +628,8 @@ const file_acphost_acp_v1_context_proto_rawDesc = "" +
 	"toolCallId\x12\x18\n" +
 	"\aunasked\x18\r \x01(\bR\aunasked\x12'\n" +
 	"\fallowed_path\x18\x0e \x01(\tB\x04\xd8\xd7\x19\x01R\vallowedPath\x12\x1b\n" +
-	"\tno_digest\x18\x0f \x01(\bR\bnoDigest\"=\n" +
+	"\tno_digest\x18\x0f \x01(\bR\bnoDigest\x12 \n" +
+	"\vconfinement\x18\x10 \x01(\tR\vconfinement\"=\n" +
 	"\x04Root\x12\x18\n" +
 	"\x04path\x18\x01 \x01(\tB\x04\xd8\xd7\x19\x01R\x04path\x12\x1b\n" +
 	"\tread_only\x18\x02 \x01(\bR\breadOnly\"(\n" +

@@ -57,7 +57,7 @@ type Config struct {
 	Activity *Activity `protobuf:"bytes,11,opt,name=activity,proto3" json:"activity,omitempty"`
 	// Optional. Metrics.
 	Telemetry *Telemetry `protobuf:"bytes,12,opt,name=telemetry,proto3" json:"telemetry,omitempty"`
-	// Optional. Decisions about what the processes of an agent do by themselves, without their client (Linux on amd64).
+	// Optional. Decisions about what the processes of an agent do by themselves, without their client (Linux on amd64 and arm64).
 	Sandbox       *Sandbox `protobuf:"bytes,13,opt,name=sandbox,proto3" json:"sandbox,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -624,7 +624,8 @@ func (x *Agent) GetMaxRestarts() uint32 {
 }
 
 // Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a file,
-// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent.
+// starts a program or connects a socket. The policy decides about all of these as about the calls of the agent. Commands that an
+// agent runs in terminals were decided on as a whole: only deny rules count for what they do.
 type Sandbox struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; what the policy would have denied or
@@ -635,8 +636,8 @@ type Sandbox struct {
 	// Optional. Decide before files are opened for reading, too: only deny rules count. Each file that is opened then takes
 	// longer. Default: false.
 	Reads bool `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`
-	// Optional. Do not start agents on a system that cannot confine them. Default: false: they are started without the
-	// sandbox, and acphost says so.
+	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot confine
+	// commands. Default: false: they are started without the sandbox, and acphost says so.
 	Require bool `protobuf:"varint,3,opt,name=require,proto3" json:"require,omitempty"`
 	// Optional. Files and folders of the agent's own, absolute or with "~" at the beginning: its program, its state, its
 	// cache. It may change them and start programs in them, and only deny rules count. Default: none.

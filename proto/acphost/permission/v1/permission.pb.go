@@ -297,8 +297,11 @@ type DecideResponse struct {
 	// private, link-local), by an address or a prefix, so the supervisor may connect there. Default: false: it connects to public
 	// addresses alone, whatever the rule allows.
 	NamesAddresses bool `protobuf:"varint,11,opt,name=names_addresses,json=namesAddresses,proto3" json:"names_addresses,omitempty"`
-	unknownFields  protoimpl.UnknownFields
-	sizeCache      protoimpl.SizeCache
+	// Optional. Where the rule stands, for the user: "FILE:LINE". If several allow rules took a command each, their
+	// places in the order of rule, with ", " between them, cut to 512 characters.
+	Place         string `protobuf:"bytes,12,opt,name=place,proto3" json:"place,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *DecideResponse) Reset() {
@@ -408,11 +411,22 @@ func (x *DecideResponse) GetNamesAddresses() bool {
 	return false
 }
 
-// Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call, and for reads
-// and changes of one file by a process: the action has the kind "fs.read" and the door DOOR_CALL, or the kind "fs.read" or
-// "fs.write" and the door DOOR_KERNEL, no command and one path, whose path and resolved_path end in the same name.
+func (x *DecideResponse) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
+// Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call, and for
+// reads and changes of one file by a process: the action has the kind "fs.read" and the door DOOR_CALL, or the kind
+// "fs.read" or "fs.write" and the door DOOR_KERNEL, no command and one path, whose path and resolved_path end in the
+// same name. And it is for programs that a process starts: the kind "terminal.create" and the door DOOR_KERNEL, at most
+// 16 KiB in all.
 //
-// The answer holds for every such action that differs from the decided one in the name alone, and in session_id,
+// For a program that is started, the answer holds for the same action again: one that differs in no field.
+//
+// For a file, it holds for every such action that differs from the decided one in the name alone, and in session_id,
 // tool_call_id, title and raw_input: the same folder, agent, mode, method, tool and roots, and a path that is as the decided
 // one in all else. The name consists of ASCII letters, digits and "._-+@=, ", and contains none of except.
 //
@@ -1742,7 +1756,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xa8\x03\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xbe\x03\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1758,7 +1772,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"namesPaths\x122\n" +
 	"\x05reuse\x18\n" +
 	" \x01(\v2\x1c.acphost.permission.v1.ReuseR\x05reuse\x12'\n" +
-	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\"k\n" +
+	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\x12\x14\n" +
+	"\x05place\x18\f \x01(\tR\x05place\"k\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +

@@ -10,6 +10,7 @@
 package sandboxv1
 
 import (
+	v1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	protoreflect "google.golang.org/protobuf/reflect/protoreflect"
 	protoimpl "google.golang.org/protobuf/runtime/protoimpl"
 	reflect "reflect"
@@ -159,7 +160,9 @@ type Began struct {
 	// Optional. The command runs behind the filter that every agent is behind, too. Default: false.
 	Seccomp bool `protobuf:"varint,5,opt,name=seccomp,proto3" json:"seccomp,omitempty"`
 	// Optional. The missing walls and the reasons, one sentence each.
-	Notes         []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	Notes []string `protobuf:"bytes,6,rep,name=notes,proto3" json:"notes,omitempty"`
+	// Optional. The environment that the command starts with, each "NAME=VALUE", if the supervisor does not know it.
+	Env           [][]byte `protobuf:"bytes,7,rep,name=env,proto3" json:"env,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -236,6 +239,13 @@ func (x *Began) GetNotes() []string {
 	return nil
 }
 
+func (x *Began) GetEnv() [][]byte {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
 // Question is one thing that a process is about to do.
 type Question struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -251,7 +261,7 @@ type Question struct {
 	Args [][]byte `protobuf:"bytes,5,rep,name=args,proto3" json:"args,omitempty"`
 	// Optional. The working directory of the process, for a program.
 	Dir []byte `protobuf:"bytes,6,opt,name=dir,proto3" json:"dir,omitempty"`
-	// Optional. Each "NAME=VALUE" that a program gets and that the sandbox was not started with.
+	// Optional. Each "NAME=VALUE" that a program gets and that the command was not started with.
 	Env [][]byte `protobuf:"bytes,7,rep,name=env,proto3" json:"env,omitempty"`
 	// Optional. Arguments or environment are not complete here: they are longer than a frame. Default: false.
 	Cut bool `protobuf:"varint,8,opt,name=cut,proto3" json:"cut,omitempty"`
@@ -262,7 +272,13 @@ type Question struct {
 	// Optional. The port. Default: 0.
 	Port uint32 `protobuf:"varint,11,opt,name=port,proto3" json:"port,omitempty"`
 	// Required. The number of the system call. Questions about one call have the same.
-	Call          uint64 `protobuf:"varint,12,opt,name=call,proto3" json:"call,omitempty"`
+	Call uint64 `protobuf:"varint,12,opt,name=call,proto3" json:"call,omitempty"`
+	// Optional. The file that the process runs. Empty: it cannot be seen.
+	Program []byte `protobuf:"bytes,13,opt,name=program,proto3" json:"program,omitempty"`
+	// Optional. For "execute": the process sees mounts that were made inside. Default: false.
+	Apart bool `protobuf:"varint,15,opt,name=apart,proto3" json:"apart,omitempty"`
+	// Optional. For "move", the paths of the other name.
+	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -381,6 +397,27 @@ func (x *Question) GetCall() uint64 {
 	return 0
 }
 
+func (x *Question) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
+func (x *Question) GetApart() bool {
+	if x != nil {
+		return x.Apart
+	}
+	return false
+}
+
+func (x *Question) GetOthers() [][]byte {
+	if x != nil {
+		return x.Others
+	}
+	return nil
+}
+
 // Started says that the kernel has put a program in place of a process, and that it is the one that was decided on. A program
 // that was allowed may not come to run: then the process goes on as it was.
 type Started struct {
@@ -442,8 +479,10 @@ type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The process id.
 	Pid int64 `protobuf:"varint,1,opt,name=pid,proto3" json:"pid,omitempty"`
-	// Required. What the process wanted: "a user or mount namespace".
-	What          string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	// Required. What the process wanted: "another root folder, or a mount".
+	What string `protobuf:"bytes,2,opt,name=what,proto3" json:"what,omitempty"`
+	// Optional. As in Question.
+	Program       []byte `protobuf:"bytes,3,opt,name=program,proto3" json:"program,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,15 +531,27 @@ func (x *Refusal) GetWhat() string {
 	return ""
 }
 
+func (x *Refusal) GetProgram() []byte {
+	if x != nil {
+		return x.Program
+	}
+	return nil
+}
+
 // Answer is what the supervisor says about a question.
 type Answer struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Required. The number of the question.
+	// Required. The number of the question. 0: this is no answer. Two descriptors come with the frame (SCM_RIGHTS), of
+	// memory by which leases count: the generation, which the sandbox can only read, and the counts.
 	Id uint64 `protobuf:"varint,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Optional. The process may do it. Default: false.
 	Allowed bool `protobuf:"varint,2,opt,name=allowed,proto3" json:"allowed,omitempty"`
 	// Optional. The reason for a refusal, in words that the process may read.
-	Why           string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	Why string `protobuf:"bytes,3,opt,name=why,proto3" json:"why,omitempty"`
+	// Optional. The supervisor wants to be told when the program begins (Started). Default: false.
+	TellStart bool `protobuf:"varint,4,opt,name=tell_start,json=tellStart,proto3" json:"tell_start,omitempty"`
+	// Optional. For how long, and for which other files, the answer holds. Default: for this question alone.
+	Lease         *Lease `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -556,24 +607,132 @@ func (x *Answer) GetWhy() string {
 	return ""
 }
 
+func (x *Answer) GetTellStart() bool {
+	if x != nil {
+		return x.TellStart
+	}
+	return false
+}
+
+func (x *Answer) GetLease() *Lease {
+	if x != nil {
+		return x.Lease
+	}
+	return nil
+}
+
+// Lease is for which other questions an answer holds that allows a change of a file: for changes of files with other
+// names in the same folder, by processes that run the same program. It holds for a second, as long as the generation is
+// the same and the files by which the policy decides are as they were. The sandbox counts how often it uses the lease.
+type Lease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The generation before the supervisor decided.
+	Generation uint64 `protobuf:"varint,1,opt,name=generation,proto3" json:"generation,omitempty"`
+	// Required. The number of the count.
+	Count uint32 `protobuf:"varint,2,opt,name=count,proto3" json:"count,omitempty"`
+	// Required. Where the policy sees files: its mount namespace and root folder (Reuse in the policies' contract).
+	View string `protobuf:"bytes,3,opt,name=view,proto3" json:"view,omitempty"`
+	// Optional. Parts of names, in lower case. A name that contains one of them is asked about.
+	Except []string `protobuf:"bytes,4,rep,name=except,proto3" json:"except,omitempty"`
+	// Optional. The files by which the policy decides.
+	Files []*v1.FileState `protobuf:"bytes,5,rep,name=files,proto3" json:"files,omitempty"`
+	// Optional. Files that no agent may change by any name: the device and the inode of each.
+	Keys          []uint64 `protobuf:"varint,6,rep,packed,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Lease) Reset() {
+	*x = Lease{}
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Lease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Lease) ProtoMessage() {}
+
+func (x *Lease) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Lease.ProtoReflect.Descriptor instead.
+func (*Lease) Descriptor() ([]byte, []int) {
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *Lease) GetGeneration() uint64 {
+	if x != nil {
+		return x.Generation
+	}
+	return 0
+}
+
+func (x *Lease) GetCount() uint32 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Lease) GetView() string {
+	if x != nil {
+		return x.View
+	}
+	return ""
+}
+
+func (x *Lease) GetExcept() []string {
+	if x != nil {
+		return x.Except
+	}
+	return nil
+}
+
+func (x *Lease) GetFiles() []*v1.FileState {
+	if x != nil {
+		return x.Files
+	}
+	return nil
+}
+
+func (x *Lease) GetKeys() []uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 var File_acphost_sandbox_v1_decision_proto protoreflect.FileDescriptor
 
 const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\n" +
-	"!acphost/sandbox/v1/decision.proto\x12\x12acphost.sandbox.v1\"\xef\x01\n" +
+	"!acphost/sandbox/v1/decision.proto\x12\x12acphost.sandbox.v1\x1a&acphost/permission/v1/permission.proto\"\xef\x01\n" +
 	"\x04Told\x121\n" +
 	"\x05began\x18\x01 \x01(\v2\x19.acphost.sandbox.v1.BeganH\x00R\x05began\x12:\n" +
 	"\bquestion\x18\x02 \x01(\v2\x1c.acphost.sandbox.v1.QuestionH\x00R\bquestion\x127\n" +
 	"\arefusal\x18\x03 \x01(\v2\x1b.acphost.sandbox.v1.RefusalH\x00R\arefusal\x127\n" +
 	"\astarted\x18\x04 \x01(\v2\x1b.acphost.sandbox.v1.StartedH\x00R\astartedB\x06\n" +
-	"\x04what\"\x9f\x01\n" +
+	"\x04what\"\xb1\x01\n" +
 	"\x05Began\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x16\n" +
 	"\x06failed\x18\x02 \x01(\tR\x06failed\x12 \n" +
 	"\vunsupported\x18\x03 \x01(\bR\vunsupported\x12\x1a\n" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
-	"\x05notes\x18\x06 \x03(\tR\x05notes\"\xfe\x01\n" +
+	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\xc6\x02\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -587,17 +746,33 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\x04host\x18\n" +
 	" \x01(\fR\x04host\x12\x12\n" +
 	"\x04port\x18\v \x01(\rR\x04port\x12\x12\n" +
-	"\x04call\x18\f \x01(\x04R\x04call\"/\n" +
+	"\x04call\x18\f \x01(\x04R\x04call\x12\x18\n" +
+	"\aprogram\x18\r \x01(\fR\aprogram\x12\x14\n" +
+	"\x05apart\x18\x0f \x01(\bR\x05apart\x12\x16\n" +
+	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
-	"\x04call\x18\x02 \x01(\x04R\x04call\"/\n" +
+	"\x04call\x18\x02 \x01(\x04R\x04call\"I\n" +
 	"\aRefusal\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
-	"\x04what\x18\x02 \x01(\tR\x04what\"D\n" +
+	"\x04what\x18\x02 \x01(\tR\x04what\x12\x18\n" +
+	"\aprogram\x18\x03 \x01(\fR\aprogram\"\x94\x01\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
-	"\x03why\x18\x03 \x01(\tR\x03whyB?Z=github.com/acphost/acphost/proto/acphost/sandbox/v1;sandboxv1b\x06proto3"
+	"\x03why\x18\x03 \x01(\tR\x03why\x12\x1d\n" +
+	"\n" +
+	"tell_start\x18\x04 \x01(\bR\ttellStart\x12/\n" +
+	"\x05lease\x18\x05 \x01(\v2\x19.acphost.sandbox.v1.LeaseR\x05lease\"\xb5\x01\n" +
+	"\x05Lease\x12\x1e\n" +
+	"\n" +
+	"generation\x18\x01 \x01(\x04R\n" +
+	"generation\x12\x14\n" +
+	"\x05count\x18\x02 \x01(\rR\x05count\x12\x12\n" +
+	"\x04view\x18\x03 \x01(\tR\x04view\x12\x16\n" +
+	"\x06except\x18\x04 \x03(\tR\x06except\x126\n" +
+	"\x05files\x18\x05 \x03(\v2 .acphost.permission.v1.FileStateR\x05files\x12\x12\n" +
+	"\x04keys\x18\x06 \x03(\x04R\x04keysB?Z=github.com/acphost/acphost/proto/acphost/sandbox/v1;sandboxv1b\x06proto3"
 
 var (
 	file_acphost_sandbox_v1_decision_proto_rawDescOnce sync.Once
@@ -611,25 +786,29 @@ func file_acphost_sandbox_v1_decision_proto_rawDescGZIP() []byte {
 	return file_acphost_sandbox_v1_decision_proto_rawDescData
 }
 
-var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 6)
+var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
 var file_acphost_sandbox_v1_decision_proto_goTypes = []any{
-	(*Told)(nil),     // 0: acphost.sandbox.v1.Told
-	(*Began)(nil),    // 1: acphost.sandbox.v1.Began
-	(*Question)(nil), // 2: acphost.sandbox.v1.Question
-	(*Started)(nil),  // 3: acphost.sandbox.v1.Started
-	(*Refusal)(nil),  // 4: acphost.sandbox.v1.Refusal
-	(*Answer)(nil),   // 5: acphost.sandbox.v1.Answer
+	(*Told)(nil),         // 0: acphost.sandbox.v1.Told
+	(*Began)(nil),        // 1: acphost.sandbox.v1.Began
+	(*Question)(nil),     // 2: acphost.sandbox.v1.Question
+	(*Started)(nil),      // 3: acphost.sandbox.v1.Started
+	(*Refusal)(nil),      // 4: acphost.sandbox.v1.Refusal
+	(*Answer)(nil),       // 5: acphost.sandbox.v1.Answer
+	(*Lease)(nil),        // 6: acphost.sandbox.v1.Lease
+	(*v1.FileState)(nil), // 7: acphost.permission.v1.FileState
 }
 var file_acphost_sandbox_v1_decision_proto_depIdxs = []int32{
 	1, // 0: acphost.sandbox.v1.Told.began:type_name -> acphost.sandbox.v1.Began
 	2, // 1: acphost.sandbox.v1.Told.question:type_name -> acphost.sandbox.v1.Question
 	4, // 2: acphost.sandbox.v1.Told.refusal:type_name -> acphost.sandbox.v1.Refusal
 	3, // 3: acphost.sandbox.v1.Told.started:type_name -> acphost.sandbox.v1.Started
-	4, // [4:4] is the sub-list for method output_type
-	4, // [4:4] is the sub-list for method input_type
-	4, // [4:4] is the sub-list for extension type_name
-	4, // [4:4] is the sub-list for extension extendee
-	0, // [0:4] is the sub-list for field type_name
+	6, // 4: acphost.sandbox.v1.Answer.lease:type_name -> acphost.sandbox.v1.Lease
+	7, // 5: acphost.sandbox.v1.Lease.files:type_name -> acphost.permission.v1.FileState
+	6, // [6:6] is the sub-list for method output_type
+	6, // [6:6] is the sub-list for method input_type
+	6, // [6:6] is the sub-list for extension type_name
+	6, // [6:6] is the sub-list for extension extendee
+	0, // [0:6] is the sub-list for field type_name
 }
 
 func init() { file_acphost_sandbox_v1_decision_proto_init() }
@@ -649,7 +828,7 @@ func file_acphost_sandbox_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_sandbox_v1_decision_proto_rawDesc), len(file_acphost_sandbox_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   6,
+			NumMessages:   7,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

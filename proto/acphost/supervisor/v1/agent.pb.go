@@ -107,7 +107,7 @@ const (
 	ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT ErrorKind = 3
 	// The agent ended by itself, or closed its output. gRPC: ABORTED.
 	ErrorKind_ERROR_KIND_CRASHED ErrorKind = 4
-	// The agent requires a login. gRPC: UNAUTHENTICATED.
+	// The agent requires a login. gRPC: FAILED_PRECONDITION, since UNAUTHENTICATED is about the caller.
 	ErrorKind_ERROR_KIND_AUTH_REQUIRED ErrorKind = 5
 	// The agent does not know the session. gRPC: NOT_FOUND.
 	ErrorKind_ERROR_KIND_SESSION_NOT_FOUND ErrorKind = 6

@@ -355,7 +355,9 @@ type AuditRecord struct {
 	Note string `protobuf:"bytes,19,opt,name=note,proto3" json:"note,omitempty"`
 	// Optional. Each policy had said by an earlier answer that it allows this (Reuse in the policies' contract), and was not
 	// called again. Default: false.
-	Reused        bool `protobuf:"varint,21,opt,name=reused,proto3" json:"reused,omitempty"`
+	Reused bool `protobuf:"varint,21,opt,name=reused,proto3" json:"reused,omitempty"`
+	// Optional. Where the rule that decided stood: "FILE:LINE"; of several, each, with ", " between them.
+	Place         string `protobuf:"bytes,22,opt,name=place,proto3" json:"place,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -537,6 +539,13 @@ func (x *AuditRecord) GetReused() bool {
 	return false
 }
 
+func (x *AuditRecord) GetPlace() string {
+	if x != nil {
+		return x.Place
+	}
+	return ""
+}
+
 var File_acphost_supervisor_v1_permission_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
@@ -568,7 +577,7 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\bgit_runs\x18\x11 \x03(\tR\agitRuns\x12\x1d\n" +
 	"\n" +
 	"by_request\x18\x12 \x01(\bR\tbyRequest\x12\x12\n" +
-	"\x04host\x18\x13 \x01(\tR\x04host\"\xeb\x04\n" +
+	"\x04host\x18\x13 \x01(\tR\x04host\"\x81\x05\n" +
 	"\vAuditRecord\x12.\n" +
 	"\x04time\x18\x01 \x01(\v2\x1a.google.protobuf.TimestampR\x04time\x12\x0e\n" +
 	"\x02id\x18\x02 \x01(\tR\x02id\x12\x1e\n" +
@@ -595,7 +604,8 @@ const file_acphost_supervisor_v1_permission_proto_rawDesc = "" +
 	"\fasked_millis\x18\x12 \x01(\rR\vaskedMillis\x12\x18\n" +
 	"\arepeats\x18\x14 \x01(\x04R\arepeats\x12\x12\n" +
 	"\x04note\x18\x13 \x01(\tR\x04note\x12\x16\n" +
-	"\x06reused\x18\x15 \x01(\bR\x06reused*\xa6\x01\n" +
+	"\x06reused\x18\x15 \x01(\bR\x06reused\x12\x14\n" +
+	"\x05place\x18\x16 \x01(\tR\x05place*\xa6\x01\n" +
 	"\n" +
 	"GrantScope\x12\x1b\n" +
 	"\x17GRANT_SCOPE_UNSPECIFIED\x10\x00\x12\x14\n" +

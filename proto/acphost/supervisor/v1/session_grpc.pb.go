@@ -66,7 +66,8 @@ type SessionServiceClient interface {
 	// Prompt begins a turn and streams its events, including questions. The last event is TurnEnded; then the stream
 	// ends. If a turn is in progress in the session, Prompt returns FAILED_PRECONDITION. If the caller disconnects, the
 	// turn continues, unless cancel_on_disconnect is set. A caller that reads slowly slows its agent down. If a caller
-	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues.
+	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues. The session of a client
+	// elsewhere (GatewayService) takes prompts, too, while neither that client nor another caller has a turn in progress.
 	Prompt(ctx context.Context, in *PromptRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[PromptResponse], error)
 	// CancelPrompt asks the agent to end its turn. It returns at once; the turn ends with its TurnEnded. If no turn is in
 	// progress, it is not an error.
@@ -272,7 +273,8 @@ type SessionServiceServer interface {
 	// Prompt begins a turn and streams its events, including questions. The last event is TurnEnded; then the stream
 	// ends. If a turn is in progress in the session, Prompt returns FAILED_PRECONDITION. If the caller disconnects, the
 	// turn continues, unless cancel_on_disconnect is set. A caller that reads slowly slows its agent down. If a caller
-	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues.
+	// reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues. The session of a client
+	// elsewhere (GatewayService) takes prompts, too, while neither that client nor another caller has a turn in progress.
 	Prompt(*PromptRequest, grpc.ServerStreamingServer[PromptResponse]) error
 	// CancelPrompt asks the agent to end its turn. It returns at once; the turn ends with its TurnEnded. If no turn is in
 	// progress, it is not an error.

@@ -517,9 +517,16 @@ type SandboxStatus struct {
 	// Optional. One of "open", "proxy", "none" (see Sandbox.network in the configuration). Empty: the mode is "off".
 	Network string `protobuf:"bytes,4,opt,name=network,proto3" json:"network,omitempty"`
 	// Optional. What stands of network, if it is not "open". "full": the agent reaches no machine past it, or with "observe" each
-	// such connection is recorded. "variables": the agent has the variables that lead programs to the proxy, and nothing keeps it
+	// such connection is recorded. "landlock": its TCP connections go to the proxy's port alone, at any address, or with "none" nowhere;
+	// nothing is recorded, and other sockets are as before. "variables": the agent has the variables that lead programs to the proxy, and nothing keeps it
 	// from connecting past it. "none": nothing.
 	NetworkStands string `protobuf:"bytes,5,opt,name=network_stands,json=networkStands,proto3" json:"network_stands,omitempty"`
+	// Optional. What stands for the commands of terminals, if the agent runs in the sandbox. "full": what they do is decided, or
+	// observed, as what the agent does. "none": it is not, for the commands of one handler at least. Empty: no handler runs
+	// commands, or the agent does not run in the sandbox.
+	Terminals string `protobuf:"bytes,6,opt,name=terminals,proto3" json:"terminals,omitempty"`
+	// Optional. The reason why terminals is "none".
+	TerminalsWhy  string `protobuf:"bytes,7,opt,name=terminals_why,json=terminalsWhy,proto3" json:"terminals_why,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -585,6 +592,20 @@ func (x *SandboxStatus) GetNetwork() string {
 func (x *SandboxStatus) GetNetworkStands() string {
 	if x != nil {
 		return x.NetworkStands
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetTerminals() string {
+	if x != nil {
+		return x.Terminals
+	}
+	return ""
+}
+
+func (x *SandboxStatus) GetTerminalsWhy() string {
+	if x != nil {
+		return x.TerminalsWhy
 	}
 	return ""
 }
@@ -3086,6 +3107,393 @@ func (x *WatchEventsResponse) GetEvents() []*Event {
 	return nil
 }
 
+// GetUsageRequest says of which days.
+type GetUsageRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The times at which the days begin, in order, and at last the time at which the last day ends: 2 to 367
+	// times, each at a full quarter of an hour. The days are the caller's: in its time zone, a day may have 23 or 25
+	// hours.
+	Days          []*timestamppb.Timestamp `protobuf:"bytes,1,rep,name=days,proto3" json:"days,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsageRequest) Reset() {
+	*x = GetUsageRequest{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsageRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsageRequest) ProtoMessage() {}
+
+func (x *GetUsageRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsageRequest.ProtoReflect.Descriptor instead.
+func (*GetUsageRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *GetUsageRequest) GetDays() []*timestamppb.Timestamp {
+	if x != nil {
+		return x.Days
+	}
+	return nil
+}
+
+// GetUsageResponse is what agents took.
+type GetUsageResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. One row for each day and agent of which something is recorded, ordered by day and agent.
+	Rows []*UsageRow `protobuf:"bytes,1,rep,name=rows,proto3" json:"rows,omitempty"`
+	// Required. The number of agents that have no rows of their own, because there are more than 20. Their sums are in
+	// the rows without an agent. 81 stands for 81 or more.
+	OtherAgents uint32 `protobuf:"varint,2,opt,name=other_agents,json=otherAgents,proto3" json:"other_agents,omitempty"`
+	// Optional. The reasons why this supervisor does not record something that is summed up, and what to set so that it
+	// does: one sentence each. What other supervisors recorded, or this one earlier, is in the rows all the same.
+	NotRecorded   []string `protobuf:"bytes,3,rep,name=not_recorded,json=notRecorded,proto3" json:"not_recorded,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *GetUsageResponse) Reset() {
+	*x = GetUsageResponse{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[38]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *GetUsageResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*GetUsageResponse) ProtoMessage() {}
+
+func (x *GetUsageResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[38]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use GetUsageResponse.ProtoReflect.Descriptor instead.
+func (*GetUsageResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{38}
+}
+
+func (x *GetUsageResponse) GetRows() []*UsageRow {
+	if x != nil {
+		return x.Rows
+	}
+	return nil
+}
+
+func (x *GetUsageResponse) GetOtherAgents() uint32 {
+	if x != nil {
+		return x.OtherAgents
+	}
+	return 0
+}
+
+func (x *GetUsageResponse) GetNotRecorded() []string {
+	if x != nil {
+		return x.NotRecorded
+	}
+	return nil
+}
+
+// UsageRow is what one agent took on one day.
+type UsageRow struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The day: the index of its beginning in the request's days.
+	Day uint32 `protobuf:"varint,1,opt,name=day,proto3" json:"day,omitempty"`
+	// Optional. The agent's configured name, at most 128 bytes. Empty: the other agents, see other_agents.
+	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
+	// Required. The turns that ended on this day.
+	Turns uint64 `protobuf:"varint,3,opt,name=turns,proto3" json:"turns,omitempty"`
+	// Optional. The durations of these turns. Absent: there was none.
+	TurnTimes *Durations `protobuf:"bytes,4,opt,name=turn_times,json=turnTimes,proto3" json:"turn_times,omitempty"`
+	// Optional. What these turns took, as far as the agent reports it. Absent: it reports nothing.
+	Tokens *TokenUsage `protobuf:"bytes,5,opt,name=tokens,proto3" json:"tokens,omitempty"`
+	// Optional. What was spent on this day, as far as the agent reports it, ordered by currency; at most 8.
+	Costs []*Cost `protobuf:"bytes,6,rep,name=costs,proto3" json:"costs,omitempty"`
+	// Required. Decisions by which the policy allowed something.
+	Allowed uint64 `protobuf:"varint,7,opt,name=allowed,proto3" json:"allowed,omitempty"`
+	// Required. Decisions by which the policy denied something.
+	Denied uint64 `protobuf:"varint,8,opt,name=denied,proto3" json:"denied,omitempty"`
+	// Required. Decisions by which the policy had a user asked.
+	Asked uint64 `protobuf:"varint,9,opt,name=asked,proto3" json:"asked,omitempty"`
+	// Required. What the agent did without asking.
+	Unasked uint64 `protobuf:"varint,10,opt,name=unasked,proto3" json:"unasked,omitempty"`
+	// Optional. How long the decisions took, without the time that users took. Absent: there was none.
+	PolicyTimes *Durations `protobuf:"bytes,11,opt,name=policy_times,json=policyTimes,proto3" json:"policy_times,omitempty"`
+	// Optional. How long users took to answer. Absent: none was asked.
+	UserTimes     *Durations `protobuf:"bytes,12,opt,name=user_times,json=userTimes,proto3" json:"user_times,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UsageRow) Reset() {
+	*x = UsageRow{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[39]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UsageRow) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UsageRow) ProtoMessage() {}
+
+func (x *UsageRow) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[39]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UsageRow.ProtoReflect.Descriptor instead.
+func (*UsageRow) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{39}
+}
+
+func (x *UsageRow) GetDay() uint32 {
+	if x != nil {
+		return x.Day
+	}
+	return 0
+}
+
+func (x *UsageRow) GetAgent() string {
+	if x != nil {
+		return x.Agent
+	}
+	return ""
+}
+
+func (x *UsageRow) GetTurns() uint64 {
+	if x != nil {
+		return x.Turns
+	}
+	return 0
+}
+
+func (x *UsageRow) GetTurnTimes() *Durations {
+	if x != nil {
+		return x.TurnTimes
+	}
+	return nil
+}
+
+func (x *UsageRow) GetTokens() *TokenUsage {
+	if x != nil {
+		return x.Tokens
+	}
+	return nil
+}
+
+func (x *UsageRow) GetCosts() []*Cost {
+	if x != nil {
+		return x.Costs
+	}
+	return nil
+}
+
+func (x *UsageRow) GetAllowed() uint64 {
+	if x != nil {
+		return x.Allowed
+	}
+	return 0
+}
+
+func (x *UsageRow) GetDenied() uint64 {
+	if x != nil {
+		return x.Denied
+	}
+	return 0
+}
+
+func (x *UsageRow) GetAsked() uint64 {
+	if x != nil {
+		return x.Asked
+	}
+	return 0
+}
+
+func (x *UsageRow) GetUnasked() uint64 {
+	if x != nil {
+		return x.Unasked
+	}
+	return 0
+}
+
+func (x *UsageRow) GetPolicyTimes() *Durations {
+	if x != nil {
+		return x.PolicyTimes
+	}
+	return nil
+}
+
+func (x *UsageRow) GetUserTimes() *Durations {
+	if x != nil {
+		return x.UserTimes
+	}
+	return nil
+}
+
+// Durations sum up durations.
+type Durations struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The number of durations.
+	Count uint64 `protobuf:"varint,1,opt,name=count,proto3" json:"count,omitempty"`
+	// Required. Their sum, in microseconds.
+	SumMicros uint64 `protobuf:"varint,2,opt,name=sum_micros,json=sumMicros,proto3" json:"sum_micros,omitempty"`
+	// Required. Half of them are not longer, in microseconds, to 10 %.
+	MedianMicros uint64 `protobuf:"varint,3,opt,name=median_micros,json=medianMicros,proto3" json:"median_micros,omitempty"`
+	// Required. 95 % of them are not longer, in microseconds, to 10 %.
+	P95Micros     uint64 `protobuf:"varint,4,opt,name=p95_micros,json=p95Micros,proto3" json:"p95_micros,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Durations) Reset() {
+	*x = Durations{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[40]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Durations) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Durations) ProtoMessage() {}
+
+func (x *Durations) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[40]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Durations.ProtoReflect.Descriptor instead.
+func (*Durations) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{40}
+}
+
+func (x *Durations) GetCount() uint64 {
+	if x != nil {
+		return x.Count
+	}
+	return 0
+}
+
+func (x *Durations) GetSumMicros() uint64 {
+	if x != nil {
+		return x.SumMicros
+	}
+	return 0
+}
+
+func (x *Durations) GetMedianMicros() uint64 {
+	if x != nil {
+		return x.MedianMicros
+	}
+	return 0
+}
+
+func (x *Durations) GetP95Micros() uint64 {
+	if x != nil {
+		return x.P95Micros
+	}
+	return 0
+}
+
+// Cost is an amount of money.
+type Cost struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The amount.
+	Amount float64 `protobuf:"fixed64,1,opt,name=amount,proto3" json:"amount,omitempty"`
+	// Optional. The currency, by a code of three letters: "USD". Empty: the agent does not say, or not so.
+	Currency      string `protobuf:"bytes,2,opt,name=currency,proto3" json:"currency,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Cost) Reset() {
+	*x = Cost{}
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[41]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Cost) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Cost) ProtoMessage() {}
+
+func (x *Cost) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_supervisor_v1_state_proto_msgTypes[41]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Cost.ProtoReflect.Descriptor instead.
+func (*Cost) Descriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_state_proto_rawDescGZIP(), []int{41}
+}
+
+func (x *Cost) GetAmount() float64 {
+	if x != nil {
+		return x.Amount
+	}
+	return 0
+}
+
+func (x *Cost) GetCurrency() string {
+	if x != nil {
+		return x.Currency
+	}
+	return ""
+}
+
 var File_acphost_supervisor_v1_state_proto protoreflect.FileDescriptor
 
 const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
@@ -3134,13 +3542,15 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\vstderr_tail\x18\t \x03(\tR\n" +
 	"stderrTail\x12>\n" +
 	"\asandbox\x18\n" +
-	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"\x8e\x01\n" +
+	" \x01(\v2$.acphost.supervisor.v1.SandboxStatusR\asandbox\"\xd1\x01\n" +
 	"\rSandboxStatus\x12\x12\n" +
 	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x16\n" +
 	"\x06stands\x18\x02 \x01(\tR\x06stands\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x18\n" +
 	"\anetwork\x18\x04 \x01(\tR\anetwork\x12%\n" +
-	"\x0enetwork_stands\x18\x05 \x01(\tR\rnetworkStands\"\xad\x01\n" +
+	"\x0enetwork_stands\x18\x05 \x01(\tR\rnetworkStands\x12\x1c\n" +
+	"\tterminals\x18\x06 \x01(\tR\tterminals\x12#\n" +
+	"\rterminals_why\x18\a \x01(\tR\fterminalsWhy\"\xad\x01\n" +
 	"\n" +
 	"Protection\x12\x1e\n" +
 	"\n" +
@@ -3370,7 +3780,39 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\tmax_batch\x18\x02 \x01(\rR\bmaxBatch\"\x7f\n" +
 	"\x13WatchEventsResponse\x122\n" +
 	"\x05event\x18\x01 \x01(\v2\x1c.acphost.supervisor.v1.EventR\x05event\x124\n" +
-	"\x06events\x18\x02 \x03(\v2\x1c.acphost.supervisor.v1.EventR\x06events*\xce\x01\n" +
+	"\x06events\x18\x02 \x03(\v2\x1c.acphost.supervisor.v1.EventR\x06events\"A\n" +
+	"\x0fGetUsageRequest\x12.\n" +
+	"\x04days\x18\x01 \x03(\v2\x1a.google.protobuf.TimestampR\x04days\"\x8d\x01\n" +
+	"\x10GetUsageResponse\x123\n" +
+	"\x04rows\x18\x01 \x03(\v2\x1f.acphost.supervisor.v1.UsageRowR\x04rows\x12!\n" +
+	"\fother_agents\x18\x02 \x01(\rR\votherAgents\x12!\n" +
+	"\fnot_recorded\x18\x03 \x03(\tR\vnotRecorded\"\xdf\x03\n" +
+	"\bUsageRow\x12\x10\n" +
+	"\x03day\x18\x01 \x01(\rR\x03day\x12\x14\n" +
+	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x14\n" +
+	"\x05turns\x18\x03 \x01(\x04R\x05turns\x12?\n" +
+	"\n" +
+	"turn_times\x18\x04 \x01(\v2 .acphost.supervisor.v1.DurationsR\tturnTimes\x129\n" +
+	"\x06tokens\x18\x05 \x01(\v2!.acphost.supervisor.v1.TokenUsageR\x06tokens\x121\n" +
+	"\x05costs\x18\x06 \x03(\v2\x1b.acphost.supervisor.v1.CostR\x05costs\x12\x18\n" +
+	"\aallowed\x18\a \x01(\x04R\aallowed\x12\x16\n" +
+	"\x06denied\x18\b \x01(\x04R\x06denied\x12\x14\n" +
+	"\x05asked\x18\t \x01(\x04R\x05asked\x12\x18\n" +
+	"\aunasked\x18\n" +
+	" \x01(\x04R\aunasked\x12C\n" +
+	"\fpolicy_times\x18\v \x01(\v2 .acphost.supervisor.v1.DurationsR\vpolicyTimes\x12?\n" +
+	"\n" +
+	"user_times\x18\f \x01(\v2 .acphost.supervisor.v1.DurationsR\tuserTimes\"\x84\x01\n" +
+	"\tDurations\x12\x14\n" +
+	"\x05count\x18\x01 \x01(\x04R\x05count\x12\x1d\n" +
+	"\n" +
+	"sum_micros\x18\x02 \x01(\x04R\tsumMicros\x12#\n" +
+	"\rmedian_micros\x18\x03 \x01(\x04R\fmedianMicros\x12\x1d\n" +
+	"\n" +
+	"p95_micros\x18\x04 \x01(\x04R\tp95Micros\":\n" +
+	"\x04Cost\x12\x16\n" +
+	"\x06amount\x18\x01 \x01(\x01R\x06amount\x12\x1a\n" +
+	"\bcurrency\x18\x02 \x01(\tR\bcurrency*\xce\x01\n" +
 	"\fHandlerState\x12\x1d\n" +
 	"\x19HANDLER_STATE_UNSPECIFIED\x10\x00\x12\x1a\n" +
 	"\x16HANDLER_STATE_STARTING\x10\x01\x12\x17\n" +
@@ -3378,7 +3820,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\x15HANDLER_STATE_BACKOFF\x10\x03\x12\x18\n" +
 	"\x14HANDLER_STATE_FAILED\x10\x04\x12\x1a\n" +
 	"\x16HANDLER_STATE_STOPPING\x10\x05\x12\x19\n" +
-	"\x15HANDLER_STATE_STOPPED\x10\x062\xab\t\n" +
+	"\x15HANDLER_STATE_STOPPED\x10\x062\x8d\n" +
+	"\n" +
 	"\x16SupervisorStateService\x12c\n" +
 	"\tGetStatus\x12'.acphost.supervisor.v1.GetStatusRequest\x1a(.acphost.supervisor.v1.GetStatusResponse\"\x03\x90\x02\x01\x12l\n" +
 	"\fListHandlers\x12*.acphost.supervisor.v1.ListHandlersRequest\x1a+.acphost.supervisor.v1.ListHandlersResponse\"\x03\x90\x02\x01\x12f\n" +
@@ -3393,7 +3836,8 @@ const file_acphost_supervisor_v1_state_proto_rawDesc = "" +
 	"\vWatchEvents\x12).acphost.supervisor.v1.WatchEventsRequest\x1a*.acphost.supervisor.v1.WatchEventsResponse\"\x03\x90\x02\x010\x01\x12c\n" +
 	"\tListFiles\x12'.acphost.supervisor.v1.ListFilesRequest\x1a(.acphost.supervisor.v1.ListFilesResponse\"\x03\x90\x02\x01\x12h\n" +
 	"\n" +
-	"WatchFiles\x12(.acphost.supervisor.v1.WatchFilesRequest\x1a).acphost.supervisor.v1.WatchFilesResponse\"\x03\x90\x02\x010\x01\x12k\n" +
+	"WatchFiles\x12(.acphost.supervisor.v1.WatchFilesRequest\x1a).acphost.supervisor.v1.WatchFilesResponse\"\x03\x90\x02\x010\x01\x12`\n" +
+	"\bGetUsage\x12&.acphost.supervisor.v1.GetUsageRequest\x1a'.acphost.supervisor.v1.GetUsageResponse\"\x03\x90\x02\x01\x12k\n" +
 	"\vWatchOutput\x12).acphost.supervisor.v1.WatchOutputRequest\x1a*.acphost.supervisor.v1.WatchOutputResponse\"\x03\x90\x02\x010\x01BEZCgithub.com/acphost/acphost/proto/acphost/supervisor/v1;supervisorv1b\x06proto3"
 
 var (
@@ -3409,7 +3853,7 @@ func file_acphost_supervisor_v1_state_proto_rawDescGZIP() []byte {
 }
 
 var file_acphost_supervisor_v1_state_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 41)
+var file_acphost_supervisor_v1_state_proto_msgTypes = make([]protoimpl.MessageInfo, 46)
 var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(HandlerState)(0),             // 0: acphost.supervisor.v1.HandlerState
 	(*GetStatusRequest)(nil),      // 1: acphost.supervisor.v1.GetStatusRequest
@@ -3449,98 +3893,112 @@ var file_acphost_supervisor_v1_state_proto_goTypes = []any{
 	(*WatchOutputResponse)(nil),   // 35: acphost.supervisor.v1.WatchOutputResponse
 	(*WatchEventsRequest)(nil),    // 36: acphost.supervisor.v1.WatchEventsRequest
 	(*WatchEventsResponse)(nil),   // 37: acphost.supervisor.v1.WatchEventsResponse
-	nil,                           // 38: acphost.supervisor.v1.GateCounters.ObservedEntry
-	nil,                           // 39: acphost.supervisor.v1.GateCounters.UnaskedEntry
-	nil,                           // 40: acphost.supervisor.v1.Session.ToolKindsEntry
-	nil,                           // 41: acphost.supervisor.v1.Session.ToolsEntry
-	(*timestamppb.Timestamp)(nil), // 42: google.protobuf.Timestamp
-	(*SessionMode)(nil),           // 43: acphost.supervisor.v1.SessionMode
-	(*ConfigOption)(nil),          // 44: acphost.supervisor.v1.ConfigOption
-	(*ConfigChoice)(nil),          // 45: acphost.supervisor.v1.ConfigChoice
-	(*PlanEntry)(nil),             // 46: acphost.supervisor.v1.PlanEntry
-	(*AvailableCommand)(nil),      // 47: acphost.supervisor.v1.AvailableCommand
-	(*ContextUsage)(nil),          // 48: acphost.supervisor.v1.ContextUsage
-	(*TokenUsage)(nil),            // 49: acphost.supervisor.v1.TokenUsage
-	(FileAction)(0),               // 50: acphost.supervisor.v1.FileAction
-	(*ToolCallContent)(nil),       // 51: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),              // 52: acphost.supervisor.v1.Location
-	(*ToolOutput)(nil),            // 53: acphost.supervisor.v1.ToolOutput
-	(*Grant)(nil),                 // 54: acphost.supervisor.v1.Grant
-	(*Event)(nil),                 // 55: acphost.supervisor.v1.Event
+	(*GetUsageRequest)(nil),       // 38: acphost.supervisor.v1.GetUsageRequest
+	(*GetUsageResponse)(nil),      // 39: acphost.supervisor.v1.GetUsageResponse
+	(*UsageRow)(nil),              // 40: acphost.supervisor.v1.UsageRow
+	(*Durations)(nil),             // 41: acphost.supervisor.v1.Durations
+	(*Cost)(nil),                  // 42: acphost.supervisor.v1.Cost
+	nil,                           // 43: acphost.supervisor.v1.GateCounters.ObservedEntry
+	nil,                           // 44: acphost.supervisor.v1.GateCounters.UnaskedEntry
+	nil,                           // 45: acphost.supervisor.v1.Session.ToolKindsEntry
+	nil,                           // 46: acphost.supervisor.v1.Session.ToolsEntry
+	(*timestamppb.Timestamp)(nil), // 47: google.protobuf.Timestamp
+	(*SessionMode)(nil),           // 48: acphost.supervisor.v1.SessionMode
+	(*ConfigOption)(nil),          // 49: acphost.supervisor.v1.ConfigOption
+	(*ConfigChoice)(nil),          // 50: acphost.supervisor.v1.ConfigChoice
+	(*PlanEntry)(nil),             // 51: acphost.supervisor.v1.PlanEntry
+	(*AvailableCommand)(nil),      // 52: acphost.supervisor.v1.AvailableCommand
+	(*ContextUsage)(nil),          // 53: acphost.supervisor.v1.ContextUsage
+	(*TokenUsage)(nil),            // 54: acphost.supervisor.v1.TokenUsage
+	(FileAction)(0),               // 55: acphost.supervisor.v1.FileAction
+	(*ToolCallContent)(nil),       // 56: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),              // 57: acphost.supervisor.v1.Location
+	(*ToolOutput)(nil),            // 58: acphost.supervisor.v1.ToolOutput
+	(*Grant)(nil),                 // 59: acphost.supervisor.v1.Grant
+	(*Event)(nil),                 // 60: acphost.supervisor.v1.Event
 }
 var file_acphost_supervisor_v1_state_proto_depIdxs = []int32{
-	42, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
+	47, // 0: acphost.supervisor.v1.GetStatusResponse.start_time:type_name -> google.protobuf.Timestamp
 	4,  // 1: acphost.supervisor.v1.GetStatusResponse.agent:type_name -> acphost.supervisor.v1.AgentStatus
 	6,  // 2: acphost.supervisor.v1.GetStatusResponse.protection:type_name -> acphost.supervisor.v1.Protection
 	7,  // 3: acphost.supervisor.v1.GetStatusResponse.link:type_name -> acphost.supervisor.v1.LinkCounters
 	8,  // 4: acphost.supervisor.v1.GetStatusResponse.gate:type_name -> acphost.supervisor.v1.GateCounters
 	3,  // 5: acphost.supervisor.v1.GetStatusResponse.folder_handlers:type_name -> acphost.supervisor.v1.FolderHandler
 	5,  // 6: acphost.supervisor.v1.AgentStatus.sandbox:type_name -> acphost.supervisor.v1.SandboxStatus
-	38, // 7: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
-	39, // 8: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
+	43, // 7: acphost.supervisor.v1.GateCounters.observed:type_name -> acphost.supervisor.v1.GateCounters.ObservedEntry
+	44, // 8: acphost.supervisor.v1.GateCounters.unasked:type_name -> acphost.supervisor.v1.GateCounters.UnaskedEntry
 	11, // 9: acphost.supervisor.v1.ListHandlersResponse.handlers:type_name -> acphost.supervisor.v1.HandlerStatus
 	0,  // 10: acphost.supervisor.v1.HandlerStatus.state:type_name -> acphost.supervisor.v1.HandlerState
-	42, // 11: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
+	47, // 11: acphost.supervisor.v1.HandlerStatus.since:type_name -> google.protobuf.Timestamp
 	12, // 12: acphost.supervisor.v1.HandlerStatus.paths:type_name -> acphost.supervisor.v1.PathMap
 	15, // 13: acphost.supervisor.v1.ListRoutesResponse.routes:type_name -> acphost.supervisor.v1.Route
 	18, // 14: acphost.supervisor.v1.ListSessionsResponse.sessions:type_name -> acphost.supervisor.v1.Session
 	26, // 15: acphost.supervisor.v1.Session.tool_calls:type_name -> acphost.supervisor.v1.ToolCall
-	42, // 16: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
-	43, // 17: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
-	44, // 18: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
-	45, // 19: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
-	46, // 20: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
-	47, // 21: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
-	48, // 22: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
-	49, // 23: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	47, // 16: acphost.supervisor.v1.Session.start_time:type_name -> google.protobuf.Timestamp
+	48, // 17: acphost.supervisor.v1.Session.modes:type_name -> acphost.supervisor.v1.SessionMode
+	49, // 18: acphost.supervisor.v1.Session.options:type_name -> acphost.supervisor.v1.ConfigOption
+	50, // 19: acphost.supervisor.v1.Session.models:type_name -> acphost.supervisor.v1.ConfigChoice
+	51, // 20: acphost.supervisor.v1.Session.plan:type_name -> acphost.supervisor.v1.PlanEntry
+	52, // 21: acphost.supervisor.v1.Session.commands:type_name -> acphost.supervisor.v1.AvailableCommand
+	53, // 22: acphost.supervisor.v1.Session.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	54, // 23: acphost.supervisor.v1.Session.tokens:type_name -> acphost.supervisor.v1.TokenUsage
 	19, // 24: acphost.supervisor.v1.Session.pending_requests:type_name -> acphost.supervisor.v1.PendingRequest
 	20, // 25: acphost.supervisor.v1.Session.files:type_name -> acphost.supervisor.v1.TouchedFile
-	40, // 26: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
-	41, // 27: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
-	42, // 28: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
-	50, // 29: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
-	42, // 30: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
-	50, // 31: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
+	45, // 26: acphost.supervisor.v1.Session.tool_kinds:type_name -> acphost.supervisor.v1.Session.ToolKindsEntry
+	46, // 27: acphost.supervisor.v1.Session.tools:type_name -> acphost.supervisor.v1.Session.ToolsEntry
+	47, // 28: acphost.supervisor.v1.PendingRequest.time:type_name -> google.protobuf.Timestamp
+	55, // 29: acphost.supervisor.v1.TouchedFile.action:type_name -> acphost.supervisor.v1.FileAction
+	47, // 30: acphost.supervisor.v1.TouchedFile.time:type_name -> google.protobuf.Timestamp
+	55, // 31: acphost.supervisor.v1.TouchedFile.refused:type_name -> acphost.supervisor.v1.FileAction
 	23, // 32: acphost.supervisor.v1.ListFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
 	20, // 33: acphost.supervisor.v1.SessionFiles.files:type_name -> acphost.supervisor.v1.TouchedFile
-	48, // 34: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
+	53, // 34: acphost.supervisor.v1.SessionFiles.usage:type_name -> acphost.supervisor.v1.ContextUsage
 	23, // 35: acphost.supervisor.v1.WatchFilesResponse.sessions:type_name -> acphost.supervisor.v1.SessionFiles
-	51, // 36: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	52, // 37: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
-	53, // 38: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
+	56, // 36: acphost.supervisor.v1.ToolCall.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	57, // 37: acphost.supervisor.v1.ToolCall.locations:type_name -> acphost.supervisor.v1.Location
+	58, // 38: acphost.supervisor.v1.ToolCall.output:type_name -> acphost.supervisor.v1.ToolOutput
 	29, // 39: acphost.supervisor.v1.ListTerminalsResponse.terminals:type_name -> acphost.supervisor.v1.Terminal
-	42, // 40: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
-	54, // 41: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
+	47, // 40: acphost.supervisor.v1.Terminal.start_time:type_name -> google.protobuf.Timestamp
+	59, // 41: acphost.supervisor.v1.ListGrantsResponse.grants:type_name -> acphost.supervisor.v1.Grant
 	18, // 42: acphost.supervisor.v1.GetSessionResponse.session:type_name -> acphost.supervisor.v1.Session
-	55, // 43: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
-	55, // 44: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
-	1,  // 45: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
-	9,  // 46: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
-	13, // 47: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
-	16, // 48: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
-	27, // 49: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
-	30, // 50: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
-	32, // 51: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
-	36, // 52: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
-	21, // 53: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
-	24, // 54: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
-	34, // 55: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
-	2,  // 56: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
-	10, // 57: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
-	14, // 58: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
-	17, // 59: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
-	28, // 60: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
-	31, // 61: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
-	33, // 62: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
-	37, // 63: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
-	22, // 64: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
-	25, // 65: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
-	35, // 66: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
-	56, // [56:67] is the sub-list for method output_type
-	45, // [45:56] is the sub-list for method input_type
-	45, // [45:45] is the sub-list for extension type_name
-	45, // [45:45] is the sub-list for extension extendee
-	0,  // [0:45] is the sub-list for field type_name
+	60, // 43: acphost.supervisor.v1.WatchEventsResponse.event:type_name -> acphost.supervisor.v1.Event
+	60, // 44: acphost.supervisor.v1.WatchEventsResponse.events:type_name -> acphost.supervisor.v1.Event
+	47, // 45: acphost.supervisor.v1.GetUsageRequest.days:type_name -> google.protobuf.Timestamp
+	40, // 46: acphost.supervisor.v1.GetUsageResponse.rows:type_name -> acphost.supervisor.v1.UsageRow
+	41, // 47: acphost.supervisor.v1.UsageRow.turn_times:type_name -> acphost.supervisor.v1.Durations
+	54, // 48: acphost.supervisor.v1.UsageRow.tokens:type_name -> acphost.supervisor.v1.TokenUsage
+	42, // 49: acphost.supervisor.v1.UsageRow.costs:type_name -> acphost.supervisor.v1.Cost
+	41, // 50: acphost.supervisor.v1.UsageRow.policy_times:type_name -> acphost.supervisor.v1.Durations
+	41, // 51: acphost.supervisor.v1.UsageRow.user_times:type_name -> acphost.supervisor.v1.Durations
+	1,  // 52: acphost.supervisor.v1.SupervisorStateService.GetStatus:input_type -> acphost.supervisor.v1.GetStatusRequest
+	9,  // 53: acphost.supervisor.v1.SupervisorStateService.ListHandlers:input_type -> acphost.supervisor.v1.ListHandlersRequest
+	13, // 54: acphost.supervisor.v1.SupervisorStateService.ListRoutes:input_type -> acphost.supervisor.v1.ListRoutesRequest
+	16, // 55: acphost.supervisor.v1.SupervisorStateService.ListSessions:input_type -> acphost.supervisor.v1.ListSessionsRequest
+	27, // 56: acphost.supervisor.v1.SupervisorStateService.ListTerminals:input_type -> acphost.supervisor.v1.ListTerminalsRequest
+	30, // 57: acphost.supervisor.v1.SupervisorStateService.ListGrants:input_type -> acphost.supervisor.v1.ListGrantsRequest
+	32, // 58: acphost.supervisor.v1.SupervisorStateService.GetSession:input_type -> acphost.supervisor.v1.GetSessionRequest
+	36, // 59: acphost.supervisor.v1.SupervisorStateService.WatchEvents:input_type -> acphost.supervisor.v1.WatchEventsRequest
+	21, // 60: acphost.supervisor.v1.SupervisorStateService.ListFiles:input_type -> acphost.supervisor.v1.ListFilesRequest
+	24, // 61: acphost.supervisor.v1.SupervisorStateService.WatchFiles:input_type -> acphost.supervisor.v1.WatchFilesRequest
+	38, // 62: acphost.supervisor.v1.SupervisorStateService.GetUsage:input_type -> acphost.supervisor.v1.GetUsageRequest
+	34, // 63: acphost.supervisor.v1.SupervisorStateService.WatchOutput:input_type -> acphost.supervisor.v1.WatchOutputRequest
+	2,  // 64: acphost.supervisor.v1.SupervisorStateService.GetStatus:output_type -> acphost.supervisor.v1.GetStatusResponse
+	10, // 65: acphost.supervisor.v1.SupervisorStateService.ListHandlers:output_type -> acphost.supervisor.v1.ListHandlersResponse
+	14, // 66: acphost.supervisor.v1.SupervisorStateService.ListRoutes:output_type -> acphost.supervisor.v1.ListRoutesResponse
+	17, // 67: acphost.supervisor.v1.SupervisorStateService.ListSessions:output_type -> acphost.supervisor.v1.ListSessionsResponse
+	28, // 68: acphost.supervisor.v1.SupervisorStateService.ListTerminals:output_type -> acphost.supervisor.v1.ListTerminalsResponse
+	31, // 69: acphost.supervisor.v1.SupervisorStateService.ListGrants:output_type -> acphost.supervisor.v1.ListGrantsResponse
+	33, // 70: acphost.supervisor.v1.SupervisorStateService.GetSession:output_type -> acphost.supervisor.v1.GetSessionResponse
+	37, // 71: acphost.supervisor.v1.SupervisorStateService.WatchEvents:output_type -> acphost.supervisor.v1.WatchEventsResponse
+	22, // 72: acphost.supervisor.v1.SupervisorStateService.ListFiles:output_type -> acphost.supervisor.v1.ListFilesResponse
+	25, // 73: acphost.supervisor.v1.SupervisorStateService.WatchFiles:output_type -> acphost.supervisor.v1.WatchFilesResponse
+	39, // 74: acphost.supervisor.v1.SupervisorStateService.GetUsage:output_type -> acphost.supervisor.v1.GetUsageResponse
+	35, // 75: acphost.supervisor.v1.SupervisorStateService.WatchOutput:output_type -> acphost.supervisor.v1.WatchOutputResponse
+	64, // [64:76] is the sub-list for method output_type
+	52, // [52:64] is the sub-list for method input_type
+	52, // [52:52] is the sub-list for extension type_name
+	52, // [52:52] is the sub-list for extension extendee
+	0,  // [0:52] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_state_proto_init() }
@@ -3559,7 +4017,7 @@ func file_acphost_supervisor_v1_state_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_state_proto_rawDesc), len(file_acphost_supervisor_v1_state_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   41,
+			NumMessages:   46,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

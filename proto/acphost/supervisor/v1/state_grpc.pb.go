@@ -31,6 +31,7 @@ const (
 	SupervisorStateService_WatchEvents_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchEvents"
 	SupervisorStateService_ListFiles_FullMethodName     = "/acphost.supervisor.v1.SupervisorStateService/ListFiles"
 	SupervisorStateService_WatchFiles_FullMethodName    = "/acphost.supervisor.v1.SupervisorStateService/WatchFiles"
+	SupervisorStateService_GetUsage_FullMethodName      = "/acphost.supervisor.v1.SupervisorStateService/GetUsage"
 	SupervisorStateService_WatchOutput_FullMethodName   = "/acphost.supervisor.v1.SupervisorStateService/WatchOutput"
 )
 
@@ -66,6 +67,11 @@ type SupervisorStateServiceClient interface {
 	// A file that cools down is sent again when its heat, in whole percent, has changed. If very many do, or the caller reads
 	// slowly, responses are fewer and larger; nothing is missing but what was over in between.
 	WatchFiles(ctx context.Context, in *WatchFilesRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchFilesResponse], error)
+	// GetUsage sums up what agents took: turns, tokens, cost, decisions and their times, by day and agent. It reads what
+	// is recorded in the journal and the audit log of this supervisor, to which other supervisors of the same user may
+	// write, too. The first call may take as long as reading the journal; later calls read what was added. One call is
+	// answered at a time.
+	GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error)
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states
 	// how much.
@@ -198,6 +204,16 @@ func (c *supervisorStateServiceClient) WatchFiles(ctx context.Context, in *Watch
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SupervisorStateService_WatchFilesClient = grpc.ServerStreamingClient[WatchFilesResponse]
 
+func (c *supervisorStateServiceClient) GetUsage(ctx context.Context, in *GetUsageRequest, opts ...grpc.CallOption) (*GetUsageResponse, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(GetUsageResponse)
+	err := c.cc.Invoke(ctx, SupervisorStateService_GetUsage_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *supervisorStateServiceClient) WatchOutput(ctx context.Context, in *WatchOutputRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchOutputResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	stream, err := c.cc.NewStream(ctx, &SupervisorStateService_ServiceDesc.Streams[2], SupervisorStateService_WatchOutput_FullMethodName, cOpts...)
@@ -249,6 +265,11 @@ type SupervisorStateServiceServer interface {
 	// A file that cools down is sent again when its heat, in whole percent, has changed. If very many do, or the caller reads
 	// slowly, responses are fewer and larger; nothing is missing but what was over in between.
 	WatchFiles(*WatchFilesRequest, grpc.ServerStreamingServer[WatchFilesResponse]) error
+	// GetUsage sums up what agents took: turns, tokens, cost, decisions and their times, by day and agent. It reads what
+	// is recorded in the journal and the audit log of this supervisor, to which other supervisors of the same user may
+	// write, too. The first call may take as long as reading the journal; later calls read what was added. One call is
+	// answered at a time.
+	GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error)
 	// WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It
 	// works until 30 s after the release of the terminal. A caller that falls behind misses output; the response states
 	// how much.
@@ -292,6 +313,9 @@ func (UnimplementedSupervisorStateServiceServer) ListFiles(context.Context, *Lis
 }
 func (UnimplementedSupervisorStateServiceServer) WatchFiles(*WatchFilesRequest, grpc.ServerStreamingServer[WatchFilesResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchFiles not implemented")
+}
+func (UnimplementedSupervisorStateServiceServer) GetUsage(context.Context, *GetUsageRequest) (*GetUsageResponse, error) {
+	return nil, status.Error(codes.Unimplemented, "method GetUsage not implemented")
 }
 func (UnimplementedSupervisorStateServiceServer) WatchOutput(*WatchOutputRequest, grpc.ServerStreamingServer[WatchOutputResponse]) error {
 	return status.Error(codes.Unimplemented, "method WatchOutput not implemented")
@@ -484,6 +508,24 @@ func _SupervisorStateService_WatchFiles_Handler(srv interface{}, stream grpc.Ser
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type SupervisorStateService_WatchFilesServer = grpc.ServerStreamingServer[WatchFilesResponse]
 
+func _SupervisorStateService_GetUsage_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(GetUsageRequest)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SupervisorStateServiceServer).GetUsage(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: SupervisorStateService_GetUsage_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SupervisorStateServiceServer).GetUsage(ctx, req.(*GetUsageRequest))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _SupervisorStateService_WatchOutput_Handler(srv interface{}, stream grpc.ServerStream) error {
 	m := new(WatchOutputRequest)
 	if err := stream.RecvMsg(m); err != nil {
@@ -533,6 +575,10 @@ var SupervisorStateService_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "ListFiles",
 			Handler:    _SupervisorStateService_ListFiles_Handler,
+		},
+		{
+			MethodName: "GetUsage",
+			Handler:    _SupervisorStateService_GetUsage_Handler,
 		},
 	},
 	Streams: []grpc.StreamDesc{

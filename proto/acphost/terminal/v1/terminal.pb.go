@@ -1205,6 +1205,318 @@ func (x *ResolveCommandResponse) GetFound() []*v1.Found {
 	return nil
 }
 
+// ConfineRequest begins a stream for a sandbox, or answers the sandbox.
+type ConfineRequest struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. begin first, and once.
+	//
+	// Types that are valid to be assigned to What:
+	//
+	//	*ConfineRequest_Begin
+	//	*ConfineRequest_Answers
+	What          isConfineRequest_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfineRequest) Reset() {
+	*x = ConfineRequest{}
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[16]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfineRequest) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfineRequest) ProtoMessage() {}
+
+func (x *ConfineRequest) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[16]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfineRequest.ProtoReflect.Descriptor instead.
+func (*ConfineRequest) Descriptor() ([]byte, []int) {
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{16}
+}
+
+func (x *ConfineRequest) GetWhat() isConfineRequest_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *ConfineRequest) GetBegin() *Confinement {
+	if x != nil {
+		if x, ok := x.What.(*ConfineRequest_Begin); ok {
+			return x.Begin
+		}
+	}
+	return nil
+}
+
+func (x *ConfineRequest) GetAnswers() []byte {
+	if x != nil {
+		if x, ok := x.What.(*ConfineRequest_Answers); ok {
+			return x.Answers
+		}
+	}
+	return nil
+}
+
+type isConfineRequest_What interface {
+	isConfineRequest_What()
+}
+
+type ConfineRequest_Begin struct {
+	// How the command is confined.
+	Begin *Confinement `protobuf:"bytes,1,opt,name=begin,proto3,oneof"`
+}
+
+type ConfineRequest_Answers struct {
+	// Bytes for the sandbox.
+	Answers []byte `protobuf:"bytes,2,opt,name=answers,proto3,oneof"`
+}
+
+func (*ConfineRequest_Begin) isConfineRequest_What() {}
+
+func (*ConfineRequest_Answers) isConfineRequest_What() {}
+
+// Confinement says how a command is confined.
+type Confinement struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. The id by which a call names the stream: unguessable, used for one command.
+	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	// Optional. Nothing is refused. Default: false.
+	Observe bool `protobuf:"varint,2,opt,name=observe,proto3" json:"observe,omitempty"`
+	// Optional. Files that are opened for reading are decided on, too. Default: false.
+	Reads bool `protobuf:"varint,3,opt,name=reads,proto3" json:"reads,omitempty"`
+	// Optional. Processes connect to no machine but to proxy. Default: false.
+	Closed bool `protobuf:"varint,4,opt,name=closed,proto3" json:"closed,omitempty"`
+	// Optional. The address of a proxy, an address of IPv4 with its port. Empty: none.
+	Proxy string `protobuf:"bytes,5,opt,name=proxy,proto3" json:"proxy,omitempty"`
+	// Optional. Variables of the command's environment, each "NAME=VALUE", in place of others of the same names: by them, programs
+	// find the proxy.
+	Env           []string `protobuf:"bytes,6,rep,name=env,proto3" json:"env,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confinement) Reset() {
+	*x = Confinement{}
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confinement) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confinement) ProtoMessage() {}
+
+func (x *Confinement) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confinement.ProtoReflect.Descriptor instead.
+func (*Confinement) Descriptor() ([]byte, []int) {
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *Confinement) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *Confinement) GetObserve() bool {
+	if x != nil {
+		return x.Observe
+	}
+	return false
+}
+
+func (x *Confinement) GetReads() bool {
+	if x != nil {
+		return x.Reads
+	}
+	return false
+}
+
+func (x *Confinement) GetClosed() bool {
+	if x != nil {
+		return x.Closed
+	}
+	return false
+}
+
+func (x *Confinement) GetProxy() string {
+	if x != nil {
+		return x.Proxy
+	}
+	return ""
+}
+
+func (x *Confinement) GetEnv() []string {
+	if x != nil {
+		return x.Env
+	}
+	return nil
+}
+
+// ConfineResponse says that a stream for a sandbox is ready, or asks for the sandbox.
+type ConfineResponse struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. ready first, and once.
+	//
+	// Types that are valid to be assigned to What:
+	//
+	//	*ConfineResponse_Ready
+	//	*ConfineResponse_Questions
+	What          isConfineResponse_What `protobuf_oneof:"what"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ConfineResponse) Reset() {
+	*x = ConfineResponse{}
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[18]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ConfineResponse) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ConfineResponse) ProtoMessage() {}
+
+func (x *ConfineResponse) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[18]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ConfineResponse.ProtoReflect.Descriptor instead.
+func (*ConfineResponse) Descriptor() ([]byte, []int) {
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{18}
+}
+
+func (x *ConfineResponse) GetWhat() isConfineResponse_What {
+	if x != nil {
+		return x.What
+	}
+	return nil
+}
+
+func (x *ConfineResponse) GetReady() *Confined {
+	if x != nil {
+		if x, ok := x.What.(*ConfineResponse_Ready); ok {
+			return x.Ready
+		}
+	}
+	return nil
+}
+
+func (x *ConfineResponse) GetQuestions() []byte {
+	if x != nil {
+		if x, ok := x.What.(*ConfineResponse_Questions); ok {
+			return x.Questions
+		}
+	}
+	return nil
+}
+
+type isConfineResponse_What interface {
+	isConfineResponse_What()
+}
+
+type ConfineResponse_Ready struct {
+	// The stream is ready.
+	Ready *Confined `protobuf:"bytes,1,opt,name=ready,proto3,oneof"`
+}
+
+type ConfineResponse_Questions struct {
+	// Bytes from the sandbox.
+	Questions []byte `protobuf:"bytes,2,opt,name=questions,proto3,oneof"`
+}
+
+func (*ConfineResponse_Ready) isConfineResponse_What() {}
+
+func (*ConfineResponse_Questions) isConfineResponse_What() {}
+
+// Confined says whether the handler can confine commands.
+type Confined struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Optional. The reason why it cannot on its system, in words. Empty: it can.
+	Unsupported   string `protobuf:"bytes,1,opt,name=unsupported,proto3" json:"unsupported,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Confined) Reset() {
+	*x = Confined{}
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[19]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Confined) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Confined) ProtoMessage() {}
+
+func (x *Confined) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[19]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Confined.ProtoReflect.Descriptor instead.
+func (*Confined) Descriptor() ([]byte, []int) {
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{19}
+}
+
+func (x *Confined) GetUnsupported() string {
+	if x != nil {
+		return x.Unsupported
+	}
+	return ""
+}
+
 // ListRequest asks for terminals.
 type ListRequest struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -1216,7 +1528,7 @@ type ListRequest struct {
 
 func (x *ListRequest) Reset() {
 	*x = ListRequest{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[16]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1228,7 +1540,7 @@ func (x *ListRequest) String() string {
 func (*ListRequest) ProtoMessage() {}
 
 func (x *ListRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[16]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1241,7 +1553,7 @@ func (x *ListRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListRequest.ProtoReflect.Descriptor instead.
 func (*ListRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{16}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *ListRequest) GetScope() string {
@@ -1262,7 +1574,7 @@ type ListResponse struct {
 
 func (x *ListResponse) Reset() {
 	*x = ListResponse{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[17]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1274,7 +1586,7 @@ func (x *ListResponse) String() string {
 func (*ListResponse) ProtoMessage() {}
 
 func (x *ListResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[17]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1287,7 +1599,7 @@ func (x *ListResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListResponse.ProtoReflect.Descriptor instead.
 func (*ListResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{17}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListResponse) GetTerminals() []*Terminal {
@@ -1326,7 +1638,7 @@ type Terminal struct {
 
 func (x *Terminal) Reset() {
 	*x = Terminal{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[18]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1338,7 +1650,7 @@ func (x *Terminal) String() string {
 func (*Terminal) ProtoMessage() {}
 
 func (x *Terminal) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[18]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1351,7 +1663,7 @@ func (x *Terminal) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Terminal.ProtoReflect.Descriptor instead.
 func (*Terminal) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{18}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Terminal) GetTerminalId() string {
@@ -1437,7 +1749,7 @@ type WatchRequest struct {
 
 func (x *WatchRequest) Reset() {
 	*x = WatchRequest{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[19]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1449,7 +1761,7 @@ func (x *WatchRequest) String() string {
 func (*WatchRequest) ProtoMessage() {}
 
 func (x *WatchRequest) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[19]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1462,7 +1774,7 @@ func (x *WatchRequest) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchRequest.ProtoReflect.Descriptor instead.
 func (*WatchRequest) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{19}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *WatchRequest) GetScope() string {
@@ -1496,7 +1808,7 @@ type WatchResponse struct {
 
 func (x *WatchResponse) Reset() {
 	*x = WatchResponse{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[20]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1508,7 +1820,7 @@ func (x *WatchResponse) String() string {
 func (*WatchResponse) ProtoMessage() {}
 
 func (x *WatchResponse) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[20]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1521,7 +1833,7 @@ func (x *WatchResponse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WatchResponse.ProtoReflect.Descriptor instead.
 func (*WatchResponse) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{20}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *WatchResponse) GetEvent() isWatchResponse_Event {
@@ -1625,7 +1937,7 @@ type Settings struct {
 
 func (x *Settings) Reset() {
 	*x = Settings{}
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[21]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1949,7 @@ func (x *Settings) String() string {
 func (*Settings) ProtoMessage() {}
 
 func (x *Settings) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[21]
+	mi := &file_acphost_terminal_v1_terminal_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1962,7 @@ func (x *Settings) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Settings.ProtoReflect.Descriptor instead.
 func (*Settings) Descriptor() ([]byte, []int) {
-	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{21}
+	return file_acphost_terminal_v1_terminal_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *Settings) GetMaxTerminalsPerSession() uint32 {
@@ -1843,7 +2155,24 @@ const file_acphost_terminal_v1_terminal_proto_rawDesc = "" +
 	"\acommand\x18\x01 \x01(\v2\x1f.acphost.acp.v1.ResolvedCommandR\acommand\x12\x16\n" +
 	"\x03cwd\x18\x02 \x01(\tB\x04\xd8\xd7\x19\x01R\x03cwd\x12\x1e\n" +
 	"\aprogram\x18\x03 \x01(\tB\x04\xd8\xd7\x19\x01R\aprogram\x12+\n" +
-	"\x05found\x18\x04 \x03(\v2\x15.acphost.acp.v1.FoundR\x05found\"#\n" +
+	"\x05found\x18\x04 \x03(\v2\x15.acphost.acp.v1.FoundR\x05found\"n\n" +
+	"\x0eConfineRequest\x128\n" +
+	"\x05begin\x18\x01 \x01(\v2 .acphost.terminal.v1.ConfinementH\x00R\x05begin\x12\x1a\n" +
+	"\aanswers\x18\x02 \x01(\fH\x00R\aanswersB\x06\n" +
+	"\x04what\"\x8d\x01\n" +
+	"\vConfinement\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x18\n" +
+	"\aobserve\x18\x02 \x01(\bR\aobserve\x12\x14\n" +
+	"\x05reads\x18\x03 \x01(\bR\x05reads\x12\x16\n" +
+	"\x06closed\x18\x04 \x01(\bR\x06closed\x12\x14\n" +
+	"\x05proxy\x18\x05 \x01(\tR\x05proxy\x12\x10\n" +
+	"\x03env\x18\x06 \x03(\tR\x03env\"p\n" +
+	"\x0fConfineResponse\x125\n" +
+	"\x05ready\x18\x01 \x01(\v2\x1d.acphost.terminal.v1.ConfinedH\x00R\x05ready\x12\x1e\n" +
+	"\tquestions\x18\x02 \x01(\fH\x00R\tquestionsB\x06\n" +
+	"\x04what\",\n" +
+	"\bConfined\x12 \n" +
+	"\vunsupported\x18\x01 \x01(\tR\vunsupported\"#\n" +
 	"\vListRequest\x12\x14\n" +
 	"\x05scope\x18\x01 \x01(\tR\x05scope\"K\n" +
 	"\fListResponse\x12;\n" +
@@ -1885,7 +2214,7 @@ const file_acphost_terminal_v1_terminal_proto_rawDesc = "" +
 	"no_seccomp\x18\t \x01(\bR\tnoSeccomp\x12\"\n" +
 	"\fcapabilities\x18\n" +
 	" \x03(\tR\fcapabilities\x12\x1b\n" +
-	"\tenv_allow\x18\v \x03(\tR\benvAllow2\xd2\b\n" +
+	"\tenv_allow\x18\v \x03(\tR\benvAllow2\xac\t\n" +
 	"\x0fTerminalService\x12\x83\x01\n" +
 	"\x06Create\x12\".acphost.terminal.v1.CreateRequest\x1a#.acphost.terminal.v1.CreateResponse\"0\xca\xd7\x19,\n" +
 	"\x0fterminal/create\x12\x0fterminal.create\x1a\bterminal\x12\x86\x01\n" +
@@ -1899,7 +2228,8 @@ const file_acphost_terminal_v1_terminal_proto_rawDesc = "" +
 	"\x10terminal/release\x12\x10terminal.release\x1a\bterminal\x90\x02\x02\x12o\n" +
 	"\x03Run\x12\x1f.acphost.terminal.v1.RunRequest\x1a .acphost.terminal.v1.RunResponse\"%\xca\xd7\x19!\n" +
 	"\fterminal/run\x12\x0fterminal.create \x01\x12n\n" +
-	"\x0eResolveCommand\x12*.acphost.terminal.v1.ResolveCommandRequest\x1a+.acphost.terminal.v1.ResolveCommandResponse\"\x03\x90\x02\x01\x12P\n" +
+	"\x0eResolveCommand\x12*.acphost.terminal.v1.ResolveCommandRequest\x1a+.acphost.terminal.v1.ResolveCommandResponse\"\x03\x90\x02\x01\x12X\n" +
+	"\aConfine\x12#.acphost.terminal.v1.ConfineRequest\x1a$.acphost.terminal.v1.ConfineResponse(\x010\x01\x12P\n" +
 	"\x04List\x12 .acphost.terminal.v1.ListRequest\x1a!.acphost.terminal.v1.ListResponse\"\x03\x90\x02\x01\x12U\n" +
 	"\x05Watch\x12!.acphost.terminal.v1.WatchRequest\x1a\".acphost.terminal.v1.WatchResponse\"\x03\x90\x02\x010\x01BAZ?github.com/acphost/acphost/proto/acphost/terminal/v1;terminalv1b\x06proto3"
 
@@ -1915,7 +2245,7 @@ func file_acphost_terminal_v1_terminal_proto_rawDescGZIP() []byte {
 	return file_acphost_terminal_v1_terminal_proto_rawDescData
 }
 
-var file_acphost_terminal_v1_terminal_proto_msgTypes = make([]protoimpl.MessageInfo, 22)
+var file_acphost_terminal_v1_terminal_proto_msgTypes = make([]protoimpl.MessageInfo, 26)
 var file_acphost_terminal_v1_terminal_proto_goTypes = []any{
 	(*EnvVariable)(nil),            // 0: acphost.terminal.v1.EnvVariable
 	(*CreateRequest)(nil),          // 1: acphost.terminal.v1.CreateRequest
@@ -1933,60 +2263,68 @@ var file_acphost_terminal_v1_terminal_proto_goTypes = []any{
 	(*RunResponse)(nil),            // 13: acphost.terminal.v1.RunResponse
 	(*ResolveCommandRequest)(nil),  // 14: acphost.terminal.v1.ResolveCommandRequest
 	(*ResolveCommandResponse)(nil), // 15: acphost.terminal.v1.ResolveCommandResponse
-	(*ListRequest)(nil),            // 16: acphost.terminal.v1.ListRequest
-	(*ListResponse)(nil),           // 17: acphost.terminal.v1.ListResponse
-	(*Terminal)(nil),               // 18: acphost.terminal.v1.Terminal
-	(*WatchRequest)(nil),           // 19: acphost.terminal.v1.WatchRequest
-	(*WatchResponse)(nil),          // 20: acphost.terminal.v1.WatchResponse
-	(*Settings)(nil),               // 21: acphost.terminal.v1.Settings
-	(*v1.CallContext)(nil),         // 22: acphost.acp.v1.CallContext
-	(*v1.CallResult)(nil),          // 23: acphost.acp.v1.CallResult
-	(*v1.SimpleCommand)(nil),       // 24: acphost.acp.v1.SimpleCommand
-	(*v1.ResolvedCommand)(nil),     // 25: acphost.acp.v1.ResolvedCommand
-	(*v1.Found)(nil),               // 26: acphost.acp.v1.Found
+	(*ConfineRequest)(nil),         // 16: acphost.terminal.v1.ConfineRequest
+	(*Confinement)(nil),            // 17: acphost.terminal.v1.Confinement
+	(*ConfineResponse)(nil),        // 18: acphost.terminal.v1.ConfineResponse
+	(*Confined)(nil),               // 19: acphost.terminal.v1.Confined
+	(*ListRequest)(nil),            // 20: acphost.terminal.v1.ListRequest
+	(*ListResponse)(nil),           // 21: acphost.terminal.v1.ListResponse
+	(*Terminal)(nil),               // 22: acphost.terminal.v1.Terminal
+	(*WatchRequest)(nil),           // 23: acphost.terminal.v1.WatchRequest
+	(*WatchResponse)(nil),          // 24: acphost.terminal.v1.WatchResponse
+	(*Settings)(nil),               // 25: acphost.terminal.v1.Settings
+	(*v1.CallContext)(nil),         // 26: acphost.acp.v1.CallContext
+	(*v1.CallResult)(nil),          // 27: acphost.acp.v1.CallResult
+	(*v1.SimpleCommand)(nil),       // 28: acphost.acp.v1.SimpleCommand
+	(*v1.ResolvedCommand)(nil),     // 29: acphost.acp.v1.ResolvedCommand
+	(*v1.Found)(nil),               // 30: acphost.acp.v1.Found
 }
 var file_acphost_terminal_v1_terminal_proto_depIdxs = []int32{
-	22, // 0: acphost.terminal.v1.CreateRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 0: acphost.terminal.v1.CreateRequest.context:type_name -> acphost.acp.v1.CallContext
 	0,  // 1: acphost.terminal.v1.CreateRequest.env:type_name -> acphost.terminal.v1.EnvVariable
-	23, // 2: acphost.terminal.v1.CreateResponse.result:type_name -> acphost.acp.v1.CallResult
-	22, // 3: acphost.terminal.v1.OutputRequest.context:type_name -> acphost.acp.v1.CallContext
+	27, // 2: acphost.terminal.v1.CreateResponse.result:type_name -> acphost.acp.v1.CallResult
+	26, // 3: acphost.terminal.v1.OutputRequest.context:type_name -> acphost.acp.v1.CallContext
 	5,  // 4: acphost.terminal.v1.OutputResponse.exit_status:type_name -> acphost.terminal.v1.ExitStatus
-	22, // 5: acphost.terminal.v1.WaitForExitRequest.context:type_name -> acphost.acp.v1.CallContext
-	22, // 6: acphost.terminal.v1.KillRequest.context:type_name -> acphost.acp.v1.CallContext
-	22, // 7: acphost.terminal.v1.ReleaseRequest.context:type_name -> acphost.acp.v1.CallContext
-	22, // 8: acphost.terminal.v1.RunRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 5: acphost.terminal.v1.WaitForExitRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 6: acphost.terminal.v1.KillRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 7: acphost.terminal.v1.ReleaseRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 8: acphost.terminal.v1.RunRequest.context:type_name -> acphost.acp.v1.CallContext
 	0,  // 9: acphost.terminal.v1.RunRequest.env:type_name -> acphost.terminal.v1.EnvVariable
-	22, // 10: acphost.terminal.v1.ResolveCommandRequest.context:type_name -> acphost.acp.v1.CallContext
+	26, // 10: acphost.terminal.v1.ResolveCommandRequest.context:type_name -> acphost.acp.v1.CallContext
 	0,  // 11: acphost.terminal.v1.ResolveCommandRequest.env:type_name -> acphost.terminal.v1.EnvVariable
-	24, // 12: acphost.terminal.v1.ResolveCommandRequest.simple_commands:type_name -> acphost.acp.v1.SimpleCommand
-	25, // 13: acphost.terminal.v1.ResolveCommandResponse.command:type_name -> acphost.acp.v1.ResolvedCommand
-	26, // 14: acphost.terminal.v1.ResolveCommandResponse.found:type_name -> acphost.acp.v1.Found
-	18, // 15: acphost.terminal.v1.ListResponse.terminals:type_name -> acphost.terminal.v1.Terminal
-	5,  // 16: acphost.terminal.v1.Terminal.exit_status:type_name -> acphost.terminal.v1.ExitStatus
-	5,  // 17: acphost.terminal.v1.WatchResponse.exit:type_name -> acphost.terminal.v1.ExitStatus
-	1,  // 18: acphost.terminal.v1.TerminalService.Create:input_type -> acphost.terminal.v1.CreateRequest
-	3,  // 19: acphost.terminal.v1.TerminalService.Output:input_type -> acphost.terminal.v1.OutputRequest
-	6,  // 20: acphost.terminal.v1.TerminalService.WaitForExit:input_type -> acphost.terminal.v1.WaitForExitRequest
-	8,  // 21: acphost.terminal.v1.TerminalService.Kill:input_type -> acphost.terminal.v1.KillRequest
-	10, // 22: acphost.terminal.v1.TerminalService.Release:input_type -> acphost.terminal.v1.ReleaseRequest
-	12, // 23: acphost.terminal.v1.TerminalService.Run:input_type -> acphost.terminal.v1.RunRequest
-	14, // 24: acphost.terminal.v1.TerminalService.ResolveCommand:input_type -> acphost.terminal.v1.ResolveCommandRequest
-	16, // 25: acphost.terminal.v1.TerminalService.List:input_type -> acphost.terminal.v1.ListRequest
-	19, // 26: acphost.terminal.v1.TerminalService.Watch:input_type -> acphost.terminal.v1.WatchRequest
-	2,  // 27: acphost.terminal.v1.TerminalService.Create:output_type -> acphost.terminal.v1.CreateResponse
-	4,  // 28: acphost.terminal.v1.TerminalService.Output:output_type -> acphost.terminal.v1.OutputResponse
-	7,  // 29: acphost.terminal.v1.TerminalService.WaitForExit:output_type -> acphost.terminal.v1.WaitForExitResponse
-	9,  // 30: acphost.terminal.v1.TerminalService.Kill:output_type -> acphost.terminal.v1.KillResponse
-	11, // 31: acphost.terminal.v1.TerminalService.Release:output_type -> acphost.terminal.v1.ReleaseResponse
-	13, // 32: acphost.terminal.v1.TerminalService.Run:output_type -> acphost.terminal.v1.RunResponse
-	15, // 33: acphost.terminal.v1.TerminalService.ResolveCommand:output_type -> acphost.terminal.v1.ResolveCommandResponse
-	17, // 34: acphost.terminal.v1.TerminalService.List:output_type -> acphost.terminal.v1.ListResponse
-	20, // 35: acphost.terminal.v1.TerminalService.Watch:output_type -> acphost.terminal.v1.WatchResponse
-	27, // [27:36] is the sub-list for method output_type
-	18, // [18:27] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	28, // 12: acphost.terminal.v1.ResolveCommandRequest.simple_commands:type_name -> acphost.acp.v1.SimpleCommand
+	29, // 13: acphost.terminal.v1.ResolveCommandResponse.command:type_name -> acphost.acp.v1.ResolvedCommand
+	30, // 14: acphost.terminal.v1.ResolveCommandResponse.found:type_name -> acphost.acp.v1.Found
+	17, // 15: acphost.terminal.v1.ConfineRequest.begin:type_name -> acphost.terminal.v1.Confinement
+	19, // 16: acphost.terminal.v1.ConfineResponse.ready:type_name -> acphost.terminal.v1.Confined
+	22, // 17: acphost.terminal.v1.ListResponse.terminals:type_name -> acphost.terminal.v1.Terminal
+	5,  // 18: acphost.terminal.v1.Terminal.exit_status:type_name -> acphost.terminal.v1.ExitStatus
+	5,  // 19: acphost.terminal.v1.WatchResponse.exit:type_name -> acphost.terminal.v1.ExitStatus
+	1,  // 20: acphost.terminal.v1.TerminalService.Create:input_type -> acphost.terminal.v1.CreateRequest
+	3,  // 21: acphost.terminal.v1.TerminalService.Output:input_type -> acphost.terminal.v1.OutputRequest
+	6,  // 22: acphost.terminal.v1.TerminalService.WaitForExit:input_type -> acphost.terminal.v1.WaitForExitRequest
+	8,  // 23: acphost.terminal.v1.TerminalService.Kill:input_type -> acphost.terminal.v1.KillRequest
+	10, // 24: acphost.terminal.v1.TerminalService.Release:input_type -> acphost.terminal.v1.ReleaseRequest
+	12, // 25: acphost.terminal.v1.TerminalService.Run:input_type -> acphost.terminal.v1.RunRequest
+	14, // 26: acphost.terminal.v1.TerminalService.ResolveCommand:input_type -> acphost.terminal.v1.ResolveCommandRequest
+	16, // 27: acphost.terminal.v1.TerminalService.Confine:input_type -> acphost.terminal.v1.ConfineRequest
+	20, // 28: acphost.terminal.v1.TerminalService.List:input_type -> acphost.terminal.v1.ListRequest
+	23, // 29: acphost.terminal.v1.TerminalService.Watch:input_type -> acphost.terminal.v1.WatchRequest
+	2,  // 30: acphost.terminal.v1.TerminalService.Create:output_type -> acphost.terminal.v1.CreateResponse
+	4,  // 31: acphost.terminal.v1.TerminalService.Output:output_type -> acphost.terminal.v1.OutputResponse
+	7,  // 32: acphost.terminal.v1.TerminalService.WaitForExit:output_type -> acphost.terminal.v1.WaitForExitResponse
+	9,  // 33: acphost.terminal.v1.TerminalService.Kill:output_type -> acphost.terminal.v1.KillResponse
+	11, // 34: acphost.terminal.v1.TerminalService.Release:output_type -> acphost.terminal.v1.ReleaseResponse
+	13, // 35: acphost.terminal.v1.TerminalService.Run:output_type -> acphost.terminal.v1.RunResponse
+	15, // 36: acphost.terminal.v1.TerminalService.ResolveCommand:output_type -> acphost.terminal.v1.ResolveCommandResponse
+	18, // 37: acphost.terminal.v1.TerminalService.Confine:output_type -> acphost.terminal.v1.ConfineResponse
+	21, // 38: acphost.terminal.v1.TerminalService.List:output_type -> acphost.terminal.v1.ListResponse
+	24, // 39: acphost.terminal.v1.TerminalService.Watch:output_type -> acphost.terminal.v1.WatchResponse
+	30, // [30:40] is the sub-list for method output_type
+	20, // [20:30] is the sub-list for method input_type
+	20, // [20:20] is the sub-list for extension type_name
+	20, // [20:20] is the sub-list for extension extendee
+	0,  // [0:20] is the sub-list for field type_name
 }
 
 func init() { file_acphost_terminal_v1_terminal_proto_init() }
@@ -2000,7 +2338,15 @@ func file_acphost_terminal_v1_terminal_proto_init() {
 	file_acphost_terminal_v1_terminal_proto_msgTypes[12].OneofWrappers = []any{}
 	file_acphost_terminal_v1_terminal_proto_msgTypes[13].OneofWrappers = []any{}
 	file_acphost_terminal_v1_terminal_proto_msgTypes[14].OneofWrappers = []any{}
-	file_acphost_terminal_v1_terminal_proto_msgTypes[20].OneofWrappers = []any{
+	file_acphost_terminal_v1_terminal_proto_msgTypes[16].OneofWrappers = []any{
+		(*ConfineRequest_Begin)(nil),
+		(*ConfineRequest_Answers)(nil),
+	}
+	file_acphost_terminal_v1_terminal_proto_msgTypes[18].OneofWrappers = []any{
+		(*ConfineResponse_Ready)(nil),
+		(*ConfineResponse_Questions)(nil),
+	}
+	file_acphost_terminal_v1_terminal_proto_msgTypes[24].OneofWrappers = []any{
 		(*WatchResponse_Data)(nil),
 		(*WatchResponse_DroppedBytes)(nil),
 		(*WatchResponse_Exit)(nil),
@@ -2011,7 +2357,7 @@ func file_acphost_terminal_v1_terminal_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_terminal_v1_terminal_proto_rawDesc), len(file_acphost_terminal_v1_terminal_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   22,
+			NumMessages:   26,
 			NumExtensions: 0,
 			NumServices:   1,
 		},

@@ -28,6 +28,7 @@ const (
 	TerminalService_Release_FullMethodName        = "/acphost.terminal.v1.TerminalService/Release"
 	TerminalService_Run_FullMethodName            = "/acphost.terminal.v1.TerminalService/Run"
 	TerminalService_ResolveCommand_FullMethodName = "/acphost.terminal.v1.TerminalService/ResolveCommand"
+	TerminalService_Confine_FullMethodName        = "/acphost.terminal.v1.TerminalService/Confine"
 	TerminalService_List_FullMethodName           = "/acphost.terminal.v1.TerminalService/List"
 	TerminalService_Watch_FullMethodName          = "/acphost.terminal.v1.TerminalService/Watch"
 )
@@ -58,6 +59,12 @@ type TerminalServiceClient interface {
 	Run(ctx context.Context, in *RunRequest, opts ...grpc.CallOption) (*RunResponse, error)
 	// ResolveCommand reports what a command line would run. The supervisor calls it before the decision.
 	ResolveCommand(ctx context.Context, in *ResolveCommandRequest, opts ...grpc.CallOption) (*ResolveCommandResponse, error)
+	// Confine carries what the sandbox of one command asks its supervisor, and the answers. The supervisor begins; the handler says
+	// whether it is ready. A Create or a Run whose context names the stream (CallContext.confinement) then starts its command in a
+	// sandbox that asks over this stream, or is refused. The stream ends when nothing of the command runs any more. If the
+	// supervisor ends it before, the sandbox refuses what it would have asked. A handler without this call cannot run commands
+	// in a sandbox.
+	Confine(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConfineRequest, ConfineResponse], error)
 	// List lists terminals, including those that were released less than 30 s ago.
 	List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error)
 	// Watch streams a terminal's raw output: first the kept output, then live output, then the exit; then the stream
@@ -145,6 +152,19 @@ func (c *terminalServiceClient) ResolveCommand(ctx context.Context, in *ResolveC
 	return out, nil
 }
 
+func (c *terminalServiceClient) Confine(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ConfineRequest, ConfineResponse], error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	stream, err := c.cc.NewStream(ctx, &TerminalService_ServiceDesc.Streams[0], TerminalService_Confine_FullMethodName, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	x := &grpc.GenericClientStream[ConfineRequest, ConfineResponse]{ClientStream: stream}
+	return x, nil
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TerminalService_ConfineClient = grpc.BidiStreamingClient[ConfineRequest, ConfineResponse]
+
 func (c *terminalServiceClient) List(ctx context.Context, in *ListRequest, opts ...grpc.CallOption) (*ListResponse, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ListResponse)
@@ -157,7 +177,7 @@ func (c *terminalServiceClient) List(ctx context.Context, in *ListRequest, opts 
 
 func (c *terminalServiceClient) Watch(ctx context.Context, in *WatchRequest, opts ...grpc.CallOption) (grpc.ServerStreamingClient[WatchResponse], error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
-	stream, err := c.cc.NewStream(ctx, &TerminalService_ServiceDesc.Streams[0], TerminalService_Watch_FullMethodName, cOpts...)
+	stream, err := c.cc.NewStream(ctx, &TerminalService_ServiceDesc.Streams[1], TerminalService_Watch_FullMethodName, cOpts...)
 	if err != nil {
 		return nil, err
 	}
@@ -200,6 +220,12 @@ type TerminalServiceServer interface {
 	Run(context.Context, *RunRequest) (*RunResponse, error)
 	// ResolveCommand reports what a command line would run. The supervisor calls it before the decision.
 	ResolveCommand(context.Context, *ResolveCommandRequest) (*ResolveCommandResponse, error)
+	// Confine carries what the sandbox of one command asks its supervisor, and the answers. The supervisor begins; the handler says
+	// whether it is ready. A Create or a Run whose context names the stream (CallContext.confinement) then starts its command in a
+	// sandbox that asks over this stream, or is refused. The stream ends when nothing of the command runs any more. If the
+	// supervisor ends it before, the sandbox refuses what it would have asked. A handler without this call cannot run commands
+	// in a sandbox.
+	Confine(grpc.BidiStreamingServer[ConfineRequest, ConfineResponse]) error
 	// List lists terminals, including those that were released less than 30 s ago.
 	List(context.Context, *ListRequest) (*ListResponse, error)
 	// Watch streams a terminal's raw output: first the kept output, then live output, then the exit; then the stream
@@ -237,6 +263,9 @@ func (UnimplementedTerminalServiceServer) Run(context.Context, *RunRequest) (*Ru
 }
 func (UnimplementedTerminalServiceServer) ResolveCommand(context.Context, *ResolveCommandRequest) (*ResolveCommandResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method ResolveCommand not implemented")
+}
+func (UnimplementedTerminalServiceServer) Confine(grpc.BidiStreamingServer[ConfineRequest, ConfineResponse]) error {
+	return status.Error(codes.Unimplemented, "method Confine not implemented")
 }
 func (UnimplementedTerminalServiceServer) List(context.Context, *ListRequest) (*ListResponse, error) {
 	return nil, status.Error(codes.Unimplemented, "method List not implemented")
@@ -391,6 +420,13 @@ func _TerminalService_ResolveCommand_Handler(srv interface{}, ctx context.Contex
 	return interceptor(ctx, in, info, handler)
 }
 
+func _TerminalService_Confine_Handler(srv interface{}, stream grpc.ServerStream) error {
+	return srv.(TerminalServiceServer).Confine(&grpc.GenericServerStream[ConfineRequest, ConfineResponse]{ServerStream: stream})
+}
+
+// This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
+type TerminalService_ConfineServer = grpc.BidiStreamingServer[ConfineRequest, ConfineResponse]
+
 func _TerminalService_List_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(ListRequest)
 	if err := dec(in); err != nil {
@@ -461,6 +497,12 @@ var TerminalService_ServiceDesc = grpc.ServiceDesc{
 		},
 	},
 	Streams: []grpc.StreamDesc{
+		{
+			StreamName:    "Confine",
+			Handler:       _TerminalService_Confine_Handler,
+			ServerStreams: true,
+			ClientStreams: true,
+		},
 		{
 			StreamName:    "Watch",
 			Handler:       _TerminalService_Watch_Handler,

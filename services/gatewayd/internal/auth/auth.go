@@ -1,7 +1,8 @@
 // Package auth says who a request is from, and refuses requests that nobody may make: of no token or certificate, for a host that
 // is not this one (DNS rebinding), from a page that is not allowed to.
 //
-// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do.
+// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a provider's tokens
+// are checked.
 package auth
 
 import (
@@ -27,7 +28,7 @@ import (
 
 // Who is the one that a request is from.
 type Who struct {
-	// ID is nobody else's: that of a token, or the digest of a certificate.
+	// ID is nobody else's: that of a token, or the digest of a certificate or of whom a provider knows.
 	ID string
 	// Name is what people call them. It may be empty, and may be that of others too.
 	Name string
@@ -72,6 +73,9 @@ type Options struct {
 	Hosts []string
 	// Origins are the pages, "https://example.org", whose scripts may call. Others may not, whatever they know.
 	Origins []string
+	// JWT says whose a token is that IsJWT is true of; nil: it is of nobody. The other tokens are those of the file.
+	IsJWT func(token string) bool
+	JWT   func(ctx context.Context, token string) (Who, *Refusal)
 	// Browser says who a request of the console's page is from; nil: there is no console. Such a request has PageHeader.
 	Browser func(*http.Request) (Who, *Refusal)
 	Logger  *slog.Logger
@@ -99,6 +103,7 @@ func New(o Options) *Gate {
 	for _, h := range o.Hosts {
 		g.hosts[plain(h)] = true
 	}
+	g.tokens() // what is wrong with the file is said at once, not when the first caller is refused
 	return g
 }
 
@@ -161,7 +166,7 @@ func (g *Gate) Check(r *http.Request) (Who, *Refusal) {
 	case len(sent) > 1:
 		return Who{}, &Refusal{http.StatusUnauthorized, "there is more than one Authorization header"}
 	case len(sent) == 1:
-		return g.byToken(sent[0])
+		return g.byToken(r.Context(), sent[0])
 	}
 	return g.byCertificate(r)
 }
@@ -175,14 +180,20 @@ func hostOf(header string) string {
 }
 
 // Token says whose token a text is.
-func (g *Gate) Token(secret string) (Who, *Refusal) { return g.byToken("Bearer " + secret) }
+func (g *Gate) Token(ctx context.Context, secret string) (Who, *Refusal) {
+	return g.byToken(ctx, "Bearer "+secret)
+}
 
-func (g *Gate) byToken(header string) (Who, *Refusal) {
+func (g *Gate) byToken(ctx context.Context, header string) (Who, *Refusal) {
 	scheme, secret, _ := strings.Cut(header, " ")
 	if !strings.EqualFold(scheme, "Bearer") {
 		return Who{}, &Refusal{http.StatusUnauthorized, `the Authorization header takes "Bearer TOKEN"`}
 	}
-	t, ok := g.tokens().Find(strings.TrimSpace(secret), g.opts.Now())
+	secret = strings.TrimSpace(secret)
+	if g.opts.JWT != nil && g.opts.IsJWT(secret) {
+		return g.opts.JWT(ctx, secret)
+	}
+	t, ok := g.tokens().Find(secret, g.opts.Now())
 	if !ok {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the token is not known, or has expired: \"acphost tokens create\" makes one"}
 	}

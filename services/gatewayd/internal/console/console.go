@@ -7,6 +7,7 @@ package console
 import (
 	"bytes"
 	"compress/gzip"
+	"crypto/subtle"
 	"embed"
 	"encoding/json"
 	"errors"
@@ -20,6 +21,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 )
 
@@ -43,9 +45,11 @@ const (
 
 // Options are what a Handler is made of.
 type Options struct {
-	Gate   *auth.Gate
-	Desk   *signin.Desk
-	Logger *slog.Logger
+	Gate *auth.Gate
+	Desk *signin.Desk
+	// Provider signs people in, too; nil: none does.
+	Provider *oidc.Provider
+	Logger   *slog.Logger
 }
 
 // handler serves the console.
@@ -72,6 +76,10 @@ func New(o Options) http.Handler {
 	mux.HandleFunc("POST /console/api/claim", h.claim)
 	mux.HandleFunc("POST /console/api/token", h.token)
 	mux.HandleFunc("POST /console/api/who", h.who)
+	if h.Provider != nil {
+		mux.HandleFunc("POST /console/api/oidc/begin", h.leave)
+		mux.HandleFunc("POST /console/api/oidc/finish", h.comeBack)
+	}
 	mux.HandleFunc("POST /console/api/out", h.out)
 	return h.guarded(mux)
 }
@@ -150,7 +158,7 @@ func isJSON(r *http.Request) *auth.Refusal {
 
 func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/console/")
-	if name == "" {
+	if name == "" || name == "oidc/callback" { // the page itself takes what the provider says, and shows its secret with it
 		name = "index.html"
 	}
 	f, ok := h.files[name]
@@ -179,12 +187,54 @@ type said struct {
 	ID      string     `json:"id,omitempty"`
 	Role    string     `json:"role,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
+	// Provider is the name of one where people can sign in, URL its page for that, and Echo what it gave back of that.
+	Provider string `json:"provider,omitempty"`
+	URL      string `json:"url,omitempty"`
+	Echo     string `json:"echo,omitempty"`
 }
 
 func (h *handler) begin(w http.ResponseWriter, r *http.Request) {
 	s, code, expires := h.Desk.Begin()
 	h.setCookie(w, r, signingIn, s.Cookie, signin.CodeLifetime)
-	say(w, said{State: "waiting", Code: code, Secret: s.Page, Expires: &expires})
+	answer := said{State: "waiting", Code: code, Secret: s.Page, Expires: &expires}
+	if h.Provider != nil {
+		answer.Provider = h.Provider.Name()
+	}
+	say(w, answer)
+}
+
+// leave sends a browser to the provider.
+func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
+	s, _, expires := h.Desk.Begin()
+	state, nonce, verifier, _ := h.Desk.Elsewhere(s)
+	url, refusal := h.Provider.SignInURL(state, nonce, verifier)
+	if refusal != nil {
+		http.Error(w, refusal.Words, refusal.Status)
+		return
+	}
+	h.setCookie(w, r, signingInElsewhere, s.Cookie, signin.CodeLifetime)
+	say(w, said{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
+}
+
+// comeBack lets a browser in that has signed in at the provider. That it began to here, it shows by both of its secrets: else
+// somebody could have it sign in as somebody else.
+func (h *handler) comeBack(w http.ResponseWriter, r *http.Request) {
+	got, ok := read(w, r)
+	if !ok {
+		return
+	}
+	state, nonce, verifier, ok := h.Desk.Elsewhere(signin.Secrets{Cookie: cookie(r, signingInElsewhere), Page: got.Secret})
+	if !ok || subtle.ConstantTimeCompare([]byte(state), []byte(got.Echo)) != 1 || got.Code == "" {
+		http.Error(w, "this sign-in was not begun by this page, or took more than 5 minutes: begin again at /console/", http.StatusForbidden)
+		return
+	}
+	h.setCookie(w, r, signingInElsewhere, "", -time.Second)
+	who, refusal := h.Provider.SignedIn(r.Context(), got.Code, nonce, verifier)
+	if refusal != nil {
+		http.Error(w, refusal.Words, refusal.Status)
+		return
+	}
+	h.enter(w, r, who)
 }
 
 func (h *handler) claim(w http.ResponseWriter, r *http.Request) {
@@ -209,12 +259,17 @@ func (h *handler) token(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	who, refusal := h.Gate.Token(strings.TrimSpace(got.Token))
+	who, refusal := h.Gate.Token(r.Context(), strings.TrimSpace(got.Token))
 	if refusal != nil {
 		h.Logger.Warn("refused a token at the console", "from", r.RemoteAddr)
 		http.Error(w, refusal.Words, refusal.Status)
 		return
 	}
+	h.enter(w, r, who)
+}
+
+// enter lets a browser in that has shown who it is.
+func (h *handler) enter(w http.ResponseWriter, r *http.Request, who auth.Who) {
 	session, secrets, err := h.Desk.SignIn(who, browserOf(r))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusServiceUnavailable)
@@ -249,8 +304,9 @@ func (h *handler) out(w http.ResponseWriter, r *http.Request) {
 
 // The cookies, without what tells the gateways of a host apart.
 const (
-	signingIn = "acphost-signing-in"
-	signedIn  = "acphost-console"
+	signingIn          = "acphost-signing-in"
+	signingInElsewhere = "acphost-signing-in-oidc"
+	signedIn           = "acphost-console"
 )
 
 // cookieName is a cookie's name. Browsers keep cookies of all ports of a host together, so the port is in it; and they take one with

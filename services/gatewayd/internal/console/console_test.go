@@ -6,14 +6,17 @@ import (
 	"log/slog"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit/idp"
 	"github.com/acphost/acphost/internal/tokens"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 )
 
@@ -218,5 +221,107 @@ func TestWhatIsNoTokenSignsNobodyIn(t *testing.T) {
 	}
 	if len(r.desk.Sessions()) != 0 {
 		t.Error("somebody is in")
+	}
+}
+
+func TestASignInAtAProviderTakesBothSecretsOfTheBrowserThatBeganIt(t *testing.T) {
+	r := newRig(t)
+	provider := idp.New(t)
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(idp.Secret), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	log := slog.New(slog.DiscardHandler)
+	mux := http.NewServeMux()
+	mux.Handle("/service", r.all)
+	mux.Handle("/console/", New(Options{Gate: r.gate, Desk: r.desk, Logger: log, Provider: oidc.New(oidc.Options{
+		Issuer: provider.URL, ClientID: idp.Client, SecretFile: secret, Redirect: "http://acp.example:7480/console/oidc/callback",
+		RoleClaim: "groups", Roles: map[string]string{"g": "approver"}, Logger: log,
+	})}))
+	r.all = mux
+	provider.Person(idp.Claims{"groups": []string{"g"}})
+	begin := func() (cookie, page string, back url.Values) {
+		t.Helper()
+		res := r.do("POST", "/console/api/oidc/begin", "{}")
+		defer res.Body.Close()
+		var got said
+		if err := json.NewDecoder(res.Body).Decode(&got); err != nil || len(res.Cookies()) != 1 {
+			t.Fatal(res.Status, err)
+		}
+		c := res.Cookies()[0]
+		if !c.HttpOnly || c.SameSite != http.SameSiteStrictMode || strings.Contains(got.URL, got.Secret) || strings.Contains(got.URL, c.Value) {
+			t.Errorf("the cookie is %+v, the page %s", c, got.URL)
+		}
+		client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+		at, err := client.Get(got.URL)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer at.Body.Close()
+		led, err := at.Location()
+		if err != nil || led.Path != "/console/oidc/callback" || led.Host != "acp.example:7480" {
+			t.Fatal(led, err)
+		}
+		return c.Name + "=" + c.Value, got.Secret, led.Query()
+	}
+	finish := func(cookie, page string, back url.Values) (*http.Response, said) {
+		t.Helper()
+		body, _ := json.Marshal(map[string]string{"secret": page, "code": back.Get("code"), "echo": back.Get("state")})
+		res := r.do("POST", "/console/api/oidc/finish", string(body), "Cookie", cookie)
+		defer res.Body.Close()
+		var got said
+		_ = json.NewDecoder(res.Body).Decode(&got)
+		return res, got
+	}
+	// What comes back to the browser is the page, which takes it from its address: nobody is in by that alone.
+	if res := r.do("GET", "/console/oidc/callback?code=x&state=y", "", "Origin", "", "Sec-Fetch-Site", "cross-site"); res.StatusCode != 200 || len(res.Cookies()) > 0 || !strings.HasPrefix(res.Header.Get("Content-Type"), "text/html") {
+		t.Errorf("the callback: %d, %v", res.StatusCode, res.Cookies())
+	}
+	cookie, page, back := begin()
+	otherCookie, otherPage, otherBack := begin()
+	for name, c := range map[string]struct {
+		cookie, page string
+		back         url.Values
+	}{
+		"no cookie":                      {"", page, back},
+		"no secret":                      {cookie, "", back},
+		"another browser's cookie":       {otherCookie, page, back},
+		"another page's secret":          {cookie, otherPage, back},
+		"what another browser came with": {cookie, page, otherBack},
+		"another state":                  {cookie, page, url.Values{"code": back["code"], "state": {"x"}}},
+		"no state":                       {cookie, page, url.Values{"code": back["code"]}},
+		"no code":                        {cookie, page, url.Values{"state": back["state"]}},
+	} {
+		if res, _ := finish(c.cookie, c.page, c.back); res.StatusCode != 403 || len(res.Cookies()) > 0 {
+			t.Errorf("%s: %d, %v", name, res.StatusCode, res.Cookies())
+		}
+	}
+	// A code of another browser's sign-in: what it was asked with does not fit.
+	if res, _ := finish(cookie, page, url.Values{"code": otherBack["code"], "state": back["state"]}); res.StatusCode != 502 {
+		t.Errorf("another browser's code: %d", res.StatusCode)
+	}
+	if len(r.desk.Sessions()) != 0 {
+		t.Error("somebody is in")
+	}
+	res, got := finish(cookie, page, back)
+	if res.StatusCode != 200 || got.State != "in" || got.Role != "approver" || got.Secret == page {
+		t.Fatalf("%d, %+v", res.StatusCode, got)
+	}
+	for _, c := range res.Cookies() {
+		if c.MaxAge > 0 {
+			if res := r.do("POST", "/service", "{}", "Cookie", c.Name+"="+c.Value, auth.PageHeader, got.Secret); res.StatusCode != 200 {
+				t.Errorf("who is in gets %d", res.StatusCode)
+			}
+		}
+	}
+	if all := r.desk.Sessions(); len(all) != 1 || all[0].Name != "u-1" || !strings.HasPrefix(all[0].How, "oidc ") {
+		t.Errorf("signed in are %+v", all)
+	}
+	if res, _ := finish(cookie, page, back); res.StatusCode == 200 {
+		t.Error("it can be done twice")
+	}
+	provider.Down(true)
+	if res := r.do("POST", "/console/api/token", `{"token":"`+r.token+`"}`); res.StatusCode != 200 {
+		t.Errorf("with a token, while the provider is down: %d", res.StatusCode)
 	}
 }

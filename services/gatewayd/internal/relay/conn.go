@@ -236,7 +236,7 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 			return err
 		}
 		session := beside
-		if m.Method == "session/load" { // its session's stream tells the history meanwhile
+		if m.Method == "session/load" || m.Method == "session/attach" { // its session's stream tells the history meanwhile
 			session = ""
 		}
 		if err := c.expect(m.ID, session); err != nil {

@@ -299,11 +299,7 @@ func fail(w http.ResponseWriter, err *connect.Error) {
 	if status == 0 {
 		status = http.StatusInternalServerError
 	}
-	body := bodyOf(err)
-	if body.AgentError != nil && err.Code() == connect.CodeUnauthenticated {
-		status = http.StatusConflict // the agent has to be logged in; the caller is who it says
-	}
-	reply(w, status, body)
+	reply(w, status, bodyOf(err))
 }
 
 func bodyOf(err *connect.Error) failureBody {

@@ -134,7 +134,7 @@ func (s *supervisor) GetSession(ctx context.Context, req *supervisorv1.GetSessio
 func (s *supervisor) NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error) {
 	s.note(ctx, req)
 	if req.GetAgentId() == "locked" {
-		st, err := status.New(codes.Unauthenticated, "log in first").WithDetails(&supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, Code: -32000})
+		st, err := status.New(codes.FailedPrecondition, "log in first").WithDetails(&supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, Code: -32000})
 		if err != nil {
 			return nil, err
 		}

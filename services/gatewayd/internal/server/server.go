@@ -16,6 +16,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/services/gatewayd/internal/attach"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
@@ -50,6 +51,9 @@ type Options struct {
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
+	// Attach says that the Relay's agents let clients attach to sessions: who may not give an agent prompts gets none
+	// of its own.
+	Attach bool
 	// Services are the supervisor's for callers over HTTP; nil: they are not served.
 	Services *services.Handler
 	// Rest has the paths for simple front ends; nil: they are not served.
@@ -117,7 +121,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 	who := auth.From(r.Context())
-	if !who.May("operator") {
+	if !who.May("viewer") || !h.Attach && !who.May("operator") {
 		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return
 	}
@@ -148,6 +152,9 @@ var errDeleted = errors.New("the client has ended it")
 
 // agent is the agent that a request is for.
 func (h *handler) agent(r *http.Request) string {
+	if h.Attach && (r.URL.Query().Has("attach") || !auth.From(r.Context()).May("operator")) {
+		return attach.Only
+	}
 	if name := r.URL.Query().Get("agent"); name != "" {
 		return name
 	}

@@ -68,8 +68,8 @@ type Session struct {
 	// ID names it to people. It is no secret.
 	ID   string
 	Role string
-	// How is "code", or "token" and the token's id.
-	How              string
+	// How is "code", or the auth.Who's ID by which the browser came in. Name is its name; it may be empty.
+	How, Name        string
 	Created, Expires time.Time
 	Browser          Browser
 
@@ -128,11 +128,29 @@ func (d *Desk) Begin() (s Secrets, code string, expires time.Time) {
 	return s, d.code(s), expires
 }
 
+// fresh reports whether secrets have the form of Begin's, and have not ended.
+func (d *Desk) fresh(s Secrets) bool {
+	page, err := base64.RawURLEncoding.DecodeString(s.Page)
+	return err == nil && len(page) == 8+secretBytes && s.Cookie != "" && d.now().Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0))
+}
+
+// Elsewhere are the texts by which a browser with secrets of Begin is known again that signs in at a provider of OpenID Connect.
+// Nobody can guess them who does not have both secrets and ask this desk. ok is false if the secrets are not good, or not any more.
+func (d *Desk) Elsewhere(s Secrets) (state, nonce, verifier string, ok bool) {
+	text := func(what string) string { return base64.RawURLEncoding.EncodeToString(d.mac(what, s)) }
+	return text("state"), text("nonce"), text("verifier"), d.fresh(s)
+}
+
+// mac is something that is computed from a browser's secrets.
+func (d *Desk) mac(what string, s Secrets) []byte {
+	mac := hmac.New(sha256.New, d.key[:])
+	_, _ = mac.Write([]byte(what + "\x00" + s.Cookie + "\x00" + s.Page))
+	return mac.Sum(nil)
+}
+
 // code is the code of a browser.
 func (d *Desk) code(s Secrets) string {
-	mac := hmac.New(sha256.New, d.key[:])
-	_, _ = mac.Write([]byte(s.Cookie + "\x00" + s.Page))
-	n := binary.BigEndian.Uint64(mac.Sum(nil))
+	n := binary.BigEndian.Uint64(d.mac("code", s))
 	var b strings.Builder
 	for i := range codeLetters {
 		if i == codeLetters/2 {
@@ -160,15 +178,10 @@ func Plain(code string) string {
 
 // Claim lets a browser in whose code was confirmed. A nil Session: it was not yet. stale: the browser's code has ended.
 func (d *Desk) Claim(s Secrets, from Browser) (got *Session, secrets Secrets, stale bool) {
-	page, err := base64.RawURLEncoding.DecodeString(s.Page)
-	if err != nil || len(page) != 8+secretBytes || s.Cookie == "" {
+	if !d.fresh(s) {
 		return nil, Secrets{}, true
 	}
-	now := d.now()
-	if !now.Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0)) {
-		return nil, Secrets{}, true
-	}
-	code := d.code(s)
+	now, code := d.now(), d.code(s)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.offers[code]
@@ -188,11 +201,11 @@ func (d *Desk) Claim(s Secrets, from Browser) (got *Session, secrets Secrets, st
 	return o.session, secrets, o.session == nil
 }
 
-// SignIn lets a browser in that has shown who it is, by a token.
+// SignIn lets a browser in that has shown who it is, by a token or at a provider.
 func (d *Desk) SignIn(who auth.Who, from Browser) (*Session, Secrets, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.add(&Session{Role: who.Role, How: who.ID, Expires: d.now().Add(DefaultLifetime), Browser: from, stands: who.Stands})
+	return d.add(&Session{Role: who.Role, How: who.ID, Name: who.Name, Expires: d.now().Add(DefaultLifetime), Browser: from, stands: who.Stands})
 }
 
 // add is called with the lock held.
@@ -237,7 +250,7 @@ func (d *Desk) Find(s Secrets) (auth.Who, Session, bool) {
 	if found == nil || subtle.ConstantTimeCompare(found.page[:], page[:]) != 1 {
 		return auth.Who{}, Session{}, false
 	}
-	return auth.Who{ID: "console " + found.ID, Role: found.Role, Stands: stands}, *found, true
+	return auth.Who{ID: "console " + found.ID, Name: found.Name, Role: found.Role, Stands: stands}, *found, true
 }
 
 // standing is the session of a cookie that is still good. It is called with the lock held.
@@ -251,7 +264,9 @@ func (d *Desk) standing(key [sha256.Size]byte) *Session {
 
 // Look waits until a browser says that it shows a code, and returns what is known of it. It returns ErrNoBrowser if none does.
 func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
-	code = Plain(code)
+	if code = Plain(code); code == "" { // no browser can show it
+		return Browser{}, ErrNoBrowser
+	}
 	d.mu.Lock()
 	d.sweep()
 	o := d.offers[code]

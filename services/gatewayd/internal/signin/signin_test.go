@@ -24,6 +24,15 @@ func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
 	return nil, Secrets{}
 }
 
+func TestWhatCanBeNoCodeIsNotLookedFor(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		began := time.Now()
+		if _, err := New(nil).Look(t.Context(), "abc"); !errors.Is(err, ErrNoBrowser) || time.Since(began) > 0 {
+			t.Errorf("got %v after %s", err, time.Since(began))
+		}
+	})
+}
+
 func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)

@@ -23,7 +23,7 @@ func New(c *client.Client) *Supervisor { return &Supervisor{client: c} }
 func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error) {
 	life, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, cancel)
-	opened, err := open(life, s.client, name)
+	opened, id, err := open(life, s.client, name)
 	if !stop() && err == nil {
 		err = ctx.Err()
 	}
@@ -34,7 +34,7 @@ func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error)
 		}
 		return nil, err
 	}
-	return &agent{stream: opened, cancel: cancel}, nil
+	return &agent{stream: opened, id: id, cancel: cancel}, nil
 }
 
 type stream = interface {
@@ -43,26 +43,30 @@ type stream = interface {
 	CloseSend() error
 }
 
-func open(life context.Context, c *client.Client, name string) (stream, error) {
+func open(life context.Context, c *client.Client, name string) (_ stream, id string, _ error) {
 	s, err := c.Gateway.OpenAgent(life)
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	// An error of Send is io.EOF: what it means, Recv says.
 	_ = s.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}})
 	first, err := s.Recv()
 	if errors.Is(err, io.EOF) || err == nil && first.GetOpened() == nil {
-		return nil, errors.New("the supervisor did not say which agent it opened")
+		return nil, "", errors.New("the supervisor did not say which agent it opened")
 	}
-	return s, err
+	return s, first.GetOpened().GetAgent().GetId(), err
 }
 
 // agent is a relay.Agent.
 type agent struct {
 	stream stream
+	id     string
 	cancel context.CancelFunc
 	once   sync.Once
 }
+
+// ID is the agent's at the supervisor.
+func (a *agent) ID() string { return a.id }
 
 func (a *agent) Send(frame []byte) error {
 	err := a.stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: &supervisorv1.Frames{Frames: [][]byte{frame}}}})

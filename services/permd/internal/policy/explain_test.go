@@ -39,6 +39,40 @@ func into(to ...string) func(*permissionv1.Action) {
 	}
 }
 
+func TestADecisionHasThePlacesOfItsRules(t *testing.T) {
+	mine := parse(t, `version: 1
+rules:
+  - {id: ls, effect: allow, on: [terminal.create], command: ["ls"]}
+  - {id: pwd, effect: allow, on: [terminal.create], command: ["pwd"]}
+  - {id: keys, effect: deny, path: ["**/*.key"]}
+`)
+	theirs := parse(t, "version: 1\nrules:\n  - {id: lists, effect: ask, on: [fs.list]}\n")
+	parts := []policy.Part{
+		{Policy: theirs, Name: "/ws/.acphost/policy.yaml", Layer: permissionv1.Layer_LAYER_WORKSPACE}, {Policy: mine, Name: "/home/u/p.yaml", Layer: permissionv1.Layer_LAYER_USER},
+	}
+	for _, c := range []struct {
+		action *permissionv1.Action
+		want   string
+	}{
+		{about("terminal.create", line("ls")), "allow ls /home/u/p.yaml:3"},
+		{about("terminal.create", line("ls && pwd")), "allow ls, pwd /home/u/p.yaml:3, /home/u/p.yaml:4"},
+		{about("fs.read", path("/ws/a.key")), "deny keys /home/u/p.yaml:5"},
+		{about("fs.list", path("/ws/d")), "ask lists /ws/.acphost/policy.yaml:3"},
+		{about("fs.write", path("/ws/a")), "ask  "},
+		{about("fs.read", path("/home/u/.config/acphost")), "deny " + policy.Protected + " "},
+	} {
+		d := policy.Decide(parts, c.action)
+		verdict := map[permissionv1.Verdict]string{allow: "allow", ask: "ask", deny: "deny"}[d.GetVerdict()]
+		if got := verdict + " " + d.GetRule() + " " + d.GetPlace(); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
+	}
+	parts[1].Name = strings.Repeat("x", 1000)
+	if n := len(policy.Decide(parts, about("fs.read", path("/ws/a.key"))).GetPlace()); n > 600 {
+		t.Errorf("a place has %d bytes", n)
+	}
+}
+
 func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
 	exec, read, write := "terminal.create", "fs.read", "fs.write"
 	tests := []struct {

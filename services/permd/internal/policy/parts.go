@@ -5,6 +5,8 @@ import (
 	"encoding/hex"
 	"fmt"
 	"slices"
+	"strconv"
+	"strings"
 
 	"google.golang.org/protobuf/proto"
 
@@ -50,18 +52,22 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	}
 	denied, suspected := denials(parts, a)
 	if len(denied) > 0 {
-		return &permissionv1.DecideResponse{Verdict: deny, Rule: denied[0].rule.id, Reason: reasonOf(denied)}
+		return &permissionv1.DecideResponse{Verdict: deny, Rule: denied[0].rule.id, Reason: reasonOf(denied), Place: placeOf(parts, denied[0].rule)}
 	}
 	asked := asks(parts, a)
 	if suspected != nil {
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.rule.id, Reason: reasonOf(append([]finding{*suspected}, asked...))}
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.rule.id, Reason: reasonOf(append([]finding{*suspected}, asked...)),
+			Place: placeOf(parts, suspected.rule)}
 	}
 	if len(asked) > 0 {
 		r := asked[0].rule
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a)}
+		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r)}
 	}
 	if by := allowedBy(parts, a); by != nil {
 		d := allowing(parts, a, by.names(), by.reason(a))
+		if d.GetRule() != "" {
+			d.Place = placeOf(parts, by.rules...)
+		}
 		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
 		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // else the rule does not match
 		return d
@@ -131,6 +137,23 @@ func asks(parts []Part, a *action) []finding {
 		found = slices.Insert(slices.Delete(found, i, i+1), 0, decides)
 	}
 	return found
+}
+
+// maxPlace bounds the place of a decision's rules, in characters.
+const maxPlace = 512
+
+// placeOf is where rules stand: "FILE:LINE" of each, with ", " between them.
+func placeOf(parts []Part, rules ...*rule) string {
+	var places []string
+	for _, r := range rules {
+		for _, p := range parts {
+			if slices.Contains(p.Policy.deny, r) || slices.Contains(p.Policy.ask, r) || slices.Contains(p.Policy.allow, r) {
+				places = append(places, p.Name+":"+strconv.FormatUint(uint64(r.line), 10))
+				break
+			}
+		}
+	}
+	return cut(strings.Join(places, ", "), maxPlace-1)
 }
 
 // digestOf is the digest of the one rule file, or of the digests of all.

@@ -18,8 +18,9 @@ const (
 	maxSpelled = 64
 )
 
-// Reusable says for which other names in the folder of a read a decision to allow it holds: for all but those that contain one
-// of except. It is nil if the decision holds for this action alone.
+// Reusable says for which other names in the folder of a read a decision to allow it holds: for all but those that
+// contain one of except. It is nil if the decision holds for this action alone. About a program that a process starts,
+// it holds for the same action again.
 //
 // A rule may look at the name of the file by its paths, of which can be told what names they match, and by its condition, of
 // which it cannot. Everything else about the action stays as it is.
@@ -30,6 +31,9 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 	name, ok := reuse.Name(of)
 	if !ok {
 		return nil
+	}
+	if name == "" {
+		return &permissionv1.Reuse{} // of a program that is started: rules look at nothing but the action
 	}
 	f := newFolder(newAction(of))
 	if f == nil {

@@ -6,9 +6,9 @@
 // shows state and takes no other call. Calls that change something are taken on the control socket. It is an abstract socket,
 // and agents cannot connect to it (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
 //
-// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into codes. It
-// must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions, Gateway, Events, Approvals).
-// Package rundir says where the sockets are. Callers use sdk/client.
+// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into
+// codes. It must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions,
+// Gateway, Events, Approvals, Decisions). Package rundir says where the sockets are. Callers use sdk/client.
 package admin
 
 import (
@@ -65,13 +65,14 @@ type Options struct {
 	State State
 	// Control changes it. Nil: its verbs are UNIMPLEMENTED.
 	Control Control
-	// Agents, Sessions, Gateway, Events, Files and Approvals, likewise. Each may be nil: UNIMPLEMENTED.
+	// Agents, Sessions, Gateway, Events, Files, Approvals and Decisions, likewise. Each may be nil: UNIMPLEMENTED.
 	Agents    Agents
 	Sessions  Sessions
 	Gateway   Gateway
 	Events    Events
 	Files     Files
 	Approvals Approvals
+	Decisions Decisions
 	// Metrics serves those who come over TCP with the role for metrics, and no others; nil: they are turned away.
 	Metrics http.Handler
 	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents, Sessions and Gateway are
@@ -129,6 +130,9 @@ type Server struct {
 	stopOnce sync.Once
 	stopped  chan struct{}
 
+	replays *crowd.Crowd // of decisions, and those who watch decisions
+	watches *crowd.Crowd
+
 	inside *hall
 	mu     sync.Mutex
 	locals []*grpc.ClientConn // guarded by mu
@@ -142,7 +146,7 @@ func Start(o Options) (*Server, error) {
 		o.Env = os.Getenv
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall()}
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall(), replays: crowd.New(maxReplays, 1, crowd.Firm), watches: crowd.New(maxWatches, maxWatchesEach, crowd.Firm)}
 	s.inside.address = "within the process"
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
@@ -247,6 +251,9 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 	}
 	if o.Approvals != nil {
 		supervisorv1.RegisterApprovalServiceServer(server, &approvalService{approvals: o.Approvals})
+	}
+	if o.Decisions != nil {
+		supervisorv1.RegisterDecisionServiceServer(server, &decisionService{decisions: o.Decisions, replays: s.replays, watches: s.watches})
 	}
 	healthv1.RegisterHealthServer(server, s.health)
 	for name := range server.GetServiceInfo() {

@@ -79,6 +79,10 @@ func (fake) WatchOutput(_ context.Context, id string, send func(*supervisorv1.Wa
 	return send(&supervisorv1.WatchOutputResponse{Ended: true, Signal: "SIGKILL"})
 }
 
+func (fake) GetUsage(context.Context, *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error) {
+	return &supervisorv1.GetUsageResponse{}, nil
+}
+
 func (fake) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error) {
 	return &supervisorv1.ListGrantsResponse{Grants: []*supervisorv1.Grant{{Id: "abcdefgh"}}}, nil
 }

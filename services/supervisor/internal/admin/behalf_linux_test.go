@@ -14,7 +14,7 @@ import (
 func TestOnTheControlSocketACallerLosesRightsOnly(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	p := newPatient()
-	s := start(t, admin.Options{State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p, Env: runtimeDir(dir)})
+	s := start(t, admin.Options{State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p, Decisions: p, Env: runtimeDir(dir)})
 	conn, err := client.DialSocket(s.Path())
 	if err != nil {
 		t.Fatal(err)

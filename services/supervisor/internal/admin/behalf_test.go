@@ -68,7 +68,7 @@ func gateways(t *testing.T, p patient, log *lines) (s *admin.Server, keys string
 		}
 	}
 	return start(t, admin.Options{
-		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p,
+		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p, Decisions: p,
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 		Logger: slog.New(slog.NewTextHandler(log, nil)),
 	}), keys

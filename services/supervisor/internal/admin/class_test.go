@@ -44,8 +44,9 @@ func TestEveryMethodHasTheRoleThatItTakes(t *testing.T) {
 		"SupervisorStateService/ListTerminals": "viewer", "SupervisorStateService/ListGrants": "viewer",
 		"SupervisorStateService/GetSession": "viewer", "SupervisorStateService/WatchEvents": "viewer",
 		"SupervisorStateService/ListFiles": "viewer", "SupervisorStateService/WatchFiles": "viewer",
-		"SupervisorStateService/WatchOutput": "viewer",
-		"GatewayService/OpenAgent":           "gateway",
+		"SupervisorStateService/WatchOutput": "viewer", "SupervisorStateService/GetUsage": "viewer",
+		"GatewayService/OpenAgent":       "gateway",
+		"DecisionService/WatchDecisions": "viewer", "DecisionService/ReplayPolicy": "operator",
 	}
 	seen := 0
 	for _, service := range served() {
@@ -93,7 +94,7 @@ func TestWhatIsNotKnownIsAnOperators(t *testing.T) {
 }
 
 func TestEveryServiceIsSorted(t *testing.T) {
-	s, err := Start(Options{State: noState{}, Control: failing{}, Agents: nothing{}, Sessions: nothing{}, Gateway: nothing{}, Events: nothing{}, Approvals: nothing{}, NoSocket: true})
+	s, err := Start(Options{State: noState{}, Control: failing{}, Agents: nothing{}, Sessions: nothing{}, Gateway: nothing{}, Events: nothing{}, Approvals: nothing{}, Decisions: nothing{}, NoSocket: true})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -103,6 +103,22 @@ func TestAnAgentMayUseNoVerbHoweverItHides(t *testing.T) {
 	}
 }
 
+func TestAPersonsProcessIsShownDecisionsAndAnAgentsIsNot(t *testing.T) {
+	other := serve(t)
+	if got := output(t, command(t, "decisions", other)); got != "OK" {
+		t.Errorf("a person's: %s", got)
+	}
+	own := filepath.Join(testkit.ShortDir(t), "admin.sock")
+	for _, script := range []string{"SELF decisions SOCKET", "setsid -w env -i GORACE=atexit_sleep_ms=0 SELF decisions SOCKET"} {
+		for _, socket := range []string{own, other} {
+			words := strings.NewReplacer("SELF", testkit.Self(t), "SOCKET", socket).Replace(script)
+			if got := output(t, command(t, "supervisor", own, words)); got != "PermissionDenied" {
+				t.Errorf("an agent's, by %q: %s", words, got)
+			}
+		}
+	}
+}
+
 func TestAnAgentInAPIDNamespaceOfItsOwnMayUseNoVerb(t *testing.T) {
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no pid namespaces here: %v", err)

@@ -44,6 +44,8 @@ func asStatus(err error) error {
 		code = codes.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
+	case ok && st.Code() == codes.Unauthenticated: // somebody told the supervisor so: the caller is who it says
+		message = st.Message()
 	case ok:
 		code, message = st.Code(), st.Message()
 	}
@@ -68,7 +70,7 @@ var (
 		supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT: codes.DeadlineExceeded,
 		supervisorv1.ErrorKind_ERROR_KIND_CRASHED:           codes.Aborted,
 		supervisorv1.ErrorKind_ERROR_KIND_STOPPED:           codes.Aborted,
-		supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:     codes.Unauthenticated,
+		supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:     codes.FailedPrecondition,
 		supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED:     codes.Unimplemented,
 	}
 )

@@ -37,7 +37,7 @@ func TestEveryFaultHasItsCode(t *testing.T) {
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND, 0), codes.NotFound},
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT, 0), codes.DeadlineExceeded},
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_CRASHED, 0), codes.Aborted},
-		{agent(supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, -32000), codes.Unauthenticated},
+		{agent(supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, -32000), codes.FailedPrecondition},
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, -32002), codes.NotFound},
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED, -32601), codes.Unimplemented},
 		{agent(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, -32602), codes.InvalidArgument},
@@ -47,6 +47,7 @@ func TestEveryFaultHasItsCode(t *testing.T) {
 		{context.Canceled, codes.Canceled},
 		{fmt.Errorf("wait: %w", context.DeadlineExceeded), codes.DeadlineExceeded},
 		{status.Error(codes.Unavailable, "x"), codes.Unavailable},
+		{status.Error(codes.Unauthenticated, "x"), codes.FailedPrecondition}, // a handler's, say: not that the caller is unknown
 		{errStopping, codes.Unavailable},
 		{errors.New("x"), codes.FailedPrecondition},
 	} {

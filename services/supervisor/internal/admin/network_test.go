@@ -81,7 +81,7 @@ func keysOf(t *testing.T) (dir string) {
 func network(t *testing.T, keys string, p patient) *admin.Server {
 	t.Helper()
 	return start(t, admin.Options{
-		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: p, Files: p, Approvals: p,
+		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: p, Files: p, Approvals: p, Decisions: p,
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 }
@@ -113,7 +113,7 @@ func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 	p := newPatient()
 	p.willing = willing{}
 	s := start(t, admin.Options{
-		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p,
+		State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p, Decisions: p,
 		NoSocket: true, Listen: "127.0.0.1:0", TLS: certs.ServerFiles(filepath.Join(keys, certs.ServerDir)),
 	})
 	for role, may := range map[string]func(m protoreflect.MethodDescriptor, verb bool) bool{

@@ -56,6 +56,14 @@ func (n nothing) WatchSession(ctx context.Context, req *supervisorv1.WatchSessio
 	return n.note(req)
 }
 
+func (n nothing) WatchDecisions(_ context.Context, req *supervisorv1.WatchDecisionsRequest, _ func(*supervisorv1.WatchDecisionsResponse) error) error {
+	return n.note(req)
+}
+
+func (n nothing) ReplayPolicy(_ context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error) {
+	return &supervisorv1.ReplayPolicyResponse{}, n.note(req)
+}
+
 func (n nothing) ListApprovals(string) []*supervisorv1.Approval { return nil }
 
 func (n nothing) WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error {
@@ -73,6 +81,10 @@ type noState struct{ State }
 
 func (noState) GetSession(context.Context, *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error) {
 	return &supervisorv1.GetSessionResponse{}, nil
+}
+
+func (noState) GetUsage(context.Context, *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error) {
+	return nil, errReached
 }
 
 func (noState) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error) {

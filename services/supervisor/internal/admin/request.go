@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
 // Bounds on what requests say, in bytes unless said otherwise.
@@ -29,6 +30,7 @@ const (
 	maxPath      = 4096
 	maxText      = 8192 // of cursors and ids that agents make up
 	maxURI       = 64 << 10
+	maxDays      = 366 // of which usage is wanted at once
 )
 
 // checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: there is none. Each request to our services
@@ -74,6 +76,8 @@ func problem(req any) error {
 		return short("cursor", r.GetCursor(), maxID)
 	case *supervisorv1.WatchOutputRequest:
 		return named("terminal_id", r.GetTerminalId(), maxID)
+	case *supervisorv1.GetUsageRequest:
+		return days(r)
 	case *supervisorv1.ListApprovalsRequest:
 		return short("session_id", r.GetSessionId(), maxSessionID)
 	case *supervisorv1.WatchApprovalsRequest:
@@ -86,9 +90,28 @@ func problem(req any) error {
 		return handlerNamed(r)
 	case *supervisorv1.SwapHandlerRequest:
 		return cmp.Or(handlerNamed(r), swap(r))
+	case *supervisorv1.ReplayPolicyRequest:
+		return replayed(r)
 	case *supervisorv1.RevokeGrantsRequest:
 		if len(r.GetIds()) == 0 {
 			return errors.New("ids: name at least one grant")
+		}
+	}
+	return nil
+}
+
+// days checks the days of which usage is wanted.
+func days(r *supervisorv1.GetUsageRequest) error {
+	all := r.GetDays()
+	if len(all) < 2 || len(all) > maxDays+1 {
+		return fmt.Errorf("days: say when each day begins, and when the last one ends: 2 to %d times, got %d", maxDays+1, len(all))
+	}
+	for i, day := range all {
+		switch {
+		case day.CheckValid() != nil || day.AsTime().Truncate(usage.Quarter) != day.AsTime():
+			return fmt.Errorf("days[%d]: a day begins at a full quarter of an hour", i)
+		case i > 0 && !day.AsTime().After(all[i-1].AsTime()):
+			return fmt.Errorf("days[%d]: it is not after the one before", i)
 		}
 	}
 	return nil

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -36,6 +37,18 @@ func TestRequestsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
 	answer := func(req *supervisorv1.AnswerApprovalRequest) error {
 		_, err := approvals.AnswerApproval(ctx, req)
 		return err
+	}
+	spent := func(seconds ...int64) error {
+		req := &supervisorv1.GetUsageRequest{}
+		for _, s := range seconds {
+			req.Days = append(req.Days, &timestamppb.Timestamp{Seconds: s})
+		}
+		_, err := supervisorv1.NewSupervisorStateServiceClient(conn).GetUsage(ctx, req)
+		return err
+	}
+	var daily []int64
+	for day := range int64(368) {
+		daily = append(daily, day*86400)
 	}
 	env := func(name string, v *supervisorv1.EnvValue) map[string]*supervisorv1.EnvValue {
 		return map[string]*supervisorv1.EnvValue{name: v}
@@ -106,6 +119,14 @@ func TestRequestsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
 		{"no option", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_OptionId{}}), "option_id: it is required"},
 		{"content that is a list", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: "[]"}}), "accept: it takes a JSON object"},
 		{"content that is cut off", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: `{"a": `}}), "accept: it takes a JSON object"},
+		{"the usage of a year", spent(daily[:367]...), ""},
+		{"of a day of 23 hours and 15 minutes", spent(900, 84600), ""},
+		{"of no day", spent(), "days: say when each day begins"},
+		{"of a day without an end", spent(0), "days: say when each day begins"},
+		{"of more than a year", spent(daily...), "got 368"},
+		{"of a day that begins at no full quarter of an hour", spent(0, 901), "days[1]: a day begins"},
+		{"of a time that is none", spent(0, 1<<62), "days[1]: a day begins"},
+		{"of days that are in no order", spent(900, 900), "days[1]: it is not after"},
 		{"a no that is none", answer(&supervisorv1.AnswerApprovalRequest{Id: "x", Answer: &supervisorv1.AnswerApprovalRequest_Decline{}}), "decline: it is true"},
 	} {
 		st := status.Convert(c.err)

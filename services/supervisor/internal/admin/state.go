@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// State is what there is to see of a supervisor. Its methods are called concurrently, with requests that keep to the contract,
-// return messages that nobody changes any more, and, but for ListTerminals and WatchOutput, answer at once. Errors are those
-// of package fault.
+// State is what there is to see of a supervisor. Its methods are called concurrently, with requests that keep to the
+// contract, return messages that nobody changes any more, and, but for ListTerminals, GetUsage and WatchOutput, answer
+// at once. Errors are those of package fault.
 type State interface {
 	// GetStatus is the supervisor as a whole, but for where it is served.
 	GetStatus(ctx context.Context, req *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error)
@@ -33,6 +33,8 @@ type State interface {
 	// WatchOutput sends a terminal's output up to its end, which comes last, or until ctx ends. An error of send is
 	// returned as it is; others may have a gRPC status.
 	WatchOutput(ctx context.Context, terminalID string, send func(*supervisorv1.WatchOutputResponse) error) error
+	// GetUsage sums up what agents took, of what is recorded.
+	GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error)
 	// ListGrants are the remembered answers in force, oldest first.
 	ListGrants(ctx context.Context, req *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error)
 }

@@ -47,7 +47,7 @@ func TestEveryMethodThatHasEffectsIsRefusedToWhoeverProvedNothing(t *testing.T) 
 	asked := make(chan any, 1000)
 	s, err := Start(Options{
 		State: noState{}, Control: failing{}, Agents: nothing{asked: asked}, Sessions: nothing{asked: asked}, Events: nothing{},
-		Approvals: nothing{asked: asked}, NoSocket: true,
+		Approvals: nothing{asked: asked}, Decisions: nothing{asked: asked}, NoSocket: true,
 	})
 	if err != nil {
 		t.Fatal(err)

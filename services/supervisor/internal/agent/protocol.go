@@ -4,7 +4,6 @@ import (
 	"bufio"
 	"crypto/rand"
 	"encoding/hex"
-	"encoding/json"
 	"fmt"
 	"io"
 	"iter"
@@ -12,15 +11,19 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/entries"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
 
 // send hands a job to a guard, which may be stuck: it does not wait for ever.
 func send(j guard.Job, w *os.File) error {
-	err := w.SetWriteDeadline(time.Now().Add(startTimeout))
+	message, err := entries.Marshal(&j)
 	if err == nil {
-		err = json.NewEncoder(w).Encode(j)
+		err = w.SetWriteDeadline(time.Now().Add(startTimeout))
+	}
+	if err == nil {
+		_, err = w.Write(message)
 	}
 	if err != nil {
 		return fmt.Errorf("tell the guard what to run: %w", err)
@@ -28,16 +31,12 @@ func send(j guard.Job, w *os.File) error {
 	return nil
 }
 
-// reports reads until the guard's end; what is not a report is skipped.
+// reports reads until the guard's end.
 func reports(r io.Reader) iter.Seq[guard.Report] {
 	return func(yield func(guard.Report) bool) {
-		for lines := bufio.NewReader(r); ; {
-			line, err := lines.ReadBytes('\n')
-			if err != nil {
-				return
-			}
+		for from := bufio.NewReader(r); ; {
 			var rep guard.Report
-			if json.Unmarshal(line, &rep) == nil && !yield(rep) {
+			if entries.Read(from, &rep) != nil || !yield(rep) {
 				return
 			}
 		}

@@ -18,15 +18,11 @@ import (
 
 // Sandbox says how an agent runs in a sandbox (package sandbox of this repository).
 type Sandbox struct {
-	// Observe: nothing is refused.
-	Observe bool
-	// Reads: files that are opened for reading are decided on, too.
-	Reads bool
-	// Closed: processes connect to no machine but to Proxy, an address of IPv4 with its port, if that is not empty.
-	Closed bool
-	Proxy  string
+	sandbox.Confinement
 	// Judge decides. It is asked from Start on, before Start returns.
 	Judge decisions.Judge
+	// Generation is that of leases; nil: none are given.
+	Generation *decisions.Generation
 }
 
 // ErrNoSandbox is wrapped by Start's error if an agent cannot be confined on this system, or in this container. Nothing of the
@@ -35,29 +31,17 @@ var ErrNoSandbox = errors.New("the agent cannot be confined")
 
 // command starts a sandbox by the program that runs guards.
 func (s *Sandbox) command(program string) []string {
-	c := []string{program, sandbox.Command, "--decisions"}
-	if s.Observe {
-		c = append(c, "--observe")
-	}
-	if s.Reads {
-		c = append(c, "--reads")
-	}
-	switch {
-	case s.Closed && s.Proxy != "":
-		c = append(c, "--proxy", s.Proxy)
-	case s.Closed:
-		c = append(c, "--no-internet")
-	}
-	return c
+	return append([]string{program, sandbox.Command}, s.Flags()...)
 }
 
 // sandboxed is the sandbox of an agent, as the supervisor sees it.
 type sandboxed struct {
-	conn  net.Conn
-	judge decisions.Judge
-	begun chan decisions.Began // has room for one
-	over  chan struct{}        // closed when the sandbox is gone and nobody is asked any more
-	once  sync.Once
+	conn   net.Conn
+	judge  decisions.Judge
+	leases *decisions.Generation
+	begun  chan decisions.Began // has room for one
+	over   chan struct{}        // closed when the sandbox is gone and nobody is asked any more
+	once   sync.Once
 }
 
 // newSandboxed opens the socket to a sandbox. theirs is the sandbox's end.
@@ -65,17 +49,17 @@ func newSandboxed(s *Sandbox) (ours *sandboxed, theirs *os.File, err error) {
 	if err := sandbox.Supported(); err != nil {
 		return nil, nil, fmt.Errorf("%w: %w", ErrNoSandbox, err)
 	}
-	conn, theirs, err := socketPair()
+	conn, theirs, err := decisions.Pair()
 	if err != nil {
 		return nil, nil, fmt.Errorf("open a socket for decisions: %w", err)
 	}
-	return &sandboxed{conn: conn, judge: s.Judge, begun: make(chan decisions.Began, 1), over: make(chan struct{})}, theirs, nil
+	return &sandboxed{conn: conn, judge: s.Judge, leases: s.Generation, begun: make(chan decisions.Began, 1), over: make(chan struct{})}, theirs, nil
 }
 
 // serve answers the sandbox until it is gone.
 func (s *sandboxed) serve(log *slog.Logger) {
 	defer close(s.over)
-	err := decisions.Serve(s.conn, s.judge, func(b decisions.Began) { s.begun <- b })
+	err := decisions.Serve(s.conn, s.judge, func(b decisions.Began) { s.begun <- b }, s.leases)
 	if err != nil {
 		log.Error("the sandbox of an agent is not answered any more: what the agent does by itself is refused", "error", err)
 	}

@@ -3,6 +3,7 @@ package audit
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -16,6 +17,8 @@ import (
 	"strconv"
 	"strings"
 	"time"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -84,6 +87,35 @@ func Read(file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
 // Follow returns the newest f.Limit records that are there (with 0: none), and then each as it is written, until ctx is
 // done. The file may be missing at first. Errors are as Read's.
 func Follow(ctx context.Context, file string, f Filter) iter.Seq2[*supervisorv1.AuditRecord, error] {
+	return follow(ctx, file, f, func() bool { return true })
+}
+
+// Watch is Follow by the batch: send gets the newest f.Limit records that are there, perhaps none, at its first call,
+// and at each later one what was written since. A line that cannot be read is a record with a note. Watch returns when
+// ctx is done, or with an error of send or of the file.
+func Watch(ctx context.Context, file string, f Filter, send func([]*supervisorv1.AuditRecord) error) error {
+	var batch []*supervisorv1.AuditRecord
+	var sendErr error
+	sent := false
+	for r, err := range follow(ctx, file, f, func() bool {
+		if len(batch) > 0 || !sent {
+			sendErr, sent = send(batch), true
+			batch = nil
+		}
+		return sendErr == nil
+	}) {
+		if _, bad := errors.AsType[*LineError](err); bad {
+			r = &supervisorv1.AuditRecord{Time: timestamppb.Now(), Note: "a line of the record cannot be read"}
+		} else if err != nil {
+			return err
+		}
+		batch = append(batch, r)
+	}
+	return cmp.Or(sendErr, ctx.Err())
+}
+
+// follow is Follow; told is called whenever all that is there was yielded. It ends if told reports false.
+func follow(ctx context.Context, file string, f Filter, told func() bool) iter.Seq2[*supervisorv1.AuditRecord, error] {
 	return func(yield func(*supervisorv1.AuditRecord, error) bool) {
 		parts, err := openAll(file, nil)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -116,6 +148,9 @@ func Follow(ctx context.Context, file string, f Filter) iter.Seq2[*supervisorv1.
 				return
 			}
 			parts = onlyLast(parts)
+			if !told() {
+				return
+			}
 			select {
 			case <-ctx.Done():
 				return
@@ -214,26 +249,94 @@ func deliver(parts []*part, f Filter, yield func(*supervisorv1.AuditRecord, erro
 	if f.Limit <= 0 {
 		return !slices.ContainsFunc(parts, func(p *part) bool { return !p.records(f, yield) })
 	}
-	var newest []*supervisorv1.AuditRecord
-	for _, p := range parts {
-		if !p.records(f, func(r *supervisorv1.AuditRecord, err error) bool {
-			if err != nil {
-				return yield(nil, err)
+	var newest []span
+	for _, p := range slices.Backward(parts) { // an older file is read only if the newer ones have too few
+		if len(newest) >= f.Limit {
+			break
+		}
+		some, bad, err := p.newest(f, f.Limit-len(newest))
+		for _, err := range bad {
+			if !yield(nil, err) {
+				return false
 			}
-			if newest = append(newest, r); len(newest) >= 2*f.Limit {
-				newest = append(newest[:0:0], newest[len(newest)-f.Limit:]...)
-			}
-			return true
-		}) {
+		}
+		if err != nil {
+			yield(nil, err)
 			return false
 		}
+		newest = append(some, newest...)
 	}
-	for _, r := range newest[max(0, len(newest)-f.Limit):] {
-		if !yield(r, nil) {
+	for _, s := range newest { // read again, so that no more than one is in memory
+		r, err := s.record()
+		if !yield(r, err) || err != nil {
 			return false
 		}
 	}
 	return true
+}
+
+// span is a line of a file.
+type span struct {
+	of   *part
+	at   int64
+	size int
+	line int   // as in LineError
+	bad  error // it cannot be read
+}
+
+// record returns the line's record; nil for a blank line.
+func (s span) record() (*supervisorv1.AuditRecord, error) {
+	if s.bad != nil {
+		return nil, s.bad
+	}
+	line := make([]byte, s.size)
+	if _, err := s.of.file.ReadAt(line, s.at); err != nil {
+		return nil, fmt.Errorf("read %s: %w", s.of.name, err)
+	}
+	if len(bytes.TrimSpace(line)) == 0 {
+		return nil, nil //nolint:nilnil // a blank line is no record, and nothing is wrong with it
+	}
+	r, err := parse(line)
+	if err != nil {
+		return nil, &LineError{s.of.name, s.line, err}
+	}
+	return r, nil
+}
+
+// newest returns the last n lines with records that f wants of those that are whole, oldest first, and the *LineErrors
+// of the lines among them. Only lines from the end on are parsed, as many as it takes.
+func (p *part) newest(f Filter, n int) (last []span, bad []error, err error) {
+	var lines []span
+	for {
+		s := span{of: p, at: p.at}
+		line, err := p.next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if lineErr, tooLong := errors.AsType[*LineError](err); tooLong {
+			s.bad = lineErr
+		} else if err != nil {
+			return nil, nil, err
+		}
+		s.size, s.line = len(line), max(p.line, 0)
+		lines = append(lines, s)
+	}
+	for _, s := range slices.Backward(lines) {
+		if len(last) == n {
+			break
+		}
+		r, err := s.record()
+		if _, isBad := errors.AsType[*LineError](err); isBad {
+			bad = append(bad, err)
+		} else if err != nil {
+			return nil, nil, err
+		} else if r != nil && f.wants(r) {
+			last = append(last, s)
+		}
+	}
+	slices.Reverse(last)
+	slices.Reverse(bad)
+	return last, bad, nil
 }
 
 // records yields what f wants of the lines that are whole, as deliver does. It can be called again when there may be

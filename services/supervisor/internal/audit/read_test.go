@@ -199,6 +199,67 @@ func TestFollowGoesOnFromTheNewest(t *testing.T) {
 	expect(t, all, "e")
 }
 
+func TestTheNewestAreFoundBehindWhatCannotBeRead(t *testing.T) {
+	l := open(t, Options{})
+	for _, id := range []string{"a", "b", "c"} {
+		write(t, l, record(id))
+	}
+	appendTo(t, l.opts.File, "garbage\n\n   \n")
+	write(t, l, record("d"))
+	var got, bad []string
+	for r, err := range Read(l.opts.File, Filter{Limit: 3}) {
+		if err != nil {
+			bad = append(bad, err.Error())
+			continue
+		}
+		got = append(got, r.GetId())
+	}
+	if strings.Join(got, " ") != "b c d" || len(bad) != 1 || !strings.Contains(bad[0], ":4: ") {
+		t.Errorf("got %q, and %q", got, bad)
+	}
+}
+
+func TestWatchTellsTheNewestAtOnceAndThenWhatComes(t *testing.T) {
+	l := open(t, Options{})
+	write(t, l, record("a"), record("b"), record("c"))
+	ctx, cancel := context.WithCancel(t.Context())
+	defer cancel()
+	batches, done := make(chan string), make(chan error, 1)
+	go func() {
+		done <- Watch(ctx, l.opts.File, Filter{Limit: 2}, func(all []*supervisorv1.AuditRecord) error {
+			select {
+			case batches <- ids(all):
+				return nil
+			case <-ctx.Done():
+				return ctx.Err()
+			}
+		})
+	}()
+	if got := <-batches; got != "b c" {
+		t.Errorf("first came %q", got)
+	}
+	write(t, l, record("d"))
+	if got := <-batches; got != "d" {
+		t.Errorf("then came %q", got)
+	}
+	appendTo(t, l.opts.File, "garbage\n")
+	if got := <-batches; got != "note" {
+		t.Errorf("for a line that cannot be read came %q", got)
+	}
+	cancel()
+	if err := <-done; !errors.Is(err, context.Canceled) {
+		t.Errorf("it ended with %v", err)
+	}
+	failed := errors.New("no more")
+	calls := 0
+	if err := Watch(t.Context(), filepath.Join(t.TempDir(), "none"), Filter{Limit: 2}, func(all []*supervisorv1.AuditRecord) error {
+		calls++
+		return failed
+	}); !errors.Is(err, failed) || calls != 1 {
+		t.Errorf("without a file: %d calls, %v", calls, err)
+	}
+}
+
 func TestFollowWaitsForTheFileAndForWholeLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "audit.jsonl")
 	some := following(t, file, Filter{Verdict: "deny", Limit: 10}) // it may look before the first, or after

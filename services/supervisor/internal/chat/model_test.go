@@ -291,7 +291,7 @@ func TestTheScreenLooksAsItShould(t *testing.T) {
 }
 
 func TestErrorsOfAnAgentAreTold(t *testing.T) {
-	st, err := status.New(codes.Unauthenticated, "the agent wants somebody to log in").WithDetails(&supervisorv1.AgentError{
+	st, err := status.New(codes.FailedPrecondition, "the agent wants somebody to log in").WithDetails(&supervisorv1.AgentError{
 		Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, Message: "log in",
 	})
 	if err != nil {

@@ -9,6 +9,7 @@ import (
 
 	tea "charm.land/bubbletea/v2"
 	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -86,6 +87,10 @@ func (msg questionsMsg) tell(m *model) tea.Cmd {
 	}
 	if m.leaving {
 		return nil
+	}
+	if m.o.Attach != nil && status.Code(msg.err) == codes.PermissionDenied {
+		m.note("you see this session, and cannot answer its questions: " + problem(msg.err))
+		return begin
 	}
 	m.asked = nil // all that wait are told again
 	return tea.Batch(begin, m.again(m.sup.questions(), msg.err))

@@ -67,22 +67,23 @@ func networkConflict(c *configv1.Config) string {
 }
 
 // SetSandbox has another mode count than sandbox.mode, and another network than sandbox.network. Empty: what is configured counts. It
-// is for flags, before anything is started.
+// is for flags, which its errors name, before anything is started.
 func (c *Config) SetSandbox(mode, network string) error {
 	s := &configv1.Sandbox{}
 	if c.Proto.GetSandbox() != nil {
 		s = proto.CloneOf(c.Proto.GetSandbox())
 	}
 	for _, given := range []struct {
+		flag   string
 		to     *string
 		value  string
 		values []string
-	}{{&s.Mode, mode, SandboxModes()}, {&s.Network, network, Networks()}} {
+	}{{"--sandbox", &s.Mode, mode, SandboxModes()}, {"--network", &s.Network, network, Networks()}} {
 		if given.value == "" {
 			continue
 		}
 		if !slices.Contains(given.values, given.value) {
-			return fmt.Errorf("expected one of %s, got %q", strings.Join(given.values, ", "), given.value)
+			return fmt.Errorf("%s: expected one of %s, got %q", given.flag, strings.Join(given.values, ", "), given.value)
 		}
 		*given.to = given.value
 	}
@@ -90,7 +91,7 @@ func (c *Config) SetSandbox(mode, network string) error {
 	c.Proto.Sandbox = s
 	if why := cmp.Or(sandboxConflict(c.Proto), networkConflict(c.Proto)); why != "" {
 		c.Proto.Sandbox = before
-		return errors.New(why)
+		return errors.New("--sandbox, --network: " + why)
 	}
 	return nil
 }

@@ -44,10 +44,14 @@ type Dialect struct {
 	// Elsewhere: a command may run in another directory than the session's, and the question does not say so. Nil: as the
 	// dialect below says, or false.
 	Elsewhere *bool `json:"elsewhere"`
-	// Environment are variables that the agent sets on commands, each "NAME=VALUE", and that change nothing of what runs.
+	// Environment are variables that the agent sets on commands, each "NAME=VALUE", and that change nothing of what runs. "*" as the
+	// value is any value, and at the end of a name, where no program but the agent reads such names, the rest of it: "AGENT_*=*".
 	Environment []string `json:"environment"`
 	// Readings are what data cannot say, in order.
 	Readings []Reading `json:"readings"`
+	// Temporary are what the agent adds to the name of a file, as a pattern of path.Match's, to write it anew beside the old one before
+	// it takes its place: ".tmp.*". Who has allowed a change to the file has allowed that.
+	Temporary []string `json:"temporary"`
 	// Wraps are how the agent wraps a command line if it starts the shell by itself.
 	Wraps []Wrap `json:"wraps"`
 }
@@ -60,6 +64,14 @@ type Titled struct {
 	// Here is how the text beside a command that is asked about begins if the command runs in the session's folder: words of
 	// the program, which the model cannot put there. Empty: the text says nothing of it.
 	Here string `json:"here"`
+}
+
+// Sets reports whether an entry of an environment is a known one (see Environment).
+func Sets(known, entry string) bool {
+	name, value, _ := strings.Cut(known, "=")
+	given, text, ok := strings.Cut(entry, "=")
+	begin, rest := strings.CutSuffix(name, "*")
+	return ok && (given == name || rest && strings.HasPrefix(given, begin)) && (text == value || value == "*")
 }
 
 // Tool is one of an agent's own tools.
@@ -200,12 +212,19 @@ func (d *Dialect) Check() *Mistake {
 		return &Mistake{"/titled/versions", "expected the versions of the agent, got an empty one"}
 	}
 	for i, entry := range d.Environment {
-		if name, _, ok := strings.Cut(entry, "="); !ok || name == "" || strings.ContainsRune(entry, 0) {
-			return &Mistake{fmt.Sprintf("/environment/%d", i), fmt.Sprintf("expected NAME=VALUE, got %q", entry)}
+		name, _, ok := strings.Cut(entry, "=")
+		begin, rest := strings.CutSuffix(name, "*")
+		if !ok || name == "" || strings.ContainsRune(entry, 0) || rest && (len(begin) < 3 || !strings.HasSuffix(begin, "_")) {
+			return &Mistake{fmt.Sprintf("/environment/%d", i), fmt.Sprintf("expected NAME=VALUE, or * for any value, got %q", entry)}
+		}
+	}
+	for i, pattern := range d.Temporary {
+		if _, err := path.Match(pattern, ""); err != nil || len(pattern) < 2 || pattern[0] != '.' || strings.Contains(pattern, "/") {
+			return &Mistake{fmt.Sprintf("/temporary/%d", i), fmt.Sprintf("expected the end of a name, like .tmp.*, got %q", pattern)}
 		}
 	}
 	for i, w := range d.Wraps {
-		if len(w.Options) == 0 || w.Before == "" || strings.Contains(w.Before+w.After, "'") {
+		if len(w.Options) == 0 || w.Before == "" || w.Raw && w.After == "" || !w.Raw && strings.Contains(w.Before+w.After, "'") {
 			return &Mistake{fmt.Sprintf("/wraps/%d", i), "expected options, and what stands before the quoted line, without quotes"}
 		}
 	}
@@ -269,6 +288,7 @@ func (d *Dialect) Over(below *Dialect) *Dialect {
 	both.Titled = cmp.Or(d.Titled, below.Titled)
 	both.Elsewhere = cmp.Or(d.Elsewhere, below.Elsewhere)
 	both.Environment = slices.Concat(below.Environment, d.Environment)
+	both.Temporary = slices.Concat(below.Temporary, d.Temporary)
 	both.Wraps = slices.Concat(below.Wraps, d.Wraps)
 	for _, r := range d.Readings {
 		if !slices.Contains(both.Readings, r) {

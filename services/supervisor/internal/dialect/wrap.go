@@ -16,25 +16,45 @@ type Wrap struct {
 	// Before is what stands before the quoted line, and After what stands after it. A "*" is a name of a file: letters, digits and
 	// "/._-~+" alone.
 	Before string `json:"before"`
-	After  string `json:"after"`
+	// Repeated may stand any number of times after Before, and Last stands after that; empty: neither does. A "*" is as above.
+	Repeated string `json:"repeated"`
+	Last     string `json:"last"`
+	After    string `json:"after"`
+	// Raw: the line is not quoted. One that what stands after it could be part of is not taken off.
+	Raw bool `json:"raw"`
 }
 
 // wrapShells are the shells that agents start.
 var wrapShells = []string{"sh", "bash", "zsh", "dash"}
 
 // Unwrap takes the wrapping off: head is the shell and its options, line what the shell runs. It reports false for a line that is
-// not wrapped in just this way.
-func (w Wrap) Unwrap(head []string, line string) (inner string, ok bool) {
+// not wrapped in just this way, and for one with a file that is not the agent's own, as kept says: the shell reads or writes these
+// besides.
+func (w Wrap) Unwrap(head []string, line string, kept func(file string) bool) (inner string, ok bool) {
 	if len(head) != len(w.Options)+1 || !slices.Equal(head[1:], w.Options) || !isShell(head[0]) {
 		return "", false
 	}
-	rest, ok := cutPattern(line, w.Before)
+	names := func(string) bool { return true }
+	rest, ok := cutPattern(line, w.Before, kept)
+	for again := ok && w.Repeated != ""; again; {
+		var more string
+		if more, again = cutPattern(rest, w.Repeated, names); again {
+			rest = more
+		}
+	}
+	if ok {
+		rest, ok = cutPattern(rest, w.Last, kept)
+	}
+	if ok && w.Raw {
+		inner, ok = strings.CutSuffix(rest, w.After)
+		return inner, ok && strings.TrimSpace(inner) != "" && !strings.HasSuffix(inner, "\\") && !strings.Contains(inner, "<<")
+	}
 	if !ok || !strings.HasPrefix(rest, "'") {
 		return "", false
 	}
 	end := quoted(rest)
 	words, plain := shell.Words(rest[:end])
-	if after, ok := cutPattern(rest[end:], w.After); !ok || after != "" || !plain || len(words) != 1 || strings.TrimSpace(words[0]) == "" {
+	if after, ok := cutPattern(rest[end:], w.After, kept); !ok || after != "" || !plain || len(words) != 1 || strings.TrimSpace(words[0]) == "" {
 		return "", false
 	}
 	return words[0], true
@@ -46,12 +66,12 @@ func isShell(program string) bool {
 	return slices.Contains(wrapShells, name) && (dir == "" || dir == "/bin/" || dir == "/usr/bin/")
 }
 
-// cutPattern takes a pattern off the beginning of text. Each "*" takes as much as it can.
-func cutPattern(text, pattern string) (rest string, ok bool) {
+// cutPattern takes a pattern off the beginning of text. Each "*" takes as much as it can, for which is has to hold.
+func cutPattern(text, pattern string, is func(string) bool) (rest string, ok bool) {
 	for i, part := range strings.Split(pattern, "*") {
 		if i > 0 {
 			n := len(text) - len(strings.TrimLeft(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~+"))
-			if n == 0 {
+			if n == 0 || !is(text[:n]) {
 				return "", false
 			}
 			text = text[n:]

@@ -25,7 +25,7 @@ func TestOnlyJustTheWrappingIsTakenOff(t *testing.T) {
 		"a file that is written over": {[]string{"bash", "-c", "-l"}, "source a && eval 'ls' && pwd -P >| /tmp/x /etc/y", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got, ok := w.Unwrap(c.head, c.line)
+			got, ok := w.Unwrap(c.head, c.line, anyFile)
 			if ok != (c.want != "") || got != c.want {
 				t.Errorf("got %q, %t, want %q", got, ok, c.want)
 			}
@@ -36,7 +36,7 @@ func TestOnlyJustTheWrappingIsTakenOff(t *testing.T) {
 func TestHowClaudeWraps(t *testing.T) {
 	line := `source /root/.claude/shell-snapshots/snapshot-bash-1764226000000-ab12cd.sh && eval 'npm test -- --run' \< /dev/null && pwd -P >| /tmp/claude-0a1b-cwd`
 	for _, w := range Of("claude-agent-acp").Wraps {
-		if inner, ok := w.Unwrap([]string{"/bin/bash", "-c", "-l"}, line); ok {
+		if inner, ok := w.Unwrap([]string{"/bin/bash", "-c", "-l"}, line, anyFile); ok {
 			if inner != "npm test -- --run" {
 				t.Errorf("got %q", inner)
 			}
@@ -45,3 +45,5 @@ func TestHowClaudeWraps(t *testing.T) {
 	}
 	t.Error("it is not taken off")
 }
+
+func anyFile(string) bool { return true }

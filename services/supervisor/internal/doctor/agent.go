@@ -12,6 +12,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -87,7 +88,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 // sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
 func (d *doctor) sandbox(c *config.Config) {
 	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
-	const todo = "use Linux 6.12 or later on amd64; in a container, allow seccomp and ptrace"
+	const todo = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
@@ -110,6 +111,8 @@ func (d *doctor) network(c *config.Config, confined error) {
 	switch proxied := network == config.NetworkProxy; {
 	case network == config.NetworkOpen:
 		return
+	case confined != nil && !observed && proc.ConfineSupported() == nil:
+		in.warn("network", "landlock: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
 	case confined != nil && proxied:
 		in.warn("network", "variables: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
 	case confined != nil:

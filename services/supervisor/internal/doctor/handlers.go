@@ -12,6 +12,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
+const todoUnconfined = "correct its settings, or have a handler run commands that can: acphost's own termd, on Linux on amd64 or arm64"
+
 // handlers starts every handler, and stops it again.
 func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 	in := d.in(Handlers)
@@ -53,6 +55,13 @@ func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 		}
 	}
 	for _, h := range checked {
+		switch {
+		case h.Unconfined == "":
+		case c.Proto.GetSandbox().GetRequire():
+			in.problem(h.Status.GetName(), "it cannot run commands in the sandbox, so no agent is started (sandbox.require): "+h.Unconfined, todoUnconfined)
+		default:
+			in.warn(h.Status.GetName(), "what commands do by themselves is not decided: it cannot run them in the sandbox: "+h.Unconfined, todoUnconfined)
+		}
 		d.paths(h)
 	}
 	if routes != nil && len(checked) == 0 {

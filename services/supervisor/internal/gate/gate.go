@@ -107,6 +107,9 @@ type Options struct {
 	// Decided is told each decision with its outcome, as its record, whether it is recorded or not. It is called from any
 	// goroutine, must not wait, and must not keep the record. Nil: nobody is told.
 	Decided func(*supervisorv1.AuditRecord)
+	// Changed is told after each change of what the Gate goes by beside policies: a policy counts from now on, a file
+	// is protected. Nil: nobody is told.
+	Changed func()
 	// PID is the supervisor's, for the records.
 	PID int
 	// Now tells the time; time.Now if nil.
@@ -152,7 +155,16 @@ func New(o Options) *Gate {
 }
 
 // Enforce has the policies count from now on, though none was chosen at the start: a person has put one in place.
-func (g *Gate) Enforce() { g.enforced.Store(true) }
+func (g *Gate) Enforce() {
+	g.enforced.Store(true)
+	g.changed()
+}
+
+func (g *Gate) changed() {
+	if g.opts.Changed != nil {
+		g.opts.Changed()
+	}
+}
 
 // Request is an action that is to be decided.
 type Request struct {
@@ -184,6 +196,9 @@ type Request struct {
 	// does not work.
 	Proxied bool
 	Needs   []hosts.Pattern
+	// Apart, at door three: a program starts where the agent may have chosen its libraries and settings by mounts. An
+	// answer of a person's about the program elsewhere is none about this.
+	Apart bool
 	// Closed, at door three, says why the action is denied whatever a policy says; empty: a policy decides.
 	Closed string
 	// Kernel, for Reported: door three sees all that the agent does, but what it reads.
@@ -238,16 +253,23 @@ type Decision struct {
 	id      string
 	request Request
 	digest  string
+	placed  ruleAt
 	plugin  string
 	grants  []*supervisorv1.Grant
 	latency time.Duration
 	active  bool // by a policy, so that it is recorded
 	named   bool // it is allowed only as what the agent calls the tool
 	person  bool // for ByEarlier: a person gave that answer
+	tried   bool // for ByEarlier: it is about the last try
 	names   bool // by a policy whose rule names the paths
 	reused  bool // the policies said so about an earlier action
 	special bool // by a policy whose rule names the addresses, or by what is known of the agent
+
+	reuse *permissionv1.Reuse // for which other actions all that the policies said holds; nil: for none
 }
+
+// ruleAt is where a rule stands. What acphost itself decides later has another rule, and none of its places.
+type ruleAt struct{ rule, place string }
 
 // ID names the decision in the audit.
 func (d *Decision) ID() string { return d.id }
@@ -365,8 +387,9 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	default:
 		d.By = ByPolicy
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
-		d.Grantable, d.Unattended = said.Grantable, said.Unattended
+		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
+		d.reuse = said.holds
 		g.leaveOut(r, d, said.GetLeaveOut())
 		machineBehind(r, d, said.DecideResponse)
 	}

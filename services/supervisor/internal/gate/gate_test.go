@@ -11,6 +11,7 @@ import (
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -92,6 +93,29 @@ func TestWhatAQuestionIsAnswered(t *testing.T) {
 	}
 }
 
+func TestARecordHasThePlaceOfTheRuleThatDecided(t *testing.T) {
+	placed := policy(func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Place: "rules.yaml:3"}, nil
+	})
+	for doubt, want := range map[string]string{"": "look at rules.yaml:3", "the rules have changed": RuleReload + " at "} {
+		var got string
+		g := New(Options{
+			Chain: []Policy{{
+				Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return placed, nil }, Doubt: func() string { return doubt },
+			}},
+			Enforced: true, Logger: slog.New(slog.DiscardHandler),
+			Decided: func(r *supervisorv1.AuditRecord) { got = r.GetRule() + " at " + r.GetPlace() },
+		})
+		d, err := g.Decide(t.Context(), Request{Action: &permissionv1.Action{Kind: "tool.edit"}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := g.Record(d, Outcome{Allowed: true}); err != nil || got != want {
+			t.Errorf("got %q, want %q (%v)", got, want, err)
+		}
+	}
+}
+
 func TestASlowPolicyDeniesAfterItsDeadline(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateWith(true, func(ctx context.Context) (*permissionv1.DecideResponse, error) {
@@ -158,7 +182,7 @@ func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
 			"ls desk":                   {"ls", "desk"},
 		}[text]
 		c := &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: words}}}
-		if got := g.ProtectedCommand(c, []string{dir}) != ""; got != want {
+		if got := protectedCommand(t, g, c, []string{dir}) != ""; got != want {
 			t.Errorf("ProtectedCommand(%q) = %v, want %v", text, got, want)
 		}
 	}

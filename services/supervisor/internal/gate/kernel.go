@@ -17,12 +17,17 @@ import (
 // maxTallies bounds what is counted apart in one turn.
 const maxTallies = 1024
 
+// mostUncounted bounds the records of counts that wait for room.
+const mostUncounted = 4096
+
 // kernelDoor is what the gate keeps for door three. The Gate's mu guards its fields but the last.
 type kernelDoor struct {
 	// tried are the user's answers about what was refused when it was tried, by the session's scope, oldest first.
 	tried map[string][]*triedAnswer
 	// tallies count what was allowed, by the session's scope.
 	tallies map[string]map[tallyKey]*tally
+	// uncounted are records of counts for which there was no room, oldest first.
+	uncounted []*supervisorv1.AuditRecord
 	// flushing waits for the records of counts.
 	flushing sync.WaitGroup
 }
@@ -39,14 +44,32 @@ type triedAnswer struct {
 
 // tallyKey is what records of allowances have in common.
 type tallyKey struct {
-	kind, program, folder, rule, by string
-	turn                            uint64
+	// started is the program that the allowance is about, if it is about starting one.
+	kind, program, started, folder, rule, by string
+	turn                                     uint64
 }
 
 // tally counts allowances that have no record of their own.
 type tally struct {
 	record *supervisorv1.AuditRecord
 	more   uint64
+	leased Counter // of those that were allowed without the Gate; nil: none were
+}
+
+// tallyOf is where a decision is counted.
+func tallyOf(d *Decision, program string) tallyKey {
+	key := tallyKey{kind: d.request.Action.GetKind(), program: program, rule: d.Rule, by: d.By, turn: d.request.Turn}
+	if c := d.request.Action.GetCommand(); c != nil {
+		key.folder = c.GetCwd()
+		if argv := c.GetArgv(); len(argv) > 0 {
+			key.started = argv[0]
+		}
+	} else if to := machineText(d.request.Action); to != "" {
+		key.folder = to
+	} else if p := d.request.Action.GetPaths(); len(p) > 0 {
+		key.folder = path.Dir(p[0].GetPath())
+	}
+	return key
 }
 
 // kernelAsks is for an action at door three that the user has to be asked about: it looks for an answer that the user, or the
@@ -61,7 +84,7 @@ func (g *Gate) kernelAsks(r Request, d *Decision) {
 	switch {
 	case d.Verdict != Ask:
 	case r.Lenient:
-		d.Verdict, d.By, d.Reason = Allow, ByCommand, ""
+		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it: the one that asks does not count
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
 			d.Rule = ""
@@ -77,7 +100,7 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 	if r.Scope == "" {
 		return false
 	}
-	key, now := reportKey(r.Action), g.opts.Now()
+	key, now := tryKey(r), g.opts.Now()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := slices.DeleteFunc(g.kernel.tried[r.Scope], func(t *triedAnswer) bool { return now.Sub(t.at) > answerLife })
@@ -95,10 +118,27 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 			return false
 		}
 		t.used, t.turn = true, r.Turn
-		d.Verdict, d.By, d.Reason, d.person = Allow, ByEarlier, "a person allowed it after the last try", true
+		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, "a person allowed it after the last try", true, true
 		return true
 	}
 	return false
+}
+
+// tryKey tells what a process tries from what it may try else: by the command or the file, without what the agent adds to it, which
+// differs from one try to the next, and by the variables that a command is given.
+func tryKey(r Request) string {
+	a, key := r.Action, ""
+	if r.Inner != nil {
+		a, key = r.Inner, "within "
+	}
+	if r.Apart {
+		key += "apart "
+	}
+	key += reportKey(a)
+	for _, entry := range a.GetCommand().GetEnv() {
+		key += "\x00" + entry
+	}
+	return key
 }
 
 // tried keeps an answer for the next try.
@@ -110,27 +150,24 @@ func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	list := append(g.kernel.tried[r.Scope], &triedAnswer{key: reportKey(r.Action), allowed: allowed, at: g.opts.Now()})
+	list := append(g.kernel.tried[r.Scope], &triedAnswer{key: tryKey(r), allowed: allowed, at: g.opts.Now()})
 	g.kernel.tried[r.Scope] = list[max(0, len(list)-maxAnswers):]
 }
+
+// Tried reports whether a person has allowed just this after it was tried and refused.
+func (d *Decision) Tried() bool { return d.Verdict == Allow && d.By == ByEarlier && d.tried }
 
 // Settled reports whether a decision needs no other session's: a person has given it, about just this action.
 func (d *Decision) Settled() bool {
 	return d.Verdict == Allow && (d.By == ByEarlier && d.person || d.By == ByGrant)
 }
 
-// RecordAllowed records that a process of an agent's was allowed something at door three: the first time in a turn for a program,
-// an operation, a folder and a rule with a record, and the others with a count when the turn is over. An error means that the
-// action must be denied.
+// RecordAllowed records that a process of an agent's was allowed something at door three: the first time in a turn for
+// a program, an operation, a folder and a rule with a record, and the others with a count when the turn is over. Of the
+// programs that a program starts, each has a record: else the name of the first would stand for all. An error means
+// that the action must be denied.
 func (g *Gate) RecordAllowed(d *Decision, program string) error {
-	key := tallyKey{kind: d.request.Action.GetKind(), program: program, rule: d.Rule, by: d.By, turn: d.request.Turn}
-	if c := d.request.Action.GetCommand(); c != nil {
-		key.folder = c.GetCwd()
-	} else if to := machineText(d.request.Action); to != "" {
-		key.folder = to
-	} else if p := d.request.Action.GetPaths(); len(p) > 0 {
-		key.folder = path.Dir(p[0].GetPath())
-	}
+	key := tallyOf(d, program)
 	scope := d.request.Scope
 	g.mu.Lock()
 	if t := g.kernel.tallies[scope][key]; t != nil && (!d.Settled() || d.request.Proxied) {
@@ -153,18 +190,31 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	if g.kernel.tallies[scope] == nil {
 		g.kernel.tallies[scope] = map[tallyKey]*tally{}
 	}
+	if g.kernel.tallies[scope][key] != nil {
+		return nil // another one came first, with a record of its own too, and may have counted others
+	}
 	g.kernel.tallies[scope][key] = &tally{record: g.recordOf(d, Outcome{Allowed: true, By: d.By}, nil)}
 	return nil
 }
 
-// endTally records the counts of a session, in the background; mu is held.
+// endTally records the counts of a session, in the background, with those that could not be recorded before; mu is
+// held.
 func (g *Gate) endTally(scope string) {
 	ended := g.kernel.tallies[scope]
 	delete(g.kernel.tallies, scope)
+	if len(ended) > 0 {
+		g.changed() // what is counted from now on is another count
+	}
+	for _, t := range ended {
+		if t.leased != nil {
+			t.more += t.leased.Take()
+		}
+	}
 	if g.opts.Audit == nil {
 		return
 	}
-	var records []*supervisorv1.AuditRecord
+	records := g.kernel.uncounted
+	g.kernel.uncounted = nil
 	for _, t := range ended {
 		if t.more > 0 {
 			rec := proto.CloneOf(t.record)
@@ -176,13 +226,25 @@ func (g *Gate) endTally(scope string) {
 		return
 	}
 	g.kernel.flushing.Go(func() {
-		for _, rec := range records {
+		for i, rec := range records {
 			if err := g.opts.Audit.Write(rec); err != nil {
-				g.opts.Logger.Error("how often an agent was allowed something could not be recorded", "error", err)
+				lost := g.countLater(records[i:])
+				g.opts.Logger.Error("how often an agent was allowed something could not be recorded: it is tried again at the end of the next turn",
+					"records", len(records)-i-lost, "lost", lost, "error", err)
 				return
 			}
 		}
 	})
+}
+
+// countLater keeps records of counts for the next time, and returns how many it cannot keep.
+func (g *Gate) countLater(records []*supervisorv1.AuditRecord) (lost int) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	g.kernel.uncounted = append(g.kernel.uncounted, records...)
+	lost = max(0, len(g.kernel.uncounted)-mostUncounted)
+	g.kernel.uncounted = g.kernel.uncounted[:len(g.kernel.uncounted)-lost]
+	return lost
 }
 
 // RefusedBySandbox is the decision for what the sandbox has refused, or would have refused if it did more than observe, without
@@ -208,6 +270,10 @@ func (g *Gate) Close() {
 	for scope := range g.kernel.tallies {
 		g.endTally(scope)
 	}
+	g.mu.Unlock()
+	g.kernel.flushing.Wait() // which may have left something over
+	g.mu.Lock()
+	g.endTally("")
 	g.mu.Unlock()
 	g.kernel.flushing.Wait()
 }

@@ -4,9 +4,11 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"log/slog"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"testing/synctest"
@@ -34,7 +36,7 @@ func runs(door permissionv1.Door, text string) *permissionv1.Action {
 	}
 	return &permissionv1.Action{
 		Kind: kind, Door: door, SessionId: "s", Agent: "a", Roots: []string{"/w"},
-		Command: &permissionv1.Command{Text: text, SubCommands: []*permissionv1.SubCommand{{Argv: strings.Fields(text)}}, Cwd: "/w"},
+		Command: &permissionv1.Command{Text: text, Argv: strings.Fields(text), SubCommands: []*permissionv1.SubCommand{{Argv: strings.Fields(text)}}, Cwd: "/w"},
 	}
 }
 
@@ -63,8 +65,12 @@ func TestAtTheKernelOnlyADenialCountsForWhatAnAllowedCommandDoes(t *testing.T) {
 		"there is no policy":                              {New(Options{Logger: slog.New(slog.DiscardHandler)}), false, Allow},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if d := decide(t, c.gate, Request{Action: tries("fs.write", "/x"), Scope: "1", Lenient: c.lenient}); d.Verdict != c.want {
+			d := decide(t, c.gate, Request{Action: tries("fs.write", "/x"), Scope: "1", Lenient: c.lenient})
+			if d.Verdict != c.want {
 				t.Errorf("got %v, want %v", d.Verdict, c.want)
+			}
+			if d.By == ByCommand && d.Rule != "" {
+				t.Errorf("what the command does is allowed by the rule %q, which asks", d.Rule)
 			}
 			a := tries("fs.write", "/own")
 			a.Paths[0].Protected = true
@@ -162,17 +168,23 @@ func TestWhatWasAllowedAtDoorOneIsNotAskedAgainAtTheKernel(t *testing.T) {
 	}
 }
 
-func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
+// recording is a gate whose policy allows everything, with its record and the file of that.
+func recording(t *testing.T) (*Gate, *audit.Log, string) {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	log, err := audit.Open(audit.Options{File: file})
 	if err != nil {
 		t.Fatal(err)
 	}
 	allows := answers(Allow)
-	g := New(Options{
+	return New(Options{
 		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
 		Enforced: true, Audit: log, Logger: slog.New(slog.DiscardHandler),
-	})
+	}), log, file
+}
+
+func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
+	g, log, file := recording(t)
 	for _, path := range []string{"/w/a", "/w/b", "/w/c", "/w/d/e"} {
 		if err := g.RecordAllowed(decide(t, g, Request{Action: tries("fs.write", path), Scope: "1", Turn: 1}), "/bin/cc"); err != nil {
 			t.Error(err)
@@ -189,6 +201,30 @@ func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
 	}
 	if lines := bytes.Count(data, []byte("\n")); lines != 3 || !bytes.Contains(data, []byte(`"repeats":"2"`)) {
 		t.Errorf("got %d lines, want one for each folder and one with the count:\n%s", lines, data)
+	}
+}
+
+func TestEachProgramThatIsStartedHasARecord(t *testing.T) {
+	g, log, file := recording(t)
+	for _, line := range []string{"sh build.sh", "cc -c a.c", "cc -c b.c", "cc -c c.c", "/w/x"} {
+		if err := g.RecordAllowed(decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_KERNEL, line), Scope: "1", Turn: 1}), "/bin/sh"); err != nil {
+			t.Error(err)
+		}
+	}
+	g.EndTurn("1")
+	g.Close()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	var got []string
+	for r, err := range audit.Read(file, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, fmt.Sprint(r.GetAction().GetCommand().GetText(), " ", r.GetRepeats()))
+	}
+	if want := []string{"sh build.sh 0", "cc -c a.c 0", "/w/x 0", "cc -c a.c 2"}; !slices.Equal(got, want) {
+		t.Errorf("got  %q\nwant %q", got, want)
 	}
 }
 

@@ -19,7 +19,7 @@ func (k *keyReading) matches(pattern string, in place) string {
 	}
 	if at := strings.IndexAny(pattern, "*?["); at >= 0 {
 		folder := pattern[:strings.LastIndexByte(pattern[:at], '/')+1]
-		if led := ledFrom(folder, in.dir); led.by == ownProcess {
+		if led := k.g.ledFrom(folder, in.dir); led.by == ownProcess {
 			pattern = join(led.path, pattern[len(folder):])
 		}
 	}
@@ -171,8 +171,8 @@ func (k *keyReading) holdsKey(dir string, takes func(path string) bool) string {
 func anyFile(string) bool { return true }
 
 // below returns what of that lies below a folder, by the folder's names.
-func (g *Gate) below(dir string, takes func(path string) bool) string {
-	for _, folder := range [...]string{dir, paths.Real(dir)} {
+func (g Sight) below(dir string, takes func(path string) bool) string {
+	for _, folder := range [...]string{dir, g.seen.Real(dir)} {
 		if key := g.keyNamed(func(key string) bool { return paths.Below(folder, key) && takes(key) }); key != "" {
 			return key
 		}

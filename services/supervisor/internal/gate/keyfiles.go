@@ -58,6 +58,7 @@ func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 		keys, fresh = append(keys, k), true
 	}
 	g.keys.Store(&keys)
+	g.changed()
 	return fresh, nil
 }
 
@@ -108,12 +109,12 @@ func (g *Gate) keyNamed(holds func(name string) bool) string {
 }
 
 // isKey reports whether a path leads to one of the key files, whatever it is called.
-func (g *Gate) isKey(path string) bool {
+func (g Sight) isKey(path string) bool {
 	keys := g.keyFiles()
 	if len(keys) == 0 {
 		return false
 	}
-	if real := paths.Real(path); real != path && g.keyNamed(func(key string) bool { return paths.Below(key, real) }) != "" {
+	if real := g.seen.Real(path); real != path && g.keyNamed(func(key string) bool { return paths.Below(key, real) }) != "" {
 		return true
 	}
 	info, err := os.Stat(path)

@@ -210,7 +210,7 @@ func TestCommandsThatNameAKeyFileAreSeen(t *testing.T) {
 	} {
 		subs, unparsed := shell.Parse(tt.text)
 		c := &permissionv1.Command{Text: tt.text, SubCommands: subs, Unparsed: unparsed, Cwd: tt.cwd}
-		if got := g.ProtectedCommand(c, []string{k.work}); (got != "") != tt.want {
+		if got := protectedCommand(t, g, c, []string{k.work}); (got != "") != tt.want {
 			t.Errorf("%q in %s: %q is protected, want %v", tt.text, tt.cwd, got, tt.want)
 		}
 	}
@@ -220,7 +220,7 @@ func TestAFileOfAcphostsIsSeenByItsBareName(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails, k.key) // as those that the configuration names
 	subs, _ := shell.Parse("cat a.key")
-	if got := g.ProtectedCommand(&permissionv1.Command{Text: "cat a.key", SubCommands: subs, Cwd: filepath.Dir(k.key)}, nil); got != k.key {
+	if got := protectedCommand(t, g, &permissionv1.Command{Text: "cat a.key", SubCommands: subs, Cwd: filepath.Dir(k.key)}, nil); got != k.key {
 		t.Errorf("got %q", got)
 	}
 }

@@ -1,11 +1,12 @@
 package gate
 
 import (
-	"os"
 	"path"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/paths"
 )
 
 const (
@@ -27,13 +28,19 @@ var processFolder = lazyregexp.New(`^/proc/(self|thread-self|[0-9]+)(/task/[0-9]
 
 // ledFrom is where an absolute path leads for a process that runs in a folder. In /proc, "self" is that process, not this
 // one. A path that does not exist leads where it reads.
-func ledFrom(file, cwd string) led {
+func (g Sight) ledFrom(file, cwd string) led {
+	if g.seen.Plain(file) && !paths.Below("/proc", file) {
+		return led{file, ""}
+	}
 	at, by := "/", ""
 	rest := strings.Split(file, "/")
 	for links := 0; len(rest) > 0 && len(rest) < 4096; {
 		name := rest[0]
 		rest = rest[1:]
-		in := processFolder.FindStringSubmatch(at)
+		var in []string
+		if strings.HasPrefix(at, "/proc/") {
+			in = processFolder.FindStringSubmatch(at)
+		}
 		switch {
 		case name == "" || name == ".":
 			continue
@@ -58,9 +65,14 @@ func ledFrom(file, cwd string) led {
 		case name == "fd" || name == "exe" || name == "map_files":
 			return led{}
 		}
-		next := path.Join(at, name)
-		to, err := os.Readlink(next)
-		if err != nil {
+		next := join(at, name)
+		to, ok := g.seen.Readlink(next)
+		if !ok && g.seen.Missing(next) && !strings.HasPrefix(next, "/proc/") && !slices.Contains(rest, "..") {
+			// Nothing is below what is not there. A script that an agent hands to a shell is a word with hundreds of
+			// slashes, and may spell 64 paths: to look for each part of them takes a second.
+			return led{path.Join(next, path.Join(rest...)), by}
+		}
+		if !ok {
 			at = next
 			continue
 		}
@@ -85,8 +97,8 @@ func spelled(file, dir string) string {
 
 // reached is what a path is from a folder. Unlike spelled it is clean, unless it goes through the folder of this process in
 // /proc.
-func reached(file, dir string) string {
-	if led := ledFrom(spelled(file, dir), dir); led.by == ownProcess {
+func (g Sight) reached(file, dir string) string {
+	if led := g.ledFrom(spelled(file, dir), dir); led.by == ownProcess {
 		return led.path
 	}
 	if path.IsAbs(file) {
@@ -104,7 +116,7 @@ func (k *keyReading) elsewhere(word string, in place) {
 		if file == "" || k.unclear || i >= maxWords {
 			return
 		}
-		if to := ledFrom(spelled(file, in.real), in.real); to.by == otherProcess {
+		if to := k.g.ledFrom(spelled(file, in.real), in.real); to.by == otherProcess {
 			k.unclear = to.path == "" || k.mayBeKey(string(anything)+"/"+to.path, in)
 		}
 	}

@@ -24,7 +24,7 @@ const (
 
 // keyReading is the state of looking for files that are kept from agents in one command line.
 type keyReading struct {
-	g       *Gate
+	g       Sight
 	roots   []string
 	vars    map[string][]string // what the command and its line say of variables
 	seen    map[string]bool     // words that were looked at, with their folders
@@ -36,7 +36,7 @@ type keyReading struct {
 	unclear bool                // a word may stand for a key file, or not
 }
 
-func (g *Gate) readKeys(c *permissionv1.Command, roots []string) *keyReading {
+func (g Sight) readKeys(c *permissionv1.Command, roots []string) *keyReading {
 	k := &keyReading{g: g, roots: roots, vars: map[string][]string{}, seen: map[string]bool{}, spelled: maxSpelled, entries: maxEntries, dots: strings.Contains(c.GetText(), "glob")}
 	for _, entry := range c.GetEnv() {
 		k.set(entry)

@@ -116,8 +116,15 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 		if r.Outside && !(e.person && e.shows(r.Action)) || e.unseen && r.Action.GetCommand() != nil {
 			continue // the person may have seen a title alone
 		}
-		if e.person && !intent.NamesAsItLeads(e.action, r.Action) {
+		about := r.Action
+		if r.Inner != nil && about.GetCommand() == nil && !intent.Same(e.action, about) {
+			about = r.Inner // the file that is to take the place of the one that was asked about
+		}
+		if e.person && !intent.NamesAsItLeads(e.action, about) {
 			continue // the person has read another name than that of the file
+		}
+		if !e.person && r.Action.GetEndpoint() != nil {
+			continue // a rule about fetching names no machine: those about machines count
 		}
 		if !e.person && intent.Doubtful(r.Action) {
 			continue // a rule went by what the agent would run: what runs here is judged anew

@@ -174,3 +174,46 @@ func TestTheStrictestOfSeveralPoliciesSaysWhichAddressesAreNamed(t *testing.T) {
 		}
 	}
 }
+
+func TestWhatAPersonAllowedToFetchIsNotAskedAboutAgain(t *testing.T) {
+	g := gateWith(true, answersWith(says(Ask, false)))
+	fetch := func(url string) *permissionv1.Action {
+		return &permissionv1.Action{
+			Kind: "tool.fetch", Door: permissionv1.Door_DOOR_REQUEST, SessionId: "s", Agent: "a", Roots: []string{"/w"}, ResolvedRoots: []string{"/w"},
+			ToolCallId: url, Title: "Fetch " + url, RawInput: `{"url":"` + url + `"}`,
+		}
+	}
+	answer := func(url string, allowed bool) {
+		t.Helper()
+		asked := decide(t, g, Request{Action: fetch(url), Scope: "s", Turn: 1})
+		option := acp.RejectOnce
+		if allowed {
+			option = acp.AllowOnce
+		}
+		if err := g.Record(asked, Outcome{Allowed: allowed, By: ByClient, Option: option}); err != nil {
+			t.Fatal(err)
+		}
+	}
+	expect := func(what string, turn uint64, a *permissionv1.Action, want permissionv1.Verdict) {
+		t.Helper()
+		if d := decide(t, g, Request{Action: a, Scope: "s", Turn: turn, Proxied: true}); d.Verdict != want {
+			t.Errorf("%s: got %v by %s, want %v", what, d.Verdict, d.By, want)
+		}
+	}
+	answer("https://x.example/a", true)
+	answer("https://z.example/a", false)
+	expect("before it is looked up", 1, reaches("x.example", 443), Allow)
+	expect("with its address", 1, reaches("x.example", 443, "1.1.1.1"), Allow)
+	expect("leading into the network", 1, reaches("x.example", 443, "10.0.0.7"), Ask)
+	expect("another machine", 1, reaches("y.example", 443), Ask)
+	expect("one that was refused", 1, reaches("z.example", 443), Deny)
+	expect("in the next turn", 2, reaches("x.example", 443), Ask)
+
+	said := Allow // a rule lets it fetch, and names no machine
+	g = gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) { return says(said, false), nil })
+	if d := decide(t, g, Request{Action: fetch("https://x.example/a"), Scope: "s", Turn: 1}); g.Record(d, Outcome{Allowed: true}) != nil || d.Verdict != Allow {
+		t.Errorf("a rule's answer is %v", d.Verdict)
+	}
+	said = Ask
+	expect("allowed to fetch by a rule", 1, reaches("x.example", 443), Ask)
+}

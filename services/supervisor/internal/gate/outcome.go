@@ -59,19 +59,25 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	if g.opts.Denied != nil && !allowed && !o.Cancelled && o.reported == "" {
 		rec := g.recordOf(d, o, made)
 		if o.Allowed {
-			rec.Rule, rec.Outcome = RuleUnrecorded, outcomeDenied
+			unrecorded(rec)
 		}
 		g.opts.Denied(rec)
 	}
 	if g.opts.Decided != nil {
 		rec := g.recordOf(d, o, made)
 		if o.Allowed && !allowed {
-			rec.Rule, rec.Outcome = RuleUnrecorded, outcomeDenied
+			unrecorded(rec)
 		}
 		g.opts.Decided(rec)
 	}
 	g.count(d, o, allowed)
 	return err
+}
+
+// unrecorded makes the record of an allowance that of its denial, for those who are told of it: it could not be
+// written. The reason of the rule that allows would be that of the denial.
+func unrecorded(rec *supervisorv1.AuditRecord) {
+	rec.Rule, rec.Place, rec.Outcome, rec.Reason = RuleUnrecorded, "", outcomeDenied, "it was allowed, but could not be recorded"
 }
 
 // Unasked reports whether the outcome is an allowance that no person gave, now or before: then git must run no program of a
@@ -166,6 +172,9 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 		Option:        o.Option,
 		AskedMillis:   uint32(min(o.Asked.Milliseconds(), math.MaxUint32)),
 		Reused:        d.reused,
+	}
+	if d.placed.rule == d.Rule {
+		rec.Place = d.placed.place
 	}
 	if d.By == ByGrant {
 		rec.Verdict = "ask" // what the policy said; a grant answered

@@ -49,7 +49,8 @@ type Keeper interface {
 type policyAnswer struct {
 	*permissionv1.DecideResponse
 	plugin string
-	reused bool // all of it was said about an earlier action
+	reused bool                // all of it was said about an earlier action
+	holds  *permissionv1.Reuse // for which other actions it holds; nil: for none
 }
 
 // ask asks every policy at once. The strictest counts; one that cannot answer fails all.
@@ -89,7 +90,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		out.NamesAddresses = out.NamesAddresses && got.NamesAddresses
 		out.reused = out.reused && got.reused
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
-			out.Verdict, out.Rule, out.Reason = got.Verdict, got.Rule, got.Reason
+			out.Verdict, out.Rule, out.Reason, out.Place = got.Verdict, got.Rule, got.Reason, got.Place
 		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part
 			out.Reason = bounded(bounded(withRule(got.Reason, got.Rule), maxReason/2)+"; "+out.Reason, maxReason)
 		}
@@ -134,11 +135,14 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (polic
 		}
 		question.keep(out)
 	}
+	if h := question.held(); h != nil && out.Verdict == Allow {
+		out.holds = h.answer.GetReuse()
+	}
 	if p.Doubt != nil && out.Verdict != Deny {
 		if why := p.Doubt(); why != "" {
 			out.Grantable, out.Unattended = false, Deny
 			if out.Verdict == Allow {
-				out.Verdict, out.Rule, out.Reason = Ask, RuleReload, why
+				out.Verdict, out.Rule, out.Reason, out.Place, out.holds = Ask, RuleReload, why, "", nil
 			}
 		}
 	}
@@ -170,6 +174,7 @@ func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface
 	}
 	out := policyAnswer{DecideResponse: res}
 	out.Rule, out.Reason, out.PolicyDigest = bounded(out.Rule, 256), bounded(out.Reason, maxReason), bounded(out.PolicyDigest, 256)
+	out.Place = bounded(out.Place, 2048)
 	if p.Plugin != nil {
 		out.plugin = p.Plugin()
 	}

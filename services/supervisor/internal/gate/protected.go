@@ -19,10 +19,23 @@ const WorkspaceFolder = ".acphost"
 // ProtectedBelow reports whether a path is, or lies in, the folder for acphost below one of the roots, each root in any of
 // its spellings. File systems that ignore case are taken into account.
 func ProtectedBelow(roots []string, path string) bool {
+	if !namesWorkspaceFolder(path) { // most do not
+		return false
+	}
 	path = strings.ToLower(filepath.Clean(path))
 	return slices.ContainsFunc(roots, func(root string) bool {
 		return root != "" && paths.Below(strings.ToLower(filepath.Join(root, WorkspaceFolder)), path)
 	})
+}
+
+// namesWorkspaceFolder reports whether a part of a path may be WorkspaceFolder, in any case.
+func namesWorkspaceFolder(path string) bool {
+	for i := range len(path) - len(WorkspaceFolder) + 1 {
+		if path[i] == WorkspaceFolder[0] && strings.EqualFold(path[i:i+len(WorkspaceFolder)], WorkspaceFolder) {
+			return true
+		}
+	}
+	return false
 }
 
 // workspaceHas reports whether a file stands below a root.
@@ -33,11 +46,17 @@ func workspaceHas(root, name string) bool {
 
 // Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
 // from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
-func (g *Gate) Protected(path string) bool { return g.own(nil, path) }
+func (g *Gate) Protected(path string) bool { return g.By(nil).Protected(path) }
+
+// Protected is the Gate's.
+func (g Sight) Protected(path string) bool { return g.own(nil, path) }
 
 // ProtectedName is Protected for the path as written alone. That is enough if the handler that opens the path checks where
 // the path leads. The handler need not know the files that Protect was given: these are checked here by what they are, too.
-func (g *Gate) ProtectedName(path string) bool {
+func (g *Gate) ProtectedName(path string) bool { return g.By(nil).ProtectedName(path) }
+
+// ProtectedName is the Gate's.
+func (g Sight) ProtectedName(path string) bool {
 	clean := filepath.Clean(path)
 	return g.covers(clean) || path != "" && g.isKey(clean)
 }
@@ -47,6 +66,11 @@ func (g *Gate) ProtectedName(path string) bool {
 // on the disk, braces, home folders, variables as far as they are known; so is what lies in the folders that it goes through.
 // roots are the session's, in each of their spellings. A command can hide what it touches, so this is a fence, not a wall.
 func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string {
+	return g.By(nil).ProtectedCommand(c, roots)
+}
+
+// ProtectedCommand is the Gate's.
+func (g Sight) ProtectedCommand(c *permissionv1.Command, roots []string) string {
 	if c == nil {
 		return ""
 	}
@@ -56,7 +80,7 @@ func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 
 // keysOf is ProtectedCommand. unclear: it names none, and may name a key file all the same, by what is only known when it
 // runs; at is the first simple command that may, -1 if that is not known.
-func (g *Gate) keysOf(c *permissionv1.Command, roots []string) (protected string, unclear bool, at int) {
+func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string, unclear bool, at int) {
 	at = -1
 	cwd := c.GetCwd()
 	if cwd == "" && len(roots) > 0 {
@@ -66,13 +90,13 @@ func (g *Gate) keysOf(c *permissionv1.Command, roots []string) (protected string
 		return cwd, false, at
 	}
 	k := g.readKeys(c, roots)
-	dirs, tries := []place{newPlace(cwd)}, maxTries
+	dirs, tries := []place{g.newPlace(cwd)}, maxTries
 	for i, sub := range c.GetSubCommands() {
 		if i > 0 && at < 0 && k.unclear {
 			at = i - 1
 		}
 		if dir := sub.GetCwd(); dir != "" {
-			dirs = moved(dirs, dir)
+			dirs = g.moved(dirs, dir)
 		}
 		argv := sub.GetArgv()
 		words := slices.Clone(argv)
@@ -111,7 +135,7 @@ func (g *Gate) keysOf(c *permissionv1.Command, roots []string) (protected string
 				if strings.ContainsRune(to, anything) {
 					k.lost = true
 				} else {
-					dirs = moved(dirs, to)
+					dirs = g.moved(dirs, to)
 				}
 			}
 		}
@@ -141,21 +165,21 @@ const (
 // place is a directory, and where it really is.
 type place struct{ dir, real string }
 
-func newPlace(dir string) place {
+func (g Sight) newPlace(dir string) place {
 	if dir == "" {
 		return place{}
 	}
-	return place{dir, paths.Real(dir)}
+	return place{dir, g.seen.Real(dir)}
 }
 
 // moved adds where a line goes from the last of some directories. Whether it gets there is not known: its words are tried in
 // all of them.
-func moved(dirs []place, to string) []place {
-	to = reached(to, dirs[len(dirs)-1].dir)
+func (g Sight) moved(dirs []place, to string) []place {
+	to = g.reached(to, dirs[len(dirs)-1].dir)
 	if len(dirs) >= maxMoved || slices.ContainsFunc(dirs, func(p place) bool { return p.dir == to }) {
 		return dirs
 	}
-	return append(dirs, newPlace(to))
+	return append(dirs, g.newPlace(to))
 }
 
 func changesDirectory(program string) bool {
@@ -184,12 +208,12 @@ func (k *keyReading) protectedWord(word string, in place) string {
 }
 
 // protectedName looks at what may be the name of a file, or a pattern for some.
-func (g *Gate) protectedName(name string, in place, roots []string) string {
+func (g Sight) protectedName(name string, in place, roots []string) string {
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(in.dir, name)
 	}
-	led := ledFrom(spelled(name, in.real), in.real)
+	led := g.ledFrom(spelled(name, in.real), in.real)
 	if strings.ContainsAny(name, "*?[{") {
 		if p := g.matched(path); p != "" {
 			return p
@@ -226,14 +250,14 @@ var alternatives = lazyregexp.New(`\{[^{}/]*\}`)
 
 // matched returns a key file that a pattern of the shell's stands for. It need not be there, so the pattern is all that
 // counts, by either name of its folder.
-func (g *Gate) matched(pattern string) string {
+func (g Sight) matched(pattern string) string {
 	if len(g.keyFiles()) == 0 {
 		return ""
 	}
 	pattern = alternatives.ReplaceAllString(pattern, "*")
 	patterns := []string{pattern}
 	if dir := filepath.Dir(pattern); !strings.ContainsAny(dir, "*?[") {
-		patterns = append(patterns, filepath.Join(paths.Real(dir), filepath.Base(pattern)))
+		patterns = append(patterns, filepath.Join(g.seen.Real(dir), filepath.Base(pattern)))
 	}
 	for _, p := range patterns {
 		if key := g.keyNamed(func(key string) bool { return matches(p, key) }); key != "" {
@@ -249,7 +273,7 @@ func matches(pattern, name string) bool {
 }
 
 // own reports whether a path is acphost's own, wherever that is: as written, or where it leads.
-func (g *Gate) own(roots []string, path string) bool {
+func (g Sight) own(roots []string, path string) bool {
 	if path == "" {
 		return false
 	}
@@ -257,7 +281,7 @@ func (g *Gate) own(roots []string, path string) bool {
 	if g.covers(path) || ProtectedBelow(roots, path) {
 		return true
 	}
-	real := paths.Real(path)
+	real := g.seen.Real(path)
 	return real != path && (g.covers(real) || ProtectedBelow(roots, real)) || g.isKey(path)
 }
 

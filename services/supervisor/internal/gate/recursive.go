@@ -99,7 +99,7 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 					continue // see word
 				}
 				for _, value := range valuesOf(m) {
-					path := reached(value, dir.dir)
+					path := k.g.reached(value, dir.dir)
 					if _, err := os.Lstat(path); err == nil && !first {
 						some = true
 					}
@@ -206,7 +206,7 @@ func (k *keyReading) renamed(args []string, dirs []place) string {
 				}
 				for _, in := range from {
 					path := spelled(m, in)
-					if led := ledFrom(path, dir.dir); led.by == ownProcess {
+					if led := k.g.ledFrom(path, dir.dir); led.by == ownProcess {
 						path = led.path
 					}
 					for _, folder := range k.folders(path) {

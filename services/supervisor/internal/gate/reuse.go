@@ -84,7 +84,7 @@ func (q asking) earlier() (policyAnswer, bool) {
 	return policyAnswer{
 		DecideResponse: &permissionv1.DecideResponse{
 			Verdict: Allow, Rule: h.answer.GetRule(), Reason: h.answer.GetReason(), PolicyDigest: h.answer.GetPolicyDigest(),
-			NamesPaths: h.answer.GetNamesPaths(),
+			NamesPaths: h.answer.GetNamesPaths(), Place: h.answer.GetPlace(),
 		},
 		plugin: h.plugin, reused: true,
 	}, true
@@ -106,7 +106,7 @@ func (q asking) keep(s policyAnswer) {
 	}
 	// Not with what only its own action needed, like Keep.
 	q.of.held[q.key] = &held{&permissionv1.DecideResponse{
-		Verdict: Allow, Rule: s.GetRule(), Reason: s.GetReason(), PolicyDigest: s.GetPolicyDigest(), NamesPaths: s.GetNamesPaths(), Reuse: r,
+		Verdict: Allow, Rule: s.GetRule(), Reason: s.GetReason(), PolicyDigest: s.GetPolicyDigest(), NamesPaths: s.GetNamesPaths(), Place: s.GetPlace(), Reuse: r,
 	}, s.plugin}
 }
 
@@ -117,6 +117,9 @@ func holdsHere(r *permissionv1.Reuse) bool {
 }
 
 func (q asking) held() *held {
+	if !q.mayReuse() {
+		return nil
+	}
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
 	if !q.currentLocked() {

@@ -91,6 +91,43 @@ func decided(t *testing.T, g *Gate, a *permissionv1.Action, want permissionv1.Ve
 	}
 }
 
+// programStart is a process that starts git.
+func programStart(args ...string) *permissionv1.Action {
+	argv := append([]string{"git"}, args...)
+	return &permissionv1.Action{Kind: "terminal.create", Agent: "a", Door: permissionv1.Door_DOOR_KERNEL, SessionId: "s", Roots: []string{"/w"},
+		Command: &permissionv1.Command{Argv: argv, Cwd: "/w", SubCommands: []*permissionv1.SubCommand{{Argv: argv}}}}
+}
+
+func TestAnAnswerAboutAProgramHoldsForTheSameStartAlone(t *testing.T) {
+	c := newChild(t)
+	g := gateOf(nil, c)
+	calls := func(a *permissionv1.Action, want int) {
+		t.Helper()
+		decided(t, g, a, Allow)
+		if c.calls != want {
+			t.Errorf("%v: %d calls, want %d", a.GetCommand().GetArgv(), c.calls, want)
+		}
+	}
+	calls(programStart("status"), 1)
+	calls(programStart("status"), 1)
+	calls(programStart("status", "-s"), 2)
+	elsewhere := programStart("status")
+	elsewhere.Command.Cwd = "/w/sub"
+	calls(elsewhere, 3)
+	other := programStart("status")
+	other.SessionId = "t"
+	calls(other, 4)
+	asked := programStart("status")
+	asked.Door = permissionv1.Door_DOOR_CALL
+	calls(asked, 5)
+	calls(asked, 6)
+	c.write("two, which is longer")
+	calls(programStart("status"), 7)
+	c.told.Add(2)
+	calls(programStart("status"), 8)
+	calls(programStart("status"), 8)
+}
+
 func TestAnAnswerHoldsForOtherReadsOfTheFolderAndEachIsRecorded(t *testing.T) {
 	c := newChild(t)
 	var records []*supervisorv1.AuditRecord

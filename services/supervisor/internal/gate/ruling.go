@@ -43,7 +43,7 @@ func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
 	if a.GetCommand() == nil || len(g.keyFiles()) == 0 {
 		return nil
 	}
-	_, unclear, at := g.keysOf(a.GetCommand(), rootsOf(a))
+	_, unclear, at := g.By(nil).keysOf(a.GetCommand(), rootsOf(a))
 	if !unclear {
 		return nil
 	}
@@ -57,7 +57,10 @@ func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
 }
 
 // Mark marks an action whose command names acphost's own files.
-func (g *Gate) Mark(a *permissionv1.Action) {
+func (g *Gate) Mark(a *permissionv1.Action) { g.By(nil).Mark(a) }
+
+// Mark is the Gate's.
+func (g Sight) Mark(a *permissionv1.Action) {
 	if p := g.ProtectedCommand(a.GetCommand(), rootsOf(a)); p != "" {
 		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: p, Access: permissionv1.Access_ACCESS_WRITE, Protected: true})
 	}

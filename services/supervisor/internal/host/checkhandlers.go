@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"slices"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -9,6 +10,9 @@ import (
 	"github.com/acphost/acphost/internal/rundir"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
@@ -23,6 +27,8 @@ type Checked struct {
 	// Unasked is why it could not be asked whether it sees them. Silent: it does not say (CheckFolders is not implemented).
 	Unasked error
 	Silent  bool
+	// Unconfined is why it cannot run commands in the sandbox that is configured; "" also for one that runs none.
+	Unconfined string
 }
 
 // CheckHandlers starts every handler as Run would, without an agent, and stops it again; sidecars are dialled, and asked
@@ -35,9 +41,10 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 		return nil, err
 	}
 	var err error
-	if h.handlers, err = newHandlers(o, h.config, h.user, session.NewScope(), o.Config.ProtectedPaths(rundir.Dir(env)), nil); err != nil {
+	if h.handlers, err = newHandlers(o, h.config, h.user, session.NewScope(), o.Config.ProtectedPaths(rundir.Dir(env)), nil, nil); err != nil {
 		return nil, err
 	}
+	terminals := route.Answering(h.handlers.routes, route.KindTerminal)
 	h.handlers.start(ctx)
 	defer h.stopHandlers()
 	started := true
@@ -50,6 +57,9 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 			c.Silent = status.Code(c.Unasked) == codes.Unimplemented
 		}
 		started = started && c.Err == nil
+		if c.Err == nil && o.Config.Sandbox() != config.SandboxOff && slices.Contains(terminals, c.Status.GetName()) {
+			c.Unconfined = h.handlers.unconfined(ctx, c.Status.GetName(), &link.Kernel{})
+		}
 		checked = append(checked, c)
 	}
 	if started {

@@ -42,7 +42,7 @@ type handlers struct {
 // newHandlers makes the handlers that the configuration in effect names. Nothing is started.
 // user is who those run as that act for agents; nil: who the supervisor runs as. An error says which cannot.
 func newHandlers(
-	o Options, cfg *configv1.Config, user *proc.User, instance string, protected []string, changed func(*supervisorv1.HandlerStatus),
+	o Options, cfg *configv1.Config, user *proc.User, instance string, protected []string, changed func(*supervisorv1.HandlerStatus), anything func(),
 ) (*handlers, error) {
 	hs := &handlers{
 		byName: map[string]*supervise.Handler{},
@@ -78,6 +78,7 @@ func newHandlers(
 			Configure: conf,
 			Version:   o.Version,
 			OnChange:  changed,
+			Changed:   anything,
 			Logger:    o.Logger,
 		})
 	}

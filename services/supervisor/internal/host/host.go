@@ -21,6 +21,7 @@ import (
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/rundir"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
@@ -96,6 +97,9 @@ type Options struct {
 	Dialects func(name string) *dialect.Dialect
 	// Hosts says without which machines the agent of a name does not work. Nil: it is not known of any.
 	Hosts func(name string) []hosts.Pattern
+	// State says which files the agent of a name keeps for itself, which further programs are its own, and which it
+	// starts for itself, as presets do. Nil: it is not known of any.
+	State func(name string) (files, programs []string, starts [][]string)
 	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger
@@ -133,11 +137,13 @@ type host struct {
 	orphanage  *orphanage // nil: this process adopts nobody
 	handlers   *handlers
 	gate       *gate.Gate
+	generation *decisions.Generation // of what decisions go by, for sandboxes; nil: none goes by it
 	roots      roots
 	grants     *grant.Store
 	believed   map[string]*believed // by the name of a policy
 	audit      *audit.Log
 	journal    *journal.Journal // nil: none is kept
+	summing    chan struct{}    // has room for one call of GetUsage
 	hub        *activity.Hub
 	telemetry  *telemetry.Telemetry // nil: nothing is measured
 	measurable atomic.Bool          // all parts that measured reads are there
@@ -153,7 +159,7 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(), approvals: approval.New()}
+	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(), approvals: approval.New(), summing: make(chan struct{}, 1)}
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -173,7 +179,12 @@ func (h *host) open(ctx context.Context) error {
 		return err
 	}
 	var err error
-	if h.handlers, err = newHandlers(h.opts, h.config, h.user, h.instance, protected, h.handlerChanged); err != nil {
+	if h.opts.Config.Sandbox() != config.SandboxOff {
+		if h.generation, err = decisions.NewGeneration(); err != nil {
+			h.log.Warn("the sandbox asks about each change of a file: memory that it would share cannot be had", "error", err)
+		}
+	}
+	if h.handlers, err = newHandlers(h.opts, h.config, h.user, h.instance, protected, h.handlerChanged, h.generation.Changed); err != nil {
 		return err
 	}
 	for _, note := range h.userNotes() {
@@ -215,6 +226,7 @@ func (h *host) close() {
 		h.pace.Close()
 	}
 	h.orphanage.close()
+	h.generation.Close()
 }
 
 // handlerChanged tells those who watch of a handler's state.

@@ -35,7 +35,8 @@ type linkedAgent struct {
 	kernel   *link.Kernel // nil: it runs in none
 	sandbox  *supervisorv1.SandboxStatus
 	egress   link.Egress
-	way      *way // out to other machines; nil: not by acphost
+	way      *way     // out to other machines; nil: not by acphost
+	scratch  *scratch // the agent's folder for temporary files; nil: the system's
 
 	// Of an agent whose client is a program.
 	cancel  context.CancelFunc              // ends the link
@@ -69,6 +70,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 			h.gate.EndSession(scope)
 		},
 		TurnEnded: h.gate.EndTurn,
+		Changed:   h.generation.Changed,
 	})
 	guard, err := agent.OwnGuard()
 	if err != nil {
@@ -179,6 +181,7 @@ func (la *linkedAgent) end(ctx context.Context) {
 	}
 	_ = la.Stdout().Close()
 	la.way.wait(ctx)
+	la.scratch.wait(ctx)
 }
 
 // knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.

@@ -64,6 +64,21 @@ func (w *way) address() string {
 	return w.proxy.Address().String()
 }
 
+func (w *way) port() uint16 {
+	if w == nil {
+		return 0
+	}
+	return w.proxy.Address().Port()
+}
+
+// env are the variables by which programs find the way.
+func (w *way) env() []string {
+	if w == nil {
+		return nil
+	}
+	return w.proxy.Env()
+}
+
 func (w *way) close() {
 	if w != nil {
 		_ = w.proxy.Close()

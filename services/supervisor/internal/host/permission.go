@@ -73,6 +73,7 @@ func (h *host) openGate(protected []string) error {
 		Audit:           h.audit,
 		AuditOptional:   perm.GetAudit().GetOnFailure() == "allow",
 		Denied:          h.opts.Denied,
+		Changed:         h.generation.Changed,
 		PID:             os.Getpid(),
 		Logger:          h.log,
 	})

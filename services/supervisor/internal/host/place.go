@@ -23,21 +23,22 @@ const resolveTimeout = 5 * time.Second
 // run elsewhere; so is a child about a path that can be read in more ways than one, and one that runs as the agents' user
 // about every path: root sees more than that user, and what comes of a decision would tell the agent what is there. What
 // nobody can say stays unresolved, and counts as outside the roots.
-func (la *linkedAgent) place(ctx context.Context, sessionID string) link.PlaceFunc {
+func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Seen) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
 	handler := h.handlers.handlerAt(route.KindFS, la.table.Home(sessionID))
+	own := h.gate.By(seen)
 	local := !h.isSidecar(handler) && h.user == nil
 	return func(path string) intent.Place {
 		cc, err := la.table.Context(sessionID)
 		if err == nil && local && filepath.IsAbs(path) && filepath.Clean(path) == path {
-			at := intent.Place{Resolved: paths.Real(path)}
+			at := intent.Place{Resolved: seen.Real(path)}
 			at.Inside = h.insideRoots(path, at.Resolved, cc)
-			at.Protected = h.gate.ProtectedName(path) || h.gate.ProtectedName(at.Resolved)
-			at.NoFolder = paths.NoFolder(at.Resolved)
+			at.Protected = own.ProtectedName(path) || own.ProtectedName(at.Resolved)
+			at.NoFolder = seen.NoFolder(at.Resolved)
 			return at
 		}
-		at := intent.Place{Protected: h.gate.Protected(path)}
+		at := intent.Place{Protected: own.Protected(path)}
 		if err != nil {
 			return at
 		}

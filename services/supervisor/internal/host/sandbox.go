@@ -9,12 +9,16 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
 // What stands of the sandbox, as its status says.
@@ -41,11 +45,17 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 	if err := la.openWay(&s); err != nil {
 		return err
 	}
-	if err = la.startConfined(s); err != nil {
+	if err := la.openScratch(&s); err != nil {
 		la.way.close()
 		return err
 	}
+	if err = la.startConfined(s); err != nil {
+		la.way.close()
+		la.scratch.remove()
+		return err
+	}
 	la.way.until(la.Process.Done())
+	la.scratch.until(la.Process.Done())
 	la.noteSandbox()
 	return nil
 }
@@ -58,17 +68,34 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	for i, file := range cfg.GetOwn() {
 		own[i] = paths.Real(file)
 	}
+	var files, also []string
+	var starts [][]string
+	if la.host.opts.State != nil {
+		files, also, starts = la.host.opts.State(la.identity.Name)
+	}
+	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
+	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.scratch.folder)
 	// The policy has to be there when the agent's processes begin to ask. If it is not, they are refused.
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
+	k := &link.Kernel{Own: own, Mine: mine, Closed: closed, Env: la.way.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
+		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.way.address(),
+	}}
+	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
 	cancel()
-	s.Sandbox = &agent.Sandbox{Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Judge: la.judge,
-		Closed: closed != "", Proxy: la.way.address()}
+	if k.Require && terminals == standsNone {
+		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +
+			terminalsWhy + ": have another handler run them, or leave out sandbox.require"}
+	}
+	s.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.judge, Generation: la.host.generation}
 	la.Process, err = agent.Start(s)
 	switch {
 	case err == nil:
-		la.kernel = &link.Kernel{Observe: mode == config.SandboxObserve, Own: own, Closed: closed}
-		la.sandbox.Stands = standsFull
+		la.kernel = k
+		la.sandbox.Stands, la.sandbox.Terminals, la.sandbox.TerminalsWhy = standsFull, terminals, terminalsWhy
+		if terminalsWhy != "" {
+			la.host.log.Warn("the commands of terminals run without the sandbox: what they do by themselves is not decided", "agent", s.Name, "why", terminalsWhy)
+		}
 		if closed != "" {
 			la.sandbox.NetworkStands = standsFull
 		}
@@ -81,6 +108,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	s.Sandbox = nil
 	why := strings.TrimSpace(err.Error())
+	s.Confinement.OnePort, s.Confinement.Port = closed != "" && mode == config.SandboxEnforce, la.way.port()
 	if la.Process, err = agent.Start(s); err != nil {
 		return err
 	}
@@ -89,6 +117,8 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		la.sandbox.Stands = standsLandlock
 	}
 	switch {
+	case la.Walls().OnePort:
+		la.sandbox.NetworkStands = standsLandlock
 	case la.way != nil:
 		la.sandbox.NetworkStands = standsVariables
 	case closed != "":
@@ -96,6 +126,34 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	la.host.log.Warn("the agent runs without the sandbox: what it does by itself is not decided", "agent", s.Name, "why", why)
 	return nil
+}
+
+// confine asks the handlers that run commands whether they can do so in a sandbox. It says what stands, and why no more does; "" if there
+// is none.
+func (hs *handlers) confine(ctx context.Context, k *link.Kernel) (stands, why string) {
+	for _, name := range route.Answering(hs.routes, route.KindTerminal) {
+		if hs.byName[name] == nil {
+			continue
+		}
+		if why := hs.unconfined(ctx, name, k); why != "" {
+			return standsNone, fmt.Sprintf("handler %s: %s", name, why)
+		}
+		stands = standsFull
+	}
+	return stands, ""
+}
+
+// unconfined says why a handler cannot run commands in a sandbox; empty: it can.
+func (hs *handlers) unconfined(ctx context.Context, name string, k *link.Kernel) string {
+	conn, err := hs.conn(name)
+	why := ""
+	if err == nil {
+		why, err = k.Confines(ctx, conn)
+	}
+	if err != nil {
+		return transcode.ErrorFrom(err, name).Message
+	}
+	return why
 }
 
 // noteSandbox has the audit log say what stands.
@@ -109,6 +167,12 @@ func (la *linkedAgent) noteSandbox() {
 	}
 	if why := la.sandbox.GetWhy(); why != "" {
 		note += ": " + why
+	}
+	if terminals := la.sandbox.GetTerminals(); terminals != "" {
+		note += "; commands of terminals, " + terminals
+		if why := la.sandbox.GetTerminalsWhy(); why != "" {
+			note += ": " + why
+		}
 	}
 	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: note}); err != nil {
 		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
@@ -148,12 +212,12 @@ func (j *lateJudge) bind(l *link.Link) {
 }
 
 // Judge implements decisions.Judge.
-func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, why string) {
+func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	select {
 	case <-j.bound:
 		return j.link.Judge(ctx, asked)
 	case <-ctx.Done():
-		return false, "the agent is over"
+		return decisions.Answer{Why: "the agent is over"}
 	}
 }
 
@@ -177,14 +241,14 @@ func (j *lateJudge) Started(pid int, call uint64) {
 }
 
 // Refused implements decisions.Judge.
-func (j *lateJudge) Refused(pid int, what string) {
+func (j *lateJudge) Refused(pid int, program, what string) {
 	j.mu.Lock()
 	l := j.link
 	if l == nil && len(j.waiting) < mostWaiting {
-		j.waiting = append(j.waiting, func(l *link.Link) { l.Refused(pid, what) })
+		j.waiting = append(j.waiting, func(l *link.Link) { l.Refused(pid, program, what) })
 	}
 	j.mu.Unlock()
 	if l != nil {
-		l.Refused(pid, what)
+		l.Refused(pid, program, what)
 	}
 }

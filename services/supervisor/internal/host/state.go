@@ -34,6 +34,7 @@ func (h *host) adminOptions() admin.Options {
 		Events:     h.hub,
 		Files:      h.hub,
 		Approvals:  h.approvals,
+		Decisions:  h,
 		Logger:     h.log,
 	}
 }

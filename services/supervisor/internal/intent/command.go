@@ -58,7 +58,7 @@ func (s Session) here(c *permissionv1.Command) shell.Here {
 		!utf8.ValidString(dir) || strings.ContainsRune(dir, 0) {
 		return shell.Here{}
 	}
-	return shell.Here{Dir: path.Clean(dir)}
+	return shell.Here{Dir: path.Clean(dir), Seen: s.Seen}
 }
 
 // expansion are variables by which shells expand words in other ways, or read a file that may say so.

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
@@ -156,7 +157,14 @@ func (s Session) textSaysHere(d *dialect.Dialect, tc acp.ToolCall) bool {
 // told is an environment without what the agent sets on every command and what changes nothing.
 func (s Session) told(env []string) []string {
 	set := slices.Concat(dialect.Common().Environment, s.dialect().Environment)
-	return slices.DeleteFunc(env, func(entry string) bool { return slices.Contains(set, entry) })
+	return slices.DeleteFunc(env, func(entry string) bool {
+		return slices.ContainsFunc(set, func(known string) bool { return dialect.Sets(known, entry) })
+	})
+}
+
+// Unknown are the variables of which is not known that they change nothing of what a program does.
+func (s Session) Unknown(env []string) []string {
+	return slices.DeleteFunc(s.told(slices.Clone(env)), shell.HarmlessVariable)
 }
 
 // Awaits reports whether a tool call leaves out what the agent's reports hold, and none that came yet: the directory of its

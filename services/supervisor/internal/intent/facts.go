@@ -4,7 +4,6 @@ import (
 	"path"
 
 	"github.com/acphost/acphost/internal/facts"
-	realpaths "github.com/acphost/acphost/internal/paths"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -37,7 +36,7 @@ func (p *paths) facts(c *permissionv1.Command) {
 					p.protect(file, at)
 				}
 			}
-			if realpaths.OfProcess(file) {
+			if p.session.Seen.OfProcess(file) {
 				return facts.Place{} // it leads elsewhere for the command than for us
 			}
 			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}

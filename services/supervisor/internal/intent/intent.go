@@ -49,6 +49,8 @@ type Session struct {
 	Roots []string
 	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
 	ResolvedRoots []string
+	// Seen is what has been seen of the disk for the question; nil: all is looked at anew.
+	Seen *realpaths.Seen
 	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
 	// times, for those that the words of a command may spell, at most 2048 of 256 words, and four times as many if Local, and
 	// for the files that a command uses, at most 2048. A path with ".." in it is as it was written: behind a symbolic link

@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"path"
 	"slices"
 	"strings"
 	"unicode/utf8"
@@ -14,14 +15,31 @@ import (
 // What the kernel asks about (door three) needs no reading: a path is where it leads, and a program is what runs.
 
 // ChangedFile is that a process changes a file, or reads it.
-func ChangedFile(s Session, path string, access permissionv1.Access) *permissionv1.Action {
+func ChangedFile(s Session, file string, access permissionv1.Access) *permissionv1.Action {
 	a := s.action(permissionv1.Door_DOOR_KERNEL)
 	a.Kind = "fs.write"
 	if access == permissionv1.Access_ACCESS_READ {
 		a.Kind = "fs.read"
 	}
-	newPaths(s, a).place(path, access)
+	newPaths(s, a).place(file, access)
 	return a
+}
+
+// Replaced is the change to the file that a process writes anew by another name beside it, as it is known of the agent; nil: it is
+// not such a name.
+func Replaced(s Session, file string) *permissionv1.Action {
+	dir, name := path.Split(file)
+	for _, pattern := range s.dialect().Temporary {
+		begin, _, _ := strings.Cut(pattern, "*")
+		at := strings.LastIndex(name, begin)
+		if at <= 0 || begin == "" {
+			continue
+		}
+		if ok, err := path.Match(pattern, name[at:]); err == nil && ok {
+			return ChangedFile(s, dir+name[:at], permissionv1.Access_ACCESS_WRITE)
+		}
+	}
+	return nil
 }
 
 // ProgramStart is a program that a process starts.
@@ -63,14 +81,14 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 }
 
 // Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
-// itself; nil: it is not wrapped.
-func Unwrapped(s Session, e ProgramStart) *permissionv1.Action {
+// itself; nil: it is not wrapped. kept says which files are the agent's own.
+func Unwrapped(s Session, e ProgramStart, kept func(file string) bool) *permissionv1.Action {
 	if len(e.Args) == 0 || e.Cut {
 		return nil
 	}
 	line := e.Args[len(e.Args)-1]
 	for _, w := range s.dialect().Wraps {
-		if inner, ok := w.Unwrap(e.Args[:len(e.Args)-1], line); ok && utf8.ValidString(inner) && !strings.ContainsRune(inner, 0) {
+		if inner, ok := w.Unwrap(e.Args[:len(e.Args)-1], line, kept); ok && utf8.ValidString(inner) && !strings.ContainsRune(inner, 0) {
 			a := s.action(permissionv1.Door_DOOR_KERNEL)
 			a.Kind = "terminal.create"
 			env := slices.DeleteFunc(s.told(slices.Clone(e.Env)), func(entry string) bool { return !utf8.ValidString(entry) })

@@ -38,7 +38,7 @@ func TestWhatAnAgentWrapsIsKnownByItsDialect(t *testing.T) {
 	d := &dialect.Dialect{Wraps: []dialect.Wrap{{Options: []string{"-c"}, Before: "source * && eval "}}}
 	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}, Configured: d}
 	wrapped := ProgramStart{Args: []string{"zsh", "-c", "source /h/x && eval 'npm test'"}, Dir: "/w"}
-	a := Unwrapped(s, wrapped)
+	a := Unwrapped(s, wrapped, kept)
 	if a == nil || a.GetCommand().GetText() != "npm test" {
 		t.Fatalf("got %v", a)
 	}
@@ -56,11 +56,11 @@ func TestWhatAnAgentWrapsIsKnownByItsDialect(t *testing.T) {
 		{Args: []string{"zsh", "-c", "npm test"}, Dir: "/w"},
 		{},
 	} {
-		if got := Unwrapped(s, other); got != nil {
+		if got := Unwrapped(s, other, kept); got != nil {
 			t.Errorf("%v: got %v", other, got)
 		}
 	}
-	if got := Unwrapped(Session{Roots: []string{"/w"}}, wrapped); got != nil {
+	if got := Unwrapped(Session{Roots: []string{"/w"}}, wrapped, kept); got != nil {
 		t.Errorf("of an agent that nobody knows: got %v", got)
 	}
 }
@@ -90,3 +90,5 @@ func TestAConnectionNamesItsAddress(t *testing.T) {
 		t.Errorf("got %v", a)
 	}
 }
+
+func kept(string) bool { return true }

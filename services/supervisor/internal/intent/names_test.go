@@ -21,7 +21,7 @@ func TestNamesAboveAreThoseOfThePhysicalFolder(t *testing.T) {
 	top := t.TempDir()
 	put(t, filepath.Join(top, "ws/pin"), "")
 	put(t, filepath.Join(top, "ws/in/below/file"), "")
-	put(t, filepath.Join(top, "other/x"), "")
+	put(t, filepath.Join(top, "other/beside-it"), "")
 	if err := os.Symlink("../ws/in", filepath.Join(top, "other/link")); err != nil {
 		t.Fatal(err)
 	}
@@ -31,8 +31,8 @@ func TestNamesAboveAreThoseOfThePhysicalFolder(t *testing.T) {
 		has, hasNot string
 	}{
 		{"ws/in/below", false, "file", "pin"},
-		{"ws/in/below", true, "pin", "x"},
-		{"other/link", true, "pin", "x"},
+		{"ws/in/below", true, "pin", "beside-it"},
+		{"other/link", true, "pin", "beside-it"},
 	} {
 		names, ok := namesIn(filepath.Join(top, tt.dir), tt.above)
 		if !ok || !slices.Contains(names, tt.has) || slices.Contains(names, tt.hasNot) {

@@ -38,6 +38,8 @@ func Same(asked, called *permissionv1.Action) bool {
 		return sameFile(asked, called, "tool.edit")
 	case "terminal.create":
 		return asked.GetKind() == "tool.execute" && sameCommand(asked, called)
+	case "net.connect":
+		return sameMachine(asked, called)
 	}
 	return false
 }

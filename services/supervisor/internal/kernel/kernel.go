@@ -1,15 +1,12 @@
 // Package kernel keeps what is known of an agent's processes that run in a sandbox: which of them belong to a command that was
-// allowed, and which program they run.
+// allowed; and which files and programs are the agent's own.
 //
-// It reads /proc, and decides nothing. It must not know ACP, sessions or policies.
+// It reads /proc and the file system, and decides nothing. It must not know ACP, sessions or policies.
 package kernel
 
 import (
-	"os"
-	"strconv"
+	"maps"
 	"sync"
-
-	"github.com/acphost/acphost/internal/proc"
 )
 
 // Bounds on what is kept.
@@ -22,8 +19,14 @@ const (
 // safe for concurrent use.
 type Commands struct {
 	mu     sync.Mutex
-	seen   map[int]uint64 // when a process started, by its pid
+	seen   map[int]known  // by pid
 	expect map[uint64]int // the process that is to become a command's, by the call that was allowed
+}
+
+// known is what is known of a process.
+type known struct {
+	start  uint64 // when it started, in clock ticks since the machine did
+	within bool   // it belongs to a command. If not, nor did anything above it when it was looked at
 }
 
 // Expect notes that a process becomes that of a command if a call of it succeeds. Until then it is what it was: the kernel may
@@ -52,7 +55,7 @@ func (c *Commands) Started(pid int, call uint64) {
 // Add takes a process for that of a command. The process must not run meanwhile.
 func (c *Commands) Add(pid int) {
 	if p, ok := look(pid); ok {
-		c.add(p)
+		c.add(p, true)
 	}
 }
 
@@ -62,59 +65,60 @@ type process struct {
 	start uint64 // when it started, in clock ticks since the machine did
 }
 
-func (c *Commands) add(p process) {
+func (c *Commands) add(p process, within bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if c.seen == nil {
-		c.seen = map[int]uint64{}
+		c.seen = map[int]known{}
+	}
+	if k, ok := c.seen[p.pid]; ok && k.start == p.start && k.within {
+		return
 	}
 	if len(c.seen) >= maxProcesses {
-		for pid, start := range c.seen {
-			if now, ok := look(pid); !ok || now.start != start {
-				delete(c.seen, pid)
-			}
-		}
+		maps.DeleteFunc(c.seen, func(_ int, k known) bool { return !k.within }) // which can be found out again
+	}
+	if len(c.seen) >= maxProcesses {
+		maps.DeleteFunc(c.seen, func(pid int, k known) bool {
+			now, ok := look(pid)
+			return !ok || now.start != k.start
+		})
 	}
 	if len(c.seen) < maxProcesses {
-		c.seen[p.pid] = p.start
+		c.seen[p.pid] = known{p.start, within}
 	}
 }
 
-func (c *Commands) has(p process) bool {
+// of is what is known of a process.
+func (c *Commands) of(p process) (within, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	start, ok := c.seen[p.pid]
-	return ok && start == p.start
+	k, ok := c.seen[p.pid]
+	return k.within, ok && k.start == p.start
 }
 
-// Within reports whether a process is that of a command, or was started by one. A process whose parent has ended before the
-// process did anything is not known any more, and is not within.
+// Within reports whether a process is that of a command, or was started by one. A process whose parent has ended before
+// the process did anything is not known any more, and is not within. Nor is one that was asked about before anything
+// above it was a command's.
 func (c *Commands) Within(pid int) bool {
-	own, ok := look(pid)
-	if !ok {
-		return false
-	}
-	if c.has(own) {
-		return true
-	}
+	var path []process
 	within := false
-	err := proc.Ancestry(pid, func(at int) (bool, error) {
-		p, ok := look(at)
-		within = ok && c.has(p)
-		return within, nil
-	})
-	if err != nil || !within {
+	if !above(pid, func(p process) (enough bool) {
+		if len(path) > 0 && path[0].pid == p.pid {
+			path = path[:0] // the walk began anew
+		}
+		path = append(path, p)
+		within, enough = c.of(p)
+		return enough
+	}) || len(path) == 0 {
 		return false
 	}
-	c.add(own)
-	return true
-}
-
-// Program is the file that a process runs, as far as that can be seen.
-func Program(pid int) string {
-	file, err := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
-	if err != nil {
-		return ""
+	// Most of an agent's processes have the same few above them: to walk up to the first process each time takes as
+	// long as all else.
+	c.add(path[0], within)
+	if !within {
+		for _, p := range path[1:] {
+			c.add(p, false)
+		}
 	}
-	return file
+	return within
 }

@@ -59,7 +59,7 @@ func shell(t *testing.T) (parent, child int, end func()) {
 func TestWhatACommandStartsBelongsToIt(t *testing.T) {
 	parent, child, end := shell(t)
 	var c Commands
-	if c.Within(parent) || c.Within(child) {
+	if c.Within(parent) {
 		t.Error("nothing was allowed yet")
 	}
 	c.Add(parent)
@@ -77,7 +77,7 @@ func TestWhatACommandStartsBelongsToIt(t *testing.T) {
 
 func TestAnotherProcessWithTheNumberOfACommandDoesNotBelongToIt(t *testing.T) {
 	parent, child, _ := shell(t)
-	c := Commands{seen: map[int]uint64{parent: 1}} // one that started just after the machine
+	c := Commands{seen: map[int]known{parent: {1, true}}} // one that started just after the machine
 	if c.Within(parent) || c.Within(child) {
 		t.Error("it belongs to the command whose number it has")
 	}
@@ -102,5 +102,53 @@ func TestAProcessIsACommandsOnceItsProgramIsInPlace(t *testing.T) {
 	c.Started(parent, 9)
 	if !c.Within(parent) {
 		t.Error("it does not belong to the command that it is")
+	}
+}
+
+func TestAWalkDoesNotTakeACommandForAnother(t *testing.T) {
+	parent, child, _ := shell(t)
+	var c Commands
+	if c.Within(parent) {
+		t.Error("nothing was allowed yet")
+	}
+	p, _ := look(parent)
+	if within, known := c.of(p); within || !known {
+		t.Errorf("it is within: %v, known: %v; want false, true", within, known)
+	}
+	c.Add(parent)
+	c.add(p, false) // of a walk that began before
+	if !c.Within(child) {
+		t.Error("the command's child does not belong to it")
+	}
+}
+
+func TestWhatIsKnownIsBounded(t *testing.T) {
+	parent, child, _ := shell(t)
+	var c Commands
+	c.Add(parent)
+	for pid := range maxProcesses {
+		c.add(process{pid + 1<<22, 1}, false) // more than a pid can be
+	}
+	if !c.Within(child) {
+		t.Error("the command is forgotten for others")
+	}
+	if n := len(c.seen); n > maxProcesses {
+		t.Errorf("%d processes are kept, want at most %d", n, maxProcesses)
+	}
+	for pid := range maxProcesses {
+		c.add(process{pid + 1<<22, 1}, true)
+	}
+	if !c.Within(child) {
+		t.Error("the command is forgotten for others that have ended")
+	}
+}
+
+// BenchmarkWithin asks about a process that is new each time, and whose parent is known.
+func BenchmarkWithin(b *testing.B) {
+	var c Commands
+	c.Within(os.Getppid())
+	for b.Loop() {
+		delete(c.seen, os.Getpid())
+		c.Within(os.Getpid())
 	}
 }

@@ -7,3 +7,9 @@ func look(pid int) (process, bool) {
 	p, err := proc.Look(pid)
 	return process{p.PID, p.Start}, err == nil
 }
+
+// above calls visit for a process and each of its ancestors until visit has seen enough; false: they could not be
+// followed.
+func above(pid int, visit func(process) (enough bool)) bool {
+	return proc.Ancestors(pid, func(p proc.Process) (bool, error) { return visit(process{p.PID, p.Start}), nil }) == nil
+}

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -27,6 +28,7 @@ func TestACallThatComesAfterItsTurnWasCancelledIsAskedOfNobody(t *testing.T) {
 	cancel := `{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s"}}`
 	r.client.send(cancel)
 	r.agent.want(cancel)
+	testkit.Eventually(t, "the turn that was cancelled is known as one", func() bool { return r.opts.Sessions.GivenUp("s") })
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
 	r.agent.wantError("1", -32800, "cancelled")
 	r.agent.send(strings.Replace(askedEdit, `"id":7`, `"id":8`, 1))

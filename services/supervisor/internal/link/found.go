@@ -15,22 +15,27 @@ import (
 // lookFrom finds the programs of an action's command, if no handler runs the command. environ is the environment that the
 // agent was started with; nil: the one that the editor gave to acphost.
 func (l *Link) lookFrom(environ []string, a *permissionv1.Action) {
+	l.lookBy(&programs.Resolver{Environ: environ}, a)
+}
+
+// lookBy is lookFrom with the environment of a resolver, which may have seen some of the disk for the question.
+func (l *Link) lookBy(resolver *programs.Resolver, a *permissionv1.Action) {
 	if a.GetCommand() == nil {
 		return
 	}
-	if environ == nil {
-		environ = os.Environ()
+	if resolver.Environ == nil {
+		resolver.Environ = os.Environ()
 	}
-	resolver := programs.Resolver{Environ: environ, Roots: slices.Concat(a.GetRoots(), a.GetResolvedRoots())}
+	resolver.Roots = slices.Concat(a.GetRoots(), a.GetResolvedRoots())
 	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
-	l.ofOthers(a)
+	l.ofOthers(a, resolver.Seen)
 }
 
 // ofOthers marks programs that lie in the roots of the agent's other sessions: it may have written them there.
-func (l *Link) ofOthers(a *permissionv1.Action) {
+func (l *Link) ofOthers(a *permissionv1.Action, seen *paths.Seen) {
 	var roots []string
 	for _, root := range l.opts.Sessions.Roots() {
-		roots = append(roots, filepath.Clean(root), paths.Real(filepath.Clean(root)))
+		roots = append(roots, filepath.Clean(root), seen.Real(filepath.Clean(root)))
 	}
 	for _, sub := range a.GetCommand().GetSubCommands() {
 		for _, p := range append([]*acpv1.Program{sub.GetProgram()}, sub.GetWrapperPrograms()...) {

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -87,7 +88,7 @@ func TestDoorTwoDecidesBeforeAHandlerIsCalled(t *testing.T) {
 func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
 	question := strings.Replace(askedEdit, `{"toolCallId":"t"}`, `{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/link","oldText":"old","newText":"new"}]}`, 1)
 	lead := func(o *Options) {
-		o.Place = func(context.Context, string) PlaceFunc {
+		o.Place = func(context.Context, string, *paths.Seen) PlaceFunc {
 			return func(path string) intent.Place {
 				return intent.Place{Resolved: strings.Replace(path, "link", "file", 1), Inside: true}
 			}

@@ -90,7 +90,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 		return
 	}
 	l.opts.Gate.Seen(action.GetKind())
-	about := l.decisionRequest(h.call.sessionID, action)
+	about := l.decisionRequest(h.call.sessionID, action, nil)
 	about.Outside = h.outside != ""
 	about.Elsewhere = h.atHandler() && l.opts.Sidecar != nil && l.opts.Sidecar(h.route.Handler)
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
@@ -237,7 +237,7 @@ func outside(p *permissionv1.PathAccess) string {
 // leadsThere reports whether the path of a call still leads to the file outside of the roots that was judged, and that file is
 // nothing that is refused whatever a person says.
 func (l *Link) leadsThere(ctx context.Context, h *heldCall) bool {
-	against := l.judging(ctx, h.call.sessionID, h.cc)
+	against := l.judging(ctx, h.call.sessionID, h.cc, nil)
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
 	at := against.Place(path)
 	return at.Resolved == h.outside && !at.Protected && !(at.GitInternal && h.kind() == "fs.write")
@@ -364,7 +364,7 @@ func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
 
 // action says what a call would do: where its path leads, and what its command really runs.
 func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *jsonrpc.Error) {
-	against := l.judging(ctx, h.call.sessionID, h.cc)
+	against := l.judging(ctx, h.call.sessionID, h.cc, nil)
 	kind := h.kind()
 	a := intent.Call(against, h.call.method, kind, h.params)
 	if !h.atHandler() {
@@ -434,7 +434,7 @@ func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *he
 		res.Found = again.GetFound()
 	}
 	intent.Found(a, res.GetFound())
-	l.ofOthers(a)
+	l.ofOthers(a, nil)
 	if at := res.GetCwd(); at != "" && !intent.SameBelow(a, c.GetCwd(), at) {
 		c.Cwd = at
 	}

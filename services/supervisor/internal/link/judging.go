@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -17,8 +18,9 @@ const staysPut = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1"
 // PlaceFunc tells where a path leads.
 type PlaceFunc = func(path string) intent.Place
 
-// judging is what an action of a session is judged against. cc may be nil: nothing is known of the session.
-func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext) intent.Session {
+// judging is what an action of a session is judged against. cc may be nil: nothing is known of the session. seen is
+// what has been seen of the disk for the question, and may be nil.
+func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session {
 	s := intent.Session{
 		Agent:      l.opts.AgentName,
 		Dialect:    l.Reported().Name,
@@ -28,14 +30,15 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 		Mode:       cc.GetMode(),
 		Local:      l.opts.Local,
 		Roots:      rootPaths(cc),
+		Seen:       seen,
 	}
 	s.StaysPut = slices.ContainsFunc(l.opts.AgentEnviron, func(entry string) bool { return strings.HasPrefix(entry, staysPut) })
 	if l.opts.RealRoots != nil {
 		s.ResolvedRoots = l.opts.RealRoots(s.Roots)
 	}
-	place := func(path string) intent.Place { return intent.Place{Protected: l.opts.Gate.Protected(path)} }
+	place := func(path string) intent.Place { return intent.Place{Protected: l.opts.Gate.By(seen).Protected(path)} }
 	if l.opts.Place != nil {
-		place = l.opts.Place(ctx, sessionID)
+		place = l.opts.Place(ctx, sessionID, seen)
 	}
 	known := append(append([]string(nil), s.Roots...), s.ResolvedRoots...)
 	s.Place = func(path string) intent.Place {
@@ -48,9 +51,9 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 	return s
 }
 
-// decisionRequest is an action as the gate decides it.
-func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action) gate.Request {
-	l.opts.Gate.Mark(a)
+// decisionRequest is an action as the gate decides it, by what has been seen for the question; nil: nothing.
+func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request {
+	l.opts.Gate.By(seen).Mark(a)
 	scope, turn := l.opts.Sessions.Turn(sessionID)
 	return gate.Request{Action: a, Scope: scope, Turn: turn}
 }

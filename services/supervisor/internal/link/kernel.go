@@ -38,12 +38,18 @@ const (
 
 // Kernel says how what the agent's processes do by themselves is decided (door three).
 type Kernel struct {
-	// Observe: nothing is refused.
-	Observe bool
+	// How is how the sandbox confines.
+	How sandbox.Confinement
 	// Own are files and folders of the agent's own, absolute and without symbolic links.
 	Own []string
+	// Mine are files and programs that are known to be the agent's own; nil: none are.
+	Mine *kernel.Own
 	// Closed says why no process may connect to a machine by itself; empty: it may.
 	Closed string
+	// Env are variables by which the commands of terminals find the agent's proxy, each "NAME=VALUE".
+	Env []string
+	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
+	Require bool
 }
 
 // kernelDoor is what a Link keeps for door three. The zero value is ready.
@@ -62,34 +68,52 @@ var _ decisions.Judge = (*Link)(nil)
 // Judge implements decisions.Judge: it decides about what a process of the agent's is about to do. It takes no longer than a
 // policy may, and waits for no person: if the user has to be asked, the action is refused, the user is asked meanwhile, and the
 // answer counts for the next try.
-func (l *Link) Judge(ctx context.Context, asked decisions.Asked) (allowed bool, why string) {
-	if changes(asked.Operation) && sandbox.Device(asked.Path) {
-		return true, ""
+func (l *Link) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
+	return l.judgeEvent(ctx, &kernelEvent{Asked: asked, sessions: l.concerned()})
+}
+
+func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer {
+	if changes(e.Operation) && sandbox.Device(e.Path) {
+		return decisions.Answer{Allowed: true}
 	}
-	e := &kernelEvent{Asked: asked, within: l.kernel.commands.Within(asked.PID), sessions: l.concerned()}
-	e.lenient = e.within || e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
+	e.within = e.command != nil || l.kernel.commands.Within(e.PID)
+	e.kept = changes(e.Operation) && l.opts.Kernel.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
+	e.lenient = e.within || e.kept || e.Operation == sandbox.Execute && l.opts.Kernel.Mine.Runs(e.Path, e.Args) ||
+		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 	turns := l.turnsOf(e.sessions)
-	o, err := l.strictest(ctx, e)
-	if err != nil {
-		return false, "acphost could not decide: " + err.Error()
+	bounded := ctx
+	if e.Operation == sandbox.Move {
+		var cancel context.CancelFunc
+		bounded, cancel = context.WithTimeout(ctx, moveTime)
+		defer cancel()
 	}
-	if l.opts.Kernel.Observe {
+	var err error
+	if e.below, err = moving(bounded, e.Asked); err != nil && !l.opts.Kernel.How.Observe {
+		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+	}
+	o, err := l.strictest(bounded, e)
+	if err != nil {
+		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+	}
+	if l.opts.Kernel.How.Observe {
 		l.observed(e, o, turns)
-		return true, ""
+		return decisions.Answer{Allowed: true}
 	}
 	switch o.d.Verdict {
 	case gate.Allow:
-		if err := l.opts.Gate.RecordAllowed(o.d, e.program()); err != nil {
-			return false, question.Unrecorded
+		if err := l.opts.Gate.RecordAllowed(o.d, e.Program); err != nil {
+			return decisions.Answer{Why: question.Unrecorded}
 		}
-		e.entered(l)
-		return true, ""
+		if e.Apart && !o.d.Tried() {
+			e.wrapped = true // a rule knows the program by its path, and not what it finds there
+		}
+		return decisions.Answer{Allowed: true, TellStart: e.entered(l), Lease: l.lease(e, o)}
 	case gate.Ask:
 		why, _ := l.asksLater(e, o)
-		return false, why
+		return decisions.Answer{Why: why}
 	}
-	return false, l.denies(o, "", turns)
+	return decisions.Answer{Why: l.denies(o, "", turns)}
 }
 
 // concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none.
@@ -102,9 +126,10 @@ func (l *Link) concerned() []string {
 
 // Refused implements decisions.Judge. It records what was refused, for each session that the process may belong to: the first time in
 // a turn. The user is told.
-func (l *Link) Refused(pid int, what string) {
-	l.log.Warn("the sandbox refused what acphost could not follow", "agent", l.opts.AgentName, "pid", pid, "what", what, "program", kernel.Program(pid))
-	sessions := l.concerned()
+func (l *Link) Refused(pid int, program, what string) { l.refusedIn(l.concerned(), pid, program, what) }
+
+func (l *Link) refusedIn(sessions []string, pid int, program, what string) {
+	l.log.Warn("the sandbox refused what acphost could not follow", "agent", l.opts.AgentName, "pid", pid, "what", what, "program", program)
 	turns := l.turnsOf(sessions)
 	if len(sessions) == 0 {
 		sessions = []string{""}
@@ -114,11 +139,11 @@ func (l *Link) Refused(pid int, what string) {
 		if err != nil {
 			cc = &acpv1.CallContext{Agent: l.opts.AgentName}
 		}
-		a := intent.Refused(l.judging(context.Background(), id, cc), what)
-		r := l.decisionRequest(id, a)
-		o := kernelOutcome{l.opts.Gate.RefusedBySandbox(r), a, id, r.Scope}
+		a := intent.Refused(l.judging(context.Background(), id, cc, nil), what)
+		r := l.decisionRequest(id, a, nil)
+		o := kernelOutcome{d: l.opts.Gate.RefusedBySandbox(r), action: a, sessionID: id, scope: r.Scope}
 		switch {
-		case !l.opts.Kernel.Observe:
+		case !l.opts.Kernel.How.Observe:
 			l.denies(o, gate.ByAcphost, turns)
 		case l.kernel.first(turns, o.d.Denial()):
 			l.opts.Gate.ReportDone(o.d)
@@ -132,9 +157,19 @@ type kernelEvent struct {
 	// within: the process belongs to a command that was allowed.
 	within bool
 	// lenient: only what is denied is refused.
-	lenient  bool
+	lenient bool
+	// kept: it changes a file in which the agent keeps what it remembers.
+	kept bool
+	// below are the names by which all is reached that lies in a folder that gets another name.
+	below    []string
 	sessions []string
-	exe      string
+	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the agent's own.
+	command *confinedCommand
+	// wrapped: a shell is started with words of the agent's around a line that is allowed, or a program where the agent
+	// may have mounted what it finds. It stays the agent, so that what it starts and changes is decided.
+	wrapped bool
+	// seen is what has been seen of the disk for this question.
+	seen *paths.Seen
 	// to is the machine to which acphost's proxy is to connect; nil: a process does something itself.
 	to *hosts.Endpoint
 }
@@ -153,22 +188,18 @@ var nameServices = []string{
 
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
-// program is the file that the process runs.
-func (e *kernelEvent) program() string {
-	if e.exe == "" {
-		e.exe = kernel.Program(e.PID)
-	}
-	return e.exe
-}
-
-// entered notes that the process becomes that of a command, once its program is in place.
-func (e *kernelEvent) entered(l *Link) {
+// entered notes that the process becomes that of a command, once its program is in place. It reports whether that has
+// to be told.
+func (e *kernelEvent) entered(l *Link) (tell bool) {
 	switch {
-	case e.Operation != sandbox.Execute || e.within || e.lenient:
-	case l.opts.Kernel.Observe: // nobody says when
+	case e.Operation != sandbox.Execute || e.within || e.lenient || e.wrapped:
+		return false
+	case l.opts.Kernel.How.Observe: // nobody says when
 		l.kernel.commands.Add(e.PID)
+		return false
 	default:
 		l.kernel.commands.Expect(e.PID, e.Call)
+		return true
 	}
 }
 
@@ -191,6 +222,7 @@ type kernelOutcome struct {
 	action    *permissionv1.Action
 	sessionID string
 	scope     string
+	apart     bool // the program finds what the agent may have mounted there
 }
 
 // strictest decides an event in each session that it may belong to: nothing says of a process to which it does. What a person has
@@ -212,7 +244,7 @@ func (l *Link) strictest(ctx context.Context, e *kernelEvent) (worst kernelOutco
 		return 0
 	}
 	for _, id := range sessions {
-		o, err := l.decideKernel(ctx, e, id)
+		o, err := l.decideMoved(ctx, e, id)
 		if err != nil {
 			return o, err
 		}
@@ -231,24 +263,34 @@ func (l *Link) isOwn(path string) bool {
 	return slices.ContainsFunc(l.opts.Kernel.Own, func(own string) bool { return path != "" && paths.Below(own, path) })
 }
 
+// isKept reports whether the agent keeps something in a file of its own, by any name.
+func (l *Link) isKept(file string, seen *paths.Seen) bool {
+	return filepath.IsAbs(file) && (l.isOwn(seen.Real(file)) || l.opts.Kernel.Mine.Keeps(seen.Real(file), false))
+}
+
 // decideKernel has the gate decide an event in a session.
 func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID string) (kernelOutcome, error) {
 	cc, err := l.opts.Sessions.Context(sessionID)
 	if err != nil {
 		cc = &acpv1.CallContext{Agent: l.opts.AgentName}
 	}
-	s := l.judging(ctx, sessionID, cc)
+	if e.seen == nil {
+		e.seen = paths.NewSeen()
+	}
+	s := l.judging(ctx, sessionID, cc, e.seen)
 	var a, inner *permissionv1.Action
 	switch {
 	case e.to != nil:
 		a = intent.Reached(s, *e.to)
 	case e.Operation == sandbox.Execute:
-		start := intent.ProgramStart{Args: l.calledAs(e), Dir: e.Dir, Env: e.Env, Cut: e.Cut}
-		environ := slices.Concat(l.environ(), e.Env)
+		resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
+		start := intent.ProgramStart{Args: calledAs(e, resolver), Dir: e.Dir, Env: l.surroundings(ctx, e, s), Cut: e.Cut}
+		e.lenient = e.lenient || l.startsForItself(ctx, e, s, start)
 		a = intent.Started(s, start)
-		l.lookFrom(environ, a)
-		if inner = intent.Unwrapped(s, start); inner != nil {
-			l.lookFrom(environ, inner)
+		l.lookBy(resolver, a)
+		kept := func(file string) bool { return l.isKept(file, e.seen) }
+		if inner = intent.Unwrapped(s, start, kept); inner != nil {
+			l.lookBy(resolver, inner)
 		}
 	case e.Operation == sandbox.Read:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
@@ -256,27 +298,85 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 		a = intent.Connected(s, e.Address.Network, e.Address.Host, e.Address.Port, e.Path)
 	default:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_WRITE)
+		inner = intent.Replaced(s, e.Path)
 	}
 	if e.to == nil {
-		a.Title = "by " + strings.ToValidUTF8(e.program(), "\uFFFD")
+		a.Title = "by " + strings.ToValidUTF8(e.Program, "\uFFFD")
 	}
-	if e.within && a.GetCommand() == nil {
-		for _, p := range a.GetPaths() {
-			p.GitInternal = false // a git that was allowed works there
+	for _, p := range a.GetPaths() {
+		if (e.within || e.kept) && a.GetCommand() == nil {
+			p.GitInternal = false // a git that was allowed works there, or the agent keeps a repository of its own
+		}
+		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
+			p.ResolvedPath = e.Path // the sandbox has followed it, before a session is open too
 		}
 	}
-	r := l.decisionRequest(sessionID, a)
-	r.Lenient, r.Inner, r.GivenUp = e.lenient, inner, l.opts.Sessions.GivenUp(sessionID)
+	r := l.decisionRequest(sessionID, a, e.seen)
+	r.Lenient, r.Inner, r.GivenUp, r.Apart = e.lenient, inner, l.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, l.opts.Egress.Needs
 	if e.leadsOut() {
 		r.Closed = l.opts.Kernel.Closed
 	}
 	d, err := l.opts.Gate.Decide(ctx, r)
-	return kernelOutcome{d, a, sessionID, r.Scope}, err
+	if err == nil && d.Verdict == gate.Ask && inner.GetCommand() != nil {
+		of := l.decisionRequest(sessionID, inner, e.seen)
+		of.GivenUp, of.Apart = r.GivenUp, e.Apart
+		if by, err := l.opts.Gate.Decide(ctx, of); err == nil && by.Verdict == gate.Allow {
+			e.wrapped, d, a = true, by, inner
+		}
+	}
+	return kernelOutcome{d, a, sessionID, r.Scope, e.Apart}, err
 }
 
-func (l *Link) environ() []string {
-	if l.opts.AgentEnviron != nil {
+// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it leads to the
+// directory in which the program starts, and PATH, by which the programs were found, if no folder was added that the agent can change
+// without being asked about.
+func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Session) []string {
+	own := kernel.Variable(l.environ(e), "PATH")
+	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
+		switch name {
+		case "SHLVL", "_", "OLDPWD": // a shell's own, which no program goes by
+			return true
+		case "PWD":
+			return filepath.IsAbs(value) && e.seen.Real(value) == e.seen.Real(e.Dir)
+		case "PATH":
+			return !slices.ContainsFunc(filepath.SplitList(value), func(folder string) bool {
+				return !slices.Contains(filepath.SplitList(own), folder) && l.changesFreely(ctx, folder, s)
+			})
+		}
+		return false
+	})
+}
+
+// changesFreely reports whether the agent may be able to change a folder of programs without being asked.
+func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Session) bool {
+	if !filepath.IsAbs(folder) {
+		return true
+	}
+	for _, file := range []string{filepath.Clean(folder), s.Seen.Real(folder)} {
+		in := func(root string) bool { return paths.Below(root, file) || paths.Below(file, root) }
+		if slices.ContainsFunc(s.Roots, in) || slices.ContainsFunc(s.ResolvedRoots, in) || slices.ContainsFunc(l.opts.Sessions.Roots(), in) ||
+			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
+			return true
+		}
+		a := intent.ChangedFile(s, filepath.Join(file, "program"), permissionv1.Access_ACCESS_WRITE)
+		if d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen)); err != nil || d.Verdict == gate.Allow {
+			return true
+		}
+	}
+	return false
+}
+
+// environOf is the environment of a program that is to start.
+func (l *Link) environOf(e *kernelEvent) []string { return slices.Concat(l.environ(e), e.Env) }
+
+// environ is the environment that e.Env is compared to.
+func (l *Link) environ(e *kernelEvent) []string {
+	switch {
+	case e.command != nil:
+		return e.command.environ
+	case l.opts.AgentEnviron != nil:
 		return l.opts.AgentEnviron
 	}
 	return os.Environ()
@@ -284,23 +384,17 @@ func (l *Link) environ() []string {
 
 // calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
 // that name leads to the program by PATH, and else by its path, because a process can give any name.
-func (l *Link) calledAs(e *kernelEvent) []string {
+func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
 	args := slices.Clone(e.Args)
 	if len(args) == 0 {
 		return []string{e.Path}
-	}
-	path := ""
-	for _, entry := range slices.Concat(l.environ(), e.Env) {
-		if v, ok := strings.CutPrefix(entry, "PATH="); ok {
-			path = v
-		}
 	}
 	for _, name := range []string{filepath.Base(args[0]), args[0]} {
 		if name == "" || strings.ContainsRune(name, 0) {
 			continue
 		}
-		if file := programs.Find(name, path, e.Dir); file != "" {
-			if real, err := filepath.EvalSymlinks(file); err == nil && real == e.Path {
+		if file := resolver.Find(name, e.Dir); file != "" {
+			if real, ok := e.seen.Existing(file); ok && real == e.Path {
 				args[0] = name
 				return args
 			}
@@ -470,6 +564,9 @@ func (l *Link) askAboutTry(o kernelOutcome) {
 func (l *Link) newKernelCall(o kernelOutcome) *ownCall {
 	c := &ownCall{sessionID: o.sessionID, id: l.opts.Names.next(o.d.ID()), title: intent.Summary(o.action), kind: ownKind(o.action.GetKind())}
 	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
+	if o.apart {
+		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
+	}
 	if why := o.d.Why(); why != "" {
 		said += " Asked because: " + why
 	}

@@ -24,6 +24,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -99,8 +100,9 @@ type Options struct {
 	// Sessions is what is known of the agent's sessions.
 	Sessions *session.Table
 	Gate     *gate.Gate
-	// Place, if set, tells where paths of a session lead, and which are acphost's own; RealRoots where its roots do, "" for one that is not known.
-	Place     func(ctx context.Context, sessionID string) PlaceFunc
+	// Place, if set, tells where paths of a session lead, and which are acphost's own, by what has been seen for the
+	// question (nil: nothing); RealRoots where its roots do, "" for one that is not known.
+	Place     func(ctx context.Context, sessionID string, seen *paths.Seen) PlaceFunc
 	RealRoots func(roots []string) []string
 	// CheckOpening, if set, returns an error if a session cannot be opened with the roots that the client names, of which there
 	// is one at least; again is the session that is loaded or resumed. The client gets the error, and the agent does not see the

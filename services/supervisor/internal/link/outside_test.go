@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 	"testing"
 
+	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -16,7 +17,7 @@ import (
 func outsideRig(t *testing.T, at *atomic.Pointer[intent.Place]) (*rig, <-chan *acpv1.CallContext) {
 	t.Helper()
 	r := gatedRig(t, func(o *Options) {
-		o.Place = func(context.Context, string) PlaceFunc {
+		o.Place = func(context.Context, string, *paths.Seen) PlaceFunc {
 			return func(string) intent.Place { return *at.Load() }
 		}
 	})

@@ -76,11 +76,11 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	if err != nil {
 		cc = nil // an unknown session has no roots
 	}
-	against := l.judging(ctx, c.sessionID, cc)
+	against := l.judging(ctx, c.sessionID, cc, nil)
 	a.judged = a.complete(ctx, against)
 	action := intent.Question(against, a.judged)
 	l.lookFrom(l.opts.AgentEnviron, action)
-	about := l.decisionRequest(c.sessionID, action)
+	about := l.decisionRequest(c.sessionID, action, nil)
 	d, err := l.gateDecides(ctx, c, about)
 	if err != nil {
 		return // cancelled: whoever did it has answered

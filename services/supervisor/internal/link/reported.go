@@ -28,7 +28,7 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn, Kernel: p.opts.Kernel != nil})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
 		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate bounds it
-		action := intent.Question(p.judging(ctx, sessionID, cc), tc)
+		action := intent.Question(p.judging(ctx, sessionID, cc, nil), tc)
 		p.lookFrom(p.opts.AgentEnviron, action)
 		p.opts.Gate.Mark(action)
 		r.Action = action

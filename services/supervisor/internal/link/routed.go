@@ -157,6 +157,12 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	if err != nil {
 		return nil, 0, transcode.ErrorFrom(err, r.Handler)
 	}
+	settle, jerr := l.confine(r, c, cc, conn)
+	if jerr != nil {
+		return nil, 0, jerr
+	}
+	done := false
+	defer func() { settle(done) }()
 	frame, jerr := encoded(r, cc, params, judged)
 	if jerr != nil {
 		jerr.Message = c.method + ": " + jerr.Message
@@ -171,6 +177,7 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	s := c.beginHandlerCall(r)
 	err = conn.Invoke(s.Continue(ctx), r.Method.RPC, frame, reply, transcode.CallOptions()...)
 	endHandlerCall(s, err)
+	done = err == nil
 	if err != nil {
 		if l.emptyForMissing(r, c, err) {
 			return [][]byte{jsonrpc.AppendResult(nil, c.id, []byte(`{"content":""}`))}, reserved, nil

@@ -66,6 +66,9 @@ func (c *Conn) invokeFrame(ctx context.Context, method string, request *transcod
 	return unanswerable(request.ReplyPaths(c.maps, answer))
 }
 
+// OtherPaths says that the handler's paths are others than the ones here.
+func (c *Conn) OtherPaths() {}
+
 // NewStream implements grpc.ClientConnInterface.
 func (c *Conn) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	s, err := c.conn.NewStream(ctx, desc, method, opts...)

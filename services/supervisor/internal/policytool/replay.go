@@ -28,8 +28,10 @@ type Replayed struct {
 	Policy *permissionv1.PolicyFile
 	// Decisions were decided anew. Own were acphost's own, which no policy is asked about.
 	Decisions, Own int
-	// Differ are those with another verdict, in their order.
+	// Differ are those with another verdict, in their order: all, or the newest of them.
 	Differ []Difference
+	// Changes counts all of them by what they are: "allow→deny".
+	Changes map[string]int
 	// Unread are the records that could not be read, or not be decided.
 	Unread []error
 }
@@ -43,13 +45,22 @@ type Difference struct {
 func (d Difference) was() string { return d.Record.GetVerdict() }
 func (d Difference) now() string { return gate.VerdictName(d.Now.GetVerdict()) }
 
-// Replay has permd decide each record's action by the rule file alone, as the user's. The error is one that ends it: the
-// file does not load, or permd is gone.
+// same reports whether the decision would be the one that it was. Of what an allowed command does, only a denial
+// counts.
+func (d Difference) same() bool {
+	if d.Record.GetAnsweredBy() == gate.ByCommand {
+		return d.Now.GetVerdict() != permissionv1.Verdict_VERDICT_DENY
+	}
+	return d.was() == d.now()
+}
+
+// Replay has permd decide each record's action by the rule file alone, as the user's. keep bounds what is kept of the
+// differences, the newest; 0: all are. The error is one that ends it: the file does not load, or permd is gone.
 func Replay(
 	ctx context.Context, service permissionv1.PolicyServiceClient, policy *permissionv1.PolicyFile,
-	records iter.Seq2[*supervisorv1.AuditRecord, error],
+	records iter.Seq2[*supervisorv1.AuditRecord, error], keep int,
 ) (*Replayed, error) {
-	r := &Replayed{Policy: policy}
+	r := &Replayed{Policy: policy, Changes: map[string]int{}}
 	var batch []*supervisorv1.AuditRecord
 	for record, err := range records {
 		switch {
@@ -67,12 +78,26 @@ func Replay(
 				return nil, err
 			}
 			batch = batch[:0]
+			if keep > 0 && len(r.Differ) >= 2*keep {
+				r.Differ = slices.Clone(r.Differ[len(r.Differ)-keep:])
+			}
 		}
 	}
 	if err := r.decide(ctx, service, batch); err != nil {
 		return nil, err
 	}
+	if keep > 0 && len(r.Differ) > keep {
+		r.Differ = r.Differ[len(r.Differ)-keep:]
+	}
 	return r, nil
+}
+
+// Count is how many decisions would be different.
+func (r *Replayed) Count() (n int) {
+	for _, of := range r.Changes {
+		n += of
+	}
+	return n
 }
 
 // decide decides a few records at once, and keeps their order.
@@ -93,8 +118,9 @@ func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServic
 	for i, record := range batch {
 		r.Decisions++
 		d := Difference{Record: record, Now: answers[i].GetDecision()}
-		if d.was() != d.now() {
+		if !d.same() {
 			r.Differ = append(r.Differ, d)
+			r.Changes[d.was()+"→"+d.now()]++
 		}
 	}
 	return nil
@@ -123,7 +149,7 @@ func (r *Replayed) Print(w io.Writer, s Style) {
 // Summary says it in a line: "1,240 decisions, 12 differ: 9 allow→deny, 3 ask→allow".
 func (r *Replayed) Summary() string {
 	text := safetext.Count(r.Decisions, "decision")
-	switch n := len(r.Differ); n {
+	switch n := r.Count(); n {
 	case 0:
 		text += ", none differs"
 	case 1:
@@ -139,15 +165,11 @@ func (r *Replayed) Summary() string {
 
 // changes counts the differences by what they are, the most frequent first.
 func (r *Replayed) changes() string {
-	counts := map[string]int{}
-	for _, d := range r.Differ {
-		counts[d.was()+"→"+d.now()]++
-	}
-	kinds := slices.SortedFunc(maps.Keys(counts), func(a, b string) int {
-		return cmp.Or(cmp.Compare(counts[b], counts[a]), cmp.Compare(a, b))
+	kinds := slices.SortedFunc(maps.Keys(r.Changes), func(a, b string) int {
+		return cmp.Or(cmp.Compare(r.Changes[b], r.Changes[a]), cmp.Compare(a, b))
 	})
 	for i, kind := range kinds {
-		kinds[i] = safetext.Number(counts[kind]) + " " + kind
+		kinds[i] = safetext.Number(r.Changes[kind]) + " " + kind
 	}
 	return strings.Join(kinds, ", ")
 }

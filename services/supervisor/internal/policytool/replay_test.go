@@ -15,6 +15,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
@@ -55,6 +56,22 @@ func byFirstWord(req *permissionv1.ExplainRequest) (*permissionv1.ExplainRespons
 	return &permissionv1.ExplainResponse{Decision: d}, nil
 }
 
+func TestOfWhatAnAllowedCommandDidOnlyADenialIsAnotherDecision(t *testing.T) {
+	var all []*supervisorv1.AuditRecord
+	for _, line := range []string{"make x", "ls a", "rm b"} {
+		r := recorded("allow", line)
+		r.AnsweredBy = gate.ByCommand
+		all = append(all, r)
+	}
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, all...), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "3 decisions, 1 differs: 1 allow→deny"; r.Summary() != want {
+		t.Errorf("got  %s\nwant %s", r.Summary(), want)
+	}
+}
+
 func TestThePastIsDecidedAnew(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	own := recorded("deny", "cat policy.yaml")
@@ -65,7 +82,7 @@ func TestThePastIsDecidedAnew(t *testing.T) {
 	for i := range 1300 {
 		all = append(all, recorded("deny", fmt.Sprintf("rm %d", i)))
 	}
-	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(errors.New("a:7: torn"), all...))
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(errors.New("a:7: torn"), all...), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -90,8 +107,25 @@ func TestThePastIsDecidedAnew(t *testing.T) {
 	}
 }
 
+func TestOfManyDifferencesTheNewestAreKeptAndAllAreCounted(t *testing.T) {
+	var all []*supervisorv1.AuditRecord
+	for i := range 1000 {
+		all = append(all, recorded("allow", fmt.Sprintf("rm %d", i)))
+	}
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, all...), 30)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r.Count() != 1000 || r.Summary() != "1,000 decisions, 1,000 differ: 1,000 allow→deny" {
+		t.Errorf("%d differ: %s", r.Count(), r.Summary())
+	}
+	if n := len(r.Differ); n != 30 || r.Differ[0].Record.GetAction().GetCommand().GetText() != "rm 970" || r.Differ[29].Record.GetAction().GetCommand().GetText() != "rm 999" {
+		t.Errorf("%d are kept", n)
+	}
+}
+
 func TestAReplayWithoutDifferencesSaysSo(t *testing.T) {
-	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")))
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")), 0)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -103,7 +137,7 @@ func TestAReplayWithoutDifferencesSaysSo(t *testing.T) {
 }
 
 func TestAReplayEndsWithPermd(t *testing.T) {
-	_, err := policytool.Replay(t.Context(), serve(t, &fake{}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")))
+	_, err := policytool.Replay(t.Context(), serve(t, &fake{}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")), 0)
 	if err == nil || err.Error() != "decide by new.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)
 	}

@@ -21,6 +21,7 @@ import (
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
 // The user's manifests, in the configuration folder. Of the same id the later one counts.
@@ -58,7 +59,7 @@ func Load(env func(string) string) (*Catalog, error) {
 			}
 			if name != AgentsFile { // what is trusted of an agent is for the user to say, not for a list from elsewhere
 				for i := range more {
-					more[i].Own.Dialect, more[i].Own.Hosts = nil, nil
+					more[i].Own.Dialect, more[i].Own.Hosts, more[i].Own.State, more[i].Own.Programs, more[i].Own.Starts = nil, nil, nil, nil, nil
 				}
 			}
 			merge(agents, more)
@@ -138,6 +139,21 @@ func (p *parser) agent(at string, a *Agent) error {
 	for i, text := range a.Own.Hosts {
 		if _, err := hosts.ParsePattern(text); err != nil {
 			return p.problem(fmt.Sprintf("%s/acphost/hosts/%d", at, i), "expected a machine like api.example.com:443, got %q: %v", text, err)
+		}
+	}
+	for i, text := range a.Own.State {
+		if why := kernel.CheckState(text); why != "" {
+			return p.problem(fmt.Sprintf("%s/acphost/state/%d", at, i), "%s, got %q", why, text)
+		}
+	}
+	for i, words := range a.Own.Starts {
+		if why := kernel.CheckStart(words); why != "" {
+			return p.problem(fmt.Sprintf("%s/acphost/starts/%d", at, i), "%s, got %q", why, words)
+		}
+	}
+	for i, name := range a.Own.Programs {
+		if !commandForm.MatchString(name) {
+			return p.problem(fmt.Sprintf("%s/acphost/programs/%d", at, i), "expected the name of a command, got %q", name)
 		}
 	}
 	if d := a.Own.Dialect; d != nil {

@@ -70,6 +70,8 @@ type Binary struct {
 
 // Own is acphost's own addition to an entry.
 type Own struct {
+	// Notes say where the facts come from, for people.
+	Notes []string `json:"notes"`
 	// Aliases are further names. An id of another agent comes first.
 	Aliases []string `json:"aliases"`
 	// Login are the arguments with which the agent's command lets a person log in; empty: none are needed. Nil: not known.
@@ -79,6 +81,14 @@ type Own struct {
 	// Hosts are the machines without which the agent does not work: those that serve its models, and those by which it logs in. They
 	// are patterns as rules have in host. Nil: they are not known.
 	Hosts []string `json:"hosts"`
+	// State are the files in which the agent keeps what it remembers, as kernel.CheckState describes them: sessions, logs, caches.
+	// In the sandbox only deny rules count for them. What runs later (settings, hooks, extensions) is not among them.
+	State []string `json:"state"`
+	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
+	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.
+	Starts [][]string `json:"starts"`
+	// Programs are further commands that are part of the agent, by name: "pi". The agent's own command needs not be here.
+	Programs []string `json:"programs"`
 	// Dialect is how the agent describes its tools, over what is known of it; nil: nothing more. Only the user's own agents.json
 	// has a say.
 	Dialect *dialect.Dialect `json:"dialect"`
@@ -137,6 +147,16 @@ func (c *Catalog) Hosts(name string) []hosts.Pattern {
 	return patterns
 }
 
+// State returns the files that the agent of a name keeps for itself, its further programs, and those that it starts for
+// itself; nil: they are not known. An agent that is downloaded has none of its own to say.
+func (c *Catalog) State(name string) (files, programs []string, starts [][]string) {
+	a, err := c.Find(name)
+	if err != nil {
+		return nil, nil, nil
+	}
+	return a.Own.State, a.Own.Programs, a.Own.Starts
+}
+
 // UnknownError says that no agent has a name.
 type UnknownError struct {
 	// Name is what was asked for, Known the ids that there are. Near is the name that it is a slip of; empty: it is near none.
@@ -181,6 +201,15 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if a.Own.Hosts == nil {
 		a.Own.Hosts = before.Own.Hosts
+	}
+	if a.Own.State == nil {
+		a.Own.State = before.Own.State
+	}
+	if a.Own.Starts == nil {
+		a.Own.Starts = before.Own.Starts
+	}
+	if a.Own.Programs == nil {
+		a.Own.Programs = before.Own.Programs
 	}
 	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
 		a.Version, a.Distribution = before.Version, before.Distribution

@@ -280,18 +280,19 @@ func TestACommandOnPathIsTheAgent(t *testing.T) {
 }
 
 func TestWhatHasAnAgentAskIsSetWhereNobodySetsIt(t *testing.T) {
+	const plain = `CODEX_CONFIG={"features":{"shell_snapshot":false}}`
 	m := newMachine(t)
-	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=read-only"}) {
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{plain, "INITIAL_AGENT_MODE=read-only"}) {
 		t.Errorf("codex gets %q", r.Env)
 	}
 	m.vars["INITIAL_AGENT_MODE"] = "agent"
-	if r := m.resolve("codex"); len(r.Env) != 0 {
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{plain}) {
 		t.Errorf("in an environment that says another mode codex gets %q", r.Env)
 	}
 	delete(m.vars, "INITIAL_AGENT_MODE")
 	// The registry's own entry says nothing of it.
 	m.write(".config/acphost/registry.json", `{"agents": [{"id": "codex-acp", "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0"}}}]}`)
-	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=read-only"}) {
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{plain, "INITIAL_AGENT_MODE=read-only"}) {
 		t.Errorf("codex of the registry gets %q", r.Env)
 	}
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "codex-acp", "acphost": {"defaults": {}}, "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0", "env": {"A": "1"}}}}]}`)
@@ -299,7 +300,7 @@ func TestWhatHasAnAgentAskIsSetWhereNobodySetsIt(t *testing.T) {
 		t.Errorf("codex without defaults gets %q", r.Env)
 	}
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "codex-acp", "distribution": {"npx": {"package": "@agentclientprotocol/codex-acp@9.0.0", "env": {"INITIAL_AGENT_MODE": "workspace-write"}}}}]}`)
-	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=workspace-write"}) {
+	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{"INITIAL_AGENT_MODE=workspace-write", plain}) {
 		t.Errorf("codex with a mode of its entry's gets %q", r.Env)
 	}
 }

@@ -46,6 +46,9 @@ type turn struct {
 
 // Prompt begins a turn and tells its events up to its end. Its end is told even if no event says it.
 func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
+	if a := reg.remoteSession(r.GetAgentId(), r.GetSessionId()); a != nil {
+		return a.prompt(ctx, r, send)
+	}
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
 		return err
@@ -54,7 +57,7 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	if err != nil {
 		return err
 	}
-	params, err := run.prompt(s.id, r.GetPrompt(), r.GetMeta())
+	params, err := promptParams(run.info, r)
 	if err != nil {
 		return err
 	}
@@ -71,16 +74,16 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	return err
 }
 
-// prompt checks a prompt and makes the params of it.
-func (r *run) prompt(sessionID string, blocks []*supervisorv1.ContentBlock, metaText string) ([]byte, error) {
-	meta, err := newMeta("prompt", metaText)
+// promptParams checks a prompt for an agent and makes the params of it.
+func promptParams(agent *supervisorv1.AgentInfo, r *supervisorv1.PromptRequest) ([]byte, error) {
+	meta, err := newMeta("prompt", r.GetMeta())
 	if err != nil {
 		return nil, err
 	}
-	if err := event.Missing(r.info.GetCapabilities(), blocks); err != nil {
+	if err := event.Missing(agent.GetCapabilities(), r.GetPrompt()); err != nil {
 		return nil, err
 	}
-	params, err := event.AppendPrompt(append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), `,"prompt":`...), blocks)
+	params, err := event.AppendPrompt(append(jsonrpc.AppendString([]byte(`{"sessionId":`), r.GetSessionId()), `,"prompt":`...), r.GetPrompt())
 	if err != nil {
 		return nil, err
 	}
@@ -239,7 +242,10 @@ func (t *turn) untold() *supervisorv1.Event {
 }
 
 // CancelPrompt has the agent end a session's turn.
-func (reg *Registry) CancelPrompt(_ context.Context, r *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
+func (reg *Registry) CancelPrompt(ctx context.Context, r *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
+	if a := reg.remoteSession(r.GetAgentId(), r.GetSessionId()); a != nil {
+		return a.cancelTurn(ctx, r.GetSessionId())
+	}
 	s, err := reg.session(r.GetAgentId(), r.GetSessionId())
 	if err != nil {
 		return nil, err

@@ -208,7 +208,7 @@ func deafPrompt(r *rig, req *supervisorv1.PromptRequest, send func(*supervisorv1
 	if err != nil {
 		r.t.Fatal(err)
 	}
-	params, err := run.prompt(s.id, req.GetPrompt(), "")
+	params, err := promptParams(run.info, &supervisorv1.PromptRequest{SessionId: s.id, Prompt: req.GetPrompt()})
 	if err != nil {
 		r.t.Fatal(err)
 	}

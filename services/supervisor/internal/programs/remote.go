@@ -28,6 +28,7 @@ type remote struct {
 	reg      *Registry
 	identity *frame.Agent
 	conf     *supervisorv1.StartAgentRequest // see configure
+	between  *between
 	since    time.Time
 
 	told    atomic.Bool        // somebody has told it to end
@@ -57,14 +58,16 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a, err := reg.addRemote(conf, cancel)
+	a, err := reg.addRemote(conf, newBetween(out), cancel)
 	if err != nil {
 		return err
 	}
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	return a.live(ctx, link.Client{In: in, Out: out}, opened)
+	go a.between.carry(in) // which ends with the caller's stream
+	defer a.between.close()
+	return a.live(ctx, link.Client{In: a.between.from, Out: a.between}, opened)
 }
 
 // gatewayAgent finds an agent for clients elsewhere by its name; none is needed where there is one agent.
@@ -86,7 +89,7 @@ func (reg *Registry) gatewayAgent(name string) (*supervisorv1.StartAgentRequest,
 }
 
 // addRemote puts an agent on the list. On success the caller has a place in wg, which Close waits for.
-func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, end context.CancelFunc) (*remote, error) {
+func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, between *between, end context.CancelFunc) (*remote, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if err := reg.open(); err != nil {
@@ -96,7 +99,7 @@ func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, end context
 	if err != nil {
 		return nil, err
 	}
-	a := &remote{reg: reg, identity: identity, conf: conf, since: time.Now(), end: end, over: make(chan struct{})}
+	a := &remote{reg: reg, identity: identity, conf: conf, between: between, since: time.Now(), end: end, over: make(chan struct{})}
 	reg.remotes = append(reg.remotes, a)
 	reg.wg.Add(1) // it is not too late, since open says so
 	return a, nil

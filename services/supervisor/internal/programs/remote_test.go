@@ -187,3 +187,63 @@ func TestAnAgentThatCannotBeStartedIsAnErrorOfTheCall(t *testing.T) {
 		t.Errorf("an agent is left: %v", all)
 	}
 }
+
+// Somebody else prompts the agent of a client elsewhere: the client sees what comes of it and not the answer, and may
+// prompt again when that is there.
+func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
+	begun, goOn := make(chan struct{}), make(chan bool)
+	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
+		begun <- struct{}{}
+		if !<-goOn {
+			return // it never answers
+		}
+		a.say(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"z"}}}`)
+		a.answer(m, `{"stopReason":"end_turn"}`)
+	}}, withBot)
+	c := r.openAfar("")
+	a := <-c.opened
+	c.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1}}`)
+	c.want(`{"jsonrpc":"2.0","id":"i","result":` + everything + `}`)
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	c.want(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s1"}}`)
+	const prompt, update = `{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`,
+		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"z"}}}`
+
+	told := make(chan []string, 1)
+	other := func() {
+		said, err := r.prompt("s1", "hi")
+		if err != nil {
+			t.Error(err)
+		}
+		told <- said
+	}
+	go other()
+	<-begun
+	c.send(prompt)
+	c.want(`{"jsonrpc":"2.0","id":2,"error":{"code":-32600,"message":"session/prompt: another client's turn is under way: wait for its end, or cancel it"}}`)
+	_, err := r.prompt("s1", "me too")
+	wantFault(t, err, fault.Precondition, noKind, "has a turn under way")
+	goOn <- true
+	c.want(update)
+	if said := <-told; len(said) == 0 || said[len(said)-1] != "ended end_turn" {
+		t.Errorf("who prompted was told %q", said)
+	}
+
+	c.send(prompt)
+	<-begun
+	_, err = r.prompt("s1", "now?")
+	wantFault(t, err, fault.Precondition, noKind, "has a turn under way")
+	goOn <- true
+	c.want(update)
+	c.want(`{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`)
+
+	// With the client, its agent ends, and the turn.
+	go other()
+	<-begun
+	goOn <- false
+	c.cut()
+	<-c.err
+	if said := <-told; len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "failed") {
+		t.Errorf("with agent %s gone, who prompted was told %q", a.GetId(), said)
+	}
+}

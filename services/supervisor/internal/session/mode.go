@@ -8,8 +8,7 @@ type setting struct {
 
 // Mode folds a change of mode.
 func (t *Table) Mode(sessionID, mode string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	if st := t.sessions.At(sessionID); st != nil && mode != "" {
 		st.mode = mode
 		for id, s := range t.settings {
@@ -23,8 +22,7 @@ func (t *Table) Mode(sessionID, mode string) {
 
 // SettingMode folds a client's session/set_mode: reqID is the canonical id of the request.
 func (t *Table) SettingMode(reqID, sessionID, mode string) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	if st := t.sessions.At(sessionID); st != nil && mode != "" {
 		t.settings[reqID] = setting{st: st, mode: mode, before: st.mode}
 		st.mode = mode
@@ -34,8 +32,7 @@ func (t *Table) SettingMode(reqID, sessionID, mode string) {
 // ModeSet folds the agent's answer to such a request; failed is true for an error, which leaves the session in the mode
 // before, or in the one that the agent told meanwhile.
 func (t *Table) ModeSet(reqID string, failed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	s, ok := t.settings[reqID]
 	delete(t.settings, reqID)
 	if !ok || !failed {

@@ -37,6 +37,9 @@ type Options struct {
 	Opened, Closed func(scope string)
 	// TurnEnded, if set, is told of each prompt's end, likewise.
 	TurnEnded func(scope string)
+	// Changed, if set, is told after each change of which sessions there are, of their roots and modes, and of turns,
+	// likewise.
+	Changed func()
 	// Now tells the time; time.Now if nil.
 	Now func() time.Time
 }
@@ -93,10 +96,24 @@ func New(o Options) *Table {
 	}
 }
 
+// change takes the Table for a change of what decisions go by.
+func (t *Table) change() (end func()) {
+	t.mu.Lock()
+	return func() {
+		t.changed()
+		t.mu.Unlock()
+	}
+}
+
+func (t *Table) changed() {
+	if t.opts.Changed != nil {
+		t.opts.Changed()
+	}
+}
+
 // SetProtocolVersion records the version that the agent answered; handlers see it in every call.
 func (t *Table) SetProtocolVersion(v int) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	if v > 0 {
 		t.version = uint32(v)
 	}
@@ -104,8 +121,7 @@ func (t *Table) SetProtocolVersion(v int) {
 
 // Opening folds a client's request that opens a session: reqID is the canonical id of the request.
 func (t *Table) Opening(reqID, method string, o acp.Opening) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	switch method {
 	case acp.MethodSessionNew, acp.MethodSessionFork:
 		st := t.newState("")
@@ -135,8 +151,7 @@ func (s *state) setRoots(roots []*acpv1.Root) {
 
 // Opened folds the agent's answer to such a request; failed is true for an error.
 func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
+	defer t.change()()
 	st := t.opening[reqID]
 	if st == nil {
 		return
@@ -201,12 +216,16 @@ func (t *Table) Prompted(reqID, sessionID string) {
 		st.turns++
 		st.givenUp = false
 		t.prompts[reqID] = st
+		t.changed()
 	})
 }
 
 // Cancelled notes that the client has cancelled the turn that is under way.
 func (t *Table) Cancelled(sessionID string) {
-	t.with(sessionID, func(st *state) { st.givenUp = st.givenUp || st.prompting > 0 })
+	t.with(sessionID, func(st *state) {
+		st.givenUp = st.givenUp || st.prompting > 0
+		t.changed()
+	})
 }
 
 // GivenUp reports whether the client has cancelled the turn that is under way, and the agent has not ended it yet.
@@ -269,6 +288,7 @@ func (t *Table) ended(st *state, n int, stopReason string) {
 	st.prompting -= n
 	st.stop = stopReason
 	st.cancelled = st.cancelled || stopReason == "cancelled"
+	t.changed()
 	if st.prompting == 0 && st.scope != "" && t.opts.TurnEnded != nil {
 		t.opts.TurnEnded(st.scope)
 	}
@@ -448,16 +468,19 @@ func (t *Table) adopt(st *state, id string) {
 	}
 	st.id = id
 	t.sessions.Set(id, st)
+	t.changed()
 }
 
 func (t *Table) close(st *state) {
 	if t.sessions.At(st.id) == st {
 		t.sessions.Delete(st.id)
 	}
-	if st.scope != "" && t.opts.Closed != nil {
-		t.opts.Closed(st.scope)
-	}
+	scope := st.scope
 	st.scope = ""
+	t.changed()
+	if scope != "" && t.opts.Closed != nil {
+		t.opts.Closed(scope)
+	}
 }
 
 func (t *Table) rootsOf(o acp.Opening) []*acpv1.Root {

@@ -279,3 +279,55 @@ func TestASessionKeepsTheFolderThatItWasOpenedIn(t *testing.T) {
 		t.Errorf("when it was loaded after its end: %q", got)
 	}
 }
+
+func TestEachChangeOfWhatDecisionsGoByIsTold(t *testing.T) {
+	changes := 0
+	table := New(Options{Changed: func() { changes++ }, TurnEnded: func(string) { changes += 100 }, Closed: func(string) { changes += 1000 }})
+	for i, step := range []struct {
+		do   func()
+		told int // at least
+	}{
+		{func() { table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"}) }, 1},
+		{func() { _, _ = table.Context("early") }, 1},
+		{func() { table.Opened("1", acp.Opened{SessionID: "s"}, false) }, 1},
+		{func() { table.SetProtocolVersion(2) }, 1},
+		{func() { table.Prompted("2", "s") }, 1},
+		{func() { table.Cancelled("s") }, 1},
+		{func() { table.Mode("s", "code") }, 1},
+		{func() { table.SettingMode("3", "s", "ask") }, 1},
+		{func() { table.ModeSet("3", true) }, 1},
+		{func() { table.PromptEnded("2", "end_turn") }, 101},
+		{func() { table.Prompted("4", "s"); table.PromptAccepted("4") }, 1},
+		{func() { table.Idle("s", "end_turn") }, 101},
+		{func() { table.Closed("s") }, 1001},
+	} {
+		before := changes
+		step.do()
+		if got := changes - before; got < step.told || got%100 == 0 {
+			t.Errorf("step %d: told %d, want at least %d", i, got, step.told)
+		}
+	}
+	before := changes
+	table.Updated([]byte("s"), 1)
+	table.Read("scope", "/w/a", "digest")
+	if changes != before {
+		t.Error("what changes no decision was told")
+	}
+}
+
+// TestAChangeIsToldBeforeTheEndOfATurn: what is counted when a turn ends must not be counted on.
+func TestAChangeIsToldBeforeTheEndOfATurn(t *testing.T) {
+	told, before := 0, 0
+	table := New(Options{
+		Changed:   func() { told++ },
+		TurnEnded: func(string) { before = told },
+	})
+	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+	table.Opened("1", acp.Opened{SessionID: "s"}, false)
+	table.Prompted("2", "s")
+	was := told
+	table.PromptEnded("2", "end_turn")
+	if before != was+1 {
+		t.Errorf("told %d changes before the end of the turn, want 1", before-was)
+	}
+}

@@ -46,6 +46,7 @@ func (a *attached) Told() (n uint64, ok bool) {
 // tell has a Configure begin or end: what the instance said before, or while it was configured, is not what it says now.
 func (h *Handler) tell() {
 	h.mu.Lock()
-	defer h.mu.Unlock()
 	h.told++
+	h.mu.Unlock()
+	h.tellChanged()
 }

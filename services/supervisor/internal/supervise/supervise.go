@@ -76,6 +76,9 @@ type Options struct {
 	// OnChange is called after each change of state, in order, one call at a time: it must return soon, and must not
 	// call Stop, Swap or Restart. The status has no digest. Nil: nobody is told.
 	OnChange func(*supervisorv1.HandlerStatus)
+	// Changed is called after each change of the handler that answers, or of what it goes by, from any goroutine and
+	// perhaps without a change. It must return soon, and must not call the Handler. Nil: nobody is told.
+	Changed func()
 	// Logger takes the changes of state. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a
@@ -364,6 +367,12 @@ func (h *Handler) changeOf(l *life, step func()) bool {
 	})
 }
 
+func (h *Handler) tellChanged() {
+	if h.opts.Changed != nil {
+		h.opts.Changed()
+	}
+}
+
 // change makes one step of a change, which is called with mu held and reports whether there was one, and of telling of it.
 func (h *Handler) change(step func() bool) bool {
 	h.order.Lock()
@@ -372,6 +381,7 @@ func (h *Handler) change(step func() bool) bool {
 	changed := step()
 	status := h.statusLocked()
 	h.mu.Unlock()
+	h.tellChanged()
 	if changed && h.opts.OnChange != nil {
 		h.opts.OnChange(status)
 	}

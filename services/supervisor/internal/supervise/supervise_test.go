@@ -7,6 +7,7 @@ import (
 	"io/fs"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"testing/synctest"
@@ -603,9 +604,14 @@ func TestStopGivesTheHandlerTheTimeOfItsContext(t *testing.T) {
 	f := newFake()
 	f.stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
 	var states []supervisorv1.HandlerState
+	var changes atomic.Int64
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
 		if err := h.Ready(t.Context()); err != nil {
 			t.Fatal(err)
+		}
+		was := changes.Load()
+		if h.tell(); changes.Load() != was+1 {
+			t.Errorf("told %d changes when it is configured, want 1", changes.Load()-was)
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
@@ -618,7 +624,11 @@ func TestStopGivesTheHandlerTheTimeOfItsContext(t *testing.T) {
 		}
 	}, func(o *Options) {
 		o.OnChange = func(s *supervisorv1.HandlerStatus) { states = append(states, s.GetState()) }
+		o.Changed = func() { changes.Add(1) }
 	})
+	if n := changes.Load(); n < int64(len(states)+1) {
+		t.Errorf("told %d changes, and there were %d states", n, len(states))
+	}
 	if want := []supervisorv1.HandlerState{Starting, Ready, Stopping, Stopped}; !slices.Equal(states, want) {
 		t.Errorf("states = %v, want %v", states, want)
 	}

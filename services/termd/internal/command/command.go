@@ -5,6 +5,7 @@ package command
 
 import (
 	"errors"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -59,8 +60,30 @@ type Plan struct {
 	Cwd string
 	// Env is the whole environment, each "NAME=VALUE".
 	Env []string
+	// Sandbox is the sandbox that it runs in. Nil: it runs in none.
+	Sandbox *Sandbox
 
 	appeared bool // the program has come since there was none
+}
+
+// Sandbox says how a command runs in a sandbox.
+type Sandbox struct {
+	// Flags are those of the sandbox's command line that say how it confines.
+	Flags []string
+	// Env are variables that the command has in place of others of the same names, each "NAME=VALUE".
+	Env []string
+	// Decisions is the socket by which it asks. Whoever starts the command closes it.
+	Decisions *os.File
+}
+
+// Confine has the plan run in a sandbox.
+func (p *Plan) Confine(box *Sandbox) {
+	env := environment(p.Env)
+	for _, entry := range box.Env {
+		name, value, _ := strings.Cut(entry, "=")
+		env.set(name, value)
+	}
+	p.Env, p.Sandbox = env, box
 }
 
 // Surroundings are what commands have in common.

@@ -40,6 +40,14 @@ func (s *Server) create(req commandRequest, limit *uint64) (*terminal.Terminal, 
 	if err != nil {
 		return nil, err
 	}
+	if id := req.GetContext().GetConfinement(); id != "" {
+		box, err := s.confinements.take(id)
+		if err != nil {
+			return nil, err
+		}
+		defer box.Decisions.Close()
+		plan.Confine(box)
+	}
 	if limit == nil {
 		limit = proto.Uint64(terminal.DefaultOutput)
 	}

@@ -26,6 +26,7 @@ type Server struct {
 	guard        *guard.Guard // nil: none
 	terminals    *terminal.Terminals
 	surroundings atomic.Pointer[command.Surroundings]
+	confinements confinements
 }
 
 // New makes a server; nothing runs before Register or Configure is called. alone says that the process is this handler's

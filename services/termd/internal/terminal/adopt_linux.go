@@ -45,7 +45,7 @@ func (s *Terminals) ours(pid int) bool {
 	defer s.fork.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.leaders[pid] != nil || slices.Contains(s.spared(), pid)
+	return s.leaders[pid] != nil || slices.Contains(s.spared(), pid) || proc.Started(pid)
 }
 
 func (s *Terminals) spared() []int {
@@ -103,7 +103,7 @@ func (s *Terminals) strays() []proc.Tree {
 	spared := s.spared()
 	var strays []proc.Tree
 	for _, pid := range pids {
-		if slices.Contains(spared, pid) {
+		if slices.Contains(spared, pid) || proc.Started(pid) {
 			continue
 		}
 		if stray, err := proc.TreeOf(pid); err == nil {

@@ -1,24 +1,37 @@
 package terminal
 
 import (
+	"bufio"
 	"errors"
+	"fmt"
 	"os"
+	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/entries"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/sandbox"
 )
 
 // leader is the command itself. Its remains are kept until reap, so that its pid, which is also the number of its
 // session, cannot come to mean somebody else.
+//
+// A sandbox stands in the place of a command that runs in one, and tells how that goes: it lives on with what the command has left.
 type leader struct {
-	pid   int
-	pidfd *os.File // nil: none could be had
+	pid     int
+	pidfd   *os.File      // nil: none could be had
+	outcome *bufio.Reader // what the sandbox tells; nil: there is none
+	pipe    *os.File      // what outcome reads from
+	begun   chan error    // has room for one: how the start in the sandbox went
 }
 
-func newLeader(pid int) *leader {
+func newLeader(pid int, outcome *os.File) *leader {
 	l := &leader{pid: pid}
+	if outcome != nil {
+		l.outcome, l.pipe, l.begun = bufio.NewReader(outcome), outcome, make(chan error, 1)
+	}
 	if fd, err := unix.PidfdOpen(pid, unix.PIDFD_NONBLOCK); err == nil {
 		l.pidfd = os.NewFile(uintptr(fd), "pidfd")
 	}
@@ -27,6 +40,57 @@ func newLeader(pid int) *leader {
 
 // wait waits for the end of the command without taking a thread for it.
 func (l *leader) wait() proc.ExitStatus {
+	if l.outcome == nil {
+		return l.waitFor()
+	}
+	defer l.pipe.Close()
+	var o sandbox.Outcome
+	err := entries.Read(l.outcome, &o)
+	switch {
+	case err != nil:
+		l.begun <- errors.New("its sandbox ended before it could start it")
+	case o.Errno != 0:
+		l.begun <- unix.Errno(o.Errno)
+	case o.Failed != "":
+		l.begun <- errors.New(o.Failed)
+	default:
+		l.begun <- nil
+		o = sandbox.Outcome{}
+		if entries.Read(l.outcome, &o) == nil && o.Ended != nil {
+			return endedAs(*o.Ended)
+		}
+	}
+	return l.waitFor() // the sandbox is gone, and so is the command
+}
+
+// boxTime is how long a sandbox may take to start a command. It asks nobody about it.
+const boxTime = 20 * time.Second
+
+// started waits until the command of a sandbox runs, or does not.
+func (l *leader) started() error {
+	if l.begun == nil {
+		return nil
+	}
+	late := time.NewTimer(boxTime)
+	defer late.Stop()
+	select {
+	case err := <-l.begun:
+		return err
+	case <-late.C:
+		return fmt.Errorf("its sandbox did not start it within %v", boxTime)
+	}
+}
+
+func endedAs(e sandbox.Ended) proc.ExitStatus {
+	if e.Signal == 0 {
+		return proc.ExitStatus{Code: e.Code}
+	}
+	sig := unix.Signal(e.Signal)
+	return proc.ExitStatus{Code: -1, Signal: proc.SignalName(sig), Number: e.Signal}
+}
+
+// waitFor waits for the end of the process.
+func (l *leader) waitFor() proc.ExitStatus {
 	if l.pidfd != nil {
 		defer l.pidfd.Close()
 		if conn, err := l.pidfd.SyscallConn(); err == nil {
@@ -63,8 +127,7 @@ func (l *leader) peek(option int) (proc.ExitStatus, bool) {
 		case info.code == exited:
 			return proc.ExitStatus{Code: int(info.status)}, true
 		case info.code == killed || info.code == dumped:
-			sig := unix.Signal(info.status)
-			return proc.ExitStatus{Code: -1, Signal: proc.SignalName(sig), Number: int(sig)}, true
+			return endedAs(sandbox.Ended{Signal: int(info.status)}), true
 		}
 		return proc.ExitStatus{}, false
 	}

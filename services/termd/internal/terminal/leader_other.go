@@ -4,6 +4,7 @@ package terminal
 
 import (
 	"errors"
+	"os"
 	"syscall"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -12,7 +13,10 @@ import (
 // leader is the command itself.
 type leader struct{ pid int }
 
-func newLeader(pid int) *leader { return &leader{pid: pid} }
+func newLeader(pid int, _ *os.File) *leader { return &leader{pid: pid} }
+
+// started has nothing to wait for where there is no sandbox.
+func (l *leader) started() error { return nil }
 
 // wait waits for the end of the command, on a thread of its own.
 func (l *leader) wait() proc.ExitStatus {

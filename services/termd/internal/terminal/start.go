@@ -42,22 +42,40 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 	}
 	defer release()
 
-	attr := &syscall.ProcAttr{
+	what := start{plan.Program, plan.Args, &syscall.ProcAttr{
 		Dir:   dir,
 		Env:   env,
 		Files: []uintptr{uintptr(null), uintptr(output), uintptr(output)},
 		Sys:   &syscall.SysProcAttr{Setsid: true},
+	}}
+	var outcome *os.File
+	if plan.Sandbox != nil {
+		var given func()
+		if what, outcome, given, err = sandboxed(what, plan.Sandbox); err != nil {
+			return nil, nil, command.CannotStart(plan.Args[0], err)
+		}
+		defer given()
 	}
 	var pid int
 	err = confine(func() error {
 		var err error
-		pid, err = proc.StartLimited(attr.Sys, func() (int, error) { return syscall.ForkExec(plan.Program, plan.Args, attr) })
+		pid, err = proc.StartLimited(what.attr.Sys, func() (int, error) { return syscall.ForkExec(what.program, what.args, what.attr) })
 		return err
 	})
 	if err != nil {
+		if outcome != nil {
+			_ = outcome.Close()
+		}
 		return nil, nil, command.CannotStart(plan.Args[0], err)
 	}
-	return master, newLeader(pid), nil
+	return master, newLeader(pid, outcome), nil
+}
+
+// start is a process that is to be started.
+type start struct {
+	program string
+	args    []string
+	attr    *syscall.ProcAttr
 }
 
 // openTerminal makes a pseudo-terminal: our side, and the number of a file that the command writes to.

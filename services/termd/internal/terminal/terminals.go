@@ -145,6 +145,21 @@ func (s *Terminals) SetLimits(limits Limits) {
 	s.budget.SetLimit(limits.Total)
 }
 
+// Unconfinable says in words which limit keeps commands from running in a sandbox; empty: none.
+func (s *Terminals) Unconfinable() string {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	switch c := s.limits.Confinement; {
+	case len(c.Keep) > 0:
+		return "a command in the sandbox has no capabilities, and its settings give it some (capabilities)"
+	case c.NoLandlock:
+		return "a command is kept from its sandbox by Landlock, which its settings leave out (no_landlock)"
+	case c.NoSeccomp:
+		return "the sandbox consists of seccomp filters, which its settings leave out (no_seccomp)"
+	}
+	return ""
+}
+
 // Create starts what was planned, on a terminal that belongs to the scope and keeps limit bytes of text, or as many as
 // the limits allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
 func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*Terminal, error) {
@@ -157,6 +172,10 @@ func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*
 	}
 	defer s.busy.Done()
 	t, err := s.start(group, plan, int(min(limit, uint64(limits.Output))), limits)
+	var failed error
+	if err == nil {
+		failed = t.leader.started()
+	}
 
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -168,9 +187,13 @@ func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*
 	}
 	s.byID[t.id] = t
 	group.alive[t.id] = t
-	if group.ended || s.closed {
+	switch {
+	case group.ended || s.closed:
 		s.release(t)
 		return nil, ErrEnded
+	case failed != nil:
+		s.release(t)
+		return nil, command.CannotStart(plan.Args[0], failed)
 	}
 	return t, nil
 }
@@ -286,6 +309,9 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 	s.fork.RLock()
 	defer s.fork.RUnlock()
 	var err error
+	if plan.Sandbox != nil {
+		limits.Confinement.NoSeccomp = true // the sandbox puts the filter around the command, with its own
+	}
 	if t.master, t.leader, err = startCommand(plan, env, s.confined(limits)); err != nil {
 		return nil, err
 	}

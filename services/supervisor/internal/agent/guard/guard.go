@@ -12,7 +12,6 @@ package guard
 import (
 	"bufio"
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -28,6 +27,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/entries"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -81,6 +81,7 @@ func newGuard() (*guard, error) {
 		}
 		unix.CloseOnExec(fd)
 	}
+	_ = unix.SetNonblock(LifeFD, true) // or waiting for orders would take a thread
 	keepFiles()
 	proc.TakeName()
 	g := &guard{
@@ -103,11 +104,8 @@ func newGuard() (*guard, error) {
 
 func (g *guard) readJob() (Job, error) {
 	var j Job
-	line, err := g.life.ReadBytes('\n')
-	if err != nil {
-		return Job{}, err
-	}
-	return j, json.Unmarshal(line, &j)
+	err := entries.Read(g.life, &j)
+	return j, err
 }
 
 // run starts the agent and stays until nothing of it is left.
@@ -273,7 +271,8 @@ func (g *guard) end(ctx context.Context, grace time.Duration) error {
 func (g *guard) report(r Report) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	_ = json.NewEncoder(g.status).Encode(r) // a supervisor that is gone need not know
+	message, _ := entries.Marshal(&r)
+	_, _ = g.status.Write(message) // a supervisor that is gone need not know
 }
 
 // failureOf says why a program could not be started.

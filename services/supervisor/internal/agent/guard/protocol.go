@@ -34,12 +34,12 @@ type Job struct {
 	proc.Confinement
 }
 
-// Report is one line from the guard. One of its fields is set.
+// Report is one message from the guard. One of its fields is set.
 type Report struct {
-	Started *Started         `json:",omitempty"`
-	Failed  *Failed          `json:",omitempty"`
-	Ended   *proc.ExitStatus `json:",omitempty"`
-	Clean   bool             `json:",omitempty"` // nothing of the agent is left
+	Started *Started
+	Failed  *Failed
+	Ended   *proc.ExitStatus
+	Clean   bool // nothing of the agent is left
 }
 
 // Started says that the agent's program runs.

@@ -214,7 +214,16 @@ func addRecord(t *output.Table, r *supervisorv1.AuditRecord) {
 	if r.GetRule() == "" {
 		rule = output.Faint("no rule")
 	}
-	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), intent.Summary(r.GetAction()), rule, r.GetAgent(), r.GetAnsweredBy())
+	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), summary(r), rule, r.GetAgent(), r.GetAnsweredBy())
+}
+
+// summary says what a record is about, and of a count how many there were: the first of them has a record of its own.
+func summary(r *supervisorv1.AuditRecord) string {
+	what := intent.Summary(r.GetAction())
+	if n := r.GetRepeats(); n > 0 {
+		what = fmt.Sprintf("%d more like: %s", n, what)
+	}
+	return what
 }
 
 func outcomeWord(outcome string) output.Word {
@@ -239,7 +248,7 @@ func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
 			who += ", answered by " + output.Cell(by)
 		}
 		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
-			output.Cell(intent.Summary(r.GetAction())), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
+			output.Cell(summary(r)), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
 	}
 	if call.Terminal(call.Stdout) {
 		line = safetext.Fit(line, output.Width(call))

@@ -87,6 +87,14 @@ func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
 	}
 }
 
+func TestACountIsNotTakenForOneMoreDecision(t *testing.T) {
+	call := (&commandtest.Call{}).New(t)
+	r := &supervisorv1.AuditRecord{Action: &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a", InsideRoots: true}}}, Repeats: 4}
+	if line := recordLine(call, r); !strings.Contains(line, "4 more like: write /w/a") {
+		t.Errorf("got %q", line)
+	}
+}
+
 func TestTheAuditIsAsked(t *testing.T) {
 	env := recorded(t)
 	for _, tt := range []struct{ args, want string }{

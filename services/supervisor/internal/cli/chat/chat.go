@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
@@ -46,7 +47,9 @@ decide what you are asked.
 an editor, "acphost serve", or another chat. You see what happens in it and answer its
 questions; whoever answers first has answered for all. Where no editor has the session,
 you also give prompts, while no other turn is under way. If you leave, the session goes
-on. --history says what you see of its past.
+on. --history says what you see of its past. With --connect, the session is one behind a
+gateway (gatewayd), and you may do there what the role of your token or certificate lets
+you: see it (viewer), answer questions (approver), prompt (operator).
 
 If a question waits or a turn ends while the terminal has no focus, chat rings the bell
 and asks the terminal for a notice on the desktop (OSC 9 or 777). The notice never
@@ -58,7 +61,8 @@ const chatExamples = `  acphost chat --agent claude
   acphost chat --agent claude --policy workspace
   acphost chat --agent claude --meta @options.json    with options of its own
   acphost chat -- opencode acp
-  acphost chat --attach 4f1c                   join a session that is open`
+  acphost chat --attach 4f1c                   join a session that is open
+  acphost chat --attach 4f1c --connect wss://acp.example.org/acp --token-file laptop.token`
 
 const chatExit = `
 Exit status:
@@ -77,7 +81,7 @@ Environment:
   ACPHOST_CONFIG  the configuration file, where --config is not given
   NO_COLOR        no colours, whatever it is set to
   COLUMNS, LINES  the size, where the terminal does not say it
-`
+` + gateway.Environment
 
 // Exporter writes a session from the journal to a file, in the format that the file's name ends with. A file that is there
 // is left as it is, and an error.
@@ -89,6 +93,8 @@ type flags struct {
 	notify          string // chat.NotifyAuto and its kin
 	attach, history string
 	which           reach.Flags
+	connect         string // the URL of a gateway
+	far             gateway.Flags
 }
 
 // New returns the command "chat".
@@ -103,8 +109,8 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			switch {
 			case cmd.Flags().Changed("attach"):
 				return checkAttach(cmd, &f, args)
-			case cmd.Flags().Changed("history"), cmd.Flags().Changed("pid"), cmd.Flags().Changed("socket"):
-				return command.WrongUse(cmd, "--history, --pid and --socket are for --attach")
+			case cmd.Flags().Changed("history"), cmd.Flags().Changed("pid"), cmd.Flags().Changed("socket"), cmd.Flags().Changed("connect"):
+				return command.WrongUse(cmd, "--history, --pid, --socket and --connect are for --attach")
 			case len(args) > 0 && cmd.ArgsLenAtDash() != 0:
 				return command.WrongUse(cmd, "put \"--\" before the agent's command, or its arguments: acphost chat -- %s", strings.Join(args, " "))
 			case f.Agent == "" && (len(args) == 0 || args[0] == ""):

@@ -15,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
@@ -27,7 +28,7 @@ func histories() []string {
 
 // withAttach are the flags that --attach goes with, where --agent says whose session is meant. All others say how an agent is started.
 func withAttach() []string {
-	return []string{"attach", "history", "agent", "pid", "socket", "config", "notify"}
+	return append([]string{"attach", "history", "agent", "pid", "socket", "config", "notify", "connect"}, gateway.Names()...)
 }
 
 func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
@@ -36,6 +37,8 @@ func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 	set.StringVar(&f.history, "history", chat.HistoryFull, "with --attach, `WHAT` you see of the past: full, pending (the questions that wait), none")
 	set.IntVar(&f.which.PID, "pid", 0, "with --attach: the supervisor's process id, `PID`, where several have such a session")
 	set.StringVar(&f.which.Socket, "socket", "", "with --attach: the supervisor's admin `SOCKET`, instead of looking for it")
+	set.StringVar(&f.connect, "connect", "", "with --attach: the `URL` of the gateway that has the session, such as wss://acp.example.org/acp")
+	f.far.Register(set, "with --connect: ")
 	cliflag.Complete(cmd, "history", cliflag.Words(histories()...))
 	complete := reach.Complete(call, &f.which, 1, reach.CompleteOpen)
 	cliflag.Complete(cmd, "attach", func(cmd *cobra.Command, _ []string, word string) ([]cobra.Completion, cobra.ShellCompDirective) {
@@ -46,13 +49,26 @@ func registerAttach(cmd *cobra.Command, call *command.Call, f *flags) {
 // checkAttach says what is wrong with a call to join a session.
 func checkAttach(cmd *cobra.Command, f *flags, args []string) (err error) {
 	if f.attach == "" {
-		return command.WrongUse(cmd, "--attach: which session? \"acphost ps\" shows those that are open")
+		return command.WrongUse(cmd, "--attach: which session? \"acphost top\" shows those that are open")
 	}
 	if len(args) > 0 {
 		return command.WrongUse(cmd, "--attach joins a session whose agent runs already: it takes no command")
 	}
 	if !slices.Contains(histories(), f.history) {
 		return command.WrongUse(cmd, "--history: expected full, pending or none, not %q", f.history)
+	}
+	for _, name := range gateway.Names() {
+		if f.connect == "" && cmd.Flags().Changed(name) {
+			return command.WrongUse(cmd, "--%s is for --connect", name)
+		}
+	}
+	if f.connect != "" {
+		switch _, err := f.far.Parse(f.connect); {
+		case err != nil:
+			return command.WrongUse(cmd, "--connect: %v", err)
+		case f.which.Named():
+			return command.WrongUse(cmd, "--connect, --pid and --socket: one of them says which supervisor is meant")
+		}
 	}
 	cmd.Flags().Visit(func(flag *pflag.Flag) {
 		if err == nil && !slices.Contains(withAttach(), flag.Name) {
@@ -77,6 +93,9 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 	if len(os.Args) > 2 && os.Args[1] == "chat" && !peer.JoinsSession(os.Args[2]) {
 		return command.WrongUse(cmd, "put --attach right behind \"chat\": acphost chat --attach %s …", output.Cell(f.attach))
 	}
+	if f.connect != "" {
+		return joinFar(cmd, call, export, f)
+	}
 	f.which.Config = f.Config
 	return reach.With(cmd, call, &f.which, func(all []*reach.Supervisor) error {
 		req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
@@ -87,10 +106,35 @@ func join(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) err
 		case len(all) == 0:
 			return fmt.Errorf("no acphost runs that has a session %s", output.Cell(f.attach))
 		case at == nil:
-			return fmt.Errorf("no session %s is open; \"acphost ps\" shows those that are", output.Cell(f.attach))
+			return fmt.Errorf("no session %s is open; \"acphost top\" shows those that are", output.Cell(f.attach))
 		}
 		return joinAt(cmd, call, export, f, at, req)
 	})
+}
+
+// joinFar holds a chat in a session behind a gateway, as whom the gateway takes the caller for.
+func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) error {
+	u, err := f.far.Parse(f.connect)
+	if err != nil {
+		return err
+	}
+	c, err := f.far.Dial(call, u)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = c.Close() }()
+	at, err := reach.At(cmd.Context(), u.Host, c)
+	if err != nil {
+		return err
+	}
+	req := &supervisorv1.WatchSessionRequest{AgentId: f.Agent, SessionId: f.attach}
+	switch one, err := reach.WhoHas(cmd.Context(), call, []*reach.Supervisor{at}, req); {
+	case err != nil:
+		return err
+	case one == nil:
+		return fmt.Errorf("the gateway at %s has no session %s", u.Host, output.Cell(f.attach))
+	}
+	return joinAt(cmd, call, export, f, at, req)
 }
 
 func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
@@ -120,7 +164,11 @@ func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, a
 		return nil
 	}
 	if id := cmp.Or(result.Session, session.GetSessionId()); plainWord.MatchString(id) {
-		fmt.Fprintf(call.Stderr, "the session goes on; join it again: acphost chat --attach %s\n", id)
+		more := ""
+		if f.connect != "" {
+			more = " --connect …"
+		}
+		fmt.Fprintf(call.Stderr, "the session goes on; join it again: acphost chat --attach %s%s\n", id, more)
 	}
 	return nil
 }

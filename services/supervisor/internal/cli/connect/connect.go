@@ -5,20 +5,18 @@ package connect
 import (
 	"context"
 	"crypto/tls"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"net/url"
-	"os"
 	"strings"
 
 	"github.com/coder/websocket"
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -44,19 +42,12 @@ Exit status:
   2   it was called wrongly
 
 Environment:
-  ACPHOST_TOKEN   the token, where --token-file is not given
-`
-
-// tokenVariable holds a token.
-const tokenVariable = "ACPHOST_TOKEN" //nolint:gosec // a variable's name
-
-// maxToken bounds a file with a token, in bytes: one that was named by mistake is not read whole.
-const maxToken = 64 << 10
+` + gateway.Environment
 
 // flags are the flags of "connect".
 type flags struct {
-	tokenFile, agent, ca, cert, key string
-	plaintext                       bool
+	gateway.Flags
+	agent string
 }
 
 // New returns the command "connect".
@@ -79,7 +70,7 @@ func New(call *command.Call) *cobra.Command {
 			if err != nil {
 				return err
 			}
-			secure, err := f.tls()
+			secure, err := f.TLS()
 			if err != nil {
 				return err
 			}
@@ -88,29 +79,19 @@ func New(call *command.Call) *cobra.Command {
 	}
 	cmd.Annotations = map[string]string{command.Sections: exits}
 	set := cmd.Flags()
-	set.StringVar(&f.tokenFile, "token-file", "", "the `FILE` with the token")
+	f.Register(set, "")
 	set.StringVar(&f.agent, "agent", "", "the gateway's agent of this `NAME`; default: the one that the gateway names")
-	set.StringVar(&f.ca, "ca", "", "the `FILE` with the authority that has signed the gateway's certificate; default: the system's authorities")
-	set.StringVar(&f.cert, "cert", "", "the `FILE` with a client's certificate, instead of a token")
-	set.StringVar(&f.key, "key", "", "the `FILE` with the certificate's private key")
-	set.BoolVar(&f.plaintext, "plaintext", false, "connect to ws:// of another machine: everybody on the way reads the token and all that is said")
 	return cmd
 }
 
 // target is the URL to connect to.
 func (f *flags) target(text string) (string, error) {
 	u, err := url.Parse(text)
-	switch {
-	case err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss":
+	if err != nil || u.Host == "" || u.Scheme != "ws" && u.Scheme != "wss" {
 		return "", fmt.Errorf("expected a URL such as wss://acp.example.org/acp, got %q", text)
-	case u.User != nil || u.Fragment != "":
-		return "", errors.New("a URL with a user or a fragment is not taken: the token is in --token-file")
-	case u.Scheme == "ws" && !f.plaintext && !ofThisMachine(u.Hostname()):
-		return "", fmt.Errorf("ws://%s has no TLS: everybody on the way would read the token; write wss://, or accept it with --plaintext", u.Host)
-	case (f.cert == "") != (f.key == ""):
-		return "", errors.New("--cert and --key go together")
-	case u.Scheme == "ws" && (f.ca != "" || f.cert != ""):
-		return "", errors.New("--ca, --cert and --key are for wss://")
+	}
+	if err := f.Check(u); err != nil {
+		return "", err
 	}
 	if f.agent != "" {
 		q := u.Query()
@@ -120,58 +101,13 @@ func (f *flags) target(text string) (string, error) {
 	return u.String(), nil
 }
 
-func ofThisMachine(host string) bool {
-	ip := net.ParseIP(host)
-	return host == "localhost" || ip != nil && ip.IsLoopback()
-}
-
 // header is what says who calls.
 func (f *flags) header(call *command.Call) (http.Header, error) {
-	token := call.Env(tokenVariable)
-	if f.tokenFile != "" {
-		file, err := os.Open(f.tokenFile)
-		if err != nil {
-			return nil, fmt.Errorf("read the token: %w", err)
-		}
-		defer file.Close()
-		text, err := io.ReadAll(io.LimitReader(file, maxToken))
-		if err != nil {
-			return nil, fmt.Errorf("read the token: %w", err)
-		}
-		token = string(text)
-	}
-	token = strings.TrimSpace(token)
-	switch {
-	case token == "" && f.cert == "":
-		return nil, fmt.Errorf("the gateway asks who you are: give --token-file FILE, or $%s, with a token of \"acphost tokens create\", or --cert and --key", tokenVariable)
-	case token == "":
-		return http.Header{}, nil
-	case strings.ContainsFunc(token, func(r rune) bool { return r <= ' ' || r > '~' }):
-		return nil, errors.New("the token is not one of \"acphost tokens create\": it has characters that no token has")
+	token, err := f.Token(call)
+	if err != nil || token == "" {
+		return http.Header{}, err
 	}
 	return http.Header{"Authorization": {"Bearer " + token}}, nil
-}
-
-func (f *flags) tls() (*tls.Config, error) {
-	config := &tls.Config{MinVersion: tls.VersionTLS12}
-	if f.ca != "" {
-		text, err := os.ReadFile(f.ca)
-		if err != nil {
-			return nil, fmt.Errorf("--ca: %w", err)
-		}
-		config.RootCAs = x509.NewCertPool()
-		if !config.RootCAs.AppendCertsFromPEM(text) {
-			return nil, fmt.Errorf("--ca: there is no certificate in %s", f.ca)
-		}
-	}
-	if f.cert != "" {
-		pair, err := tls.LoadX509KeyPair(f.cert, f.key)
-		if err != nil {
-			return nil, fmt.Errorf("--cert and --key: %w", err)
-		}
-		config.Certificates = []tls.Certificate{pair}
-	}
-	return config, nil
 }
 
 // maxAnswer bounds what is shown of a refusal, in bytes.

@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-// gateway is a server that does with a WebSocket what a test wants, and the flags by which it is reached.
-func gateway(t *testing.T, serve func(ctx context.Context, ws *websocket.Conn)) (url, token string) {
+// newGateway is a server that does with a WebSocket what a test wants, and the flags by which it is reached.
+func newGateway(t *testing.T, serve func(ctx context.Context, ws *websocket.Conn)) (url, token string) {
 	t.Helper()
 	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if r.Header.Get("Authorization") != "Bearer secret" || r.URL.Query().Get("agent") != "demo" {
@@ -41,7 +41,7 @@ func gateway(t *testing.T, serve func(ctx context.Context, ws *websocket.Conn)) 
 func TestLinesAreMessagesAndAnswersAreWaitedFor(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 4)
-	url, token := gateway(t, func(ctx context.Context, ws *websocket.Conn) {
+	url, token := newGateway(t, func(ctx context.Context, ws *websocket.Conn) {
 		for range 3 {
 			_, m, err := ws.Read(ctx)
 			if err != nil {
@@ -79,7 +79,7 @@ func TestLinesAreMessagesAndAnswersAreWaitedFor(t *testing.T) {
 
 func TestWhyThereIsNoConnectionIsSaid(t *testing.T) {
 	t.Parallel()
-	url, token := gateway(t, func(context.Context, *websocket.Conn) {})
+	url, token := newGateway(t, func(context.Context, *websocket.Conn) {})
 	redirect := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:1/elsewhere", http.StatusTemporaryRedirect))
 	t.Cleanup(redirect.Close)
 	missing := httptest.NewServer(http.NotFoundHandler())
@@ -141,17 +141,17 @@ func TestTheGatewaysReasonIsSaid(t *testing.T) {
 	for code, want := range map[websocket.StatusCode]string{
 		websocket.StatusPolicyViolation: "has closed it (1008): go ", websocket.StatusGoingAway: "has closed it (1001): go ", websocket.StatusNormalClosure: "",
 	} {
-		url, _ := gateway(t, func(_ context.Context, ws *websocket.Conn) { _ = ws.Close(code, "go \x1b]0;away\x07") })
+		url, _ := newGateway(t, func(_ context.Context, ws *websocket.Conn) { _ = ws.Close(code, "go \x1b]0;away\x07") })
 		err := join(t.Context(), t, url)
 		if (err == nil) != (want == "") || err != nil && (!strings.Contains(err.Error(), want) || strings.ContainsAny(err.Error(), "\x1b\x07")) {
 			t.Errorf("%d: error = %v", code, err)
 		}
 	}
-	url, _ := gateway(t, func(ctx context.Context, ws *websocket.Conn) { _ = ws.Write(ctx, websocket.MessageBinary, []byte("x")) })
+	url, _ := newGateway(t, func(ctx context.Context, ws *websocket.Conn) { _ = ws.Write(ctx, websocket.MessageBinary, []byte("x")) })
 	if err := join(t.Context(), t, url); err == nil || !strings.Contains(err.Error(), "does not speak ACP's remote transport") {
 		t.Errorf("bytes: error = %v", err)
 	}
-	url, _ = gateway(t, func(_ context.Context, ws *websocket.Conn) { _ = ws.CloseNow() })
+	url, _ = newGateway(t, func(_ context.Context, ws *websocket.Conn) { _ = ws.CloseNow() })
 	if err := join(t.Context(), t, url); err == nil || !strings.Contains(err.Error(), "it broke") {
 		t.Errorf("broken: error = %v", err)
 	}
@@ -161,7 +161,7 @@ func TestAnOrderEndsTheConnection(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)
-	url, _ := gateway(t, func(gone context.Context, ws *websocket.Conn) {
+	url, _ := newGateway(t, func(gone context.Context, ws *websocket.Conn) {
 		cancel() // the connection is open
 		_, _, err := ws.Read(gone)
 		ended <- err

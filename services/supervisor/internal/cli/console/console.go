@@ -144,6 +144,7 @@ func signIn(ctx context.Context, call *command.Call, names []string, code string
 	if !call.Terminal(call.Stdin) || !call.Terminal(call.Stderr) {
 		return errors.New("a person has to confirm this at a terminal; for a program, \"acphost tokens create\" makes a token")
 	}
+	fmt.Fprintln(call.Stderr, "Looking for the browser that shows this code …")
 	found, name, err := ask(ctx, names, confirmsocket.Request{Code: code})
 	if err != nil {
 		return err
@@ -180,6 +181,12 @@ func list(ctx context.Context, call *command.Call, names []string, asJSON bool) 
 	}
 	if asJSON {
 		return output.PrintJSON(call, all)
+	}
+	if len(all) == 0 {
+		if call.Status == 0 {
+			fmt.Fprintln(call.Stderr, "no browser is signed in")
+		}
+		return nil
 	}
 	w := tabwriter.NewWriter(call.Stdout, 0, 0, 2, ' ', 0)
 	fmt.Fprintln(w, "ID\tROLE\tBY\tSINCE\tUNTIL\tADDRESS\tBROWSER")

@@ -70,7 +70,7 @@ func replay(ctx context.Context, call *command.Call, service permissionv1.Policy
 	if ok, err := loads(ctx, call, service, file); err != nil || !ok {
 		return err
 	}
-	r, err := policytool.Replay(ctx, service, file, readRecords(records))
+	r, err := policytool.Replay(ctx, service, file, readRecords(records), 0)
 	if err != nil {
 		return err
 	}

@@ -168,7 +168,7 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 		"somebody has to log in": {
 			func(r *aRun) {
 				r.agent.Preset = "claude"
-				r.fake.OpenErr = agentError(codes.Unauthenticated, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in first")
+				r.fake.OpenErr = agentError(codes.FailedPrecondition, supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, "log in first")
 			}, 7, "acphost: log in first\nacphost: run \"acphost agents login claude\" and try again\n",
 		},
 		"the mode is not there": {

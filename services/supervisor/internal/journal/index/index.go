@@ -1,5 +1,6 @@
-// Package index lists and searches the files of a journal, with an SQLite database beside them. The database holds nothing
-// that the files do not hold. If it is damaged, missing or of another version, the package makes it again.
+// Package index lists and searches the files of a journal, and sums up what they say of usage, with an SQLite database
+// beside them. The database holds nothing that the files do not hold. If it is damaged, missing or of another version,
+// the package makes it again.
 //
 // The package is apart from journal, so that a program that only writes or reads a journal does not link SQLite.
 package index
@@ -26,7 +27,7 @@ import (
 const (
 	indexName = "index.db"
 	// schemaVersion changes with what is indexed; an index of another version is made anew.
-	schemaVersion = 2
+	schemaVersion = 3
 	// maxText is how much of a session's text can be searched, in bytes.
 	maxText = 256 << 10
 	// indexPatience is how long another process that has the index is waited for.
@@ -36,8 +37,14 @@ const (
 const schema = `CREATE TABLE IF NOT EXISTS sessions (
 	file TEXT PRIMARY KEY, session TEXT NOT NULL, agent TEXT NOT NULL, cwd TEXT NOT NULL, title TEXT NOT NULL,
 	started INTEGER NOT NULL, ended INTEGER NOT NULL, turns INTEGER NOT NULL, frames INTEGER NOT NULL,
-	lost INTEGER NOT NULL, size INTEGER NOT NULL, text TEXT NOT NULL) STRICT;
-CREATE INDEX IF NOT EXISTS sessions_session ON sessions (session);`
+	lost INTEGER NOT NULL, size INTEGER NOT NULL, text TEXT NOT NULL, safe INTEGER NOT NULL, cost REAL) STRICT;
+CREATE INDEX IF NOT EXISTS sessions_session ON sessions (session);
+CREATE TABLE IF NOT EXISTS turns (
+	file TEXT NOT NULL, quarter INTEGER NOT NULL, times BLOB NOT NULL, tokens BLOB, PRIMARY KEY (file, quarter)) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS turns_quarter ON turns (quarter);
+CREATE TABLE IF NOT EXISTS costs (
+	file TEXT NOT NULL, quarter INTEGER NOT NULL, currency TEXT NOT NULL, amount REAL NOT NULL, PRIMARY KEY (file, quarter, currency)) STRICT, WITHOUT ROWID;
+CREATE INDEX IF NOT EXISTS costs_quarter ON costs (quarter);`
 
 // Index is the index of one folder. Safe for concurrent use.
 type Index struct {
@@ -83,26 +90,12 @@ func private(path string) error {
 
 // List brings a folder's index up to date and lists the sessions that a query wants. Where the index cannot be written, on a disk that
 // is full or read-only, one is made in memory for this call: what is recorded can be read all the same.
-func List(dir string, q Query) ([]journal.Session, error) {
-	if err := journal.MakeDir(dir); err != nil {
-		return nil, fmt.Errorf("journal: %w", err)
-	}
-	var all []journal.Session
-	x, err := Open(dir)
-	if err == nil {
-		all, err = x.upToDate(q)
-	}
-	if err == nil {
-		return all, nil
-	}
-	x, inMemory := open(dir, "")
-	if inMemory == nil {
-		all, inMemory = x.upToDate(q)
-	}
-	if inMemory != nil {
-		return nil, errors.Join(err, inMemory)
-	}
-	return all, nil
+func List(dir string, q Query) (all []journal.Session, err error) {
+	err = withCurrent(context.Background(), dir, func(x *Index) error {
+		all, err = x.List(q)
+		return err
+	})
+	return all, err
 }
 
 // Update brings a folder's index up to date.
@@ -112,16 +105,38 @@ func Update(dir string) error {
 		return err
 	}
 	defer x.Close()
-	return x.Sync()
+	return x.Sync(context.Background())
 }
 
-// upToDate reads the files, lists and closes.
-func (x *Index) upToDate(q Query) (all []journal.Session, err error) {
-	defer func() { err = errors.Join(err, x.Close()) }()
-	if err := x.Sync(); err != nil {
-		return nil, fmt.Errorf("bring the journal's index up to date: %w", err)
+// withCurrent calls do with a folder's index, which is up to date, or with one in memory.
+func withCurrent(ctx context.Context, dir string, do func(*Index) error) error {
+	if err := journal.MakeDir(dir); err != nil {
+		return fmt.Errorf("journal: %w", err)
 	}
-	return x.List(q)
+	x, err := current(ctx, func() (*Index, error) { return Open(dir) })
+	if err != nil && ctx.Err() == nil {
+		var inMemory error
+		if x, inMemory = current(ctx, func() (*Index, error) { return open(dir, "") }); inMemory != nil {
+			return errors.Join(err, inMemory)
+		}
+		err = nil
+	}
+	if err != nil {
+		return err
+	}
+	return errors.Join(do(x), x.Close())
+}
+
+// current opens an index and brings it up to date.
+func current(ctx context.Context, opened func() (*Index, error)) (*Index, error) {
+	x, err := opened()
+	if err != nil {
+		return nil, err
+	}
+	if err := x.Sync(ctx); err != nil {
+		return nil, errors.Join(fmt.Errorf("bring the journal's index up to date: %w", err), x.Close())
+	}
+	return x, nil
 }
 
 // open opens an index that is there, or makes it; without a path, in memory.
@@ -173,79 +188,153 @@ func (x *Index) prepare() error {
 // Close closes the index.
 func (x *Index) Close() error { return x.db.Close() }
 
-// Sync brings the index to what the files hold. What was read before is not read again.
-func (x *Index) Sync() error {
+// syncBytes is how much is read of the journal before what was found is kept.
+const syncBytes = 64 << 20
+
+// Sync brings the index to what the files hold. What was read before is not read again, also if ctx ended then.
+func (x *Index) Sync(ctx context.Context) error {
 	files, err := journal.Files(x.dir, false)
 	if err != nil {
 		return err
 	}
-	tx, err := x.db.BeginTx(context.Background(), nil)
-	if err != nil {
-		return err
-	}
-	defer func() { _ = tx.Rollback() }()
-	known := map[string]int64{}
-	rows, err := tx.Query("SELECT file, size FROM sessions")
-	if err != nil {
-		return err
-	}
-	for rows.Next() {
-		var file string
-		var size int64
-		if err := rows.Scan(&file, &size); err != nil {
-			return errors.Join(err, rows.Close())
-		}
-		known[file] = size
-	}
-	if err := errors.Join(rows.Err(), rows.Close()); err != nil {
-		return err
-	}
+	there := make(map[string]bool, len(files))
 	for _, path := range files {
-		file, err := filepath.Rel(x.dir, path)
+		there[path] = true
+	}
+	if err := x.forget(ctx, there); err != nil {
+		return err
+	}
+	for len(files) > 0 {
+		n, err := x.readSome(ctx, files)
 		if err != nil {
 			return err
 		}
-		size, ok := known[file]
-		delete(known, file)
-		info, err := os.Lstat(path)
-		if err != nil || ok && info.Size() == size {
-			continue
+		files = files[n:]
+	}
+	return nil
+}
+
+// forget removes what the index has of files that are gone.
+func (x *Index) forget(ctx context.Context, there map[string]bool) error {
+	return x.write(ctx, func(tx *sql.Tx) error {
+		rows, err := tx.Query("SELECT file FROM sessions")
+		if err != nil {
+			return err
 		}
-		if info.Size() < size { // the file was cut: it is read anew
-			size = 0
+		var gone []string
+		for rows.Next() {
+			var file string
+			if err := rows.Scan(&file); err != nil {
+				return errors.Join(err, rows.Close())
+			}
+			if !there[filepath.Join(x.dir, file)] {
+				gone = append(gone, file)
+			}
 		}
-		if err := x.read(tx, path, file, size); err != nil {
+		if err := errors.Join(rows.Err(), rows.Close()); err != nil {
+			return err
+		}
+		for _, file := range gone {
+			if err := remove(tx, file); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// remove removes a file from the index.
+func remove(tx *sql.Tx, file string) error {
+	for _, statement := range [...]string{"DELETE FROM sessions WHERE file = ?", "DELETE FROM turns WHERE file = ?", "DELETE FROM costs WHERE file = ?"} {
+		if _, err := tx.Exec(statement, file); err != nil {
 			return err
 		}
 	}
-	for file := range known { // those that are gone
-		if _, err := tx.Exec("DELETE FROM sessions WHERE file = ?", file); err != nil {
-			return err
-		}
+	return nil
+}
+
+// write calls do within a transaction.
+func (x *Index) write(ctx context.Context, do func(tx *sql.Tx) error) error {
+	tx, err := x.db.BeginTx(ctx, nil)
+	if err != nil {
+		return err
+	}
+	if err := do(tx); err != nil {
+		return errors.Join(err, tx.Rollback())
 	}
 	return tx.Commit()
 }
 
-// read folds what a file has from an offset on into its row.
+// readSome reads what is new in some of the files, and returns of how many.
+func (x *Index) readSome(ctx context.Context, files []string) (n int, err error) {
+	err = x.write(ctx, func(tx *sql.Tx) error {
+		for read := int64(0); n < len(files) && read < syncBytes; n++ {
+			if err := ctx.Err(); err != nil {
+				return err
+			}
+			more, err := x.readNew(tx, files[n])
+			if err != nil {
+				return err
+			}
+			read += more
+		}
+		return nil
+	})
+	return n, err
+}
+
+// readNew reads what is new in a file, and returns how much that was.
+func (x *Index) readNew(tx *sql.Tx, path string) (read int64, err error) {
+	file, err := filepath.Rel(x.dir, path)
+	if err != nil {
+		return 0, err
+	}
+	var size int64
+	err = tx.QueryRow("SELECT size FROM sessions WHERE file = ?", file).Scan(&size)
+	known := err == nil
+	if err != nil && !errors.Is(err, sql.ErrNoRows) {
+		return 0, err
+	}
+	info, err := os.Lstat(path)
+	if err != nil || known && info.Size() == size {
+		return 0, nil //nolint:nilerr // it is gone, or was read
+	}
+	if info.Size() < size { // the file was cut: it is read anew
+		if err := remove(tx, file); err != nil {
+			return 0, err
+		}
+		size = 0
+	}
+	return info.Size() - size, x.read(tx, path, file, size)
+}
+
+// read folds what a file has from an offset on into what the index has of it.
 func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	var s summary
+	use := &usageOf{counted: from}
 	if from > 0 {
-		row := tx.QueryRow("SELECT session, agent, cwd, title, started, ended, turns, frames, lost, text FROM sessions WHERE file = ?", file)
+		row := tx.QueryRow("SELECT session, agent, cwd, title, started, ended, turns, frames, lost, text, safe, cost FROM sessions WHERE file = ?", file)
 		var started, ended int64
-		if err := row.Scan(&s.Session.Session, &s.Agent, &s.Cwd, &s.Title, &started, &ended, &s.Turns, &s.Frames, &s.Lost, &s.text); err != nil {
+		if err := row.Scan(&s.Session.Session, &s.Agent, &s.Cwd, &s.Title, &started, &ended, &s.Turns, &s.Frames, &s.Lost, &s.text, &use.safe, &use.cost); err != nil {
 			return err
 		}
 		s.Started, s.Ended = moment(started), moment(ended)
 	}
-	r, err := journal.OpenReader(path, from)
+	r, err := journal.OpenReader(path, use.safe)
 	if err != nil {
 		return nil // it is gone, or no file of ours: it is not listed
 	}
 	defer r.Close()
 	for err == nil {
+		at := r.Offset()
 		var e *journal.Entry
 		if e, err = r.Next(); err == nil {
-			s.fold(e)
+			if at >= from {
+				s.fold(e)
+			}
+			if err := use.fold(tx, &s, file, e, at, r.Offset()); err != nil {
+				return err
+			}
 		} else if _, bad := errors.AsType[*journal.LineError](err); bad {
 			err = nil
 		}
@@ -253,10 +342,13 @@ func (x *Index) read(tx *sql.Tx, path, file string, from int64) error {
 	if !errors.Is(err, io.EOF) {
 		return nil // it is no journal: it is not listed
 	}
-	_, err = tx.Exec(`INSERT OR REPLACE INTO sessions (file, session, agent, cwd, title, started, ended, turns, frames, lost, size, text)
-		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
-		file, s.Session.Session, s.Agent, s.Cwd, s.Title, nanos(s.Started), nanos(s.Ended), s.Turns, s.Frames, s.Lost, r.Offset(), string(s.text))
-	return err
+	if _, err = tx.Exec(`INSERT OR REPLACE INTO sessions (file, session, agent, cwd, title, started, ended, turns, frames, lost, size, text, safe, cost)
+		VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)`,
+		file, s.Session.Session, s.Agent, s.Cwd, s.Title, nanos(s.Started), nanos(s.Ended), s.Turns, s.Frames, s.Lost, r.Offset(), string(s.text),
+		use.safe, use.cost); err != nil {
+		return err
+	}
+	return use.write(tx, file)
 }
 
 // Query says which sessions are wanted. What is empty does not matter.

@@ -68,7 +68,7 @@ func indexed(t *testing.T) (dir string) {
 
 func listed(t *testing.T, x *Index, q Query) string {
 	t.Helper()
-	if err := x.Sync(); err != nil {
+	if err := x.Sync(t.Context()); err != nil {
 		t.Fatal(err)
 	}
 	all, err := x.List(q)

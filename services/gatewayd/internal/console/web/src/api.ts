@@ -6,6 +6,7 @@ import { ApprovalService } from "@acphost/proto/supervisor/v1/approval";
 import { SupervisorStateService } from "@acphost/proto/supervisor/v1/state";
 import { AgentService } from "@acphost/proto/supervisor/v1/agent";
 import { SupervisorControlService } from "@acphost/proto/supervisor/v1/control";
+import { DecisionService } from "@acphost/proto/supervisor/v1/decision";
 
 /** Who this browser is signed in as. */
 export interface Who {
@@ -15,6 +16,8 @@ export interface Who {
   expires?: string;
   code?: string;
   secret?: string;
+  provider?: string;
+  url?: string;
 }
 
 const header = "Acphost-Console";
@@ -41,6 +44,28 @@ export async function ask(what: string, body: object = {}): Promise<Who> {
   return (await res.json()) as Who;
 }
 
+const leaving = "acphost-signing-in-oidc";
+
+/** Goes to the provider's page to sign in there. What this page keeps meanwhile shows that it was this one. */
+export async function leave(): Promise<void> {
+  const { secret: mine, url } = await ask("oidc/begin");
+  sessionStorage.setItem(leaving, JSON.stringify({ mine, hash: location.hash }));
+  location.assign(url ?? "");
+}
+
+/** Signs in by what the provider's page has sent this browser back with; undefined: it has not. The address keeps none of it. */
+export async function comeBack(): Promise<Who | undefined> {
+  if (location.pathname !== "/console/oidc/callback") return undefined;
+  const said = new URLSearchParams(location.search);
+  const { mine, hash } = JSON.parse(sessionStorage.getItem(leaving) ?? "{}") as { mine?: string; hash?: string };
+  sessionStorage.removeItem(leaving);
+  history.replaceState(null, "", `/console/${hash ?? ""}`);
+  if (!said.get("code")) throw new Error("The provider did not sign you in. Try again, or sign in by a code or a token.");
+  const who = await ask("oidc/finish", { secret: mine, code: said.get("code"), echo: said.get("state") });
+  secret.set(who.secret ?? "");
+  return who;
+}
+
 const signed: Interceptor = (next) => (req) => {
   req.header.set(header, secret.get());
   return next(req);
@@ -53,6 +78,7 @@ export const approvals = createClient(ApprovalService, transport);
 export const state = createClient(SupervisorStateService, transport);
 export const agents = createClient(AgentService, transport);
 export const control = createClient(SupervisorControlService, transport);
+export const decisions = createClient(DecisionService, transport);
 
 /** Whether a role may do what another one is needed for. */
 export function may(role: string | undefined, need: "viewer" | "approver" | "operator"): boolean {

@@ -11,9 +11,9 @@ export function words(b: ContentBlock | undefined): string {
     case "text":
       return c.value.text;
     case "image":
-      return `[image, ${c.value.mimeType}, ${c.value.data.length} bytes]`;
+      return `[image, ${c.value.mimeType}${bytes(c.value.data)}]`;
     case "audio":
-      return `[audio, ${c.value.mimeType}, ${c.value.data.length} bytes]`;
+      return `[audio, ${c.value.mimeType}${bytes(c.value.data)}]`;
     case "resourceLink":
       return `[${c.value.name}](${c.value.uri})`;
     case "resource":
@@ -23,6 +23,9 @@ export function words(b: ContentBlock | undefined): string {
   }
   return "";
 }
+
+/** How much data there is. A turn's prompt is shown without what is large. */
+const bytes = (data: Uint8Array): string => (data.length ? `, ${data.length} bytes` : "");
 
 /** How much of a text is shown at once, in characters: a browser lays out more than that for too long. */
 const maxText = 20_000;

@@ -3,6 +3,7 @@ import type { Event } from "@acphost/proto/supervisor/v1/event";
 import type { PlanEntry, ToolCallContent, Location } from "@acphost/proto/supervisor/v1/content";
 import { words } from "./content";
 import { line } from "./safe";
+import { Timeline } from "./timeline";
 
 export interface Tool {
   id: string;
@@ -39,8 +40,11 @@ export class Conversation {
   plan: PlanEntry[] = [];
   mode = "";
   turn = false;
+  /** It was closed, and not opened again. */
+  closed = false;
   cursor = "";
   lastAt = 0;
+  timeline = new Timeline();
   private tools = new Map<string, Item>();
 
   private add(kind: Item["kind"], text: string, message = "", more = false): Item {
@@ -130,8 +134,12 @@ export class Conversation {
       case "questionAnswered":
         this.add("note", `A question was answered: ${line(v.value.outcome)} by ${line(v.value.answeredBy)}`);
         break;
+      case "sessionOpened":
+        this.closed = false;
+        break;
       case "sessionClosed":
         this.turn = false;
+        this.closed = true;
         this.add("note", `The session was closed: ${line(v.value.reason)}`);
         break;
       case "compaction":
@@ -141,5 +149,7 @@ export class Conversation {
         this.add("note", `Events are missing here: ${line(v.value.reason)}`);
         break;
     }
+    const tool = v.case === "toolCall" || v.case === "toolCallUpdate" ? v.value.toolCallId : v.case === "questionAsked" ? v.value.permission?.toolCallId : undefined;
+    this.timeline.take(e, (tool !== undefined ? this.tools.get(tool)?.at : undefined) ?? Math.max(0, this.items.length - 1));
   }
 }

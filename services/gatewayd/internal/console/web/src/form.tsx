@@ -61,7 +61,7 @@ export function Form({ schema, disabled, accept, decline }: { schema: string; di
   const submit = (e: Event) => {
     e.preventDefault();
     const data = new FormData(e.currentTarget as HTMLFormElement);
-    const out: Json = {};
+    const out = Object.create(null) as Json; // an agent may call a field __proto__
     fields.forEach((f, i) => {
       const key = String(i);
       const value = data.get(key);

@@ -1,5 +1,5 @@
 // The inbox: questions, whole, with what is needed to decide, and one key for each answer.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ConnectError } from "@connectrpc/connect";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { ApprovalAnswerSchema, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
@@ -12,6 +12,10 @@ import { line, text } from "./safe";
 export function Inbox({ role }: { role: string }) {
   const q = useQuestions();
   const all = [...q.all.values()];
+  // Puts the focus on a question that comes, if it is nowhere. In a session somebody may go on to write.
+  useEffect(() => {
+    if (document.activeElement === document.body) waiting()[0]?.focus();
+  }, [q.waiting().length > 0]);
   return (
     <main>
       <h1>Inbox</h1>
@@ -68,6 +72,11 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
     return () => gone.abort();
   }, [a.agentId, a.sessionId]);
   const mayAnswer = may(role, "approver") && !asked.answer;
+  // The focus goes on to the next question: else no key would reach it. The cleanup of a layout effect runs while the card still stands.
+  useLayoutEffect(() => () => {
+    const all = waiting();
+    if (card.current?.contains(document.activeElement)) (all.find((c) => card.current!.compareDocumentPosition(c) & Node.DOCUMENT_POSITION_FOLLOWING) ?? all.at(-1))?.focus();
+  }, []);
 
   // A question that has only just come, or that another one's end has moved, takes no answer: it was meant for what stood there.
   const ready = () => performance.now() > Math.max(asked.since + settle, questions.locked);
@@ -216,10 +225,18 @@ function Elicited({ e, answer, mayAnswer }: { e: Elicitation; answer: Answer; ma
   );
 }
 
-/** Puts the focus on the first question, once there is one. */
-export function useFocusFirst(): void {
+/** The questions that can be answered, in their order. */
+const waiting = (): HTMLElement[] => [...document.querySelectorAll<HTMLElement>("article.question:not(.over)")];
+
+/** Has "j" lead to the first question and "k" to the last from wherever the focus is, but for where they are written. */
+export function useKeys(): void {
   useEffect(() => {
-    const t = setTimeout(() => document.querySelector<HTMLElement>("article.question")?.focus(), 50);
-    return () => clearTimeout(t);
+    const key = (e: KeyboardEvent) => {
+      if (e.ctrlKey || e.metaKey || e.altKey || (e.target as Element).closest?.("article.question,input,textarea,select")) return;
+      if (e.key === "j") waiting()[0]?.focus();
+      if (e.key === "k") waiting().at(-1)?.focus();
+    };
+    addEventListener("keydown", key);
+    return () => removeEventListener("keydown", key);
   }, []);
 }

@@ -1,9 +1,9 @@
 // The console: who is signed in, and which view is shown. The address's fragment names the view, so that it never leaves the browser.
 import { render } from "preact";
 import { useEffect, useState } from "preact/hooks";
-import { ask, link, renew, secret, type Who } from "./api";
+import { ask, comeBack, link, problem, renew, secret, type Who } from "./api";
 import { Board } from "./board";
-import { Inbox, useFocusFirst } from "./inbox";
+import { Inbox, useKeys } from "./inbox";
 import { Policy } from "./policy";
 import { questions, useQuestions } from "./questions";
 import { SessionView } from "./session";
@@ -26,12 +26,13 @@ function useHash(): string[] {
 
 function App() {
   const [who, setWho] = useState<Who>();
+  const [failed, setFailed] = useState("");
   useEffect(() => {
-    if (!secret.get()) {
-      setWho({ state: "out" });
-      return;
-    }
-    ask("who").then(setWho, () => setWho({ state: "out" }));
+    const known = (): Promise<Who> | Who => (secret.get() ? ask("who") : { state: "out" });
+    comeBack()
+      .catch((err: unknown) => void setFailed(problem(err)))
+      .then((came) => came ?? known())
+      .then(setWho, () => setWho({ state: "out" }));
   }, []);
   // Another tab has signed out, or in.
   useEffect(() => {
@@ -40,7 +41,7 @@ function App() {
     return () => removeEventListener("storage", changed);
   }, []);
   if (!who) return null;
-  if (who.state !== "in") return <SignIn entered={(w) => { link.out = false; setWho(w); }} />;
+  if (who.state !== "in") return <SignIn failed={failed} entered={(w) => { link.out = false; setWho(w); }} />;
   return <Shell who={who} left={() => { secret.clear(); setWho({ state: "out" }); }} />;
 }
 
@@ -49,7 +50,7 @@ function Shell({ who, left }: { who: Who; left: () => void }) {
   const [view, ...rest] = useHash();
   const [, again] = useState(0);
   const q = useQuestions();
-  useFocusFirst();
+  useKeys();
 
   useEffect(() => {
     questions.run(role);
@@ -94,7 +95,7 @@ function Shell({ who, left }: { who: Who; left: () => void }) {
         <span class="role dim">{role}</span>
         <button type="button" onClick={() => void ask("out").then(left, left)}>Sign out</button>
       </nav>
-      {link.down.size > 0 && <p class="down" role="status">The gateway cannot be reached. Trying again…</p>}
+      {link.down.size > 0 && <p class="down" role="status">The gateway or its supervisor cannot be reached. Trying again…</p>}
       {at === "session" && rest.length >= 2 ? <SessionView key={rest.join("/")} agentId={rest[0]!} sessionId={rest[1]!} role={role} /> : at === "board" ? <Board /> : at === "policy" ? <Policy role={role} /> : at === "usage" ? <Usage /> : <Inbox role={role} />}
     </>
   );

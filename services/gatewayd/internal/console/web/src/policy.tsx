@@ -1,16 +1,19 @@
-// Policy: what was decided, in numbers; the answers that are remembered; which handlers decide.
+// Policy: what is decided, as it comes and in numbers; the answers that are remembered; which handlers decide.
 import { useEffect, useState } from "preact/hooks";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { GrantScope, type Grant } from "@acphost/proto/supervisor/v1/permission";
-import { HandlerState, type GetStatusResponse, type HandlerStatus } from "@acphost/proto/supervisor/v1/state";
+import { HandlerState, type GetStatusResponse, type HandlerStatus, type Session } from "@acphost/proto/supervisor/v1/state";
 import { control, may, problem, state } from "./api";
 import { count } from "./board";
+import { Decisions } from "./decisions";
+import { Replay } from "./replay";
 import { line, text } from "./safe";
 
 export function Policy({ role }: { role: string }) {
   const [grants, setGrants] = useState<Grant[]>([]);
   const [status, setStatus] = useState<GetStatusResponse>();
   const [handlers, setHandlers] = useState<HandlerStatus[]>([]);
+  const [sessions, setSessions] = useState<Session[]>([]);
   const [error, setError] = useState("");
   useEffect(() => {
     const gone = new AbortController();
@@ -18,10 +21,13 @@ export function Policy({ role }: { role: string }) {
     const read = async () => {
       if (document.hidden) return;
       try {
-        const [g, s, h] = await Promise.all([state.listGrants({}, options), state.getStatus({}, options), state.listHandlers({}, options)]);
+        const [g, s, h, open] = await Promise.all([
+          state.listGrants({}, options), state.getStatus({}, options), state.listHandlers({}, options), state.listSessions({}, options),
+        ]);
         setGrants(g.grants);
         setStatus(s);
         setHandlers(h.handlers);
+        setSessions(open.sessions);
       } catch (err) {
         if (!gone.signal.aborted) setError(problem(err));
       }
@@ -58,6 +64,8 @@ export function Policy({ role }: { role: string }) {
     <main>
       <h1>Policy</h1>
       {error && <p class="error" role="alert">{error}</p>}
+      <Decisions sessions={sessions} />
+      {may(role, "operator") && <Replay sessions={sessions} />}
       <h2>Decisions since the start</h2>
       <table>
         <tbody>{rows.map(([name, n]) => <tr key={name}><th scope="row">{name}</th><td class="number">{n === undefined ? "" : count(n)}</td></tr>)}</tbody>

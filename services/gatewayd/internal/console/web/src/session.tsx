@@ -1,13 +1,16 @@
 // A session: the conversation as it streams, what the agent works on, and a place for the next prompt.
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Session, TouchedFile } from "@acphost/proto/supervisor/v1/state";
 import { FileAction } from "@acphost/proto/supervisor/v1/event";
+import { Code, ConnectError } from "@connectrpc/connect";
 import { may, problem, sessions, state, watch } from "./api";
+import { Bars } from "./bars";
 import { age, cost, count } from "./board";
 import { Pre, ToolContent } from "./content";
 import { Conversation, type Item, type Tool } from "./conversation";
 import { Questions } from "./inbox";
 import { List } from "./list";
+import { Prompt } from "./prompt";
 import { useQuestions } from "./questions";
 import { line, printed, text } from "./safe";
 import { TerminalView } from "./terminal";
@@ -17,6 +20,7 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
   const [, again] = useState(0);
   const [session, setSession] = useState<Session>();
   const [error, setError] = useState("");
+  const [missing, setMissing] = useState(false);
   const q = useQuestions();
 
   useEffect(() => {
@@ -29,8 +33,10 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
         due = 0;
         try {
           setSession((await state.getSession({ agentId, sessionId }, { signal: gone.signal })).session);
-        } catch {
+          setMissing(false);
+        } catch (err) {
           // It is not open any more; what was recorded of it is still shown.
+          if (err instanceof ConnectError && err.code === Code.NotFound) setMissing(true);
         }
       }, 300);
     };
@@ -45,7 +51,7 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
         const e = m.event;
         if (!e) return;
         talk.current.take(e);
-        if (["turnStarted", "turnEnded", "usage", "currentMode", "configOptions", "sessionOpened", "sessionInfo"].includes(e.event.case ?? "")) read();
+        if (["turnStarted", "turnEnded", "usage", "currentMode", "configOptions", "sessionOpened", "sessionClosed", "sessionInfo"].includes(e.event.case ?? "")) read();
         drawn ||= requestAnimationFrame(() => {
           drawn = 0;
           again((n) => n + 1);
@@ -63,8 +69,9 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
   }, [agentId, sessionId]);
 
   const c = talk.current;
-  const turn = session?.turnActive ?? c.turn;
-  const asked = [...q.all.values()].filter((a) => a.approval.sessionId === sessionId && a.approval.agentId === agentId);
+  const closed = missing || c.closed;
+  const turn = !closed && (session?.turnActive ?? c.turn);
+  const waits = q.waiting().some((a) => a.approval.sessionId === sessionId && a.approval.agentId === agentId);
   const attempt = async (what: () => Promise<unknown>) => {
     setError("");
     try {
@@ -74,18 +81,20 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
     }
   };
   const live = lastTerminal(c);
+  const reach = useRef<(at: number) => void>(undefined);
+  const runs = !closed && (session?.turnActive ?? false);
 
   return (
     <main class="session">
       <header>
         <h1>{line(session?.title ?? "") || line(session?.roots[0] ?? "") || line(sessionId)}</h1>
         <p class="dim">
-          {line(agentId)} · {asked.some((a) => !a.answer) ? <b>waits for an answer</b> : turn ? <b>works{c.lastAt ? `, quiet for ${age(c.lastAt)}` : ""}</b> : "idle"}
+          {line(agentId)} · {closed ? <b>closed</b> : waits ? <b>waits for an answer</b> : turn ? <b>works{c.lastAt ? `, quiet for ${age(c.lastAt)}` : ""}</b> : "idle"}
           {session?.tokens && ` · ${count(session.tokens.total)} tokens`}
           {session && cost(session) && ` · ${cost(session)}`}
         </p>
         <div class="tools">
-          {session && session.modes.length > 0 && (
+          {session && !closed && session.modes.length > 0 && (
             <label>
               Mode{" "}
               <select value={session.mode} disabled={!may(role, "operator")} onChange={(e) => { const modeId = e.currentTarget.value; void attempt(async () => setSession((await sessions.setMode({ agentId, sessionId, modeId })).session)); }}>
@@ -93,7 +102,7 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
               </select>
             </label>
           )}
-          {session && session.models.length > 0 && (
+          {session && !closed && session.models.length > 0 && (
             <label>
               Model{" "}
               <select value={session.model} disabled={!may(role, "operator")} onChange={(e) => { const modelId = e.currentTarget.value; void attempt(async () => setSession((await sessions.setModel({ agentId, sessionId, modelId })).session)); }}>
@@ -101,47 +110,24 @@ export function SessionView({ agentId, sessionId, role }: { agentId: string; ses
               </select>
             </label>
           )}
-          {may(role, "operator") && <button type="button" disabled={!turn} onClick={() => void attempt(() => sessions.cancelPrompt({ agentId, sessionId }))}>Cancel the turn</button>}
+          {may(role, "operator") && !closed && <button type="button" disabled={!turn} onClick={() => void attempt(() => sessions.cancelPrompt({ agentId, sessionId }))}>Cancel the turn</button>}
         </div>
         <Plan of={c.plan.length ? c.plan : (session?.plan ?? [])} />
         <Files agentId={agentId} sessionId={sessionId} />
       </header>
-      <List items={c.items} label="Conversation" draw={(item) => <Entry item={item} live={live} />} />
-      <section class="now" aria-label="Questions of this session"><Questions all={asked} role={role} /></section>
+      {useMemo(() => <Bars of={c.timeline} live={runs} go={(at) => reach.current?.(at)} />, [c, runs])}
+      <List items={c.items} label="Conversation" reach={reach} guess={guess} draw={(item) => <Entry item={item} version={item.version} live={live} />} />
+      {useMemo(() => <Now agentId={agentId} sessionId={sessionId} role={role} />, [agentId, sessionId, role])}
       {error && <p class="error" role="alert">{error}</p>}
-      {may(role, "operator") ? <Prompt disabled={turn} send={(words) => attempt(() => prompt(agentId, sessionId, words))} /> : <p class="dim">Your role is {role}: operators give prompts.</p>}
+      {closed ? <p class="dim" role="status">The session is closed: it takes no prompts.</p> : may(role, "operator") ? <Prompt agentId={agentId} sessionId={sessionId} disabled={turn} /> : <p class="dim">Your role is {role}: operators give prompts.</p>}
     </main>
   );
 }
 
-/** Begins a turn. Its events come with those of the session, so this stream is left once the turn has begun. */
-async function prompt(agentId: string, sessionId: string, words: string): Promise<void> {
-  for await (const m of sessions.prompt({ agentId, sessionId, prompt: [{ content: { case: "text", value: { text: words } } }] })) if (m.event?.event.case === "turnStarted" || m.event?.cursor) return;
-}
-
-function Prompt({ disabled, send }: { disabled: boolean; send: (words: string) => Promise<void> }) {
-  const [words, setWords] = useState("");
-  const submit = (e: Event) => {
-    e.preventDefault();
-    const w = words.trim();
-    if (!w || disabled) return;
-    setWords("");
-    void send(w);
-  };
-  return (
-    <form class="prompt" onSubmit={submit}>
-      <label for="prompt" class="unseen">Prompt</label>
-      <textarea
-        id="prompt"
-        rows={2}
-        placeholder={disabled ? "A turn is in progress." : "Prompt. Enter sends, Shift+Enter begins a line."}
-        value={words}
-        onInput={(e) => setWords(e.currentTarget.value)}
-        onKeyDown={(e) => { if (e.key === "Enter" && !e.shiftKey && !e.isComposing) submit(e); }}
-      />
-      <button type="submit" disabled={disabled || !words.trim()}>Send</button>
-    </form>
-  );
+/** The questions of a session. It draws when they change, and not with each event. */
+function Now({ agentId, sessionId, role }: { agentId: string; sessionId: string; role: string }) {
+  const asked = [...useQuestions().all.values()].filter((a) => a.approval.sessionId === sessionId && a.approval.agentId === agentId);
+  return <section class="now" aria-label="Questions of this session"><Questions all={asked} role={role} /></section>;
 }
 
 /** The terminal that is shown without being asked for: that of the last tool call that runs. */
@@ -156,13 +142,28 @@ function lastTerminal(c: Conversation): string {
 
 const names: Record<Item["kind"], string> = { user: "You", agent: "Agent", thought: "Agent thinks", tool: "Tool", note: "", error: "" };
 
-function Entry({ item, live }: { item: Item; live: string }) {
-  if (item.tool) return <ToolEntry t={item.tool} live={live} />;
-  return (
-    <div class={"entry " + item.kind}>
-      {!item.more && names[item.kind] && <p class="who">{names[item.kind]}</p>}
-      <Pre of={item.text} />
-    </div>
+/** About how high an item is drawn, in px. */
+function guess(item: Item): number {
+  const t = item.tool;
+  if (t) return 45 + 22 * Math.min(5, t.locations.length) + (t.content.some((c) => c.item.case === "diff") ? 250 : 0);
+  let lines = 1 + item.text.length / 120;
+  for (let at = item.text.indexOf("\n"); at >= 0; at = item.text.indexOf("\n", at + 1)) lines++;
+  return 35 + 22 * lines;
+}
+
+/** An item. It is drawn again when it has changed: its version says so. */
+function Entry({ item, version, live }: { item: Item; version: number; live: string }) {
+  return useMemo(
+    () =>
+      item.tool ? (
+        <ToolEntry t={item.tool} live={live} />
+      ) : (
+        <div class={"entry " + item.kind}>
+          {!item.more && names[item.kind] && <p class="who">{names[item.kind]}</p>}
+          <Pre of={item.text} />
+        </div>
+      ),
+    [item, version, live],
   );
 }
 
@@ -173,7 +174,7 @@ function ToolEntry({ t, live }: { t: Tool; live: string }) {
   const long = rest.length > 0 || t.output !== "" || t.input !== "";
   return (
     <div class={"entry tool " + t.status}>
-      <p class="who"><span class="status">{line(t.status)}</span> {line(t.title, 300) || line(t.kind) || "tool call"} <span class="dim">{line(t.kind)}</span></p>
+      <p class="who"><span class="status">{line(t.status)}</span>{t.kind && ` ${line(t.kind)}`} <span class="title">{line(t.title, 300) || "tool call"}</span></p>
       {t.locations.slice(0, 5).map((l, i) => <p key={i} class="dim"><code>{text(l.path)}{l.line ? `:${l.line}` : ""}</code></p>)}
       {terminals.map((id) => <Shown key={id} id={id} auto={id === live && !over} />)}
       {long && (

@@ -1,10 +1,12 @@
 // Signing in: the page shows a code, which a person types on the gateway's machine; or the person gives a token.
 import { useEffect, useState } from "preact/hooks";
-import { ask, problem, secret, type Who } from "./api";
+import { ask, leave, problem, secret, type Who } from "./api";
 
-export function SignIn({ entered }: { entered: (who: Who) => void }) {
+export function SignIn({ failed, entered }: { failed: string; entered: (who: Who) => void }) {
   const [code, setCode] = useState("");
+  const [provider, setProvider] = useState("");
   const [error, setError] = useState("");
+  const [elsewhere, setElsewhere] = useState(failed); // what went wrong at the provider
   useEffect(() => {
     let gone = false;
     let timer = 0;
@@ -19,6 +21,7 @@ export function SignIn({ entered }: { entered: (who: Who) => void }) {
           const begun = await ask("begin");
           mine = begun.secret ?? "";
           setCode(begun.code ?? "");
+          setProvider(begun.provider ?? "");
         } else {
           const got = await ask("claim", { secret: mine });
           if (got.state === "in" && !gone) {
@@ -71,9 +74,15 @@ export function SignIn({ entered }: { entered: (who: Who) => void }) {
         <input id="token" name="token" type="password" autocomplete="off" required />
         <button type="submit">Sign in</button>
       </form>
-      {error && (
+      {provider && (
+        <section aria-labelledby="byprovider">
+          <h2 id="byprovider">Or with your account</h2>
+          <button type="button" onClick={() => void leave().catch((err: unknown) => setElsewhere(problem(err)))}>Sign in with {provider}</button>
+        </section>
+      )}
+      {(error || elsewhere) && (
         <p class="error" role="alert">
-          {error}
+          {error || elsewhere}
         </p>
       )}
     </main>

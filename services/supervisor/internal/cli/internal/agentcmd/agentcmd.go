@@ -69,6 +69,19 @@ func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pa
 	}
 }
 
+// State says which files agents keep for themselves, which further programs are theirs, and which they start for
+// themselves, by their names. A file that cannot be read is logged: then it is not known.
+func State(call *command.Call, logger *slog.Logger) func(name string) (files, programs []string, starts [][]string) {
+	return func(name string) (files, programs []string, starts [][]string) {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("the agent's own files are not known", "agent", name, "error", err)
+			return nil, nil, nil
+		}
+		return catalog.State(name)
+	}
+}
+
 // Executor becomes a command, with an environment, as another user if one is given, behind walls, or returns why it cannot
 // and the exit status that says so.
 type Executor func(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error)

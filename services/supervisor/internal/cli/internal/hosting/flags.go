@@ -59,7 +59,7 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	}
 	if err == nil && (f.sandbox != "" || f.network != "") {
 		if err := c.SetSandbox(f.sandbox, f.network); err != nil {
-			return host.Options{}, command.WrongUse(cmd, "--sandbox, --network: %v", err)
+			return host.Options{}, command.WrongUse(cmd, "%v", err)
 		}
 	}
 	if err != nil {
@@ -73,5 +73,6 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	return host.Options{
 		Adopt: true, Config: c, Logger: logger, Version: call.Version, Programs: programs, Admin: !c.Proto.GetAdmin().GetDisabled(),
 		Dialects: agentcmd.Dialects(call, logger), Hosts: agentcmd.Hosts(call, logger),
+		State: agentcmd.State(call, logger),
 	}, err
 }

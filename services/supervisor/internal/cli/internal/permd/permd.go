@@ -9,10 +9,10 @@ import (
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
+	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
 // stopPermd bounds how long the end of permd is waited for.
@@ -28,19 +28,8 @@ func Own(call *command.Call) Starter {
 		if err != nil {
 			return nil, nil, err
 		}
-		return start(ctx, programs.Command([]string{ownhandler.Permission}), log)
+		return policytool.StartPermd(ctx, programs.Command([]string{ownhandler.Permission}), log)
 	}
-}
-
-// start starts a command, its program an absolute path, as a child, and returns when it can be asked.
-func start(
-	ctx context.Context, argv []string, log *slog.Logger,
-) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
-	instance, err := launch.Start(ctx, launch.Spec{Name: "permission", Command: argv, Logger: log})
-	if err != nil {
-		return nil, nil, fmt.Errorf("start permd: %w", err)
-	}
-	return permissionv1.NewPolicyServiceClient(instance), instance.Stop, nil
 }
 
 // With runs permd for the time of one function.

@@ -48,7 +48,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	permd, stop, err := start(t.Context(), []string{program}, slog.New(slog.DiscardHandler))
+	permd, stop, err := policytool.StartPermd(t.Context(), []string{program}, slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -70,7 +70,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 }
 
 func TestAPermdThatIsNotThereIsSaid(t *testing.T) {
-	_, _, err := start(t.Context(), []string{filepath.Join(t.TempDir(), "permd")}, slog.New(slog.DiscardHandler))
+	_, _, err := policytool.StartPermd(t.Context(), []string{filepath.Join(t.TempDir(), "permd")}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("error is %v", err)
 	}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
+	"google.golang.org/grpc/codes"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -157,11 +158,22 @@ func (f *Flags) dialNamed(ctx context.Context) (*Supervisor, error) {
 	if err != nil {
 		return nil, err
 	}
+	one, err := At(ctx, where, c)
+	if err != nil {
+		_ = c.Close()
+	}
+	return one, err
+}
+
+// At asks the supervisor at the far end of a connection what it is. where is what people call it.
+func At(ctx context.Context, where string, c *client.Client) (*Supervisor, error) {
 	ctx, cancel := context.WithTimeout(ctx, remoteTimeout)
 	defer cancel()
 	st, err := c.State.GetStatus(ctx, &supervisorv1.GetStatusRequest{})
+	if e := client.ErrorOf(err); e != nil && e.Code == codes.Unauthenticated {
+		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, Plainly(err))
+	}
 	if err != nil {
-		_ = c.Close()
 		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, Plainly(err))
 	}
 	return newSupervisor(where, st, c), nil

@@ -937,7 +937,7 @@ export enum ErrorKind {
   CRASHED = 4,
 
   /**
-   * The agent requires a login. gRPC: UNAUTHENTICATED.
+   * The agent requires a login. gRPC: FAILED_PRECONDITION, since UNAUTHENTICATED is about the caller.
    *
    * @generated from enum value: ERROR_KIND_AUTH_REQUIRED = 5;
    */

@@ -1115,7 +1115,8 @@ export const SessionService: GenService<{
    * Prompt begins a turn and streams its events, including questions. The last event is TurnEnded; then the stream
    * ends. If a turn is in progress in the session, Prompt returns FAILED_PRECONDITION. If the caller disconnects, the
    * turn continues, unless cancel_on_disconnect is set. A caller that reads slowly slows its agent down. If a caller
-   * reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues.
+   * reads nothing for 30 s, the stream ends with RESOURCE_EXHAUSTED, and the turn continues. The session of a client
+   * elsewhere (GatewayService) takes prompts, too, while neither that client nor another caller has a turn in progress.
    *
    * @generated from rpc acphost.supervisor.v1.SessionService.Prompt
    */

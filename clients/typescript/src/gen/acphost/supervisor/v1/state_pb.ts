@@ -20,7 +20,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/supervisor/v1/state.proto.
  */
 export const file_acphost_supervisor_v1_state: GenFile = /*@__PURE__*/
-  fileDesc("CiFhY3Bob3N0L3N1cGVydmlzb3IvdjEvc3RhdGUucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSISChBHZXRTdGF0dXNSZXF1ZXN0IqUEChFHZXRTdGF0dXNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoAxIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRtb2RlGAQgASgJEjEKBWFnZW50GAUgASgLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFnZW50U3RhdHVzEhMKC2NvbmZpZ19maWxlGAYgASgJEjUKCnByb3RlY3Rpb24YByABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuUHJvdGVjdGlvbhIxCgRsaW5rGAggASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpbmtDb3VudGVycxIxCgRnYXRlGAkgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycxIUCgxhZG1pbl9zb2NrZXQYCiABKAkSDgoGYWdlbnRzGAsgASgNEhUKDWFkbWluX2FkZHJlc3MYDCABKAkSFgoOY29udHJvbF9zb2NrZXQYDSABKAkSEwoLY29udHJvbF9vZmYYDiABKAkSEgoKZ29yb3V0aW5lcxgPIAEoDRISCgpoZWFwX2J5dGVzGBAgASgEEj0KD2ZvbGRlcl9oYW5kbGVycxgRIAMoCzIkLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Gb2xkZXJIYW5kbGVyIjAKDUZvbGRlckhhbmRsZXISDgoGZm9sZGVyGAEgASgJEg8KB2hhbmRsZXIYAiABKAki7QEKC0FnZW50U3RhdHVzEgwKBG5hbWUYASABKAkSDwoHY29tbWFuZBgCIAMoCRINCgVzdGF0ZRgDIAEoCRILCgNwaWQYBCABKAMSFQoNcmVwb3J0ZWRfbmFtZRgFIAEoCRIYChByZXBvcnRlZF92ZXJzaW9uGAYgASgJEhgKEHByb3RvY29sX3ZlcnNpb24YByABKA0SDAoEZXhpdBgIIAEoCRITCgtzdGRlcnJfdGFpbBgJIAMoCRI1CgdzYW5kYm94GAogASgLMiQuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNhbmRib3hTdGF0dXMiYwoNU2FuZGJveFN0YXR1cxIMCgRtb2RlGAEgASgJEg4KBnN0YW5kcxgCIAEoCRILCgN3aHkYAyABKAkSDwoHbmV0d29yaxgEIAEoCRIWCg5uZXR3b3JrX3N0YW5kcxgFIAEoCSJyCgpQcm90ZWN0aW9uEhIKCnVuZHVtcGFibGUYASABKAgSFgoOYWdlbnRfbGFuZGxvY2sYAiABKAgSEgoKYWdlbnRfdXNlchgDIAEoCRINCgVub3RlcxgEIAMoCRIVCg1hZ2VudF9zZWNjb21wGAUgASgIItABCgxMaW5rQ291bnRlcnMSFgoOYWdlbnRfbWVzc2FnZXMYASABKAQSEwoLYWdlbnRfYnl0ZXMYAiABKAQSFgoOZnJvbnRfbWVzc2FnZXMYAyABKAQSEwoLZnJvbnRfYnl0ZXMYBCABKAQSFwoPcm91dGVkX3JlcXVlc3RzGAUgASgEEhgKEHBlbmRpbmdfcmVxdWVzdHMYBiABKAQSGAoQcmVmdXNlZF9tZXNzYWdlcxgHIAEoBBIZChFpbWl0YXRlZF9tZXNzYWdlcxgIIAEoBCLWAwoMR2F0ZUNvdW50ZXJzEhEKCXF1ZXN0aW9ucxgBIAEoBBIPCgdhbGxvd2VkGAIgASgEEg4KBmRlbmllZBgDIAEoBBIRCglmb3J3YXJkZWQYBCABKAQSQwoIb2JzZXJ2ZWQYBSADKAsyMS5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2F0ZUNvdW50ZXJzLk9ic2VydmVkRW50cnkSEQoJcHJvdGVjdGVkGAYgASgEEhUKDWNhbGxzX2FsbG93ZWQYByABKAQSFAoMY2FsbHNfZGVuaWVkGAggASgEEhMKC2NhbGxzX2Fza2VkGAkgASgEEkEKB3VuYXNrZWQYCiADKAsyMC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2F0ZUNvdW50ZXJzLlVuYXNrZWRFbnRyeRIVCg1ub3RfcHJldmVudGVkGAsgASgEEhYKDm9wZW5fcXVlc3Rpb25zGAwgASgNEhIKCnVucmVjb3JkZWQYDSABKAQaLwoNT2JzZXJ2ZWRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBGi4KDFVuYXNrZWRFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBIhUKE0xpc3RIYW5kbGVyc1JlcXVlc3QiTgoUTGlzdEhhbmRsZXJzUmVzcG9uc2USNgoIaGFuZGxlcnMYASADKAsyJC5hY3Bob3N0LnN1cGVydmlzb3IudjEuSGFuZGxlclN0YXR1cyLzAgoNSGFuZGxlclN0YXR1cxIMCgRuYW1lGAEgASgJEjIKBXN0YXRlGAIgASgOMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkhhbmRsZXJTdGF0ZRITCgtkZXNjcmlwdGlvbhgDIAEoCRIPCgdjb21tYW5kGAQgAygJEg8KB2FkZHJlc3MYBSABKAkSCwoDcGlkGAYgASgDEg4KBnNoYTI1NhgHIAEoCRISCgptdXR1YWxfdGxzGAggASgIEhAKCHJlc3RhcnRzGAkgASgEEikKBXNpbmNlGAogASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBINCgVlcnJvchgLIAEoCRIPCgdtZXRob2RzGAwgAygJEg0KBW5vdGVzGA0gAygJEgwKBHVzZXIYDiABKAkSDwoHZm9sZGVycxgPIAMoCRItCgVwYXRocxgQIAMoCzIeLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QYXRoTWFwIiYKB1BhdGhNYXASDAoEaGVyZRgBIAEoCRINCgV0aGVyZRgCIAEoCSITChFMaXN0Um91dGVzUmVxdWVzdCJCChJMaXN0Um91dGVzUmVzcG9uc2USLAoGcm91dGVzGAEgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlJvdXRlIp8BCgVSb3V0ZRIOCgZtZXRob2QYASABKAkSDgoGdGFyZ2V0GAIgASgJEg8KB2hhbmRsZXIYAyABKAkSCwoDcnBjGAQgASgJEg4KBmFjdGlvbhgFIAEoCRISCgpjYXBhYmlsaXR5GAYgASgJEg0KBWNhbGxzGAcgASgEEg4KBmVycm9ycxgIIAEoBBIVCg1tZWRpYW5fbWljcm9zGAkgASgEIhUKE0xpc3RTZXNzaW9uc1JlcXVlc3QiSAoUTGlzdFNlc3Npb25zUmVzcG9uc2USMAoIc2Vzc2lvbnMYASADKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbiKDCAoHU2Vzc2lvbhISCgpzZXNzaW9uX2lkGAEgASgJEg0KBXJvb3RzGAIgAygJEgwKBG1vZGUYAyABKAkSEwoLdHVybl9hY3RpdmUYBCABKAgSDQoFdHVybnMYBSABKAQSMwoKdG9vbF9jYWxscxgGIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub29sQ2FsbBIuCgpzdGFydF90aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIPCgd1cGRhdGVzGAggASgEEhgKEGxhc3Rfc3RvcF9yZWFzb24YCSABKAkSEAoIYWdlbnRfaWQYCiABKAkSDQoFdGl0bGUYCyABKAkSDQoFbW9kZWwYDCABKAkSMQoFbW9kZXMYDSADKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbk1vZGUSNAoHb3B0aW9ucxgOIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db25maWdPcHRpb24SMwoGbW9kZWxzGA8gAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNvbmZpZ0Nob2ljZRIuCgRwbGFuGBAgAygLMiAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBsYW5FbnRyeRI5Cghjb21tYW5kcxgRIAMoCzInLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BdmFpbGFibGVDb21tYW5kEjIKBXVzYWdlGBIgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNvbnRleHRVc2FnZRIxCgZ0b2tlbnMYEyABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9rZW5Vc2FnZRI/ChBwZW5kaW5nX3JlcXVlc3RzGBQgAygLMiUuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBlbmRpbmdSZXF1ZXN0EjEKBWZpbGVzGBUgAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvdWNoZWRGaWxlEkEKCnRvb2xfa2luZHMYFiADKAsyLS5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbi5Ub29sS2luZHNFbnRyeRI4CgV0b29scxgXIAMoCzIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uLlRvb2xzRW50cnkSDgoGY3Vyc29yGBggASgJEhIKCmluY29tcGxldGUYGSABKAgaMAoOVG9vbEtpbmRzRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARosCgpUb29sc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEiYgoOUGVuZGluZ1JlcXVlc3QSCgoCaWQYASABKAkSDgoGbWV0aG9kGAIgASgJEgoKAmF0GAMgASgJEigKBHRpbWUYBCABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wIp8CCgtUb3VjaGVkRmlsZRIMCgRwYXRoGAEgASgJEg0KBXJlYWRzGAIgASgNEg4KBndyaXRlcxgDIAEoDRIQCghyZXBvcnRlZBgEIAEoDRIxCgZhY3Rpb24YBSABKA4yIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuRmlsZUFjdGlvbhIMCgR0dXJuGAYgASgEEigKBHRpbWUYByABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhIKCmluX2NvbnRleHQYCCABKAgSDAoEaGVhdBgJIAEoARIyCgdyZWZ1c2VkGAogASgOMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkZpbGVBY3Rpb24SEAoIcmVmdXNhbHMYCyABKA0iOAoQTGlzdEZpbGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIkoKEUxpc3RGaWxlc1Jlc3BvbnNlEjUKCHNlc3Npb25zGAEgAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25GaWxlcyLLAQoMU2Vzc2lvbkZpbGVzEhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkSDQoFcm9vdHMYAyADKAkSMQoFZmlsZXMYBCADKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG91Y2hlZEZpbGUSDwoHcmVtb3ZlZBgFIAMoCRIyCgV1c2FnZRgGIAEoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db250ZXh0VXNhZ2USDgoGY2xvc2VkGAcgASgIIjkKEVdhdGNoRmlsZXNSZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiSwoSV2F0Y2hGaWxlc1Jlc3BvbnNlEjUKCHNlc3Npb25zGAEgAygLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25GaWxlcyLHAgoIVG9vbENhbGwSFAoMdG9vbF9jYWxsX2lkGAEgASgJEg0KBXRpdGxlGAIgASgJEgwKBGtpbmQYAyABKAkSDgoGc3RhdHVzGAQgASgJEhQKDHRlcm1pbmFsX2lkcxgFIAMoCRINCgVwYXRocxgGIAMoCRIMCgRuYW1lGAcgASgJEjcKB2NvbnRlbnQYCCADKAsyJi5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbENhbGxDb250ZW50EjIKCWxvY2F0aW9ucxgJIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Mb2NhdGlvbhIRCglyYXdfaW5wdXQYCiABKAkSEgoKcmF3X291dHB1dBgLIAEoCRIxCgZvdXRwdXQYDCABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbE91dHB1dCIWChRMaXN0VGVybWluYWxzUmVxdWVzdCJLChVMaXN0VGVybWluYWxzUmVzcG9uc2USMgoJdGVybWluYWxzGAEgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRlcm1pbmFsItsBCghUZXJtaW5hbBITCgt0ZXJtaW5hbF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEgwKBGFyZ3YYAyADKAkSCwoDY3dkGAQgASgJEi4KCnN0YXJ0X3RpbWUYBSABKAsyGi5nb29nbGUucHJvdG9idWYuVGltZXN0YW1wEhYKCWV4aXRfY29kZRgGIAEoDUgAiAEBEg4KBnNpZ25hbBgHIAEoCRIPCgdydW5uaW5nGAggASgIEhQKDG91dHB1dF9ieXRlcxgJIAEoBEIMCgpfZXhpdF9jb2RlIhMKEUxpc3RHcmFudHNSZXF1ZXN0IkIKEkxpc3RHcmFudHNSZXNwb25zZRIsCgZncmFudHMYASADKAsyHC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR3JhbnQiOQoRR2V0U2Vzc2lvblJlcXVlc3QSEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJFChJHZXRTZXNzaW9uUmVzcG9uc2USLwoHc2Vzc2lvbhgBIAEoCzIeLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uIikKEldhdGNoT3V0cHV0UmVxdWVzdBITCgt0ZXJtaW5hbF9pZBgBIAEoCSJ4ChNXYXRjaE91dHB1dFJlc3BvbnNlEgwKBGRhdGEYASABKAwSDgoGbWlzc2VkGAIgASgEEg0KBWVuZGVkGAMgASgIEhYKCWV4aXRfY29kZRgEIAEoDUgAiAEBEg4KBnNpZ25hbBgFIAEoCUIMCgpfZXhpdF9jb2RlIjcKEldhdGNoRXZlbnRzUmVxdWVzdBIOCgZjdXJzb3IYASABKAkSEQoJbWF4X2JhdGNoGAIgASgNInAKE1dhdGNoRXZlbnRzUmVzcG9uc2USKwoFZXZlbnQYASABKAsyHC5hY3Bob3N0LnN1cGVydmlzb3IudjEuRXZlbnQSLAoGZXZlbnRzGAIgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkV2ZW50Ks4BCgxIYW5kbGVyU3RhdGUSHQoZSEFORExFUl9TVEFURV9VTlNQRUNJRklFRBAAEhoKFkhBTkRMRVJfU1RBVEVfU1RBUlRJTkcQARIXChNIQU5ETEVSX1NUQVRFX1JFQURZEAISGQoVSEFORExFUl9TVEFURV9CQUNLT0ZGEAMSGAoUSEFORExFUl9TVEFURV9GQUlMRUQQBBIaChZIQU5ETEVSX1NUQVRFX1NUT1BQSU5HEAUSGQoVSEFORExFUl9TVEFURV9TVE9QUEVEEAYyqwkKFlN1cGVydmlzb3JTdGF0ZVNlcnZpY2USYwoJR2V0U3RhdHVzEicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdldFN0YXR1c1JlcXVlc3QaKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0U3RhdHVzUmVzcG9uc2UiA5ACARJsCgxMaXN0SGFuZGxlcnMSKi5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEhhbmRsZXJzUmVxdWVzdBorLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0SGFuZGxlcnNSZXNwb25zZSIDkAIBEmYKCkxpc3RSb3V0ZXMSKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFJvdXRlc1JlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFJvdXRlc1Jlc3BvbnNlIgOQAgESbAoMTGlzdFNlc3Npb25zEiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RTZXNzaW9uc1JlcXVlc3QaKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFNlc3Npb25zUmVzcG9uc2UiA5ACARJvCg1MaXN0VGVybWluYWxzEisuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RUZXJtaW5hbHNSZXF1ZXN0GiwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RUZXJtaW5hbHNSZXNwb25zZSIDkAIBEmYKCkxpc3RHcmFudHMSKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEdyYW50c1JlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEdyYW50c1Jlc3BvbnNlIgOQAgESZgoKR2V0U2Vzc2lvbhIoLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTZXNzaW9uUmVxdWVzdBopLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTZXNzaW9uUmVzcG9uc2UiA5ACARJrCgtXYXRjaEV2ZW50cxIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaEV2ZW50c1JlcXVlc3QaKi5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hFdmVudHNSZXNwb25zZSIDkAIBMAESYwoJTGlzdEZpbGVzEicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RGaWxlc1JlcXVlc3QaKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEZpbGVzUmVzcG9uc2UiA5ACARJoCgpXYXRjaEZpbGVzEiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRmlsZXNSZXF1ZXN0GikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRmlsZXNSZXNwb25zZSIDkAIBMAESawoLV2F0Y2hPdXRwdXQSKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hPdXRwdXRSZXF1ZXN0GiouYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoT3V0cHV0UmVzcG9uc2UiA5ACATABQkVaQ2dpdGh1Yi5jb20vYWNwaG9zdC9hY3Bob3N0L3Byb3RvL2FjcGhvc3Qvc3VwZXJ2aXNvci92MTtzdXBlcnZpc29ydjFiBnByb3RvMw", [file_acphost_supervisor_v1_content, file_acphost_supervisor_v1_event, file_acphost_supervisor_v1_permission, file_google_protobuf_timestamp]);
+  fileDesc("CiFhY3Bob3N0L3N1cGVydmlzb3IvdjEvc3RhdGUucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSISChBHZXRTdGF0dXNSZXF1ZXN0IqUEChFHZXRTdGF0dXNSZXNwb25zZRIPCgd2ZXJzaW9uGAEgASgJEgsKA3BpZBgCIAEoAxIuCgpzdGFydF90aW1lGAMgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIMCgRtb2RlGAQgASgJEjEKBWFnZW50GAUgASgLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFnZW50U3RhdHVzEhMKC2NvbmZpZ19maWxlGAYgASgJEjUKCnByb3RlY3Rpb24YByABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuUHJvdGVjdGlvbhIxCgRsaW5rGAggASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpbmtDb3VudGVycxIxCgRnYXRlGAkgASgLMiMuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycxIUCgxhZG1pbl9zb2NrZXQYCiABKAkSDgoGYWdlbnRzGAsgASgNEhUKDWFkbWluX2FkZHJlc3MYDCABKAkSFgoOY29udHJvbF9zb2NrZXQYDSABKAkSEwoLY29udHJvbF9vZmYYDiABKAkSEgoKZ29yb3V0aW5lcxgPIAEoDRISCgpoZWFwX2J5dGVzGBAgASgEEj0KD2ZvbGRlcl9oYW5kbGVycxgRIAMoCzIkLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Gb2xkZXJIYW5kbGVyIjAKDUZvbGRlckhhbmRsZXISDgoGZm9sZGVyGAEgASgJEg8KB2hhbmRsZXIYAiABKAki7QEKC0FnZW50U3RhdHVzEgwKBG5hbWUYASABKAkSDwoHY29tbWFuZBgCIAMoCRINCgVzdGF0ZRgDIAEoCRILCgNwaWQYBCABKAMSFQoNcmVwb3J0ZWRfbmFtZRgFIAEoCRIYChByZXBvcnRlZF92ZXJzaW9uGAYgASgJEhgKEHByb3RvY29sX3ZlcnNpb24YByABKA0SDAoEZXhpdBgIIAEoCRITCgtzdGRlcnJfdGFpbBgJIAMoCRI1CgdzYW5kYm94GAogASgLMiQuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNhbmRib3hTdGF0dXMijQEKDVNhbmRib3hTdGF0dXMSDAoEbW9kZRgBIAEoCRIOCgZzdGFuZHMYAiABKAkSCwoDd2h5GAMgASgJEg8KB25ldHdvcmsYBCABKAkSFgoObmV0d29ya19zdGFuZHMYBSABKAkSEQoJdGVybWluYWxzGAYgASgJEhUKDXRlcm1pbmFsc193aHkYByABKAkicgoKUHJvdGVjdGlvbhISCgp1bmR1bXBhYmxlGAEgASgIEhYKDmFnZW50X2xhbmRsb2NrGAIgASgIEhIKCmFnZW50X3VzZXIYAyABKAkSDQoFbm90ZXMYBCADKAkSFQoNYWdlbnRfc2VjY29tcBgFIAEoCCLQAQoMTGlua0NvdW50ZXJzEhYKDmFnZW50X21lc3NhZ2VzGAEgASgEEhMKC2FnZW50X2J5dGVzGAIgASgEEhYKDmZyb250X21lc3NhZ2VzGAMgASgEEhMKC2Zyb250X2J5dGVzGAQgASgEEhcKD3JvdXRlZF9yZXF1ZXN0cxgFIAEoBBIYChBwZW5kaW5nX3JlcXVlc3RzGAYgASgEEhgKEHJlZnVzZWRfbWVzc2FnZXMYByABKAQSGQoRaW1pdGF0ZWRfbWVzc2FnZXMYCCABKAQi1gMKDEdhdGVDb3VudGVycxIRCglxdWVzdGlvbnMYASABKAQSDwoHYWxsb3dlZBgCIAEoBBIOCgZkZW5pZWQYAyABKAQSEQoJZm9yd2FyZGVkGAQgASgEEkMKCG9ic2VydmVkGAUgAygLMjEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycy5PYnNlcnZlZEVudHJ5EhEKCXByb3RlY3RlZBgGIAEoBBIVCg1jYWxsc19hbGxvd2VkGAcgASgEEhQKDGNhbGxzX2RlbmllZBgIIAEoBBITCgtjYWxsc19hc2tlZBgJIAEoBBJBCgd1bmFza2VkGAogAygLMjAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdhdGVDb3VudGVycy5VbmFza2VkRW50cnkSFQoNbm90X3ByZXZlbnRlZBgLIAEoBBIWCg5vcGVuX3F1ZXN0aW9ucxgMIAEoDRISCgp1bnJlY29yZGVkGA0gASgEGi8KDU9ic2VydmVkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ARouCgxVbmFza2VkRW50cnkSCwoDa2V5GAEgASgJEg0KBXZhbHVlGAIgASgEOgI4ASIVChNMaXN0SGFuZGxlcnNSZXF1ZXN0Ik4KFExpc3RIYW5kbGVyc1Jlc3BvbnNlEjYKCGhhbmRsZXJzGAEgAygLMiQuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkhhbmRsZXJTdGF0dXMi8wIKDUhhbmRsZXJTdGF0dXMSDAoEbmFtZRgBIAEoCRIyCgVzdGF0ZRgCIAEoDjIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5IYW5kbGVyU3RhdGUSEwoLZGVzY3JpcHRpb24YAyABKAkSDwoHY29tbWFuZBgEIAMoCRIPCgdhZGRyZXNzGAUgASgJEgsKA3BpZBgGIAEoAxIOCgZzaGEyNTYYByABKAkSEgoKbXV0dWFsX3RscxgIIAEoCBIQCghyZXN0YXJ0cxgJIAEoBBIpCgVzaW5jZRgKIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDQoFZXJyb3IYCyABKAkSDwoHbWV0aG9kcxgMIAMoCRINCgVub3RlcxgNIAMoCRIMCgR1c2VyGA4gASgJEg8KB2ZvbGRlcnMYDyADKAkSLQoFcGF0aHMYECADKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuUGF0aE1hcCImCgdQYXRoTWFwEgwKBGhlcmUYASABKAkSDQoFdGhlcmUYAiABKAkiEwoRTGlzdFJvdXRlc1JlcXVlc3QiQgoSTGlzdFJvdXRlc1Jlc3BvbnNlEiwKBnJvdXRlcxgBIAMoCzIcLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Sb3V0ZSKfAQoFUm91dGUSDgoGbWV0aG9kGAEgASgJEg4KBnRhcmdldBgCIAEoCRIPCgdoYW5kbGVyGAMgASgJEgsKA3JwYxgEIAEoCRIOCgZhY3Rpb24YBSABKAkSEgoKY2FwYWJpbGl0eRgGIAEoCRINCgVjYWxscxgHIAEoBBIOCgZlcnJvcnMYCCABKAQSFQoNbWVkaWFuX21pY3JvcxgJIAEoBCIVChNMaXN0U2Vzc2lvbnNSZXF1ZXN0IkgKFExpc3RTZXNzaW9uc1Jlc3BvbnNlEjAKCHNlc3Npb25zGAEgAygLMh4uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb24igwgKB1Nlc3Npb24SEgoKc2Vzc2lvbl9pZBgBIAEoCRINCgVyb290cxgCIAMoCRIMCgRtb2RlGAMgASgJEhMKC3R1cm5fYWN0aXZlGAQgASgIEg0KBXR1cm5zGAUgASgEEjMKCnRvb2xfY2FsbHMYBiADKAsyHy5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9vbENhbGwSLgoKc3RhcnRfdGltZRgHIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASDwoHdXBkYXRlcxgIIAEoBBIYChBsYXN0X3N0b3BfcmVhc29uGAkgASgJEhAKCGFnZW50X2lkGAogASgJEg0KBXRpdGxlGAsgASgJEg0KBW1vZGVsGAwgASgJEjEKBW1vZGVzGA0gAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb25Nb2RlEjQKB29wdGlvbnMYDiADKAsyIy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQ29uZmlnT3B0aW9uEjMKBm1vZGVscxgPIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db25maWdDaG9pY2USLgoEcGxhbhgQIAMoCzIgLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QbGFuRW50cnkSOQoIY29tbWFuZHMYESADKAsyJy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQXZhaWxhYmxlQ29tbWFuZBIyCgV1c2FnZRgSIAEoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db250ZXh0VXNhZ2USMQoGdG9rZW5zGBMgASgLMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRva2VuVXNhZ2USPwoQcGVuZGluZ19yZXF1ZXN0cxgUIAMoCzIlLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QZW5kaW5nUmVxdWVzdBIxCgVmaWxlcxgVIAMoCzIiLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub3VjaGVkRmlsZRJBCgp0b29sX2tpbmRzGBYgAygLMi0uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlNlc3Npb24uVG9vbEtpbmRzRW50cnkSOAoFdG9vbHMYFyADKAsyKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbi5Ub29sc0VudHJ5Eg4KBmN1cnNvchgYIAEoCRISCgppbmNvbXBsZXRlGBkgASgIGjAKDlRvb2xLaW5kc0VudHJ5EgsKA2tleRgBIAEoCRINCgV2YWx1ZRgCIAEoBDoCOAEaLAoKVG9vbHNFbnRyeRILCgNrZXkYASABKAkSDQoFdmFsdWUYAiABKAQ6AjgBImIKDlBlbmRpbmdSZXF1ZXN0EgoKAmlkGAEgASgJEg4KBm1ldGhvZBgCIAEoCRIKCgJhdBgDIAEoCRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcCKfAgoLVG91Y2hlZEZpbGUSDAoEcGF0aBgBIAEoCRINCgVyZWFkcxgCIAEoDRIOCgZ3cml0ZXMYAyABKA0SEAoIcmVwb3J0ZWQYBCABKA0SMQoGYWN0aW9uGAUgASgOMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkZpbGVBY3Rpb24SDAoEdHVybhgGIAEoBBIoCgR0aW1lGAcgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBISCgppbl9jb250ZXh0GAggASgIEgwKBGhlYXQYCSABKAESMgoHcmVmdXNlZBgKIAEoDjIhLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5GaWxlQWN0aW9uEhAKCHJlZnVzYWxzGAsgASgNIjgKEExpc3RGaWxlc1JlcXVlc3QSEAoIYWdlbnRfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCSJKChFMaXN0RmlsZXNSZXNwb25zZRI1CghzZXNzaW9ucxgBIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uRmlsZXMiywEKDFNlc3Npb25GaWxlcxIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJEg0KBXJvb3RzGAMgAygJEjEKBWZpbGVzGAQgAygLMiIuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvdWNoZWRGaWxlEg8KB3JlbW92ZWQYBSADKAkSMgoFdXNhZ2UYBiABKAsyIy5hY3Bob3N0LnN1cGVydmlzb3IudjEuQ29udGV4dFVzYWdlEg4KBmNsb3NlZBgHIAEoCCI5ChFXYXRjaEZpbGVzUmVxdWVzdBIQCghhZ2VudF9pZBgBIAEoCRISCgpzZXNzaW9uX2lkGAIgASgJIksKEldhdGNoRmlsZXNSZXNwb25zZRI1CghzZXNzaW9ucxgBIAMoCzIjLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5TZXNzaW9uRmlsZXMixwIKCFRvb2xDYWxsEhQKDHRvb2xfY2FsbF9pZBgBIAEoCRINCgV0aXRsZRgCIAEoCRIMCgRraW5kGAMgASgJEg4KBnN0YXR1cxgEIAEoCRIUCgx0ZXJtaW5hbF9pZHMYBSADKAkSDQoFcGF0aHMYBiADKAkSDAoEbmFtZRgHIAEoCRI3Cgdjb250ZW50GAggAygLMiYuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvb2xDYWxsQ29udGVudBIyCglsb2NhdGlvbnMYCSADKAsyHy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTG9jYXRpb24SEQoJcmF3X2lucHV0GAogASgJEhIKCnJhd19vdXRwdXQYCyABKAkSMQoGb3V0cHV0GAwgASgLMiEuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlRvb2xPdXRwdXQiFgoUTGlzdFRlcm1pbmFsc1JlcXVlc3QiSwoVTGlzdFRlcm1pbmFsc1Jlc3BvbnNlEjIKCXRlcm1pbmFscxgBIAMoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5UZXJtaW5hbCLbAQoIVGVybWluYWwSEwoLdGVybWluYWxfaWQYASABKAkSEgoKc2Vzc2lvbl9pZBgCIAEoCRIMCgRhcmd2GAMgAygJEgsKA2N3ZBgEIAEoCRIuCgpzdGFydF90aW1lGAUgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIWCglleGl0X2NvZGUYBiABKA1IAIgBARIOCgZzaWduYWwYByABKAkSDwoHcnVubmluZxgIIAEoCBIUCgxvdXRwdXRfYnl0ZXMYCSABKARCDAoKX2V4aXRfY29kZSITChFMaXN0R3JhbnRzUmVxdWVzdCJCChJMaXN0R3JhbnRzUmVzcG9uc2USLAoGZ3JhbnRzGAEgAygLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdyYW50IjkKEUdldFNlc3Npb25SZXF1ZXN0EhAKCGFnZW50X2lkGAEgASgJEhIKCnNlc3Npb25faWQYAiABKAkiRQoSR2V0U2Vzc2lvblJlc3BvbnNlEi8KB3Nlc3Npb24YASABKAsyHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU2Vzc2lvbiIpChJXYXRjaE91dHB1dFJlcXVlc3QSEwoLdGVybWluYWxfaWQYASABKAkieAoTV2F0Y2hPdXRwdXRSZXNwb25zZRIMCgRkYXRhGAEgASgMEg4KBm1pc3NlZBgCIAEoBBINCgVlbmRlZBgDIAEoCBIWCglleGl0X2NvZGUYBCABKA1IAIgBARIOCgZzaWduYWwYBSABKAlCDAoKX2V4aXRfY29kZSI3ChJXYXRjaEV2ZW50c1JlcXVlc3QSDgoGY3Vyc29yGAEgASgJEhEKCW1heF9iYXRjaBgCIAEoDSJwChNXYXRjaEV2ZW50c1Jlc3BvbnNlEisKBWV2ZW50GAEgASgLMhwuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkV2ZW50EiwKBmV2ZW50cxgCIAMoCzIcLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5FdmVudCI7Cg9HZXRVc2FnZVJlcXVlc3QSKAoEZGF5cxgBIAMoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAibQoQR2V0VXNhZ2VSZXNwb25zZRItCgRyb3dzGAEgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLlVzYWdlUm93EhQKDG90aGVyX2FnZW50cxgCIAEoDRIUCgxub3RfcmVjb3JkZWQYAyADKAki+QIKCFVzYWdlUm93EgsKA2RheRgBIAEoDRINCgVhZ2VudBgCIAEoCRINCgV0dXJucxgDIAEoBBI0Cgp0dXJuX3RpbWVzGAQgASgLMiAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkR1cmF0aW9ucxIxCgZ0b2tlbnMYBSABKAsyIS5hY3Bob3N0LnN1cGVydmlzb3IudjEuVG9rZW5Vc2FnZRIqCgVjb3N0cxgGIAMoCzIbLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Db3N0Eg8KB2FsbG93ZWQYByABKAQSDgoGZGVuaWVkGAggASgEEg0KBWFza2VkGAkgASgEEg8KB3VuYXNrZWQYCiABKAQSNgoMcG9saWN5X3RpbWVzGAsgASgLMiAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkR1cmF0aW9ucxI0Cgp1c2VyX3RpbWVzGAwgASgLMiAuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkR1cmF0aW9ucyJZCglEdXJhdGlvbnMSDQoFY291bnQYASABKAQSEgoKc3VtX21pY3JvcxgCIAEoBBIVCg1tZWRpYW5fbWljcm9zGAMgASgEEhIKCnA5NV9taWNyb3MYBCABKAQiKAoEQ29zdBIOCgZhbW91bnQYASABKAESEAoIY3VycmVuY3kYAiABKAkqzgEKDEhhbmRsZXJTdGF0ZRIdChlIQU5ETEVSX1NUQVRFX1VOU1BFQ0lGSUVEEAASGgoWSEFORExFUl9TVEFURV9TVEFSVElORxABEhcKE0hBTkRMRVJfU1RBVEVfUkVBRFkQAhIZChVIQU5ETEVSX1NUQVRFX0JBQ0tPRkYQAxIYChRIQU5ETEVSX1NUQVRFX0ZBSUxFRBAEEhoKFkhBTkRMRVJfU1RBVEVfU1RPUFBJTkcQBRIZChVIQU5ETEVSX1NUQVRFX1NUT1BQRUQQBjKNCgoWU3VwZXJ2aXNvclN0YXRlU2VydmljZRJjCglHZXRTdGF0dXMSJy5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0U3RhdHVzUmVxdWVzdBooLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRTdGF0dXNSZXNwb25zZSIDkAIBEmwKDExpc3RIYW5kbGVycxIqLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0SGFuZGxlcnNSZXF1ZXN0GisuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxpc3RIYW5kbGVyc1Jlc3BvbnNlIgOQAgESZgoKTGlzdFJvdXRlcxIoLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0Um91dGVzUmVxdWVzdBopLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0Um91dGVzUmVzcG9uc2UiA5ACARJsCgxMaXN0U2Vzc2lvbnMSKi5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFNlc3Npb25zUmVxdWVzdBorLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0U2Vzc2lvbnNSZXNwb25zZSIDkAIBEm8KDUxpc3RUZXJtaW5hbHMSKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFRlcm1pbmFsc1JlcXVlc3QaLC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdFRlcm1pbmFsc1Jlc3BvbnNlIgOQAgESZgoKTGlzdEdyYW50cxIoLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0R3JhbnRzUmVxdWVzdBopLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0R3JhbnRzUmVzcG9uc2UiA5ACARJmCgpHZXRTZXNzaW9uEiguYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdldFNlc3Npb25SZXF1ZXN0GikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkdldFNlc3Npb25SZXNwb25zZSIDkAIBEmsKC1dhdGNoRXZlbnRzEikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoRXZlbnRzUmVxdWVzdBoqLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaEV2ZW50c1Jlc3BvbnNlIgOQAgEwARJjCglMaXN0RmlsZXMSJy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEZpbGVzUmVxdWVzdBooLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5MaXN0RmlsZXNSZXNwb25zZSIDkAIBEmgKCldhdGNoRmlsZXMSKC5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hGaWxlc1JlcXVlc3QaKS5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hGaWxlc1Jlc3BvbnNlIgOQAgEwARJgCghHZXRVc2FnZRImLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5HZXRVc2FnZVJlcXVlc3QaJy5hY3Bob3N0LnN1cGVydmlzb3IudjEuR2V0VXNhZ2VSZXNwb25zZSIDkAIBEmsKC1dhdGNoT3V0cHV0EikuYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoT3V0cHV0UmVxdWVzdBoqLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5XYXRjaE91dHB1dFJlc3BvbnNlIgOQAgEwAUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_supervisor_v1_content, file_acphost_supervisor_v1_event, file_acphost_supervisor_v1_permission, file_google_protobuf_timestamp]);
 
 /**
  * GetStatusRequest is empty.
@@ -321,12 +321,29 @@ export type SandboxStatus = Message<"acphost.supervisor.v1.SandboxStatus"> & {
 
   /**
    * Optional. What stands of network, if it is not "open". "full": the agent reaches no machine past it, or with "observe" each
-   * such connection is recorded. "variables": the agent has the variables that lead programs to the proxy, and nothing keeps it
+   * such connection is recorded. "landlock": its TCP connections go to the proxy's port alone, at any address, or with "none" nowhere;
+   * nothing is recorded, and other sockets are as before. "variables": the agent has the variables that lead programs to the proxy, and nothing keeps it
    * from connecting past it. "none": nothing.
    *
    * @generated from field: string network_stands = 5;
    */
   networkStands: string;
+
+  /**
+   * Optional. What stands for the commands of terminals, if the agent runs in the sandbox. "full": what they do is decided, or
+   * observed, as what the agent does. "none": it is not, for the commands of one handler at least. Empty: no handler runs
+   * commands, or the agent does not run in the sandbox.
+   *
+   * @generated from field: string terminals = 6;
+   */
+  terminals: string;
+
+  /**
+   * Optional. The reason why terminals is "none".
+   *
+   * @generated from field: string terminals_why = 7;
+   */
+  terminalsWhy: string;
 };
 
 /**
@@ -1813,6 +1830,234 @@ export const WatchEventsResponseSchema: GenMessage<WatchEventsResponse> = /*@__P
   messageDesc(file_acphost_supervisor_v1_state, 36);
 
 /**
+ * GetUsageRequest says of which days.
+ *
+ * @generated from message acphost.supervisor.v1.GetUsageRequest
+ */
+export type GetUsageRequest = Message<"acphost.supervisor.v1.GetUsageRequest"> & {
+  /**
+   * Required. The times at which the days begin, in order, and at last the time at which the last day ends: 2 to 367
+   * times, each at a full quarter of an hour. The days are the caller's: in its time zone, a day may have 23 or 25
+   * hours.
+   *
+   * @generated from field: repeated google.protobuf.Timestamp days = 1;
+   */
+  days: Timestamp[];
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.GetUsageRequest.
+ * Use `create(GetUsageRequestSchema)` to create a new message.
+ */
+export const GetUsageRequestSchema: GenMessage<GetUsageRequest> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 37);
+
+/**
+ * GetUsageResponse is what agents took.
+ *
+ * @generated from message acphost.supervisor.v1.GetUsageResponse
+ */
+export type GetUsageResponse = Message<"acphost.supervisor.v1.GetUsageResponse"> & {
+  /**
+   * Optional. One row for each day and agent of which something is recorded, ordered by day and agent.
+   *
+   * @generated from field: repeated acphost.supervisor.v1.UsageRow rows = 1;
+   */
+  rows: UsageRow[];
+
+  /**
+   * Required. The number of agents that have no rows of their own, because there are more than 20. Their sums are in
+   * the rows without an agent. 81 stands for 81 or more.
+   *
+   * @generated from field: uint32 other_agents = 2;
+   */
+  otherAgents: number;
+
+  /**
+   * Optional. The reasons why this supervisor does not record something that is summed up, and what to set so that it
+   * does: one sentence each. What other supervisors recorded, or this one earlier, is in the rows all the same.
+   *
+   * @generated from field: repeated string not_recorded = 3;
+   */
+  notRecorded: string[];
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.GetUsageResponse.
+ * Use `create(GetUsageResponseSchema)` to create a new message.
+ */
+export const GetUsageResponseSchema: GenMessage<GetUsageResponse> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 38);
+
+/**
+ * UsageRow is what one agent took on one day.
+ *
+ * @generated from message acphost.supervisor.v1.UsageRow
+ */
+export type UsageRow = Message<"acphost.supervisor.v1.UsageRow"> & {
+  /**
+   * Required. The day: the index of its beginning in the request's days.
+   *
+   * @generated from field: uint32 day = 1;
+   */
+  day: number;
+
+  /**
+   * Optional. The agent's configured name, at most 128 bytes. Empty: the other agents, see other_agents.
+   *
+   * @generated from field: string agent = 2;
+   */
+  agent: string;
+
+  /**
+   * Required. The turns that ended on this day.
+   *
+   * @generated from field: uint64 turns = 3;
+   */
+  turns: bigint;
+
+  /**
+   * Optional. The durations of these turns. Absent: there was none.
+   *
+   * @generated from field: acphost.supervisor.v1.Durations turn_times = 4;
+   */
+  turnTimes?: Durations | undefined;
+
+  /**
+   * Optional. What these turns took, as far as the agent reports it. Absent: it reports nothing.
+   *
+   * @generated from field: acphost.supervisor.v1.TokenUsage tokens = 5;
+   */
+  tokens?: TokenUsage | undefined;
+
+  /**
+   * Optional. What was spent on this day, as far as the agent reports it, ordered by currency; at most 8.
+   *
+   * @generated from field: repeated acphost.supervisor.v1.Cost costs = 6;
+   */
+  costs: Cost[];
+
+  /**
+   * Required. Decisions by which the policy allowed something.
+   *
+   * @generated from field: uint64 allowed = 7;
+   */
+  allowed: bigint;
+
+  /**
+   * Required. Decisions by which the policy denied something.
+   *
+   * @generated from field: uint64 denied = 8;
+   */
+  denied: bigint;
+
+  /**
+   * Required. Decisions by which the policy had a user asked.
+   *
+   * @generated from field: uint64 asked = 9;
+   */
+  asked: bigint;
+
+  /**
+   * Required. What the agent did without asking.
+   *
+   * @generated from field: uint64 unasked = 10;
+   */
+  unasked: bigint;
+
+  /**
+   * Optional. How long the decisions took, without the time that users took. Absent: there was none.
+   *
+   * @generated from field: acphost.supervisor.v1.Durations policy_times = 11;
+   */
+  policyTimes?: Durations | undefined;
+
+  /**
+   * Optional. How long users took to answer. Absent: none was asked.
+   *
+   * @generated from field: acphost.supervisor.v1.Durations user_times = 12;
+   */
+  userTimes?: Durations | undefined;
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.UsageRow.
+ * Use `create(UsageRowSchema)` to create a new message.
+ */
+export const UsageRowSchema: GenMessage<UsageRow> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 39);
+
+/**
+ * Durations sum up durations.
+ *
+ * @generated from message acphost.supervisor.v1.Durations
+ */
+export type Durations = Message<"acphost.supervisor.v1.Durations"> & {
+  /**
+   * Required. The number of durations.
+   *
+   * @generated from field: uint64 count = 1;
+   */
+  count: bigint;
+
+  /**
+   * Required. Their sum, in microseconds.
+   *
+   * @generated from field: uint64 sum_micros = 2;
+   */
+  sumMicros: bigint;
+
+  /**
+   * Required. Half of them are not longer, in microseconds, to 10 %.
+   *
+   * @generated from field: uint64 median_micros = 3;
+   */
+  medianMicros: bigint;
+
+  /**
+   * Required. 95 % of them are not longer, in microseconds, to 10 %.
+   *
+   * @generated from field: uint64 p95_micros = 4;
+   */
+  p95Micros: bigint;
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.Durations.
+ * Use `create(DurationsSchema)` to create a new message.
+ */
+export const DurationsSchema: GenMessage<Durations> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 40);
+
+/**
+ * Cost is an amount of money.
+ *
+ * @generated from message acphost.supervisor.v1.Cost
+ */
+export type Cost = Message<"acphost.supervisor.v1.Cost"> & {
+  /**
+   * Required. The amount.
+   *
+   * @generated from field: double amount = 1;
+   */
+  amount: number;
+
+  /**
+   * Optional. The currency, by a code of three letters: "USD". Empty: the agent does not say, or not so.
+   *
+   * @generated from field: string currency = 2;
+   */
+  currency: string;
+};
+
+/**
+ * Describes the message acphost.supervisor.v1.Cost.
+ * Use `create(CostSchema)` to create a new message.
+ */
+export const CostSchema: GenMessage<Cost> = /*@__PURE__*/
+  messageDesc(file_acphost_supervisor_v1_state, 41);
+
+/**
  * HandlerState is the state of a handler.
  *
  * @generated from enum acphost.supervisor.v1.HandlerState
@@ -1985,6 +2230,19 @@ export const SupervisorStateService: GenService<{
     methodKind: "server_streaming";
     input: typeof WatchFilesRequestSchema;
     output: typeof WatchFilesResponseSchema;
+  },
+  /**
+   * GetUsage sums up what agents took: turns, tokens, cost, decisions and their times, by day and agent. It reads what
+   * is recorded in the journal and the audit log of this supervisor, to which other supervisors of the same user may
+   * write, too. The first call may take as long as reading the journal; later calls read what was added. One call is
+   * answered at a time.
+   *
+   * @generated from rpc acphost.supervisor.v1.SupervisorStateService.GetUsage
+   */
+  getUsage: {
+    methodKind: "unary";
+    input: typeof GetUsageRequestSchema;
+    output: typeof GetUsageResponseSchema;
   },
   /**
    * WatchOutput streams a terminal's raw output: first the kept output, then live output, until the terminal ends. It

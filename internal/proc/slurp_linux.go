@@ -1,0 +1,56 @@
+package proc
+
+import (
+	"errors"
+	"io/fs"
+	"math"
+	"slices"
+
+	"golang.org/x/sys/unix"
+)
+
+// Slurp reads a file of /proc, or a small one like it, to its end, behind what b has. The error wraps fs.ErrNotExist if
+// there is none. os.ReadFile makes twice the calls.
+func Slurp(name string, b []byte) ([]byte, error) { return slurp(name, b, math.MaxInt, false) }
+
+// SlurpMost is Slurp for a file that others can make long: the error wraps EFBIG if there are more than most bytes.
+func SlurpMost(name string, b []byte, most int) ([]byte, error) { return slurp(name, b, most, false) }
+
+// slurp is SlurpMost. atOnce: the kernel writes the whole file at once if there is room, so that what has left room is
+// all.
+func slurp(name string, b []byte, most int, atOnce bool) ([]byte, error) {
+	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for errors.Is(err, unix.EINTR) {
+		fd, err = unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	}
+	if err != nil {
+		return nil, &fs.PathError{Op: "open", Path: name, Err: err}
+	}
+	defer func() { _ = unix.Close(fd) }()
+	for {
+		if cap(b)-len(b) < leastRead {
+			b = slices.Grow(b, pageSize)
+		}
+		n, err := unix.Read(fd, b[len(b):cap(b)])
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err != nil:
+			return nil, &fs.PathError{Op: "read", Path: name, Err: err}
+		case n == 0:
+			return b, nil
+		case len(b)+n > most:
+			return nil, &fs.PathError{Op: "read", Path: name, Err: unix.EFBIG}
+		default:
+			if b = b[:len(b)+n]; atOnce && len(b) < cap(b) {
+				return b, nil
+			}
+		}
+	}
+}
+
+const (
+	// pageSize is the most that the kernel writes at once into most files of /proc.
+	pageSize = 4096
+	// leastRead is the least that is read at once: the last time, nothing comes.
+	leastRead = 256
+)

@@ -1,0 +1,8 @@
+//go:build !linux
+
+package decisions
+
+import "github.com/acphost/acphost/internal/sandbox"
+
+// Dial refuses: there is no sandbox here.
+func Dial(int, sandbox.Options) (sandbox.Decider, error) { return nil, sandbox.ErrUnsupported }

@@ -1,0 +1,233 @@
+package decisions
+
+import (
+	"errors"
+	"io/fs"
+	"net"
+	"os"
+	"path"
+	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
+	"syscall"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/reuse"
+	"github.com/acphost/acphost/internal/sandbox"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
+)
+
+// shared is memory that another process can have, too.
+type shared struct {
+	file  *os.File
+	bytes []byte
+}
+
+// newShared makes memory that nobody can make smaller, which would end who reads it.
+func newShared(name string, size int, seals int) (shared, error) {
+	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
+	if err != nil {
+		return shared{}, err
+	}
+	m := shared{file: os.NewFile(uintptr(fd), name)}
+	err = m.file.Truncate(int64(size))
+	if err == nil {
+		m.bytes, err = unix.Mmap(fd, 0, size, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	}
+	if err == nil {
+		_, err = unix.FcntlInt(uintptr(fd), unix.F_ADD_SEALS, unix.F_SEAL_SHRINK|unix.F_SEAL_GROW|unix.F_SEAL_SEAL|seals)
+	}
+	if err != nil {
+		m.close()
+		return shared{}, err
+	}
+	return m, nil
+}
+
+func (m shared) close() {
+	_ = m.file.Close()
+	if m.bytes != nil {
+		_ = unix.Munmap(m.bytes)
+	}
+}
+
+// generationSize is a page.
+const generationSize = 4096
+
+// NewGeneration makes one. Without it, sandboxes ask about each change.
+func NewGeneration() (*Generation, error) {
+	m, err := newShared("acphost-generation", generationSize, unix.F_SEAL_FUTURE_WRITE) // sandboxes read it
+	if err != nil {
+		return nil, err
+	}
+	return &Generation{memory: m, now: (*atomic.Uint64)(unsafe.Pointer(&m.bytes[0]))}, nil
+}
+
+// lend gives a sandbox the memory for leases. nil: it gets none, and asks about each change.
+func (g *Generation) lend(conn net.Conn) *Counts {
+	socket, ok := conn.(*net.UnixConn)
+	if _, open := g.current(); !ok || !open {
+		return nil
+	}
+	m, err := newShared("acphost-counts", maxCounts*8, 0)
+	if err != nil {
+		return nil
+	}
+	frame, err := frame(&sandboxv1.Answer{})
+	if err == nil {
+		_ = socket.SetWriteDeadline(time.Now().Add(writeTimeout))
+		_, _, err = socket.WriteMsgUnix(frame, unix.UnixRights(int(g.memory.file.Fd()), int(m.file.Fd())), nil)
+	}
+	if err != nil {
+		m.close()
+		return nil
+	}
+	c := &Counts{memory: m, all: unsafe.Slice((*atomic.Int64)(unsafe.Pointer(&m.bytes[0])), maxCounts)}
+	for n := range uint32(maxCounts) {
+		c.free = append(c.free, n)
+	}
+	return c
+}
+
+// leases are what a sandbox has. Safe for concurrent use. nil: there are none.
+type leases struct {
+	memory     [][]byte // in which the next two are
+	generation *atomic.Uint64
+	counts     []atomic.Int64
+	view       string // where this process sees files
+
+	mu  sync.Mutex
+	all map[leased]*lease
+}
+
+// leased is what a lease is about: the program that the process runs, and the folder of the file.
+type leased struct{ program, folder string }
+
+type lease struct {
+	*sandboxv1.Lease
+	until time.Time
+}
+
+// borrow takes what Generation.lend has lent.
+func borrow(fds []int) *leases {
+	defer func() {
+		for _, fd := range fds {
+			unix.Close(fd)
+		}
+	}()
+	if len(fds) != 2 {
+		return nil
+	}
+	generation, err := unix.Mmap(fds[0], 0, generationSize, unix.PROT_READ, unix.MAP_SHARED)
+	if err != nil {
+		return nil
+	}
+	counts, err := unix.Mmap(fds[1], 0, maxCounts*8, unix.PROT_READ|unix.PROT_WRITE, unix.MAP_SHARED)
+	if err != nil {
+		_ = unix.Munmap(generation)
+		return nil
+	}
+	return &leases{
+		memory:     [][]byte{generation, counts},
+		generation: (*atomic.Uint64)(unsafe.Pointer(&generation[0])), counts: unsafe.Slice((*atomic.Int64)(unsafe.Pointer(&counts[0])), maxCounts),
+		view: reuse.View(), all: map[leased]*lease{},
+	}
+}
+
+// end gives the memory back. Nobody may use the leases any more.
+func (s *leases) end() {
+	for _, b := range s.memory {
+		_ = unix.Munmap(b)
+	}
+}
+
+// leasable is what a lease about a change would be about, and the name of the file. ok is false for what leases do not
+// hold for: what is no change of one file, names that a file system may take for others, hidden files, and names by
+// which git tells a repository.
+func leasable(e sandbox.Event) (about leased, name string, ok bool) {
+	if e.Operation != sandbox.Write || e.Held <= 0 || !strings.HasPrefix(e.Path, "/") {
+		return leased{}, "", false
+	}
+	name = path.Base(e.Path)
+	if !reuse.Plain(name) || strings.HasPrefix(name, ".") || git.MayBeOwn(name) {
+		return leased{}, "", false
+	}
+	return leased{string(programOf(e.PID)), path.Dir(e.Path)}, name, true
+}
+
+// keep keeps the lease of an answer.
+func (s *leases) keep(about leased, l *sandboxv1.Lease, now time.Time) {
+	if s == nil || l == nil || l.GetView() == "" || l.GetView() != s.view || about.program == "" || uint64(l.GetCount()) >= uint64(len(s.counts)) ||
+		len(l.GetKeys())%2 != 0 {
+		return
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if len(s.all) >= maxLeases {
+		clear(s.all)
+	}
+	s.all[about] = &lease{l, now.Add(leaseTime)}
+}
+
+// allow reports whether a lease allows the change of a file, and counts it.
+func (s *leases) allow(about leased, name string, e sandbox.Event) bool {
+	s.mu.Lock()
+	l := s.all[about]
+	s.mu.Unlock()
+	if l == nil {
+		return false
+	}
+	if s.generation.Load() != l.GetGeneration() || !time.Now().Before(l.until) {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		if s.all[about] == l {
+			delete(s.all, about)
+		}
+		return false
+	}
+	if reuse.Excepted(name, l.GetExcept()) || !ordinary(e, l.GetKeys()) ||
+		slices.ContainsFunc(l.GetFiles(), func(file *permissionv1.FileState) bool { return !reuse.IsStill(file) }) {
+		return false
+	}
+	s.counts[l.GetCount()].Add(1)
+	return true
+}
+
+// ordinary reports whether nothing is there yet, or a file with no other name, which is none of some. (By another name
+// nobody might be allowed to change it.)
+func ordinary(e sandbox.Event, keys []uint64) bool {
+	var st unix.Stat_t
+	var err error
+	if e.Name == "" {
+		err = unix.Fstat(e.Held, &st)
+	} else {
+		err = unix.Fstatat(e.Held, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	switch {
+	case errors.Is(err, unix.ENOENT):
+		return e.Name != ""
+	case err != nil || st.Mode&unix.S_IFMT != unix.S_IFREG || st.Nlink != 1:
+		return false
+	}
+	for i := 0; i+1 < len(keys); i += 2 {
+		if keys[i] == st.Dev && keys[i+1] == st.Ino {
+			return false
+		}
+	}
+	return true
+}
+
+// IDOf is the FileID of a file that was looked at.
+func IDOf(info fs.FileInfo) (id FileID, ok bool) {
+	st, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return FileID{}, false
+	}
+	return FileID{st.Dev, st.Ino}, true
+}

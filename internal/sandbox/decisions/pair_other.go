@@ -1,0 +1,13 @@
+//go:build !linux
+
+package decisions
+
+import (
+	"net"
+	"os"
+
+	"github.com/acphost/acphost/internal/sandbox"
+)
+
+// Pair refuses: there is no sandbox here.
+func Pair() (net.Conn, *os.File, error) { return nil, nil, sandbox.ErrUnsupported }

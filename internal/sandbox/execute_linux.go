@@ -1,0 +1,269 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"bytes"
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// mostArguments bounds what a program gets as arguments and environment; the kernel takes 6 MiB at most.
+const mostArguments = 6 << 20
+
+// image is what a program has to look like at its first instruction.
+type image struct {
+	device, inode uint64
+	args          []string
+	script        bool
+	file          string // what a script is called on its interpreter's command line, before its own arguments
+	environment   []string
+	event         Event // by which it was decided on
+}
+
+// execute decides on a program, lets the kernel start it, and looks at it before it runs: the arguments, or the file,
+// may have been exchanged between the decision and the start.
+func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
+	name, err := c.name(pathArg)
+	if err != nil {
+		return err
+	}
+	file := name
+	if dirfd != unix.AT_FDCWD && !strings.HasPrefix(name, "/") {
+		file = strings.TrimSuffix("/dev/fd/"+strconv.Itoa(dirfd)+"/"+name, "/")
+	}
+	if name == "" && flags&unix.AT_EMPTY_PATH != 0 {
+		name, dirfd = c.proc("fd/"+strconv.Itoa(dirfd)), unix.AT_FDCWD
+	}
+	room := mostArguments
+	args, err := c.strings(c.data.args[argsArg], &room)
+	if err != nil {
+		return err
+	}
+	env, err := c.strings(c.data.args[envArg], &room)
+	if err != nil {
+		return err
+	}
+	dir, err := c.directory()
+	if err != nil || !c.valid() {
+		return unix.ESRCH
+	}
+	program, p, err := c.program(dirfd, name, flags)
+	if err != nil {
+		return err
+	}
+	defer unix.Close(program)
+	changed := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return c.environment[entry] })
+	event := Event{Operation: Execute, Args: args, Dir: dir, Env: changed, Apart: p.within, Start: !c.runs.Load()}
+	var events []Event
+	for _, event.Path = range p.paths() {
+		events = append(events, event)
+	}
+	event = events[0]
+	if err := c.allowed(events...); err != nil {
+		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // nobody looks whether the program begins
+		return err
+	}
+	if len(args) == 0 {
+		args = []string{""} // as the kernel has it
+	}
+	event.PID, event.Call = c.tgid, c.id
+	want := image{args: args, environment: env, file: file, event: event}
+	if err := want.mapped(program, c.interpreter); err != nil {
+		return err
+	}
+	return c.startWatched(want)
+}
+
+// program opens the file to execute. A file that cannot be read is not started: the kernel would hide the process from
+// the sandbox. p is its place, and closed.
+func (c *call) program(dirfd int, name string, flags int) (fd int, p place, err error) {
+	p, err = c.find(dirfd, name, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
+	if err != nil {
+		return -1, p, err
+	}
+	defer p.close()
+	if fd, err = p.hold(); err != nil {
+		return -1, p, err
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&[1]byte{})), unix.X_OK|unix.R_OK,
+		unix.AT_EACCESS|unix.AT_EMPTY_PATH, 0, 0)
+	var st unix.Stat_t
+	if errno == 0 && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {
+		errno = unix.EACCES
+	}
+	if errno != 0 {
+		unix.Close(fd)
+		return -1, p, errno
+	}
+	return fd, p, nil
+}
+
+// mostInterpreters is how many scripts may be each other's interpreters; the kernel follows as many.
+const mostInterpreters = 5
+
+// mapped finds which file the kernel will run for a program: the program, or the interpreter that a script names.
+func (i *image) mapped(program int, open func(name string) (int, error)) error {
+	fd, err := unix.Open(descriptor(program), unix.O_RDONLY|unix.O_CLOEXEC, 0)
+	for range mostInterpreters + 1 {
+		if err != nil {
+			return err
+		}
+		var st unix.Stat_t
+		var head [256]byte
+		err = unix.Fstat(fd, &st)
+		n, errRead := unix.Pread(fd, head[:], 0)
+		unix.Close(fd)
+		if err = errors.Join(err, errRead); err != nil {
+			return err
+		}
+		i.device, i.inode = st.Dev, st.Ino
+		line, isScript := bytes.CutPrefix(head[:n], []byte("#!"))
+		if !isScript {
+			if !bytes.HasPrefix(head[:n], []byte("\x7fELF")) {
+				return unix.ENOEXEC // a shell then reads it as a script
+			}
+			return nil
+		}
+		i.script = true
+		line, _, _ = bytes.Cut(line, []byte("\n"))
+		fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' || r == 0 })
+		if len(fields) == 0 {
+			return unix.ENOEXEC
+		}
+		if !strings.HasPrefix(fields[0], "/") {
+			return unix.EACCES // relative to the process's folder
+		}
+		fd, err = open(fields[0])
+	}
+	return unix.ELOOP
+}
+
+// startWatched lets the kernel execute the program, under the eyes of the calling thread. A process that somebody else
+// traces cannot start programs.
+//
+// The kernel tells nobody if it refuses to start a program. Hence the process is to stop in any case: at its new
+// program, or else where it goes on after the call. Before that the kernel can wait for as long as a process likes: for
+// a file system, or for another thread of the same process, which its tracer does not let go.
+func (c *call) startWatched(want image) error {
+	tid := int(c.pid)
+	if err := c.seize(); err != nil {
+		return err
+	}
+	if err := unix.PtraceInterrupt(tid); err != nil {
+		return unix.ESRCH // it was killed
+	}
+	c.proceed()
+	defer c.relieve()()
+	for {
+		var status unix.WaitStatus
+		got, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
+		switch {
+		case errors.Is(err, unix.EINTR):
+		case err == nil && got != tid && got != c.tgid: // a child that the sandbox has adopted
+		case err != nil || !status.Stopped():
+			return errAnswered // it has ended
+		default:
+			if c.stopped(got, status, want) {
+				return errAnswered
+			}
+		}
+	}
+}
+
+// longestTrace is how long another thread of the sandbox takes at most to let a process go.
+const longestTrace = 100 * time.Millisecond
+
+// seize begins to trace the calling thread. If the kernel refused to start a program for it just now, another thread
+// of the sandbox may not have let it go yet.
+func (c *call) seize() error {
+	const options = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_EXITKILL
+	for began := time.Now(); ; {
+		_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, uintptr(c.pid), 0, options, 0, 0)
+		if errno == 0 {
+			return nil
+		}
+		status, err := proc.Slurp(c.proc("status"), nil)
+		if err != nil || time.Since(began) > longestTrace {
+			return unix.EAGAIN
+		}
+		if tracer := tracerOf(status); tracer != "0" && unix.Access("/proc/self/task/"+tracer, unix.F_OK) != nil {
+			return c.refuse("a program that starts while another one traces the process (strace, gdb)", unix.EPERM)
+		}
+		time.Sleep(time.Millisecond)
+	}
+}
+
+// tracerOf is the thread that traces a process, by the file status of /proc; "0": none.
+func tracerOf(status []byte) string {
+	_, rest, _ := bytes.Cut(status, []byte("\nTracerPid:\t"))
+	tracer, _, _ := bytes.Cut(rest, []byte("\n"))
+	return string(tracer)
+}
+
+// stopped handles a stop of the traced process, and says whether it was let go.
+func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
+	switch status.TrapCause() {
+	case unix.PTRACE_EVENT_EXEC:
+		if !want.matches(pid) {
+			_ = unix.Kill(pid, unix.SIGKILL)
+			for { // its parent learns of its end only after its tracer
+				var s unix.WaitStatus
+				_, err := unix.Wait4(pid, &s, unix.WALL|unix.WNOTHREAD, nil)
+				if err != nil && !errors.Is(err, unix.EINTR) || err == nil && !s.Stopped() {
+					return true
+				}
+			}
+		}
+		c.runs.Store(true)
+		if w, ok := c.decider.(Watcher); ok {
+			w.Started(want.event)
+		}
+		_ = unix.PtraceDetach(pid)
+		return true
+	}
+	if int(status)>>16 == unix.PTRACE_EVENT_STOP {
+		_ = unix.PtraceDetach(pid)
+		return true
+	}
+	_ = unix.PtraceCont(pid, int(status.StopSignal()))
+	return false
+}
+
+// matches says that a process that has not run yet is what was decided on.
+func (i image) matches(pid int) bool {
+	base := "/proc/" + strconv.Itoa(pid)
+	var st unix.Stat_t
+	if unix.Stat(base+"/exe", &st) != nil || st.Dev != i.device || st.Ino != i.inode {
+		return false
+	}
+	line, err := proc.Slurp(base+"/cmdline", nil)
+	if err != nil {
+		return false
+	}
+	if i.script { // the kernel puts the interpreter, its argument and the script's path in place of the first
+		if !bytes.HasSuffix(line, append([]byte{0}, joined(append([]string{i.file}, i.args[1:]...))...)) {
+			return false
+		}
+	} else if !bytes.Equal(line, joined(i.args)) {
+		return false
+	}
+	env, err := proc.Slurp(base+"/environ", nil)
+	return err == nil && bytes.Equal(env, joined(i.environment))
+}
+
+func joined(list []string) []byte {
+	var b []byte
+	for _, s := range list {
+		b = append(append(b, s...), 0)
+	}
+	return b
+}

@@ -1,0 +1,239 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"fmt"
+	"unsafe"
+
+	"golang.org/x/net/bpf"
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/proc"
+)
+
+// The filter stands behind the one of package proc, which confines every agent and command already; of two verdicts the
+// kernel takes the stricter one.
+
+// Offsets into struct seccomp_data; seccomp(2).
+const (
+	offsetNumber = 0
+	offsetArch   = 4
+	offsetArgs   = 16
+)
+
+// noCall is more than the number of any call. With this bit, amd64 marks the calls of the x32 interface.
+const noCall = 0x40000000
+
+const (
+	allow   = unix.SECCOMP_RET_ALLOW
+	ask     = unix.SECCOMP_RET_USER_NOTIF
+	success = unix.SECCOMP_RET_ERRNO // with error 0
+	eperm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
+	enosys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
+	// eopnotsupp is how a kernel answers that does not have Landlock enabled.
+	eopnotsupp = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
+)
+
+// tmpfileBit is the bit of O_TMPFILE that O_DIRECTORY does not have.
+const tmpfileBit = unix.O_TMPFILE &^ unix.O_DIRECTORY
+
+// writing are the flags of open that change something or make it possible.
+const writing = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC | tmpfileBit
+
+// absent are calls that programs do without. io_uring makes calls past every filter. The flags of clone3 and the whole
+// request of openat2 lie in memory, where a filter cannot see them; libraries fall back to clone and openat.
+var absent = []uint32{
+	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3, unix.SYS_OPENAT2,
+	sysUselib, unix.SYS_FILE_SETATTR,
+	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
+}
+
+// refused are calls that reach files past their names.
+var refused = []uint32{
+	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_PIDFD_GETFD,
+	unix.SYS_SWAPON, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
+}
+
+// disguises are calls that change what names mean. The sandbox refuses them, and says so (Decider.Refused).
+var disguises = []uint32{
+	unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT,
+	unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE_ATTR,
+}
+
+// landlock are the calls for a Landlock domain. The sandbox holds what it carries out to it, too.
+var landlock = []uint32{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
+
+// asked are the calls that the sandbox answers, whatever their arguments.
+var asked = []uint32{
+	unix.SYS_EXECVE, unix.SYS_EXECVEAT, sysCreat,
+	sysUnlink, unix.SYS_UNLINKAT, sysRmdir, sysRename, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2,
+	sysLink, unix.SYS_LINKAT, sysSymlink, unix.SYS_SYMLINKAT, sysMkdir, unix.SYS_MKDIRAT,
+	sysMknod, unix.SYS_MKNODAT, sysChmod, unix.SYS_FCHMOD, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2,
+	sysChown, sysLchown, unix.SYS_FCHOWN, unix.SYS_FCHOWNAT, unix.SYS_TRUNCATE,
+	sysUtime, sysUtimes, sysFutimesat, unix.SYS_UTIMENSAT,
+	unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR,
+	unix.SYS_BIND, unix.SYS_CONNECT,
+}
+
+// filter is the program. Everything that it does not name is allowed.
+func filter(o Options) ([]bpf.RawInstruction, error) {
+	foreign := enosys // calls of another interface, with numbers of its own
+	if o.Observe {
+		foreign = allow
+	}
+	f := assembly{
+		load(offsetArch), bpf.JumpIf{Cond: bpf.JumpEqual, Val: auditArch, SkipTrue: 1}, bpf.RetConstant{Val: foreign},
+		load(offsetNumber), bpf.JumpIf{Cond: bpf.JumpGreaterOrEqual, Val: noCall, SkipFalse: 1}, bpf.RetConstant{Val: foreign},
+	}
+	f.open(unix.SYS_OPENAT, 2, o.Reads) // the most frequent calls first
+	f.open(sysOpen, 1, o.Reads)
+	// prctl(PR_SET_DUMPABLE, 0) is answered and not done: the sandbox reads the arguments of calls in the process's
+	// memory.
+	f.on(unix.SYS_PRCTL,
+		load(argument(0)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PR_SET_DUMPABLE, SkipFalse: 2},
+		load(argument(1)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: success})
+	f.on(unix.SYS_SENDTO, // with an address
+		load(argument(4)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 2},
+		load(argument(4)+4), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 1},
+		bpf.RetConstant{Val: ask}, bpf.RetConstant{Val: allow})
+	f.all(ask, asked)
+	if o.Observe {
+		f.all(ask, []uint32{unix.SYS_OPENAT2})
+		return bpf.Assemble(append(f, bpf.RetConstant{Val: allow}))
+	}
+	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER
+	f.bits(unix.SYS_CLONE, 0, namespaces, ask)
+	f.bits(unix.SYS_UNSHARE, 0, namespaces, ask)
+	// To connect while sending, with an address that lies in memory: TCP does it only with this flag.
+	f.bits(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN, eopnotsupp)
+	f.bits(unix.SYS_SENDMMSG, 3, unix.MSG_FASTOPEN, eopnotsupp)
+	f.all(ask, disguises)
+	f.all(ask, landlock)
+	// The limit that says in which domain a process is can be read.
+	f.on(unix.SYS_SETRLIMIT,
+		load(argument(0)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: rlimitLocks, SkipFalse: 1},
+		bpf.RetConstant{Val: eperm}, bpf.RetConstant{Val: allow})
+	f.on(unix.SYS_PRLIMIT64,
+		load(argument(1)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: rlimitLocks, SkipFalse: 4},
+		load(argument(2)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 3},
+		load(argument(2)+4), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipFalse: 1},
+		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: eperm})
+	f.all(enosys, absent)
+	f.all(eperm, refused)
+	if o.Streams {
+		f.streams()
+	}
+	return bpf.Assemble(append(f, bpf.RetConstant{Val: allow}))
+}
+
+// assembly is a filter in the making. The number of the call is loaded before each of its parts.
+type assembly []bpf.Instruction
+
+// on adds what holds for a call, unless this architecture does without it. It ends with a return.
+func (f *assembly) on(number uint32, then ...bpf.Instruction) {
+	if number >= noCall {
+		return
+	}
+	*f = append(*f, bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipFalse: uint8(len(then))})
+	*f = append(*f, then...)
+}
+
+func (f *assembly) all(verdict uint32, numbers []uint32) {
+	for _, n := range numbers {
+		f.on(n, bpf.RetConstant{Val: verdict})
+	}
+}
+
+// bits adds a verdict on a call with one of some bits in an argument. It is allowed without them.
+func (f *assembly) bits(number, arg, bits, verdict uint32) {
+	f.on(number, load(argument(arg)), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1},
+		bpf.RetConstant{Val: verdict}, bpf.RetConstant{Val: allow})
+}
+
+// open has opens asked about that write, or all but those that only hold the file.
+func (f *assembly) open(number, arg uint32, reads bool) {
+	if reads {
+		f.bits(number, arg, unix.O_PATH, allow)
+		last := len(*f) - 1
+		(*f)[last] = bpf.RetConstant{Val: ask}
+		return
+	}
+	f.on(number, load(argument(arg)),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.O_PATH, SkipTrue: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: writing, SkipTrue: 1},
+		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: ask})
+}
+
+// streams leaves sockets of unix, of the network's settings (netlink), and of TCP.
+func (f *assembly) streams() {
+	equal := func(v uint32, isTrue, isFalse uint8) bpf.Instruction {
+		return bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: isTrue, SkipFalse: isFalse}
+	}
+	const sockTypeMask = 0xf // net.h: the rest are SOCK_CLOEXEC and SOCK_NONBLOCK
+	f.on(unix.SYS_SOCKET,
+		load(argument(0)), equal(unix.AF_UNIX, 14, 0), equal(unix.AF_INET, 5, 0), equal(unix.AF_INET6, 4, 0),
+		equal(unix.AF_NETLINK, 0, 2),
+		load(argument(2)), equal(unix.NETLINK_ROUTE, 9, 0),
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EAFNOSUPPORT)},
+		load(argument(1)), bpf.ALUOpConstant{Op: bpf.ALUOpAnd, Val: sockTypeMask}, equal(unix.SOCK_STREAM, 0, 4),
+		load(argument(2)), equal(0, 3, 0), equal(unix.IPPROTO_TCP, 2, 0), equal(unix.IPPROTO_MPTCP, 1, 0),
+		bpf.RetConstant{Val: unix.SECCOMP_RET_ERRNO | uint32(unix.EACCES)},
+		bpf.RetConstant{Val: allow})
+}
+
+func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
+
+// argument is the offset of the lower half of a system call's argument.
+func argument(n uint32) uint32 { return offsetArgs + 8*n }
+
+// listen puts the filter on the calling thread, and returns the descriptor by which its calls are answered. A call
+// that the sandbox has received can then be ended by a signal that kills, and by no other: a program that handles many
+// signals would be asked about again and again.
+func listen(o Options) (int, error) {
+	raw, err := filter(o)
+	if err != nil {
+		return -1, fmt.Errorf("assemble the filter: %w", err)
+	}
+	program := make([]unix.SockFilter, len(raw))
+	for i, r := range raw {
+		program[i] = unix.SockFilter{Code: r.Op, Jt: r.Jt, Jf: r.Jf, K: r.K}
+	}
+	fprog := unix.SockFprog{Len: uint16(len(program)), Filter: &program[0]}
+	const flags = unix.SECCOMP_FILTER_FLAG_NEW_LISTENER | unix.SECCOMP_FILTER_FLAG_WAIT_KILLABLE_RECV
+	fd, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, flags, uintptr(unsafe.Pointer(&fprog)))
+	if errno == unix.EBUSY {
+		return -1, fmt.Errorf("%w: a seccomp filter that asks is there already, of another sandbox's or of the container's, and there can be only one", ErrUnsupported)
+	}
+	if errno != 0 {
+		return -1, fmt.Errorf("%w: install a seccomp filter that asks: %w (it needs Linux 5.19, and a container that allows it)",
+			ErrUnsupported, errno)
+	}
+	// Whoever waits for the other goes on at the same processor, which is then free. Linux has it since 6.6.
+	_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
+	return int(fd), nil
+}
+
+// looksSupported says, without trying it, why this kernel cannot confine a program; nil: it can, unless a container
+// refuses.
+func looksSupported() error {
+	if err := errors.Join(proc.ConfineSupported(), proc.FilterSupported()); err != nil {
+		return err
+	}
+	action := uint32(unix.SECCOMP_RET_USER_NOTIF)
+	if _, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_GET_ACTION_AVAIL, 0, uintptr(unsafe.Pointer(&action))); errno != 0 {
+		return fmt.Errorf("%w: seccomp filters that ask: %w", ErrUnsupported, errno)
+	}
+	return mayTrace()
+}
+
+// mayTrace says whether Yama, a part of the kernel, lets who has no privileges look into its own descendants.
+func mayTrace() error {
+	const file = "/proc/sys/kernel/yama/ptrace_scope"
+	if scope, err := proc.Slurp(file, nil); err == nil && len(scope) > 0 && scope[0] > '1' {
+		return fmt.Errorf("%w: nobody may look into processes without privileges, as %s is %c: set it to 1, or to 0", ErrUnsupported, file, scope[0])
+	}
+	return nil
+}

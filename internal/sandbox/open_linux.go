@@ -1,0 +1,171 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"errors"
+	"strings"
+	"time"
+	"unsafe"
+
+	"golang.org/x/sys/unix"
+)
+
+// open opens a file for the process, and hands it over.
+func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
+	name, err := c.name(pathArg)
+	if err != nil {
+		return err
+	}
+	if name == "/dev/tty" && !c.sameSession() {
+		return unix.ENXIO // its terminal is not the sandbox's
+	}
+	exclusive := flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL
+	p, err := c.find(dirfd, name, flags&unix.O_NOFOLLOW == 0 && !exclusive)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if p.within && isTTY(p) && !c.sameSession() {
+		return unix.ENXIO
+	}
+	var events []Event
+	if flags&writing != 0 {
+		if p.sealed {
+			return unix.EACCES
+		}
+		events = c.changes(Write, p)
+	}
+	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.mine {
+		for _, name := range p.paths() {
+			events = append(events, Event{Operation: Read, Path: name})
+		}
+	}
+	if err := c.allowed(events...); err != nil {
+		return err
+	}
+	if flags&unix.O_CREAT != 0 && p.base == "" && !strings.HasPrefix(p.real, "/") {
+		flags &^= unix.O_CREAT // a pipe by its descriptor
+	}
+	fd := -1
+	err = c.under(func() (err error) {
+		if c.isIDMap(p) {
+			fd, err = c.openIDMap(p, flags)
+		} else {
+			fd, err = c.openPlace(p, flags, mode)
+		}
+		return err
+	})
+	if errors.Is(err, unix.ENXIO) && flags&unix.O_NONBLOCK == 0 && isPipe(p) {
+		return c.openLater(p, flags)
+	}
+	if err != nil {
+		return err
+	}
+	return c.hand(fd, flags)
+}
+
+// openPlace opens without waiting for another process: a pipe waits for its reader.
+func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
+	with := flags | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
+	unix.Umask(c.umask)
+	var fd int
+	var err error
+	if p.base == "" {
+		fd, err = unix.Open(p.link(), with&^unix.O_NOFOLLOW, mode)
+	} else {
+		const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
+		how := unix.OpenHow{Flags: uint64(with) & 0o37777777, Resolve: resolve} // openat2 refuses unknown flags, openat does not
+		if p.within {
+			how.Resolve |= unix.RESOLVE_NO_XDEV // a mount that was put there after the decision
+		}
+		if flags&(unix.O_CREAT|tmpfileBit) != 0 {
+			how.Mode = uint64(mode & 0o7777)
+		}
+		fd, err = unix.Openat2(p.dir, p.base, &how)
+	}
+	if err != nil {
+		return -1, err
+	}
+	if flags&unix.O_NONBLOCK == 0 {
+		got, err := unix.FcntlInt(uintptr(fd), unix.F_GETFL, 0)
+		if err == nil {
+			_, err = unix.FcntlInt(uintptr(fd), unix.F_SETFL, got&^unix.O_NONBLOCK)
+		}
+		if err != nil {
+			unix.Close(fd)
+			return -1, err
+		}
+	}
+	return fd, nil
+}
+
+// hand gives the process the file as the result of its call, and closes it here. The kernel could do both at once
+// (SECCOMP_ADDFD_FLAG_SEND), and answers with 0 if this thread is stopped meanwhile: the caller would take its standard
+// input for the file.
+func (c *call) hand(fd, flags int) error {
+	defer unix.Close(fd)
+	add := addFD{id: c.id, source: uint32(fd), targetFlag: uint32(flags & unix.O_CLOEXEC)}
+	for {
+		theirs, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(c.listener), unix.SECCOMP_IOCTL_NOTIF_ADDFD, uintptr(unsafe.Pointer(&add)))
+		switch errno {
+		case 0:
+			c.result(int64(theirs))
+			return errAnswered
+		case unix.EINTR:
+		case unix.ENOENT: // it was killed
+			return errAnswered
+		default:
+			return errno
+		}
+	}
+}
+
+func isPipe(p place) bool {
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
+}
+
+// isTTY reports whether a place is /dev/tty, by whichever name.
+func isTTY(p place) bool {
+	const major = 5
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFCHR && unix.Major(st.Rdev) == major && unix.Minor(st.Rdev) == 0
+}
+
+func (p place) stat() (st unix.Stat_t, err error) {
+	if p.base == "" {
+		err = unix.Fstat(p.dir, &st)
+		return st, err
+	}
+	err = unix.Fstatat(p.dir, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
+	return st, err
+}
+
+// openLater opens a pipe as soon as it has a reader, on a thread of its own. The kernel tells nobody when that is.
+func (c *call) openLater(p place, flags int) error {
+	dir, err := unix.FcntlInt(uintptr(p.dir), unix.F_DUPFD_CLOEXEC, 0)
+	if err != nil {
+		return err
+	}
+	p.dir = dir
+	return c.later(func() error {
+		for pause := time.Millisecond; c.valid(); pause = min(2*pause, 50*time.Millisecond) {
+			fd, err := c.openPlace(p, flags&^unix.O_CREAT, 0)
+			if err == nil {
+				err = c.hand(fd, flags)
+			}
+			if !errors.Is(err, unix.ENXIO) {
+				return err
+			}
+			time.Sleep(pause)
+		}
+		return errAnswered
+	}, p.close)
+}
+
+func (c *call) sameSession() bool {
+	own, err1 := unix.Getsid(0)
+	theirs, err2 := unix.Getsid(c.tgid)
+	return err1 == nil && err2 == nil && own == theirs
+}

@@ -1,0 +1,196 @@
+// Package idp is a provider of OpenID Connect for tests: it signs what a test wants, with keys of RSA and of an elliptic curve, and
+// lets everybody in who comes to its sign-in page.
+//
+// It must not import anything of acphost's, so that what it says is not what acphost believes.
+package idp
+
+import (
+	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/rsa"
+	"crypto/sha256"
+	"crypto/x509"
+	"encoding/base64"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"maps"
+	"math/big"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"sync"
+	"testing"
+	"time"
+)
+
+// What the provider knows its client by.
+const (
+	Client = "gatewayd"
+	Secret = "s3cret"
+)
+
+// Claims are those of a token.
+type Claims map[string]any
+
+// Provider is a running provider. Safe for concurrent use.
+type Provider struct {
+	// URL is the issuer.
+	URL string
+
+	t      testing.TB
+	server *httptest.Server
+
+	mu      sync.Mutex // guards what follows
+	serial  int
+	rsa     *rsa.PrivateKey
+	ec      *ecdsa.PrivateKey
+	person  Claims
+	codes   map[string]url.Values
+	down    bool
+	fetched int
+}
+
+// New starts a provider. It ends with the test.
+func New(t testing.TB) *Provider {
+	t.Helper()
+	p := &Provider{t: t, codes: map[string]url.Values{}}
+	mux := http.NewServeMux()
+	mux.HandleFunc("GET /.well-known/openid-configuration", p.about)
+	mux.HandleFunc("GET /keys", p.keys)
+	mux.HandleFunc("GET /authorize", p.authorize)
+	mux.HandleFunc("POST /token", p.token)
+	p.server = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		p.mu.Lock()
+		down := p.down
+		p.mu.Unlock()
+		if down {
+			http.Error(w, "down", http.StatusServiceUnavailable)
+			return
+		}
+		mux.ServeHTTP(w, r)
+	}))
+	t.Cleanup(p.server.Close)
+	p.URL = p.server.URL
+	p.Rotate()
+	return p
+}
+
+// Rotate makes new keys, and forgets the ones before.
+func (p *Provider) Rotate() {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.serial++
+	p.rsa, _ = rsa.GenerateKey(rand.Reader, 2048)
+	p.ec, _ = ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+}
+
+// Down has the provider fail, or work again.
+func (p *Provider) Down(down bool) { p.mu.Lock(); defer p.mu.Unlock(); p.down = down }
+
+// Person is who signs in from now on: the claims of their tokens, beside those that the flow sets.
+func (p *Provider) Person(c Claims) { p.mu.Lock(); defer p.mu.Unlock(); p.person = c }
+
+// Fetched is how often the keys were read.
+func (p *Provider) Fetched() int { p.mu.Lock(); defer p.mu.Unlock(); return p.fetched }
+
+// Claims are those of a good token for an audience, with changes; nil takes a claim away.
+func (p *Provider) Claims(audience string, change Claims) Claims {
+	now := time.Now()
+	c := Claims{"iss": p.URL, "aud": audience, "sub": "u-1", "iat": now.Unix(), "exp": now.Add(time.Hour).Unix()}
+	maps.Copy(c, change)
+	maps.DeleteFunc(c, func(_ string, v any) bool { return v == nil })
+	return c
+}
+
+// Sign is a token with claims: alg is RS256, ES256, "none", or HS256, for which the public key is the secret.
+func (p *Provider) Sign(alg string, c Claims) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sign(alg, c)
+}
+
+func (p *Provider) sign(alg string, c Claims) string {
+	text := encode(Claims{"alg": alg, "typ": "JWT", "kid": fmt.Sprint(alg, p.serial)}) + "." + encode(c)
+	digest := sha256.Sum256([]byte(text))
+	var signature []byte
+	switch alg {
+	case "RS256":
+		signature, _ = rsa.SignPKCS1v15(rand.Reader, p.rsa, crypto.SHA256, digest[:])
+	case "ES256":
+		r, s, _ := ecdsa.Sign(rand.Reader, p.ec, digest[:])
+		signature = append(r.FillBytes(make([]byte, 32)), s.FillBytes(make([]byte, 32))...)
+	case "HS256":
+		der, _ := x509.MarshalPKIXPublicKey(&p.rsa.PublicKey)
+		mac := hmac.New(sha256.New, pem.EncodeToMemory(&pem.Block{Type: "PUBLIC KEY", Bytes: der}))
+		mac.Write([]byte(text))
+		signature = mac.Sum(nil)
+	}
+	return text + "." + base64.RawURLEncoding.EncodeToString(signature)
+}
+
+func encode(c Claims) string {
+	b, _ := json.Marshal(c)
+	return base64.RawURLEncoding.EncodeToString(b)
+}
+
+func (p *Provider) about(w http.ResponseWriter, _ *http.Request) {
+	say(w, Claims{
+		"issuer": p.URL, "authorization_endpoint": p.URL + "/authorize", "token_endpoint": p.URL + "/token", "jwks_uri": p.URL + "/keys",
+		"id_token_signing_alg_values_supported": []string{"RS256", "ES256", "HS256", "none"}, // whoever believes it all is wrong
+	})
+}
+
+func (p *Provider) keys(w http.ResponseWriter, _ *http.Request) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.fetched++
+	text := func(n *big.Int, size int) string {
+		return base64.RawURLEncoding.EncodeToString(n.FillBytes(make([]byte, size)))
+	}
+	point, _ := p.ec.PublicKey.Bytes()
+	say(w, Claims{"keys": []Claims{
+		{"kty": "RSA", "use": "sig", "kid": fmt.Sprint("RS256", p.serial), "n": text(p.rsa.N, 256), "e": "AQAB"},
+		{"kty": "EC", "use": "sig", "kid": fmt.Sprint("ES256", p.serial), "crv": "P-256",
+			"x": base64.RawURLEncoding.EncodeToString(point[1:33]), "y": base64.RawURLEncoding.EncodeToString(point[33:])},
+	}})
+}
+
+// authorize signs whoever comes in at once, and sends the browser back.
+func (p *Provider) authorize(w http.ResponseWriter, r *http.Request) {
+	q := r.URL.Query()
+	code := rand.Text()
+	p.mu.Lock()
+	p.codes[code] = q
+	p.mu.Unlock()
+	http.Redirect(w, r, q.Get("redirect_uri")+"?"+url.Values{"code": {code}, "state": {q.Get("state")}}.Encode(), http.StatusFound)
+}
+
+// token gives a token for a code, once, to whoever knows the client's secret and what the code's challenge was made of.
+func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
+	id, secret, ok := r.BasicAuth()
+	if !ok {
+		id, secret = r.PostFormValue("client_id"), r.PostFormValue("client_secret")
+	}
+	challenge := sha256.Sum256([]byte(r.PostFormValue("code_verifier")))
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	q := p.codes[r.PostFormValue("code")]
+	delete(p.codes, r.PostFormValue("code"))
+	if q == nil || id != Client || secret != Secret || q.Get("client_id") != Client || q.Get("redirect_uri") != r.PostFormValue("redirect_uri") ||
+		q.Get("code_challenge_method") != "S256" || q.Get("code_challenge") != base64.RawURLEncoding.EncodeToString(challenge[:]) {
+		http.Error(w, `{"error": "invalid_grant"}`, http.StatusBadRequest)
+		return
+	}
+	c := p.Claims(Client, Claims{"nonce": q.Get("nonce")})
+	maps.Copy(c, p.person)
+	say(w, Claims{"access_token": "opaque", "token_type": "Bearer", "id_token": p.sign("ES256", c)})
+}
+
+func say(w http.ResponseWriter, c Claims) {
+	w.Header().Set("Content-Type", "application/json")
+	_ = json.NewEncoder(w).Encode(c)
+}

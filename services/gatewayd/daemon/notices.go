@@ -1,0 +1,95 @@
+package daemon
+
+import (
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"time"
+
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/gatewayd/internal/notices"
+)
+
+// grace is how long a question waits before anybody is told, if the flag does not say it. Who looks at the page, or at the editor
+// that shows the question too, has answered most questions by then; and to wait a few seconds longer matters to nobody who is away.
+const grace = 5 * time.Second
+
+// noticeFlags are those about notices.
+type noticeFlags struct {
+	webhook, secret, ntfy, token string
+	desktop, details             bool
+	grace                        time.Duration
+}
+
+func (f *noticeFlags) define(set *flag.FlagSet) {
+	set.StringVar(&f.webhook, "notices-webhook", "", "tell of questions that wait by a POST of JSON to this `URL`; @FILE: to the one in a file")
+	set.StringVar(&f.secret, "notices-webhook-secret", "", "the `FILE` with the secret by which the POST is signed (Acphost-Signature)")
+	set.StringVar(&f.ntfy, "notices-ntfy", "", "tell of questions that wait by ntfy: the `URL` of a topic, https://ntfy.sh/TOPIC; @FILE: the one in a file")
+	set.StringVar(&f.token, "notices-ntfy-token", "", "the `FILE` with the access token of ntfy")
+	set.BoolVar(&f.desktop, "notices-desktop", false, "tell of questions that wait on this user's desktop, by notify-send or osascript")
+	set.BoolVar(&f.details, "notices-details", false, "show in notices what the agent wants, in its own words; others may read them: ntfy, a locked screen")
+	set.DurationVar(&f.grace, "notices-grace", grace, "tell of no question that is answered within this `TIME`")
+}
+
+func (f *noticeFlags) on() bool { return f.webhook != "" || f.ntfy != "" || f.desktop }
+
+func (f *noticeFlags) check() error {
+	switch {
+	case f.secret != "" && f.webhook == "":
+		return errors.New("--notices-webhook-secret is for --notices-webhook")
+	case f.token != "" && f.ntfy == "":
+		return errors.New("--notices-ntfy-token is for --notices-ntfy")
+	case f.grace < 0:
+		return errors.New("--notices-grace: expected a time that is not negative")
+	}
+	return nil
+}
+
+// channels are the ways by which people are told.
+func (f *noticeFlags) channels() (all []notices.Channel, err error) {
+	add := func(flag string, c notices.Channel, failed error) {
+		if failed != nil {
+			err = errors.Join(err, fmt.Errorf("%s: %w", flag, failed))
+		}
+		all = append(all, c)
+	}
+	if f.webhook != "" {
+		c, err := notices.NewWebhook(f.webhook, f.secret)
+		add("--notices-webhook", c, err)
+	}
+	if f.ntfy != "" {
+		c, err := notices.NewNtfy(f.ntfy, f.token)
+		add("--notices-ntfy", c, err)
+	}
+	if f.desktop {
+		c, err := notices.NewDesktop()
+		add("--notices-desktop", c, err)
+	}
+	return all, err
+}
+
+// notify tells people of questions, if they want to be told, until the function that it returns is called.
+func notify(ctx context.Context, f *flags, base string, supervisor *client.Client, log *slog.Logger) (stop func(), err error) {
+	if !f.notices.on() {
+		return func() {}, nil
+	}
+	channels, err := f.notices.channels()
+	if err != nil {
+		return nil, err
+	}
+	w := notices.New(notices.Options{
+		Watch: supervisor.WatchApprovals, Channels: channels, Base: base, Grace: f.notices.grace, Details: f.notices.details, Logger: log,
+	})
+	ctx, cancel := context.WithCancel(ctx)
+	done := make(chan struct{})
+	go func() {
+		defer close(done)
+		w.Run(ctx)
+	}()
+	for _, c := range channels {
+		log.Info("people are told of questions that wait", "by", c.String(), "links lead to", base)
+	}
+	return func() { cancel(); <-done }, nil
+}

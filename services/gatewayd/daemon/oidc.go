@@ -1,0 +1,96 @@
+package daemon
+
+import (
+	"errors"
+	"flag"
+	"fmt"
+	"log/slog"
+	"net/url"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/tokens"
+	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
+)
+
+// callback is where a provider sends browsers back to.
+const callback = "/console/oidc/callback"
+
+// oidcFlags are those about OpenID Connect.
+type oidcFlags struct {
+	issuer, clientID, secret, audience, claim string
+	roles, scopes                             list
+}
+
+func (f *oidcFlags) define(set *flag.FlagSet) {
+	set.StringVar(&f.issuer, "oidc-issuer", "", "recognize people by the provider of OpenID Connect at this `URL`")
+	set.StringVar(&f.clientID, "oidc-client-id", "", "people sign in to the console at the provider, where this `ID` is gatewayd's; the redirect is PUBLIC-URL"+callback)
+	set.StringVar(&f.secret, "oidc-client-secret", "", "the `FILE` with the secret that the provider has given for that ID, if it has")
+	set.StringVar(&f.audience, "oidc-audience", "", "take tokens (JWT) of the provider for this `AUDIENCE` as bearer tokens")
+	set.StringVar(&f.claim, "oidc-role-claim", "groups", "the `CLAIM` of the provider's tokens that has a person's groups, such as realm_access.roles")
+	set.Var(&f.roles, "oidc-role", "`ROLE=GROUP`: who is in this group has the role viewer, approver or operator; may be repeated, and the greatest counts")
+	set.Var(&f.scopes, "oidc-scope", "ask the provider for this `SCOPE`, too; may be repeated (default: profile, email)")
+}
+
+func (f *oidcFlags) check() error {
+	if f.issuer == "" {
+		if f.clientID+f.secret+f.audience != "" || len(f.roles)+len(f.scopes) > 0 {
+			return errors.New("--oidc-…: say by --oidc-issuer whose tokens these flags are about")
+		}
+		return nil
+	}
+	u, err := url.Parse(f.issuer)
+	switch {
+	case err != nil || u.Host == "" || u.User != nil || u.Fragment != "" || u.Scheme != "https" && (u.Scheme != "http" || !loopback(u.Hostname())):
+		return fmt.Errorf("--oidc-issuer: expected a URL such as https://login.example.org, or http on the loopback, got %q", f.issuer)
+	case f.clientID == "" && f.audience == "":
+		return errors.New("--oidc-issuer: give --oidc-client-id for people who sign in to the console, --oidc-audience for bearer tokens, or both")
+	case f.secret != "" && f.clientID == "":
+		return errors.New("--oidc-client-secret is for --oidc-client-id")
+	}
+	_, err = f.byGroup()
+	return err
+}
+
+// byGroup are the roles of groups.
+func (f *oidcFlags) byGroup() (map[string]string, error) {
+	roles := map[string]string{}
+	for _, r := range f.roles {
+		role, group, _ := strings.Cut(r, "=")
+		if !slices.Contains(tokens.Roles(), role) || group == "" {
+			return nil, fmt.Errorf("--oidc-role: expected ROLE=GROUP, with a role of %s, got %q", strings.Join(tokens.Roles(), ", "), r)
+		}
+		if slices.Index(tokens.Roles(), role) > slices.Index(tokens.Roles(), roles[group]) {
+			roles[group] = role
+		}
+	}
+	if len(roles) == 0 {
+		return nil, errors.New("--oidc-issuer: nobody has a role: give --oidc-role, such as approver=GROUP")
+	}
+	return roles, nil
+}
+
+// provider is the provider that the flags name; nil: none. base is where people reach gatewayd.
+func (f *oidcFlags) provider(base string, log *slog.Logger) (*oidc.Provider, error) {
+	if f.issuer == "" {
+		return nil, nil
+	}
+	roles, err := f.byGroup()
+	if err != nil {
+		return nil, err
+	}
+	if f.secret != "" {
+		if _, err := keyfiles.ReadPrivate(f.secret); err != nil {
+			return nil, fmt.Errorf("--oidc-client-secret: %w", err)
+		}
+	}
+	scopes := f.scopes
+	if len(scopes) == 0 {
+		scopes = list{"profile", "email"}
+	}
+	return oidc.New(oidc.Options{
+		Issuer: f.issuer, ClientID: f.clientID, SecretFile: f.secret, Redirect: base + callback, Scopes: scopes, Audience: f.audience,
+		RoleClaim: f.claim, Roles: roles, Logger: log,
+	}), nil
+}

@@ -1,0 +1,310 @@
+// Package attach lets a client of /acp follow sessions that live in the supervisor, whoever opened them, beside those
+// of its own agent: session/attach and session/detach, as ACP's proposal for several clients of a session describes
+// them (RFD 533).
+//
+// An agent of this package stands between a connection and its own agent, which it may lack. It answers what is about
+// attached sessions by the supervisor's services, in the caller's name, and passes all else on as it is. The package
+// knows ACP's messages and the services' contracts. It must not know HTTP, nor how a caller is recognized.
+package attach
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"log/slog"
+	"sync"
+
+	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+// Only is the name of the agent of a connection that is there to attach, and has no agent of its own.
+const Only = "\x00attach"
+
+const (
+	// maxAttached is how many sessions a connection may be attached to at once.
+	maxAttached = 32
+	// maxBusy is how many messages of a client are being answered at once: it waits with more until it reads.
+	maxBusy = 64
+	// maxName bounds what a client calls itself and its version, in bytes.
+	maxName = 64
+)
+
+// The errors of ACP's proposal.
+const (
+	codeNotFound   = -32001 // there is no such session
+	codeNotAllowed = -32002 // the caller may not
+)
+
+// Calls makes calls to the supervisor's services for somebody; services.Handler is one.
+type Calls interface {
+	// Begin begins a call; the context that it returns carries the caller, and ends when the caller may no longer call.
+	Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error)
+	// Conn is the connection on which calls are made.
+	Conn() grpc.ClientConnInterface
+}
+
+// Hub opens agents whose clients can attach to sessions, and knows who is attached to which. Safe for concurrent use.
+type Hub struct {
+	open  relay.Open
+	calls Calls
+	log   *slog.Logger
+
+	mu sync.Mutex
+	at map[string][]*attachment // by the session's agent and id
+}
+
+// New returns a Hub that opens clients' own agents by open.
+func New(open relay.Open, calls Calls, log *slog.Logger) *Hub {
+	return &Hub{open: open, calls: calls, log: log, at: map[string][]*attachment{}}
+}
+
+// Open implements relay.Open, for somebody whom auth.From knows.
+func (h *Hub) Open(ctx context.Context, name string) (relay.Agent, error) {
+	a := &agent{
+		hub: h, who: auth.From(ctx), out: make(chan [][]byte), busy: make(chan struct{}, maxBusy), attached: map[string]*attachment{}, asked: map[string]*question{},
+	}
+	if name != Only {
+		own, err := h.open(ctx, name)
+		if err != nil {
+			return nil, err
+		}
+		a.own = own
+	}
+	a.ctx, a.end = context.WithCancelCause(context.Background())
+	if a.own != nil {
+		go a.pump()
+	}
+	return a, nil
+}
+
+// agent is a relay.Agent: a client's own agent, and the sessions that it is attached to.
+type agent struct {
+	hub  *Hub
+	who  auth.Who
+	own  relay.Agent // nil: the client has none
+	out  chan [][]byte
+	busy chan struct{} // holds something for each message that is being answered
+	ctx  context.Context
+	end  context.CancelCauseFunc
+
+	mu       sync.Mutex             // guards what follows
+	hello    string                 // the id of initialize, while it has no answer
+	attached map[string]*attachment // by session
+	asked    map[string]*question   // what the client was asked about attached sessions, by the request's id
+	forms    bool                   // the client takes elicitations
+}
+
+var errClosed = errors.New("the connection is closed")
+
+// do does something in a goroutine of its own, once there is room for that.
+func (a *agent) do(f func()) {
+	select {
+	case a.busy <- struct{}{}:
+		go func() { defer func() { <-a.busy }(); f() }()
+	case <-a.ctx.Done():
+	}
+}
+
+// pump hands the own agent's frames on, until it ends.
+func (a *agent) pump() {
+	for {
+		frames, err := a.own.Recv()
+		if err != nil {
+			a.end(err)
+			return
+		}
+		a.mu.Lock()
+		hello := a.hello
+		a.mu.Unlock()
+		if hello != "" {
+			a.advertise(frames, hello)
+		}
+		if !a.say(a.ctx, frames...) {
+			return
+		}
+	}
+}
+
+// say gives frames to the client, which waits while the client does not read; false: ctx is over.
+func (a *agent) say(ctx context.Context, frames ...[]byte) bool {
+	select {
+	case a.out <- frames:
+		return true
+	case <-ctx.Done():
+		return false
+	}
+}
+
+// Recv implements relay.Agent.
+func (a *agent) Recv() ([][]byte, error) {
+	select {
+	case frames := <-a.out:
+		return frames, nil
+	case <-a.ctx.Done():
+		return nil, context.Cause(a.ctx)
+	}
+}
+
+// Close implements relay.Agent.
+func (a *agent) Close() {
+	a.end(errClosed)
+	if a.own != nil {
+		a.own.Close()
+	}
+}
+
+// Send implements relay.Agent.
+func (a *agent) Send(frame []byte) error {
+	if a.ctx.Err() != nil {
+		return context.Cause(a.ctx)
+	}
+	if a.concerns(frame) {
+		if m, err := relay.Read(frame); err == nil && a.takes(m, frame) {
+			return nil
+		}
+	}
+	if a.own == nil { // what is no request has nobody who could miss it
+		return nil
+	}
+	return a.own.Send(frame)
+}
+
+// concerns reports whether a frame may be about attached sessions: most are not, and are not looked into.
+func (a *agent) concerns(frame []byte) bool {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	return a.own == nil || len(a.attached) > 0 || len(a.asked) > 0 || bytes.Contains(frame, []byte("initialize")) || bytes.Contains(frame, []byte("session/attach")) ||
+		bytes.Contains(frame, []byte(`session\/attach`))
+}
+
+// takes answers a message that is about attached sessions, or that nobody else is there for; false: it is for the own
+// agent. It waits only where too many messages are being answered.
+func (a *agent) takes(m relay.Message, frame []byte) bool {
+	a.mu.Lock()
+	at := a.attached[m.Session]
+	q := a.asked[m.ID]
+	if m.Kind == relay.Response && q != nil {
+		delete(a.asked, m.ID)
+	}
+	a.mu.Unlock()
+	request := m.Kind == relay.Request
+	switch {
+	case m.Kind == relay.Response && q != nil:
+		a.do(func() { q.answer(frame) })
+	case request && m.Method == "initialize":
+		return a.initialize(m, frame)
+	case request && m.Method == "session/attach":
+		a.do(func() { a.attach(m, frame) })
+	case request && m.Method == "session/detach" && at != nil:
+		a.do(func() { a.detach(m, at) })
+	case m.Method == "$/cancel_request":
+		return a.cancels(frame)
+	case at != nil && !at.own && at.client.Role == observer && (request || m.Method == "session/cancel") && m.Method != "session/detach":
+		a.do(func() { at.onlySees(m) })
+	case at != nil && !at.own && request && m.Method == "session/prompt":
+		at.prompt(m, frame)
+	case at != nil && !at.own && m.Method == "session/cancel":
+		a.do(at.cancelTurn)
+	case at != nil && !at.own && request && m.Method == "session/set_mode":
+		a.do(func() { at.setMode(m, frame) })
+	case at != nil && !at.own && request:
+		a.do(func() {
+			a.fail(m, -32601, m.Method+" is not for attached sessions", "an attached client can prompt, cancel, set the mode, answer questions and detach")
+		})
+	case a.own == nil && request:
+		a.do(func() {
+			a.fail(m, -32601, m.Method+": this connection has no agent of its own", "it can attach to sessions (session/attach)")
+		})
+	default:
+		return a.own == nil
+	}
+	return true
+}
+
+// onlySees refuses what an observer asks for.
+func (at *attachment) onlySees(m relay.Message) {
+	const why = "an observer only sees the session; attach as a controller, which takes the role approver or operator"
+	if m.Kind == relay.Request {
+		at.agent.fail(m, codeNotAllowed, m.Method+": "+why, "")
+		return
+	}
+	at.agent.say(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": why}))
+}
+
+// fail answers a request with an error.
+func (a *agent) fail(m relay.Message, code int, message, data string) {
+	a.say(a.ctx, relay.Failure(m.RawID, code, message, data))
+}
+
+// answer answers a request.
+func (a *agent) answer(m relay.Message, result any) {
+	a.say(a.ctx, response(m.RawID, result))
+}
+
+// notification, request and response are messages. What they carry can be JSON.
+func notification(method string, params any) []byte {
+	return encoded(struct {
+		Version string `json:"jsonrpc"`
+		Method  string `json:"method"`
+		Params  any    `json:"params"`
+	}{"2.0", method, params})
+}
+
+func request(id, method string, params any) []byte {
+	return encoded(struct {
+		Version string `json:"jsonrpc"`
+		ID      string `json:"id"`
+		Method  string `json:"method"`
+		Params  any    `json:"params"`
+	}{"2.0", id, method, params})
+}
+
+func response(id []byte, result any) []byte {
+	return encoded(struct {
+		Version string          `json:"jsonrpc"`
+		ID      json.RawMessage `json:"id"`
+		Result  any             `json:"result"`
+	}{"2.0", id, result})
+}
+
+func encoded(message any) []byte {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false) // what an agent has said stays as it is
+	if err := e.Encode(message); err != nil {
+		return relay.Failure(nil, -32603, "a message could not be written", err.Error())
+	}
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
+}
+
+// params reads a message's params; what is not there stays zero.
+func params[T any](frame []byte) (T, error) {
+	var m struct {
+		Params T `json:"params"`
+	}
+	err := json.Unmarshal(frame, &m)
+	return m.Params, err
+}
+
+// client is what a client says that it is.
+type client struct {
+	Name    string `json:"name"`
+	Version string `json:"version,omitempty"`
+	Role    string `json:"role,omitempty"`
+}
+
+func (c client) presentable(who auth.Who) client {
+	c.Name, c.Version = behalf.Presentable(c.Name, maxName), behalf.Presentable(c.Version, maxName)
+	if c.Name == "" {
+		c.Name = behalf.Presentable(who.Name, maxName)
+	}
+	if c.Name == "" {
+		c.Name = "a client"
+	}
+	return c
+}

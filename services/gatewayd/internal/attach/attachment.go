@@ -1,0 +1,377 @@
+package attach
+
+import (
+	"cmp"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"slices"
+	"strings"
+	"sync"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/behalf"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/services"
+)
+
+// What of a session's past a client is told.
+const (
+	historyFull    = "full"         // all that is recorded, and the questions that wait
+	historyPending = "pending_only" // the questions that wait
+	historyNone    = "none"         // nothing
+)
+
+// attachment is a session that a client follows.
+type attachment struct {
+	agent   *agent
+	agentID string
+	session string
+	quoted  []byte // session, as JSON
+	client  client // with its role
+	history string
+	own     bool // the client opened the session itself: it is told only what its own agent does not tell it
+	seen    string
+	ctx     context.Context // carries the caller
+	end     context.CancelCauseFunc
+	release func()        // of Calls.Begin
+	over    chan struct{} // closed when no frame of it comes any more
+	others  chan []byte   // what other attached clients do; what does not fit is not told
+
+	sessions  supervisorv1.SessionServiceClient
+	approvals supervisorv1.ApprovalServiceClient
+
+	tools map[string]string // the tool calls of questions, by their handles; of follow alone
+	ours  *turn             // the client's prompt whose turn runs; of follow alone
+	echo  string            // the text of the turn's prompt, which an agent may repeat; of follow alone
+	told  bool              // a prompt of the record was told: what an agent repeats of it is not; of follow alone
+
+	mu       sync.Mutex // guards what follows
+	turn     *turn      // the client's prompt that has no answer
+	detached bool       // nobody is told any more that it has ended
+}
+
+var errDetached = errors.New("the client has detached")
+
+// attach answers session/attach, and begins to tell.
+func (a *agent) attach(m relay.Message, frame []byte) {
+	asked, err := params[struct {
+		Session string `json:"sessionId"`
+		Role    string `json:"role"`
+		History string `json:"historyPolicy"`
+		Client  client `json:"clientInfo"`
+		Meta    struct {
+			Agent string `json:"agentId"`
+		} `json:"_meta"`
+	}](frame)
+	history := cmp.Or(asked.History, historyFull)
+	switch {
+	case err != nil || asked.Session == "":
+		a.fail(m, -32602, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
+		return
+	case !slices.Contains([]string{historyFull, historyPending, historyNone}, history):
+		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
+		return
+	case !slices.Contains([]string{"", controller, observer}, asked.Role):
+		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
+		return
+	case asked.Role == controller && !a.who.May(behalf.Approver):
+		a.fail(m, codeNotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
+		return
+	}
+	role := controller
+	if asked.Role == observer || !a.who.May(behalf.Approver) {
+		role = observer
+	}
+	ctx, done, err := a.hub.calls.Begin(a.ctx, a.who)
+	if err != nil {
+		a.fail(m, -32603, "session/attach: "+err.Error(), "")
+		return
+	}
+	conn := a.hub.calls.Conn()
+	at := &attachment{
+		agent: a, session: asked.Session, quoted: encoded(asked.Session), history: history, release: done, over: make(chan struct{}), others: make(chan []byte, 16),
+		client: asked.Client.presentable(a.who), tools: map[string]string{}, sessions: supervisorv1.NewSessionServiceClient(conn),
+		approvals: supervisorv1.NewApprovalServiceClient(conn),
+	}
+	at.client.Role = role
+	at.ctx, at.end = context.WithCancelCause(ctx)
+	waiting, err := at.find(asked.Meta.Agent)
+	if err != nil {
+		at.end(err)
+		done()
+		code := -32603
+		switch status.Code(err) {
+		case codes.NotFound:
+			code = codeNotFound
+		case codes.PermissionDenied:
+			code = codeNotAllowed
+		}
+		a.fail(m, code, "session/attach: "+problem(at.ctx, err), asked.Session)
+		return
+	}
+	a.mu.Lock()
+	there, crowded := a.attached[at.session] != nil, len(a.attached) >= maxAttached
+	if !there && !crowded {
+		a.attached[at.session] = at
+	}
+	a.mu.Unlock()
+	if there || crowded {
+		at.end(errDetached)
+		done()
+		a.fail(m, -32600, "session/attach: the connection is attached to this session, or to too many: detach first (session/detach)", asked.Session)
+		return
+	}
+	result := map[string]any{"sessionId": at.session, "role": role, "connectedClients": a.hub.enter(at)}
+	if history != historyNone {
+		result["history"] = waiting
+	}
+	a.answer(m, result)
+	go at.run()
+}
+
+// pending is an item of the history in the answer to session/attach.
+type pending struct {
+	Type     string `json:"type"`
+	ToolCall string `json:"toolCallId,omitempty"`
+	Status   string `json:"status"`
+}
+
+// find looks the session up, and the questions that wait in it.
+func (at *attachment) find(agentID string) ([]pending, error) {
+	state := supervisorv1.NewSupervisorStateServiceClient(at.agent.hub.calls.Conn())
+	found, err := state.GetSession(at.ctx, &supervisorv1.GetSessionRequest{AgentId: agentID, SessionId: at.session})
+	if err != nil {
+		return nil, err
+	}
+	at.agentID = found.GetSession().GetAgentId()
+	if own, ok := at.agent.own.(interface{ ID() string }); ok {
+		at.own = own.ID() == at.agentID
+	}
+	if at.history != historyFull || at.own {
+		at.seen = cmp.Or(found.GetSession().GetCursor(), "now")
+	}
+	open, err := at.approvals.ListApprovals(at.ctx, &supervisorv1.ListApprovalsRequest{SessionId: at.session})
+	if err != nil {
+		return nil, err
+	}
+	waiting := []pending{}
+	for _, q := range open.GetApprovals() {
+		if q.GetAgentId() != at.agentID {
+			continue
+		}
+		at.noteTool(q)
+		kind := "elicitation"
+		if q.GetPermission() != nil {
+			kind = "permission_request"
+		}
+		waiting = append(waiting, pending{kind, toolCall(q), "pending"})
+	}
+	return waiting, nil
+}
+
+// run tells the client what happens until the attachment ends, and then that it has.
+func (at *attachment) run() {
+	defer close(at.over)
+	defer at.release()
+	var asking sync.WaitGroup
+	asking.Go(at.ask)
+	asking.Go(at.tellOthers)
+	err := at.follow()
+	at.end(err)
+	asking.Wait()
+	a := at.agent
+	a.mu.Lock()
+	delete(a.attached, at.session)
+	var open []*question
+	for id, q := range a.asked {
+		if q.at == at {
+			open = append(open, q)
+			delete(a.asked, id)
+		}
+	}
+	a.mu.Unlock()
+	for _, q := range open {
+		a.say(a.ctx, cancelled(q.id))
+	}
+	at.mu.Lock()
+	t, quiet := at.turn, at.detached
+	at.turn = nil
+	at.mu.Unlock()
+	why := problem(at.ctx, err)
+	if t != nil {
+		a.fail(t.asked, -32603, "the turn is not followed any more: "+why, "it may go on: attach again")
+	}
+	a.hub.leave(at)
+	if !quiet {
+		a.say(a.ctx, at.update(map[string]any{"type": "detached", "reason": why + ": if the session is open, attach again (session/attach)"}))
+	}
+}
+
+// follow tells the session's events until there are no more.
+func (at *attachment) follow() error {
+	for {
+		before := at.seen
+		err := at.followFrom(before)
+		// Who fell behind goes on where it was.
+		if status.Code(err) != codes.ResourceExhausted || at.seen == before || at.ctx.Err() != nil {
+			return err
+		}
+	}
+}
+
+func (at *attachment) followFrom(cursor string) error {
+	events, err := at.sessions.WatchSession(at.ctx, &supervisorv1.WatchSessionRequest{AgentId: at.agentID, SessionId: at.session, Cursor: cursor})
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := events.Recv()
+		switch {
+		case errors.Is(err, io.EOF):
+			return status.Error(codes.Unavailable, "there is no more to tell: the supervisor has ended the stream")
+		case err != nil:
+			return err
+		}
+		e := m.GetEvent()
+		if frames := at.frames(e); len(frames) > 0 && !at.agent.say(at.ctx, frames...) {
+			return at.ctx.Err()
+		}
+		at.seen = cmp.Or(e.GetCursor(), at.seen)
+		if closed := e.GetSessionClosed(); closed != nil {
+			return status.Error(codes.NotFound, "the session was closed: "+closed.GetReason())
+		}
+	}
+}
+
+// frames are what a client is told of an event.
+func (at *attachment) frames(e *supervisorv1.Event) [][]byte {
+	switch of := e.GetEvent().(type) {
+	case *supervisorv1.Event_QuestionAsked:
+		at.noteTool(of.QuestionAsked)
+		return nil
+	case *supervisorv1.Event_QuestionAnswered:
+		return at.resolved(of.QuestionAnswered)
+	case *supervisorv1.Event_Gap:
+		return [][]byte{at.update(map[string]any{"type": "gap", "frames": of.Gap.GetFrames(), "reason": of.Gap.GetReason()})}
+	}
+	if at.own {
+		return nil
+	}
+	switch of := e.GetEvent().(type) {
+	case *supervisorv1.Event_TurnStarted:
+		return at.turnStarted(e)
+	case *supervisorv1.Event_TurnEnded:
+		return at.turnEnded(e, of.TurnEnded)
+	case *supervisorv1.Event_UserMessage:
+		if text := of.UserMessage.GetContent().GetText().GetText(); !e.GetHistory() && text != "" && strings.Contains(at.echo, text) {
+			return nil // the agent repeats the prompt
+		}
+	case *supervisorv1.Event_AgentMessage, *supervisorv1.Event_AgentThought, *supervisorv1.Event_ToolCall, *supervisorv1.Event_ToolCallUpdate,
+		*supervisorv1.Event_Plan, *supervisorv1.Event_AvailableCommands, *supervisorv1.Event_SessionInfo, *supervisorv1.Event_Usage,
+		*supervisorv1.Event_Notice, *supervisorv1.Event_Compaction, *supervisorv1.Event_CompactionSummary, *supervisorv1.Event_OtherUpdate:
+	case *supervisorv1.Event_CurrentMode:
+		if !isUpdate(e.GetRaw()) { // it is the answer to a request
+			return [][]byte{at.update(map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": of.CurrentMode.GetModeId()})}
+		}
+	case *supervisorv1.Event_ConfigOptions:
+		if !isUpdate(e.GetRaw()) {
+			var said struct {
+				Options json.RawMessage `json:"configOptions"`
+			}
+			if json.Unmarshal([]byte(e.GetRaw()), &said) != nil || said.Options == nil {
+				return nil
+			}
+			return [][]byte{at.update(map[string]any{"sessionUpdate": "config_option_update", "configOptions": said.Options})}
+		}
+	default:
+		return nil
+	}
+	if e.GetRaw() == "" || e.GetHistory() && at.told || e.GetOtherUpdate() != nil && !isUpdate(e.GetRaw()) {
+		return nil // told already, or no update at all
+	}
+	return [][]byte{at.rawUpdate(e.GetRaw())}
+}
+
+// isUpdate reports whether JSON is the update of a session/update.
+func isUpdate(raw string) bool {
+	var of struct {
+		Kind *json.RawMessage `json:"sessionUpdate"`
+		Type *json.RawMessage `json:"type"`
+	}
+	return json.Unmarshal([]byte(raw), &of) == nil && (of.Kind != nil || of.Type != nil)
+}
+
+// rawUpdate is a session/update with the update that an agent has sent, as it is.
+func (at *attachment) rawUpdate(raw string) []byte {
+	b := make([]byte, 0, len(raw)+len(at.quoted)+96)
+	b = append(b, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`...)
+	b = append(append(b, at.quoted...), `,"update":`...)
+	return append(append(b, raw...), "}}"...)
+}
+
+// update is a session/update of the gateway's own.
+func (at *attachment) update(update map[string]any) []byte {
+	return at.rawUpdate(string(encoded(update)))
+}
+
+// detach answers session/detach. Nothing about the session follows the answer.
+func (a *agent) detach(m relay.Message, at *attachment) {
+	at.mu.Lock()
+	at.detached = true
+	at.mu.Unlock()
+	at.end(errDetached)
+	<-at.over
+	a.answer(m, map[string]string{"sessionId": at.session, "status": "detached"})
+}
+
+// problem is why a call to the supervisor failed, for the client.
+func problem(ctx context.Context, err error) string { return services.Failure(ctx, err).Message() }
+
+// key says which session an attachment is of.
+func (at *attachment) key() string { return at.agentID + "\x00" + at.session }
+
+// enter puts an attachment on the list, and returns all that are attached to its session.
+func (h *Hub) enter(at *attachment) []client {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.at[at.key()] = append(h.at[at.key()], at)
+	var all []client
+	for _, o := range h.at[at.key()] {
+		all = append(all, o.client)
+	}
+	return all
+}
+
+// leave takes an attachment off the list, and tells the others of its session.
+func (h *Hub) leave(at *attachment) {
+	h.mu.Lock()
+	others := slices.DeleteFunc(slices.Clone(h.at[at.key()]), func(o *attachment) bool { return o == at })
+	if h.at[at.key()] = others; len(others) == 0 {
+		delete(h.at, at.key())
+	}
+	h.mu.Unlock()
+	for _, o := range others {
+		select {
+		case o.others <- o.update(map[string]any{"type": "client_disconnected", "client": at.client}):
+		default: // the client reads nothing
+		}
+	}
+}
+
+// tellOthers tells what other attached clients do.
+func (at *attachment) tellOthers() {
+	for {
+		select {
+		case frame := <-at.others:
+			at.agent.say(at.ctx, frame)
+		case <-at.ctx.Done():
+			return
+		}
+	}
+}

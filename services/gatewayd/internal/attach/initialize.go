@@ -1,0 +1,87 @@
+package attach
+
+import (
+	"encoding/json"
+
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+// roles are those of ACP's proposal: who may act in a session, and who sees it.
+const (
+	controller = "controller"
+	observer   = "observer"
+)
+
+// capability is what initialize says of session/attach.
+var capability = json.RawMessage(`{"roles":["controller","observer"]}`)
+
+// initialize notes what the client can do, and answers it if it has no agent that does.
+func (a *agent) initialize(m relay.Message, frame []byte) bool {
+	said, err := params[struct {
+		Client struct {
+			Elicitation json.RawMessage `json:"elicitation"`
+		} `json:"clientCapabilities"`
+	}](frame)
+	a.mu.Lock()
+	a.forms = err == nil && len(said.Client.Elicitation) > 0 && string(said.Client.Elicitation) != "null"
+	if a.own != nil {
+		a.hello = m.ID
+	}
+	a.mu.Unlock()
+	if a.own != nil {
+		return false
+	}
+	a.do(func() {
+		a.answer(m, map[string]any{
+			"protocolVersion": 1, "authMethods": []any{}, "agentInfo": map[string]string{"name": "gatewayd", "title": "acphost", "version": "1"},
+			"agentCapabilities": map[string]any{"sessionCapabilities": map[string]any{"attach": capability}},
+		})
+	})
+	return true
+}
+
+// advertise adds what can be attached to the own agent's answer to initialize. It stays as it is if it is none of ACP
+// v1's.
+func (a *agent) advertise(frames [][]byte, hello string) {
+	for i, f := range frames {
+		m, err := relay.Read(f)
+		if err != nil || m.Kind != relay.Response || m.ID != hello {
+			continue
+		}
+		a.mu.Lock()
+		a.hello = ""
+		a.mu.Unlock()
+		var said struct {
+			Result struct {
+				Version int `json:"protocolVersion"`
+			} `json:"result"`
+		}
+		if json.Unmarshal(f, &said) == nil && said.Result.Version == 1 {
+			if with := added(f, "result", "agentCapabilities", "sessionCapabilities", "attach"); with != nil {
+				frames[i] = with
+			}
+		}
+		return
+	}
+}
+
+// added is an object with the capability at a path, whose objects are made where they are missing; nil: something else
+// is there.
+func added(object []byte, name string, below ...string) []byte {
+	var members map[string]json.RawMessage
+	if len(object) > 0 && json.Unmarshal(object, &members) != nil {
+		return nil
+	}
+	if members == nil {
+		members = map[string]json.RawMessage{}
+	}
+	member := []byte(capability)
+	if len(below) > 0 {
+		member = added(members[name], below[0], below[1:]...)
+	}
+	if member == nil {
+		return nil
+	}
+	members[name] = member
+	return encoded(members)
+}

@@ -1,0 +1,279 @@
+package attach
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+)
+
+// callTimeout is how long a call that answers at once may take.
+const callTimeout = 30 * time.Second
+
+// turn is a prompt of the client's that has no answer yet.
+type turn struct {
+	asked  relay.Message
+	begun  chan struct{} // closed when it is known whether the turn began
+	cursor string        // of its beginning, once begun is closed; "": it did not begin
+}
+
+func withTimeout(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeout(ctx, t)
+}
+
+// prompt begins a turn. Its answer comes behind its events, so it is follow's to give.
+func (at *attachment) prompt(m relay.Message, frame []byte) {
+	t := &turn{asked: m, begun: make(chan struct{})}
+	at.mu.Lock()
+	busy := at.turn != nil
+	if !busy {
+		at.turn = t
+	}
+	at.mu.Unlock()
+	at.agent.do(func() {
+		if busy {
+			at.agent.fail(m, -32600, "session/prompt: your prompt before this one has no answer yet", "wait for it, or cancel it (session/cancel)")
+			return
+		}
+		at.beginOrFail(t, frame)
+	})
+}
+
+func (at *attachment) beginOrFail(t *turn, frame []byte) {
+	err := at.begin(t, frame)
+	close(t.begun)
+	if err == nil {
+		return
+	}
+	at.mu.Lock()
+	mine := at.turn == t
+	if mine {
+		at.turn = nil
+	}
+	at.mu.Unlock()
+	if mine {
+		at.agent.fail(t.asked, -32600, "session/prompt: "+problem(at.ctx, err), "")
+	}
+}
+
+// begin has the supervisor begin the turn, and waits until it has.
+func (at *attachment) begin(t *turn, frame []byte) error {
+	asked, err := params[struct {
+		Prompt []block         `json:"prompt"`
+		Meta   json.RawMessage `json:"_meta"`
+	}](frame)
+	if err != nil {
+		return fmt.Errorf("the params: %w", err)
+	}
+	req := &supervisorv1.PromptRequest{AgentId: at.agentID, SessionId: at.session}
+	if string(asked.Meta) != "null" {
+		req.Meta = string(asked.Meta)
+	}
+	for i, b := range asked.Prompt {
+		content := b.content()
+		if content == nil {
+			return fmt.Errorf("block %d is none of ACP v1's, or lacks something", i+1)
+		}
+		req.Prompt = append(req.Prompt, content)
+	}
+	ctx, leave := context.WithCancel(at.ctx)
+	defer leave() // the turn goes on, and follow tells it
+	events, err := at.sessions.Prompt(ctx, req)
+	if err != nil {
+		return err
+	}
+	for {
+		m, err := events.Recv()
+		if err != nil {
+			return err
+		}
+		e := m.GetEvent()
+		if e.GetTurnStarted() == nil && e.GetTurnEnded() == nil {
+			continue
+		}
+		if t.cursor = e.GetCursor(); t.cursor == "" {
+			return errors.New("the turn began and cannot be followed: attach again")
+		}
+		return nil
+	}
+}
+
+// mine is the client's own prompt, if an event is its beginning; it waits until that is known.
+func (at *attachment) mine(cursor string) *turn {
+	at.mu.Lock()
+	t := at.turn
+	at.mu.Unlock()
+	if t == nil {
+		return nil
+	}
+	select {
+	case <-t.begun:
+	case <-at.ctx.Done():
+	}
+	if cursor == "" || t.cursor != cursor {
+		return nil
+	}
+	return t
+}
+
+// turnStarted tells a prompt that somebody else gave.
+func (at *attachment) turnStarted(e *supervisorv1.Event) (frames [][]byte) {
+	var asked struct {
+		Prompt []json.RawMessage `json:"prompt"`
+	}
+	_ = json.Unmarshal([]byte(e.GetRaw()), &asked) // what cannot be read is not told
+	var words strings.Builder
+	for _, b := range e.GetTurnStarted().GetPrompt() {
+		words.WriteString(b.GetText().GetText() + "\n")
+	}
+	at.told, at.echo = true, words.String()
+	if at.ours = at.mine(e.GetCursor()); at.ours != nil {
+		return nil
+	}
+	for _, b := range asked.Prompt {
+		frames = append(frames, at.update(map[string]any{"sessionUpdate": "user_message_chunk", "content": b}))
+	}
+	return frames
+}
+
+// turnEnded answers the client's prompt, if the turn is that, and tells all others.
+func (at *attachment) turnEnded(e *supervisorv1.Event, ended *supervisorv1.TurnEnded) [][]byte {
+	at.echo = ""
+	if t := at.ours; t != nil {
+		at.ours = nil
+		at.mu.Lock()
+		at.turn = nil
+		at.mu.Unlock()
+		raw := json.RawMessage(e.GetRaw())
+		if f := ended.GetError(); f != nil {
+			var said struct {
+				Code    *int   `json:"code"`
+				Message string `json:"message"`
+			}
+			if json.Unmarshal(raw, &said) == nil && said.Code != nil {
+				return [][]byte{encoded(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(t.asked.RawID), "error": raw})}
+			}
+			return [][]byte{relay.Failure(t.asked.RawID, -32603, f.GetMessage(), "")}
+		}
+		if !json.Valid(raw) {
+			raw = encoded(map[string]string{"stopReason": ended.GetStopReason()})
+		}
+		return [][]byte{response(t.asked.RawID, raw)}
+	}
+	done := map[string]any{"type": "turn_complete", "stopReason": ended.GetStopReason()}
+	if f := ended.GetError(); f != nil {
+		done["error"] = f.GetMessage()
+	}
+	return [][]byte{at.update(done)}
+}
+
+// cancelTurn ends the turn that runs, whoever began it.
+func (at *attachment) cancelTurn() {
+	at.mu.Lock()
+	t := at.turn
+	at.mu.Unlock()
+	if t != nil {
+		select {
+		case <-t.begun: // else there is nothing to cancel yet
+		case <-at.ctx.Done():
+		}
+	}
+	ctx, cancel := withTimeout(at.ctx, callTimeout)
+	defer cancel()
+	_, err := at.sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: at.agentID, SessionId: at.session})
+	if err != nil { // it is a notification: there is nobody to answer
+		at.agent.hub.log.Info("an attached client could not cancel a turn", "session", at.session, "caller", at.agent.who.ID, "error", err)
+		at.agent.say(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": problem(ctx, err)}))
+	}
+}
+
+// cancels takes a $/cancel_request; false: it is about nothing here.
+func (a *agent) cancels(frame []byte) bool {
+	asked, err := params[struct {
+		ID json.RawMessage `json:"requestId"`
+	}](frame)
+	if err != nil {
+		return a.own == nil
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	for _, at := range a.attached {
+		at.mu.Lock()
+		mine := at.turn != nil && string(at.turn.asked.RawID) == string(asked.ID)
+		at.mu.Unlock()
+		if mine {
+			go at.cancelTurn() // once for a prompt, of which a session has one
+			return true
+		}
+	}
+	return a.own == nil
+}
+
+// setMode answers session/set_mode.
+func (at *attachment) setMode(m relay.Message, frame []byte) {
+	asked, err := params[struct {
+		Mode string `json:"modeId"`
+	}](frame)
+	ctx, cancel := withTimeout(at.ctx, callTimeout)
+	defer cancel()
+	if err == nil {
+		_, err = at.sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: at.agentID, SessionId: at.session, ModeId: asked.Mode})
+	}
+	if err != nil {
+		at.agent.fail(m, -32600, "session/set_mode: "+problem(ctx, err), "")
+		return
+	}
+	at.agent.answer(m, map[string]any{})
+}
+
+// block is a content block of ACP v1.
+type block struct {
+	Type        string `json:"type"`
+	Text        string `json:"text"`
+	Data        []byte `json:"data"`
+	MimeType    string `json:"mimeType"`
+	URI         string `json:"uri"`
+	Name        string `json:"name"`
+	Title       string `json:"title"`
+	Description string `json:"description"`
+	Size        *int64 `json:"size"`
+	Resource    struct {
+		URI      string  `json:"uri"`
+		MimeType string  `json:"mimeType"`
+		Text     *string `json:"text"`
+		Blob     []byte  `json:"blob"`
+	} `json:"resource"`
+}
+
+// content is the block as the services have it; nil: it is none. What an agent cannot take, the supervisor says.
+func (b *block) content() *supervisorv1.ContentBlock {
+	c := &supervisorv1.ContentBlock{}
+	switch b.Type {
+	case "text":
+		c.Content = &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: b.Text}}
+	case "image":
+		c.Content = &supervisorv1.ContentBlock_Image{Image: &supervisorv1.ImageContent{Data: b.Data, MimeType: b.MimeType, Uri: b.URI}}
+	case "audio":
+		c.Content = &supervisorv1.ContentBlock_Audio{Audio: &supervisorv1.AudioContent{Data: b.Data, MimeType: b.MimeType}}
+	case "resource_link":
+		c.Content = &supervisorv1.ContentBlock_ResourceLink{ResourceLink: &supervisorv1.ResourceLink{
+			Uri: b.URI, Name: b.Name, Title: b.Title, Description: b.Description, MimeType: b.MimeType, Size: b.Size,
+		}}
+	case "resource":
+		r := &supervisorv1.EmbeddedResource{Uri: b.Resource.URI, MimeType: b.Resource.MimeType}
+		if b.Resource.Text != nil {
+			r.Contents = &supervisorv1.EmbeddedResource_Text{Text: *b.Resource.Text}
+		} else {
+			r.Contents = &supervisorv1.EmbeddedResource_Blob{Blob: b.Resource.Blob}
+		}
+		c.Content = &supervisorv1.ContentBlock_Resource{Resource: r}
+	default:
+		return nil
+	}
+	return c
+}

@@ -1,0 +1,70 @@
+package notices
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os/exec"
+	"runtime"
+	"strings"
+	"time"
+)
+
+// endTimeout is how long a program that was told to end may take to let go of its output.
+const endTimeout = time.Second
+
+// desktop is a Channel.
+type desktop struct {
+	program string
+	args    func(title, body string) []string
+}
+
+// NewDesktop returns the Channel that shows notices on the desktop of the user that gatewayd runs as: by notify-send on Linux, by
+// osascript on macOS.
+func NewDesktop() (Channel, error) { return newDesktop(runtime.GOOS) }
+
+func newDesktop(system string) (Channel, error) {
+	d, from := &desktop{"notify-send", linux}, `it is in Debian's libnotify-bin and Fedora's libnotify`
+	switch system {
+	case "linux":
+	case "darwin":
+		d, from = &desktop{"osascript", darwin}, "it is part of macOS"
+	default:
+		return nil, errors.New("there are notices on the desktop on Linux and macOS alone: give --notices-ntfy")
+	}
+	path, err := exec.LookPath(d.program)
+	if err != nil {
+		return nil, fmt.Errorf("look for %s, which shows notices; %s: %w", d.program, from, err)
+	}
+	d.program = path
+	return d, nil
+}
+
+// markup escapes what means something in a notice's text, so that an agent's words are no link and no picture.
+var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
+
+// linux are arguments of notify-send. None behind "--" is an option.
+func linux(title, body string) []string {
+	return []string{"--app-name=acphost", "--", title, markup.Replace(body)}
+}
+
+// darwin are arguments of osascript. The script is always the same: what it shows is data. None behind the title is an option, as
+// the title is none.
+func darwin(title, body string) []string {
+	return []string{"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
+}
+
+func (d *desktop) String() string { return "the desktop" }
+
+// Send implements Channel.
+func (d *desktop) Send(ctx context.Context, n Notice) error {
+	ctx, cancel := context.WithTimeout(ctx, sendTimeout)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, d.program, d.args(n.Title, n.body()+"\n"+n.Link)...)
+	cmd.WaitDelay = endTimeout
+	out, err := cmd.CombinedOutput()
+	if err != nil {
+		return fmt.Errorf("%s: %w: %q (gatewayd has to run in the session of the desktop)", d.program, err, line(string(out), maxDetails))
+	}
+	return nil
+}

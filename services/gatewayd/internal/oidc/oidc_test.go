@@ -1,0 +1,258 @@
+package oidc
+
+import (
+	"bytes"
+	"context"
+	"log/slog"
+	"net/http"
+	"net/url"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"time"
+
+	"github.com/acphost/acphost/internal/testkit/idp"
+	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+)
+
+// rig is a Provider before a provider that a test plays. later moves its time.
+type rig struct {
+	*Provider
+	idp   *idp.Provider
+	later atomic.Int64
+	log   bytes.Buffer
+}
+
+func newRig(t *testing.T) *rig {
+	t.Helper()
+	secret := filepath.Join(t.TempDir(), "secret")
+	if err := os.WriteFile(secret, []byte(idp.Secret+"\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	r := &rig{idp: idp.New(t)}
+	r.Provider = New(Options{
+		Issuer: r.idp.URL, ClientID: idp.Client, SecretFile: secret, Redirect: "http://acp.example/console/oidc/callback", Scopes: []string{"email"},
+		Audience: "acp", RoleClaim: "groups", Roles: map[string]string{"see": "viewer", "say": "approver", "do": "operator"},
+		Logger: slog.New(slog.NewTextHandler(&r.log, nil)), Now: func() time.Time { return time.Now().Add(time.Duration(r.later.Load())) },
+	})
+	return r
+}
+
+func (r *rig) pass(d time.Duration) { r.later.Add(int64(d)) }
+
+func TestATokenOfTheProviderSaysWhoSomebodyIs(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	for _, alg := range []string{"RS256", "ES256"} {
+		who, refusal := r.Bearer(t.Context(), r.idp.Sign(alg, r.idp.Claims("acp", idp.Claims{"groups": []string{"see", "say", "other"}, "email": "a@example.org", "email_verified": true})))
+		if refusal != nil || who.Role != "approver" || who.Name != "a@example.org" || !strings.HasPrefix(who.ID, "oidc ") || !who.Stands() {
+			t.Errorf("%s: %+v, %v", alg, who, refusal)
+		}
+		r.pass(2 * time.Hour)
+		if who.Stands() {
+			t.Errorf("%s: it stands when it has expired", alg)
+		}
+		r.pass(-2 * time.Hour)
+	}
+	// A name that nobody vouches for is not used.
+	who, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "see", "email": "root@example.org", "name": "root", "preferred_username": "root"})))
+	if refusal != nil || who.Name != "u-1" || who.Role != "viewer" {
+		t.Errorf("%+v, %v", who, refusal)
+	}
+}
+
+func TestTokensThatDoNotCount(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	other := idp.New(t)
+	good := idp.Claims{"groups": []string{"do"}}
+	with := func(changes ...any) idp.Claims {
+		c := r.idp.Claims("acp", good)
+		for i := 0; i < len(changes); i += 2 {
+			c[changes[i].(string)] = changes[i+1]
+		}
+		return c
+	}
+	now := time.Now()
+	valid := r.idp.Sign("RS256", with())
+	for name, c := range map[string]struct {
+		token  string
+		status int
+		words  string
+	}{
+		"alg none":                  {r.idp.Sign("none", with()), 401, "does not count"},
+		"HS256 with the public key": {r.idp.Sign("HS256", with()), 401, "does not count"},
+		"another provider's key":    {other.Sign("RS256", with()), 401, "does not count"},
+		"another issuer":            {r.idp.Sign("RS256", with("iss", other.URL)), 401, "does not count"},
+		"another audience":          {r.idp.Sign("RS256", with("aud", "other")), 401, "does not count"},
+		"the sign-in's audience":    {r.idp.Sign("RS256", with("aud", idp.Client)), 401, "does not count"},
+		"expired":                   {r.idp.Sign("RS256", with("exp", now.Add(-time.Second).Unix())), 401, "it has expired"},
+		"without an end":            {r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"exp": nil})), 401, "it has expired"},
+		"not yet":                   {r.idp.Sign("RS256", with("nbf", now.Add(time.Hour).Unix())), 401, "does not count"},
+		"without a name":            {r.idp.Sign("RS256", with("sub", "")), 403, "none of the groups"},
+		"no groups":                 {r.idp.Sign("RS256", with("groups", nil)), 403, "none of the groups"},
+		"other groups":              {r.idp.Sign("RS256", with("groups", []string{"DO", "do ", "operator", ""})), 403, "none of the groups"},
+		"groups that are no texts":  {r.idp.Sign("RS256", with("groups", map[string]any{"do": true})), 403, "none of the groups"},
+		"changed":                   {strings.Replace(valid, ".", ".A", 1), 401, "does not count"},
+		"without a signature":       {valid[:strings.LastIndexByte(valid, '.')+1], 401, "does not count"},
+		"nonsense":                  {"ey.ey.ey", 401, "does not count"},
+	} {
+		who, refusal := r.Bearer(t.Context(), c.token)
+		if refusal == nil || refusal.Status != c.status || !strings.Contains(refusal.Words, c.words) || who.Role != "" {
+			t.Errorf("%s: %+v, %v", name, who, refusal)
+		}
+	}
+	if _, refusal := r.Bearer(t.Context(), valid); refusal != nil {
+		t.Errorf("the good one: %v", refusal)
+	}
+	if strings.Contains(r.log.String(), valid[:40]) {
+		t.Error("tokens are in the log")
+	}
+}
+
+func TestTheProviderChangesItsKeysAndAnAttackerCannotHaveItAskedOften(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	token := func() string { return r.idp.Sign("ES256", r.idp.Claims("acp", idp.Claims{"groups": "do"})) }
+	old := token()
+	if _, refusal := r.Bearer(t.Context(), old); refusal != nil {
+		t.Fatal(refusal)
+	}
+	r.idp.Rotate()
+	r.pass(apart)
+	if _, refusal := r.Bearer(t.Context(), token()); refusal != nil {
+		t.Errorf("a token of the new key: %v", refusal)
+	}
+	if _, refusal := r.Bearer(t.Context(), old); refusal == nil {
+		t.Error("a token of the old key counts")
+	}
+	for range 100 {
+		_, _ = r.Bearer(t.Context(), old)
+	}
+	if n := r.idp.Fetched(); n != 2 {
+		t.Errorf("the keys were read %d times, want 2", n)
+	}
+	// Keys that were taken away count for an hour at most, though no other key is seen.
+	last := token()
+	r.idp.Rotate()
+	r.pass(refresh)
+	if _, refusal := r.Bearer(t.Context(), last); refusal == nil {
+		t.Error("a token of a key that is gone counts after an hour")
+	}
+}
+
+func TestAProviderThatIsDown(t *testing.T) {
+	t.Parallel()
+	r := newRig(t)
+	token := r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "do"}))
+	r.idp.Down(true)
+	for range 2 {
+		if _, refusal := r.Bearer(t.Context(), token); refusal == nil || refusal.Status != http.StatusServiceUnavailable || !strings.Contains(refusal.Words, "acphost tokens create") {
+			t.Errorf("got %v", refusal)
+		}
+		if _, refusal := r.SignInURL("s", "n", "v"); refusal == nil || refusal.Status != http.StatusServiceUnavailable {
+			t.Errorf("got %v", refusal)
+		}
+	}
+	r.idp.Down(false)
+	r.pass(apart)
+	if _, refusal := r.Bearer(t.Context(), token); refusal != nil {
+		t.Errorf("when it is there again: %v", refusal)
+	}
+	r.idp.Down(true)
+	r.pass(refresh / 2)
+	if _, refusal := r.Bearer(t.Context(), token); refusal != nil {
+		t.Errorf("when it is down later: %v", refusal)
+	}
+}
+
+// visit goes to the provider's page as a browser does, and returns what it sends back.
+func visit(t *testing.T, address string) url.Values {
+	t.Helper()
+	client := &http.Client{CheckRedirect: func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer res.Body.Close()
+	back, err := res.Location()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return back.Query()
+}
+
+func TestASignInAtTheProvider(t *testing.T) {
+	t.Parallel()
+	const verifier = "0123456789012345678901234567890123456789012"
+	for name, c := range map[string]struct {
+		person          idp.Claims
+		nonce, verifier string
+		change          func(r *rig)
+		status          int
+	}{
+		"as it should be":    {idp.Claims{"groups": []string{"say"}}, "n", verifier, nil, 0},
+		"another nonce":      {idp.Claims{"groups": []string{"say"}}, "other", verifier, nil, 401},
+		"a replayed token":   {idp.Claims{"groups": []string{"say"}, "nonce": "replayed"}, "n", verifier, nil, 401},
+		"no nonce":           {idp.Claims{"groups": []string{"say"}, "nonce": nil}, "n", verifier, nil, 401},
+		"another verifier":   {idp.Claims{"groups": []string{"say"}}, "n", strings.Repeat("x", 43), nil, 502},
+		"another audience":   {idp.Claims{"groups": []string{"say"}, "aud": "acp"}, "n", verifier, nil, 401},
+		"no group":           {idp.Claims{}, "n", verifier, nil, 403},
+		"the wrong secret":   {idp.Claims{"groups": []string{"say"}}, "n", verifier, func(r *rig) { _ = os.WriteFile(r.SecretFile, []byte("x"), 0o600) }, 502},
+		"an open secret":     {idp.Claims{"groups": []string{"say"}}, "n", verifier, func(r *rig) { _ = os.Chmod(r.SecretFile, 0o644) }, 502},
+		"it is down by then": {idp.Claims{"groups": []string{"say"}}, "n", verifier, func(r *rig) { r.idp.Down(true) }, 502},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			r := newRig(t)
+			r.idp.Person(c.person)
+			address, refusal := r.SignInURL("s", "n", verifier)
+			if refusal != nil {
+				t.Fatal(refusal)
+			}
+			back := visit(t, address)
+			if back.Get("state") != "s" {
+				t.Errorf("the state is %q", back.Get("state"))
+			}
+			if c.change != nil {
+				c.change(r)
+			}
+			who, refusal := r.SignedIn(t.Context(), back.Get("code"), c.nonce, c.verifier)
+			if status := statusOf(refusal); status != c.status || status == 0 && (who.Role != "approver" || !who.Stands()) {
+				t.Fatalf("%+v, %v", who, refusal)
+			}
+			if refusal == nil { // a code is good once
+				if _, refusal = r.SignedIn(context.Background(), back.Get("code"), "n", verifier); refusal == nil {
+					t.Error("the code is good twice")
+				}
+			}
+		})
+	}
+}
+
+func statusOf(r *auth.Refusal) int {
+	if r == nil {
+		return 0
+	}
+	return r.Status
+}
+
+func TestClaimsOfManyForms(t *testing.T) {
+	claims := map[string]any{"https://x/roles": []any{"a", 1, "b"}, "realm_access": map[string]any{"roles": []any{"c"}}, "group": "d", "a.b": "e"}
+	for name, want := range map[string]string{"https://x/roles": "a b", "realm_access.roles": "c", "group": "d", "a.b": "e", "realm_access": "", "group.x": "", "x.y": "", "": ""} {
+		if got := strings.Join(texts(at(claims, name)), " "); got != want {
+			t.Errorf("%s: %q, want %q", name, got, want)
+		}
+	}
+	for bearer, want := range map[string]bool{"acphost_abc": false, "eyJ.eyJ.x": true, "eyJ.x": false, "": false, "a.b.c": false} {
+		if IsToken(bearer) != want {
+			t.Errorf("%q", bearer)
+		}
+	}
+}

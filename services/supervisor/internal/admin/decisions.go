@@ -1,0 +1,85 @@
+package admin
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
+	"github.com/acphost/acphost/internal/crowd"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// Decisions knows the record of decisions. Its methods are called concurrently, with requests that keep to the
+// contract, and return when their context ends. Errors are those of package fault.
+type Decisions interface {
+	// WatchDecisions sends the newest decisions that are recorded, then each as it is recorded. An error of send is
+	// returned as it is.
+	WatchDecisions(ctx context.Context, req *supervisorv1.WatchDecisionsRequest, send func(*supervisorv1.WatchDecisionsResponse) error) error
+	// ReplayPolicy decides recorded actions by a rule file.
+	ReplayPolicy(ctx context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error)
+}
+
+const (
+	// maxPolicy bounds a rule file that is sent, in bytes: what a rule file may have.
+	maxPolicy = 1 << 20
+	// maxReplays may be under way, each caller's being one.
+	maxReplays = 4
+	// maxWatches may be under way, and maxWatchesEach of one caller: each looks at the record's file ten times a
+	// second.
+	maxWatches, maxWatchesEach = 128, 16
+)
+
+// decisionService serves Decisions.
+type decisionService struct {
+	supervisorv1.UnsafeDecisionServiceServer
+	decisions Decisions
+	replays   *crowd.Crowd // shared by the servers
+	watches   *crowd.Crowd // likewise
+}
+
+// callerOf tells callers apart, also those for whom a gateway calls.
+func callerOf(who identity) string {
+	if who.caller != nil {
+		return "for " + who.caller.name
+	}
+	return who.origin()
+}
+
+func (s *decisionService) WatchDecisions(req *supervisorv1.WatchDecisionsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchDecisionsResponse]) error {
+	who := identityOf(stream.Context())
+	if !who.certificate && !who.self && who.caller == nil && !who.person() {
+		// Unlike the rest that can be seen, these say how near to what is denied an agent may come.
+		return status.Error(codes.PermissionDenied, "decisions are not shown to agents, handlers and what they start")
+	}
+	leave, ok := s.watches.Admit(callerOf(who), nil)
+	if !ok {
+		return status.Error(codes.ResourceExhausted, "too many watch decisions: try again later")
+	}
+	defer leave()
+	return s.decisions.WatchDecisions(stream.Context(), req, stream.Send)
+}
+
+func (s *decisionService) ReplayPolicy(ctx context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error) {
+	leave, ok := s.replays.Admit(callerOf(identityOf(ctx)), nil)
+	if !ok {
+		return nil, status.Error(codes.ResourceExhausted, "a replay of this caller is under way, or too many of others are: try again when it has ended")
+	}
+	defer leave()
+	return s.decisions.ReplayPolicy(ctx, req)
+}
+
+func replayed(r *supervisorv1.ReplayPolicyRequest) error {
+	switch {
+	case len(r.GetPolicy()) == 0:
+		return errors.New("policy: the rule file is empty")
+	case len(r.GetPolicy()) > maxPolicy:
+		return fmt.Errorf("policy: the rule file has %d bytes; it may have %d", len(r.GetPolicy()), maxPolicy)
+	case r.GetSince() != nil && !r.GetSince().IsValid():
+		return errors.New("since: it is no time")
+	}
+	return nil
+}

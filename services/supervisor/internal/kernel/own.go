@@ -1,0 +1,164 @@
+package kernel
+
+import (
+	"errors"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/sdk/programs"
+)
+
+// Own are an agent's own files and programs: where it keeps what it remembers, and what it is made of. The zero value has none. It
+// is immutable.
+type Own struct {
+	folders, files, code []string
+	starts               []program
+}
+
+// NewOwn makes them. state are files as presets name them (see CheckState), and commands are the agent's programs, by name or path,
+// with what they are given first. env are the agent's variables: what a name of them leads to that is not set is left out.
+// starts are programs that the agent starts for itself (see CheckStart).
+func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
+	o := &Own{}
+	for _, words := range starts {
+		if p, ok := parseStart(words); ok {
+			o.starts = append(o.starts, p)
+		}
+	}
+	for _, pattern := range state {
+		file, ok := expand(pattern, env)
+		if !ok {
+			continue
+		}
+		if folder, all := strings.CutSuffix(file, "/**"); all {
+			o.folders = append(o.folders, paths.Real(folder))
+		} else {
+			o.files = append(o.files, filepath.Join(paths.Real(filepath.Dir(file)), filepath.Base(file)))
+		}
+	}
+	for _, c := range commands {
+		for _, program := range c {
+			if file := programs.Find(program, Variable(env, "PATH"), "/"); file != "" {
+				if folder := codeOf(paths.Real(file)); folder != "" && !slices.Contains(o.code, folder) {
+					o.code = append(o.code, folder)
+				}
+			}
+		}
+	}
+	return o
+}
+
+// With returns o with one more folder of its own, absolute and without symbolic links.
+func (o *Own) With(folder string) *Own {
+	return &Own{append(slices.Clone(o.folders), folder), o.files, o.code, o.starts}
+}
+
+// Keeps reports whether the agent keeps what it remembers in a file, by its real path. moved: the file is to be moved, or to be
+// written by another name. A folder that is named without what is in it may be made, and not be moved.
+func (o *Own) Keeps(path string, moved bool) bool {
+	if o == nil || path == "" {
+		return false
+	}
+	if slices.ContainsFunc(o.folders, func(f string) bool { return paths.Below(f, path) && !(moved && f == path) }) {
+		return true
+	}
+	if moved {
+		if is, err := os.Lstat(path); err == nil && !is.Mode().IsRegular() || err != nil && !errors.Is(err, os.ErrNotExist) {
+			return false
+		}
+	}
+	is := func(pattern string) bool {
+		ok, err := filepath.Match(pattern, path)
+		return err == nil && ok
+	}
+	return slices.ContainsFunc(o.files, is)
+}
+
+// Runs reports whether a program, by its real path, is part of the agent, or runs a script that is. To start one gives an agent
+// nothing that it has not: what it does is decided as what the agent does.
+func (o *Own) Runs(path string, args []string) bool {
+	if o == nil {
+		return false
+	}
+	part := func(file string) bool {
+		return slices.ContainsFunc(o.code, func(f string) bool { return paths.Below(f, file) })
+	}
+	return part(path) || len(args) > 1 && slices.Contains(interpreters, filepath.Base(path)) && filepath.IsAbs(args[1]) && part(paths.Real(args[1]))
+}
+
+// interpreters run the script that is their first argument.
+var interpreters = []string{"node", "bun"}
+
+// CheckState says what is wrong with a file of an agent's own; empty: nothing. It begins with "~/", or with ${NAME} or
+// ${NAME:-~/FOLDER} and "/", which stand for a variable of the agent's; it may end in "/**", for a folder with all that is in it,
+// and its last name may be a pattern.
+func CheckState(pattern string) string {
+	file, ok := expand(pattern, []string{"HOME=/h"})
+	switch {
+	case !ok && strings.HasPrefix(pattern, "${") && strings.Contains(pattern, "}/"):
+		return ""
+	case !ok || filepath.Clean(file) != file:
+		return "expected a file like ~/.agent/state.json, ~/.agent/sessions/** or ${AGENT_HOME:-~/.agent}/sessions/**"
+	}
+	folder, all := strings.CutSuffix(file, "/**")
+	if !all {
+		folder = filepath.Dir(file)
+	}
+	if _, err := filepath.Match(file, ""); err != nil || strings.ContainsAny(folder, "*?[\\") || all && folder == "/h" {
+		return "expected names without patterns but in the last, and not the whole home folder"
+	}
+	return ""
+}
+
+// expand is the path that a pattern of a preset stands for.
+func expand(pattern string, env []string) (string, bool) {
+	if rest, ok := strings.CutPrefix(pattern, "${"); ok {
+		name, rest, closed := strings.Cut(rest, "}")
+		name, otherwise, _ := strings.Cut(name, ":-")
+		value := Variable(env, name)
+		if value == "" {
+			value = otherwise
+		}
+		if !closed || value == "" {
+			return "", false
+		}
+		pattern = value + rest
+	}
+	if rest, ok := strings.CutPrefix(pattern, "~/"); ok && Variable(env, "HOME") != "" {
+		pattern = Variable(env, "HOME") + "/" + rest
+	}
+	return pattern, filepath.IsAbs(pattern)
+}
+
+// Variable is the value of a variable in an environment; empty: it has none.
+func Variable(env []string, name string) string {
+	for _, entry := range env {
+		if value, ok := strings.CutPrefix(entry, name+"="); ok {
+			return value
+		}
+	}
+	return ""
+}
+
+// codeOf is the folder with the code that a program of npm's belongs to: that of the whole installation if this is a project's or
+// npx's, and otherwise that of the package. Empty: the program is no package's.
+func codeOf(file string) string {
+	const modules = "/node_modules/"
+	before, rest, ok := strings.Cut(file, modules)
+	if !ok {
+		return ""
+	}
+	for _, name := range []string{"package.json", "package-lock.json"} {
+		if _, err := os.Stat(filepath.Join(before, name)); err == nil {
+			return before + strings.TrimSuffix(modules, "/")
+		}
+	}
+	names := strings.SplitN(rest, "/", 3)
+	if strings.HasPrefix(rest, "@") && len(names) > 2 {
+		return before + modules + names[0] + "/" + names[1]
+	}
+	return before + modules + names[0]
+}

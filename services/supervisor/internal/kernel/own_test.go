@@ -1,0 +1,107 @@
+package kernel
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+func TestAnAgentKeepsWhatItsPresetNamesAlone(t *testing.T) {
+	home := testkit.ShortDir(t)
+	for _, dir := range []string{".agent/sessions", "elsewhere", "run"} {
+		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, file := range []string{".agent.json", ".agent/settings.json", ".agent/sessions/one"} {
+		if err := os.WriteFile(filepath.Join(home, file), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	state := []string{"~/.agent", "~/.agent.json", "~/.agent.json.*", "${AGENT_HOME:-~/.agent}/sessions/**", "${RUN}/socks/**", "${UNSET}/x/**"}
+	o := NewOwn(state, nil, nil, []string{"HOME=" + home, "RUN=" + home + "/run"}).With(filepath.Join(home, "tmp"))
+	for file, want := range map[string][2]bool{ // kept, and kept if it is moved
+		".agent":                 {true, false},
+		".agent.json":            {true, true},
+		".agent.json.tmp.1":      {true, true},
+		".agent.json/x":          {false, false},
+		".agent/sessions":        {true, false},
+		".agent/sessions/one":    {true, true},
+		".agent/sessions/a/b":    {true, true},
+		".agent/sessions.sh":     {false, false},
+		".agent/settings.json":   {false, false},
+		"run/socks/1.sock":       {true, true},
+		"run/other":              {false, false},
+		"x/y":                    {false, false},
+		"tmp/a":                  {true, true},
+		"tmp":                    {true, false},
+		"":                       {false, false},
+		".agent/sessions/../bad": {true, true}, // paths come without ".." from the sandbox
+	} {
+		path := home + "/" + file
+		if got := [2]bool{o.Keeps(path, false), o.Keeps(path, true)}; got != want {
+			t.Errorf("%s: got %v, want %v", file, got, want)
+		}
+	}
+	other := NewOwn(state, nil, nil, []string{"HOME=" + home, "AGENT_HOME=" + home + "/elsewhere"})
+	if other.Keeps(home+"/.agent/sessions/one", false) || !other.Keeps(home+"/elsewhere/sessions/one", false) {
+		t.Error("the variable of the agent's does not count")
+	}
+	if (*Own)(nil).Keeps("/x", false) || (*Own)(nil).Runs("/x", nil) {
+		t.Error("nothing known is not nothing of its own")
+	}
+}
+
+func TestAnAgentsPackageIsItsOwnAndNoOther(t *testing.T) {
+	root := testkit.ShortDir(t)
+	files := []string{
+		"project/package.json", "project/node_modules/agent/cli.js", "project/node_modules/agent-linux/bin/agent",
+		"lib/node_modules/@a/agent/cli.js", "lib/node_modules/@a/agent/node_modules/dep/bin", "lib/node_modules/npm/bin/npm-cli.js",
+		"bin/tool",
+	}
+	for _, file := range files {
+		path := filepath.Join(root, file)
+		if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := func(file string) string { return filepath.Join(root, file) }
+	for program, own := range map[string][]string{
+		"project/node_modules/agent/cli.js": {"project/node_modules/agent/cli.js", "project/node_modules/agent-linux/bin/agent"},
+		"lib/node_modules/@a/agent/cli.js":  {"lib/node_modules/@a/agent/cli.js", "lib/node_modules/@a/agent/node_modules/dep/bin"},
+		"bin/tool":                          nil,
+	} {
+		o := NewOwn(nil, [][]string{{in(program), "--acp"}}, nil, nil)
+		for _, file := range files {
+			want := false
+			for _, mine := range own {
+				want = want || mine == file
+			}
+			if got := o.Runs(in(file), []string{"x"}); got != want && filepath.Base(file) != "package.json" {
+				t.Errorf("of %s, %s: got %t, want %t", program, file, got, want)
+			}
+			if got := o.Runs("/usr/bin/node", []string{"node", in(file)}); got != want && filepath.Base(file) != "package.json" {
+				t.Errorf("of %s, node %s: got %t, want %t", program, file, got, want)
+			}
+			if o.Runs("/usr/bin/node", []string{"node", "-e", in(file)}) || o.Runs("/bin/sh", []string{"sh", in(file)}) {
+				t.Errorf("of %s: another start with %s is its own", program, file)
+			}
+		}
+	}
+}
+
+func TestWhatAPresetMayNameAsItsOwn(t *testing.T) {
+	for pattern, ok := range map[string]bool{
+		"~/.agent.json": true, "~/.agent.json.*": true, "~/.agent/**": true, "${AGENT_HOME:-~/.agent}/x/**": true, "${XDG_RUNTIME_DIR}/a/**": true,
+		"~/**": false, "/etc/x/": false, "relative": false, "": false, "~/a/../b": false, "~/*/x": false, "~/a*/**": false, "~/[": false, "${X": false,
+	} {
+		if why := CheckState(pattern); (why == "") != ok {
+			t.Errorf("%q: got %q", pattern, why)
+		}
+	}
+}

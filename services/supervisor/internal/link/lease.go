@@ -1,0 +1,35 @@
+package link
+
+import (
+	"path/filepath"
+
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+)
+
+// lease is for which other changes of files an answer holds; nil: for none. It is given where there is no doubt to
+// which session they belong.
+func (l *Link) lease(e *kernelEvent, o kernelOutcome) *decisions.Lease {
+	if e.Counts == nil || e.Operation != sandbox.Write || e.kept || len(e.sessions) != 1 || !filepath.IsAbs(e.Path) {
+		return nil
+	}
+	lease := l.opts.Gate.Lease(o.d, e.Program, func() gate.Counter {
+		if c := e.Counts.New(); c != nil {
+			return c
+		}
+		return nil
+	})
+	if lease == nil {
+		return nil
+	}
+	out := &decisions.Lease{Reuse: lease.Reuse, Count: lease.Counter.(*decisions.Count)}
+	for _, key := range lease.Keys {
+		id, ok := decisions.IDOf(key)
+		if !ok {
+			return nil
+		}
+		out.Keys = append(out.Keys, id)
+	}
+	return out
+}

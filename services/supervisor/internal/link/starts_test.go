@@ -1,0 +1,68 @@
+package link
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
+	"github.com/acphost/acphost/internal/testkit"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
+)
+
+// The policy asks about everything, so what is allowed is so as what the agent starts for itself.
+func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
+	home := testkit.ShortDir(t)
+	bin, other := filepath.Join(home, "bin"), filepath.Join(home, "other")
+	for _, file := range []string{filepath.Join(bin, "keep"), filepath.Join(other, "keep")} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"HOME=" + home, "PATH=" + bin}
+	r := newRig(t, func(o *Options) {
+		o.AgentEnviron = env
+		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, [][]string{{"keep", "--in", "{state}"}}, env)}
+	})
+	writable, denied := "", false
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		verdict := permissionv1.Verdict_VERDICT_ASK
+		switch {
+		case a.GetKind() == "fs.write" && writable != "" && strings.HasPrefix(a.GetPaths()[0].GetPath(), writable):
+			verdict = permissionv1.Verdict_VERDICT_ALLOW
+		case denied:
+			verdict = permissionv1.Verdict_VERDICT_DENY
+		}
+		return &permissionv1.DecideResponse{Verdict: verdict}, nil
+	}
+	r.open(`{}`)
+	expect := func(what string, want bool, program string, args []string, env ...string) {
+		t.Helper()
+		e := sandbox.Event{Operation: sandbox.Execute, PID: os.Getpid(), Path: program, Args: args, Env: env, Dir: home, Call: 7}
+		if got := r.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != want {
+			t.Errorf("%s: got %t (%s), want %t", what, got.Allowed, got.Why, want)
+		}
+	}
+	keep, in := filepath.Join(bin, "keep"), filepath.Join(home, ".own", "git")
+	args := []string{"keep", "--in", in}
+	expect("as it is known", true, keep, args)
+	expect("with a harmless variable", true, keep, args, "NO_COLOR=1")
+	expect("with another variable", false, keep, args, "LD_PRELOAD=/x")
+	expect("in another folder", false, keep, []string{"keep", "--in", home})
+	expect("another program by this name", false, filepath.Join(other, "keep"), args)
+	expect("another program, found by PATH", false, filepath.Join(other, "keep"), args, "PATH="+other+":"+bin)
+	if r.Started(os.Getpid(), 7); r.kernel.commands.Within(os.Getpid()) {
+		t.Error("it has become a command, for which less is asked about")
+	}
+	writable = bin
+	expect("where the agent may write", false, keep, args)
+	writable, denied = "", true
+	expect("denied by a rule", false, keep, args)
+}

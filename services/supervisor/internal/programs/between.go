@@ -1,0 +1,245 @@
+package programs
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"sync"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// between stands between a client elsewhere and the link of its agent. By it somebody else prompts the agent as the
+// client does: the prompt passes the link as one of the client's, and the client does not see its answer. It is safe
+// for concurrent use.
+type between struct {
+	from *io.PipeReader // what the link reads
+	to   *io.PipeWriter
+	out  io.Writer // the client
+
+	in sync.Mutex // held while a line is given to the link
+
+	writing sync.Mutex // held while something is written to out, and guards what follows
+	partial []byte     // the beginning of a line of the agent's, while there are prompts of others
+	inside  bool       // the last thing that was written to out did not end a line
+	late    []byte     // lines of our own for the client, which wait for the line's end
+
+	mu     sync.Mutex           // guards what follows
+	others map[string]*injected // prompts of others that have no answer, by the id of the request
+}
+
+// injected is a prompt that is not the client's.
+type injected struct {
+	session string
+	over    chan struct{} // closed when it is answered
+	result  []byte        // the message that answered it, once over is closed
+}
+
+// newBetween returns what stands between a client and a link; somebody has to call carry.
+func newBetween(out io.Writer) *between {
+	b := &between{out: out, others: map[string]*injected{}}
+	b.from, b.to = io.Pipe()
+	return b
+}
+
+// carry gives the client's lines to the link, until the client ends or the link reads no more.
+func (b *between) carry(in io.Reader) {
+	lines := bufio.NewReaderSize(in, 64<<10)
+	for {
+		line, err := lines.ReadBytes('\n')
+		if len(line) > 0 && !b.refuses(line) {
+			if e := b.give(line); e != nil {
+				err = e
+			}
+		}
+		if err != nil {
+			_ = b.to.CloseWithError(err)
+			return
+		}
+	}
+}
+
+// give gives a line to the link.
+func (b *between) give(line []byte) error {
+	b.in.Lock()
+	defer b.in.Unlock()
+	_, err := b.to.Write(line)
+	return err
+}
+
+// close ends what the link reads.
+func (b *between) close() { _ = b.from.CloseWithError(io.ErrClosedPipe) }
+
+// refuses refuses a prompt of the client's where one of somebody else's has no answer: an agent has one at a time.
+func (b *between) refuses(line []byte) bool {
+	if !b.prompted("") || !bytes.Contains(line, []byte("prompt")) {
+		return false
+	}
+	var m struct {
+		ID     json.RawMessage `json:"id"`
+		Method string          `json:"method"`
+		Params struct {
+			Session string `json:"sessionId"`
+		} `json:"params"`
+	}
+	if json.Unmarshal(line, &m) != nil || m.Method != acp.MethodSessionPrompt || m.ID == nil || !b.prompted(m.Params.Session) {
+		return false
+	}
+	refusal := jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
+		Code: jsonrpc.CodeInvalidRequest, Message: "session/prompt: another client's turn is under way: wait for its end, or cancel it",
+	})
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if b.inside {
+		b.late = append(b.late, refusal...)
+		return true
+	}
+	_, _ = b.out.Write(refusal) // that the client is gone, the link finds out
+	return true
+}
+
+// prompted reports whether a prompt of somebody else's has no answer in a session; "": in any.
+func (b *between) prompted(session string) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, p := range b.others {
+		if p.session == session || session == "" {
+			return true
+		}
+	}
+	return false
+}
+
+// prompt prompts the agent. id must be nobody else's, and not to be guessed. Where ctx ends before an agent that reads
+// nothing has taken the prompt, it may take it later.
+func (b *between) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
+	p := &injected{session: session, over: make(chan struct{})}
+	if !b.enter(id, p) {
+		return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
+	}
+	err := b.giveOr(ctx, jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, id), acp.MethodSessionPrompt, params))
+	if errors.Is(err, io.ErrClosedPipe) {
+		b.mu.Lock()
+		delete(b.others, id)
+		b.mu.Unlock()
+		return nil, fault.New(fault.Precondition, "prompt session %q: its agent has ended", excerpt(session))
+	}
+	return p, err
+}
+
+// enter notes a prompt; false: there is one in its session.
+func (b *between) enter(id string, p *injected) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for _, o := range b.others {
+		if o.session == p.session {
+			return false
+		}
+	}
+	b.others[id] = p
+	return true
+}
+
+// cancel has the agent end a session's turn.
+func (b *between) cancel(ctx context.Context, session string) error {
+	err := b.giveOr(ctx, jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, sessionParams(session)))
+	if errors.Is(err, io.ErrClosedPipe) {
+		return fault.New(fault.Precondition, "cancel a turn of session %q: its agent has ended", excerpt(session))
+	}
+	return err
+}
+
+// giveOr gives a line to the link, and does not wait for it longer than ctx.
+func (b *between) giveOr(ctx context.Context, line []byte) error {
+	given := make(chan error, 1)
+	go func() { given <- b.give(line) }() // it ends with the agent
+	select {
+	case err := <-given:
+		return err
+	case <-ctx.Done():
+		return ctx.Err()
+	}
+}
+
+// Write gives the agent's lines to the client, but for answers to prompts that are not its own.
+func (b *between) Write(p []byte) (int, error) {
+	b.writing.Lock()
+	defer b.writing.Unlock()
+	if !b.prompted("") && len(b.partial) == 0 && len(b.late) == 0 {
+		b.inside = len(p) > 0 && p[len(p)-1] != '\n'
+		return b.out.Write(p)
+	}
+	var clients []byte // in one write, as it came
+	for line := range bytes.Lines(p) {
+		whole := line[len(line)-1] == '\n'
+		switch {
+		case b.inside: // a line whose beginning is written already
+			clients = append(clients, line...)
+			b.inside = !whole
+		case !whole:
+			b.partial = append(b.partial, line...)
+		default:
+			line = append(b.partial, line...)
+			b.partial = nil
+			if !b.takes(line) {
+				clients = append(clients, line...)
+			}
+		}
+	}
+	if !b.inside {
+		clients = append(clients, b.late...)
+		b.late = nil
+	}
+	if len(clients) > 0 {
+		if _, err := b.out.Write(clients); err != nil {
+			return 0, err
+		}
+	}
+	return len(p), nil
+}
+
+// takes takes a line that answers a prompt of somebody else's.
+func (b *between) takes(line []byte) bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	for id, p := range b.others {
+		if !bytes.Contains(line, []byte(id)) {
+			continue
+		}
+		var m struct {
+			ID     *string          `json:"id"`
+			Method *json.RawMessage `json:"method"`
+		}
+		if json.Unmarshal(line, &m) == nil && m.Method == nil && m.ID != nil && *m.ID == id {
+			delete(b.others, id)
+			p.result = line
+			close(p.over)
+			return true
+		}
+	}
+	return false
+}
+
+// answer is what answered a prompt: the result, or the error in words.
+func (p *injected) answer() ([]byte, error) {
+	var m struct {
+		Result json.RawMessage `json:"result"`
+		Error  *struct {
+			Code    int    `json:"code"`
+			Message string `json:"message"`
+		} `json:"error"`
+	}
+	if err := json.Unmarshal(p.result, &m); err != nil {
+		return nil, fmt.Errorf("the agent's answer: %w", err)
+	}
+	if m.Error != nil {
+		return nil, errors.New(m.Error.Message)
+	}
+	return m.Result, nil
+}

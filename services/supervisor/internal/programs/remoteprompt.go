@@ -1,0 +1,147 @@
+package programs
+
+import (
+	"context"
+	"crypto/rand"
+	"errors"
+	"io"
+	"slices"
+	"sync"
+
+	"google.golang.org/protobuf/types/known/timestamppb"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fault"
+)
+
+// remoteSession finds the agent of a client elsewhere that has a session open; nil: none has, or several do.
+func (reg *Registry) remoteSession(agentID, session string) *remote {
+	reg.mu.Lock()
+	remotes := slices.Clone(reg.remotes)
+	reg.mu.Unlock()
+	var found *remote
+	for _, a := range remotes {
+		if agentID != "" && a.identity.ID != agentID || a.session(session) == nil {
+			continue
+		}
+		if found != nil {
+			return nil
+		}
+		found = a
+	}
+	return found
+}
+
+// session is what is known of a session; nil: it is not open.
+func (a *remote) session(id string) *supervisorv1.Session {
+	p := a.process.Load()
+	if p == nil {
+		return nil
+	}
+	for _, s := range (*p).Sessions() {
+		if s.GetSessionId() == id {
+			return s
+		}
+	}
+	return nil
+}
+
+// prompt is Prompt, for a session that a client elsewhere has open: it gets its turn beside the client's.
+func (a *remote) prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
+	reg := a.reg
+	s, p := a.session(r.GetSessionId()), a.process.Load()
+	switch {
+	case s == nil || p == nil:
+		return fault.New(fault.NotFound, "no session %q is open here", excerpt(r.GetSessionId()))
+	case s.GetTurnActive():
+		return fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(r.GetSessionId()))
+	}
+	params, err := promptParams(event.ParseInfo((*p).Reported().Raw), r)
+	if err != nil {
+		return err
+	}
+	sub := reg.opts.Hub.Subscribe(a.identity.ID, r.GetSessionId())
+	defer sub.Close()
+	reg.mu.Lock()
+	err = reg.open()
+	reg.mu.Unlock()
+	if err != nil {
+		return err
+	}
+	given, err := a.between.prompt(ctx, "acphost-"+rand.Text(), r.GetSessionId(), params)
+	if err != nil {
+		return err
+	}
+	err = a.tell(ctx, given, sub, string(params), send)
+	if err != nil && r.GetCancelOnDisconnect() {
+		_ = a.between.cancel(reg.ctx, r.GetSessionId()) // if the agent has ended, so has the turn
+	}
+	return err
+}
+
+// events are what a subscription gives.
+type events interface {
+	Next(ctx context.Context) (*supervisorv1.Event, error)
+	Close()
+}
+
+// tell tells the events of a turn up to its end.
+func (a *remote) tell(ctx context.Context, given *injected, sub events, params string, send func(*supervisorv1.Event) error) error {
+	var closing sync.WaitGroup
+	defer closing.Wait()
+	ctx, cancel := context.WithCancel(ctx)
+	defer cancel()
+	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it
+		select {
+		case <-given.over:
+		case <-a.over:
+		case <-ctx.Done():
+			return
+		}
+		a.reg.syncHub(ctx)
+		sub.Close()
+	})
+	for begun := false; ; {
+		e, err := sub.Next(ctx)
+		switch {
+		case errors.Is(err, io.EOF):
+			return send(a.untold(given))
+		case err != nil:
+			return err
+		}
+		if begun = begun || e.GetTurnStarted() != nil && e.GetRaw() == params; !begun {
+			continue
+		}
+		if err := send(e); err != nil || e.GetTurnEnded() != nil {
+			return err
+		}
+	}
+}
+
+// untold is the end of a turn that no event told.
+func (a *remote) untold(given *injected) *supervisorv1.Event {
+	ended := &supervisorv1.TurnEnded{}
+	select {
+	case <-given.over:
+		result, err := given.answer()
+		if err != nil {
+			ended.Error = &supervisorv1.AgentError{Message: err.Error()}
+			break
+		}
+		ended.StopReason, _ = acp.String(acp.Get(result, "stopReason"))
+	default:
+		ended.Error = agentError(supervisorv1.ErrorKind_ERROR_KIND_CRASHED, "agent %q has ended, and the turn with it", a.identity.ID)
+	}
+	return &supervisorv1.Event{AgentId: a.identity.ID, SessionId: given.session, Time: timestamppb.Now(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}}
+}
+
+// cancelTurn is CancelPrompt.
+func (a *remote) cancelTurn(ctx context.Context, session string) (*supervisorv1.CancelPromptResponse, error) {
+	s := a.session(session)
+	if !s.GetTurnActive() {
+		return &supervisorv1.CancelPromptResponse{}, nil
+	}
+	return &supervisorv1.CancelPromptResponse{TurnActive: true}, a.between.cancel(ctx, session)
+}

@@ -1,0 +1,63 @@
+package terminal
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"syscall"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/services/termd/internal/command"
+)
+
+// sandboxed is the start of a sandbox that starts what was to be started. outcome is where it tells of it, and given closes what
+// is for the sandbox alone, once that has been started.
+func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, given func(), err error) {
+	program, err := proc.OwnProgram()
+	if err != nil {
+		return start{}, nil, nil, err
+	}
+	job, err := jobFile(sandbox.Job{Program: what.program, Args: what.args, Env: what.attr.Env})
+	if err != nil {
+		return start{}, nil, nil, fmt.Errorf("tell its sandbox what to start: %w", err)
+	}
+	var pipe [2]int
+	if err := unix.Pipe2(pipe[:], unix.O_CLOEXEC); err != nil {
+		_ = job.Close()
+		return start{}, nil, nil, fmt.Errorf("open a pipe from its sandbox: %w", err)
+	}
+	_ = unix.SetNonblock(pipe[0], true) // or waiting would take a thread
+	theirs := os.NewFile(uintptr(pipe[1]), "outcome")
+	given = func() { _, _ = job.Close(), theirs.Close() }
+	attr := &syscall.ProcAttr{
+		Dir: what.attr.Dir, Sys: what.attr.Sys,
+		Files: append(slices.Clone(what.attr.Files), box.Decisions.Fd(), job.Fd(), theirs.Fd()), // DecisionsFD, JobFD, OutcomeFD
+	}
+	args := append([]string{program, sandbox.Command, "--job"}, box.Flags...)
+	return start{program, args, attr}, os.NewFile(uintptr(pipe[0]), "outcome"), given, nil
+}
+
+// jobFile is a file in memory with a job.
+func jobFile(j sandbox.Job) (*os.File, error) {
+	text, err := entries.Marshal(&j)
+	if err != nil {
+		return nil, err
+	}
+	fd, err := unix.MemfdCreate("job", unix.MFD_CLOEXEC)
+	if err != nil {
+		return nil, err
+	}
+	file := os.NewFile(uintptr(fd), "job")
+	if _, err = file.Write(text); err == nil {
+		_, err = file.Seek(0, 0) // the sandbox reads from where we are
+	}
+	if err != nil {
+		_ = file.Close()
+		return nil, err
+	}
+	return file, nil
+}

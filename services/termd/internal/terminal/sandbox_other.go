@@ -1,0 +1,15 @@
+//go:build !linux
+
+package terminal
+
+import (
+	"os"
+
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/services/termd/internal/command"
+)
+
+// sandboxed refuses: there is no sandbox here.
+func sandboxed(start, *command.Sandbox) (start, *os.File, func(), error) {
+	return start{}, nil, nil, sandbox.ErrUnsupported
+}

@@ -1,0 +1,110 @@
+package adversary
+
+import (
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+// needsBubblewrap skips a test where the user of the agents cannot make namespaces: the kernel lets root without
+// capabilities map no users.
+func needsBubblewrap(t *testing.T) {
+	t.Helper()
+	needsSandbox(t)
+	needsProgram(t, "bwrap")
+	if os.Getuid() == 0 {
+		t.Skip("root without capabilities cannot map users into a namespace")
+	}
+	if out, err := exec.Command("bwrap", "--unshare-user", "--ro-bind", "/", "/", "--proc", "/proc", "true").CombinedOutput(); err != nil {
+		t.Skipf("nobody can make namespaces here: %v %s", err, out)
+	}
+}
+
+// inBubblewrap is a script that runs another one in bubblewrap, as agents have it run their commands.
+func inBubblewrap(s *scene, more ...string) string {
+	return strings.Join(append([]string{
+		"bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --new-session --die-with-parent --ro-bind / / --bind",
+		s.Work, s.Work, "--dev /dev --proc /proc --tmpfs /mnt --chdir", s.Work,
+	}, more...), " ") + " -- sh ./line\n"
+}
+
+// TestBubblewrapWorksUnderTheRules: a command that was allowed confines what it starts by bubblewrap, and both
+// bubblewrap's walls and the rules hold. What is recorded is the path outside.
+func TestBubblewrapWorksUnderTheRules(t *testing.T) {
+	needsBubblewrap(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
+		"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"))
+	s.prompt()
+	if err := os.MkdirAll(s.Path("conf/prod"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s.File(t, "conf/prod/key", "mine")
+	s.File(t, ".env", "SECRET=1")
+	outside := filepath.Join(s.Home, "outside")
+	for name, c := range map[string]struct {
+		line, want string
+		more       []string
+	}{
+		"what may be changed":    {"echo hi > allowed.txt; echo y > /mnt/y; cat allowed.txt /mnt/y", "hi\ny", nil},
+		"git":                    {"git init -q r; cd r; git status --short; echo after", "after", nil},
+		"what rules deny":        {"echo x > .env; echo after", "after", nil},
+		"what bubblewrap denies": {"echo x > " + outside + "; echo after", "after", nil},
+		"a program":              {"id || echo after", "after", nil},
+		"under another name":     {"echo x > shown; rm -f shown; chmod 0 shown; echo after", "after", []string{"--bind", s.Path(".env"), s.Path("shown")}},
+		"its folder":             {"echo x > /mnt/w/.env; mv /mnt/w/.env /mnt/w/x; echo after", "after", []string{"--bind", s.Work, "/mnt/w"}},
+		"a folder that is moved": {"mv /mnt/w/conf /mnt/w/away; mv conf away; echo after", "after", []string{"--bind", s.Work, "/mnt/w"}},
+		"what a folder becomes":  {"mkdir -p m/prod; echo x > m/prod/a; mv -T /mnt/w/m /mnt/w/conf/more; mv -T m conf/prod/n; mv m/prod conf/prod/n; echo after", "after", []string{"--bind", s.Work, "/mnt/w"}},
+		"a program as another":   {"./shown2 || echo after", "after", []string{"--bind", "/usr/bin/id", s.Path("shown2")}},
+	} {
+		s.File(t, "line", c.line+"\n")
+		s.File(t, "box", inBubblewrap(s, c.more...))
+		if got := s.hand.try("run", "/bin/sh", "./box"); !strings.Contains(got[0].Got, c.want) || strings.Contains(got[0].Got, "uid=") {
+			t.Errorf("%s: got %v, want %q", name, got, c.want)
+		}
+		if text, err := os.ReadFile(s.Path(".env")); err != nil || string(text) != "SECRET=1" {
+			t.Errorf("ATTACK SUCCEEDED: %s: .env has %q, %v", name, text, err)
+		}
+	}
+	notWritten(t, outside)
+	if in, err := os.ReadDir(s.Path("conf/prod")); err != nil || len(in) != 1 {
+		t.Errorf("ATTACK SUCCEEDED: in a folder that is denied there are %v, %v", in, err)
+	}
+	if text, err := os.ReadFile(s.Path("allowed.txt")); err != nil || string(text) != "hi\n" {
+		t.Errorf("a file that may be written has %q, %v", text, err)
+	}
+	s.recorded(`"rule":"env"`, `"rule":"no-id"`, `"rule":"never"`, s.Path(".env"))
+	s.finish()
+}
+
+// TestARuleAboutAProgramGivesItNoRightsInANamespace: in a mount namespace of its own an agent chooses what a program's
+// libraries, settings and arguments are. So a program that a rule allows stays the agent there, and what it does is
+// decided. A person who is asked is told so, and what the person allows elsewhere is not allowed there.
+func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
+	needsBubblewrap(t)
+	t.Parallel()
+	needsProgram(t, "perl")
+	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: perl, effect: allow, command: [\"perl -e\"]}\n"))
+	s.prompt()
+	h, outside, other := s.hand, filepath.Join(s.Home, "outside"), filepath.Join(s.Home, "other")
+	write := []string{"/usr/bin/perl", "-e", `open(F, ">", $ARGV[0]) or exit 3; print F "x"`}
+	h.worked("run", append(write, other)...) // a command that was allowed
+	h.worked("apart", append(write, s.Path("inside"))...)
+	h.refused("apart", append(write, outside)...)
+	notWritten(t, outside)
+	if asked := s.Expect("session/request_permission"); !strings.Contains(string(asked.Raw), outside) {
+		t.Errorf("another question than about the file: %s", asked.Raw)
+	}
+	dir := []string{"/usr/bin/mkdir", s.Path("d")}
+	h.refused("run", dir...)
+	s.answers(s.Expect("session/request_permission"), "allow_once")
+	h.refused("apart", dir...)
+	asked := s.Expect("session/request_permission")
+	s.answers(asked, "allow_once")
+	h.worked("apart", dir...) // in another process
+	h.refused("apart", "/usr/bin/id")
+	s.recorded(`"rule":"no-id"`)
+	s.finish()
+}

@@ -1,0 +1,83 @@
+package e2e_test
+
+import (
+	"net/http"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit/idp"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// newKnown is a console whose people a provider knows.
+func newKnown(t *testing.T, p *place) (*gateway, *idp.Provider) {
+	t.Helper()
+	provider := idp.New(t)
+	g := newConsoleWith(t, p, nil, []string{
+		"--oidc-issuer", provider.URL, "--oidc-client-id", idp.Client, "--oidc-client-secret", p.file(t, "../client.secret", idp.Secret), "--oidc-audience", "acp",
+		"--oidc-role", "approver=Reviewers", "--oidc-role", "operator=Admins",
+	})
+	return g, provider
+}
+
+func TestAPersonSignsInAtAProvider(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g, provider := newKnown(t, p)
+	name := strings.TrimPrefix(provider.URL, "http://")
+	agent := g.start(p.demo())
+	s := g.open(agent.GetId())
+	turn := g.prompt(s.GetSessionId(), "ask notes.txt")
+	turn.question()
+
+	tab := b.open(g.console()+sessionAt(s), desktopWidth, desktopHeight)
+	provider.Person(idp.Claims{"groups": []string{"Guests"}})
+	tab.button("Sign in with " + name)
+	tab.arrives("the page says why not", `document.body.innerText.includes("none of the groups that have a role here")`)
+	tab.clean("a sign-in that is refused")
+	provider.Person(idp.Claims{"groups": []string{"Reviewers"}, "email": "ada@example.org", "email_verified": true})
+	tab.button("Sign in with " + name)
+	tab.arrives("the browser is in", `!!document.querySelector("nav")`)
+	tab.shows("approver")
+	if at, want := eval[string](tab, "location.href"), g.console()+sessionAt(s); at != want {
+		t.Errorf("it is at %s, want %s", at, want)
+	}
+	tab.until("the answer is taken", `(document.querySelector("article.question button.allow:enabled")?.click(), document.querySelector(".answered")?.innerText.includes("allowed") ?? false)`)
+	answered := turn.until("the answer", func(e *supervisorv1.Event) bool { return e.GetQuestionAnswered() != nil }).GetQuestionAnswered()
+	if by := answered.GetAnsweredBy(); !strings.Contains(by, "ada@example.org") {
+		t.Errorf("it was answered by %q", by)
+	}
+	turn.stopped("end_turn")
+	tab.clean("signed in at a provider")
+	g.leave()
+}
+
+func TestATokenOfAProviderIsABearerToken(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g, provider := newKnown(t, p)
+	token := func(groups ...string) restClient {
+		return restClient{g, provider.Sign("RS256", provider.Claims("acp", idp.Claims{"groups": groups}))}
+	}
+	if status, got := token("Reviewers").do("GET", "/sessions", ""); status != http.StatusOK {
+		t.Errorf("an approver sees sessions: %d %v", status, got)
+	}
+	if status, got := token("Reviewers").do("POST", "/agents", `{"preset": "claude"}`); status != http.StatusForbidden {
+		t.Errorf("an approver starts an agent: %d %v", status, got)
+	}
+	for want, c := range map[int]restClient{
+		http.StatusForbidden:     token("Guests"),
+		http.StatusUnauthorized:  {g, provider.Sign("none", provider.Claims("acp", idp.Claims{"groups": "Admins"}))},
+		http.StatusNotAcceptable: {g, provider.Sign("ES256", provider.Claims("acp", idp.Claims{"groups": []string{"Admins", "Reviewers"}}))},
+	} { // /acp is there for the last one, and says what it takes
+		if res := c.request(g.ctx, http.MethodGet, "/acp", ""); res.StatusCode != want { //nolint:bodyclose // request closes it
+			t.Errorf("/acp: %s, want %d", res.Status, want)
+		}
+	}
+	provider.Down(true)
+	if status, _ := (restClient{g, g.token("viewer")}).do("GET", "/sessions", ""); status != http.StatusOK {
+		t.Errorf("acphost's own token, while the provider is down: %d", status)
+	}
+	g.leave()
+}
