@@ -65,7 +65,7 @@ func startVictim(args []string) ([]orders.Try, error) {
 	if err != nil {
 		return nil, err
 	}
-	victim.goOn, victim.said = goOn, &bytes.Buffer{}
+	victim.goOn, victim.said, victim.traced = goOn, &bytes.Buffer{}, 0
 	victim.cmd = exec.Command(self, "victim", args[0])
 	victim.cmd.Stdin, victim.cmd.Stdout, victim.cmd.Stderr = in, victim.said, victim.said
 	victim.cmd.ExtraFiles = []*os.File{file, theirs}
