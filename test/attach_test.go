@@ -510,7 +510,7 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 	if err != nil || len(sockets) != 1 {
 		t.Fatalf("the admin sockets are %q (%v), want one", sockets, err)
 	}
-	tokens, at := filepath.Join(p.home, "gateway", "tokens.json"), freePort(t)
+	tokens, at := filepath.Join(p.home, "gateway", "tokens.json"), testkit.FreePort(t)
 	status, token, errs := p.cli(t, "tokens", "create", "--role", "operator", "--file", tokens)
 	if status != 0 {
 		t.Fatal(errs)

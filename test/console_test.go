@@ -33,13 +33,13 @@ func newConsole(t *testing.T, p *place, flags ...string) *gateway {
 // newConsoleWith is newConsole with flags for gatewayd, too, and more of an environment.
 func newConsoleWith(t *testing.T, p *place, flags, gatewayFlags []string, env ...string) *gateway {
 	t.Helper()
-	e := &edge{keys: filepath.Join(p.home, "keys"), address: freePort(t)}
+	e := &edge{keys: filepath.Join(p.home, "keys"), address: testkit.FreePort(t)}
 	p.makeKeys(t, e.keys)
 	if status, out, errs := p.cli(t, "certs", "gateway", "--acts-as", "operator", e.keys); status != 0 {
 		t.Fatalf("acphost certs gateway: %s%s", out, errs)
 	}
 	e.server = p.serve(t, append(flags, "--listen", e.address, "--tls-dir", p.deploy(t, e.keys)))
-	g := &gateway{edge: e, at: freePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json"), env: env}
+	g := &gateway{edge: e, at: testkit.FreePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json"), env: env}
 	g.token("viewer")
 	g.begin(p, "gateway", append(gatewayFlags, "--host", "localhost")...)
 	return g

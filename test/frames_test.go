@@ -43,7 +43,7 @@ type edge struct {
 // newEdge serves the agents that a part of a configuration names.
 func newEdge(t *testing.T, p *place, agents string, flags ...string) *edge {
 	t.Helper()
-	e := &edge{keys: filepath.Join(p.home, "keys"), address: freePort(t)}
+	e := &edge{keys: filepath.Join(p.home, "keys"), address: testkit.FreePort(t)}
 	p.makeKeys(t, e.keys)
 	if status, out, errs := p.cli(t, "certs", "gateway", e.keys); status != 0 {
 		t.Fatalf("acphost certs gateway: %s%s", out, errs)

@@ -18,6 +18,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -25,7 +26,7 @@ import (
 func forPeople(t *testing.T, p *place, limit, page string, flags ...string) *gateway {
 	t.Helper()
 	p.file(t, "notes.md", "I recieve what you send.\n")
-	g := &gateway{edge: newEdge(t, p, fmt.Sprintf("[{command: [%q]}]", program("demoagent")), flags...), at: freePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
+	g := &gateway{edge: newEdge(t, p, fmt.Sprintf("[{command: [%q]}]", program("demoagent")), flags...), at: testkit.FreePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
 	if status, out, errs := p.cli(t, "certs", "gateway", g.keys, "--name", "people", "--acts-as", limit); status != 0 || !strings.Contains(out, "up to the role "+limit) {
 		t.Fatalf("acphost certs gateway --acts-as: %s%s", out, errs)
 	}

@@ -30,7 +30,7 @@ type gateway struct {
 // newGateway serves the agents that a part of a configuration names.
 func newGateway(t *testing.T, p *place, agents string, flags ...string) *gateway {
 	t.Helper()
-	g := &gateway{edge: newEdge(t, p, agents), at: freePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
+	g := &gateway{edge: newEdge(t, p, agents), at: testkit.FreePort(t), tokens: filepath.Join(p.home, "gateway", "tokens.json")}
 	g.tokenFile = p.file(t, "../operator.token", g.token("operator"))
 	if err := os.Chmod(g.tokenFile, 0o600); err != nil {
 		t.Fatal(err)
@@ -84,7 +84,7 @@ func (g *gateway) leave() {
 func TestTheGatewayOfTheSupervisorThatRuns(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	at := freePort(t)
+	at := testkit.FreePort(t)
 	start := func(says string) *wire.Process {
 		t.Helper()
 		g := wire.Start(t, wire.Options{Name: "gateway's starter", Command: []string{program("gatewayd"), "--listen", at}, Dir: p.work, Env: p.env()})

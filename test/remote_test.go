@@ -23,17 +23,6 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// freePort is a port of this machine that nobody has right now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
-}
-
 // dialTLS connects with the keys in a folder; "": with none.
 func dialTLS(t *testing.T, address, ca, dir string, options ...grpc.DialOption) services {
 	t.Helper()
@@ -91,7 +80,7 @@ func (p *place) deploy(t *testing.T, keys string) (dir string) {
 func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	keys, address := filepath.Join(p.home, "keys"), freePort(t)
+	keys, address := filepath.Join(p.home, "keys"), testkit.FreePort(t)
 	p.makeKeys(t, keys)
 	refused := func(why string, args ...string) {
 		t.Helper()
@@ -142,7 +131,7 @@ func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
 func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	keys, address := filepath.Join(p.home, "keys"), freePort(t)
+	keys, address := filepath.Join(p.home, "keys"), testkit.FreePort(t)
 	p.makeKeys(t, keys)
 	s := p.serve(t, []string{"--listen", address, "--tls-dir", p.deploy(t, keys)})
 	ca := filepath.Join(keys, "ca.crt")
@@ -200,7 +189,7 @@ func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	keys, others, address := filepath.Join(p.home, "keys"), filepath.Join(p.home, "others"), freePort(t)
+	keys, others, address := filepath.Join(p.home, "keys"), filepath.Join(p.home, "others"), testkit.FreePort(t)
 	for _, dir := range []string{keys, others} {
 		p.makeKeys(t, dir)
 	}
@@ -246,7 +235,7 @@ func must(t *testing.T, path string) []byte {
 func TestAFloodOfConnectionsKeepsNobodyOut(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	keys, address := filepath.Join(p.home, "keys"), freePort(t)
+	keys, address := filepath.Join(p.home, "keys"), testkit.FreePort(t)
 	p.makeKeys(t, keys)
 	s := p.serve(t, []string{"--listen", address, "--tls-dir", p.deploy(t, keys)})
 	for range 1500 {

@@ -36,7 +36,7 @@ func (p *place) measure(t *testing.T) *measured {
 // measureWith is measure with settings of telemetry.
 func (p *place) measureWith(t *testing.T, telemetry string) *measured {
 	t.Helper()
-	m := &measured{address: freePort(t), keys: filepath.Join(p.home, "keys")}
+	m := &measured{address: testkit.FreePort(t), keys: filepath.Join(p.home, "keys")}
 	p.makeKeys(t, m.keys)
 	if status, out, errs := p.cli(t, "certs", "client", m.keys, "prometheus:metrics"); status != 0 {
 		t.Fatalf("acphost certs client: %s%s", out, errs)
@@ -228,7 +228,7 @@ func TestPrometheusAnswersEveryQueryOfTheDashboardAndTheAlerts(t *testing.T) {
 // startPrometheus runs Prometheus with the files of deploy/prometheus, and returns its address.
 func (m *measured) startPrometheus(program string) string {
 	m.t.Helper()
-	dir, address := m.t.TempDir(), freePort(m.t.(*testing.T))
+	dir, address := m.t.TempDir(), testkit.FreePort(m.t)
 	config, err := os.ReadFile("../deploy/prometheus/prometheus.yml")
 	if err != nil {
 		m.t.Fatal(err)

@@ -310,7 +310,7 @@ func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = listener.Close() })
-	for name, address := range map[string]string{"gone": freePort(t), "silent": listener.Addr().String()} {
+	for name, address := range map[string]string{"gone": testkit.FreePort(t), "silent": listener.Addr().String()} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := newPlace(t)
@@ -332,7 +332,7 @@ func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
 
 func TestSpansThatAreLostAreCounted(t *testing.T) {
 	t.Parallel()
-	m := newPlace(t).measureWith(t, "telemetry: {prometheus: true, otlp: {endpoint: \""+freePort(t)+"\", insecure: true, metrics_disabled: true, traces: {}}}\n")
+	m := newPlace(t).measureWith(t, "telemetry: {prometheus: true, otlp: {endpoint: \""+testkit.FreePort(t)+"\", insecure: true, metrics_disabled: true, traces: {}}}\n")
 	id := m.open(m.start(m.demo()).GetId()).GetSessionId()
 	m.prompt(id, "tour").end()
 	if !testkit.Poll(func() bool {

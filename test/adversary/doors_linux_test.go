@@ -2,7 +2,6 @@ package adversary
 
 import (
 	"fmt"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -22,17 +21,6 @@ func keys(t *testing.T, p *wire.Place) string {
 		t.Fatalf("acphost certs init: %s", out)
 	}
 	return dir
-}
-
-// freePort is a port of this machine that nobody has right now.
-func freePort(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer func() { _ = l.Close() }()
-	return l.Addr().String()
 }
 
 // serve starts "acphost serve FLAGS -- the attacker". There is no agent, and no hand, where acphost refuses to start.
@@ -68,7 +56,7 @@ func (s *scene) endServe() {
 func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
-	dir, address := keys(t, p), freePort(t)
+	dir, address := keys(t, p), testkit.FreePort(t)
 	s := serve(t, p, "--listen", address, "--tls-dir", dir)
 	if s.hand == nil {
 		if got := s.ExpectExit(); got == 0 || !strings.Contains(s.Stderr(), "key") {
@@ -100,7 +88,7 @@ func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
 func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
-	dir, address := keys(t, p), freePort(t)
+	dir, address := keys(t, p), testkit.FreePort(t)
 	// The clients' keys are with the clients.
 	clients := filepath.Join(p.Home, "clients")
 	if err := os.Mkdir(clients, 0o700); err != nil {

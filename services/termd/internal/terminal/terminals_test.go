@@ -50,7 +50,7 @@ func TestReleasingTwiceIsNoError(t *testing.T) {
 }
 
 func TestReleaseAnswersWhoWaits(t *testing.T) {
-	s := bench(t, Options{})
+	s := bench(t, Options{Limits: &Limits{PerScope: 1, Output: 1 << 20, Total: 1 << 20, Grace: time.Hour}})
 	term := create(t, s, line(t, "trap '' TERM; echo up; sleep 1000; sleep 1000"))
 	shows(t, term, "up")
 	got := make(chan string, 1)
@@ -62,13 +62,9 @@ func TestReleaseAnswersWhoWaits(t *testing.T) {
 		}
 		got <- status.Signal
 	}()
-	before := time.Now()
 	must(t, s.Release(scopeA, term.ID()))
-	if signal := <-got; signal != "SIGKILL" {
+	if signal := <-got; signal != "SIGKILL" { // at once: nothing has to die for it, which would take the time of Grace
 		t.Errorf("got %q", signal)
-	}
-	if took := time.Since(before); took > time.Second {
-		t.Errorf("took %v, though nothing has to die for it", took)
 	}
 }
 
