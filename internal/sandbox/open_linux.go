@@ -31,8 +31,8 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	}
 	var events []Event
 	if flags&writing != 0 {
-		if p.sealed {
-			return unix.EACCES
+		if err := writable(p); err != nil {
+			return err
 		}
 		events = c.changes(Write, p)
 	}

@@ -271,10 +271,31 @@ func (c *call) changes(op Operation, places ...place) []Event {
 
 // mayWrite asks about a change to places.
 func (c *call) mayWrite(op Operation, places ...place) error {
-	if slices.ContainsFunc(places, func(p place) bool { return p.sealed }) {
-		return unix.EACCES
+	if err := writable(places...); err != nil {
+		return err
 	}
 	return c.allowed(c.changes(op, places...)...)
+}
+
+// writable refuses a change to places where nothing can be changed. A sandbox of the agent's own mounts read-only what its
+// programs are not to change: nobody has to be asked about what comes to nothing.
+func writable(places ...place) error {
+	for _, p := range places {
+		var mounted unix.Statfs_t
+		switch {
+		case p.sealed:
+			return unix.EACCES
+		case p.within && unix.Fstatfs(p.dir, &mounted) == nil && mounted.Flags&unix.ST_RDONLY != 0 && !p.special():
+			return unix.EROFS
+		}
+	}
+	return nil
+}
+
+// special reports whether a place is a device, a pipe or a socket: these can be written to wherever they are.
+func (p place) special() bool {
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && st.Mode&unix.S_IFMT != unix.S_IFDIR
 }
 
 func unnamed(p place) bool {

@@ -80,6 +80,15 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 	return a
 }
 
+// NothingBy marks a program that is started as the agent: by itself it does nothing, as all that it changes and starts is
+// decided as what the agent does. So what its arguments name is nobody's concern.
+func NothingBy(a *permissionv1.Action) {
+	if c := a.GetCommand(); len(c.GetArgv()) > 0 && len(c.GetSubCommands()) == 1 {
+		c.Unparsed = ""
+		c.GetSubCommands()[0].Facts = &permissionv1.Facts{Known: true}
+	}
+}
+
 // Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
 // itself; nil: it is not wrapped. kept says which files are the agent's own.
 func Unwrapped(s Session, e ProgramStart, kept func(file string) bool) *permissionv1.Action {

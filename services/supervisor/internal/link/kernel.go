@@ -3,7 +3,6 @@ package link
 import (
 	"context"
 	"fmt"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -15,7 +14,6 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/sdk/programs"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -78,7 +76,8 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 	}
 	e.within = e.command != nil || l.kernel.commands.Within(e.PID)
 	e.kept = changes(e.Operation) && l.opts.Kernel.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
-	e.lenient = e.within || e.kept || e.Operation == sandbox.Execute && l.opts.Kernel.Mine.Runs(e.Path, e.Args) ||
+	e.asAgent = !e.within && e.Operation == sandbox.Execute && l.opts.Kernel.Mine.Runs(e.Path, e.Args)
+	e.lenient = e.within || e.kept || e.asAgent ||
 		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 	turns := l.turnsOf(e.sessions)
@@ -158,6 +157,8 @@ type kernelEvent struct {
 	within bool
 	// lenient: only what is denied is refused.
 	lenient bool
+	// asAgent: it starts a part of the agent, or a program that the agent is known to start for itself.
+	asAgent bool
 	// kept: it changes a file in which the agent keeps what it remembers.
 	kept bool
 	// below are the names by which all is reached that lies in a folder that gets another name.
@@ -268,8 +269,25 @@ func (l *Link) isKept(file string, seen *paths.Seen) bool {
 	return filepath.IsAbs(file) && (l.isOwn(seen.Real(file)) || l.opts.Kernel.Mine.Keeps(seen.Real(file), false))
 }
 
-// decideKernel has the gate decide an event in a session.
+// decideKernel has the gate decide an event in a session. A program that gets a PATH with folders of the agent's own is decided
+// on without them where that lends nothing to what the agent puts there: the program only looks, or is started as the agent
+// anyway. What it finds by PATH is decided when it starts.
 func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID string) (kernelOutcome, error) {
+	if e.Operation != sandbox.Execute || e.within || !l.findsOwn(e) {
+		return l.decideWith(ctx, e, sessionID, false)
+	}
+	was := e.wrapped
+	o, err := l.decideWith(ctx, e, sessionID, true)
+	if err == nil && o.d.Verdict == gate.Allow && !o.d.Tried() && (e.lenient || e.Apart || onlyLooks(o.action)) {
+		e.wrapped = true
+		return o, nil
+	}
+	e.wrapped = was
+	return l.decideWith(ctx, e, sessionID, false)
+}
+
+// decideWith is decideKernel. ownPath: folders of the agent's own in PATH do not count.
+func (l *Link) decideWith(ctx context.Context, e *kernelEvent, sessionID string, ownPath bool) (kernelOutcome, error) {
 	cc, err := l.opts.Sessions.Context(sessionID)
 	if err != nil {
 		cc = &acpv1.CallContext{Agent: l.opts.AgentName}
@@ -283,15 +301,7 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 	case e.to != nil:
 		a = intent.Reached(s, *e.to)
 	case e.Operation == sandbox.Execute:
-		resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
-		start := intent.ProgramStart{Args: calledAs(e, resolver), Dir: e.Dir, Env: l.surroundings(ctx, e, s), Cut: e.Cut}
-		e.lenient = e.lenient || l.startsForItself(ctx, e, s, start)
-		a = intent.Started(s, start)
-		l.lookBy(resolver, a)
-		kept := func(file string) bool { return l.isKept(file, e.seen) }
-		if inner = intent.Unwrapped(s, start, kept); inner != nil {
-			l.lookBy(resolver, inner)
-		}
+		a, inner = l.starting(ctx, e, s, ownPath)
 	case e.Operation == sandbox.Read:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
 	case e.Operation == sandbox.Connect:
@@ -326,82 +336,6 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 		}
 	}
 	return kernelOutcome{d, a, sessionID, r.Scope, e.Apart}, err
-}
-
-// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it leads to the
-// directory in which the program starts, and PATH, by which the programs were found, if no folder was added that the agent can change
-// without being asked about.
-func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Session) []string {
-	own := kernel.Variable(l.environ(e), "PATH")
-	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
-		name, value, _ := strings.Cut(entry, "=")
-		switch name {
-		case "SHLVL", "_", "OLDPWD": // a shell's own, which no program goes by
-			return true
-		case "PWD":
-			return filepath.IsAbs(value) && e.seen.Real(value) == e.seen.Real(e.Dir)
-		case "PATH":
-			return !slices.ContainsFunc(filepath.SplitList(value), func(folder string) bool {
-				return !slices.Contains(filepath.SplitList(own), folder) && l.changesFreely(ctx, folder, s)
-			})
-		}
-		return false
-	})
-}
-
-// changesFreely reports whether the agent may be able to change a folder of programs without being asked.
-func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Session) bool {
-	if !filepath.IsAbs(folder) {
-		return true
-	}
-	for _, file := range []string{filepath.Clean(folder), s.Seen.Real(folder)} {
-		in := func(root string) bool { return paths.Below(root, file) || paths.Below(file, root) }
-		if slices.ContainsFunc(s.Roots, in) || slices.ContainsFunc(s.ResolvedRoots, in) || slices.ContainsFunc(l.opts.Sessions.Roots(), in) ||
-			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
-			return true
-		}
-		a := intent.ChangedFile(s, filepath.Join(file, "program"), permissionv1.Access_ACCESS_WRITE)
-		if d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen)); err != nil || d.Verdict == gate.Allow {
-			return true
-		}
-	}
-	return false
-}
-
-// environOf is the environment of a program that is to start.
-func (l *Link) environOf(e *kernelEvent) []string { return slices.Concat(l.environ(e), e.Env) }
-
-// environ is the environment that e.Env is compared to.
-func (l *Link) environ(e *kernelEvent) []string {
-	switch {
-	case e.command != nil:
-		return e.command.environ
-	case l.opts.AgentEnviron != nil:
-		return l.opts.AgentEnviron
-	}
-	return os.Environ()
-}
-
-// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
-// that name leads to the program by PATH, and else by its path, because a process can give any name.
-func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
-	args := slices.Clone(e.Args)
-	if len(args) == 0 {
-		return []string{e.Path}
-	}
-	for _, name := range []string{filepath.Base(args[0]), args[0]} {
-		if name == "" || strings.ContainsRune(name, 0) {
-			continue
-		}
-		if file := resolver.Find(name, e.Dir); file != "" {
-			if real, ok := e.seen.Existing(file); ok && real == e.Path {
-				args[0] = name
-				return args
-			}
-		}
-	}
-	args[0] = e.Path
-	return args
 }
 
 // observed records what would not have been allowed.

@@ -2,13 +2,138 @@ package link
 
 import (
 	"context"
+	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 
 	"github.com/acphost/acphost/internal/paths"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/sdk/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
+
+// starting is that a process starts a program, and, if it is a shell that runs a line for an agent that is known to wrap
+// lines so, that the line is run.
+func (l *Link) starting(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
+	resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
+	start := intent.ProgramStart{Args: calledAs(e, resolver), Dir: e.Dir, Env: l.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
+	e.asAgent = e.asAgent || l.startsForItself(ctx, e, s, start)
+	e.lenient = e.lenient || e.asAgent
+	a = intent.Started(s, start)
+	l.lookBy(resolver, a)
+	if e.asAgent {
+		intent.NothingBy(a)
+	}
+	kept := func(file string) bool { return l.isKept(file, e.seen) }
+	if inner = intent.Unwrapped(s, start, kept); inner != nil {
+		l.lookBy(resolver, inner)
+	}
+	return a, inner
+}
+
+// findsOwn reports whether a program gets a PATH to which folders were added in which the agent keeps what it remembers.
+func (l *Link) findsOwn(e *kernelEvent) bool {
+	own := filepath.SplitList(kernel.Variable(l.environ(e), "PATH"))
+	return slices.ContainsFunc(filepath.SplitList(kernel.Variable(e.Env, "PATH")), func(folder string) bool {
+		return !slices.Contains(own, folder) && l.keepsPrograms(folder, e.seen)
+	})
+}
+
+// keepsPrograms reports whether a folder of programs is the agent's own.
+func (l *Link) keepsPrograms(folder string, seen *paths.Seen) bool {
+	return filepath.IsAbs(folder) && l.isKept(filepath.Join(folder, "program"), seen)
+}
+
+// onlyLooks reports whether it is known of all programs of a command that they change nothing and run no further code.
+func onlyLooks(a *permissionv1.Action) bool {
+	c := a.GetCommand()
+	return a.GetUnparsed() == "" && c.GetUnparsed() == "" &&
+		!slices.ContainsFunc(c.GetSubCommands(), func(s *permissionv1.SubCommand) bool {
+			f := s.GetFacts()
+			return len(s.GetRedirections()) > 0 || !f.GetKnown() || f.GetRunsCode() || f.GetNetwork() || f.GetChanges() ||
+				slices.ContainsFunc(f.GetFiles(), func(u *permissionv1.FileUse) bool { return u.GetAccess() != permissionv1.Access_ACCESS_READ })
+		})
+}
+
+// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it leads to the
+// directory in which the program starts, and PATH, by which the programs were found, if no folder was added that the agent can change
+// without being asked about. ownPath: folders of the agent's own may be added.
+func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) []string {
+	own := kernel.Variable(l.environ(e), "PATH")
+	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
+		name, value, _ := strings.Cut(entry, "=")
+		switch name {
+		case "SHLVL", "_", "OLDPWD": // a shell's own, which no program goes by
+			return true
+		case "PWD":
+			return filepath.IsAbs(value) && e.seen.Real(value) == e.seen.Real(e.Dir)
+		case "PATH":
+			return !slices.ContainsFunc(filepath.SplitList(value), func(folder string) bool {
+				return !slices.Contains(filepath.SplitList(own), folder) && !(ownPath && l.keepsPrograms(folder, s.Seen)) &&
+					l.changesFreely(ctx, folder, s)
+			})
+		}
+		return false
+	})
+}
+
+// changesFreely reports whether the agent may be able to change a folder of programs without being asked.
+func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Session) bool {
+	if !filepath.IsAbs(folder) {
+		return true
+	}
+	for _, file := range []string{filepath.Clean(folder), s.Seen.Real(folder)} {
+		in := func(root string) bool { return paths.Below(root, file) || paths.Below(file, root) }
+		if slices.ContainsFunc(s.Roots, in) || slices.ContainsFunc(s.ResolvedRoots, in) || slices.ContainsFunc(l.opts.Sessions.Roots(), in) ||
+			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
+			return true
+		}
+		a := intent.ChangedFile(s, filepath.Join(file, "program"), permissionv1.Access_ACCESS_WRITE)
+		if d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen)); err != nil || d.Verdict == gate.Allow {
+			return true
+		}
+	}
+	return false
+}
+
+// environOf is the environment of a program that is to start.
+func (l *Link) environOf(e *kernelEvent) []string { return slices.Concat(l.environ(e), e.Env) }
+
+// environ is the environment that e.Env is compared to.
+func (l *Link) environ(e *kernelEvent) []string {
+	switch {
+	case e.command != nil:
+		return e.command.environ
+	case l.opts.AgentEnviron != nil:
+		return l.opts.AgentEnviron
+	}
+	return os.Environ()
+}
+
+// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
+// that name leads to the program by PATH, and else by its path, because a process can give any name.
+func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
+	args := slices.Clone(e.Args)
+	if len(args) == 0 {
+		return []string{e.Path}
+	}
+	for _, name := range []string{filepath.Base(args[0]), args[0]} {
+		if name == "" || strings.ContainsRune(name, 0) {
+			continue
+		}
+		if file := resolver.Find(name, e.Dir); file != "" {
+			if real, ok := e.seen.Existing(file); ok && real == e.Path {
+				args[0] = name
+				return args
+			}
+		}
+	}
+	args[0] = e.Path
+	return args
+}
 
 // startsForItself reports whether the agent is known to start a program for itself, with just these arguments and no
 // variables that may change what it does. The program then is started as the agent, so that all that it changes and
