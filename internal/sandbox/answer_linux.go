@@ -77,7 +77,8 @@ type server struct {
 	// domains are those of Landlock that processes inside have made.
 	domains domains
 	// namespaces are those of users and mounts that processes inside have made.
-	namespaces namespaces
+	namespaces  namespaces
+	mountPoints mountPoints
 	// left is how many threads have others in their place, as a decider or the start of a program has not returned.
 	left atomic.Int32
 }

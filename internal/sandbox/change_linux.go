@@ -27,11 +27,11 @@ func (c *call) act() error {
 	case unix.SYS_EXECVEAT:
 		return c.execute(c.arg(0), 1, 2, 3, c.arg(4))
 	case sysUnlink:
-		return c.one(cwd, 0, false, func(p place) error { return unix.Unlinkat(p.dir, p.name(), 0) })
+		return c.unlink(cwd, 0, 0)
 	case sysRmdir:
-		return c.one(cwd, 0, false, func(p place) error { return unix.Unlinkat(p.dir, p.name(), unix.AT_REMOVEDIR) })
+		return c.unlink(cwd, 0, unix.AT_REMOVEDIR)
 	case unix.SYS_UNLINKAT:
-		return c.one(c.arg(0), 1, false, func(p place) error { return unix.Unlinkat(p.dir, p.name(), c.arg(2)) })
+		return c.unlink(c.arg(0), 1, c.arg(2))
 	case sysMkdir:
 		return c.mkdir(cwd, 0, 1)
 	case unix.SYS_MKDIRAT:
@@ -188,12 +188,16 @@ func (c *call) mkdir(dirfd, arg, mode int) error {
 	if p.base == "" || unix.Fstatat(p.dir, p.base, &is, unix.AT_SYMLINK_NOFOLLOW) == nil {
 		return unix.EEXIST
 	}
+	make := func() error { return unix.Mkdirat(p.dir, p.base, uint32(c.data.args[mode])) }
+	if c.mountPoint(p) {
+		return c.makeMountPoint(p, make)
+	}
 	if err := c.mayWrite(Write, p); err != nil {
 		return err
 	}
 	return c.under(func() error {
 		unix.Umask(c.umask)
-		return unix.Mkdirat(p.dir, p.base, uint32(c.data.args[mode]))
+		return make()
 	})
 }
 

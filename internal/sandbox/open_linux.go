@@ -34,6 +34,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		if err := writable(p); err != nil {
 			return err
 		}
+		if flags&unix.O_CREAT != 0 && c.mountPoint(p) {
+			return c.openMountPoint(p, flags, mode)
+		}
 		events = c.changes(Write, p)
 	}
 	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.mine {

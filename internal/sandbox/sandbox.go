@@ -170,6 +170,13 @@ type Watcher interface {
 	Started(Event)
 }
 
+// Mounter is a Decider that may allow more to processes that prepare the mounts of their own namespace.
+type Mounter interface {
+	// AllowsMountPoint is asked before an empty file or folder is made on which something may be mounted, with an event of
+	// Write. True: it is made, and no more, for it could not be made otherwise. False: the change is decided on as any other.
+	AllowsMountPoint(Event) bool
+}
+
 // Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
 // for Write and Move, and allowed for the other operations.
 type Lists struct {
@@ -214,6 +221,12 @@ func (t Through) Started(e Event) {
 	if w, ok := t.Decider.(Watcher); ok {
 		w.Started(e)
 	}
+}
+
+// AllowsMountPoint implements Mounter.
+func (t Through) AllowsMountPoint(e Event) bool {
+	m, ok := t.Decider.(Mounter)
+	return ok && m.AllowsMountPoint(e)
 }
 
 // Began implements Reporter.

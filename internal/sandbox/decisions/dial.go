@@ -81,7 +81,7 @@ func (c *client) Allows(e sandbox.Event) bool {
 	if l := c.lending(); ok && l != nil && l.allow(about, name, e) {
 		return true
 	}
-	a, err := c.ask(e)
+	a, err := c.ask(e, false)
 	switch {
 	case err != nil:
 		c.refused(e, err.Error())
@@ -97,6 +97,12 @@ func (c *client) Allows(e sandbox.Event) bool {
 		c.expect(e.Call)
 	}
 	return true
+}
+
+// AllowsMountPoint implements sandbox.Mounter.
+func (c *client) AllowsMountPoint(e sandbox.Event) bool {
+	a, err := c.ask(e, true)
+	return err == nil && a.GetAllowed()
 }
 
 // lending are the leases, as long as the supervisor is there; nil: there are none.
@@ -134,11 +140,11 @@ var (
 	errLate = errors.New("the supervisor did not decide in time")
 )
 
-func (c *client) ask(e sandbox.Event) (*sandboxv1.Answer, error) {
+func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error) {
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
-		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart,
+		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: mountPoint,
 	}
 	room := maxStrings
 	var cut bool

@@ -27,6 +27,9 @@ type Asked struct {
 	sandbox.Event
 	// Cut: arguments and environment are not complete.
 	Cut bool
+	// MountPoint: it is an empty file or folder on which something may be mounted, and the question is whether that may be made
+	// though it could not be written otherwise (sandbox.Mounter). Else it is asked about once more.
+	MountPoint bool
 	// Program is the file that the process runs. Empty: it cannot be seen.
 	Program string
 	// Counts are those for leases; nil: no lease can be given.
@@ -135,7 +138,7 @@ func (s *server) serve(began func(Began)) error {
 }
 
 func (s *server) answer(q *sandboxv1.Question) {
-	asked := Asked{Cut: q.GetCut(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
+	asked := Asked{Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
 		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
 		Address: sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},

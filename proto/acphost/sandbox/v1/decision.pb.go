@@ -277,6 +277,10 @@ type Question struct {
 	Program []byte `protobuf:"bytes,13,opt,name=program,proto3" json:"program,omitempty"`
 	// Optional. For "execute": the process sees mounts that were made inside. Default: false.
 	Apart bool `protobuf:"varint,15,opt,name=apart,proto3" json:"apart,omitempty"`
+	// Optional. For "write": the process prepares the mounts of its own namespace, and makes an empty file or folder on
+	// which something may be mounted. To allow it is for what could not be written otherwise; what is not allowed is asked
+	// about once more, without this. Default: false.
+	MountPoint bool `protobuf:"varint,16,opt,name=mount_point,json=mountPoint,proto3" json:"mount_point,omitempty"`
 	// Optional. For "move", the paths of the other name.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
@@ -407,6 +411,13 @@ func (x *Question) GetProgram() []byte {
 func (x *Question) GetApart() bool {
 	if x != nil {
 		return x.Apart
+	}
+	return false
+}
+
+func (x *Question) GetMountPoint() bool {
+	if x != nil {
+		return x.MountPoint
 	}
 	return false
 }
@@ -732,7 +743,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
-	"\x03env\x18\a \x03(\fR\x03env\"\xc6\x02\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\xe7\x02\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -748,7 +759,9 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\x04port\x18\v \x01(\rR\x04port\x12\x12\n" +
 	"\x04call\x18\f \x01(\x04R\x04call\x12\x18\n" +
 	"\aprogram\x18\r \x01(\fR\aprogram\x12\x14\n" +
-	"\x05apart\x18\x0f \x01(\bR\x05apart\x12\x16\n" +
+	"\x05apart\x18\x0f \x01(\bR\x05apart\x12\x1f\n" +
+	"\vmount_point\x18\x10 \x01(\bR\n" +
+	"mountPoint\x12\x16\n" +
 	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +

@@ -256,6 +256,12 @@ func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	}
 }
 
+// AllowMountPoint turns a decision into that a sandbox of the agent's own may have a mount point made.
+func (g *Gate) AllowMountPoint(d *Decision) {
+	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, "it is an empty mount point of a sandbox of the agent's own"
+	d.placed = ruleAt{}
+}
+
 // ReportDone records what a process of an agent's has done while it was only observed.
 func (g *Gate) ReportDone(d *Decision) {
 	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })

@@ -81,12 +81,16 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 }
 
 // NothingBy marks a program that is started as the agent: by itself it does nothing, as all that it changes and starts is
-// decided as what the agent does. So what its arguments name is nobody's concern.
+// decided as what the agent does. So what its arguments name or wrap is nobody's concern yet.
 func NothingBy(a *permissionv1.Action) {
-	if c := a.GetCommand(); len(c.GetArgv()) > 0 && len(c.GetSubCommands()) == 1 {
-		c.Unparsed = ""
-		c.GetSubCommands()[0].Facts = &permissionv1.Facts{Known: true}
+	c := a.GetCommand()
+	if len(c.GetArgv()) == 0 || len(c.GetSubCommands()) == 0 {
+		return
 	}
+	c.Unparsed = ""
+	c.SubCommands = []*permissionv1.SubCommand{{
+		Argv: c.GetArgv(), Cwd: c.GetCwd(), Program: c.GetSubCommands()[0].GetProgram(), Facts: &permissionv1.Facts{Known: true},
+	}}
 }
 
 // Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by

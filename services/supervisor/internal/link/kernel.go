@@ -74,12 +74,10 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 	if changes(e.Operation) && sandbox.Device(e.Path) {
 		return decisions.Answer{Allowed: true}
 	}
-	e.within = e.command != nil || l.kernel.commands.Within(e.PID)
-	e.kept = changes(e.Operation) && l.opts.Kernel.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
-	e.asAgent = !e.within && e.Operation == sandbox.Execute && l.opts.Kernel.Mine.Runs(e.Path, e.Args)
-	e.lenient = e.within || e.kept || e.asAgent ||
-		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
-		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
+	l.place(e)
+	if e.MountPoint {
+		return decisions.Answer{Allowed: l.mountPoint(ctx, e)}
+	}
 	turns := l.turnsOf(e.sessions)
 	bounded := ctx
 	if e.Operation == sandbox.Move {
@@ -113,6 +111,16 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 		return decisions.Answer{Why: why}
 	}
 	return decisions.Answer{Why: l.denies(o, "", turns)}
+}
+
+// place finds out what the agent's own is in an event, and what is allowed already.
+func (l *Link) place(e *kernelEvent) {
+	e.within = e.command != nil || l.kernel.commands.Within(e.PID)
+	e.kept = changes(e.Operation) && l.opts.Kernel.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
+	e.asAgent = !e.within && e.Operation == sandbox.Execute && l.opts.Kernel.Mine.Runs(e.Path, e.Args)
+	e.lenient = e.within || e.kept || e.asAgent ||
+		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || l.isOwn(e.Path) ||
+		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 }
 
 // concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none.

@@ -1,0 +1,118 @@
+//go:build amd64 || arm64
+
+package sandbox
+
+import (
+	"strings"
+	"sync"
+
+	"golang.org/x/sys/unix"
+)
+
+// mostMountPoints bounds the mount points that a sandbox remembers.
+const mostMountPoints = 4096
+
+// mountPoints are files and folders that were made for sandboxes inside to mount something on. They are empty, and may be
+// removed as long as they are.
+type mountPoints struct {
+	mu   sync.Mutex
+	made map[fileID]bool
+}
+
+// fileID names a file as long as it is there.
+type fileID struct{ device, inode uint64 }
+
+func (m *mountPoints) add(id fileID) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	if m.made == nil || len(m.made) >= mostMountPoints {
+		m.made = map[fileID]bool{}
+	}
+	m.made[id] = true
+}
+
+func (m *mountPoints) has(id fileID) bool {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.made[id]
+}
+
+// mountPoint reports whether a place that is not there yet is to be made as a mount point: by a process that prepares the
+// mounts of its own namespace, and where the decider says that it may have one that it could not have otherwise. What is
+// mounted on it is not there for anybody else, and what others find is empty.
+func (c *call) mountPoint(p place) bool {
+	m, asks := c.decider.(Mounter)
+	if !asks || c.options.Observe || !p.within || p.base == "" || !strings.HasPrefix(p.real, "/") || !c.administers() {
+		return false
+	}
+	if _, err := p.stat(); err == nil {
+		return false
+	}
+	events := c.changes(Write, p)
+	return len(events) > 0 && c.decide(unix.EACCES, func() error {
+		for _, e := range events {
+			e.PID, e.Call = c.tgid, c.id
+			if !m.AllowsMountPoint(e) {
+				return unix.EACCES
+			}
+		}
+		return nil
+	}) == nil && c.valid()
+}
+
+// makeMountPoint has it made, in the process's domain, and remembers it.
+func (c *call) makeMountPoint(p place, make func() error) error {
+	err := c.under(func() error {
+		unix.Umask(c.umask)
+		return make()
+	})
+	if err != nil {
+		return err
+	}
+	if is, err := p.stat(); err == nil {
+		c.mountPoints.add(fileID{is.Dev, is.Ino})
+	}
+	return nil
+}
+
+// openMountPoint makes an empty file as a mount point. What the process gets cannot be written to.
+func (c *call) openMountPoint(p place, flags int, mode uint32) error {
+	fd := -1
+	err := c.makeMountPoint(p, func() (err error) {
+		fd, err = c.openPlace(p, unix.O_RDONLY|unix.O_CREAT|unix.O_EXCL|unix.O_NOFOLLOW, mode)
+		return err
+	})
+	if err != nil {
+		return err
+	}
+	return c.hand(fd, flags)
+}
+
+// spent reports whether a place is an empty mount point that was made so.
+func (c *call) spent(p place) bool {
+	is, err := p.stat()
+	return err == nil && p.base != "" && (is.Mode&unix.S_IFMT == unix.S_IFDIR || is.Mode&unix.S_IFMT == unix.S_IFREG && is.Size == 0) &&
+		c.mountPoints.has(fileID{is.Dev, is.Ino})
+}
+
+// unlink removes a file, or a folder that is empty. Nobody is asked about a mount point that was made inside.
+func (c *call) unlink(dirfd, arg, flags int) error {
+	name, err := c.name(arg)
+	if err != nil {
+		return err
+	}
+	p, err := c.find(dirfd, name, false)
+	if err != nil {
+		return err
+	}
+	defer p.close()
+	if err := writable(p); err != nil {
+		return err
+	}
+	if !c.spent(p) {
+		if err := c.mayWrite(Write, p); err != nil {
+			return err
+		}
+	}
+	return c.under(func() error { return unix.Unlinkat(p.dir, p.name(), flags) })
+}
