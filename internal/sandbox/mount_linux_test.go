@@ -112,6 +112,7 @@ func TestBubblewrapWorksInside(t *testing.T) {
 		"files by all calls":                {nil, "mkdir d && echo a >d/a && mv d/a d/b && ln d/b d/c && ln -s c d/l && chmod 600 d/l && touch d/l && rm -r d && echo ok", "ok"},
 		"a folder in memory":                {[]string{"--tmpfs", "/mnt", "--dir", "/mnt/a", "--symlink", "a", "/mnt/b", "--perms", "0700", "--dir", "/mnt/c"}, "echo hi >/mnt/b/f && cat /mnt/a/f && stat -c %a /mnt/c", "hi\n700"},
 		"a folder that became read-only":    {[]string{"--tmpfs", "/mnt", "--remount-ro", "/mnt"}, "echo hi >/mnt/f || echo refused", "refused"},
+		"a file that bubblewrap does not":   {nil, "(LC_ALL=C; echo x >../out/new) 2>&1 | grep -o 'Read-only'", "Read-only"},
 		"its own PID namespace":             {nil, "readlink /proc/self >/dev/null && ls -d /proc/1 && test $$ -lt 9 && echo small", "/proc/1\nsmall"},
 		"its own name in /proc":             {nil, "echo hi >/proc/self/comm && cat /proc/$$/comm | tail -1; echo 7 >/proc/self/oom_score_adj && cat /proc/self/oom_score_adj", ""},
 		"the devices":                       {nil, "echo x >/dev/null && head -c 1 /dev/zero | wc -c", "1"},

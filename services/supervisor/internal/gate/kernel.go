@@ -256,10 +256,16 @@ func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	}
 }
 
-// AllowMountPoint turns a decision into that a sandbox of the agent's own may have a mount point made.
-func (g *Gate) AllowMountPoint(d *Decision) {
+// AllowMountPoint turns a decision by which a file could not be written into that an empty mount point for a sandbox of
+// the agent's own is made there. It reports false, and changes nothing, if the file may be written; if no rule says so, but
+// that it is acphost's own, that a person refused it, or that no policy could be asked.
+func (g *Gate) AllowMountPoint(d *Decision) bool {
+	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
+		return false
+	}
 	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, "it is an empty mount point of a sandbox of the agent's own"
 	d.placed = ruleAt{}
+	return true
 }
 
 // ReportDone records what a process of an agent's has done while it was only observed.

@@ -66,3 +66,51 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	writable, denied = "", true
 	expect("denied by a rule", false, keep, args)
 }
+
+// An agent puts programs of its own in a folder before all others in PATH. That lends it nothing: what is allowed then either
+// looks only, or is no command of which less is asked.
+func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
+	home := testkit.ShortDir(t)
+	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")
+	for _, file := range []string{filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool")} {
+		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	env := []string{"HOME=" + home, "PATH=" + bin}
+	r := newRig(t, func(o *Options) {
+		o.AgentEnviron = env
+		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, [][]string{{filepath.Join(code, "tool")}}, [][]string{{"keep", "..."}}, env)}
+	})
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		verdict := permissionv1.Verdict_VERDICT_ALLOW
+		switch {
+		case a.GetKind() == "fs.write", len(a.GetCommand().GetEnv()) > 0:
+			verdict = permissionv1.Verdict_VERDICT_ASK
+		case !a.GetCommand().GetSubCommands()[0].GetFacts().GetKnown() && strings.Contains(a.String(), ".aws"):
+			verdict = permissionv1.Verdict_VERDICT_DENY
+		}
+		return &permissionv1.DecideResponse{Verdict: verdict}, nil
+	}
+	r.open(`{}`)
+	expect := func(what string, allowed, command, apart bool, program string, args []string, path string) {
+		t.Helper()
+		e := sandbox.Event{Operation: sandbox.Execute, PID: os.Getpid(), Path: program, Args: args, Env: []string{"PATH=" + path}, Dir: home, Call: 7, Apart: apart}
+		if got := r.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != allowed || got.TellStart != command {
+			t.Errorf("%s: got %t, a command: %t (%s)", what, got.Allowed, got.TellStart, got.Why)
+		}
+	}
+	ours, before := bin+":"+filepath.Join(home, "more"), own+":"+bin
+	look, make := filepath.Join(bin, "true"), filepath.Join(bin, "make")
+	expect("another folder that the agent cannot change", true, true, false, make, []string{"make", "all"}, ours)
+	expect("what only looks", true, false, false, look, []string{"true"}, before)
+	expect("what runs more", false, false, false, make, []string{"make", "all"}, before)
+	expect("what runs more, in a namespace", true, false, true, make, []string{"make", "all"}, before)
+
+	expect("what it starts for itself", true, false, false, filepath.Join(bin, "keep"), []string{"keep", "--hide", home + "/.aws"}, before)
+	expect("what it is made of", true, false, false, filepath.Join(code, "tool"), []string{"tool", "--hide", home + "/.aws"}, before)
+	expect("what it has put there", false, false, false, filepath.Join(own, "tool"), []string{"tool", home + "/.aws"}, before)
+}
