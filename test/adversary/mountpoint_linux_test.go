@@ -45,7 +45,7 @@ func TestASandboxOfTheAgentsMasksWhatIsNotThere(t *testing.T) {
 		t.Errorf("what bubblewrap left cannot be removed: %q", got)
 	}
 
-	hidden := filepath.Join(s.Home, ".hidden")
+	hidden := filepath.Join(s.Home, ".npmrc")
 	s.File(t, "line", "echo x > .npmrc; echo y >> .npmrc; (exec 5<> .npmrc; echo z >&5); mkdir "+hidden+"; echo x > d; mkdir e; echo x > e/.npmrc; mv e .aws; cp box .gitconfig; ln box .aws; ls -lA; echo after\n")
 	if got := box("unshare -Urm sh ./line"); !strings.Contains(got, "after") {
 		t.Errorf("in a namespace of its own: got %q", got)
