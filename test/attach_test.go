@@ -548,3 +548,35 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 	}
 	g.ExpectExit()
 }
+
+// Who lists sessions sees which of them go on: those whose agents are there.
+func TestASessionIsLiveUpToTheEndOfItsAgent(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "operator", "https://front.example")
+	first, second := g.client(t, "first", g.token("operator"), ""), g.client(t, "second", g.token("operator"), "")
+	ended, open := first.opens(p.work), second.opens(p.work)
+	for _, c := range []*socketPeer{first, second} {
+		c.prompts("repeat hello").Result(nil)
+	}
+	lives := func(session string) bool {
+		var s struct{ Live bool }
+		for line := range strings.Lines(p.acphost(t, 0, "sessions", "list", "--json")) {
+			if strings.Contains(line, session) && json.Unmarshal([]byte(line), &s) == nil {
+				return s.Live
+			}
+		}
+		t.Fatalf("session %s is not in the list", session)
+		return false
+	}
+	for _, id := range []string{ended, open} {
+		testkit.Eventually(t, "the sessions are live", func() bool { return lives(id) })
+	}
+	first.Close()
+	testkit.Eventually(t, "the session whose agent is gone has ended", func() bool { return !lives(ended) })
+	if !lives(open) {
+		t.Error("another agent's session is not live any more")
+	}
+	second.Close()
+	g.leave()
+}
