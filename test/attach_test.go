@@ -322,6 +322,99 @@ func TestAttachedClientsAnswerQuestions(t *testing.T) {
 	g.leave()
 }
 
+// choosing is an answer that chooses an option.
+func choosing(option string) map[string]any {
+	return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}}
+}
+
+// An answer that is refused ends nothing: who gave it is asked again, and so is who comes later.
+func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "operator", "https://front.example")
+	owner := g.client(t, "owner", g.token("operator"), "")
+	session := owner.opens(p.work)
+	ada := g.client(t, "ada", g.token("approver", "--name", "ada"), "?attach")
+	ada.attaches(session, map[string]any{"historyPolicy": "none"})
+	refused := func(c *socketPeer, want string) {
+		t.Helper()
+		if _, got := c.hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), want) || got["toolCallId"] == nil {
+			t.Errorf("refused as %v, want %q", got, want)
+		}
+	}
+	turn := owner.prompts("ask")
+	owner.asked()
+	first := ada.asked()
+	ada.Reply(first, choosing("perhaps"))
+	ada.Reply(first, allowed(first)) // it has answered
+	refused(ada, "allow")
+	second := ada.asked()
+	if string(second.ID) == string(first.ID) || string(second.Params) != string(first.Params) {
+		t.Errorf("asked again by %s, after %s", second.Raw, first.Raw)
+	}
+	ada.Reply(second, map[string]any{"outcome": 7})
+	refused(ada, "outcome")
+	ada.asked() // and leaves without an answer
+	ada.Close()
+
+	again := g.client(t, "ada again", g.token("approver", "--name", "ada"), "?attach")
+	again.attaches(session, map[string]any{"historyPolicy": "pending_only"})
+	for range 8 { // a program that can only answer wrongly is not asked for ever
+		again.Reply(again.asked(), choosing("perhaps"))
+		refused(again, "allow")
+	}
+	again.Send("session/attach", map[string]any{"sessionId": session}).Refused(-32600) // behind which nothing is asked
+	for _, m := range again.Waiting() {
+		if m.Method == "session/request_permission" {
+			t.Errorf("it is asked for ever: %s", m.Raw)
+		}
+	}
+	bob := g.client(t, "bob", g.token("approver", "--name", "bob"), "?attach")
+	bob.attaches(session, map[string]any{"historyPolicy": "pending_only"})
+	question := bob.asked()
+	bob.Reply(question, choosing("perhaps"))
+	refused(bob, "allow")
+	question = bob.asked()
+	bob.Reply(question, allowed(question))
+	for _, c := range []*socketPeer{bob, again} {
+		if r := c.resolved(); dig(r, "resolvedBy", "name") != "gateway people for bob" || r["outcome"] != "allowed" {
+			t.Errorf("it is resolved as %v", r)
+		}
+	}
+	turn.Result(nil)
+	for _, c := range []*socketPeer{owner, again, bob} {
+		c.Close()
+	}
+	g.leave()
+}
+
+// A gateway that may not answer for its callers says so to those who could: the question waits for somebody else.
+func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "viewer", "https://front.example")
+	owner := g.client(t, "owner", g.token("operator"), "")
+	session := owner.opens(p.work)
+	ada := g.client(t, "ada", g.token("approver"), "?attach")
+	ada.attaches(session, map[string]any{"historyPolicy": "none"})
+	if _, got := ada.hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), "role approver") {
+		t.Errorf("refused as %v", got)
+	}
+	turn := owner.prompts("ask")
+	m := owner.asked()
+	owner.Reply(m, allowed(m))
+	if r := ada.resolved(); r["outcome"] != "allowed" {
+		t.Errorf("it is resolved as %v", r)
+	}
+	turn.Result(nil)
+	if rest := ada.Waiting(); slices.ContainsFunc(rest, func(m wire.Message) bool { return m.Method == "session/request_permission" }) {
+		t.Errorf("it is asked what it may not answer: %v", rest)
+	}
+	owner.Close()
+	ada.Close()
+	g.leave()
+}
+
 func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -188,12 +188,14 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 	a.mu.Lock()
 	at := a.attached[m.Session]
 	q := a.asked[m.ID]
+	again := q != nil && q.answering
 	if m.Kind == relay.Response && q != nil {
-		delete(a.asked, m.ID)
+		q.answering = true
 	}
 	a.mu.Unlock()
 	request := m.Kind == relay.Request
 	switch {
+	case m.Kind == relay.Response && again: // it has answered before
 	case m.Kind == relay.Response && q != nil:
 		a.do(func() { q.answer(frame) })
 	case request && m.Method == "initialize":

@@ -51,6 +51,8 @@ type attachment struct {
 	echo  string            // the text of the turn's prompt, which an agent may repeat; of follow alone
 	told  bool              // a prompt of the record was told: what an agent repeats of it is not; of follow alone
 
+	asking sync.Mutex // held while the client is asked, or told that its answer is not needed, so that it is told in order
+
 	mu       sync.Mutex // guards what follows
 	turn     *turn      // the client's prompt that has no answer
 	detached bool       // nobody is told any more that it has ended
@@ -188,17 +190,12 @@ func (at *attachment) run() {
 	a := at.agent
 	a.mu.Lock()
 	delete(a.attached, at.session)
-	var open []*question
-	for id, q := range a.asked {
-		if q.at == at {
-			open = append(open, q)
-			delete(a.asked, id)
-		}
-	}
 	a.mu.Unlock()
-	for _, q := range open {
-		a.say(a.ctx, cancelled(q.id))
+	at.asking.Lock()
+	if open := at.forget(func(string) bool { return true }); len(open) > 0 {
+		a.say(a.ctx, open...)
 	}
+	at.asking.Unlock()
 	at.mu.Lock()
 	t, quiet := at.turn, at.detached
 	at.turn = nil
