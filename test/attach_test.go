@@ -165,7 +165,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 		}
 		turn("without " + name)
 		// Nothing of it is told: the answer to what is asked next is all that comes.
-		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32601)
+		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32001)
 		if rest := second.Waiting(); len(rest) > 0 {
 			t.Errorf("%s: after it has detached it is told %s", name, rest[0].Raw)
 		}
@@ -221,7 +221,24 @@ func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
 			turn.Result(nil)
 			second.hears("turn_complete")
 			second.prompts("repeat mine").Result(nil)
-			second.Send("session/detach", map[string]any{"sessionId": session}).Result(nil)
+			// What is refused has the same code over both.
+			of := func(more ...string) map[string]any {
+				params := map[string]any{"sessionId": session}
+				for i := 0; i < len(more); i += 2 {
+					params[more[i]] = more[i+1]
+				}
+				return params
+			}
+			second.Send("session/attach", of()).Refused(-32600)
+			second.Send("session/attach", of("historyPolicy", "some")).Refused(-32602)
+			second.Send("session/attach", of("sessionId", "nobody's")).Refused(-32001)
+			second.Send("session/set_mode", of("modeId", "code")).Refused(-32600) // it is its client's to set
+			second.Send("session/set_model", of("modelId", "mini")).Refused(-32601)
+			second.Send("session/prompt", map[string]any{"sessionId": session, "prompt": []any{map[string]any{"type": "hologram"}}}).Refused(-32602)
+			second.Send("session/detach", of()).Result(nil)
+			second.Send("session/detach", of()).Refused(-32001)
+			second.Send("session/set_mode", of("modeId", "code")).Refused(-32001)
+			second.prompts("repeat x").Refused(-32001)
 			second.Close()
 			owner.Close()
 			g.leave()
@@ -437,7 +454,7 @@ func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
 	if said, _ := third.hears("turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
 		t.Errorf("another one is told %q", said)
 	}
-	if e := third.prompts("repeat x").Refused(-32600); !strings.Contains(e.Message, "role operator") {
+	if e := third.prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
 		t.Errorf("an approver prompts: %v", e)
 	}
 	if m := owner.ExpectWhere("what came of another one's prompt", func(m wire.Message) bool { return pieceOf(m) != "" }); pieceOf(m) != session+": mine" {

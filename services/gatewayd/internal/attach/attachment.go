@@ -16,6 +16,7 @@ import (
 
 	"github.com/acphost/acphost/internal/behalf"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 )
@@ -74,16 +75,16 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	history := cmp.Or(asked.History, historyFull)
 	switch {
 	case err != nil || asked.Session == "":
-		a.fail(m, -32602, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
+		a.fail(m, refusal.BadParams, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
 		return
 	case !slices.Contains([]string{historyFull, historyPending, historyNone}, history):
-		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
+		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
 		return
 	case !slices.Contains([]string{"", controller, observer}, asked.Role):
-		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
+		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
 		return
 	case asked.Role == controller && !a.who.May(behalf.Approver):
-		a.fail(m, codeNotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
+		a.fail(m, refusal.NotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
 		return
 	}
 	role := controller
@@ -92,7 +93,7 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	}
 	ctx, done, err := a.hub.calls.Begin(a.ctx, a.who)
 	if err != nil {
-		a.fail(m, -32603, "session/attach: "+err.Error(), "")
+		a.failBy(a.ctx, m, err)
 		return
 	}
 	conn := a.hub.calls.Conn()
@@ -107,14 +108,7 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	if err != nil {
 		at.end(err)
 		done()
-		code := -32603
-		switch status.Code(err) {
-		case codes.NotFound:
-			code = codeNotFound
-		case codes.PermissionDenied:
-			code = codeNotAllowed
-		}
-		a.fail(m, code, "session/attach: "+problem(at.ctx, err), asked.Session)
+		a.failBy(at.ctx, m, err)
 		return
 	}
 	a.mu.Lock()
@@ -126,7 +120,11 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	if there || crowded {
 		at.end(errDetached)
 		done()
-		a.fail(m, -32600, "session/attach: the connection is attached to this session, or to too many: detach first (session/detach)", asked.Session)
+		if there {
+			a.fail(m, refusal.Conflict, "session/attach: the connection is attached to this session: detach first (session/detach)", asked.Session)
+			return
+		}
+		a.fail(m, refusal.TooMany, fmt.Sprintf("session/attach: the connection is attached to %d sessions: detach from one first (session/detach)", maxAttached), asked.Session)
 		return
 	}
 	result := map[string]any{"sessionId": at.session, "role": role, "connectedClients": a.hub.enter(at)}
@@ -202,7 +200,7 @@ func (at *attachment) run() {
 	at.mu.Unlock()
 	why := problem(at.ctx, err)
 	if t != nil {
-		a.fail(t.asked, -32603, "the turn is not followed any more: "+why, "it may go on: attach again")
+		a.fail(t.asked, refusal.Failed, "the turn is not followed any more: "+why, "it may go on: attach again")
 	}
 	a.hub.leave(at)
 	if !quiet {
