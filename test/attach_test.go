@@ -165,7 +165,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 		}
 		turn("without " + name)
 		// Nothing of it is told: the answer to what is asked next is all that comes.
-		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32601)
+		second.Send("session/detach", map[string]any{"sessionId": session}).Refused(-32001)
 		if rest := second.Waiting(); len(rest) > 0 {
 			t.Errorf("%s: after it has detached it is told %s", name, rest[0].Raw)
 		}
@@ -221,7 +221,24 @@ func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
 			turn.Result(nil)
 			second.hears("turn_complete")
 			second.prompts("repeat mine").Result(nil)
-			second.Send("session/detach", map[string]any{"sessionId": session}).Result(nil)
+			// What is refused has the same code over both.
+			of := func(more ...string) map[string]any {
+				params := map[string]any{"sessionId": session}
+				for i := 0; i < len(more); i += 2 {
+					params[more[i]] = more[i+1]
+				}
+				return params
+			}
+			second.Send("session/attach", of()).Refused(-32600)
+			second.Send("session/attach", of("historyPolicy", "some")).Refused(-32602)
+			second.Send("session/attach", of("sessionId", "nobody's")).Refused(-32001)
+			second.Send("session/set_mode", of("modeId", "code")).Refused(-32600) // it is its client's to set
+			second.Send("session/set_model", of("modelId", "mini")).Refused(-32601)
+			second.Send("session/prompt", map[string]any{"sessionId": session, "prompt": []any{map[string]any{"type": "hologram"}}}).Refused(-32602)
+			second.Send("session/detach", of()).Result(nil)
+			second.Send("session/detach", of()).Refused(-32001)
+			second.Send("session/set_mode", of("modeId", "code")).Refused(-32001)
+			second.prompts("repeat x").Refused(-32001)
 			second.Close()
 			owner.Close()
 			g.leave()
@@ -322,6 +339,99 @@ func TestAttachedClientsAnswerQuestions(t *testing.T) {
 	g.leave()
 }
 
+// choosing is an answer that chooses an option.
+func choosing(option string) map[string]any {
+	return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}}
+}
+
+// An answer that is refused ends nothing: who gave it is asked again, and so is who comes later.
+func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "operator", "https://front.example")
+	owner := g.client(t, "owner", g.token("operator"), "")
+	session := owner.opens(p.work)
+	ada := g.client(t, "ada", g.token("approver", "--name", "ada"), "?attach")
+	ada.attaches(session, map[string]any{"historyPolicy": "none"})
+	refused := func(c *socketPeer, want string) {
+		t.Helper()
+		if _, got := c.hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), want) || got["toolCallId"] == nil {
+			t.Errorf("refused as %v, want %q", got, want)
+		}
+	}
+	turn := owner.prompts("ask")
+	owner.asked()
+	first := ada.asked()
+	ada.Reply(first, choosing("perhaps"))
+	ada.Reply(first, allowed(first)) // it has answered
+	refused(ada, "allow")
+	second := ada.asked()
+	if string(second.ID) == string(first.ID) || string(second.Params) != string(first.Params) {
+		t.Errorf("asked again by %s, after %s", second.Raw, first.Raw)
+	}
+	ada.Reply(second, map[string]any{"outcome": 7})
+	refused(ada, "outcome")
+	ada.asked() // and leaves without an answer
+	ada.Close()
+
+	again := g.client(t, "ada again", g.token("approver", "--name", "ada"), "?attach")
+	again.attaches(session, map[string]any{"historyPolicy": "pending_only"})
+	for range 8 { // a program that can only answer wrongly is not asked for ever
+		again.Reply(again.asked(), choosing("perhaps"))
+		refused(again, "allow")
+	}
+	again.Send("session/attach", map[string]any{"sessionId": session}).Refused(-32600) // behind which nothing is asked
+	for _, m := range again.Waiting() {
+		if m.Method == "session/request_permission" {
+			t.Errorf("it is asked for ever: %s", m.Raw)
+		}
+	}
+	bob := g.client(t, "bob", g.token("approver", "--name", "bob"), "?attach")
+	bob.attaches(session, map[string]any{"historyPolicy": "pending_only"})
+	question := bob.asked()
+	bob.Reply(question, choosing("perhaps"))
+	refused(bob, "allow")
+	question = bob.asked()
+	bob.Reply(question, allowed(question))
+	for _, c := range []*socketPeer{bob, again} {
+		if r := c.resolved(); dig(r, "resolvedBy", "name") != "gateway people for bob" || r["outcome"] != "allowed" {
+			t.Errorf("it is resolved as %v", r)
+		}
+	}
+	turn.Result(nil)
+	for _, c := range []*socketPeer{owner, again, bob} {
+		c.Close()
+	}
+	g.leave()
+}
+
+// A gateway that may not answer for its callers says so to those who could: the question waits for somebody else.
+func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "viewer", "https://front.example")
+	owner := g.client(t, "owner", g.token("operator"), "")
+	session := owner.opens(p.work)
+	ada := g.client(t, "ada", g.token("approver"), "?attach")
+	ada.attaches(session, map[string]any{"historyPolicy": "none"})
+	if _, got := ada.hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), "role approver") {
+		t.Errorf("refused as %v", got)
+	}
+	turn := owner.prompts("ask")
+	m := owner.asked()
+	owner.Reply(m, allowed(m))
+	if r := ada.resolved(); r["outcome"] != "allowed" {
+		t.Errorf("it is resolved as %v", r)
+	}
+	turn.Result(nil)
+	if rest := ada.Waiting(); slices.ContainsFunc(rest, func(m wire.Message) bool { return m.Method == "session/request_permission" }) {
+		t.Errorf("it is asked what it may not answer: %v", rest)
+	}
+	owner.Close()
+	ada.Close()
+	g.leave()
+}
+
 func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
@@ -344,7 +454,7 @@ func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
 	if said, _ := third.hears("turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
 		t.Errorf("another one is told %q", said)
 	}
-	if e := third.prompts("repeat x").Refused(-32600); !strings.Contains(e.Message, "role operator") {
+	if e := third.prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
 		t.Errorf("an approver prompts: %v", e)
 	}
 	if m := owner.ExpectWhere("what came of another one's prompt", func(m wire.Message) bool { return pieceOf(m) != "" }); pieceOf(m) != session+": mine" {
@@ -547,4 +657,36 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 		t.Fatal(err)
 	}
 	g.ExpectExit()
+}
+
+// Who lists sessions sees which of them go on: those whose agents are there.
+func TestASessionIsLiveUpToTheEndOfItsAgent(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	g := forPeople(t, p, "operator", "https://front.example")
+	first, second := g.client(t, "first", g.token("operator"), ""), g.client(t, "second", g.token("operator"), "")
+	ended, open := first.opens(p.work), second.opens(p.work)
+	for _, c := range []*socketPeer{first, second} {
+		c.prompts("repeat hello").Result(nil)
+	}
+	lives := func(session string) bool {
+		var s struct{ Live bool }
+		for line := range strings.Lines(p.acphost(t, 0, "sessions", "list", "--json")) {
+			if strings.Contains(line, session) && json.Unmarshal([]byte(line), &s) == nil {
+				return s.Live
+			}
+		}
+		t.Fatalf("session %s is not in the list", session)
+		return false
+	}
+	for _, id := range []string{ended, open} {
+		testkit.Eventually(t, "the sessions are live", func() bool { return lives(id) })
+	}
+	first.Close()
+	testkit.Eventually(t, "the session whose agent is gone has ended", func() bool { return !lives(ended) })
+	if !lives(open) {
+		t.Error("another agent's session is not live any more")
+	}
+	second.Close()
+	g.leave()
 }

@@ -820,6 +820,30 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	g.leaveWith(tab)
 }
 
+// A block of code in a question is shown as code, as text like all else: without its fences, and with what stands behind them.
+func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := newPlace(t)
+	g := newConsole(t, p, "--policy", "workspace")
+	s := g.open(g.start(p.demo()).GetId())
+	tab := g.operator(b, "#/inbox")
+	turn := g.prompt(s.GetSessionId(), `/run frobnicate '<img src=x onerror="alert(1)">'`)
+	turn.question()
+	tab.until("the command is shown as code", `(document.querySelector("article.question figure.code pre.exact")?.innerText ?? "").startsWith("frobnicate '<img src=x onerror=")`)
+	if shown := eval[string](tab, `document.querySelector("article.question").innerText`); strings.Contains(shown, "```") {
+		t.Errorf("the question shows a fence: %s", shown)
+	}
+	if info := eval[string](tab, `document.querySelector("article.question figcaption").innerText`); info != "sh" {
+		t.Errorf("behind the fence stands %q", info)
+	}
+	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app style").length`); n != 0 {
+		t.Errorf("there are %d elements that an agent has named", n)
+	}
+	tab.clean("a question with code")
+	g.leaveWith(tab)
+}
+
 // A form is filled in by a person in a browser, whatever an agent calls its fields; and declined.
 func TestAFormIsFilledInInABrowser(t *testing.T) {
 	t.Parallel()

@@ -408,7 +408,7 @@ func TestAPersonSeesAllOfALongCommandBeforeAllowingIt(t *testing.T) {
 	x := p.terminal(t, append([]string{program("acphost"), args[0], "--policy", "workspace"}, args[1:]...))
 	x.shows("more lines: v shows all. Press a")
 	x.keys("v")
-	x.shows("\n    echo 82 >> made\n", "\nPress a A r R")
+	x.shows("\n      echo 82 >> made\n", "\nPress a A r R")
 	x.keys("r")
 	if status := x.exits(); status != 0 {
 		t.Errorf("the exit status is %d, want 0", status)

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -53,7 +54,9 @@ func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
 	expectContains(t, "the terminals", run(0, "terminals", "list", "--pid", pid), "echo begun; sleep 600")
 	expectContains(t, "the files", run(0, "files", "--pid", pid), "tour.txt")
 	expectContains(t, "the agents", run(0, "agents", "running", "--pid", pid), agent, "running", program("demoagent"))
+	expectContains(t, "the session goes on", run(0, "sessions", "list"), "live")
 	expectContains(t, "the agent's end", run(0, "agents", "stop", "--pid", pid, agent), "stopped")
+	testkit.Eventually(t, "the session has ended with its agent", func() bool { return strings.Contains(run(0, "sessions", "list"), "ended") })
 	s.finish()
 
 	// What passed is there when the server is not.

@@ -19,6 +19,7 @@ import (
 
 	"github.com/acphost/acphost/internal/behalf"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -32,12 +33,6 @@ const (
 	maxBusy = 64
 	// maxName bounds what a client calls itself and its version, in bytes.
 	maxName = 64
-)
-
-// The errors of ACP's proposal.
-const (
-	codeNotFound   = -32001 // there is no such session
-	codeNotAllowed = -32002 // the caller may not
 )
 
 // Calls makes calls to the supervisor's services for somebody; services.Handler is one.
@@ -178,9 +173,12 @@ func (a *agent) Send(frame []byte) error {
 func (a *agent) concerns(frame []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	return a.own == nil || len(a.attached) > 0 || len(a.asked) > 0 || bytes.Contains(frame, []byte("initialize")) || bytes.Contains(frame, []byte("session/attach")) ||
-		bytes.Contains(frame, []byte(`session\/attach`))
+	return a.own == nil || len(a.attached) > 0 || len(a.asked) > 0 || bytes.Contains(frame, []byte("initialize")) ||
+		bytes.Contains(frame, []byte("tach")) // session/attach and session/detach, however the slash is written
 }
+
+// forAttached are the requests that attached sessions take, beside session/detach.
+var forAttached = map[string]bool{"session/prompt": true, "session/set_mode": true}
 
 // takes answers a message that is about attached sessions, or that nobody else is there for; false: it is for the own
 // agent. It waits only where too many messages are being answered.
@@ -188,12 +186,14 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 	a.mu.Lock()
 	at := a.attached[m.Session]
 	q := a.asked[m.ID]
+	again := q != nil && q.answering
 	if m.Kind == relay.Response && q != nil {
-		delete(a.asked, m.ID)
+		q.answering = true
 	}
 	a.mu.Unlock()
 	request := m.Kind == relay.Request
 	switch {
+	case m.Kind == relay.Response && again: // it has answered before
 	case m.Kind == relay.Response && q != nil:
 		a.do(func() { q.answer(frame) })
 	case request && m.Method == "initialize":
@@ -202,6 +202,10 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 		a.do(func() { a.attach(m, frame) })
 	case request && m.Method == "session/detach" && at != nil:
 		a.do(func() { a.detach(m, at) })
+	case request && at == nil && (m.Method == "session/detach" || a.own == nil && forAttached[m.Method]):
+		a.do(func() {
+			a.fail(m, refusal.NotFound, m.Method+": the connection is not attached to this session", "attach to it first (session/attach)")
+		})
 	case m.Method == "$/cancel_request":
 		return a.cancels(frame)
 	case at != nil && !at.own && at.client.Role == observer && (request || m.Method == "session/cancel") && m.Method != "session/detach":
@@ -214,11 +218,11 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 		a.do(func() { at.setMode(m, frame) })
 	case at != nil && !at.own && request:
 		a.do(func() {
-			a.fail(m, -32601, m.Method+" is not for attached sessions", "an attached client can prompt, cancel, set the mode, answer questions and detach")
+			a.fail(m, refusal.Unsupported, m.Method+" is not for attached sessions", "an attached client can prompt, cancel, set the mode, answer questions and detach")
 		})
 	case a.own == nil && request:
 		a.do(func() {
-			a.fail(m, -32601, m.Method+": this connection has no agent of its own", "it can attach to sessions (session/attach)")
+			a.fail(m, refusal.Unsupported, m.Method+": this connection has no agent of its own", "it can attach to sessions (session/attach)")
 		})
 	default:
 		return a.own == nil
@@ -230,15 +234,21 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 func (at *attachment) onlySees(m relay.Message) {
 	const why = "an observer only sees the session; attach as a controller, which takes the role approver or operator"
 	if m.Kind == relay.Request {
-		at.agent.fail(m, codeNotAllowed, m.Method+": "+why, "")
+		at.agent.fail(m, refusal.NotAllowed, m.Method+": "+why, "")
 		return
 	}
 	at.agent.say(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": why}))
 }
 
 // fail answers a request with an error.
-func (a *agent) fail(m relay.Message, code int, message, data string) {
-	a.say(a.ctx, relay.Failure(m.RawID, code, message, data))
+func (a *agent) fail(m relay.Message, kind refusal.Kind, message, data string) {
+	a.say(a.ctx, relay.Failure(m.RawID, kind.RPC, message, data))
+}
+
+// failBy is fail for an error of a call.
+func (a *agent) failBy(ctx context.Context, m relay.Message, err error) {
+	kind, words := refusal.Of(ctx, err)
+	a.fail(m, kind, m.Method+": "+words, m.Session)
 }
 
 // answer answers a request.
@@ -277,7 +287,7 @@ func encoded(message any) []byte {
 	e := json.NewEncoder(&b)
 	e.SetEscapeHTML(false) // what an agent has said stays as it is
 	if err := e.Encode(message); err != nil {
-		return relay.Failure(nil, -32603, "a message could not be written", err.Error())
+		return relay.Failure(nil, refusal.Failed.RPC, "a message could not be written", err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }

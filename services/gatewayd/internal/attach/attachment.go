@@ -16,6 +16,7 @@ import (
 
 	"github.com/acphost/acphost/internal/behalf"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 )
@@ -51,6 +52,8 @@ type attachment struct {
 	echo  string            // the text of the turn's prompt, which an agent may repeat; of follow alone
 	told  bool              // a prompt of the record was told: what an agent repeats of it is not; of follow alone
 
+	asking sync.Mutex // held while the client is asked, or told that its answer is not needed, so that it is told in order
+
 	mu       sync.Mutex // guards what follows
 	turn     *turn      // the client's prompt that has no answer
 	detached bool       // nobody is told any more that it has ended
@@ -72,16 +75,16 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	history := cmp.Or(asked.History, historyFull)
 	switch {
 	case err != nil || asked.Session == "":
-		a.fail(m, -32602, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
+		a.fail(m, refusal.BadParams, "session/attach: the params have a sessionId, a text", fmt.Sprint(err))
 		return
 	case !slices.Contains([]string{historyFull, historyPending, historyNone}, history):
-		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
+		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a historyPolicy %s, %s or %s", historyFull, historyPending, historyNone), "")
 		return
 	case !slices.Contains([]string{"", controller, observer}, asked.Role):
-		a.fail(m, -32602, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
+		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
 		return
 	case asked.Role == controller && !a.who.May(behalf.Approver):
-		a.fail(m, codeNotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
+		a.fail(m, refusal.NotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
 		return
 	}
 	role := controller
@@ -90,7 +93,7 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	}
 	ctx, done, err := a.hub.calls.Begin(a.ctx, a.who)
 	if err != nil {
-		a.fail(m, -32603, "session/attach: "+err.Error(), "")
+		a.failBy(a.ctx, m, err)
 		return
 	}
 	conn := a.hub.calls.Conn()
@@ -105,14 +108,7 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	if err != nil {
 		at.end(err)
 		done()
-		code := -32603
-		switch status.Code(err) {
-		case codes.NotFound:
-			code = codeNotFound
-		case codes.PermissionDenied:
-			code = codeNotAllowed
-		}
-		a.fail(m, code, "session/attach: "+problem(at.ctx, err), asked.Session)
+		a.failBy(at.ctx, m, err)
 		return
 	}
 	a.mu.Lock()
@@ -124,7 +120,11 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	if there || crowded {
 		at.end(errDetached)
 		done()
-		a.fail(m, -32600, "session/attach: the connection is attached to this session, or to too many: detach first (session/detach)", asked.Session)
+		if there {
+			a.fail(m, refusal.Conflict, "session/attach: the connection is attached to this session: detach first (session/detach)", asked.Session)
+			return
+		}
+		a.fail(m, refusal.TooMany, fmt.Sprintf("session/attach: the connection is attached to %d sessions: detach from one first (session/detach)", maxAttached), asked.Session)
 		return
 	}
 	result := map[string]any{"sessionId": at.session, "role": role, "connectedClients": a.hub.enter(at)}
@@ -188,24 +188,19 @@ func (at *attachment) run() {
 	a := at.agent
 	a.mu.Lock()
 	delete(a.attached, at.session)
-	var open []*question
-	for id, q := range a.asked {
-		if q.at == at {
-			open = append(open, q)
-			delete(a.asked, id)
-		}
-	}
 	a.mu.Unlock()
-	for _, q := range open {
-		a.say(a.ctx, cancelled(q.id))
+	at.asking.Lock()
+	if open := at.forget(func(string) bool { return true }); len(open) > 0 {
+		a.say(a.ctx, open...)
 	}
+	at.asking.Unlock()
 	at.mu.Lock()
 	t, quiet := at.turn, at.detached
 	at.turn = nil
 	at.mu.Unlock()
 	why := problem(at.ctx, err)
 	if t != nil {
-		a.fail(t.asked, -32603, "the turn is not followed any more: "+why, "it may go on: attach again")
+		a.fail(t.asked, refusal.Failed, "the turn is not followed any more: "+why, "it may go on: attach again")
 	}
 	a.hub.leave(at)
 	if !quiet {

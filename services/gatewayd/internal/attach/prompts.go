@@ -4,11 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
-	"fmt"
 	"strings"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -37,7 +40,7 @@ func (at *attachment) prompt(m relay.Message, frame []byte) {
 	at.mu.Unlock()
 	at.agent.do(func() {
 		if busy {
-			at.agent.fail(m, -32600, "session/prompt: your prompt before this one has no answer yet", "wait for it, or cancel it (session/cancel)")
+			at.agent.fail(m, refusal.Conflict, "session/prompt: your prompt before this one has no answer yet", "wait for it, or cancel it (session/cancel)")
 			return
 		}
 		at.beginOrFail(t, frame)
@@ -57,7 +60,7 @@ func (at *attachment) beginOrFail(t *turn, frame []byte) {
 	}
 	at.mu.Unlock()
 	if mine {
-		at.agent.fail(t.asked, -32600, "session/prompt: "+problem(at.ctx, err), "")
+		at.agent.failBy(at.ctx, t.asked, err)
 	}
 }
 
@@ -68,7 +71,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 		Meta   json.RawMessage `json:"_meta"`
 	}](frame)
 	if err != nil {
-		return fmt.Errorf("the params: %w", err)
+		return status.Errorf(codes.InvalidArgument, "the params: %v", err)
 	}
 	req := &supervisorv1.PromptRequest{AgentId: at.agentID, SessionId: at.session}
 	if string(asked.Meta) != "null" {
@@ -77,7 +80,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 	for i, b := range asked.Prompt {
 		content := b.content()
 		if content == nil {
-			return fmt.Errorf("block %d is none of ACP v1's, or lacks something", i+1)
+			return status.Errorf(codes.InvalidArgument, "block %d is none of ACP v1's, or lacks something", i+1)
 		}
 		req.Prompt = append(req.Prompt, content)
 	}
@@ -158,7 +161,7 @@ func (at *attachment) turnEnded(e *supervisorv1.Event, ended *supervisorv1.TurnE
 			if json.Unmarshal(raw, &said) == nil && said.Code != nil {
 				return [][]byte{encoded(map[string]any{"jsonrpc": "2.0", "id": json.RawMessage(t.asked.RawID), "error": raw})}
 			}
-			return [][]byte{relay.Failure(t.asked.RawID, -32603, f.GetMessage(), "")}
+			return [][]byte{relay.Failure(t.asked.RawID, refusal.Failed.RPC, f.GetMessage(), "")}
 		}
 		if !json.Valid(raw) {
 			raw = encoded(map[string]string{"stopReason": ended.GetStopReason()})
@@ -219,13 +222,16 @@ func (at *attachment) setMode(m relay.Message, frame []byte) {
 	asked, err := params[struct {
 		Mode string `json:"modeId"`
 	}](frame)
+	if err != nil {
+		err = status.Errorf(codes.InvalidArgument, "the params: %v", err)
+	}
 	ctx, cancel := withTimeout(at.ctx, callTimeout)
 	defer cancel()
 	if err == nil {
 		_, err = at.sessions.SetMode(ctx, &supervisorv1.SetModeRequest{AgentId: at.agentID, SessionId: at.session, ModeId: asked.Mode})
 	}
 	if err != nil {
-		at.agent.fail(m, -32600, "session/set_mode: "+problem(ctx, err), "")
+		at.agent.failBy(ctx, m, err)
 		return
 	}
 	at.agent.answer(m, map[string]any{})

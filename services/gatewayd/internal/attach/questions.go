@@ -3,6 +3,7 @@ package attach
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"time"
 
 	"google.golang.org/grpc/codes"
@@ -18,6 +19,8 @@ const (
 	maxTools = 4096
 	// maxAsked is how many questions a client may leave open: it is not asked more.
 	maxAsked = 256
+	// maxRefused is how many answers to a question may be refused until the client is not asked it again.
+	maxRefused = 8
 	// answerTimeout is how long an answer may take to arrive.
 	answerTimeout = 30 * time.Second
 	// askAgain is how long is waited before questions are watched again, if that fails while events are followed.
@@ -26,11 +29,17 @@ const (
 
 // question is one that the client was asked.
 type question struct {
-	at          *attachment
-	id          string // of the request
-	approval    string
-	elicitation bool
+	at        *attachment
+	id        string // of the request
+	approval  *supervisorv1.Approval
+	refused   int  // how many answers were
+	answering bool // the client has answered, and it is not known yet whether that counts; guarded by the agent's mu
 }
+
+// key is its place in agent.asked.
+func (q *question) key() string { return "s" + q.id }
+
+func (q *question) elicitation() bool { return q.approval.GetElicitation() != nil }
 
 // ask asks the client the questions that wait in the session, if it may answer.
 func (at *attachment) ask() {
@@ -38,7 +47,12 @@ func (at *attachment) ask() {
 		return
 	}
 	for first := true; at.ctx.Err() == nil; first = false {
-		if err := at.askFrom(first && at.history == historyNone); status.Code(err) != codes.ResourceExhausted {
+		switch err := at.askFrom(first && at.history == historyNone); status.Code(err) {
+		case codes.ResourceExhausted: // it fell behind
+		case codes.PermissionDenied: // the gateway may do less for it than its role allows
+			at.agent.say(at.ctx, at.update(map[string]any{"type": "permission_refused", "reason": "you are not asked: " + problem(at.ctx, err)}))
+			return
+		default:
 			select {
 			case <-time.After(askAgain):
 			case <-at.ctx.Done():
@@ -79,94 +93,148 @@ func (at *attachment) askFrom(onlyNew bool) error {
 // put asks the client a question, unless it has been.
 func (at *attachment) put(q *supervisorv1.Approval) {
 	a := at.agent
-	asked := &question{at: at, id: "attach-" + relay.NewID(), approval: q.GetId(), elicitation: q.GetElicitation() != nil}
+	asked := at.question(q)
+	at.asking.Lock()
+	defer at.asking.Unlock()
 	a.mu.Lock()
-	skip := len(a.asked) >= maxAsked || asked.elicitation && !a.forms || q.GetRaw() == ""
+	skip := len(a.asked) >= maxAsked || asked.elicitation() && !a.forms || q.GetRaw() == ""
 	for _, o := range a.asked {
-		skip = skip || o.at == at && o.approval == asked.approval
+		skip = skip || o.at == at && o.approval.GetId() == q.GetId()
 	}
 	if !skip {
-		a.asked[(`s` + asked.id)] = asked
+		a.asked[asked.key()] = asked
 	}
 	a.mu.Unlock()
-	if skip {
-		return
+	if !skip {
+		a.say(at.ctx, asked.request())
 	}
+}
+
+func (at *attachment) question(q *supervisorv1.Approval) *question {
+	return &question{at: at, id: "attach-" + relay.NewID(), approval: q}
+}
+
+// request asks the question.
+func (q *question) request() []byte {
 	method := "session/request_permission"
-	if asked.elicitation {
+	if q.elicitation() {
 		method = "elicitation/create"
 	}
-	a.say(at.ctx, request(asked.id, method, json.RawMessage(q.GetRaw())))
+	return request(q.id, method, json.RawMessage(q.approval.GetRaw()))
 }
 
 // takeBack withdraws questions that somebody else has answered.
 func (at *attachment) takeBack(which func(approval string) bool) {
+	at.asking.Lock()
+	defer at.asking.Unlock()
+	if gone := at.forget(which); len(gone) > 0 {
+		at.agent.say(at.ctx, gone...)
+	}
+}
+
+// forget drops questions that the client was asked, and returns what withdraws those that it has not answered.
+func (at *attachment) forget(which func(approval string) bool) (withdrawn [][]byte) {
 	a := at.agent
-	var gone [][]byte
 	a.mu.Lock()
+	defer a.mu.Unlock()
 	for key, q := range a.asked {
-		if q.at == at && which(q.approval) {
-			delete(a.asked, key)
-			gone = append(gone, cancelled(q.id))
+		if q.at != at || !which(q.approval.GetId()) {
+			continue
+		}
+		delete(a.asked, key)
+		if !q.answering {
+			withdrawn = append(withdrawn, cancelled(q.id))
 		}
 	}
-	a.mu.Unlock()
-	if len(gone) > 0 {
-		a.say(at.ctx, gone...)
-	}
+	return withdrawn
 }
 
 func cancelled(id string) []byte {
 	return notification("$/cancel_request", map[string]string{"requestId": id})
 }
 
-// answer takes the client's answer. If somebody else was faster, the events say so.
+// answer takes the client's answer. If somebody else was faster, the events say so. One that is refused ends nothing: the
+// client is asked again, unless it could only be refused again.
 func (q *question) answer(frame []byte) {
-	req := q.read(frame)
-	if req == nil { // the client cannot answer: others may
-		return
-	}
-	req.Id = q.approval
+	req, err := q.read(frame)
 	ctx, cancel := withTimeout(q.at.ctx, answerTimeout)
 	defer cancel()
-	_, err := q.at.approvals.AnswerApproval(ctx, req)
-	if err == nil || status.Code(err) == codes.FailedPrecondition || errors.Is(q.at.ctx.Err(), err) {
+	if req != nil {
+		req.Id = q.approval.GetId()
+		_, err = q.at.approvals.AnswerApproval(ctx, req)
+	}
+	if err == nil || errors.Is(err, errUnable) || status.Code(err) == codes.FailedPrecondition || q.at.ctx.Err() != nil {
+		q.at.forget(func(id string) bool { return id == q.approval.GetId() })
 		return
 	}
 	q.at.agent.hub.log.Info("an attached client's answer was refused", "session", q.at.session, "caller", q.at.agent.who.ID, "error", err)
-	q.at.agent.say(q.at.ctx, q.at.update(map[string]any{"type": "permission_refused", "reason": problem(ctx, err)}))
+	q.askAgain(problem(ctx, err), status.Code(err) == codes.PermissionDenied)
 }
 
-// read makes an answer of the client's response; nil: it is none.
-func (q *question) read(frame []byte) *supervisorv1.AnswerApprovalRequest {
+// askAgain tells the client that its answer was refused, and asks it again if the question is open. final: it is not asked again.
+func (q *question) askAgain(reason string, final bool) {
+	at, a := q.at, q.at.agent
+	again := at.question(q.approval)
+	again.refused = q.refused + 1
+	if !final && again.refused >= maxRefused {
+		final = true
+		reason += fmt.Sprintf(": %d answers were refused, and you are not asked again unless you attach again", maxRefused)
+	}
+	refused := map[string]any{"type": "permission_refused", "reason": reason}
+	if id := toolCall(q.approval); id != "" {
+		refused["toolCallId"] = id
+	}
+	frames := [][]byte{at.update(refused)}
+	at.asking.Lock()
+	defer at.asking.Unlock()
+	a.mu.Lock()
+	open := a.asked[q.key()] == q
+	delete(a.asked, q.key())
+	if open && !final {
+		a.asked[again.key()] = again
+		frames = append(frames, again.request())
+	}
+	a.mu.Unlock()
+	a.say(at.ctx, frames...)
+}
+
+// errUnable says that the client cannot answer: others may.
+var errUnable = errors.New("the client has answered with an error")
+
+// read makes an answer of the client's response; an error says why it is none.
+func (q *question) read(frame []byte) (*supervisorv1.AnswerApprovalRequest, error) {
 	var m struct {
-		Result *struct {
-			Outcome struct {
-				Outcome  string `json:"outcome"`
-				OptionID string `json:"optionId"`
-			} `json:"outcome"`
-			Action  string          `json:"action"`
-			Content json.RawMessage `json:"content"`
-		} `json:"result"`
+		Result json.RawMessage `json:"result"`
 	}
 	if json.Unmarshal(frame, &m) != nil || m.Result == nil {
-		return nil
+		return nil, errUnable
 	}
-	switch o := m.Result.Outcome; {
-	case q.elicitation && m.Result.Action == "accept":
-		content := string(m.Result.Content)
+	var result struct {
+		Outcome struct {
+			Outcome  string `json:"outcome"`
+			OptionID string `json:"optionId"`
+		} `json:"outcome"`
+		Action  string          `json:"action"`
+		Content json.RawMessage `json:"content"`
+	}
+	_ = json.Unmarshal(m.Result, &result) // what cannot be read is no answer
+	switch o := result.Outcome; {
+	case q.elicitation() && result.Action == "accept":
+		content := string(result.Content)
 		if content == "" || content == "null" {
 			content = "{}"
 		}
-		return sdk.Accept(content)
-	case q.elicitation && m.Result.Action == "decline":
-		return sdk.Decline()
-	case q.elicitation && m.Result.Action == "cancel", !q.elicitation && o.Outcome == "cancelled":
-		return sdk.Undecided()
-	case !q.elicitation && o.Outcome == "selected":
-		return sdk.Choose(o.OptionID)
+		return sdk.Accept(content), nil
+	case q.elicitation() && result.Action == "decline":
+		return sdk.Decline(), nil
+	case q.elicitation() && result.Action == "cancel", !q.elicitation() && o.Outcome == "cancelled":
+		return sdk.Undecided(), nil
+	case q.elicitation():
+		return nil, status.Error(codes.InvalidArgument, "the answer has no action accept, decline or cancel")
+	case o.Outcome == "selected":
+		return sdk.Choose(o.OptionID), nil
 	}
-	return nil
+	return nil, status.Error(codes.InvalidArgument, "the answer has no outcome selected or cancelled")
 }
 
 // noteTool remembers which tool call a question is about.

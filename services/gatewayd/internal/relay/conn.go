@@ -219,8 +219,13 @@ type Problem string
 
 func (p Problem) Error() string { return string(p) }
 
+// Excess is a limit that a client has reached. Nothing was sent.
+type Excess string
+
+func (e Excess) Error() string { return string(e) }
+
 // Take takes a message of the client that is about a session, or about none (""), by what the client says beside it. A request
-// waits until the client has read enough of what came before. A Problem is the client's mistake, and nothing was sent.
+// waits until the client has read enough of what came before. A Problem is the client's mistake, and nothing was sent; an Excess, too.
 func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
 	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
 		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -267,14 +272,14 @@ func (c *Conn) expect(id, session string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if len(c.asked) >= c.reg.limits.Open {
-		return Problem(fmt.Sprintf("%d requests are unanswered", len(c.asked)))
+		return Excess(fmt.Sprintf("%d requests are unanswered: wait for an answer", len(c.asked)))
 	}
 	c.asked[id] = session
 	return nil
 }
 
 // Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
-// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, or why the connection is over.
+// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the connection is over.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -288,7 +293,7 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if session != "" {
 		if o = c.sessions[session]; o == nil {
 			if len(c.sessions) >= maxSessions && !c.forget() {
-				return nil, Problem(fmt.Sprintf("the connection has %d session streams", len(c.sessions)))
+				return nil, Excess(fmt.Sprintf("the connection has %d session streams: end one", len(c.sessions)))
 			}
 			if after != nil && *after > 0 {
 				return nil, ErrTooOld

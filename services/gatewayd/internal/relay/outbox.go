@@ -10,7 +10,7 @@ import (
 
 var (
 	// ErrTaken says that a stream has a reader already.
-	ErrTaken = errors.New("the stream has a reader already")
+	ErrTaken = errors.New("the outbound stream already has an active receiver")
 	// ErrTooOld says that a stream cannot go on where its reader wants it to. A *TooOld is one, and says how much is kept.
 	ErrTooOld = errors.New("the stream cannot go on there: load the session again (session/load)")
 )

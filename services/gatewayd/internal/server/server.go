@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/attach"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 	"github.com/acphost/acphost/services/gatewayd/internal/rest"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -122,7 +123,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 	who := auth.From(r.Context())
 	if !who.May("viewer") || !h.Attach && !who.May("operator") {
-		say(w, http.StatusForbidden, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
+		say(w, refusal.NotAllowed.HTTP, "this takes the role operator, since a client gives an agent its prompts; yours is "+who.Role)
 		return
 	}
 	owner := relay.Owner{ID: who.ID, Stands: who.Stands}
@@ -171,21 +172,15 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 		return
 	}
 	m, err := relay.Read(frame)
-	switch {
-	case errors.Is(err, relay.ErrBatch):
-		answer(w, http.StatusBadRequest, relay.Failure(nil, -32600, "Invalid request", err.Error()))
-		return
-	case errors.Is(err, relay.ErrNoObject):
-		say(w, http.StatusBadRequest, "Invalid JSON-RPC message")
-		return
-	case err != nil:
-		say(w, http.StatusBadRequest, "Invalid JSON")
+	if err != nil {
+		kind, failure := refusal.Unread(err)
+		answer(w, kind.HTTP, failure)
 		return
 	}
 	frame = relay.Line(frame)
 	switch known := r.Header.Get(HeaderConnection) != ""; {
 	case m.Method == "initialize" && m.Kind != relay.Invalid && known:
-		say(w, http.StatusBadRequest, "Initialize not allowed on existing connection")
+		say(w, refusal.Invalid.HTTP, "Initialize not allowed on existing connection")
 		return
 	case m.Method == "initialize" && !known:
 		h.initialize(w, r, owner, m, frame)
@@ -197,7 +192,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	}
 	defer c.Use()()
 	if problem := besides(m, r.Header.Get(HeaderSession)); problem != "" {
-		say(w, http.StatusBadRequest, problem)
+		say(w, refusal.Invalid.HTTP, problem)
 		return
 	}
 	h.sent(w, r, c.Take(r.Context(), m, frame, r.Header.Get(HeaderSession)))
@@ -208,7 +203,7 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	ctx, cancel := context.WithTimeout(r.Context(), intake.Patience)
 	defer cancel()
 	if r.ContentLength > h.Intake.Most() {
-		say(w, http.StatusRequestEntityTooLarge, tooLong)
+		say(w, refusal.TooLong.HTTP, tooLong)
 		return nil, false
 	}
 	control := http.NewResponseController(w)
@@ -218,11 +213,11 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long), errors.Is(err, intake.ErrLong):
-		say(w, http.StatusRequestEntityTooLarge, tooLong)
+		say(w, refusal.TooLong.HTTP, tooLong)
 	case ctx.Err() != nil && r.Context().Err() == nil:
 		say(w, http.StatusRequestTimeout, "the message did not come whole within "+intake.Patience.String()+", or too many long ones came at once")
 	case err != nil:
-		say(w, http.StatusBadRequest, "the message did not come whole")
+		say(w, refusal.Invalid.HTTP, "the message did not come whole")
 	}
 	return frame, err == nil
 }
@@ -250,38 +245,44 @@ func besides(m relay.Message, session string) string {
 
 // sent answers a request whose message was given to the agent, or could not be.
 func (h *handler) sent(w http.ResponseWriter, r *http.Request, err error) {
-	var problem relay.Problem
 	switch {
 	case err == nil:
 		w.WriteHeader(http.StatusAccepted)
-	case errors.As(err, &problem):
-		say(w, http.StatusBadRequest, problem.Error())
 	case r.Context().Err() != nil:
 		say(w, clientGone, "Request aborted")
 	default:
-		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+		refuse(w, r, err)
+	}
+}
+
+// refuse refuses what was asked of a connection. One that is over is not known any more.
+func refuse(w http.ResponseWriter, r *http.Request, err error) {
+	kind, words := refusal.Of(r.Context(), err)
+	switch kind {
+	case refusal.Invalid, refusal.TooMany, refusal.Conflict:
+		say(w, kind.HTTP, words)
+	default:
+		say(w, refusal.NotFound.HTTP, "Unknown Acp-Connection-Id")
 	}
 }
 
 // initialize makes a connection.
 func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay.Owner, m relay.Message, frame []byte) {
 	if m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null" {
-		say(w, http.StatusBadRequest, "Initialize request must include an ID")
+		say(w, refusal.Invalid.HTTP, "Initialize request must include an ID")
 		return
 	}
 	fail := func(err error) {
 		h.Logger.Warn("initialize failed", "owner", owner.ID, "error", err)
-		switch {
-		case r.Context().Err() != nil:
+		if r.Context().Err() != nil {
 			say(w, clientGone, "Request aborted")
-		case errors.Is(err, relay.ErrFull):
-			w.Header().Set("Retry-After", "10")
-			say(w, http.StatusTooManyRequests, err.Error())
-		case errors.Is(err, relay.ErrClosing):
-			say(w, http.StatusServiceUnavailable, err.Error())
-		default:
-			answer(w, http.StatusInternalServerError, relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
+			return
 		}
+		kind, words := refusal.Of(r.Context(), err)
+		if kind == refusal.TooMany {
+			w.Header().Set("Retry-After", "10")
+		}
+		answer(w, kind.HTTP, kind.Initialize(m.RawID, words))
 	}
 	c, err := h.Relay.Connect(r.Context(), relay.NewID(), owner, h.agent(r))
 	if err != nil {
@@ -302,12 +303,12 @@ func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay
 func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay.Owner) *relay.Conn {
 	id := r.Header.Get(HeaderConnection)
 	if id == "" {
-		say(w, http.StatusBadRequest, "Missing Acp-Connection-Id")
+		say(w, refusal.Invalid.HTTP, "Missing Acp-Connection-Id")
 		return nil
 	}
 	c := h.Relay.Get(owner.ID, id)
 	if c == nil {
-		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+		say(w, refusal.NotFound.HTTP, "Unknown Acp-Connection-Id")
 	}
 	return c
 }
@@ -326,26 +327,15 @@ func (h *handler) get(w http.ResponseWriter, r *http.Request, owner relay.Owner)
 	if last := r.Header.Get("Last-Event-ID"); last != "" {
 		n, err := strconv.ParseUint(last, 10, 64)
 		if err != nil {
-			say(w, http.StatusBadRequest, "Last-Event-ID is no id of this server")
+			say(w, refusal.Invalid.HTTP, "Last-Event-ID is no id of this server")
 			return
 		}
 		after = &n
 	}
 	defer c.Use()()
 	reader, err := c.Stream(r.Header.Get(HeaderSession), after)
-	var problem relay.Problem
-	switch {
-	case errors.Is(err, relay.ErrTaken):
-		say(w, http.StatusConflict, "Outbound stream already has an active receiver")
-		return
-	case errors.Is(err, relay.ErrTooOld):
-		say(w, http.StatusConflict, err.Error())
-		return
-	case errors.As(err, &problem):
-		say(w, http.StatusBadRequest, problem.Error())
-		return
-	case err != nil:
-		say(w, http.StatusNotFound, "Unknown Acp-Connection-Id")
+	if err != nil {
+		refuse(w, r, err)
 		return
 	}
 	defer reader.Close()

@@ -17,6 +17,7 @@ import (
 	"github.com/coder/websocket"
 
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
+	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
@@ -78,7 +79,7 @@ type session struct {
 }
 
 func (s *session) run() {
-	stop := s.Relay.Closing(func() { s.close(websocket.StatusGoingAway, relay.ErrClosing.Error()) })
+	stop := s.Relay.Closing(func() { s.close(refusal.Unavailable.Close, relay.ErrClosing.Error()) })
 	defer stop()
 	m, frame, ok := s.first()
 	if !ok {
@@ -88,12 +89,9 @@ func (s *session) run() {
 	c, err := s.Relay.Connect(opening, s.ID, s.Owner, s.Agent)
 	cancel()
 	if err != nil {
-		s.send(relay.Failure(m.RawID, -32603, "Initialize failed", err.Error()))
-		code := websocket.StatusInternalError
-		if errors.Is(err, relay.ErrClosing) {
-			code = websocket.StatusGoingAway
-		}
-		s.close(code, "Initialize failed")
+		kind, words := refusal.Of(s.ctx, err)
+		s.send(kind.Initialize(m.RawID, words))
+		s.close(kind.Close, "Initialize failed")
 		return
 	}
 	s.conn = c
@@ -121,12 +119,12 @@ func (s *session) first() (relay.Message, []byte, bool) {
 			return m, nil, false
 		case frame == nil, m.Kind == relay.Response:
 		case m.Kind == relay.Invalid:
-			s.send(relay.Failure(nil, -32600, "Invalid request", "a message has a method, or an id and a result or an error"))
+			s.send(relay.Failure(nil, refusal.Invalid.RPC, "Invalid request", "a message has a method, or an id and a result or an error"))
 		case m.Method != "initialize":
-			s.close(websocket.StatusProtocolError, "First message must be initialize")
+			s.close(refusal.Invalid.Close, "First message must be initialize")
 			return m, nil, false
 		case m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null":
-			s.close(websocket.StatusProtocolError, "Initialize request must include an ID")
+			s.close(refusal.Invalid.Close, "Initialize request must include an ID")
 			return m, nil, false
 		default:
 			return m, frame, true
@@ -145,11 +143,9 @@ func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 		return relay.Message{}, nil, true
 	}
 	m, err := relay.Read(frame)
-	switch {
-	case errors.Is(err, relay.ErrBatch), errors.Is(err, relay.ErrNoObject):
-		return m, nil, s.send(relay.Failure(nil, -32600, "Invalid request", err.Error()))
-	case err != nil:
-		return m, nil, s.send(relay.Failure(nil, -32700, "Parse error", "the message is not JSON"))
+	if err != nil {
+		_, failure := refusal.Unread(err)
+		return m, nil, s.send(failure)
 	}
 	return m, relay.Line(frame), true
 }
@@ -167,6 +163,9 @@ func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, erro
 	late := time.AfterFunc(intake.Patience, cancel)
 	defer late.Stop()
 	frame, err := s.Intake.Read(ctx, s.Owner.ID, r)
+	if errors.Is(err, intake.ErrLong) {
+		s.close(refusal.TooLong.Close, err.Error())
+	}
 	return kind, frame, err
 }
 
@@ -179,10 +178,10 @@ func (s *session) readAll() {
 			return
 		case frame == nil:
 		case len(m.ID) > relay.MaxID+1 || len(m.Session) > relay.MaxID:
-			s.close(websocket.StatusPolicyViolation, "an id is too long")
+			s.close(refusal.Invalid.Close, "an id is too long")
 			return
 		case m.Method == "initialize" && m.Kind == relay.Request:
-			if !s.send(relay.Failure(m.RawID, -32600, "Invalid request", "Initialize not allowed on existing connection")) {
+			if !s.send(relay.Failure(m.RawID, refusal.Invalid.RPC, "Invalid request", "Initialize not allowed on existing connection")) {
 				return
 			}
 		default:
@@ -216,14 +215,11 @@ var errSlow = errors.New("the client did not take what was sent to it")
 
 // closeFor closes the WebSocket for the reason why the connection is over.
 func (s *session) closeFor(err error) {
-	switch {
-	case errors.Is(err, relay.ErrClosing):
-		s.close(websocket.StatusGoingAway, err.Error())
-	case errors.Is(err, relay.ErrNotAllowed):
-		s.close(websocket.StatusPolicyViolation, err.Error())
-	default:
-		s.close(websocket.StatusInternalError, err.Error())
+	kind := refusal.Failed // as for an agent that has ended, whatever it says
+	if errors.Is(err, relay.ErrClosing) || errors.Is(err, relay.ErrNotAllowed) {
+		kind, _ = refusal.Of(s.ctx, err)
 	}
+	s.close(kind.Close, err.Error())
 }
 
 // ping asks the client now and then whether it is there.

@@ -2,11 +2,14 @@ package audit
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
+	"os"
+	"slices"
 	"time"
 
 	"github.com/go-json-experiment/json"
@@ -28,35 +31,116 @@ type Brief struct {
 	Note    string `json:"note"`
 }
 
-// Briefs yields the decisions in an audit's files from one time until another, oldest first. It reads several times as
-// fast as Read, and leaves out lines that it cannot read. A file that is missing has none. An error of yield is
-// returned as it is.
-func Briefs(ctx context.Context, file string, from, until time.Time, yield func(*Brief) error) error {
-	parts, err := openAll(file, nil)
+// Tally sums up the decisions in an audit's files, a T for each file. It reads a line once: what it has read of a file it keeps as the
+// file's sum, also when the file is put aside. Not safe for concurrent use.
+type Tally[T any] struct {
+	file  string
+	add   func(sum *T, b *Brief)
+	keep  func(sum *T) bool
+	parts []*tallied[T]
+}
+
+// tallied is what was read of a file.
+type tallied[T any] struct {
+	info os.FileInfo // which file
+	at   int64       // where the next line begins
+	tail []byte      // what stands before that, by which a file shows that it is still the one that was read
+	sum  T
+}
+
+// maxTallyTail is how much of a file's end shows that it is the same, in bytes.
+const maxTallyTail = 1 << 10
+
+// NewTally returns a Tally of an audit's file and of those that were put aside. add adds a decision to a sum; keep reports whether a sum
+// is small enough to be kept: else its file is read anew each time.
+func NewTally[T any](file string, add func(sum *T, b *Brief), keep func(sum *T) bool) *Tally[T] {
+	return &Tally[T]{file: file, add: add, keep: keep}
+}
+
+// Sums returns the sums of the files, oldest first, without those that were last written before a time, so that there is nothing in them
+// from then on. It reads what was written since it was called last, several times as fast as Read does, and leaves out lines that it cannot
+// read. They are not to be changed, and change with the next call. A file that is missing has none.
+func (t *Tally[T]) Sums(ctx context.Context, from time.Time) (sums []*T, err error) {
+	files, err := openAll(t.file, nil)
 	if errors.Is(err, fs.ErrNotExist) {
-		return nil
+		t.parts = nil
+		return nil, nil
 	}
 	if err != nil {
-		return err
+		return nil, err
 	}
-	defer closeAll(parts)
-	for _, p := range parts {
+	defer closeAll(files)
+	var there []*tallied[T]
+	for _, p := range files {
 		info, err := p.file.Stat()
 		if err != nil {
-			return fmt.Errorf("read %s: %w", p.name, err)
+			return nil, fmt.Errorf("read %s: %w", p.name, err)
 		}
+		known := slices.IndexFunc(t.parts, func(k *tallied[T]) bool { return os.SameFile(k.info, info) })
 		if info.ModTime().Before(from) {
-			continue // so is all that stands in it
+			if known >= 0 {
+				there = append(there, t.parts[known])
+			}
+			continue
 		}
-		if err := p.briefs(ctx, from, until, yield); err != nil {
-			return err
+		if known < 0 {
+			known = len(t.parts)
+			t.parts = append(t.parts, &tallied[T]{})
+		}
+		k := t.parts[known]
+		k.info = info
+		if err := k.read(ctx, p, t.add); err != nil {
+			return nil, err
+		}
+		sums = append(sums, &k.sum)
+		if t.keep(&k.sum) {
+			there = append(there, k)
 		}
 	}
+	t.parts = there
+	return sums, nil
+}
+
+// read adds what was written to the file since it was read, or all of it if it is not what it was.
+func (k *tallied[T]) read(ctx context.Context, p *part, add func(*T, *Brief)) error {
+	if !k.goesOn(p) {
+		*k = tallied[T]{info: k.info}
+	}
+	from := k.at
+	if err := p.goTo(k.at); err != nil {
+		return err
+	}
+	err := p.briefs(ctx, func(b *Brief) { add(&k.sum, b) })
+	if k.at = p.at; k.at == from {
+		return err
+	}
+	k.tail = make([]byte, min(k.at, maxTallyTail))
+	if _, failed := p.file.ReadAt(k.tail, k.at-int64(len(k.tail))); failed != nil { // it was cut off meanwhile
+		*k = tallied[T]{info: k.info}
+		err = cmp.Or(err, fmt.Errorf("read %s: %w", p.name, failed))
+	}
+	return err
+}
+
+// goesOn reports whether what was read of the file still stands in it: it may have been cut off, or be another one.
+func (k *tallied[T]) goesOn(p *part) bool {
+	there := make([]byte, len(k.tail))
+	_, err := p.file.ReadAt(there, k.at-int64(len(there)))
+	return err == nil && bytes.Equal(there, k.tail)
+}
+
+// goTo has the next line be the one that begins at a place.
+func (p *part) goTo(at int64) error {
+	if _, err := p.file.Seek(at, io.SeekStart); err != nil {
+		return fmt.Errorf("read %s: %w", p.name, err)
+	}
+	p.r.Reset(p.file)
+	p.at, p.line = at, -1
 	return nil
 }
 
-// briefs is Briefs for one file.
-func (p *part) briefs(ctx context.Context, from, until time.Time, yield func(*Brief) error) error {
+// briefs yields the decisions in the lines that follow.
+func (p *part) briefs(ctx context.Context, yield func(*Brief)) error {
 	for n := 0; ; n++ {
 		if n%1000 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -71,29 +155,9 @@ func (p *part) briefs(ctx context.Context, from, until time.Time, yield func(*Br
 		if err != nil {
 			return err
 		}
-		if at, ok := timeOf(line); ok && at.Before(from) {
-			continue
-		}
 		var b Brief
-		if json.Unmarshal(line, &b, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
-			continue
-		}
-		if b.Note != "" || b.Time.Before(from) || !b.Time.Before(until) {
-			continue
-		}
-		if err := yield(&b); err != nil {
-			return err
+		if json.Unmarshal(line, &b, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) == nil && b.Note == "" {
+			yield(&b)
 		}
 	}
-}
-
-// timeOf is the time of a line that begins with it, as format writes them; false: it does not.
-func timeOf(line []byte) (time.Time, bool) {
-	rest, ok := bytes.CutPrefix(line, []byte(`{"time":"`))
-	if !ok {
-		return time.Time{}, false
-	}
-	stamp, _, ok := bytes.Cut(rest, []byte{'"'})
-	var at time.Time
-	return at, ok && at.UnmarshalText(stamp) == nil
 }

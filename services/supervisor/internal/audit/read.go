@@ -412,12 +412,7 @@ func (p *part) toEnd() error {
 	if err != nil {
 		return err
 	}
-	if _, err := p.file.Seek(at, io.SeekStart); err != nil {
-		return err
-	}
-	p.r.Reset(p.file)
-	p.at, p.line = at, -1
-	return nil
+	return p.goTo(at)
 }
 
 // current reports whether the name stands for this file.

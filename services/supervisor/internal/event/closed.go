@@ -1,16 +1,15 @@
 package event
 
-import "github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+import (
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
 
-// MethodSessionClosed is the notification by which acphost says that a session is not there any more, where no answer of the
-// agent's says it. No agent can: it counts only from acphost itself.
-const MethodSessionClosed = "_acphost/session_closed"
-
-// AppendClosed appends that notification. The reason is as SessionClosed has it.
+// AppendClosed appends the notification frame.MethodSessionClosed. The reason is as SessionClosed has it.
 func AppendClosed(b []byte, session, reason string) []byte {
 	params := jsonrpc.AppendString([]byte(`{"sessionId":`), session)
 	params = jsonrpc.AppendString(append(params, `,"reason":`...), reason)
-	return jsonrpc.AppendNotification(b, MethodSessionClosed, append(params, '}'))
+	return jsonrpc.AppendNotification(b, frame.MethodSessionClosed, append(params, '}'))
 }
 
 // AppendNotice appends a notification that tells a notice of acphost's. The severity is as ACP has it: "warning".

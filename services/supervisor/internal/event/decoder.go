@@ -120,7 +120,7 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 		if f.Direction == frame.AgentToClient {
 			d.tellOther(session, acp.MethodAuthComplete, m.Params)
 		}
-	case MethodSessionClosed:
+	case frame.MethodSessionClosed:
 		if f.Direction == frame.OursToClient && session != "" {
 			d.roots.Delete(session)
 			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{

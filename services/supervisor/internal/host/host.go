@@ -41,6 +41,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
+	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
 // The ways that a supervisor runs.
@@ -142,8 +143,9 @@ type host struct {
 	grants     *grant.Store
 	believed   map[string]*believed // by the name of a policy
 	audit      *audit.Log
-	journal    *journal.Journal // nil: none is kept
-	summing    chan struct{}    // has room for one call of GetUsage
+	journal    *journal.Journal              // nil: none is kept
+	summing    chan struct{}                 // has room for one call of GetUsage
+	decisions  *audit.Tally[usage.Decisions] // of the audit, once they were summed up; of that call
 	hub        *activity.Hub
 	telemetry  *telemetry.Telemetry // nil: nothing is measured
 	measurable atomic.Bool          // all parts that measured reads are there

@@ -10,6 +10,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
+// maxQuarters bounds what is kept of one of the audit's files: quarters of an hour in which an agent has done something.
+const maxQuarters = 20_000
+
+// countDecision adds a decision to the sums of its file.
+func countDecision(sum *usage.Decisions, b *audit.Brief) {
+	sum.Add(b.Time, b.Agent, &usage.Decision{
+		Verdict: b.Verdict, Unasked: b.Door == "report", Repeats: b.Repeats,
+		Policy: time.Duration(b.LatencyMicros) * time.Microsecond, User: time.Duration(b.AskedMillis) * time.Millisecond,
+	})
+}
+
 // GetUsage implements admin.State. One call is answered at a time: each reads files, and later ones what earlier ones
 // left.
 func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error) {
@@ -34,15 +45,15 @@ func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) 
 		}
 	}
 	if file := h.config.GetPermission().GetAudit().GetFile(); file != "" {
-		err := audit.Briefs(ctx, file, from, until, func(b *audit.Brief) error {
-			sums.Decision(b.Time, b.Agent, &usage.Decision{
-				Verdict: b.Verdict, Unasked: b.Door == "report", Repeats: b.Repeats,
-				Policy: time.Duration(b.LatencyMicros) * time.Microsecond, User: time.Duration(b.AskedMillis) * time.Millisecond,
-			})
-			return nil
-		})
+		if h.decisions == nil {
+			h.decisions = audit.NewTally(file, countDecision, func(d *usage.Decisions) bool { return d.Len() <= maxQuarters })
+		}
+		all, err := h.decisions.Sums(ctx, from)
 		if err != nil {
 			return nil, err
+		}
+		for _, some := range all {
+			sums.Decisions(some)
 		}
 	}
 	out := sums.Response()

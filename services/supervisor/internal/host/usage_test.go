@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -75,6 +76,51 @@ func TestUsageIsOfWhatIsRecordedOfTurnsAndDecisions(t *testing.T) {
 	if out, err := h.GetUsage(t.Context(), today(day.Add(24*time.Hour))); err != nil || len(out.GetRows()) != 0 {
 		t.Errorf("of the next day: %v, %v", out, err)
 	}
+}
+
+// What was read of the audit is not read again by later calls, of whatever days, many at once: if it were, a change would show.
+func TestUsageReadsWhatIsNewInTheAudit(t *testing.T) {
+	h := recording(t, "{}")
+	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
+	file := h.config.GetPermission().GetAudit().GetFile()
+	log, err := audit.Open(audit.Options{File: file})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	write := func(n int) {
+		t.Helper()
+		for i := range n {
+			at := day.Add(time.Duration(i%48) * time.Hour)
+			if err := log.Write(&supervisorv1.AuditRecord{Time: timestamppb.New(at), Agent: "one", Verdict: "allow", Door: "request", LatencyMicros: 12}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	wants := func(day time.Time, want uint64) {
+		t.Helper()
+		out, err := h.GetUsage(t.Context(), today(day))
+		if err != nil || len(out.GetRows()) != 1 || out.GetRows()[0].GetAllowed() != want || out.GetRows()[0].GetPolicyTimes().GetSumMicros() != 12*want {
+			t.Errorf("%s: %v (%v), want %d", day.Format(time.DateOnly), out, err, want)
+		}
+	}
+	write(96)
+	wants(day, 48)
+	text, err := os.ReadFile(file)
+	if err == nil {
+		err = os.WriteFile(file, []byte(strings.Replace(string(text), `"one"`, `"two"`, 1)), 0o600)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	wants(day, 48)
+	wants(day.Add(24*time.Hour), 48)
+	write(48)
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() { wants(day.Add(time.Duration(i%2)*24*time.Hour), 72) })
+	}
+	all.Wait()
 }
 
 func TestWhatIsNotRecordedIsSaidWithTheSetting(t *testing.T) {

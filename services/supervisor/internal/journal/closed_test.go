@@ -76,6 +76,31 @@ func TestTheFileOfAClosedSessionIsClosed(t *testing.T) {
 	}
 }
 
+// What is said of a session whose agent is gone ends its file too. An agent cannot say it.
+func TestTheFileOfALostSessionIsClosed(t *testing.T) {
+	j := opened(t, Options{Content: true})
+	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
+	send(j, frame.AgentToClient, `{"id":1,"result":{"sessionId":"s"}}`)
+	const gone = `{"method":"_acphost/session_closed","params":{"sessionId":"s","reason":"the agent is gone"}}`
+	send(j, frame.AgentToClient, gone)
+	send(j, frame.OursToClient, strings.ReplaceAll(gone, `"s"`, `"other"`))
+	written(t, j)
+	all, err := Parts(j.opts.Dir, "s")
+	if err != nil || len(all) != 1 || !Live(all[0].Path) {
+		t.Fatalf("the session is not live, though it goes on: %v (%v)", all, err)
+	}
+	send(j, frame.OursToClient, gone)
+	if written(t, j); Live(all[0].Path) {
+		t.Error("the session is live, though its agent is gone")
+	}
+	send(j, frame.ClientToAgent, `{"id":2,"method":"session/load","params":{"sessionId":"s","cwd":"/w"}}`)
+	send(j, frame.AgentToClient, `{"id":2,"result":{}}`)
+	if written(t, j); !Live(all[0].Path) {
+		t.Error("the session is not live, though the agent, started again, has loaded it")
+	}
+	closed(t, j)
+}
+
 func TestManySessionsThatAreClosedAreForgotten(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxQueued: 64 << 20})
 	const over = 10

@@ -172,7 +172,12 @@ func (w *writer) record(r *record) {
 		session, answers = w.response(r)
 	}
 	w.put(session, r, answers)
-	if f := w.files[fileKey{idOf(r.agent), session}]; answers != "" && session != "" && f != nil && acp.Get(r.line, "result") != nil {
+	f := w.files[fileKey{idOf(r.agent), session}]
+	switch {
+	case session == "" || f == nil:
+	case r.dir == frame.OursToClient && string(r.method) == frame.MethodSessionClosed: // its agent is gone, or has lost it
+		w.sessionClosed(f)
+	case answers != "" && acp.Get(r.line, "result") != nil:
 		switch answers {
 		case acp.MethodSessionClose, acp.MethodSessionDelete:
 			w.sessionClosed(f)
@@ -182,7 +187,7 @@ func (w *writer) record(r *record) {
 	}
 }
 
-// sessionClosed closes the file of a session that the agent has closed. More may come about the session: then the file is
+// sessionClosed closes the file of a session that is over, by which others see that it is. More may come about the session: then the file is
 // opened to write it, as long as not too many other sessions were closed since.
 func (w *writer) sessionClosed(f *file) {
 	w.flushFile(f)

@@ -27,7 +27,7 @@ func BenchmarkForwarding(b *testing.B) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	agent := pipes{&repeat{chunk: chunk, left: b.N}, w}
-	client := Client{r, discard{}}
+	client := Client{In: r, Out: discard{}}
 	log := slog.New(slog.DiscardHandler)
 	l := New(Options{
 		Client: client, Agent: agent,
@@ -54,7 +54,7 @@ func BenchmarkPassGate(b *testing.B) {
 	r, w := io.Pipe()
 	defer func() { _ = w.Close() }()
 	l := New(Options{
-		Client: Client{r, discard{}}, Agent: pipes{r, w},
+		Client: Client{In: r, Out: discard{}}, Agent: pipes{r, w},
 		Sessions: session.New(session.Options{}), Logger: log,
 		Gate: gate.New(gate.Options{Logger: log, Protected: own}),
 	})

@@ -186,7 +186,9 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
 	case acp.MethodSessionPrompt:
-		p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID)
+		if !p.mayPrompt(c, m) {
+			return nil
+		}
 		p.beginTurn(c, m.Params)
 	case acp.MethodSessionCancel: // which is a notification in ACP
 		return p.cancelTurn(m)
@@ -196,6 +198,29 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		}
 	}
 	return p.out.add(m.Raw)
+}
+
+// mayPrompt folds a prompt, and refuses one beside somebody else's.
+func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
+	var told func(begins bool)
+	if p.opts.Client.Guest != nil {
+		told = p.opts.Client.Guest(c.id)
+	}
+	begins := p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID, told != nil)
+	if told != nil {
+		told(begins)
+	}
+	if begins {
+		return true
+	}
+	if _, ok := p.removeClientCall(c.id); ok { // else whoever took it out has answered it
+		p.counters.refused.Add(1)
+		p.see(frame.ClientToAgent, RefusedName, m.Raw)
+		if told == nil {
+			p.refuseClient(c.id, jsonrpc.CodeInvalidRequest, c.method+": another client's turn is under way: wait for its end, or cancel it")
+		}
+	}
+	return false
 }
 
 // checkOpening returns an error if a session cannot be opened with the roots that the client names.

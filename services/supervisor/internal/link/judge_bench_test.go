@@ -87,14 +87,14 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	table := session.New(session.Options{})
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: r.ws})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
-	table.Prompted("2", "s")
+	table.Prompted("2", "s", false)
 	g := gate.New(gate.Options{Logger: log, Protected: own, Enforced: true, Chain: []gate.Policy{{
 		Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return r.policy, nil },
 	}}})
 	in, out := io.Pipe()
 	tb.Cleanup(func() { _ = out.Close() })
 	o := Options{
-		Client: Client{in, discard{}}, Agent: pipes{in, out}, Sessions: table, Gate: g, Logger: log, AgentName: "agent", AgentEnviron: r.environ,
+		Client: Client{In: in, Out: discard{}}, Agent: pipes{in, out}, Sessions: table, Gate: g, Logger: log, AgentName: "agent", AgentEnviron: r.environ,
 		Local: true, RealRoots: func(roots []string) []string { return roots },
 		Kernel: &Kernel{How: sandbox.Confinement{}, Mine: kernel.NewOwn([]string{"~/.agent/**"}, nil, nil, r.environ)},
 		Place: func(_ context.Context, _ string, seen *paths.Seen) PlaceFunc {

@@ -198,7 +198,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		return conn, nil
 	}
 	o := Options{
-		Client: Client{clientIn, clientOut},
+		Client: Client{In: clientIn, Out: clientOut},
 		Agent:  pipes{agentIn, agentOut},
 		Ready: func(context.Context) (*route.Table, error) {
 			return route.Build([]route.Claim{
@@ -646,8 +646,8 @@ func TestAClientWithoutAnAgentIsToldWhy(t *testing.T) {
 	fromClient, out := pipe(t)
 	f := &peer{t: t, in: toClient, out: bufio.NewReader(fromClient), raw: fromClient}
 	f.send(`{"method":"_notification"}`, `garbage`, `{"id":"i","method":"initialize"}`)
-	Refuse(Client{in, out}, "agent \"x\" was not started")
+	Refuse(Client{In: in, Out: out}, "agent \"x\" was not started")
 	f.wantError(`"i"`, -32603, "was not started")
 	_ = toClient.Close()
-	Refuse(Client{in, out}, "nobody reads this")
+	Refuse(Client{In: in, Out: out}, "nobody reads this")
 }

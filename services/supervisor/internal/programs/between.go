@@ -21,14 +21,14 @@ import (
 type between struct {
 	from *io.PipeReader // what the link reads
 	to   *io.PipeWriter
-	out  io.Writer // the client
+	out  io.Writer     // the client
+	over chan struct{} // closed when the link is over
 
 	in sync.Mutex // held while a line is given to the link
 
 	writing sync.Mutex // held while something is written to out, and guards what follows
 	partial []byte     // the beginning of a line of the agent's, while there are prompts of others
 	inside  bool       // the last thing that was written to out did not end a line
-	late    []byte     // lines of our own for the client, which wait for the line's end
 
 	mu     sync.Mutex           // guards what follows
 	others map[string]*injected // prompts of others that have no answer, by the id of the request
@@ -37,13 +37,14 @@ type between struct {
 // injected is a prompt that is not the client's.
 type injected struct {
 	session string
+	begins  chan bool     // takes once whether its turn begins
 	over    chan struct{} // closed when it is answered
 	result  []byte        // the message that answered it, once over is closed
 }
 
 // newBetween returns what stands between a client and a link; somebody has to call carry.
 func newBetween(out io.Writer) *between {
-	b := &between{out: out, others: map[string]*injected{}}
+	b := &between{out: out, over: make(chan struct{}), others: map[string]*injected{}}
 	b.from, b.to = io.Pipe()
 	return b
 }
@@ -53,7 +54,7 @@ func (b *between) carry(in io.Reader) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
-		if len(line) > 0 && !b.refuses(line) {
+		if len(line) > 0 {
 			if e := b.give(line); e != nil {
 				err = e
 			}
@@ -73,77 +74,72 @@ func (b *between) give(line []byte) error {
 	return err
 }
 
-// close ends what the link reads.
-func (b *between) close() { _ = b.from.CloseWithError(io.ErrClosedPipe) }
-
-// refuses refuses a prompt of the client's where one of somebody else's has no answer: an agent has one at a time.
-func (b *between) refuses(line []byte) bool {
-	if !b.prompted("") || !bytes.Contains(line, []byte("prompt")) {
-		return false
-	}
-	var m struct {
-		ID     json.RawMessage `json:"id"`
-		Method string          `json:"method"`
-		Params struct {
-			Session string `json:"sessionId"`
-		} `json:"params"`
-	}
-	if json.Unmarshal(line, &m) != nil || m.Method != acp.MethodSessionPrompt || m.ID == nil || !b.prompted(m.Params.Session) {
-		return false
-	}
-	refusal := jsonrpc.AppendError(nil, m.ID, &jsonrpc.Error{
-		Code: jsonrpc.CodeInvalidRequest, Message: "session/prompt: another client's turn is under way: wait for its end, or cancel it",
-	})
-	b.writing.Lock()
-	defer b.writing.Unlock()
-	if b.inside {
-		b.late = append(b.late, refusal...)
-		return true
-	}
-	_, _ = b.out.Write(refusal) // that the client is gone, the link finds out
-	return true
+// close ends what the link reads, once it is over.
+func (b *between) close() {
+	_ = b.from.CloseWithError(io.ErrClosedPipe)
+	close(b.over)
 }
 
-// prompted reports whether a prompt of somebody else's has no answer in a session; "": in any.
-func (b *between) prompted(session string) bool {
+// guest is the link's Client.Guest. Who prompts is told by it alone whether a turn began: the link sees all prompts in order.
+func (b *between) guest(id []byte) (begins func(bool)) {
+	var key string
+	if json.Unmarshal(id, &key) != nil {
+		return nil
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
-	for _, p := range b.others {
-		if p.session == session || session == "" {
-			return true
-		}
+	p := b.others[key]
+	if p == nil {
+		return nil
 	}
-	return false
+	return func(begins bool) {
+		if !begins {
+			b.forget(key)
+		}
+		p.begins <- begins
+	}
+}
+
+// forget drops a prompt that has no answer.
+func (b *between) forget(id string) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	delete(b.others, id)
+}
+
+// prompted reports whether a prompt of somebody else's has no answer.
+func (b *between) prompted() bool {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return len(b.others) > 0
 }
 
 // prompt prompts the agent. id must be nobody else's, and not to be guessed. Where ctx ends before an agent that reads
 // nothing has taken the prompt, it may take it later.
 func (b *between) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
-	p := &injected{session: session, over: make(chan struct{})}
-	if !b.enter(id, p) {
-		return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
-	}
+	p := &injected{session: session, begins: make(chan bool, 1), over: make(chan struct{})}
+	b.mu.Lock()
+	b.others[id] = p
+	b.mu.Unlock()
 	err := b.giveOr(ctx, jsonrpc.AppendRequest(nil, jsonrpc.AppendString(nil, id), acp.MethodSessionPrompt, params))
+	if err == nil {
+		select {
+		case begins := <-p.begins:
+			if !begins {
+				return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
+			}
+		case <-p.over: // it was too late, which is the answer
+		case <-b.over:
+			err = io.ErrClosedPipe
+		case <-ctx.Done():
+			err = ctx.Err()
+		}
+	}
 	if errors.Is(err, io.ErrClosedPipe) {
-		b.mu.Lock()
-		delete(b.others, id)
-		b.mu.Unlock()
+		b.forget(id)
 		return nil, fault.New(fault.Precondition, "prompt session %q: its agent has ended", excerpt(session))
 	}
 	return p, err
-}
-
-// enter notes a prompt; false: there is one in its session.
-func (b *between) enter(id string, p *injected) bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	for _, o := range b.others {
-		if o.session == p.session {
-			return false
-		}
-	}
-	b.others[id] = p
-	return true
 }
 
 // cancel has the agent end a session's turn.
@@ -171,7 +167,7 @@ func (b *between) giveOr(ctx context.Context, line []byte) error {
 func (b *between) Write(p []byte) (int, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
-	if !b.prompted("") && len(b.partial) == 0 && len(b.late) == 0 {
+	if !b.prompted() && len(b.partial) == 0 {
 		b.inside = len(p) > 0 && p[len(p)-1] != '\n'
 		return b.out.Write(p)
 	}
@@ -191,10 +187,6 @@ func (b *between) Write(p []byte) (int, error) {
 				clients = append(clients, line...)
 			}
 		}
-	}
-	if !b.inside {
-		clients = append(clients, b.late...)
-		b.late = nil
 	}
 	if len(clients) > 0 {
 		if _, err := b.out.Write(clients); err != nil {

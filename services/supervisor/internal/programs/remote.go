@@ -67,7 +67,7 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	defer context.AfterFunc(reg.ctx, cancel)()
 	go a.between.carry(in) // which ends with the caller's stream
 	defer a.between.close()
-	return a.live(ctx, link.Client{In: a.between.from, Out: a.between}, opened)
+	return a.live(ctx, link.Client{In: a.between.from, Out: a.between, Guest: a.between.guest}, opened)
 }
 
 // gatewayAgent finds an agent for clients elsewhere by its name; none is needed where there is one agent.

@@ -237,6 +237,18 @@ func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
 	c.want(update)
 	c.want(`{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`)
 
+	// The client's own prompts may overlap.
+	c.send(prompt)
+	<-begun
+	c.send(strings.Replace(prompt, `"id":2`, `"id":3`, 1))
+	goOn <- true
+	c.want(update)
+	c.want(`{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn"}}`)
+	<-begun
+	goOn <- true
+	c.want(update)
+	c.want(`{"jsonrpc":"2.0","id":3,"result":{"stopReason":"end_turn"}}`)
+
 	// With the client, its agent ends, and the turn.
 	go other()
 	<-begun
@@ -245,5 +257,65 @@ func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
 	<-c.err
 	if said := <-told; len(said) == 0 || !strings.HasPrefix(said[len(said)-1], "failed") {
 		t.Errorf("with agent %s gone, who prompted was told %q", a.GetId(), said)
+	}
+}
+
+// Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and the
+// agent is not sent what they have said.
+func TestOneOfThoseWhoPromptAtOnceHasItsTurn(t *testing.T) {
+	begun, goOn := make(chan struct{}, 100), make(chan struct{})
+	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
+		begun <- struct{}{}
+		go func() { // the agent reads on, and would take another prompt
+			<-goOn
+			a.answer(m, `{"stopReason":"end_turn"}`)
+		}()
+	}}, withBot)
+	c := r.openAfar("")
+	<-c.opened
+	c.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1}}`)
+	c.want(`{"jsonrpc":"2.0","id":"i","result":` + everything + `}`)
+	c.send(`{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)
+	c.want(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s1"}}`)
+	const others, refusal = 2, "another client's turn is under way"
+	for round := range 200 {
+		refused, ended := make(chan string, others+1), make(chan string, others+1)
+		for range others {
+			go func() {
+				said, err := r.prompt("s1", "hi")
+				switch {
+				case err == nil && len(said) > 0 && said[len(said)-1] == "ended end_turn":
+					ended <- "somebody else"
+				case err != nil && strings.Contains(err.Error(), "has a turn under way"):
+					refused <- "somebody else"
+				default:
+					refused <- fmt.Sprintf("somebody else was told %q (%v)", said, err)
+				}
+			}()
+		}
+		go func() {
+			_, _ = fmt.Fprintf(c.toUs, `{"jsonrpc":"2.0","id":%d,"method":"session/prompt","params":{"sessionId":"s1","prompt":[]}}`+"\n", 100+round)
+			switch line, err := c.fromUs.ReadString('\n'); {
+			case strings.Contains(line, "end_turn"):
+				ended <- "the client"
+			case strings.Contains(line, refusal):
+				refused <- "the client"
+			default:
+				refused <- fmt.Sprintf("the client was told %q (%v)", line, err)
+			}
+		}()
+		<-begun
+		for range others {
+			select {
+			case who := <-refused:
+				if who != "the client" && who != "somebody else" {
+					t.Fatal(who)
+				}
+			case <-begun:
+				t.Fatalf("round %d: two prompts of a session reached the agent", round)
+			}
+		}
+		goOn <- struct{}{}
+		<-ended
 	}
 }

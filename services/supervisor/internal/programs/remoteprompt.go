@@ -52,11 +52,8 @@ func (a *remote) session(id string) *supervisorv1.Session {
 func (a *remote) prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
 	reg := a.reg
 	s, p := a.session(r.GetSessionId()), a.process.Load()
-	switch {
-	case s == nil || p == nil:
+	if s == nil || p == nil {
 		return fault.New(fault.NotFound, "no session %q is open here", excerpt(r.GetSessionId()))
-	case s.GetTurnActive():
-		return fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(r.GetSessionId()))
 	}
 	params, err := promptParams(event.ParseInfo((*p).Reported().Raw), r)
 	if err != nil {

@@ -75,6 +75,19 @@ func languageOf(name string) language {
 	return language{}
 }
 
+// isLanguage reports whether what stands behind a fence is nothing but the name of a language that is known, or of none.
+func isLanguage(name string) bool {
+	if slices.Contains([]string{"diff", "patch", "text", "txt", "plain", "plaintext", "md", "markdown"}, name) {
+		return true
+	}
+	for names := range languages {
+		if slices.Contains(strings.Fields(names), name) {
+			return true
+		}
+	}
+	return false
+}
+
 func newHighlighter(o Options, name string) highlighter {
 	name = strings.ToLower(strings.TrimSpace(name))
 	first, _, _ := strings.Cut(name, " ")

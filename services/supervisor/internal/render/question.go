@@ -192,18 +192,30 @@ func QuestionSubject(a *supervisorv1.Approval) string {
 
 func elicitation(o Options, e *supervisorv1.Elicitation) string {
 	all := strings.TrimSpace(e.GetMessage())
-	message, cut := safetext.Prefix(all, maxMessage)
-	switch {
-	case cut && o.whole():
-		message = safetext.Text(all)
-	case cut:
-		o.hideText(all[len(message):])
-		message = safetext.Text(message) + "…"
-	default:
-		message = safetext.Text(message)
+	message := all
+	if !o.whole() {
+		message, _ = safetext.Prefix(all, maxMessage)
 	}
-	lines := strings.Split(cmp.Or(message, "the agent wants to know something"), "\n")
-	text := o.paint(bold, "The agent asks: "+lines[0]) + "\n" + indented(strings.Join(lines[1:], "\n"), toolIndent)
+	rows := o.rows(message)
+	var lines []string
+	if len(rows) > 0 && rows[0].code != nil {
+		lines = append(lines, "") // the code begins on a line of its own
+	}
+	for _, l := range rows {
+		clean := safetext.Text(l.text)
+		if l.code != nil {
+			clean = l.code.row(strings.ReplaceAll(clean, "\t", "    "))
+		}
+		lines = append(lines, clean)
+	}
+	if strings.TrimSpace(strings.Join(lines, "")) == "" {
+		lines = []string{"the agent wants to know something"}
+	}
+	if len(message) < len(all) {
+		o.hideText(all[len(message):])
+		lines[len(lines)-1] += "…"
+	}
+	text := o.paint(bold, strings.TrimSpace("The agent asks: "+lines[0])) + "\n" + indented(strings.Join(lines[1:], "\n"), toolIndent)
 	if e.GetMode() == "url" {
 		text += indented("Open this page: "+o.paint(underline, o.url(e.GetUrl()))+"\n", toolIndent)
 	}

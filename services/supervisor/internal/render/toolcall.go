@@ -155,14 +155,18 @@ func excerpt(o Options, text string) string {
 	if strings.TrimSpace(text) == "" {
 		return ""
 	}
-	all := strings.Split(text, "\n")
+	all := o.rows(text)
 	n := len(all) - maxShownLines
 	if n <= 1 || o.whole() {
 		n = 0
 	}
 	lines := make([]string, 0, len(all)-n+1)
 	for _, l := range all[:len(all)-n] {
-		lines = append(lines, o.paint(dim, o.codeLine(strings.TrimSuffix(l, "\r"))))
+		if l.code != nil {
+			lines = append(lines, l.code.row(o.codeLine(l.text)))
+			continue
+		}
+		lines = append(lines, o.paint(dim, o.codeLine(l.text)))
 	}
 	if n > 0 {
 		o.hide(n, 0)

@@ -13,14 +13,14 @@ func TestWhatATurnLeftOpenGoesOnUnlessItWasCancelled(t *testing.T) {
 			table, _, _ := newTable(t)
 			table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 			table.Opened("1", acp.Opened{SessionID: "s"}, false)
-			table.Prompted("2", "s")
+			table.Prompted("2", "s", false)
 			table.ToolCall("s", []byte(`{"toolCallId":"t","title":"Sleep","status":"in_progress"}`))
 			table.PromptEnded("2", stop)
 			if got := table.Snapshot()[0].GetToolCalls(); len(got) != 1 {
 				t.Errorf("after the turn there are %v", got)
 			}
 			for range 2 {
-				table.Prompted("3", "s")
+				table.Prompted("3", "s", false)
 				if got := table.Snapshot()[0].GetToolCalls(); len(got) != want {
 					t.Errorf("in the next turn there are %v, want %d", got, want)
 				}

@@ -70,6 +70,7 @@ type state struct {
 	unproved  bool // it is being loaded: whether the agent has it is not known yet
 	turns     uint64
 	prompting int
+	guests    bool // the turn that is under way is not the client's own
 	accepted  int  // those of prompting whose prompts are answered, and that end when the session is idle
 	givenUp   bool // the client has cancelled the turn that is under way
 	stop      string
@@ -206,9 +207,16 @@ func (t *Table) CloseAll() {
 	clear(t.settings)
 }
 
-// Prompted folds a client's session/prompt: a turn begins.
-func (t *Table) Prompted(reqID, sessionID string) {
+// Prompted folds a session/prompt, of the client or of a guest, who prompts beside it: a turn begins. False: none does, since
+// the turn of somebody else is under way. A client's own prompts may overlap: whether they can, its agent knows.
+func (t *Table) Prompted(reqID, sessionID string, guest bool) (begins bool) {
+	begins = true
 	t.with(sessionID, func(st *state) {
+		if st.prompting > 0 && (guest || st.guests) {
+			begins = false
+			return
+		}
+		st.guests = guest
 		if st.prompting == 0 {
 			t.dropTools(st)
 		}
@@ -218,6 +226,7 @@ func (t *Table) Prompted(reqID, sessionID string) {
 		t.prompts[reqID] = st
 		t.changed()
 	})
+	return begins
 }
 
 // Cancelled notes that the client has cancelled the turn that is under way.

@@ -188,7 +188,7 @@ func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
-	table.Prompted("2", "s")
+	table.Prompted("2", "s", false)
 	if st := table.Snapshot()[0]; !st.GetTurnActive() || st.GetTurns() != 1 {
 		t.Errorf("during the turn: %v", st)
 	}
@@ -291,13 +291,13 @@ func TestEachChangeOfWhatDecisionsGoByIsTold(t *testing.T) {
 		{func() { _, _ = table.Context("early") }, 1},
 		{func() { table.Opened("1", acp.Opened{SessionID: "s"}, false) }, 1},
 		{func() { table.SetProtocolVersion(2) }, 1},
-		{func() { table.Prompted("2", "s") }, 1},
+		{func() { table.Prompted("2", "s", false) }, 1},
 		{func() { table.Cancelled("s") }, 1},
 		{func() { table.Mode("s", "code") }, 1},
 		{func() { table.SettingMode("3", "s", "ask") }, 1},
 		{func() { table.ModeSet("3", true) }, 1},
 		{func() { table.PromptEnded("2", "end_turn") }, 101},
-		{func() { table.Prompted("4", "s"); table.PromptAccepted("4") }, 1},
+		{func() { table.Prompted("4", "s", false); table.PromptAccepted("4") }, 1},
 		{func() { table.Idle("s", "end_turn") }, 101},
 		{func() { table.Closed("s") }, 1001},
 	} {
@@ -324,10 +324,41 @@ func TestAChangeIsToldBeforeTheEndOfATurn(t *testing.T) {
 	})
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
-	table.Prompted("2", "s")
+	table.Prompted("2", "s", false)
 	was := told
 	table.PromptEnded("2", "end_turn")
 	if before != was+1 {
 		t.Errorf("told %d changes before the end of the turn, want 1", before-was)
 	}
+}
+
+func TestOnlyAClientsOwnPromptsOverlap(t *testing.T) {
+	const client, guest = false, true
+	table, _, _ := newTable(t)
+	for _, id := range []string{"s", "t"} {
+		table.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+		table.Opened(id, acp.Opened{SessionID: id}, false)
+	}
+	n := 0
+	prompts := func(session string, who, want bool) (id string) {
+		t.Helper()
+		n++
+		id = fmt.Sprint(n)
+		if begins := table.Prompted(id, session, who); begins != want {
+			t.Errorf("prompt %s of %s, by a guest %t: it begins a turn %t, want %t", id, session, who, begins, want)
+		}
+		return id
+	}
+	first := prompts("s", client, true)
+	second := prompts("s", client, true)
+	prompts("s", guest, false)
+	other := prompts("t", guest, true)
+	prompts("t", guest, false)
+	prompts("t", client, false)
+	table.PromptEnded(first, "end_turn")
+	prompts("s", guest, false)
+	table.PromptEnded(second, "end_turn")
+	prompts("s", guest, true)
+	table.PromptEnded(other, "")
+	prompts("t", client, true)
 }

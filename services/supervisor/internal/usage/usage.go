@@ -126,10 +126,7 @@ func (s *Sums) at(t time.Time, agent string, uses uint64) *row {
 	if day < 0 || day >= len(s.days)-1 {
 		return nil
 	}
-	agent, _ = safetext.Prefix(strings.ToValidUTF8(agent, "?"), maxAgentName)
-	if agent == "" {
-		agent = "?" // "" stands for all others
-	}
+	agent = named(agent)
 	if _, ok := s.used[agent]; !ok && len(s.used) >= maxKnown {
 		agent = ""
 	}
@@ -165,13 +162,61 @@ func (t *Turns) Add(o *Turns) {
 	}
 }
 
-// Decision adds a decision about what an agent wanted at a time.
-func (s *Sums) Decision(at time.Time, agent string, d *Decision) {
-	n := max(1, d.Repeats)
-	r := s.at(at, agent, n)
-	if r == nil {
-		return
+// named is an agent's name as rows have it; "" stands for all others.
+func named(agent string) string {
+	agent, _ = safetext.Prefix(strings.ToValidUTF8(agent, "?"), maxAgentName)
+	return cmp.Or(agent, "?")
+}
+
+// Decisions sums up decisions by quarters of an hour and agents, of which days of every caller can be made. The zero value has none.
+// Not safe for concurrent use.
+type Decisions struct {
+	cells map[cellKey]*cell
+	order []cellKey // as they came: the agents that came first have rows of their own
+}
+
+type cellKey struct {
+	quarter int64 // when it begins, in seconds since 1970
+	agent   string
+}
+
+type cell struct {
+	row
+	uses uint64
+}
+
+// Len is how many quarters of an hour there are, each agent's counted.
+func (d *Decisions) Len() int { return len(d.order) }
+
+// Add adds a decision about what an agent wanted at a time.
+func (d *Decisions) Add(at time.Time, agent string, one *Decision) {
+	key := cellKey{at.Truncate(Quarter).Unix(), named(agent)}
+	c := d.cells[key]
+	if c == nil {
+		if d.cells == nil {
+			d.cells = map[cellKey]*cell{}
+		}
+		c = &cell{}
+		d.cells[key] = c
+		d.order = append(d.order, key)
 	}
+	c.uses += max(1, one.Repeats)
+	c.decide(one)
+}
+
+// Decisions adds decisions, which it does not change.
+func (s *Sums) Decisions(d *Decisions) {
+	for _, key := range d.order {
+		c := d.cells[key]
+		if r := s.at(time.Unix(key.quarter, 0), key.agent, c.uses); r != nil {
+			r.merge(&c.row)
+		}
+	}
+}
+
+// decide counts a decision.
+func (r *row) decide(d *Decision) {
+	n := max(1, d.Repeats)
 	switch {
 	case d.Unasked:
 		r.unasked += n

@@ -40,6 +40,12 @@ func one(took time.Duration) *Turns {
 	return t
 }
 
+func decided(s *Sums, at time.Time, agent string, d *Decision) {
+	var one Decisions
+	one.Add(at, agent, d)
+	s.Decisions(&one)
+}
+
 func TestADayIsTheCallersAlsoWhenClocksChange(t *testing.T) {
 	for _, c := range []struct {
 		place, first string
@@ -57,7 +63,7 @@ func TestADayIsTheCallersAlsoWhenClocksChange(t *testing.T) {
 		s := New(days)
 		for at := days[0].Add(-time.Hour); at.Before(days[3].Add(time.Hour)); at = at.Add(Quarter) {
 			s.Turns(at, "a", one(time.Second))
-			s.Decision(at, "a", &Decision{Verdict: "allow"})
+			decided(s, at, "a", &Decision{Verdict: "allow"})
 		}
 		rows := s.Response().GetRows()
 		if len(rows) != 3 {
@@ -79,9 +85,9 @@ func TestWhatWasDecidedIsCountedByVerdict(t *testing.T) {
 		{Verdict: "deny", Policy: 200 * time.Microsecond}, {Verdict: "ask", Policy: 300 * time.Microsecond, User: 9 * time.Second},
 		{Verdict: "allow", Unasked: true, Policy: time.Hour}, {Verdict: "perhaps", Policy: time.Hour},
 	} {
-		s.Decision(days[0], "a", &d)
+		decided(s, days[0], "a", &d)
 	}
-	s.Decision(days[1], "a", &Decision{Verdict: "allow"}) // of the next day
+	decided(s, days[1], "a", &Decision{Verdict: "allow"}) // of the next day
 	rows := s.Response().GetRows()
 	if len(rows) != 1 {
 		t.Fatal(rows)
@@ -180,7 +186,7 @@ func TestAgentsAreBounded(t *testing.T) {
 	}
 	for _, day := range days[:366] {
 		for i := range agents {
-			s.Decision(day, fmt.Sprint(i, " agent ", long), &Decision{Verdict: "allow", Policy: time.Hour, User: time.Hour})
+			decided(s, day, fmt.Sprint(i, " agent ", long), &Decision{Verdict: "allow", Policy: time.Hour, User: time.Hour})
 			if i < maxAgents {
 				s.Turns(day, fmt.Sprint(i, " agent ", long), full)
 			}

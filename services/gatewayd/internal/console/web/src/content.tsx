@@ -40,6 +40,58 @@ export function Pre({ of, kind }: { of: string; kind?: string }) {
   );
 }
 
+export interface Piece { code: boolean; info: string; text: string }
+
+const fence = /^ {0,12}(```+|~~~+)[ \t]*([^`\n]*)$/;
+
+/** A text as what is said and the blocks of code in it. Nothing is left out but their fences. */
+export function pieces(s: string): Piece[] {
+  const all: Piece[] = [];
+  let lines: string[] = [];
+  let open = "";
+  let info = "";
+  const take = (code: boolean) => {
+    if (lines.length > 0 || (code && info)) all.push({ code, info: code ? info : "", text: lines.join("\n") });
+    lines = [];
+  };
+  for (const l of s.split("\n")) {
+    const whole = l.replace(/\r$/, "");
+    const marks = whole.trim();
+    const begins = open ? null : fence.exec(whole);
+    if (begins) {
+      take(false);
+      open = begins[1]!;
+      info = begins[2]!.trim();
+    } else if (open && marks.length >= open.length && marks === open[0]!.repeat(marks.length)) {
+      take(true);
+      open = info = "";
+    } else {
+      lines.push(l);
+    }
+  }
+  take(open !== "");
+  return all;
+}
+
+/** A text of an agent's whose blocks of code are shown as code: as text, like all else. */
+export function Said({ of }: { of: string }) {
+  return (
+    <>
+      {pieces(of.slice(0, maxText)).map((p, i) =>
+        p.code ? (
+          <figure key={i} class="code">
+            {p.info && <figcaption class="dim">{text(p.info)}</figcaption>}
+            <pre class="exact" tabIndex={0}>{text(p.text)}</pre>
+          </figure>
+        ) : (
+          <pre key={i} class="prose">{text(p.text)}</pre>
+        ),
+      )}
+      {of.length > maxText && <p class="dim">{`[${of.length - maxText} more characters]`}</p>}
+    </>
+  );
+}
+
 /** An address that a person may open. Only those of the web are links. */
 export function Address({ of }: { of: string }) {
   const to = address(of);
@@ -52,7 +104,7 @@ export function ToolContent({ of, whole, live }: { of: ToolCallContent[]; whole?
       {of.map((c, i) => {
         switch (c.item.case) {
           case "content":
-            return <Pre key={i} of={words(c.item.value)} />;
+            return <Said key={i} of={words(c.item.value)} />;
           case "diff":
             return <DiffView key={i} diff={c.item.value} {...(whole ? { whole } : {})} />;
           case "terminalId":

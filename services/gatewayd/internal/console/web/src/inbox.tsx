@@ -4,7 +4,7 @@ import { ConnectError } from "@connectrpc/connect";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
 import { ApprovalAnswerSchema, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
 import { approvals, may, problem, state } from "./api";
-import { Address, Pre, ToolContent } from "./content";
+import { Address, Pre, Said, ToolContent, pieces } from "./content";
 import { Form } from "./form";
 import { questions, settle, useQuestions, type Asked } from "./questions";
 import { line, text } from "./safe";
@@ -159,7 +159,7 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
 
 /** What a question is about, on one line. */
 export function subject(a: Approval): string {
-  if (a.elicitation) return line(a.elicitation.message) || "the agent wants to know something";
+  if (a.elicitation) return line(pieces(a.elicitation.message.slice(0, 800)).map((p) => p.text).join(" ")) || "the agent wants to know something";
   return line(a.permission?.title ?? "") || line(a.permission?.kind ?? "") || "an action of the agent's";
 }
 
@@ -209,7 +209,7 @@ type Answer = (value: { case: "accept"; value: string } | { case: "decline"; val
 function Elicited({ e, answer, mayAnswer }: { e: Elicitation; answer: Answer; mayAnswer: boolean }) {
   return (
     <div class="asked">
-      <Pre of={e.message} />
+      <Said of={e.message} />
       {e.mode === "url" ? (
         <>
           <p>Open this page: <Address of={e.url} /></p>
