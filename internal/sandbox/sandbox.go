@@ -72,7 +72,8 @@ type Event struct {
 	Held int
 	Name string
 	// Apart, for Execute: the process sees mounts that were made inside. So what libraries and settings the program
-	// finds, and what its arguments lead to, is the choice of who has made them.
+	// finds, and what its arguments lead to, is the choice of who has made them. Or the program is a script by a path
+	// with "..", which its interpreter may follow to another one.
 	Apart bool
 	// Others, for Move, are the paths of the other name.
 	Others []string

@@ -106,7 +106,7 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 			return decisions.Answer{Why: question.Unrecorded}
 		}
 		if e.Apart && !o.d.Tried() {
-			e.wrapped = true // a rule knows the program by its path, and not what it finds there
+			e.wrapped = true // a rule knows the program by its path, and not what it finds there, or is
 		}
 		return decisions.Answer{Allowed: true, TellStart: e.entered(l), Lease: l.lease(e, o)}
 	case gate.Ask:
@@ -284,7 +284,8 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 		a = intent.Reached(s, *e.to)
 	case e.Operation == sandbox.Execute:
 		resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
-		start := intent.ProgramStart{Args: calledAs(e, resolver), Dir: e.Dir, Env: l.surroundings(ctx, e, s), Cut: e.Cut}
+		args, another := calledAs(e, resolver)
+		start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: l.surroundings(ctx, e, s), Cut: e.Cut}
 		e.lenient = e.lenient || l.startsForItself(ctx, e, s, start)
 		a = intent.Started(s, start)
 		l.lookBy(resolver, a)
@@ -383,11 +384,17 @@ func (l *Link) environ(e *kernelEvent) []string {
 }
 
 // calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
-// that name leads to the program by PATH, and else by its path, because a process can give any name.
-func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
-	args := slices.Clone(e.Args)
+// that name leads to the program by PATH, and else by its path, because a process can give any name. git goes by its
+// name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor leads to it: some
+// programs are many, and go by it.
+func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, another string) {
+	args = slices.Clone(e.Args)
 	if len(args) == 0 {
-		return []string{e.Path}
+		return []string{e.Path}, ""
+	}
+	if command, ok := strings.CutPrefix(filepath.Base(args[0]), "git-"); ok && filepath.Base(e.Path) == "git" {
+		args = slices.Insert(args, 1, command)
+		args[0] = "git"
 	}
 	for _, name := range []string{filepath.Base(args[0]), args[0]} {
 		if name == "" || strings.ContainsRune(name, 0) {
@@ -396,12 +403,15 @@ func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
 		if file := resolver.Find(name, e.Dir); file != "" {
 			if real, ok := e.seen.Existing(file); ok && real == e.Path {
 				args[0] = name
-				return args
+				return args, ""
 			}
 		}
 	}
+	if name := filepath.Base(args[0]); strings.TrimPrefix(name, "-") != filepath.Base(e.Path) { // "-bash" is a login shell
+		another = name
+	}
 	args[0] = e.Path
-	return args
+	return args, another
 }
 
 // observed records what would not have been allowed.
@@ -565,7 +575,7 @@ func (l *Link) newKernelCall(o kernelOutcome) *ownCall {
 	c := &ownCall{sessionID: o.sessionID, id: l.opts.Names.next(o.d.ID()), title: intent.Summary(o.action), kind: ownKind(o.action.GetKind())}
 	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
 	if o.apart {
-		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
+		said += " It runs where the agent may have mounted other libraries, settings and files than yours, or by a path that can come to lead elsewhere. What it does then is allowed, but for what rules deny."
 	}
 	if why := o.d.Why(); why != "" {
 		said += " Asked because: " + why
