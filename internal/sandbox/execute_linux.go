@@ -254,7 +254,8 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 			}
 		}
 		c.runs.Store(true)
-		if w, ok := c.decider.(Watcher); ok {
+		// What the process had started before is nothing of the program's, and would be found below it.
+		if w, ok := c.decider.(Watcher); ok && childless(pid) {
 			w.Started(want.event)
 		}
 		_ = unix.PtraceDetach(pid)
@@ -266,6 +267,14 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 	}
 	_ = unix.PtraceCont(pid, int(status.StopSignal()))
 	return false
+}
+
+// childless reports whether a stopped process has no children. One that has ended counts: while it is collected, another
+// one may be missing in the list.
+func childless(pid int) bool {
+	id := strconv.Itoa(pid)
+	list, err := proc.Slurp("/proc/"+id+"/task/"+id+"/children", nil)
+	return err == nil && len(bytes.TrimSpace(list)) == 0
 }
 
 // matches says that a process that has not run yet is what was decided on.

@@ -165,9 +165,10 @@ type Reporter interface {
 
 // Watcher is a Decider that is told when a program begins to run.
 type Watcher interface {
-	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction. It may never
-	// be told: the kernel can refuse the program all the same, and the process then goes on as it was. Nobody is told with
-	// Options.Observe. It must not wait.
+	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction, and
+	// that nothing is below the process. It may never be told: the kernel can refuse the program all the same, and the
+	// process then goes on as it was; or the process has started others before. Nobody is told with Options.Observe. It
+	// must not wait.
 	Started(Event)
 }
 

@@ -114,3 +114,17 @@ func TestGitIsWhatItIsCalled(t *testing.T) {
 		})
 	}
 }
+
+// TestWhatAProcessHadStartedBeforeIsNoCommand: a process that becomes an allowed command has started others before.
+// They are the agent, and have nothing of what the command may.
+func TestWhatAProcessHadStartedBeforeIsNoCommand(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: wait, effect: allow, command: [\"sleep 5\"]}\n"))
+	s.prompt()
+	outside := filepath.Join(s.Home, "outside")
+	s.hand.refused("write", outside, "x")
+	s.hand.refused("fork-before", outside, "/usr/bin/sleep", "5")
+	notWritten(t, outside)
+	s.finish()
+}

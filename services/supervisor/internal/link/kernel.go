@@ -407,7 +407,9 @@ func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, anoth
 			}
 		}
 	}
-	if name := filepath.Base(args[0]); strings.TrimPrefix(name, "-") != filepath.Base(e.Path) { // "-bash" is a login shell
+	switch name := filepath.Base(args[0]); {
+	case name == "exe", strings.Trim(name, "0123456789") == "": // /proc/self/exe and /dev/fd/3 are no program's names
+	case strings.TrimPrefix(name, "-") != filepath.Base(e.Path): // "-bash" is a login shell
 		another = name
 	}
 	args[0] = e.Path
