@@ -78,6 +78,8 @@ type server struct {
 	domains domains
 	// namespaces are those of users and mounts that processes inside have made.
 	namespaces namespaces
+	// moves are those that are decided on, and the last ones.
+	moves moves
 	// left is how many threads have others in their place, as a decider or the start of a program has not returned.
 	left atomic.Int32
 }
@@ -138,6 +140,8 @@ type call struct {
 	domain *domain
 	// pages are what has been read of the process's memory, by address. Each is read once.
 	pages map[uint64][]byte
+	// since is how many moves there were before its paths were followed.
+	since uint64
 	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
 	replaced bool
 }
@@ -215,7 +219,7 @@ func (c *call) serve() {
 	}
 	err := c.identify()
 	if err == nil && !(c.options.Observe && c.elsewhere()) {
-		err = c.act()
+		err = c.anew(c.act)
 	}
 	if c.options.Observe {
 		c.proceed()

@@ -84,9 +84,10 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	changed := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return c.environment[entry] })
 	want := image{environment: env, file: file, directory: dirID}
 	errMapped := want.mapped(program, c.interpreter)
-	// An interpreter opens a script once more: by a path that leads up it opens another one, if a folder was moved.
-	leadsUp := want.script && slices.Contains(strings.Split(file, "/"), "..")
-	event := Event{Operation: Execute, Args: args, Dir: dir, Env: changed, Apart: p.within || leadsUp, Start: !c.runs.Load()}
+	event := Event{Operation: Execute, Args: args, Dir: dir, Env: changed, Apart: p.within, Start: !c.runs.Load()}
+	if want.script && slices.Contains(strings.Split(file, "/"), "..") {
+		event.Others = []string{file}
+	}
 	var events []Event
 	for _, event.Path = range p.paths() {
 		events = append(events, event)

@@ -48,7 +48,11 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		flags &^= unix.O_CREAT // a pipe by its descriptor
 	}
 	fd := -1
-	err = c.under(func() (err error) {
+	carry := c.under
+	if flags&unix.O_CREAT != 0 && p.base != "" {
+		carry = func(work func() error) error { return c.makes(p, work) }
+	}
+	err = carry(func() (err error) {
 		if c.isIDMap(p) {
 			fd, err = c.openIDMap(p, flags)
 		} else {

@@ -72,10 +72,10 @@ type Event struct {
 	Held int
 	Name string
 	// Apart, for Execute: the process sees mounts that were made inside. So what libraries and settings the program
-	// finds, and what its arguments lead to, is the choice of who has made them. Or the program is a script by a path
-	// with "..", which its interpreter may follow to another one.
+	// finds, and what its arguments lead to, is the choice of who has made them.
 	Apart bool
-	// Others, for Move, are the paths of the other name.
+	// Others, for Move, are the paths of the other name. For Execute, it is the name by which a script is started, if that
+	// may lead its interpreter to another one: with "..", and a folder that is moved meanwhile.
 	Others []string
 	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
 	Start bool

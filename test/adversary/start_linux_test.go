@@ -11,8 +11,24 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// while are pauses after which something is exchanged while a start is decided on.
-var while = []string{"300us", "600us", "1ms", "2ms", "3ms", "5ms"}
+// meanwhile has the agent start a program in its own place, and exchange something after a pause, while that is
+// decided on. Each pause has a scene of its own, of which held says that nothing was gained.
+func meanwhile(t *testing.T, order func(s *scene, script, another, pause string) []string, held func(t *testing.T, s *scene, leaves string)) {
+	t.Helper()
+	for _, pause := range []string{"300us", "1ms", "2ms", "4ms", "8ms"} {
+		t.Run(pause, func(t *testing.T) {
+			t.Parallel()
+			s, script, another, leaves := twoScripts(t)
+			if _, err := s.hand.order("start-elsewhere", order(s, script, another, pause)...); err == nil {
+				s.finish() // it was refused
+			} else {
+				s.Close()
+				<-s.Done()
+			}
+			held(t, s, leaves)
+		})
+	}
+}
 
 // twoScripts opens a scene in which the rules allow the script "tool" that lies outside, and "touch a". Another one, that
 // of the workspace, leaves the file that is returned.
@@ -25,7 +41,7 @@ func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
 	}
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	script = filepath.Join(folder, "tool")
-	rules := kernelRules + "  - {id: tool, effect: allow, command: [tool, \"" + program("attacker") + " elsewhere\"]}\n"
+	rules := kernelRules + "  - {id: tool, effect: allow, command: [tool]}\n"
 	s = openScene(t, inSandbox("enforce", rules), "PATH="+folder+":"+os.Getenv("PATH"))
 	another, leaves = s.Path("tool"), filepath.Join(s.Home, "left")
 	for file, line := range map[string]string{script: "true", another: "echo x > " + leaves} {
@@ -43,11 +59,11 @@ func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
 // workspace.
 func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 	t.Parallel()
+	meanwhile(t, func(s *scene, _, _, pause string) []string {
+		return []string{s.Home, pause, "/usr/bin/touch", "touch", "a"}
+	},
+		func(t *testing.T, s *scene, _ string) { t.Helper(); notWritten(t, filepath.Join(s.Home, "a")) })
 	s, _, _, _ := twoScripts(t)
-	for _, pause := range while {
-		s.hand.try("start-elsewhere", s.Home, pause, "/usr/bin/touch", "touch", "a")
-	}
-	notWritten(t, filepath.Join(s.Home, "a"))
 	s.hand.refused("start-and-leave", s.Work, s.Home, "/usr/bin/touch", "touch", "a")
 	notWritten(t, filepath.Join(s.Home, "a"))
 	s.finish()
@@ -57,11 +73,11 @@ func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 // started by. That must not lead to another one.
 func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
 	t.Parallel()
+	meanwhile(t, func(_ *scene, script, another, pause string) []string {
+		return []string{another, pause, script, "tool"}
+	},
+		func(t *testing.T, _ *scene, leaves string) { t.Helper(); notWritten(t, leaves) })
 	s, script, another, leaves := twoScripts(t)
-	for _, pause := range while {
-		s.hand.try("start-elsewhere", another, pause, script, "tool")
-	}
-	notWritten(t, leaves)
 	// From another folder, the same name leads to the other one.
 	up := strings.Repeat("../", strings.Count(s.Work, "/")) + strings.TrimPrefix(script, "/")
 	deeper := s.Path(strings.Repeat("d/", strings.Count(s.Work, "/")))

@@ -21,37 +21,31 @@ func init() {
 	deeds["run-as"] = runAs
 }
 
-// startElsewhere FOLDER-OR-SCRIPT PAUSE PROGRAM NAME ARGS... has another process start a program, and go to another folder
-// after a pause, while that is decided on. If the program is a script, the process has it open, and puts the other
-// script in its place.
+// startElsewhere FOLDER-OR-SCRIPT PAUSE PROGRAM NAME ARGS... puts a program in place of this process, and goes to another
+// folder after a pause, while that is decided on. If the program is a script, this process has it open, and puts the
+// other script in its place. There is an answer only if nothing is started.
 func startElsewhere(args []string) ([]orders.Try, error) {
-	out, err := exec.Command(self, append([]string{"elsewhere"}, args...)...).CombinedOutput()
-	return []orders.Try{got("start elsewhere", string(out), err)}, nil
-}
-
-// playElsewhere is the process. Its threads share a working directory, and open files.
-func playElsewhere(args []string) error {
 	runtime.LockOSThread()
 	pause, err := time.ParseDuration(args[1])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	script, err := unix.Open(args[2], unix.O_RDONLY, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	argv, err1 := syscall.SlicePtrFromStrings(args[3:])
 	env, err2 := syscall.SlicePtrFromStrings(os.Environ())
 	if err1 != nil || err2 != nil {
-		return syscall.EINVAL
+		return nil, syscall.EINVAL
 	}
 	info, err := os.Stat(args[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	other, err := unix.Open(args[0], unix.O_RDONLY, 0)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	go func() {
 		runtime.LockOSThread()
@@ -64,7 +58,7 @@ func playElsewhere(args []string) error {
 	}()
 	_, _, errno := syscall.Syscall6(unix.SYS_EXECVEAT, uintptr(script), uintptr(unsafe.Pointer(&[1]byte{})),
 		uintptr(unsafe.Pointer(&argv[0])), uintptr(unsafe.Pointer(&env[0])), unix.AT_EMPTY_PATH, 0)
-	return errno
+	return []orders.Try{tried("start elsewhere", errno)}, nil
 }
 
 // startAndLeave FOLDER OTHER PROGRAM NAME ARGS... starts a program in a folder that the two share, and goes to another

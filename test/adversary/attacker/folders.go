@@ -6,6 +6,7 @@ import (
 	"errors"
 	"net"
 	"os"
+	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -18,6 +19,7 @@ func init() {
 	deeds["send-folder"] = sendFolder
 	deeds["write-there"] = writeThere
 	deeds["run-there"] = runThere
+	deeds["move-and-fill"] = moveAndFill
 }
 
 // awaited is where an open folder may come.
@@ -103,4 +105,20 @@ func runThere(args []string) ([]orders.Try, error) {
 	defer unix.Close(folder)
 	tries, err := run(args)
 	return tries, errors.Join(err, os.Chdir(was))
+}
+
+// moveAndFill FROM TO FILE gives a folder another name, and makes a file in it while that is decided on.
+func moveAndFill(args []string) ([]orders.Try, error) {
+	moved := make(chan error, 1)
+	go func() { moved <- os.Rename(args[0], args[1]) }()
+	for {
+		select {
+		case err := <-moved:
+			return []orders.Try{tried("move", err)}, nil
+		case <-time.After(10 * time.Millisecond): // the folder has been looked at by then, and there is much in it
+			if err := os.WriteFile(args[2], []byte("x"), 0o600); err == nil {
+				return []orders.Try{tried("move", <-moved)}, nil
+			}
+		}
+	}
 }

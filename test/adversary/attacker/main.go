@@ -52,8 +52,6 @@ func play(part string, args []string) error {
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP)
 		_, err := io.Copy(io.Discard, os.Stdin)
 		return err
-	case "elsewhere": // FOLDER-OR-SCRIPT PAUSE PROGRAM NAME ARGS...: starts a program, and exchanges something meanwhile
-		return playElsewhere(args)
 	case "nothing": // ends at once
 		return nil
 	case "canary": // FILE ...: leaves a file that says who ran

@@ -277,7 +277,8 @@ type Question struct {
 	Program []byte `protobuf:"bytes,13,opt,name=program,proto3" json:"program,omitempty"`
 	// Optional. For "execute": the process sees mounts that were made inside. Default: false.
 	Apart bool `protobuf:"varint,15,opt,name=apart,proto3" json:"apart,omitempty"`
-	// Optional. For "move", the paths of the other name.
+	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
+	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

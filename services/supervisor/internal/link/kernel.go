@@ -106,7 +106,7 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 			return decisions.Answer{Why: question.Unrecorded}
 		}
 		if e.Apart && !o.d.Tried() {
-			e.wrapped = true // a rule knows the program by its path, and not what it finds there, or is
+			e.wrapped = true // a rule knows the program by its path, and not what it finds there
 		}
 		return decisions.Answer{Allowed: true, TellStart: e.entered(l), Lease: l.lease(e, o)}
 	case gate.Ask:
@@ -166,7 +166,8 @@ type kernelEvent struct {
 	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the agent's own.
 	command *confinedCommand
 	// wrapped: a shell is started with words of the agent's around a line that is allowed, or a program where the agent
-	// may have mounted what it finds. It stays the agent, so that what it starts and changes is decided.
+	// may have mounted what it finds, or a script by a name that the agent can have lead to another one. It stays the
+	// agent, so that what it starts and changes is decided.
 	wrapped bool
 	// seen is what has been seen of the disk for this question.
 	seen *paths.Seen
@@ -287,6 +288,7 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 		args, another := calledAs(e, resolver)
 		start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: l.surroundings(ctx, e, s), Cut: e.Cut}
 		e.lenient = e.lenient || l.startsForItself(ctx, e, s, start)
+		e.wrapped = e.wrapped || len(e.Others) > 0 && !l.mayChange(ctx, e.Path, s) // another script may run
 		a = intent.Started(s, start)
 		l.lookBy(resolver, a)
 		kept := func(file string) bool { return l.isKept(file, e.seen) }
@@ -361,12 +363,18 @@ func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Sessio
 			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
 			return true
 		}
-		a := intent.ChangedFile(s, filepath.Join(file, "program"), permissionv1.Access_ACCESS_WRITE)
-		if d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen)); err != nil || d.Verdict == gate.Allow {
+		if l.mayChange(ctx, filepath.Join(file, "program"), s) {
 			return true
 		}
 	}
 	return false
+}
+
+// mayChange reports whether the agent may be able to change a file without being asked.
+func (l *Link) mayChange(ctx context.Context, file string, s intent.Session) bool {
+	a := intent.ChangedFile(s, file, permissionv1.Access_ACCESS_WRITE)
+	d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen))
+	return err != nil || d.Verdict == gate.Allow
 }
 
 // environOf is the environment of a program that is to start.
@@ -577,7 +585,7 @@ func (l *Link) newKernelCall(o kernelOutcome) *ownCall {
 	c := &ownCall{sessionID: o.sessionID, id: l.opts.Names.next(o.d.ID()), title: intent.Summary(o.action), kind: ownKind(o.action.GetKind())}
 	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
 	if o.apart {
-		said += " It runs where the agent may have mounted other libraries, settings and files than yours, or by a path that can come to lead elsewhere. What it does then is allowed, but for what rules deny."
+		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
 	}
 	if why := o.d.Why(); why != "" {
 		said += " Asked because: " + why
