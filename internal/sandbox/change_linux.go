@@ -272,12 +272,12 @@ func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange 
 		}
 		return c.makes(q, func() error { return change(p, q) })
 	}
-	v := c.moves.begin(append(p.paths(), q.paths()...))
+	v := c.moves.begin(append(p.paths(), q.paths()...), c.since)
 	defer c.moves.end(v)
 	if err := c.allowed(events...); err != nil {
 		return err
 	}
-	if !c.moves.carry(v, c.since) {
+	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
 		return errMoved
 	}
 	return c.under(func() error { return change(p, q) })

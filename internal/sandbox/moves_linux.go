@@ -25,7 +25,7 @@ const (
 	longestAnew = 3 * time.Second
 )
 
-// mostMoves is how many of the last moves are known.
+// mostMoves is how many of the last moves of folders are known.
 const mostMoves = 64
 
 // moves are those of a sandbox's processes. The zero value is ready.
@@ -33,7 +33,7 @@ type moves struct {
 	mu      sync.Mutex
 	pending map[*move]bool
 	making  map[string]int // names that are being made
-	count   uint64         // moves that were carried out
+	count   uint64         // moves of folders that were carried out
 	last    [mostMoves][]string
 }
 
@@ -42,6 +42,7 @@ type move struct {
 	names   []string
 	stale   bool // something has come below them
 	carried bool // it is being carried out
+	folder  bool // it moves a folder
 }
 
 // now is what a call is to know before it follows a path.
@@ -86,22 +87,23 @@ func (m *moves) made(names []string) {
 }
 
 // begin is to be called before a move is decided on, and end after it.
-func (m *moves) begin(names []string) *move {
+func (m *moves) begin(names []string, since uint64) *move {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.pending == nil {
 		m.pending = map[*move]bool{}
 	}
-	v := &move{names: names}
+	v := &move{names: names, stale: m.changed(names, since)}
 	m.pending[v] = true
 	return v
 }
 
-// carry reports whether a move can be carried out as it was decided on.
-func (m *moves) carry(v *move, since uint64) bool {
+// carry reports whether a move can be carried out as it was decided on. folder: it moves a folder. A file is no way for
+// others to anywhere.
+func (m *moves) carry(v *move, folder bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if v.stale || m.changed(v.names, since) {
+	if v.stale {
 		return false
 	}
 	for name := range m.making {
@@ -109,11 +111,13 @@ func (m *moves) carry(v *move, since uint64) bool {
 			return false
 		}
 	}
+	v.folder = folder
 	for other := range m.pending {
-		if other != v && (anyWithin(v.names, other.names) || anyWithin(other.names, v.names)) {
-			if other.carried {
-				return false
-			}
+		switch {
+		case other == v:
+		case other.carried && (v.touches(other) || other.touches(v)):
+			return false
+		case v.touches(other):
 			other.stale = true
 		}
 	}
@@ -121,11 +125,16 @@ func (m *moves) carry(v *move, since uint64) bool {
 	return true
 }
 
+// touches reports whether a move changes what another one was decided on.
+func (v *move) touches(other *move) bool {
+	return overlap(other.names, v.names) || v.folder && anyWithin(other.names, v.names)
+}
+
 func (m *moves) end(v *move) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	delete(m.pending, v)
-	if v.carried { // or it has failed, which changes nothing
+	if v.carried && v.folder { // or it has failed, which changes nothing
 		m.last[m.count%mostMoves] = v.names
 		m.count++
 	}

@@ -22,9 +22,9 @@ func TestAMoveIsDecidedOnAnew(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var m moves
 			since := m.now()
-			v := m.begin([]string{"/w/from", "/w/to"})
+			v := m.begin([]string{"/w/from", "/w/to"}, since)
 			c.meanwhile(&m, since)
-			if got := m.carry(v, since); got != c.carried {
+			if got := m.carry(v, true); got != c.carried {
 				t.Errorf("it is carried out: %v", got)
 			}
 		})
@@ -42,8 +42,8 @@ func TestANameIsDecidedOnAnew(t *testing.T) {
 	if !m.make([]string{"/w/from"}, since) || !m.make([]string{"/w/from/a"}, m.now()) {
 		t.Error("another name is not made")
 	}
-	v := m.begin([]string{"/v/from", "/v/to"})
-	if !m.carry(v, m.now()) || m.make([]string{"/v/to/a"}, m.now()) {
+	v := m.begin([]string{"/v/from", "/v/to"}, m.now())
+	if !m.carry(v, true) || m.make([]string{"/v/to/a"}, m.now()) {
 		t.Error("a name in a folder that is being moved is made")
 	}
 	m.end(v)
@@ -57,7 +57,16 @@ func TestANameIsDecidedOnAnew(t *testing.T) {
 }
 
 func carry(m *moves, since uint64, names ...string) {
-	v := m.begin(names)
-	m.carry(v, since)
+	v := m.begin(names, since)
+	m.carry(v, true)
 	m.end(v)
+}
+
+// TestFilesTakeTurns: programs put one file in the place of another one at the same time.
+func TestFilesTakeTurns(t *testing.T) {
+	var m moves
+	one, other := m.begin([]string{"/w/a.1", "/w/a"}, m.now()), m.begin([]string{"/w/a.2", "/w/a"}, m.now())
+	if !m.carry(one, false) || !m.carry(other, false) {
+		t.Error("a file has to wait for another one")
+	}
 }

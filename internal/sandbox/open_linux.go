@@ -146,6 +146,11 @@ func (p place) stat() (st unix.Stat_t, err error) {
 	return st, err
 }
 
+func (p place) isFolder() bool {
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
+}
+
 // openLater opens a pipe as soon as it has a reader, on a thread of its own. The kernel tells nobody when that is.
 func (c *call) openLater(p place, flags int) error {
 	dir, err := unix.FcntlInt(uintptr(p.dir), unix.F_DUPFD_CLOEXEC, 0)
