@@ -20,6 +20,7 @@ func init() {
 	deeds["write-there"] = writeThere
 	deeds["run-there"] = runThere
 	deeds["move-and-fill"] = moveAndFill
+	deeds["lease"] = lease
 }
 
 // awaited is where an open folder may come.
@@ -121,4 +122,15 @@ func moveAndFill(args []string) ([]orders.Try, error) {
 			}
 		}
 	}
+}
+
+// lease FILE has whoever opens a file wait for this process. It is given back at once.
+func lease(args []string) ([]orders.Try, error) {
+	f, err := os.Open(args[0])
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	_, err = unix.FcntlInt(f.Fd(), unix.F_SETLEASE, unix.F_WRLCK)
+	return []orders.Try{tried("lease "+args[0], err)}, nil
 }
