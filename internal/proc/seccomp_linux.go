@@ -22,6 +22,7 @@ import (
 //   - process_vm_writev, bpf, userfaultfd, and pidfd_getfd, which takes open files out of another process.
 //   - ioctl TIOCSTI and TIOCLINUX, which type into a terminal, and TCXONC (tcflow), which stops one: whoever writes to it,
 //     as a supervisor does that logs there, waits from then on. What a person types to stop it (^S) is not concerned.
+//   - fcntl F_SETLEASE, by which whoever opens a file waits for a minute, be it acphost's own or the user's.
 //
 // What is known by other numbers is filtered by them: 32-bit programs have a table of their own. System calls of
 // architectures without a table do not exist (ENOSYS).
@@ -40,12 +41,13 @@ const x32Bit = 0x40000000
 type table struct {
 	arch                                                             uint32
 	ptrace, prlimit64, vmWritev, bpf, userfaultfd, ioctl, pidfdGetfd uint32
+	fcntl, fcntl64                                                   uint32 // the same, where there is one alone
 }
 
 // The numbers are part of the kernel's interface: arch/x86/entry/syscalls/syscall_32.tbl and arch/arm/tools/syscall.tbl.
 var (
-	tableI386  = table{unix.AUDIT_ARCH_I386, 26, 340, 348, 357, 374, 54, 438}
-	tableARM   = table{unix.AUDIT_ARCH_ARM, 26, 369, 377, 386, 388, 54, 438}
+	tableI386  = table{unix.AUDIT_ARCH_I386, 26, 340, 348, 357, 374, 54, 438, 55, 221}
+	tableARM   = table{unix.AUDIT_ARCH_ARM, 26, 369, 377, 386, 388, 54, 438, 55, 221}
 	nativeArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64}
 )
 
@@ -55,7 +57,10 @@ func tables() []table {
 	if !ok {
 		return nil
 	}
-	all := []table{{arch, unix.SYS_PTRACE, unix.SYS_PRLIMIT64, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_IOCTL, unix.SYS_PIDFD_GETFD}}
+	all := []table{{
+		arch, unix.SYS_PTRACE, unix.SYS_PRLIMIT64, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_IOCTL, unix.SYS_PIDFD_GETFD,
+		unix.SYS_FCNTL, unix.SYS_FCNTL,
+	}}
 	switch runtime.GOARCH {
 	case "amd64":
 		all = append(all, tableI386)
@@ -110,6 +115,10 @@ func (t table) rules() []bpf.Instruction {
 		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: eperm})
 	on(t.ptrace, oneOf(argument(0), harmlessTraces, allow, eperm)...)
 	on(t.ioctl, oneOf(argument(1), []uint32{unix.TIOCSTI, unix.TIOCLINUX, unix.TCXONC}, eperm, allow)...)
+	const setDelegation = unix.F_SETLEASE + 16 // F_SETDELEG of Linux 6.19
+	for _, number := range []uint32{t.fcntl, t.fcntl64} {
+		on(number, oneOf(argument(1), []uint32{unix.F_SETLEASE, setDelegation}, eperm, allow)...)
+	}
 	for _, number := range []uint32{t.vmWritev, t.bpf, t.userfaultfd, t.pidfdGetfd} {
 		on(number, bpf.RetConstant{Val: eperm})
 	}

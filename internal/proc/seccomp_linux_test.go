@@ -26,9 +26,9 @@ var (
 	refusedCalls = []string{
 		"limit another process", "write into a child by ptrace", "set a child's registers", "an unknown request of ptrace",
 		"write into a child's memory", "bpf", "userfaultfd", "type into a terminal", "type into a terminal, with more bits",
-		"stop a terminal", "take a file of a process",
+		"stop a terminal", "take a file of a process", "lease a file",
 	}
-	allowedCalls = []string{"limit itself", "read another's limits", "trace a child", "read a child's memory", "ask a terminal"}
+	allowedCalls = []string{"limit itself", "read another's limits", "trace a child", "read a child's memory", "ask a terminal", "duplicate a file"}
 )
 
 // probeFilter tries it all on its parent and on a child of its own.
@@ -56,8 +56,11 @@ func probeFilter() filterProbes {
 	call("limit another process", unix.SYS_PRLIMIT64, parent, unix.RLIMIT_CORE, mine, 0)
 	call("limit itself", unix.SYS_PRLIMIT64, 0, unix.RLIMIT_CORE, mine, 0)
 	call("read another's limits", unix.SYS_PRLIMIT64, uintptr(childOfProbe()), unix.RLIMIT_CORE, 0, mine)
+	call("duplicate a file", unix.SYS_FCNTL, 0, unix.F_GETFD)
 	// Arguments that are no more than wrong, where a filter is not there: EINVAL, EFAULT, ENOTTY.
 	call("bpf", unix.SYS_BPF, 0, 0, 0)
+	const noLease = 7
+	call("lease a file", unix.SYS_FCNTL, 0, unix.F_SETLEASE, noLease)
 	call("userfaultfd", unix.SYS_USERFAULTFD, ^uintptr(0))
 	call("type into a terminal", unix.SYS_IOCTL, 0, unix.TIOCSTI, 0)
 	call("type into a terminal, with more bits", unix.SYS_IOCTL, 0, unix.TIOCSTI|1<<32, 0)

@@ -79,6 +79,8 @@ type server struct {
 	// namespaces are those of users and mounts that processes inside have made.
 	namespaces  namespaces
 	mountPoints mountPoints
+	// moves are those that are decided on, and the last ones.
+	moves moves
 	// left is how many threads have others in their place, as a decider or the start of a program has not returned.
 	left atomic.Int32
 }
@@ -139,6 +141,8 @@ type call struct {
 	domain *domain
 	// pages are what has been read of the process's memory, by address. Each is read once.
 	pages map[uint64][]byte
+	// since is how many moves there were before its paths were followed.
+	since uint64
 	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
 	replaced bool
 }
@@ -216,7 +220,7 @@ func (c *call) serve() {
 	}
 	err := c.identify()
 	if err == nil && !(c.options.Observe && c.elsewhere()) {
-		err = c.act()
+		err = c.anew(c.act)
 	}
 	if c.options.Observe {
 		c.proceed()

@@ -124,7 +124,7 @@ func (c *call) one(dirfd, arg int, follow bool, change func(place) error) error 
 	if err := c.mayWrite(Write, p); err != nil {
 		return err
 	}
-	return c.under(func() error { return change(p) })
+	return c.makes(p, func() error { return change(p) })
 }
 
 // file changes a file that is there; change gets a descriptor that only holds it. A name that is empty means dirfd
@@ -195,7 +195,7 @@ func (c *call) mkdir(dirfd, arg, mode int) error {
 	if err := c.mayWrite(Write, p); err != nil {
 		return err
 	}
-	return c.under(func() error {
+	return c.makes(p, func() error {
 		unix.Umask(c.umask)
 		return make()
 	})
@@ -270,8 +270,19 @@ func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange 
 			events = append(events, c.changes(Read, q)...)
 		}
 	}
+	if op == Write {
+		if err := c.allowed(events...); err != nil {
+			return err
+		}
+		return c.makes(q, func() error { return change(p, q) })
+	}
+	v := c.moves.begin(append(p.paths(), q.paths()...), c.since)
+	defer c.moves.end(v)
 	if err := c.allowed(events...); err != nil {
 		return err
+	}
+	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
+		return errMoved
 	}
 	return c.under(func() error { return change(p, q) })
 }

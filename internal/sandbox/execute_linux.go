@@ -21,12 +21,29 @@ const mostArguments = 6 << 20
 
 // image is what a program has to look like at its first instruction.
 type image struct {
-	device, inode uint64
-	args          []string
-	script        bool
-	file          string // what a script is called on its interpreter's command line, before its own arguments
-	environment   []string
-	event         Event // by which it was decided on
+	program     fileID
+	args        []string
+	script      bool
+	file        string // what a script is called on its interpreter's command line, before its own arguments
+	scripts     []script
+	directory   fileID
+	environment []string
+	event       Event // by which it was decided on
+}
+
+// fileID tells a file from all others.
+type fileID struct{ device, inode uint64 }
+
+// script is a file that its interpreter opens once more, by a name.
+type script struct {
+	name string
+	is   fileID
+}
+
+func idOf(path string) (fileID, error) {
+	var st unix.Stat_t
+	err := unix.Stat(path, &st)
+	return fileID{st.Dev, st.Ino}, err
 }
 
 // execute decides on a program, lets the kernel start it, and looks at it before it runs: the arguments, or the file,
@@ -52,8 +69,11 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	if err != nil {
 		return err
 	}
-	dir, err := c.directory()
-	if err != nil || !c.valid() {
+	dir, dirID, err := c.directory()
+	if err != nil {
+		return err
+	}
+	if !c.valid() {
 		return unix.ESRCH
 	}
 	program, p, err := c.program(dirfd, name, flags)
@@ -62,7 +82,12 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	}
 	defer unix.Close(program)
 	changed := slices.DeleteFunc(slices.Clone(env), func(entry string) bool { return c.environment[entry] })
+	want := image{environment: env, file: file, directory: dirID}
+	errMapped := want.mapped(program, c.interpreter)
 	event := Event{Operation: Execute, Args: args, Dir: dir, Env: changed, Apart: p.within, Start: !c.runs.Load()}
+	if want.script && slices.Contains(strings.Split(file, "/"), "..") {
+		event.Others = []string{file}
+	}
 	var events []Event
 	for _, event.Path = range p.paths() {
 		events = append(events, event)
@@ -72,13 +97,16 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // nobody looks whether the program begins
 		return err
 	}
+	if errMapped != nil {
+		return errMapped
+	}
 	if len(args) == 0 {
 		args = []string{""} // as the kernel has it
 	}
 	event.PID, event.Call = c.tgid, c.id
-	want := image{args: args, environment: env, file: file, event: event}
-	if err := want.mapped(program, c.interpreter); err != nil {
-		return err
+	want.args, want.event = args, event
+	if p.within {
+		want.scripts = nil // names mean something else there, and the program stays the agent
 	}
 	return c.startWatched(want)
 }
@@ -112,6 +140,7 @@ const mostInterpreters = 5
 
 // mapped finds which file the kernel will run for a program: the program, or the interpreter that a script names.
 func (i *image) mapped(program int, open func(name string) (int, error)) error {
+	name := i.file
 	fd, err := unix.Open(descriptor(program), unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	for range mostInterpreters + 1 {
 		if err != nil {
@@ -125,7 +154,7 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 		if err = errors.Join(err, errRead); err != nil {
 			return err
 		}
-		i.device, i.inode = st.Dev, st.Ino
+		i.program = fileID{st.Dev, st.Ino}
 		line, isScript := bytes.CutPrefix(head[:n], []byte("#!"))
 		if !isScript {
 			if !bytes.HasPrefix(head[:n], []byte("\x7fELF")) {
@@ -134,6 +163,7 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 			return nil
 		}
 		i.script = true
+		i.scripts = append(i.scripts, script{name, i.program})
 		line, _, _ = bytes.Cut(line, []byte("\n"))
 		fields := strings.FieldsFunc(string(line), func(r rune) bool { return r == ' ' || r == '\t' || r == 0 })
 		if len(fields) == 0 {
@@ -142,7 +172,8 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 		if !strings.HasPrefix(fields[0], "/") {
 			return unix.EACCES // relative to the process's folder
 		}
-		fd, err = open(fields[0])
+		name = fields[0]
+		fd, err = open(name)
 	}
 	return unix.ELOOP
 }
@@ -224,7 +255,8 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 			}
 		}
 		c.runs.Store(true)
-		if w, ok := c.decider.(Watcher); ok {
+		// What the process had started before is nothing of the program's, and would be found below it.
+		if w, ok := c.decider.(Watcher); ok && childless(pid) {
 			w.Started(want.event)
 		}
 		_ = unix.PtraceDetach(pid)
@@ -238,12 +270,28 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 	return false
 }
 
+// childless reports whether a stopped process has no children. One that has ended counts: while it is collected, another
+// one may be missing in the list.
+func childless(pid int) bool {
+	id := strconv.Itoa(pid)
+	list, err := proc.Slurp("/proc/"+id+"/task/"+id+"/children", nil)
+	return err == nil && len(bytes.TrimSpace(list)) == 0
+}
+
 // matches says that a process that has not run yet is what was decided on.
 func (i image) matches(pid int) bool {
 	base := "/proc/" + strconv.Itoa(pid)
-	var st unix.Stat_t
-	if unix.Stat(base+"/exe", &st) != nil || st.Dev != i.device || st.Ino != i.inode {
+	is := func(name string, want fileID) bool {
+		id, err := idOf(base + name)
+		return err == nil && id == want
+	}
+	if !is("/exe", i.program) || !is("/cwd", i.directory) {
 		return false
+	}
+	for _, s := range i.scripts {
+		if !is(reopens(s.name), s.is) {
+			return false
+		}
 	}
 	line, err := proc.Slurp(base+"/cmdline", nil)
 	if err != nil {
@@ -258,6 +306,19 @@ func (i image) matches(pid int) bool {
 	}
 	env, err := proc.Slurp(base+"/environ", nil)
 	return err == nil && bytes.Equal(env, joined(i.environment))
+}
+
+// reopens is where an interpreter will open a script, in the folder that /proc has for its process.
+func reopens(name string) string {
+	for prefix, to := range map[string]string{"/dev/fd/": "/fd/", "/proc/self/": "/", "/proc/thread-self/": "/"} {
+		if rest, ok := strings.CutPrefix(name, prefix); ok {
+			return to + rest
+		}
+	}
+	if strings.HasPrefix(name, "/") {
+		return "/root" + name
+	}
+	return "/cwd/" + name
 }
 
 func joined(list []string) []byte {

@@ -105,7 +105,12 @@ func filter(o Options) ([]bpf.RawInstruction, error) {
 		return bpf.Assemble(append(f, bpf.RetConstant{Val: allow}))
 	}
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER
-	f.bits(unix.SYS_CLONE, 0, namespaces, ask)
+	f.on(unix.SYS_CLONE, load(argument(0)),
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipTrue: 3},
+		// Another process that shares the working directory could change it after a program was decided on, for good.
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_FS, SkipFalse: 1},
+		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipFalse: 2},
+		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: ask}, bpf.RetConstant{Val: eperm})
 	f.bits(unix.SYS_UNSHARE, 0, namespaces, ask)
 	// To connect while sending, with an address that lies in memory: TCP does it only with this flag.
 	f.bits(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN, eopnotsupp)

@@ -420,21 +420,24 @@ func (c *call) childsIDMap(real string) bool {
 	return err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(c.tgid)+"\n")
 }
 
-// directory is the working directory of the process, as it is called outside.
-func (c *call) directory() (string, error) {
-	if !c.foreign() {
-		return readlink(unix.AT_FDCWD, c.proc("cwd"))
-	}
+// directory is the working directory of the process, as it is called outside, and which folder that is.
+func (c *call) directory() (name string, id fileID, err error) {
 	fd, err := unix.Open(c.proc("cwd"), held, 0)
 	if err != nil {
-		return "", err
+		return "", id, err
 	}
 	defer unix.Close(fd)
-	if o, err := c.outsideOf(fd); err == nil && len(o.names) > 0 {
-		return o.names[0], nil
+	if id, err = idOf(descriptor(fd)); err != nil {
+		return "", id, err
 	}
-	name, err := readlink(unix.AT_FDCWD, descriptor(fd))
-	return c.inRoot(name), err
+	switch o, err := c.outsideOf(fd); {
+	case err == nil && len(o.names) > 0:
+		return o.names[0], id, nil
+	case err != nil && !c.foreign(): // handed over from another namespace
+		return "", id, unix.EACCES
+	}
+	name, err = readlink(unix.AT_FDCWD, descriptor(fd))
+	return c.inRoot(name), id, err
 }
 
 // interpreter opens the program that a script names.

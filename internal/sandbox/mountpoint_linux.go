@@ -19,9 +19,6 @@ type mountPoints struct {
 	made map[fileID]bool
 }
 
-// fileID names a file as long as it is there.
-type fileID struct{ device, inode uint64 }
-
 func (m *mountPoints) add(id fileID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -62,7 +59,7 @@ func (c *call) mountPoint(p place) bool {
 
 // makeMountPoint has it made, in the process's domain, and remembers it.
 func (c *call) makeMountPoint(p place, make func() error) error {
-	err := c.under(func() error {
+	err := c.makes(p, func() error {
 		unix.Umask(c.umask)
 		return make()
 	})

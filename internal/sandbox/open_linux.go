@@ -51,7 +51,11 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		flags &^= unix.O_CREAT // a pipe by its descriptor
 	}
 	fd := -1
-	err = c.under(func() (err error) {
+	carry := c.under
+	if flags&unix.O_CREAT != 0 && p.base != "" {
+		carry = func(work func() error) error { return c.makes(p, work) }
+	}
+	err = carry(func() (err error) {
 		if c.isIDMap(p) {
 			fd, err = c.openIDMap(p, flags)
 		} else {
@@ -143,6 +147,11 @@ func (p place) stat() (st unix.Stat_t, err error) {
 	}
 	err = unix.Fstatat(p.dir, p.base, &st, unix.AT_SYMLINK_NOFOLLOW)
 	return st, err
+}
+
+func (p place) isFolder() bool {
+	st, err := p.stat()
+	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
 // openLater opens a pipe as soon as it has a reader, on a thread of its own. The kernel tells nobody when that is.

@@ -57,9 +57,16 @@ func (n *namespaces) ownMounts() (mounts, error) {
 		return nil, err
 	}
 	table, err := readMounts("/proc/self")
+	var root unix.Statx_t
+	if err == nil {
+		err = unix.Statx(unix.AT_FDCWD, "/", unix.AT_STATX_DONT_SYNC, unix.STATX_MNT_ID, &root)
+	}
 	if err != nil {
 		unix.Close(fd)
 		return nil, err
+	}
+	if _, ok := table[root.Mnt_id]; !ok {
+		table[root.Mnt_id] = mount{} // a root folder that is no mount (chroot) is not listed
 	}
 	n.at, n.table = fd, table
 	return table, nil

@@ -16,8 +16,8 @@ type place struct {
 	dir  int    // to be closed
 	base string // empty: dir itself is meant, which may be any file
 	real string // absolute, or what /proc says of a file that has no name
-	// Only after a namespace was made inside (see outsideOf): more paths by which it has to be allowed, that it is the
-	// memory of those inside, or that nothing can be changed there.
+	// Only of another mount namespace (see outsideOf): more paths by which it has to be allowed, that it is the memory of
+	// those inside, or that nothing can be changed there.
 	others       []string
 	mine, sealed bool
 	// within: it was found in a mount namespace that was made inside. The name base must not lead into another mount.
@@ -70,14 +70,7 @@ func (c *call) find(dirfd int, p string, follow bool) (place, error) {
 	if err != nil {
 		return place{}, err
 	}
-	if c.namespaces.made.Load() {
-		return c.settle(pl) // a folder may have been handed over from another namespace
-	}
-	if err := notInProc(pl.dir, pl.real); err != nil {
-		pl.close()
-		return place{}, err
-	}
-	return pl, nil
+	return c.settle(pl) // a folder may have been handed over from another namespace, that of another sandbox too
 }
 
 func (c *call) findHere(dirfd int, p string, follow bool) (place, error) {

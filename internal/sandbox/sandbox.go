@@ -74,7 +74,8 @@ type Event struct {
 	// Apart, for Execute: the process sees mounts that were made inside. So what libraries and settings the program
 	// finds, and what its arguments lead to, is the choice of who has made them.
 	Apart bool
-	// Others, for Move, are the paths of the other name.
+	// Others, for Move, are the paths of the other name. For Execute, it is the name by which a script is started, if that
+	// may lead its interpreter to another one: with "..", and a folder that is moved meanwhile.
 	Others []string
 	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
 	Start bool
@@ -164,9 +165,10 @@ type Reporter interface {
 
 // Watcher is a Decider that is told when a program begins to run.
 type Watcher interface {
-	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction. It may never
-	// be told: the kernel can refuse the program all the same, and the process then goes on as it was. Nobody is told with
-	// Options.Observe. It must not wait.
+	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction, and
+	// that nothing is below the process. It may never be told: the kernel can refuse the program all the same, and the
+	// process then goes on as it was; or the process has started others before. Nobody is told with Options.Observe. It
+	// must not wait.
 	Started(Event)
 }
 

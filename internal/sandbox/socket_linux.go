@@ -277,7 +277,7 @@ func (c *call) bind() error {
 		return err
 	}
 	defer unix.Close(dir)
-	return c.under(func() error {
+	return c.makes(p, func() error {
 		if err := unix.Fchdir(dir); err != nil { // of this thread alone
 			return err
 		}

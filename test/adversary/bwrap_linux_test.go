@@ -108,3 +108,34 @@ func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
 	s.recorded(`"rule":"no-id"`)
 	s.finish()
 }
+
+// TestAFolderOfAnotherSandboxIsKnown: a terminal's command has a sandbox of its own. A folder that is mounted under
+// another name there is refused in the agent's, in which no namespace was made.
+func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
+	needsBubblewrap(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"+
+		"  - {id: hand, effect: allow, command: [\""+program("attacker")+"\"]}\n"))
+	s.prompt()
+	for _, dir := range []string{"conf/prod", "open"} {
+		if err := os.MkdirAll(s.Path(dir), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	stage := s.NewStage(t)
+	command := s.command()
+	command.worked("namespace", stage.Path)
+	inside := s.awaitHand("in a namespace of a command", stage)
+	s.hand.worked("await-folder", s.Path("socket"))
+	send := func(folder string) {
+		inside.worked("bind", folder, s.Path("open"))
+		inside.worked("send-folder", s.Path("socket"), s.Path("open"))
+	}
+	send(s.Path("conf/prod"))
+	s.hand.refused("write-there", "key")
+	notWritten(t, s.Path("conf/prod/key"))
+	send(s.Home)
+	s.hand.refused("run-there", "/usr/bin/touch", "a")
+	notWritten(t, filepath.Join(s.Home, "a"))
+	s.finish()
+}

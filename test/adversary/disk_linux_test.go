@@ -146,3 +146,13 @@ func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
 		t.Errorf("the record does not say how often a rule has allowed something:\n%s", out)
 	}
 }
+
+// TestNobodyIsHeldUpByALease: whoever opens a file on which a process has a lease waits for the process, for 45 seconds
+// at most. Rules are read by acphost, and opened by their user's editor.
+func TestNobodyIsHeldUpByALease(t *testing.T) {
+	needsConfinement(t)
+	positions(t, policy(askWrites, ""), func(t *testing.T, s *scene, h *hand) {
+		t.Helper()
+		h.refused("lease", filepath.Join(filepath.Dir(s.Work), "config", "policy.yaml"))
+	})
+}

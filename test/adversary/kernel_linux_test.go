@@ -120,6 +120,33 @@ rules:
 	s.finish()
 }
 
+// TestWhatComesIntoAFolderThatIsMovedIsDecided: it is looked at what lies in the folder, and that takes its time.
+func TestWhatComesIntoAFolderThatIsMovedIsDecided(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("enforce", `
+version: 1
+rules:
+  - {id: never, effect: deny, on: [fs.write], path: ["${root}/conf/*.key"]}
+  - {id: files, effect: allow, on: [fs.read, fs.write, fs.list], path: ["${root}/**"]}
+`))
+	s.prompt()
+	if err := os.Mkdir(s.Path("other"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 2000 {
+		s.File(t, fmt.Sprint("other/", i), "")
+	}
+	s.hand.refused("move-and-fill", s.Path("other"), s.Path("conf"), s.Path("other/a.key"))
+	notWritten(t, s.Path("conf/a.key"))
+	s.recorded(`"rule":"never"`)
+	if err := os.Remove(s.Path("other/a.key")); err != nil {
+		t.Fatal(err)
+	}
+	s.hand.worked("rename", s.Path("other"), s.Path("conf"))
+	s.finish()
+}
+
 // TestAnotherNameIsNoWayToReadWhatIsDenied: where reads are decided on, a file that may not be read gets no name by
 // which it may.
 func TestAnotherNameIsNoWayToReadWhatIsDenied(t *testing.T) {

@@ -281,7 +281,8 @@ type Question struct {
 	// which something may be mounted. To allow it is for what could not be written otherwise; what is not allowed is asked
 	// about once more, without this. Default: false.
 	MountPoint bool `protobuf:"varint,16,opt,name=mount_point,json=mountPoint,proto3" json:"mount_point,omitempty"`
-	// Optional. For "move", the paths of the other name.
+	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
+	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

@@ -52,6 +52,8 @@ type ProgramStart struct {
 	Env []string
 	// Cut: arguments or environment are not complete.
 	Cut bool
+	// Another is a name by which the program is started that is another's; empty: it is its own.
+	Another string
 }
 
 // Started is that a process starts a program.
@@ -61,6 +63,9 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 	w := claim{source: "the process", cwd: []string{e.Dir}}
 	if e.Cut {
 		w.unclear = append(w.unclear, "the arguments and the environment are longer than acphost reads")
+	}
+	if e.Another != "" {
+		w.unclear = append(w.unclear, "it is started by the name "+text(e.Another)+", which may make it another program")
 	}
 	valid := func(list []string) []string {
 		if slices.ContainsFunc(list, func(s string) bool { return !utf8.ValidString(s) }) {
@@ -96,7 +101,7 @@ func NothingBy(a *permissionv1.Action) {
 // Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
 // itself; nil: it is not wrapped. kept says which files are the agent's own.
 func Unwrapped(s Session, e ProgramStart, kept func(file string) bool) *permissionv1.Action {
-	if len(e.Args) == 0 || e.Cut {
+	if len(e.Args) == 0 || e.Cut || e.Another != "" {
 		return nil
 	}
 	line := e.Args[len(e.Args)-1]

@@ -175,7 +175,8 @@ type kernelEvent struct {
 	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the agent's own.
 	command *confinedCommand
 	// wrapped: a shell is started with words of the agent's around a line that is allowed, or a program where the agent
-	// may have mounted what it finds. It stays the agent, so that what it starts and changes is decided.
+	// may have mounted what it finds, or a script by a name that the agent can have lead to another one. It stays the
+	// agent, so that what it starts and changes is decided.
 	wrapped bool
 	// seen is what has been seen of the disk for this question.
 	seen *paths.Seen

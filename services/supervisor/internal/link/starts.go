@@ -19,9 +19,11 @@ import (
 // lines so, that the line is run.
 func (l *Link) starting(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
 	resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
-	start := intent.ProgramStart{Args: calledAs(e, resolver), Dir: e.Dir, Env: l.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
+	args, another := calledAs(e, resolver)
+	start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: l.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
 	e.asAgent = e.asAgent || l.startsForItself(ctx, e, s, start)
 	e.lenient = e.lenient || e.asAgent
+	e.wrapped = e.wrapped || len(e.Others) > 0 && !l.mayChange(ctx, e.Path, s) // another script may run
 	a = intent.Started(s, start)
 	l.lookBy(resolver, a)
 	if e.asAgent {
@@ -91,12 +93,18 @@ func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Sessio
 			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
 			return true
 		}
-		a := intent.ChangedFile(s, filepath.Join(file, "program"), permissionv1.Access_ACCESS_WRITE)
-		if d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen)); err != nil || d.Verdict == gate.Allow {
+		if l.mayChange(ctx, filepath.Join(file, "program"), s) {
 			return true
 		}
 	}
 	return false
+}
+
+// mayChange reports whether the agent may be able to change a file without being asked.
+func (l *Link) mayChange(ctx context.Context, file string, s intent.Session) bool {
+	a := intent.ChangedFile(s, file, permissionv1.Access_ACCESS_WRITE)
+	d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen))
+	return err != nil || d.Verdict == gate.Allow
 }
 
 // environOf is the environment of a program that is to start.
@@ -114,11 +122,17 @@ func (l *Link) environ(e *kernelEvent) []string {
 }
 
 // calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
-// that name leads to the program by PATH, and else by its path, because a process can give any name.
-func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
-	args := slices.Clone(e.Args)
+// that name leads to the program by PATH, and else by its path, because a process can give any name. git goes by its
+// name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor leads to it: some
+// programs are many, and go by it.
+func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, another string) {
+	args = slices.Clone(e.Args)
 	if len(args) == 0 {
-		return []string{e.Path}
+		return []string{e.Path}, ""
+	}
+	if command, ok := strings.CutPrefix(filepath.Base(args[0]), "git-"); ok && filepath.Base(e.Path) == "git" {
+		args = slices.Insert(args, 1, command)
+		args[0] = "git"
 	}
 	for _, name := range []string{filepath.Base(args[0]), args[0]} {
 		if name == "" || strings.ContainsRune(name, 0) {
@@ -127,12 +141,17 @@ func calledAs(e *kernelEvent, resolver *programs.Resolver) []string {
 		if file := resolver.Find(name, e.Dir); file != "" {
 			if real, ok := e.seen.Existing(file); ok && real == e.Path {
 				args[0] = name
-				return args
+				return args, ""
 			}
 		}
 	}
+	switch name := filepath.Base(args[0]); {
+	case name == "exe", strings.Trim(name, "0123456789") == "": // /proc/self/exe and /dev/fd/3 are no program's names
+	case strings.TrimPrefix(name, "-") != filepath.Base(e.Path): // "-bash" is a login shell
+		another = name
+	}
 	args[0] = e.Path
-	return args
+	return args, another
 }
 
 // startsForItself reports whether the agent is known to start a program for itself, with just these arguments and no
