@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -154,6 +156,9 @@ type outside struct {
 	sealed bool
 }
 
+// errNowhere says that a held file has no path outside, or that it cannot be found out.
+var errNowhere = fmt.Errorf("no path outside: %w", unix.EACCES)
+
 // outsideOf finds out what a held file is outside.
 func (c *call) outsideOf(fd int) (o outside, err error) {
 	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
@@ -175,6 +180,9 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 		return outside{names: []string{real}}, nil
 	}
 	m, err := c.mountOf(st.Mnt_id)
+	if err != nil && c.options.Observe && sameFile(real, &st) { // in a folder that was made the root and is no mount itself
+		return outside{names: []string{real}}, nil
+	}
 	if err != nil && st.Nlink > 0 {
 		return o, err
 	}
@@ -184,16 +192,16 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 	}
 	rest, ok := pathWithin(real, m.point)
 	switch {
-	case !known && (m.kind == "tmpfs" || m.kind == "devpts") && c.namespaces.owns(m.device):
+	case !known && (m.kind == "tmpfs" || m.kind == "devpts") && (c.options.Observe || c.namespaces.owns(m.device)):
 		return outside{mine: true}, nil
 	case st.Nlink == 0: // it can get a name (O_TMPFILE), and be changed by no other one
 		return outside{names: []string{real}, sealed: true}, nil
 	case !ok: // it was moved out of what is mounted
-		return o, unix.EACCES
+		return o, errNowhere
 	case !known && m.kind == "proc":
 		return outside{names: []string{path.Join("/proc", m.root, rest)}, sealed: true}, nil
 	case !known:
-		return o, unix.EACCES
+		return o, errNowhere
 	}
 	inside := path.Join(m.root, rest)
 	verified := false
@@ -210,7 +218,7 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 		verified = verified || sameFile(name, &st)
 	}
 	if !verified {
-		return o, unix.EACCES
+		return o, errNowhere
 	}
 	return o, nil
 }
@@ -230,7 +238,9 @@ func (c *call) mountOf(id uint64) (mount, error) {
 				return mount{}, unix.ESRCH
 			}
 			if m, ok := all[id]; ok && err == nil {
-				return m, nil
+				root, err := readlink(unix.AT_FDCWD, "/proc/"+of+"/root")
+				m.point = path.Join(root, m.point) // what stands there begins at the process's root
+				return m, err
 			}
 		}
 		status, err := proc.Slurp("/proc/"+of+"/status", nil)
@@ -241,7 +251,7 @@ func (c *call) mountOf(id uint64) (mount, error) {
 			break
 		}
 	}
-	return mount{}, unix.EACCES // of a third namespace, or of none any more
+	return mount{}, errNowhere // of a third namespace, or of none any more
 }
 
 // sameFile reports whether a path, without symbolic links, leads to a file here.
@@ -267,6 +277,9 @@ func (c *call) inRoot(name string) string {
 // settle finds out by which paths outside a place that is held is decided on. It closes the place if it fails.
 func (c *call) settle(p place) (place, error) {
 	o, err := c.outsideOf(p.dir)
+	if c.options.Observe && errors.Is(err, errNowhere) {
+		o, err, c.lost = outside{mine: true}, nil, true // it can be told of programs and sockets alone
+	}
 	for i := range o.names {
 		if p.base != "" {
 			o.names[i] = path.Join(o.names[i], p.base)
