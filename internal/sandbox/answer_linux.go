@@ -238,7 +238,7 @@ func (c *call) observe() error {
 	}
 	err = c.act()
 	if c.lost {
-		c.decider.Refused(c.tgid, "a file by a path that the sandbox could not follow")
+		c.decider.Refused(c.tgid, "a call of which it is not known which file it is about")
 	}
 	return err
 }
