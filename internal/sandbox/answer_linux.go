@@ -237,7 +237,7 @@ func (c *call) observe() error {
 		c.namespaces.made.Store(true)
 	}
 	err = c.act()
-	if c.lost {
+	if c.lost || errors.Is(err, unix.ELOOP) { // by a magic link of /proc
 		c.decider.Refused(c.tgid, "a call of which it is not known which file it is about")
 	}
 	return err

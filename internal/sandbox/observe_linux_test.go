@@ -103,6 +103,7 @@ func TestObservingTellsWhatIsDoneInANamespace(t *testing.T) {
 		"a root that is no mount":      {role: "namespaced", command: []string{self, "chrooted", "TOP", "/in/.env"}, want: []string{"write DENIED"}, not: []string{lost}},
 		"a socket":                     {role: "reach", more: []string{"--bind", "TOP", "/mnt"}, command: []string{self, "/mnt/socket", "/mnt/in/own"}, want: []string{"connect TOP/socket", "write IN/own"}, not: []string{lost}},
 		"an overlay":                   {command: unshared("mkdir l u w m; mount -n -t overlay o m -o lowerdir=l,upperdir=u,workdir=w; cp ID m/p; m/p"), want: []string{lost + "a call", "/in/m/p apart"}, not: []string{"write IN/m/p"}},
+		"by a magic link of /proc":     {command: unshared("echo x >/proc/self/cwd/f"), want: []string{lost + "a call"}},
 		"what cannot be seen at all":   {command: []string{"sh", "-ec", "cp ID p; cp SH q; chmod 111 p q; ./p; ./q -c 'echo x >f'"}, want: []string{"execute IN/p", "execute IN/q", lost + "a call"}},
 		"what is not mounted any more": {command: unshared("mkdir d; mount -n --bind OUT d; cd d; umount -n -l IN/d; echo x >new; rm new"), want: []string{lost + "a call"}},
 	} {

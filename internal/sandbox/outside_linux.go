@@ -24,8 +24,9 @@ import (
 //
 //   - The mount by which the file is held says on which file system it lies, and where there.
 //   - The sandbox's own mounts say which paths lead there outside. A path counts if it leads to the very same file.
-//   - A file system that was made inside, and that is mounted nowhere outside, is the memory of those inside.
-//   - What has no path outside is refused.
+//   - A file system that was made inside, and that is mounted nowhere outside, is the memory of those inside. Which ones
+//     were, the sandbox knows, as it has made them; to observe, the kernel has, and each one in memory counts.
+//   - What has no path outside is refused, or to observe, told of in words.
 //
 // Whatever is allowed is then done by the held file, through the mount by which it was found.
 
