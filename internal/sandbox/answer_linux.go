@@ -145,6 +145,8 @@ type call struct {
 	since uint64
 	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
 	replaced bool
+	// lost, to observe: what the call is about cannot be told, as it is not known, or as nothing of the process can be seen.
+	lost bool
 }
 
 // ownThread makes the calling goroutine's thread fit to act for another process, for good. It has a file mode creation
@@ -212,21 +214,38 @@ var errAnswered = errors.New("answered")
 // errObserved says that the decider was told of the call, and the kernel is to make it.
 var errObserved = errors.New("observed")
 
-// serve carries the call out and answers it with the error, or with 0.
+// serve carries the call out and answers it with the error, or with 0. To observe, the kernel makes it.
 func (c *call) serve() {
-	if int(c.pid) == c.holder {
+	switch {
+	case int(c.pid) == c.holder:
 		c.proceed()
-		return
+	case c.options.Observe:
+		_ = c.decide(0, c.observe)
+		c.proceed()
+	default:
+		err := c.identify()
+		if err == nil {
+			err = c.anew(c.act)
+		}
+		c.answer(err)
 	}
+}
+
+// observe has the decider told what the call is about. Whatever it looks at is bounded in time with what the decider does: a
+// file system whose process is inside may wait for another call.
+func (c *call) observe() error {
 	err := c.identify()
-	if err == nil && !(c.options.Observe && c.elsewhere()) {
-		err = c.anew(c.act)
+	if err != nil {
+		return err
 	}
-	if c.options.Observe {
-		c.proceed()
-		return
+	if !c.namespaces.made.Load() && c.elsewhere() { // nobody was asked when it was made
+		c.namespaces.made.Store(true)
 	}
-	c.answer(err)
+	err = c.act()
+	if c.lost || errors.Is(err, unix.ELOOP) { // by a magic link of /proc
+		c.decider.Refused(c.tgid, "a call of which it is not known which file it is about")
+	}
+	return err
 }
 
 // elsewhere reports whether the process has another root, or sees other mounts: its paths then mean nothing here.
@@ -339,18 +358,20 @@ func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 // allowed asks the decider about everything that the call does, in this order. It is the last step before the call is
 // carried out.
 func (c *call) allowed(events ...Event) error {
-	return c.decide(unix.EACCES, func() error {
+	ask := func() error {
 		for _, e := range events {
 			e.PID, e.Call = c.tgid, c.id
 			if !c.decider.Allows(e) && !c.options.Observe {
 				return unix.EACCES
 			}
 		}
-		if c.options.Observe {
-			return errObserved
-		}
 		return nil
-	})
+	}
+	if c.options.Observe {
+		_ = ask() // which is bounded with all of the call
+		return errObserved
+	}
+	return c.decide(unix.EACCES, ask)
 }
 
 // refuse refuses a call that the sandbox could not follow.
@@ -422,6 +443,7 @@ func (c *call) read(address uint64, b []byte) (int, error) {
 	n, err := unix.ProcessVMReadv(int(c.pid), []unix.Iovec{{Base: &b[0], Len: uint64(len(b))}},
 		[]unix.RemoteIovec{{Base: uintptr(address), Len: len(b)}}, 0)
 	if err != nil || n <= 0 {
+		c.lost = c.lost || errors.Is(err, unix.EPERM)
 		return 0, unix.EFAULT
 	}
 	return n, nil

@@ -60,6 +60,12 @@ func play(role string, args []string) int {
 	case "closed":
 		fmt.Println(closed(args))
 		return 1
+	case "chrooted": // FOLDER FILE: write the file where the folder is the root
+		err := errors.Join(unix.Chroot(args[0]), unix.Chdir("/"), os.WriteFile(args[1], []byte("x"), 0o600))
+		if err != nil {
+			fmt.Println(err)
+			return 1
+		}
 	case "reach":
 		reach(args)
 	case "mountexec":

@@ -122,7 +122,11 @@ func (c *call) program(dirfd int, name string, flags int) (fd int, p place, err 
 	if fd, err = p.hold(); err != nil {
 		return -1, p, err
 	}
-	_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&[1]byte{})), unix.X_OK|unix.R_OK,
+	access := uintptr(unix.X_OK | unix.R_OK)
+	if c.options.Observe {
+		access = unix.X_OK
+	}
+	_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(fd), uintptr(unsafe.Pointer(&[1]byte{})), access,
 		unix.AT_EACCESS|unix.AT_EMPTY_PATH, 0, 0)
 	var st unix.Stat_t
 	if errno == 0 && unix.Fstat(fd, &st) == nil && st.Mode&unix.S_IFMT != unix.S_IFREG {

@@ -4,6 +4,8 @@ package sandbox
 
 import (
 	"bytes"
+	"errors"
+	"fmt"
 	"path"
 	"slices"
 	"strconv"
@@ -22,8 +24,9 @@ import (
 //
 //   - The mount by which the file is held says on which file system it lies, and where there.
 //   - The sandbox's own mounts say which paths lead there outside. A path counts if it leads to the very same file.
-//   - A file system that was made inside, and that is mounted nowhere outside, is the memory of those inside.
-//   - What has no path outside is refused.
+//   - A file system that was made inside, and that is mounted nowhere outside, is the memory of those inside. Which ones
+//     were, the sandbox knows, as it has made them; to observe, the kernel has, and each one in memory counts.
+//   - What has no path outside is refused, or to observe, told of in words.
 //
 // Whatever is allowed is then done by the held file, through the mount by which it was found.
 
@@ -161,6 +164,9 @@ type outside struct {
 	sealed bool
 }
 
+// errNowhere says that a held file has no path outside, or that it cannot be found out.
+var errNowhere = fmt.Errorf("no path outside: %w", unix.EACCES)
+
 // outsideOf finds out what a held file is outside.
 func (c *call) outsideOf(fd int) (o outside, err error) {
 	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
@@ -182,6 +188,9 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 		return outside{names: []string{real}}, nil
 	}
 	m, err := c.mountOf(st.Mnt_id)
+	if err != nil && c.options.Observe && sameFile(real, &st) { // in a folder that was made the root and is no mount itself
+		return outside{names: []string{real}}, nil
+	}
 	if err != nil && st.Nlink > 0 {
 		return o, err
 	}
@@ -191,16 +200,16 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 	}
 	rest, ok := pathWithin(real, m.point)
 	switch {
-	case !known && (m.kind == "tmpfs" || m.kind == "devpts") && c.namespaces.owns(m.device):
+	case !known && (m.kind == "tmpfs" || m.kind == "devpts") && (c.options.Observe || c.namespaces.owns(m.device)):
 		return outside{mine: true}, nil
 	case st.Nlink == 0: // it can get a name (O_TMPFILE), and be changed by no other one
 		return outside{names: []string{real}, sealed: true}, nil
 	case !ok: // it was moved out of what is mounted
-		return o, unix.EACCES
+		return o, errNowhere
 	case !known && m.kind == "proc":
 		return outside{names: []string{path.Join("/proc", m.root, rest)}, sealed: true}, nil
 	case !known:
-		return o, unix.EACCES
+		return o, errNowhere
 	}
 	inside := path.Join(m.root, rest)
 	verified := false
@@ -217,7 +226,7 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 		verified = verified || sameFile(name, &st)
 	}
 	if !verified {
-		return o, unix.EACCES
+		return o, errNowhere
 	}
 	return o, nil
 }
@@ -237,7 +246,9 @@ func (c *call) mountOf(id uint64) (mount, error) {
 				return mount{}, unix.ESRCH
 			}
 			if m, ok := all[id]; ok && err == nil {
-				return m, nil
+				root, err := readlink(unix.AT_FDCWD, "/proc/"+of+"/root")
+				m.point = path.Join(root, m.point) // what stands there begins at the process's root
+				return m, err
 			}
 		}
 		status, err := proc.Slurp("/proc/"+of+"/status", nil)
@@ -248,7 +259,7 @@ func (c *call) mountOf(id uint64) (mount, error) {
 			break
 		}
 	}
-	return mount{}, unix.EACCES // of a third namespace, or of none any more
+	return mount{}, errNowhere // of a third namespace, or of none any more
 }
 
 // sameFile reports whether a path, without symbolic links, leads to a file here.
@@ -274,6 +285,9 @@ func (c *call) inRoot(name string) string {
 // settle finds out by which paths outside a place that is held is decided on. It closes the place if it fails.
 func (c *call) settle(p place) (place, error) {
 	o, err := c.outsideOf(p.dir)
+	if c.options.Observe && errors.Is(err, errNowhere) {
+		o, err, c.lost = outside{mine: true}, nil, true // it can be told of programs and sockets alone
+	}
 	for i := range o.names {
 		if p.base != "" {
 			o.names[i] = path.Join(o.names[i], p.base)

@@ -152,7 +152,8 @@ const DefaultTimeout = 10 * time.Second
 type Decider interface {
 	Allows(Event) bool
 	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what
-	// the process does after it. What is in words: "another root folder, or a mount".
+	// the process does after it. What is in words: "another root folder, or a mount". To observe, it tells of a call that
+	// would have been refused, as the sandbox could not find out which file it is about.
 	Refused(pid int, what string)
 }
 

@@ -149,7 +149,7 @@ func (s socketCall) reach() (target, error) {
 	switch family := s.family(); {
 	case domain == unix.AF_NETLINK, // the kernel itself
 		family == unix.AF_UNSPEC && s.data.number == unix.SYS_CONNECT: // to disconnect
-		return t, nil
+		return t, s.allowed()
 	case internet && family != unix.AF_INET && family != unix.AF_INET6, !internet && family != domain:
 		return t, unix.EAFNOSUPPORT // and for sending, AF_UNSPEC can mean AF_INET
 	}

@@ -6,6 +6,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // needsBubblewrap skips a test where the user of the agents cannot make namespaces: the kernel lets root without
@@ -137,5 +139,41 @@ func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 	send(s.Home)
 	s.hand.refused("run-there", "/usr/bin/touch", "a")
 	notWritten(t, filepath.Join(s.Home, "a"))
+	s.finish()
+}
+
+// TestObservingSeesIntoNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls of
+// their own run commands, is recorded by its path outside, and refused no more than elsewhere. A program that a rule allows
+// is the agent there. Where the sandbox cannot follow, what the agent reports is recorded.
+func TestObservingSeesIntoNamespaces(t *testing.T) {
+	needsBubblewrap(t)
+	t.Parallel()
+	s := openScene(t, inSandbox("observe", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"))
+	s.prompt()
+	h, outside := s.hand, filepath.Join(s.Home, "outside")
+	s.File(t, ".env", "SECRET=1")
+	s.File(t, "line", "echo SECRET=2 > shown; id -u")
+	s.File(t, "box", inBubblewrap(s, "--bind", s.Path(".env"), s.Path("shown")))
+	h.worked("run", "/bin/sh", "./box")
+	if text, err := os.ReadFile(s.Path(".env")); err != nil || string(text) != "SECRET=2\n" {
+		t.Errorf("in a file that the line has written there is %q, %v", text, err)
+	}
+	s.File(t, "box", "echo x > "+outside)
+	h.worked("apart", "/bin/sh", "./box")
+	const file = `"door":"DOOR_KERNEL","paths":[{"path":"`
+	s.recorded(`"rule":"env"`, file+s.Path(".env"), `"rule":"no-id"`, `"outcome":"done, not asked"`, file+outside)
+	report := func(id, command string) {
+		s.agent.Notify("session/update", params("update", map[string]any{
+			"sessionUpdate": "tool_call", "toolCallId": id, "title": "x", "kind": "execute", "status": "completed",
+			"rawInput": map[string]any{"command": command},
+		}))
+	}
+	h.worked("apart", "/bin/sh", "-c", "cd "+s.Work+"; mkdir l u w m; mount -n -t overlay o m -o lowerdir=l,upperdir=u,workdir=w; echo x > m/a")
+	report("lost", "cat "+s.Path(".env")+" again")
+	testkit.Eventually(t, "what the agent reports is recorded", func() bool {
+		out, _ := s.person("audit", "query", "--json", "--door", "report")
+		return strings.Contains(out, "again")
+	})
+	s.recorded(`"rule":"acphost/sandbox"`)
 	s.finish()
 }

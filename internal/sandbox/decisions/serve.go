@@ -54,7 +54,8 @@ type Judge interface {
 	// Started is told that the program of a question is in place whose answer has TellStart, before anything that it
 	// does is asked about.
 	Started(pid int, call uint64)
-	// Refused is told of a call that the sandbox has refused by itself. program is as in Asked.
+	// Refused is told of a call that the sandbox has refused by itself, or would have if it did more than observe. program is
+	// as in Asked.
 	Refused(pid int, program, what string)
 }
 

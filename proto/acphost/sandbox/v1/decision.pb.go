@@ -486,7 +486,7 @@ func (x *Started) GetCall() uint64 {
 	return 0
 }
 
-// Refusal is a call that the sandbox has refused, whatever a policy says.
+// Refusal is a call that the sandbox has refused, whatever a policy says, or would have refused if it did more than observe.
 type Refusal struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The process id.

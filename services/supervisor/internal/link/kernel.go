@@ -59,6 +59,7 @@ type kernelDoor struct {
 	turns   string          // the turns that denied is about
 	denied  map[string]bool
 	notices int
+	lost    map[string]string // by session, the turn in which the sandbox could not tell what a process does
 }
 
 var _ decisions.Judge = (*Link)(nil)
@@ -93,6 +94,9 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 	if err != nil {
 		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
 	}
+	if e.Apart && o.d.Verdict == gate.Allow && !o.d.Tried() {
+		e.wrapped = true // a rule knows the program by its path, and not what it finds there
+	}
 	if l.opts.Kernel.How.Observe {
 		l.observed(e, o, turns)
 		return decisions.Answer{Allowed: true}
@@ -101,9 +105,6 @@ func (l *Link) judgeEvent(ctx context.Context, e *kernelEvent) decisions.Answer 
 	case gate.Allow:
 		if err := l.opts.Gate.RecordAllowed(o.d, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
-		}
-		if e.Apart && !o.d.Tried() {
-			e.wrapped = true // a rule knows the program by its path, and not what it finds there
 		}
 		return decisions.Answer{Allowed: true, TellStart: e.entered(l), Lease: l.lease(e, o)}
 	case gate.Ask:
@@ -136,8 +137,14 @@ func (l *Link) concerned() []string {
 func (l *Link) Refused(pid int, program, what string) { l.refusedIn(l.concerned(), pid, program, what) }
 
 func (l *Link) refusedIn(sessions []string, pid int, program, what string) {
-	l.log.Warn("the sandbox refused what acphost could not follow", "agent", l.opts.AgentName, "pid", pid, "what", what, "program", program)
 	turns := l.turnsOf(sessions)
+	said := "the sandbox refused what acphost could not follow"
+	if l.opts.Kernel.How.Observe {
+		said = "the sandbox could not follow what a process does: from here on what the agent itself reports in this turn is recorded, too"
+	}
+	if !l.opts.Kernel.How.Observe || l.kernel.first(turns, said) {
+		l.log.Warn(said, "agent", l.opts.AgentName, "pid", pid, "what", what, "program", program)
+	}
 	if len(sessions) == 0 {
 		sessions = []string{""}
 	}
@@ -149,13 +156,32 @@ func (l *Link) refusedIn(sessions []string, pid int, program, what string) {
 		a := intent.Refused(l.judging(context.Background(), id, cc, nil), what)
 		r := l.decisionRequest(id, a, nil)
 		o := kernelOutcome{d: l.opts.Gate.RefusedBySandbox(r), action: a, sessionID: id, scope: r.Scope}
-		switch {
-		case !l.opts.Kernel.How.Observe:
+		if !l.opts.Kernel.How.Observe {
 			l.denies(o, gate.ByAcphost, turns)
-		case l.kernel.first(turns, o.d.Denial()):
+			continue
+		}
+		l.kernel.lose(id, l.turnsOf([]string{id}))
+		if l.kernel.first(turns, o.d.Denial()) {
 			l.opts.Gate.ReportDone(o.d)
 		}
 	}
+}
+
+// lose notes that what a process does in a turn of a session was not seen.
+func (k *kernelDoor) lose(session, turn string) {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.lost == nil || len(k.lost) >= maxKernelDenials {
+		k.lost = map[string]string{}
+	}
+	k.lost[session] = turn
+}
+
+// sees reports whether all was seen that processes have done in a turn of a session, which is the newest one.
+func (k *kernelDoor) sees(session, turn string) bool {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.lost[session] != turn
 }
 
 // kernelEvent is one thing that a process is about to do.

@@ -25,13 +25,15 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		return nil
 	}
 	scope, turn := p.opts.Sessions.Turn(sessionID)
-	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn, Kernel: p.opts.Kernel != nil})
+	named := p.turnsOf([]string{sessionID})
+	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
 		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate bounds it
 		action := intent.Question(p.judging(ctx, sessionID, cc, nil), tc)
 		p.lookFrom(p.opts.AgentEnviron, action)
 		p.opts.Gate.Mark(action)
 		r.Action = action
+		r.Kernel = p.opts.Kernel != nil && p.kernel.sees(sessionID, named)
 		for _, item := range acp.ContentItems(tc.Content) {
 			if item.TerminalID != "" {
 				r.Terminals = append(r.Terminals, item.TerminalID)

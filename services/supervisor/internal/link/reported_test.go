@@ -2,8 +2,14 @@ package link
 
 import (
 	"context"
+	"fmt"
+	"os"
+	"slices"
+	"sync"
 	"testing"
 
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -26,5 +32,50 @@ func TestAReportIsJudgedThoughTheAgentEndsMeanwhile(t *testing.T) {
 	}
 	if got := r.opts.Gate.Counters().GetUnasked()["deny"]; got != 1 {
 		t.Errorf("%d reports were judged as denied, want 1: %v", got, r.opts.Gate.Counters())
+	}
+}
+
+// What the kernel has shown is not told twice. Where it could not be seen, what the agent says itself is told.
+func TestAReportCountsInATurnInWhichTheSandboxLostSight(t *testing.T) {
+	r := gatedRig(t, func(o *Options) { o.Kernel = &Kernel{How: sandbox.Confinement{Observe: true}} })
+	var mu sync.Mutex
+	var judged []string
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		mu.Lock()
+		defer mu.Unlock()
+		judged = append(judged, a.GetCommand().GetText())
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK}, nil
+	}
+	r.open(`{}`)
+	turn := func(command string, lost bool) {
+		r.client.send(promptS)
+		r.agent.want(promptS)
+		if lost {
+			r.Refused(os.Getpid(), "sh", "a call")
+		}
+		report := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call",`+
+			`"toolCallId":"t","title":"x","kind":"execute","status":"completed","rawInput":{"command":"%s"}}}}`, command)
+		r.agent.send(report)
+		r.client.want(report)
+		if lost {
+			testkit.Eventually(t, "the report is judged", func() bool {
+				mu.Lock()
+				defer mu.Unlock()
+				return slices.Contains(judged, command)
+			})
+		}
+		ended := `{"jsonrpc":"2.0","id":"turn","result":{"stopReason":"end_turn"}}`
+		r.agent.send(ended)
+		r.client.want(ended)
+	}
+	turn("ls seen", false)
+	turn("ls lost", true)
+	turn("ls again", false)
+	_ = r.agent.in.Close()
+	r.end() // after what is under way
+	mu.Lock()
+	defer mu.Unlock()
+	if !slices.Equal(judged, []string{"ls lost"}) {
+		t.Errorf("these reports were judged: %q", judged)
 	}
 }
