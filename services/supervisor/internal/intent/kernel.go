@@ -89,13 +89,10 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 // decided as what the agent does. So what its arguments name or wrap is nobody's concern yet.
 func NothingBy(a *permissionv1.Action) {
 	c := a.GetCommand()
-	if len(c.GetArgv()) == 0 || len(c.GetSubCommands()) == 0 {
-		return
-	}
 	c.Unparsed = ""
-	c.SubCommands = []*permissionv1.SubCommand{{
-		Argv: c.GetArgv(), Cwd: c.GetCwd(), Program: c.GetSubCommands()[0].GetProgram(), Facts: &permissionv1.Facts{Known: true},
-	}}
+	for _, sub := range c.GetSubCommands() {
+		sub.Facts = &permissionv1.Facts{Known: true}
+	}
 }
 
 // Unwrapped is the command that an agent was told to run, if it is known of the agent how it wraps commands that it runs by
