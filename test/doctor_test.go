@@ -158,3 +158,21 @@ func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
 		})
 	}
 }
+
+func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	for policy, want := range map[string]string{
+		"":          "warning: full, but there is no policy: nothing that the agent does by itself is decided",
+		"workspace": "ok: full: what the agent does by itself is decided",
+	} {
+		p := newPlace(t)
+		args := p.Config(t, "sandbox: {mode: enforce, require: true}\npermission: {policy: "+policy+"}\n")
+		_, found := p.doctor(t, append(args, "--", program("demoagent"))...)
+		if got := found["agent/sandbox"]; !strings.HasPrefix(got, want) {
+			t.Errorf("with policy %q found %q, want %q", policy, got, want)
+		}
+	}
+}

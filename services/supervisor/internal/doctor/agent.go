@@ -92,6 +92,8 @@ func (d *doctor) sandbox(c *config.Config) {
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
+	case err == nil && c.SandboxUnruled() != "":
+		in.warn("sandbox", "full, but "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
 		in.ok("sandbox", "full: what the agent does by itself is observed, and nothing is refused")
 	case err == nil:
