@@ -69,6 +69,9 @@ const (
 	RuleNoPolicy = "acphost/no-policy"
 )
 
+// OwnRules begins the names of acphost's own rules, and of no policy's.
+const OwnRules = "acphost/"
+
 // Who answered, as the audit has it.
 const (
 	ByPolicy  = "policy"
