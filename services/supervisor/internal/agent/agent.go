@@ -294,6 +294,9 @@ func (p *Process) watch(status *os.File) {
 	go p.closeStdin()
 	_ = p.life.Close()
 	p.exit = exitOf(p.name, end, p.stderr.tail(), p.stopping.Load())
+	if p.sandbox != nil && p.exit.Signal == "SIGKILL" && !p.exit.Stopped {
+		p.exit.Detail = withSandbox
+	}
 	if p.startFail != nil {
 		p.exit = *p.startFail
 	}
