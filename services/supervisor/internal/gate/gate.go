@@ -135,6 +135,7 @@ type Gate struct {
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
 	kernel   kernelDoor
+	failing  failing // to record
 }
 
 // New returns a Gate.
