@@ -176,3 +176,27 @@ func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	p := newPlace(t)
+	_, found := p.doctor(t)
+	if got := found["machine/sandbox"]; !strings.HasPrefix(got, "ok: it can be had") {
+		t.Errorf("without flags found %q", got)
+	}
+	_, found = p.doctor(t, "--policy", "workspace", "--sandbox", "enforce", "--network", "none", "--", program("demoagent"))
+	for check, want := range map[string]string{
+		"agent/sandbox": "ok: full: what the agent does by itself is decided", "agent/network": "ok: none, full", "configuration/policy": "ok: ",
+	} {
+		if got := found[check]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: found %q, want %q", check, got, want)
+		}
+	}
+	status, found := p.doctor(t, "--sandbox", "on")
+	if got := found["configuration/flags"]; status != 1 || !strings.Contains(got, `--sandbox: expected one of off, observe, enforce, got "on"`) {
+		t.Errorf("status %d, found %q", status, got)
+	}
+}

@@ -28,6 +28,9 @@ const slow = 10 * time.Second
 // todoUser says what helps where agents cannot run as their user.
 const todoUser = "correct agent.user in the configuration, or run acphost as root"
 
+// todoSandbox says what helps where no agent can be confined.
+const todoSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
+
 // todoVersion2 says what to expect of an agent that speaks version 2 of ACP alone.
 const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
 	"so handlers serve this agent nothing: it reaches files and runs commands itself"
@@ -88,7 +91,6 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 // sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
 func (d *doctor) sandbox(c *config.Config) {
 	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
-	const todo = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
@@ -99,9 +101,9 @@ func (d *doctor) sandbox(c *config.Config) {
 	case err == nil:
 		in.ok("sandbox", "full: what the agent does by itself is decided")
 	case c.Proto.GetSandbox().GetRequire():
-		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todo)
+		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
 	default:
-		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todo)
+		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todoSandbox)
 	}
 	d.network(c, err)
 }
