@@ -95,11 +95,11 @@ func (d *doctor) sandbox(c *config.Config) {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
 	case err == nil && c.SandboxUnruled() != "":
-		in.warn("sandbox", "full, but "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
+		in.warn("sandbox", "it stands, but "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
-		in.ok("sandbox", "full: what the agent does by itself is observed, and nothing is refused")
+		in.ok("sandbox", "it stands (observe): what the agent does by itself is recorded, and nothing is refused")
 	case err == nil:
-		in.ok("sandbox", "full: what the agent does by itself is decided")
+		in.ok("sandbox", "it stands (enforce): what the agent does by itself is decided by the policy")
 	case c.Proto.GetSandbox().GetRequire():
 		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
 	default:
@@ -116,19 +116,19 @@ func (d *doctor) network(c *config.Config, confined error) {
 	case network == config.NetworkOpen:
 		return
 	case confined != nil && !observed && proc.ConfineSupported() == nil:
-		in.warn("network", "landlock: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
+		in.warn("network", "by Landlock alone: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
 	case confined != nil && proxied:
-		in.warn("network", "variables: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
+		in.warn("network", "by variables alone: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
 	case confined != nil:
-		in.warn("network", "none: nothing keeps the agent from the network", "see sandbox")
+		in.warn("network", "nothing keeps the agent from the network", "see sandbox")
 	case observed:
-		in.ok("network", network+", full: what would be refused is recorded, and nothing is refused")
+		in.ok("network", network+": what would be refused is recorded, and nothing is refused")
 	case proxied && !c.PolicySet():
-		in.warn("network", "proxy, full: the agent reaches every machine on the internet, as there is no policy", policy)
+		in.warn("network", "proxy: the agent reaches every machine on the internet, as there is no policy", policy)
 	case proxied:
-		in.ok("network", "proxy, full: the policy decides about machines by their names, and nothing leads past the proxy")
+		in.ok("network", "proxy: the policy decides about machines by their names, and nothing leads past the proxy")
 	default:
-		in.ok("network", "none, full: the agent connects to no machine")
+		in.ok("network", "none: the agent connects to no machine")
 	}
 	if network == config.NetworkProxy {
 		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {

@@ -1,8 +1,11 @@
 package cliflag
 
 import (
+	"fmt"
+
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
@@ -30,4 +33,21 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 		return command.WrongUse(cmd, "%v", err)
 	}
 	return nil
+}
+
+// Sandboxed says in a few words in which sandbox agents will run; empty: in none. missing says that one is configured, and can not
+// be had on this system.
+func Sandboxed(c *config.Config) (in, missing string) {
+	mode := c.Sandbox()
+	if mode == config.SandboxOff {
+		return "", ""
+	}
+	switch err := sandbox.Supported(); {
+	case err == nil:
+		return "in the sandbox (" + mode + ")", ""
+	case c.Proto.GetSandbox().GetRequire():
+		return "", "" // no agent starts, and it is said why
+	default:
+		return "", fmt.Sprintf("no sandbox (%s): %v: what the agent does by itself is not decided", mode, err)
+	}
 }
