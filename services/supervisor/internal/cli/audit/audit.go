@@ -19,7 +19,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/recordings"
-	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
@@ -229,7 +228,7 @@ func addRecord(t *output.Table, r *supervisorv1.AuditRecord) {
 
 // answeredBy says who answered. "timeout" stands for a person who did not answer in time, and for none that was there.
 func answeredBy(r *supervisorv1.AuditRecord) string {
-	if by := r.GetAnsweredBy(); by != gate.ByTimeout {
+	if by := r.GetAnsweredBy(); by != "timeout" {
 		return by
 	}
 	return "nobody in time"
@@ -262,7 +261,7 @@ func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
 	line := fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))
 	if r.GetNote() == "" {
 		who := output.Cell(r.GetAgent())
-		if by := answeredBy(r); by != "" && by != gate.ByPolicy {
+		if by := answeredBy(r); by != "" && by != "policy" {
 			who += ", answered by " + output.Cell(by)
 		}
 		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-7s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
