@@ -170,7 +170,7 @@ func (la *linkedAgent) noteSandbox() {
 func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
 	note := fmt.Sprintf("agent %q runs in the sandbox (%s)", agent, s.GetMode())
 	if s.GetStands() != standsFull {
-		note = fmt.Sprintf("agent %q runs without the sandbox (%s), and what it does by itself is not decided: %s", agent, s.GetMode(), s.GetWhy())
+		note = fmt.Sprintf("agent %q runs without the sandbox, and what it does by itself is not decided (%s, %s: %s)", agent, s.GetMode(), s.GetStands(), s.GetWhy())
 	}
 	switch s.GetTerminals() {
 	case standsFull:

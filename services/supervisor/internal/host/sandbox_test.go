@@ -12,7 +12,7 @@ func TestTheAuditSaysInWordsWhatStandsOfTheSandbox(t *testing.T) {
 		`agent "x" runs in the sandbox (observe), and commands in terminals run without it: handler t: it maps paths`: {
 			Mode: "observe", Stands: standsFull, Terminals: standsNone, TerminalsWhy: "handler t: it maps paths",
 		},
-		`agent "x" runs without the sandbox (enforce), and what it does by itself is not decided: no Landlock; network proxy, variables: ` +
+		`agent "x" runs without the sandbox, and what it does by itself is not decided (enforce, none: no Landlock); network proxy, variables: ` +
 			"programs are told of the proxy, and may go past it": {
 			Mode: "enforce", Stands: standsNone, Why: "no Landlock", Network: "proxy", NetworkStands: standsVariables,
 		},
