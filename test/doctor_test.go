@@ -135,8 +135,8 @@ func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
 	t.Parallel()
 	confined := sandbox.Supported() == nil
 	for network, c := range map[string]struct{ policy, confined, not string }{
-		"proxy": {"workspace", "ok: proxy, full", "warning: variables"},
-		"none":  {"workspace", "ok: none, full", "warning: none"},
+		"proxy": {"workspace", "ok: proxy: the policy decides", "warning: by variables alone"},
+		"none":  {"workspace", "ok: none: the agent connects to no machine", "warning: nothing keeps"},
 		"open":  {"workspace", "", ""},
 		"":      {"", "", ""},
 	} {
@@ -145,7 +145,7 @@ func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
 			p := newPlace(t)
 			args := p.Config(t, "sandbox: {mode: enforce, network: "+network+"}\npermission: {policy: "+c.policy+"}\n")
 			if network == "" { // a proxy, and nobody who says where it leads
-				args, c.confined, c.not = p.Config(t, "sandbox: {mode: enforce, network: proxy}\n"), "warning: proxy, full: the agent reaches every machine", "warning: variables"
+				args, c.confined, c.not = p.Config(t, "sandbox: {mode: enforce, network: proxy}\n"), "warning: proxy: the agent reaches every machine", "warning: by variables alone"
 			}
 			_, found := p.doctor(t, append(args, "--", program("demoagent"))...)
 			want := c.not
@@ -156,5 +156,47 @@ func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
 				t.Errorf("found %q, want %q", got, want)
 			}
 		})
+	}
+}
+
+func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	for policy, want := range map[string]string{
+		"":          "warning: it stands, but there is no policy: nothing that the agent does by itself is decided",
+		"workspace": "ok: it stands (enforce): what the agent does by itself is decided",
+	} {
+		p := newPlace(t)
+		args := p.Config(t, "sandbox: {mode: enforce, require: true}\npermission: {policy: "+policy+"}\n")
+		_, found := p.doctor(t, append(args, "--", program("demoagent"))...)
+		if got := found["agent/sandbox"]; !strings.HasPrefix(got, want) {
+			t.Errorf("with policy %q found %q, want %q", policy, got, want)
+		}
+	}
+}
+
+func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	p := newPlace(t)
+	_, found := p.doctor(t)
+	if got := found["machine/sandbox"]; !strings.HasPrefix(got, "ok: it can be had") {
+		t.Errorf("without flags found %q", got)
+	}
+	_, found = p.doctor(t, "--policy", "workspace", "--sandbox", "enforce", "--network", "none", "--", program("demoagent"))
+	for check, want := range map[string]string{
+		"agent/sandbox": "ok: it stands (enforce)", "agent/network": "ok: none: the agent connects", "configuration/policy": "ok: ",
+	} {
+		if got := found[check]; !strings.HasPrefix(got, want) {
+			t.Errorf("%s: found %q, want %q", check, got, want)
+		}
+	}
+	status, found := p.doctor(t, "--sandbox", "on")
+	if got := found["configuration/flags"]; status != 1 || !strings.Contains(got, `--sandbox: expected one of off, observe, enforce, got "on"`) {
+		t.Errorf("status %d, found %q", status, got)
 	}
 }

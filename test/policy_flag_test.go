@@ -108,3 +108,14 @@ func TestDoctorSaysThatNoRulesDecide(t *testing.T) {
 		t.Errorf("with a policy doctor says\n%s", out)
 	}
 }
+
+func TestARecordThatCannotBeMadeIsSaidWithWhatHelps(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	nowhere := p.config(t, "permission: {policy: workspace, audit: {file: /proc/none/audit.jsonl}}")
+	status, _, errs := p.cli(t, demoCommand("x", nowhere...)...)
+	if status == 0 {
+		t.Error("it ran without a record")
+	}
+	expectContains(t, "standard error", errs, "permission.audit", "mkdir /proc/none", "name a file that can be written", "XDG_STATE_HOME", "acphost doctor")
+}

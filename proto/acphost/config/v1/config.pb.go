@@ -501,7 +501,7 @@ type Agent struct {
 	// Optional. The maximum time for an agent's answer to initialize, in seconds, 1 to 3600. Default (0): 60.
 	InitializeTimeoutSeconds uint32 `protobuf:"varint,4,opt,name=initialize_timeout_seconds,json=initializeTimeoutSeconds,proto3" json:"initialize_timeout_seconds,omitempty"`
 	// Optional. The time between the end of an agent's input and TERM, and between TERM and KILL, in milliseconds, 1 to
-	// 600000. Default (0): 2000.
+	// 600000. Default (0): 5000.
 	StopGraceMs uint32 `protobuf:"varint,5,opt,name=stop_grace_ms,json=stopGraceMs,proto3" json:"stop_grace_ms,omitempty"`
 	// Optional. Workarounds for agents, by name. "create_by_reading": acphost answers a read of a missing file with empty
 	// text, for Gemini CLI, which cannot create a file otherwise. Default: the workarounds that acphost knows for the

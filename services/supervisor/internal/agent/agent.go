@@ -30,7 +30,7 @@ import (
 
 const (
 	// defaultGrace is how long an agent has to end, first after its stdin was closed and again after SIGTERM.
-	defaultGrace = 2 * time.Second
+	defaultGrace = 5 * time.Second
 	// startTimeout bounds what the guard takes to start the agent: an exec, not the agent's own start.
 	startTimeout = 30 * time.Second
 	// slack is added where the guard should long have done what it was told.
@@ -55,7 +55,7 @@ type Spec struct {
 	User *proc.User
 	// Confinement says which walls it is started behind; User says whether it changes the user.
 	proc.Confinement
-	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 2 s.
+	// StopGrace is how long the agent has to end after its stdin was closed, and again after SIGTERM. Default: 5 s.
 	StopGrace time.Duration
 	// Stderr receives what the agent writes to its stderr, as it is; nil: nobody. It may block; so will the agent in the
 	// end, as it would on a terminal, but never Stop.
@@ -294,6 +294,9 @@ func (p *Process) watch(status *os.File) {
 	go p.closeStdin()
 	_ = p.life.Close()
 	p.exit = exitOf(p.name, end, p.stderr.tail(), p.stopping.Load())
+	if p.sandbox != nil && p.exit.Signal == "SIGKILL" && !p.exit.Stopped {
+		p.exit.Detail = withSandbox
+	}
 	if p.startFail != nil {
 		p.exit = *p.startFail
 	}

@@ -29,6 +29,9 @@ type Sandbox struct {
 // agent has run.
 var ErrNoSandbox = errors.New("the agent cannot be confined")
 
+// withSandbox says what may have been killed: a sandbox ends as what runs in it does, so its end does not tell.
+const withSandbox = "the agent was killed, or its sandbox, without which it cannot be"
+
 // command starts a sandbox by the program that runs guards.
 func (s *Sandbox) command(program string) []string {
 	return append([]string{program, sandbox.Command}, s.Flags()...)

@@ -41,6 +41,8 @@ type Options struct {
 	Mode, Model string
 	// Meta is what every session of the chat is opened with as _meta, a JSON object. Default: none.
 	Meta string
+	// Where says in a few words where the agent runs, "in the sandbox (enforce)". Default: as you.
+	Where string
 	// StateDir is the folder for what was typed. Default: it is not kept.
 	StateDir string
 	// Input and Output are the terminal.

@@ -334,3 +334,12 @@ func TestASessionThatTheAgentDoesNotKnowIsNotTriedAgain(t *testing.T) {
 var errEOF = io.EOF
 
 func pasted(text string) tea.Msg { return tea.PasteMsg{Content: text} }
+
+func TestTheGreetingSaysThatTheAgentRunsInASandbox(t *testing.T) {
+	s := newScreen(t, 80, 24, func(o *Options) { o.Where = "in the sandbox (enforce)" })
+	s.send(startedMsg{agent: testAgent()})
+	s.send(openedMsg{session: testSession(), how: "new"})
+	if got := s.printed() + s.view(); !strings.Contains(got, "new session with Claude Code 1.2.3 in the sandbox (enforce)") {
+		t.Errorf("shown %q", got)
+	}
+}

@@ -84,6 +84,9 @@ func (m *model) greet(how string) {
 	if v := m.agent.GetInfo().GetVersion(); v != "" {
 		text += " " + safetext.Line(v)
 	}
+	if m.o.Where != "" {
+		text += " " + m.o.Where
+	}
 	if t := m.session.GetTitle(); t != "" {
 		text += ": " + safetext.Line(t)
 	}

@@ -242,7 +242,7 @@ func TestTheEffectiveConfigurationHasEveryDefault(t *testing.T) {
 	if e.Limits.MaxQueuedBytes != 1<<30 {
 		t.Errorf("max_queued_bytes is %d, want one longest message", e.Limits.MaxQueuedBytes)
 	}
-	if e.Agent.InitializeTimeoutSeconds != 60 || e.Agent.StopGraceMs != 2000 || e.Limits.MaxConcurrentRequests != 64 ||
+	if e.Agent.InitializeTimeoutSeconds != 60 || e.Agent.StopGraceMs != 5000 || e.Limits.MaxConcurrentRequests != 64 ||
 		e.Limits.MaxQueuedRequests != 1024 || e.Log.Level != "warn" || e.Log.Format != "text" || e.Workspace.StaleWrites != "allow" {
 		t.Errorf("defaults are missing: %v", e)
 	}

@@ -13,7 +13,7 @@ import (
 // Defaults that the message Config documents.
 const (
 	defaultInitializeTimeoutSeconds = 60
-	defaultStopGraceMS              = 2000
+	defaultStopGraceMS              = 5000 // Codex needs a little over 2000
 	defaultMaxMessageBytes          = 100 << 20
 	defaultMaxQueuedRequests        = 1024
 	defaultMaxQueuedBytes           = 64 << 20

@@ -96,6 +96,18 @@ func (c *Config) SetSandbox(mode, network string) error {
 	return nil
 }
 
+// SandboxUnruled says that there is a sandbox, and no rules by which it decides; empty: that is not so.
+func (c *Config) SandboxUnruled() string {
+	if c.Sandbox() == SandboxOff || c.PolicySet() {
+		return ""
+	}
+	but := ""
+	if c.WorkspaceRules() {
+		but = ", but in a workspace with rules of its own (" + WorkspacePolicy + ")"
+	}
+	return "there is no policy: nothing that the agent does by itself is decided or recorded" + but
+}
+
 // Network is what an agent's processes connect to; NetworkOpen where nothing is said.
 func (c *Config) Network() string {
 	if n := c.Proto.GetSandbox().GetNetwork(); n != "" {

@@ -28,6 +28,9 @@ const slow = 10 * time.Second
 // todoUser says what helps where agents cannot run as their user.
 const todoUser = "correct agent.user in the configuration, or run acphost as root"
 
+// todoSandbox says what helps where no agent can be confined.
+const todoSandbox = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
+
 // todoVersion2 says what to expect of an agent that speaks version 2 of ACP alone.
 const todoVersion2 = "sessions, prompts, questions and logins work; ACP 2 has no methods for files and terminals, " +
 	"so handlers serve this agent nothing: it reaches files and runs commands itself"
@@ -88,18 +91,19 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 // sandbox says what would stand of the sandbox. The agent was started without it, because there is no policy here to decide.
 func (d *doctor) sandbox(c *config.Config) {
 	in, mode, err := d.in(Agent), c.Sandbox(), sandbox.Supported()
-	const todo = "use Linux 6.12 or later on amd64 or arm64; in a container, have its seccomp profile allow the system call"
 	switch {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
+	case err == nil && c.SandboxUnruled() != "":
+		in.warn("sandbox", "it stands, but "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
-		in.ok("sandbox", "full: what the agent does by itself is observed, and nothing is refused")
+		in.ok("sandbox", "it stands (observe): what the agent does by itself is recorded, and nothing is refused")
 	case err == nil:
-		in.ok("sandbox", "full: what the agent does by itself is decided")
+		in.ok("sandbox", "it stands (enforce): what the agent does by itself is decided by the policy")
 	case c.Proto.GetSandbox().GetRequire():
-		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todo)
+		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
 	default:
-		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todo)
+		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todoSandbox)
 	}
 	d.network(c, err)
 }
@@ -112,19 +116,19 @@ func (d *doctor) network(c *config.Config, confined error) {
 	case network == config.NetworkOpen:
 		return
 	case confined != nil && !observed && proc.ConfineSupported() == nil:
-		in.warn("network", "landlock: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
+		in.warn("network", "by Landlock alone: TCP connects to the port of acphost's proxy alone, or with \"none\" to no port, and other sockets are as before", "see sandbox")
 	case confined != nil && proxied:
-		in.warn("network", "variables: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
+		in.warn("network", "by variables alone: programs that read HTTPS_PROXY use acphost's proxy, and nothing keeps the agent from connecting past it", "see sandbox")
 	case confined != nil:
-		in.warn("network", "none: nothing keeps the agent from the network", "see sandbox")
+		in.warn("network", "nothing keeps the agent from the network", "see sandbox")
 	case observed:
-		in.ok("network", network+", full: what would be refused is recorded, and nothing is refused")
+		in.ok("network", network+": what would be refused is recorded, and nothing is refused")
 	case proxied && !c.PolicySet():
-		in.warn("network", "proxy, full: the agent reaches every machine on the internet, as there is no policy", policy)
+		in.warn("network", "proxy: the agent reaches every machine on the internet, as there is no policy", policy)
 	case proxied:
-		in.ok("network", "proxy, full: the policy decides about machines by their names, and nothing leads past the proxy")
+		in.ok("network", "proxy: the policy decides about machines by their names, and nothing leads past the proxy")
 	default:
-		in.ok("network", "none, full: the agent connects to no machine")
+		in.ok("network", "none: the agent connects to no machine")
 	}
 	if network == config.NetworkProxy {
 		for _, name := range []string{"HTTPS_PROXY", "https_proxy", "ALL_PROXY", "all_proxy"} {

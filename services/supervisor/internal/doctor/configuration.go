@@ -32,6 +32,12 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 		in.problem("file", err.Error(), "correct it; \""+d.again("acphost config check")+"\" checks it again")
 		return nil, false
 	}
+	if d.Override != nil {
+		if err := d.Override(c); err != nil {
+			in.problem("flags", err.Error(), "leave the flag out, or correct the configuration beside it")
+			return nil, false
+		}
+	}
 	user, err := c.AgentUser()
 	if err != nil {
 		in.problem("user", err.Error(), todoUser)

@@ -12,6 +12,7 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
@@ -54,6 +55,8 @@ type Options struct {
 	Env func(string) string
 	// ConfigFile is the configuration file; empty: the usual one.
 	ConfigFile string
+	// Override changes what the configuration says, as flags of the commands that run agents do; nil: nothing does.
+	Override func(*config.Config) error
 	// Dir is the working directory, whose rule file counts too. Required.
 	Dir string
 	// Programs says where acphost's own handlers are. Required.

@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 
 	"github.com/acphost/acphost/internal/rundir"
+	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
@@ -27,6 +28,11 @@ const (
 func (d *doctor) machine() {
 	in := d.in(Machine)
 	kernel(in)
+	if err := sandbox.Supported(); err != nil {
+		in.warn("sandbox", err.Error()+": agents run without it (sandbox.mode), or not at all (sandbox.require)", todoSandbox)
+	} else {
+		in.ok("sandbox", "it can be had: --sandbox enforce, or sandbox.mode, has rules decide about what agents do by themselves")
+	}
 	d.folder(in, "configuration", config.Folder(d.Env), 0o022)
 	state := ownfile.StateDir(d.Env)
 	d.folder(in, "state", state, 0o077)

@@ -69,6 +69,9 @@ const (
 	RuleNoPolicy = "acphost/no-policy"
 )
 
+// OwnRules begins the names of acphost's own rules, and of no policy's.
+const OwnRules = "acphost/"
+
 // Who answered, as the audit has it.
 const (
 	ByPolicy  = "policy"
@@ -132,6 +135,7 @@ type Gate struct {
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
 	kernel   kernelDoor
+	failing  failing // to record
 }
 
 // New returns a Gate.

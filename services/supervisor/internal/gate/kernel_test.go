@@ -248,3 +248,45 @@ func TestWhatCannotBeRecordedIsNotAllowedAtTheKernel(t *testing.T) {
 	}
 	g.Close()
 }
+
+func TestTheLogIsToldOnceInAWhileThatNothingCanBeRecorded(t *testing.T) {
+	folder := filepath.Join(t.TempDir(), "state")
+	log, err := audit.Open(audit.Options{File: filepath.Join(folder, "audit.jsonl")})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer log.Close()
+	var said bytes.Buffer
+	now, allows := time.Unix(1700000000, 0), answers(Allow)
+	g := New(Options{
+		Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return allows, nil }}},
+		Enforced: true, Audit: log, Logger: slog.New(slog.NewTextHandler(&said, nil)), Now: func() time.Time { return now },
+	})
+	defer g.Close()
+	expect := func(n int, fails bool, want string) {
+		t.Helper()
+		said.Reset()
+		for i := range n {
+			err := g.RecordAllowed(decide(t, g, Request{Action: tries("fs.write", fmt.Sprintf("/w/%d/a", i)), Scope: "1"}), "/bin/cc")
+			if (err != nil) != fails {
+				t.Fatal(err)
+			}
+		}
+		if lines := strings.Count(said.String(), "\n"); !strings.Contains(said.String(), want) || want == "" && lines > 0 || lines > 1 {
+			t.Errorf("the log has %d lines, want one with %q:\n%s", lines, want, said.String())
+		}
+	}
+	// As on a full disk, but for root, too: a file stands where the folder was.
+	if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	expect(500, true, "a decision could not be recorded; further ones are counted")
+	now = now.Add(30 * time.Second)
+	expect(7, true, "")
+	now = now.Add(31 * time.Second)
+	expect(100, true, "unlogged=506")
+	if err := os.Remove(folder); err != nil {
+		t.Fatal(err)
+	}
+	expect(3, false, "decisions are recorded again\" unlogged=99")
+}

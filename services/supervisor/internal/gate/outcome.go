@@ -44,7 +44,6 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	err := g.record(d, o, made)
 	if err != nil {
 		g.tally(func(c *supervisorv1.GateCounters) { c.Unrecorded++ })
-		g.opts.Logger.Error("a decision could not be recorded", "error", err, "action", d.request.Action.GetKind(), "outcome", outcomeName(o))
 		if g.opts.AuditOptional || !o.Allowed {
 			err = nil
 		}
@@ -148,7 +147,42 @@ func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error 
 	if g.opts.Audit == nil || !d.active {
 		return nil
 	}
-	return g.opts.Audit.Write(g.recordOf(d, o, made))
+	err := g.opts.Audit.Write(g.recordOf(d, o, made))
+	g.written(d, o, err)
+	return err
+}
+
+// failing is what the log was told of records that could not be written.
+type failing struct {
+	told   time.Time // when it was told last; zero: all is recorded
+	untold int       // how many failed since
+}
+
+// tellAgain is after how long the log is told again that decisions cannot be recorded: an agent may try a thousand in a second.
+const tellAgain = time.Minute
+
+// written tells the log that a decision could not be recorded, once in a while, and that decisions are recorded again.
+func (g *Gate) written(d *Decision, o Outcome, err error) {
+	g.mu.Lock()
+	was, now := g.failing, g.opts.Now()
+	switch {
+	case err == nil:
+		g.failing = failing{}
+	case was.told.IsZero() || now.Sub(was.told) >= tellAgain:
+		g.failing = failing{told: now}
+	default:
+		g.failing.untold++
+		g.mu.Unlock()
+		return
+	}
+	g.mu.Unlock()
+	switch {
+	case err != nil:
+		g.opts.Logger.Error("a decision could not be recorded; further ones are counted for a minute", "error", err,
+			"action", d.request.Action.GetKind(), "outcome", outcomeName(o), "unlogged", was.untold)
+	case !was.told.IsZero():
+		g.opts.Logger.Warn("decisions are recorded again", "unlogged", was.untold)
+	}
 }
 
 // recordOf is the record of a decision.

@@ -50,6 +50,10 @@ func (h *host) openGate(protected []string) error {
 		}
 		if err != nil {
 			if enforced && a.GetOnFailure() != "allow" {
+				if !errors.Is(err, errNoRecord) { // which says it
+					err = fmt.Errorf("%w: name a file that can be written by permission.audit.file, or another state folder by XDG_STATE_HOME; "+
+						"\"acphost doctor\" looks at the folders", err)
+				}
 				return fmt.Errorf("the record of decisions (permission.audit): %w", err)
 			}
 			h.log.Warn("decisions are not recorded", "error", err)

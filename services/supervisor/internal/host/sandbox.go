@@ -161,22 +161,35 @@ func (la *linkedAgent) noteSandbox() {
 	if la.host.audit == nil {
 		return
 	}
-	note := fmt.Sprintf("the sandbox of agent %q: %s, %s", la.identity.Name, la.sandbox.GetMode(), la.sandbox.GetStands())
-	if stands := la.sandbox.GetNetworkStands(); stands != "" {
-		note += fmt.Sprintf("; network %s, %s", la.sandbox.GetNetwork(), stands)
-	}
-	if why := la.sandbox.GetWhy(); why != "" {
-		note += ": " + why
-	}
-	if terminals := la.sandbox.GetTerminals(); terminals != "" {
-		note += "; commands of terminals, " + terminals
-		if why := la.sandbox.GetTerminalsWhy(); why != "" {
-			note += ": " + why
-		}
-	}
-	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: note}); err != nil {
+	if err := la.host.audit.Write(&supervisorv1.AuditRecord{Note: sandboxNote(la.identity.Name, la.sandbox)}); err != nil {
 		la.host.log.Warn("what stands of the sandbox could not be recorded", "error", err)
 	}
+}
+
+// sandboxNote says in words what stands of an agent's sandbox.
+func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
+	note := fmt.Sprintf("agent %q runs in the sandbox (%s)", agent, s.GetMode())
+	if s.GetStands() != standsFull {
+		note = fmt.Sprintf("agent %q runs without the sandbox, and what it does by itself is not decided (%s, %s: %s)", agent, s.GetMode(), s.GetStands(), s.GetWhy())
+	}
+	switch s.GetTerminals() {
+	case standsFull:
+		note += ", and so do commands in terminals"
+	case standsNone:
+		note += ", and commands in terminals run without it: " + s.GetTerminalsWhy()
+	}
+	if stands := s.GetNetworkStands(); stands != "" {
+		note += fmt.Sprintf("; network %s, %s: %s", s.GetNetwork(), stands, networkWords[stands])
+	}
+	return note
+}
+
+// networkWords says what stands of a network that is not open.
+var networkWords = map[string]string{
+	standsFull:      "nothing leads past it without a decision, or a record",
+	standsLandlock:  "TCP goes nowhere else, and other sockets are as they were",
+	standsVariables: "programs are told of the proxy, and may go past it",
+	standsNone:      "nothing keeps the agent from the network",
 }
 
 // lateJudge decides for a sandbox that starts before the link is there that decides.

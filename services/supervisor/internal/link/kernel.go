@@ -399,12 +399,12 @@ func (k *kernelDoor) first(turns, what string) bool {
 	return true
 }
 
-// noticed reports whether the user can be told of one more denial in the turn.
-func (k *kernelDoor) noticed() bool {
+// noticed counts one more denial of the turn, and returns how many there are.
+func (k *kernelDoor) noticed() int {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	k.notices++
-	return k.notices <= maxKernelNotices
+	return k.notices
 }
 
 // denies records a denial, and tells the user, the first time in a turn. It returns what the process is told.
@@ -414,8 +414,14 @@ func (l *Link) denies(o kernelOutcome, by, turns string) string {
 		return said
 	}
 	_ = l.conclude(o.sessionID, o.scope, o.d, gate.Outcome{By: by}) // a denial stands without a record
-	if o.sessionID != "" && l.kernel.noticed() {
+	if o.sessionID == "" {
+		return said
+	}
+	switch n := l.kernel.noticed(); {
+	case n <= maxKernelNotices:
 		l.tell(o.sessionID, deniedTitle, o.d.Denial())
+	case n == maxKernelNotices+1:
+		l.tell(o.sessionID, "More of what the agent does in this turn is denied", "\"acphost audit tail\" shows all of it")
 	}
 	return said
 }

@@ -26,8 +26,9 @@ const replayAtOnce = 16
 // Replayed is what a rule file would have decided of decisions that were recorded.
 type Replayed struct {
 	Policy *permissionv1.PolicyFile
-	// Decisions were decided anew. Own were acphost's own, which no policy is asked about.
-	Decisions, Own int
+	// Decisions were decided anew. Own were acphost's own, which no policy is asked about, or in which acphost's rule counted
+	// in place of the policy's. Earlier were given by an answer to an earlier try, and what the policy said is not recorded.
+	Decisions, Own, Earlier int
 	// Differ are those with another verdict, in their order: all, or the newest of them.
 	Differ []Difference
 	// Changes counts all of them by what they are: "allow→deny".
@@ -69,8 +70,11 @@ func Replay(
 			continue
 		case record.GetAction() == nil: // a note of the record about itself
 			continue
-		case record.GetPlugin() == "" && record.GetAnsweredBy() == "acphost":
+		case record.GetPlugin() == "" && record.GetAnsweredBy() == gate.ByAcphost, strings.HasPrefix(record.GetRule(), gate.OwnRules):
 			r.Own++
+			continue
+		case record.GetAnsweredBy() == gate.ByEarlier:
+			r.Earlier++
 			continue
 		}
 		if batch = append(batch, record); len(batch) == replayAtOnce {
@@ -157,8 +161,15 @@ func (r *Replayed) Summary() string {
 	default:
 		text += ", " + safetext.Number(n) + " differ: " + r.changes()
 	}
+	var out []string
 	if r.Own > 0 {
-		text += fmt.Sprintf(" (%s of acphost's own left out)", safetext.Number(r.Own))
+		out = append(out, safetext.Number(r.Own)+" of acphost's own")
+	}
+	if r.Earlier > 0 {
+		out = append(out, safetext.Number(r.Earlier)+" by earlier answers")
+	}
+	if len(out) > 0 {
+		text += " (" + strings.Join(out, " and ") + " left out)"
 	}
 	return text
 }
@@ -189,6 +200,6 @@ func (r *Replayed) JSON() (any, error) {
 		differ[i] = map[string]any{"record": record, "was": d.was(), "would_be": d.now(), "decision": now}
 	}
 	return map[string]any{
-		"policy": r.Policy.GetName(), "decisions": r.Decisions, "own": r.Own, "unread": len(r.Unread), "differ": differ,
+		"policy": r.Policy.GetName(), "decisions": r.Decisions, "own": r.Own, "earlier": r.Earlier, "unread": len(r.Unread), "differ": differ,
 	}, nil
 }

@@ -72,6 +72,21 @@ func TestOfWhatAnAllowedCommandDidOnlyADenialIsAnotherDecision(t *testing.T) {
 	}
 }
 
+func TestWhatThePolicyDidNotDecideIsLeftOutAndCounted(t *testing.T) {
+	earlier, own, granted, person := recorded("deny", "ls a"), recorded("deny", "ls b"), recorded("ask", "git push"), recorded("ask", "git pull")
+	earlier.AnsweredBy = gate.ByEarlier // "a person refused just this a moment ago"
+	own.Rule = gate.RuleGit             // of what a policy had been asked about
+	granted.AnsweredBy, person.AnsweredBy = gate.ByGrant, gate.ByClient
+	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"},
+		records(nil, earlier, own, granted, person, earlier), 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if want := "2 decisions, none differs (1 of acphost's own and 2 by earlier answers left out)"; r.Summary() != want {
+		t.Errorf("got  %s\nwant %s", r.Summary(), want)
+	}
+}
+
 func TestThePastIsDecidedAnew(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	own := recorded("deny", "cat policy.yaml")

@@ -137,8 +137,12 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 		rule = "rule " + d.GetRule()
 	}
 	row := []cell{{word, colorOf(word)}, {rule, bold}}
-	if d.GetReason() != "" && d.GetReason() != rule {
-		row = append(row, cell{text: d.GetReason()})
+	reason := d.GetReason()
+	if rest, again := strings.CutPrefix(reason, rule); again && d.GetRule() == "" {
+		reason = strings.TrimPrefix(rest, "; ")
+	}
+	if reason != "" && reason != rule {
+		row = append(row, cell{text: reason})
 	}
 	if e.Own {
 		row = append(row, cell{"acphost itself decides this, whatever a policy says", dim})

@@ -140,6 +140,7 @@ func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
 		{"a deny with a reason", &permissionv1.DecideResponse{Verdict: deny, Rule: "r", Reason: "No."}, "deny  rule r  No.\n"},
 		{"no verdict is a deny", &permissionv1.DecideResponse{}, "deny  no rule matches\n"},
 		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked where an answer is remembered; deny if nobody is there to answer\n"},
+		{"no rule and more", &permissionv1.DecideResponse{Reason: "no rule matches; it is not known what x does"}, "deny  no rule matches  it is not known what x does\n"},
 		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked each time anew; allow if nobody is there to answer\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -29,8 +29,17 @@ func New(call *command.Call) *cobra.Command {
 
 The record is a file of JSON lines (permission.audit.file in the configuration),
 written before an answer leaves, with secrets redacted. Printed are the time, the
-policy's verdict, the outcome, what it was about, the rule, and the agent with who
-answered.`,
+policy's verdict, the outcome, what it was about, where it was decided (DOOR), the
+rule, and the agent with who answered (BY).
+
+DOOR is request (the agent asked), call (a call of the agent to its client), kernel
+(what a process of the agent did by itself, in the sandbox), or report (it was told
+afterwards). BY is policy; acphost (a rule of its own, or a person would have been
+asked and could not be); front, the person at the client; a person's name; grant, an
+answer that is remembered; earlier answer, one that was given before in the session;
+command (an allowed command did it, so that only deny rules count); "nobody in time"
+(a person was to be asked, and none was there or answered in time; in JSON
+"timeout"); or nobody (it was not asked).`,
 		newTail(call), newQuery(call))
 }
 
@@ -155,7 +164,7 @@ func completeRules(call *command.Call, file *string) cobra.CompletionFunc {
 func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], asJSON, follow bool) error {
 	var t *output.Table
 	if !asJSON && !follow {
-		t = output.NewTable("no decision is recorded that is meant", "TIME", "VERDICT", "OUTCOME", "WHAT", "RULE", "AGENT", "BY").Long("WHAT", "RULE").Spare("BY", "AGENT")
+		t = output.NewTable("no decision is recorded that is meant", "TIME", "VERDICT", "OUTCOME", "WHAT", "DOOR", "RULE", "AGENT", "BY").Long("WHAT", "RULE").Spare("BY", "AGENT", "DOOR")
 	}
 	out := output.NewPager(call)
 	for r, err := range records {
@@ -207,14 +216,22 @@ func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecor
 // addRecord adds a record to a table.
 func addRecord(t *output.Table, r *supervisorv1.AuditRecord) {
 	if r.GetNote() != "" {
-		t.Add(r.GetTime().AsTime(), "note", "", r.GetNote(), "", "", "")
+		t.Add(r.GetTime().AsTime(), "note", "", r.GetNote(), "", "", "", "")
 		return
 	}
 	rule := any(r.GetRule())
 	if r.GetRule() == "" {
 		rule = output.Faint("no rule")
 	}
-	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), summary(r), rule, r.GetAgent(), r.GetAnsweredBy())
+	t.Add(r.GetTime().AsTime(), r.GetVerdict(), outcomeWord(r.GetOutcome()), summary(r), r.GetDoor(), rule, r.GetAgent(), answeredBy(r))
+}
+
+// answeredBy says who answered. "timeout" stands for a person who did not answer in time, and for none that was there.
+func answeredBy(r *supervisorv1.AuditRecord) string {
+	if by := r.GetAnsweredBy(); by != "timeout" {
+		return by
+	}
+	return "nobody in time"
 }
 
 // summary says what a record is about, and of a count how many there were: the first of them has a record of its own.
@@ -244,11 +261,11 @@ func recordLine(call *command.Call, r *supervisorv1.AuditRecord) string {
 	line := fmt.Sprintf("%s  %s", at, output.Cell("note: "+r.GetNote()))
 	if r.GetNote() == "" {
 		who := output.Cell(r.GetAgent())
-		if by := r.GetAnsweredBy(); by != "" && by != "policy" {
+		if by := answeredBy(r); by != "" && by != "policy" {
 			who += ", answered by " + output.Cell(by)
 		}
-		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
-			output.Cell(summary(r)), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
+		line = strings.TrimRight(fmt.Sprintf("%s  %-7s  %-15s  %-50s  %-7s  %-20s  %s", at, output.Cell(r.GetVerdict()), output.Cell(r.GetOutcome()),
+			output.Cell(summary(r)), output.Cell(r.GetDoor()), output.Cell(cmp.Or(r.GetRule(), "no rule")), who), " ")
 	}
 	if call.Terminal(call.Stdout) {
 		line = safetext.Fit(line, output.Width(call))

@@ -30,7 +30,7 @@ func recorded(t *testing.T) map[string]string {
 	for _, r := range []*supervisorv1.AuditRecord{
 		{Time: timestamppb.New(now.Add(-48 * time.Hour)), Id: "1", Agent: "claude", Verdict: "allow", Outcome: "allowed", Rule: "git", AnsweredBy: "policy",
 			Action: &permissionv1.Action{Kind: "terminal.create", Roots: []string{"/w"}, Command: &permissionv1.Command{Text: "git status\x1b[2K"}}},
-		{Time: timestamppb.New(now.Add(-time.Hour)), Id: "2", Agent: "gemini", Verdict: "ask", Outcome: "denied", AnsweredBy: "front",
+		{Time: timestamppb.New(now.Add(-time.Hour)), Id: "2", Agent: "gemini", Door: "call", Verdict: "ask", Outcome: "denied", AnsweredBy: "front",
 			Action: &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a", InsideRoots: true}}}},
 		{Time: timestamppb.New(now), Note: "the last line was torn by a crash; 7 bytes were cut off"},
 	} {
@@ -61,7 +61,7 @@ func TestTheAuditIsPrintedForPeople(t *testing.T) {
 	}
 	for i, want := range [][]string{
 		{"allow ", "allowed ", `run git status\u{1b}[2K in /w`, "git", "claude"},
-		{"ask ", "denied ", "write /w/a", "no rule", "gemini  front"},
+		{"ask ", "denied ", "write /w/a", "call  no rule", "gemini  front"},
 		{"note ", "the last line was torn"},
 	} {
 		for _, w := range want {
@@ -84,6 +84,16 @@ func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
 	}
 	if got, want := rule("done, not asked"), rule("allowed"); got != want {
 		t.Errorf("the rule stands at %d, and elsewhere at %d", got, want)
+	}
+}
+
+func TestItIsSaidWhereItWasDecidedAndThatNobodyAnswered(t *testing.T) {
+	r := &supervisorv1.AuditRecord{Verdict: "ask", Outcome: "denied", Door: "kernel", AnsweredBy: "timeout", Action: &permissionv1.Action{Kind: "fs.write"}}
+	line := recordLine((&commandtest.Call{}).New(t), r)
+	for _, want := range []string{"  kernel  ", ", answered by nobody in time"} {
+		if !strings.Contains(line, want) {
+			t.Errorf("%q is not in %q", want, line)
+		}
 	}
 }
 

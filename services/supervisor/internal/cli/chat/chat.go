@@ -161,8 +161,12 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 	if line := cliflag.Unruled(o.Config, r.GetCwd(), true); line != "" {
 		logs.tell(line)
 	}
+	in, missing := cliflag.Sandboxed(o.Config)
+	if missing != "" {
+		logs.tell(missing)
+	}
 	records := &hosting.Unrecorded{Tell: logs.tell}
-	return holdChat(cmd.Context(), call, export, f, r, meta, logs, func(ctx context.Context) (hosting.Supervisor, error) {
+	return holdChat(cmd.Context(), call, export, f, r, meta, in, logs, func(ctx context.Context) (hosting.Supervisor, error) {
 		return hosting.Begin(ctx, call, start, o, records)
 	})
 }
@@ -178,8 +182,8 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 }
 
 // holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
-// opened with meta.
-func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
+// opened with meta. where says in a few words in which sandbox the agent runs; empty: in none.
+func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx)
 	defer end.close()
 	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
@@ -197,7 +201,7 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 	defer end.await(sup)
 	o := options(call, export, f)
 	o.Conn, o.Agent, o.Session, o.Cwd, o.Mode, o.Model, o.Meta = sup.Conn(), r, f.Session, r.GetCwd(), f.Mode, f.Model, meta
-	o.Notes = logs.lines
+	o.Notes, o.Where = logs.lines, where
 	result, err := chat.Run(end.ctx, o)
 	logs.direct()
 	if ended(call, end, err) {

@@ -32,7 +32,8 @@ func newCheck(call *command.Call) *cobra.Command {
 		Short: "Check the configuration file",
 		Long: `Check the configuration file and the files that it names, and whether an agent could
 take a sidecar's secret or key, or a caller's over the network, from one of them.
-Capabilities that agents keep and that open a way past acphost's walls are warned of.
+Capabilities that agents keep and that open a way past acphost's walls are warned of,
+and a sandbox without a policy, which decides nothing.
 
 Every problem is printed as FILE:LINE:COLUMN: FIELD: what was expected. The exit
 status is 0 if there is none, else 1. What only a handler can judge, its own
@@ -69,6 +70,9 @@ func checkConfig(call *command.Call, file string) error {
 		}
 		for _, danger := range c.Dangers() {
 			fmt.Fprintf(call.Stdout, "warning: %s\n", danger)
+		}
+		if unruled := c.SandboxUnruled(); unruled != "" {
+			fmt.Fprintf(call.Stdout, "warning: sandbox.mode is %s, and %s; set permission.policy, for example to workspace\n", c.Sandbox(), unruled)
 		}
 		err = errors.Join(c.CheckFiles(programs), c.CheckExposed(), c.CheckListen())
 	}

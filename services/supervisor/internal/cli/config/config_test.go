@@ -37,6 +37,20 @@ func TestConfigCheckSaysOk(t *testing.T) {
 	}
 }
 
+func TestConfigCheckWarnsOfASandboxWithoutAPolicy(t *testing.T) {
+	const unruled = "warning: sandbox.mode is enforce, and there is no policy"
+	for text, want := range map[string]bool{
+		"sandbox: {mode: enforce, require: true}\n":                   true,
+		"sandbox: {mode: enforce}\npermission: {policy: workspace}\n": false,
+		"sandbox: {mode: \"off\"}\n":                                  false,
+	} {
+		status, stdout, _ := (&commandtest.Call{}).Run(t, New, "config", "check", commandtest.ConfigFile(t, text))
+		if status != 0 || strings.Contains(stdout, unruled) != want || !strings.HasSuffix(stdout, ": ok\n") {
+			t.Errorf("%q: status %d, output %q", text, status, stdout)
+		}
+	}
+}
+
 func TestConfigShowPrintsWhatIsInEffectWithoutSecrets(t *testing.T) {
 	file := commandtest.ConfigFile(t, "handlers: {mine: {command: [/bin/mine], env: {API_TOKEN: hush}}}\n")
 	status, stdout, stderr := (&commandtest.Call{}).Run(t, New, "config", "show", "--config", file)

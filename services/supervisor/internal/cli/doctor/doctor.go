@@ -20,6 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/permd"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/doctor"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
@@ -30,7 +31,8 @@ const doctorLong = `Check whether acphost can work here, and say what to do wher
 It looks at the machine (what its walls around agents are made of, its folders,
 the room on the disk), at the configuration and the rule files, starts every
 handler once, and, if you name an agent, starts that, asks it who it is, and ends
-it again. Nothing is changed, and no session is opened.`
+it again. Nothing is changed, and no session is opened. The agent is started
+outside of the sandbox; what would stand of that is said.`
 
 const doctorExit = `
 Exit status:
@@ -40,6 +42,8 @@ Exit status:
 type doctorFlags struct {
 	config, agent string
 	asJSON        bool
+	policy        cliflag.Policy
+	sandbox       cliflag.Sandbox
 }
 
 // New returns the command "doctor".
@@ -51,6 +55,7 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 		Long:  doctorLong,
 		Example: `  acphost doctor
   acphost doctor --agent gemini
+  acphost doctor --agent codex --policy workspace --sandbox enforce
   acphost doctor --json -- ./my-agent --acp`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
@@ -61,17 +66,20 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 			}
 			return nil
 		},
-		RunE: func(cmd *cobra.Command, args []string) error { return diagnose(cmd.Context(), call, start, &f, args) },
+		RunE: func(cmd *cobra.Command, args []string) error { return diagnose(cmd, call, start, &f, args) },
 	}
 	cmd.Annotations = map[string]string{command.Sections: doctorExit}
 	cmd.Flags().StringVar(&f.agent, "agent", "", "look at the agent of this `NAME` as well")
 	cmd.Flags().StringVar(&f.config, "config", "", "the configuration `FILE`")
+	f.policy.Register(cmd)
+	f.sandbox.Register(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print a JSON object")
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
 	return cmd
 }
 
-func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *doctorFlags, argv []string) error {
+func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *doctorFlags, argv []string) error {
+	ctx := cmd.Context()
 	programs, err := call.Programs()
 	if err != nil {
 		return err
@@ -87,6 +95,12 @@ func diagnose(ctx context.Context, call *command.Call, start permd.Starter, f *d
 	o := doctor.Options{
 		Env: call.Env, ConfigFile: f.config, Dir: dir, Programs: programs, Version: call.Version,
 		Guard: guard, Ask: handshake.Ask, Logger: slog.New(slog.DiscardHandler),
+	}
+	o.Override = func(c *config.Config) error {
+		if err := f.policy.Apply(cmd, c); err != nil {
+			return err
+		}
+		return f.sandbox.Apply(cmd, c)
 	}
 	o.Permd = func(ctx context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 		return start(ctx, o.Logger)

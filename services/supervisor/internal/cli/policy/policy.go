@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"strings"
 
 	"github.com/spf13/cobra"
 
@@ -48,7 +49,7 @@ standard input.`,
   acphost policy check .acphost/policy.yaml --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return command.WrongUse(cmd, "the rule file is missing")
+				return command.WrongUse(cmd, "which rule file? Name one, or a ready policy (%s)", strings.Join(config.ReadyPolicies(), ", "))
 			}
 			return nil
 		},

@@ -292,7 +292,7 @@ func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 		status int
 		want   string
 	}{
-		{"nothing to check", []string{"check"}, 2, "the rule file is missing"},
+		{"nothing to check", []string{"check"}, 2, "which rule file? Name one, or a ready policy (ask, workspace, readonly, headless)"},
 		{"an unknown command", []string{"chek"}, 2, `there is no command "chek"`},
 		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
 		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},

@@ -28,7 +28,9 @@ what would have been decided differently. Without a file, the configured record
 is read, with the parts of it that were put aside.
 
 Only the rule file counts, not the answers of people and not the administrator's
-rules. Secrets are redacted in the record, so a rule about one may find it missing.`,
+rules. Where an answer was for an earlier try, or a rule of acphost's own (acphost/…)
+decided, the record does not have what the policy said: these are left out, and
+counted. Secrets are redacted in the record, so a rule about one may find it missing.`,
 		Example: `  acphost policy replay --policy ./new.yaml
   acphost policy replay --policy headless ~/.local/state/acphost/audit.jsonl --json`,
 		RunE: func(cmd *cobra.Command, args []string) error {

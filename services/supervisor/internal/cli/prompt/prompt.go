@@ -205,6 +205,10 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	if line := cliflag.Unruled(o.Config, agent.GetCwd(), attended); line != "" {
 		call.Notice("%s", line)
 	}
+	in, missing := cliflag.Sandboxed(o.Config)
+	if missing != "" {
+		call.Notice("%s", missing)
+	}
 	o.Mode = host.ModePrompt
 	if f.verbose {
 		o.Stderr = call.Stderr
@@ -215,7 +219,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	agent.Attended = attended
 	p := &promptRun{
 		text: text, attachments: attachments,
-		session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
+		where: in, session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
 		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strings"
 	"sync"
 	"syscall"
 	"time"
@@ -51,6 +52,7 @@ type promptRun struct {
 	timeout              time.Duration    // 0: none
 	late                 <-chan time.Time // the timeout is over; nil: there is none
 	agent                *supervisorv1.StartAgentRequest
+	where                string // in which sandbox the agent runs, in a few words; empty: in none
 	start                func(context.Context) (hosting.Supervisor, error)
 	unsaid               <-chan string            // lines that a person should see
 	keyboard             func() (keyboard, error) // nil: nobody is asked
@@ -169,7 +171,7 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 
 // drive takes the steps of a prompt in order. Its error is why the turn could not be held.
 func (p *promptRun) drive(ctx context.Context) error {
-	p.step(ctx, "starting "+agentName(p.agent))
+	p.step(ctx, strings.TrimSpace("starting "+agentName(p.agent)+" "+p.where))
 	sup, err := p.start(ctx)
 	if err != nil {
 		return err

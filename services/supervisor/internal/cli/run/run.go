@@ -15,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
+	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
@@ -142,8 +143,20 @@ func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Contex
 	o.Command, o.Env, o.AgentName, o.Routes, o.Unattended = argv, env, f.agentName, f.routes, f.alone
 	o.Stdin, o.Stdout, o.Stderr = call.Stdin, call.Stdout, call.Stderr
 	o.Admin = o.Admin && !f.noAdmin
+	f.warn(o)
 	call.Status = hosted(cmd.Context(), o)
 	return nil
+}
+
+// warn says in the log, which editors show, that no rules decide. Who wants none is told only if there is a sandbox, which
+// does nothing without.
+func (f *runFlags) warn(o host.Options) {
+	if wanted := f.observe || f.routes[permissionMethod] == "front"; wanted && o.Config.Sandbox() == config.SandboxOff {
+		return
+	}
+	if line := cliflag.Unruled(o.Config, "", !f.alone); line != "" {
+		o.Logger.Warn(line)
+	}
 }
 
 // agentCommand returns the command line and the environment: those of the agent that --agent names, which also gives it

@@ -188,3 +188,31 @@ func TestOnATerminalTheNamedAgentTakesTheProcess(t *testing.T) {
 		t.Errorf("executed %q: %s", call.executed, stderr)
 	}
 }
+
+func TestTheLogSaysThatNoRulesDecide(t *testing.T) {
+	const unruled, unguided = "no policy: agents' commands run unasked", "and the sandbox (enforce) has no rules to go by"
+	for _, c := range []struct {
+		name, config string
+		flags        []string
+		want, not    string // what standard error has, and has not
+	}{
+		{"nothing", "", nil, unruled, "sandbox"},
+		{"a sandbox", "sandbox: {mode: enforce, require: true}", nil, unguided, "\n\n"},
+		{"a sandbox by its flag", "", []string{"--sandbox", "enforce"}, unguided, "\n\n"},
+		{"a policy", "permission: {policy: workspace}", []string{"--sandbox", "enforce"}, "", "no policy"},
+		{"a policy by its flag", "", []string{"--policy", "workspace"}, "", "no policy"},
+		{"no policy is wanted", "", []string{"--permission=front"}, "", "no policy"},
+		{"it only watches", "", []string{"--observe"}, "", "no policy"},
+		{"no policy is wanted, and a sandbox", "", []string{"--permission=front", "--sandbox", "enforce"}, unguided, "\n\n"},
+		{"a log of errors alone", "", []string{"--log-level=error"}, "", "no policy"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			call := &call{}
+			args := append([]string{"run", "--config", commandtest.ConfigFile(t, c.config)}, c.flags...)
+			status, _, stderr := call.run(t, append(args, "x")...)
+			if status != 0 || !strings.Contains(stderr, c.want) || strings.Contains(stderr, c.not) {
+				t.Errorf("status %d, standard error %q; want %q and not %q", status, stderr, c.want, c.not)
+			}
+		})
+	}
+}

@@ -49,6 +49,9 @@ func Unruled(c *config.Config, dir string, asks bool) string {
 			who += ", but in a workspace with rules of its own (" + config.WorkspacePolicy + ")"
 		}
 	}
+	if mode := c.Sandbox(); mode != config.SandboxOff {
+		who += ", and the sandbox (" + mode + ") has no rules to go by"
+	}
 	does := "decides by rules"
 	if asks {
 		does = "asks first"

@@ -20,8 +20,7 @@ type Flags struct {
 	Policy cliflag.Policy
 	Log    cliflag.Log
 
-	sandbox  string // the mode that counts; empty: the configuration's
-	network  string // what agents connect to; empty: the configuration's
+	sandbox  cliflag.Sandbox
 	activity string // where the feed of file activity is served; empty: where the configuration says
 }
 
@@ -29,10 +28,7 @@ type Flags struct {
 func (f *Flags) Register(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&f.Config, "config", "", "the configuration `FILE`")
 	f.Policy.Register(cmd)
-	cmd.Flags().StringVar(&f.sandbox, "sandbox", "", "decide at the kernel about what agents do by themselves, in this `MODE`: off, observe or enforce; before sandbox.mode")
-	cliflag.Complete(cmd, "sandbox", cliflag.Words(config.SandboxModes()...))
-	cmd.Flags().StringVar(&f.network, "network", "", "what agents in the sandbox connect to, `NETWORK`: open, proxy (the policy decides about machines by their names) or none; before sandbox.network")
-	cliflag.Complete(cmd, "network", cliflag.Words(config.Networks()...))
+	f.sandbox.Register(cmd)
 	f.Log.Register(cmd)
 }
 
@@ -57,10 +53,8 @@ func (f *Flags) Options(cmd *cobra.Command, call *command.Call, w io.Writer, ove
 	if err == nil {
 		err = f.Policy.Apply(cmd, c)
 	}
-	if err == nil && (f.sandbox != "" || f.network != "") {
-		if err := c.SetSandbox(f.sandbox, f.network); err != nil {
-			return host.Options{}, command.WrongUse(cmd, "%v", err)
-		}
+	if err == nil {
+		err = f.sandbox.Apply(cmd, c)
 	}
 	if err != nil {
 		return host.Options{}, err

@@ -1,0 +1,24 @@
+package host
+
+import (
+	"testing"
+
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+func TestTheAuditSaysInWordsWhatStandsOfTheSandbox(t *testing.T) {
+	for want, s := range map[string]*supervisorv1.SandboxStatus{
+		`agent "x" runs in the sandbox (enforce), and so do commands in terminals`: {Mode: "enforce", Stands: standsFull, Terminals: standsFull},
+		`agent "x" runs in the sandbox (observe), and commands in terminals run without it: handler t: it maps paths`: {
+			Mode: "observe", Stands: standsFull, Terminals: standsNone, TerminalsWhy: "handler t: it maps paths",
+		},
+		`agent "x" runs without the sandbox, and what it does by itself is not decided (enforce, none: no Landlock); network proxy, variables: ` +
+			"programs are told of the proxy, and may go past it": {
+			Mode: "enforce", Stands: standsNone, Why: "no Landlock", Network: "proxy", NetworkStands: standsVariables,
+		},
+	} {
+		if got := sandboxNote("x", s); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
