@@ -401,6 +401,9 @@ something is refused at the first try, and not run, it is shorter.
 The workspace has a ` + "`.env`" + `. Gemini CLI, Cline, and for some commands Qwen Code, read it into their own environment, and hand it on: variables
 of which nobody knows what they change. So these commands are asked about when they are tried.
 
+These turns ran as root, for whom agents' own sandboxes (bubblewrap) cannot work inside. How Codex and Claude's sandbox do as an ordinary user,
+with both walls around a command, [decision 31](decisions/0031-bubblewrap-in-the-sandbox.md) says.
+
 | agent | ` + "`observe` passes | time | `enforce`" + ` passes | time | questions: ` + "`off` | `observe` | `enforce`" + ` |
 |---|---|---|---|---|---|---|---|
 `

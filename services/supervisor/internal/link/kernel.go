@@ -311,13 +311,13 @@ func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID strin
 	if e.Operation != sandbox.Execute || e.within || !l.findsOwn(e) {
 		return l.decideWith(ctx, e, sessionID, false)
 	}
-	was := e.wrapped
+	was := *e
 	o, err := l.decideWith(ctx, e, sessionID, true)
 	if err == nil && o.d.Verdict == gate.Allow && !o.d.Tried() && (e.lenient || e.Apart || onlyLooks(o.action)) {
 		e.wrapped = true
 		return o, nil
 	}
-	e.wrapped = was
+	*e = was
 	return l.decideWith(ctx, e, sessionID, false)
 }
 
