@@ -112,6 +112,16 @@ func (c *call) act() error {
 
 // one changes a name.
 func (c *call) one(dirfd, arg int, follow bool, change func(place) error) error {
+	return c.at(dirfd, arg, follow, func(p place) error {
+		if err := c.mayWrite(Write, p); err != nil {
+			return err
+		}
+		return c.makes(p, func() error { return change(p) })
+	})
+}
+
+// at does work at the place that an argument names, which is not asked about yet.
+func (c *call) at(dirfd, arg int, follow bool, work func(place) error) error {
 	name, err := c.name(arg)
 	if err != nil {
 		return err
@@ -121,10 +131,7 @@ func (c *call) one(dirfd, arg int, follow bool, change func(place) error) error 
 		return err
 	}
 	defer p.close()
-	if err := c.mayWrite(Write, p); err != nil {
-		return err
-	}
-	return c.makes(p, func() error { return change(p) })
+	return work(p)
 }
 
 // file changes a file that is there; change gets a descriptor that only holds it. A name that is empty means dirfd
@@ -175,29 +182,21 @@ func (c *call) descriptor(arg int, change func(fd int) error) error {
 
 // mkdir asks about folders that are not there yet alone: many programs make sure that one is there, and that changes nothing.
 func (c *call) mkdir(dirfd, arg, mode int) error {
-	name, err := c.name(arg)
-	if err != nil {
-		return err
-	}
-	p, err := c.find(dirfd, name, false)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	var is unix.Stat_t
-	if p.base == "" || unix.Fstatat(p.dir, p.base, &is, unix.AT_SYMLINK_NOFOLLOW) == nil {
-		return unix.EEXIST
-	}
-	make := func() error { return unix.Mkdirat(p.dir, p.base, uint32(c.data.args[mode])) }
-	if c.mountPoint(p) {
-		return c.makeMountPoint(p, make)
-	}
-	if err := c.mayWrite(Write, p); err != nil {
-		return err
-	}
-	return c.makes(p, func() error {
-		unix.Umask(c.umask)
-		return make()
+	return c.at(dirfd, arg, false, func(p place) error {
+		if _, err := p.stat(); p.base == "" || err == nil {
+			return unix.EEXIST
+		}
+		make := func() error {
+			unix.Umask(c.umask)
+			return unix.Mkdirat(p.dir, p.base, uint32(c.data.args[mode]))
+		}
+		if c.mountPoint(p) {
+			return c.makeMountPoint(p, make)
+		}
+		if err := c.mayWrite(Write, p); err != nil {
+			return err
+		}
+		return c.makes(p, make)
 	})
 }
 

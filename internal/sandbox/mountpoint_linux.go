@@ -16,22 +16,36 @@ const mostMountPoints = 4096
 // removed as long as they are.
 type mountPoints struct {
 	mu   sync.Mutex
-	made map[fileID]bool
+	made map[birth]bool
 }
 
-func (m *mountPoints) add(id fileID) {
+// birth names a file for ever: another one can get its number later.
+type birth struct {
+	device [2]uint32
+	inode  uint64
+	at     unix.StatxTimestamp
+}
+
+// birthOf is that of what is at a place; not ok: the file system does not tell.
+func birthOf(p place) (of birth, is unix.Statx_t, ok bool) {
+	const what = unix.STATX_BASIC_STATS | unix.STATX_BTIME
+	err := unix.Statx(p.dir, p.base, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, what, &is)
+	return birth{[2]uint32{is.Dev_major, is.Dev_minor}, is.Ino, is.Btime}, is, err == nil && is.Mask&what == what
+}
+
+func (m *mountPoints) add(of birth) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	if m.made == nil || len(m.made) >= mostMountPoints {
-		m.made = map[fileID]bool{}
+		m.made = map[birth]bool{}
 	}
-	m.made[id] = true
+	m.made[of] = true
 }
 
-func (m *mountPoints) has(id fileID) bool {
+func (m *mountPoints) has(of birth) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.made[id]
+	return m.made[of]
 }
 
 // mountPoint reports whether a place that is not there yet is to be made as a mount point: by a process that prepares the
@@ -59,15 +73,11 @@ func (c *call) mountPoint(p place) bool {
 
 // makeMountPoint has it made, in the process's domain, and remembers it.
 func (c *call) makeMountPoint(p place, make func() error) error {
-	err := c.makes(p, func() error {
-		unix.Umask(c.umask)
-		return make()
-	})
-	if err != nil {
+	if err := c.makes(p, make); err != nil {
 		return err
 	}
-	if is, err := p.stat(); err == nil {
-		c.mountPoints.add(fileID{is.Dev, is.Ino})
+	if of, _, ok := birthOf(p); ok {
+		c.mountPoints.add(of)
 	}
 	return nil
 }
@@ -87,29 +97,23 @@ func (c *call) openMountPoint(p place, flags int, mode uint32) error {
 
 // spent reports whether a place is an empty mount point that was made so.
 func (c *call) spent(p place) bool {
-	is, err := p.stat()
-	return err == nil && p.base != "" && (is.Mode&unix.S_IFMT == unix.S_IFDIR || is.Mode&unix.S_IFMT == unix.S_IFREG && is.Size == 0) &&
-		c.mountPoints.has(fileID{is.Dev, is.Ino})
+	if p.base == "" {
+		return false
+	}
+	of, is, ok := birthOf(p)
+	return ok && (is.Mode&unix.S_IFMT == unix.S_IFDIR || is.Mode&unix.S_IFMT == unix.S_IFREG && is.Size == 0) && c.mountPoints.has(of)
 }
 
 // unlink removes a file, or a folder that is empty. Nobody is asked about a mount point that was made inside.
 func (c *call) unlink(dirfd, arg, flags int) error {
-	name, err := c.name(arg)
-	if err != nil {
-		return err
-	}
-	p, err := c.find(dirfd, name, false)
-	if err != nil {
-		return err
-	}
-	defer p.close()
-	if err := writable(p); err != nil {
-		return err
-	}
-	if !c.spent(p) {
-		if err := c.mayWrite(Write, p); err != nil {
+	return c.at(dirfd, arg, false, func(p place) error {
+		err := writable(p)
+		if err == nil && !c.spent(p) {
+			err = c.mayWrite(Write, p)
+		}
+		if err != nil {
 			return err
 		}
-	}
-	return c.under(func() error { return unix.Unlinkat(p.dir, p.name(), flags) })
+		return c.under(func() error { return unix.Unlinkat(p.dir, p.name(), flags) })
+	})
 }

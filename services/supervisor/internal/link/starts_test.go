@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,18 +15,21 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
+// makePrograms makes programs that do nothing, by their paths.
+func makePrograms(t *testing.T, files ...string) {
+	t.Helper()
+	for _, file := range files {
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700)); err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
 // The policy asks about everything, so what is allowed is so as what the agent starts for itself.
 func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, other := filepath.Join(home, "bin"), filepath.Join(home, "other")
-	for _, file := range []string{filepath.Join(bin, "keep"), filepath.Join(other, "keep")} {
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	makePrograms(t, filepath.Join(bin, "keep"), filepath.Join(other, "keep"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
 	r := newRig(t, func(o *Options) {
 		o.AgentEnviron = env
@@ -72,14 +76,7 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")
-	for _, file := range []string{filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool")} {
-		if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(file, []byte("#!/bin/sh\n"), 0o700); err != nil {
-			t.Fatal(err)
-		}
-	}
+	makePrograms(t, filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
 	r := newRig(t, func(o *Options) {
 		o.AgentEnviron = env
