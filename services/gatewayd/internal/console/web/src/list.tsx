@@ -90,8 +90,8 @@ export function List<T>({ items, label, guess, draw, reach }: Props<T>) {
   while (last < items.length && shown < from + tall + beyond) shown += heights.of(last++);
 
   const scrolled = () => {
-    const el = box.current!;
-    if (el.scrollTop === left.current) return; // it was not a person
+    const el = box.current;
+    if (!el || el.scrollTop === left.current) return; // the list is gone already, or it was not a person
     // The end that moves away, because of more items or of less room, is followed; only who goes up leaves it.
     if (wanted.current < 0) {
       if (el.scrollHeight - el.scrollTop - el.clientHeight < 30) atEnd.current = true;
