@@ -252,7 +252,8 @@ func (p *webPage) until(what, expression string) {
 	}
 }
 
-// arrives waits until an expression is true while the browser goes from page to page, between which there is nothing to ask.
+// arrives waits until an expression is true while the browser goes from page to page, between which there is nothing
+// to ask.
 func (p *webPage) arrives(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool {

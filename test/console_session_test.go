@@ -239,7 +239,8 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	g.leaveWith(tab)
 }
 
-// A block of code in a question is shown as code, as text like all else: without its fences, and with what stands behind them.
+// A block of code in a question is shown as code, as text like all else: without its fences, and with what stands
+// behind them.
 func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

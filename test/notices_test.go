@@ -24,8 +24,8 @@ type hook struct {
 	body   string
 }
 
-// TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse has a policy decide, then a question wait: there is one notice in each
-// way, and it leads to the question.
+// TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse has a policy decide, then a question wait: there is one
+// notice in each way, and it leads to the question.
 func TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)

@@ -1,9 +1,9 @@
-// Package entries writes and reads messages between processes of acphost's own that have to stay small: lists of entries,
-// "NAME=VALUE", each ended by a NUL, and an empty entry after the last. What is not set has no entry; a list has one for each of
-// its values. No value has a NUL, as no argument, variable or path can have one.
+// Package entries writes and reads messages between processes of acphost's own that have to stay small: lists of
+// entries, "NAME=VALUE", each ended by a NUL, and an empty entry after the last. What is not set has no entry; a list
+// has one for each of its values. No value has a NUL, as no argument, variable or path can have one.
 //
-// encoding/json would do as well, but it takes 0.1 MB of memory and more in each process that uses it, and such a process may
-// stand beside each agent and each command. The package knows no messages of its own.
+// encoding/json would do as well, but it takes 0.1 MB of memory and more in each process that uses it, and such a
+// process may stand beside each agent and each command. The package knows no messages of its own.
 package entries
 
 import (

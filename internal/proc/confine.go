@@ -17,9 +17,9 @@ type Confinement struct {
 	// mounted. A file that has a hard link elsewhere cannot be made unreadable. Who starts a process has to look whether the
 	// wall stands (Walls.Unreadable). Default: none.
 	Unreadable []string
-	// OnePort has the process connect over TCP to Port alone, at any address; 0: to none. It is part of the Landlock domain.
-	// Multipath TCP, UDP and other sockets are as before, and so is listening. Who starts a process has to look whether
-	// the wall stands (Walls.OnePort).
+	// OnePort has the process connect over TCP to Port alone, at any address; 0: to none. It is part of the Landlock
+	// domain. Multipath TCP, UDP and other sockets are as before, and so is listening. Who starts a process has to look
+	// whether the wall stands (Walls.OnePort).
 	OnePort bool
 	Port    uint16
 	// Keep are the capabilities that the process may have, if the calling process has them. Default: none.

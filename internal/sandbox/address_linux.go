@@ -4,8 +4,8 @@ package sandbox
 
 import "strconv"
 
-// hostText is an IPv4 or IPv6 address as text, as RFC 5952 has it; IPv4 in IPv6 is IPv4. (net/netip does the same, and would have a
-// guard initialise twice as many packages before it begins.)
+// hostText is an IPv4 or IPv6 address as text, as RFC 5952 has it; IPv4 in IPv6 is IPv4. (net/netip does the same,
+// and would have a guard initialise twice as many packages before it begins.)
 func hostText(address [16]byte, v4 bool) string {
 	if mapped := [12]byte{10: 0xff, 11: 0xff}; v4 || [12]byte(address[:12]) == mapped {
 		text := ""

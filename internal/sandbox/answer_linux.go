@@ -63,8 +63,8 @@ type server struct {
 	arrivals int
 	options  Options
 	decider  Decider
-	// holder is the thread of the sandbox that has started the command and is behind the filter itself. What it calls is the
-	// sandbox's.
+	// holder is the thread of the sandbox that has started the command and is behind the filter itself. What it calls is
+	// the sandbox's.
 	holder int
 	// inDomain are jobs for that thread, which is in the command's Landlock domain.
 	inDomain chan func()
@@ -145,7 +145,8 @@ type call struct {
 	since uint64
 	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
 	replaced bool
-	// lost, to observe: what the call is about cannot be told, as it is not known, or as nothing of the process can be seen.
+	// lost, to observe: what the call is about cannot be told, as it is not known, or as nothing of the process can be
+	// seen.
 	lost bool
 }
 
@@ -231,8 +232,8 @@ func (c *call) serve() {
 	}
 }
 
-// observe has the decider told what the call is about. Whatever it looks at is bounded in time with what the decider does: a
-// file system whose process is inside may wait for another call.
+// observe has the decider told what the call is about. Whatever it looks at is bounded in time with what the decider
+// does: a file system whose process is inside may wait for another call.
 func (c *call) observe() error {
 	err := c.identify()
 	if err != nil {
@@ -385,8 +386,9 @@ func (c *call) refuse(what string, errno unix.Errno) error {
 // mostLeft bounds the threads that have others in their place.
 const mostLeft = 64
 
-// decide has the decider called. If that takes too long, the caller gets its answer meanwhile, and decide returns errAnswered
-// once the decider returns: nothing is carried out. (A timer costs less than a thread that waits for another one.)
+// decide has the decider called. If that takes too long, the caller gets its answer meanwhile, and decide returns
+// errAnswered once the decider returns: nothing is carried out. (A timer costs less than a thread that waits for
+// another one.)
 func (c *call) decide(late unix.Errno, ask func() error) error {
 	if c.left.Load() >= mostLeft {
 		if c.options.Observe {

@@ -180,7 +180,8 @@ func (c *call) descriptor(arg int, change func(fd int) error) error {
 	return c.path(unix.AT_FDCWD, c.proc("fd/"+strconv.Itoa(c.arg(arg))), true, change)
 }
 
-// mkdir asks about folders that are not there yet alone: many programs make sure that one is there, and that changes nothing.
+// mkdir asks about folders that are not there yet alone: many programs make sure that one is there, and that changes
+// nothing.
 func (c *call) mkdir(dirfd, arg, mode int) error {
 	return c.at(dirfd, arg, false, func(p place) error {
 		if _, err := p.stat(); p.base == "" || err == nil {

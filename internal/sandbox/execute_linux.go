@@ -274,8 +274,8 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 	return false
 }
 
-// childless reports whether a stopped process has no children. One that has ended counts: while it is collected, another
-// one may be missing in the list.
+// childless reports whether a stopped process has no children. One that has ended counts: while it is collected,
+// another one may be missing in the list.
 func childless(pid int) bool {
 	id := strconv.Itoa(pid)
 	list, err := proc.Slurp("/proc/"+id+"/task/"+id+"/children", nil)

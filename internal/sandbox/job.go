@@ -15,8 +15,8 @@ const (
 	OutcomeFD = 5
 )
 
-// Job is what a sandbox with the flag "--job" is told to start. It does not stand in the arguments and the environment of the
-// sandbox: whoever chooses a command must not choose what the sandbox itself runs with.
+// Job is what a sandbox with the flag "--job" is told to start. It does not stand in the arguments and the
+// environment of the sandbox: whoever chooses a command must not choose what the sandbox itself runs with.
 type Job struct {
 	// Program is the absolute path of the file to execute: it, or nothing.
 	Program string
@@ -31,12 +31,14 @@ func (j *Job) Exchange(c *entries.Codec) {
 	c.Texts("env", &j.Env)
 }
 
-// Outcome is what a sandbox with the flag "--job" tells of its command: first that it runs or that it does not, and in the end how it
-// ended. What the command has left behind goes on then, and so does the sandbox, until nothing of it runs any more.
+// Outcome is what a sandbox with the flag "--job" tells of its command: first that it runs or that it does not, and
+// in the end how it ended. What the command has left behind goes on then, and so does the sandbox, until nothing of
+// it runs any more.
 type Outcome struct {
 	// PID is the command's process; 0: it was not started, or it has ended.
 	PID int
-	// Failed is the reason why it was not started, and Errno the number of the system's error, if it is one of the command's.
+	// Failed is the reason why it was not started, and Errno the number of the system's error, if it is one of the
+	// command's.
 	Failed string
 	Errno  int
 	// Unsupported: nothing can be confined on this system.

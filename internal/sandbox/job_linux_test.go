@@ -13,7 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/entries"
 )
 
-// doJob starts a sandbox with a job, and returns what it tells of the command. The command may write into the yard's folder.
+// doJob starts a sandbox with a job, and returns what it tells of the command. The command may write into the yard's
+// folder.
 func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd) {
 	t.Helper()
 	needsSandbox(t)
@@ -56,7 +57,8 @@ func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd)
 	}, cmd
 }
 
-// TestASandboxOutlivesTheCommandOfItsJob, as long as something that the command has started is there, and decides on that.
+// TestASandboxOutlivesTheCommandOfItsJob, as long as something that the command has started is there, and decides on
+// that.
 func TestASandboxOutlivesTheCommandOfItsJob(t *testing.T) {
 	y := newYard(t)
 	gate := filepath.Join(y.inside, "gate")

@@ -50,8 +50,8 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// needsPrograms skips a test of programs that a machine with a busybox alone does not have: its shell is all of them, and statically
-// linked.
+// needsPrograms skips a test of programs that a machine with a busybox alone does not have: its shell is all of them,
+// and statically linked.
 func needsPrograms(t *testing.T) {
 	t.Helper()
 	for _, name := range []string{"bash", "git"} {

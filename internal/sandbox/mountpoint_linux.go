@@ -12,8 +12,8 @@ import (
 // mostMountPoints bounds the mount points that a sandbox remembers.
 const mostMountPoints = 4096
 
-// mountPoints are files and folders that were made for sandboxes inside to mount something on. They are empty, and may be
-// removed as long as they are.
+// mountPoints are files and folders that were made for sandboxes inside to mount something on. They are empty, and
+// may be removed as long as they are.
 type mountPoints struct {
 	mu   sync.Mutex
 	made map[birth]bool
@@ -48,9 +48,9 @@ func (m *mountPoints) has(of birth) bool {
 	return m.made[of]
 }
 
-// mountPoint reports whether a place that is not there yet is to be made as a mount point: by a process that prepares the
-// mounts of its own namespace, and where the decider says that it may have one that it could not have otherwise. What is
-// mounted on it is not there for anybody else, and what others find is empty.
+// mountPoint reports whether a place that is not there yet is to be made as a mount point: by a process that prepares
+// the mounts of its own namespace, and where the decider says that it may have one that it could not have otherwise.
+// What is mounted on it is not there for anybody else, and what others find is empty.
 func (c *call) mountPoint(p place) bool {
 	m, asks := c.decider.(Mounter)
 	if !asks || c.options.Observe || !p.within || p.base == "" || !strings.HasPrefix(p.real, "/") || !c.administers() {

@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder that gets another name is decided on with all that lies in it. So while that is decided on, nothing may come
-// into it, and no name may be made by a path that was decided on before. Such calls are not held up: who comes second is
-// decided on anew.
+// A folder that gets another name is decided on with all that lies in it. So while that is decided on, nothing may
+// come into it, and no name may be made by a path that was decided on before. Such calls are not held up: who comes
+// second is decided on anew.
 
 // errMoved says that a folder has got another name, or something has come into it, since a call was decided on.
 var errMoved = errors.New("moved meanwhile")

@@ -113,8 +113,8 @@ func split(p string, follow bool) (dir, base string) {
 	return dir, base
 }
 
-// below takes a path that leads through a folder that the process has open ("/proc/self/fd/4/name") for one that begins in this
-// folder. The magic links of /proc are not followed otherwise.
+// below takes a path that leads through a folder that the process has open ("/proc/self/fd/4/name") for one that
+// begins in this folder. The magic links of /proc are not followed otherwise.
 func (c *call) below(p string) (dirfd int, rest string, ok bool) {
 	inside, ok := strings.CutPrefix(p, c.proc("fd")+"/")
 	if !ok {
@@ -236,8 +236,8 @@ func readlink(dirfd int, name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// changes are the events of a change to places. A file without a name can be changed unasked if it lies in memory, or is a
-// pipe and the like; a file that has lost its name cannot.
+// changes are the events of a change to places. A file without a name can be changed unasked if it lies in memory, or
+// is a pipe and the like; a file that has lost its name cannot.
 func (c *call) changes(op Operation, places ...place) []Event {
 	var events []Event
 	for i, p := range places {
@@ -270,8 +270,8 @@ func (c *call) mayWrite(op Operation, places ...place) error {
 	return c.allowed(c.changes(op, places...)...)
 }
 
-// writable refuses a change to places where nothing can be changed. A sandbox of the agent's own mounts read-only what its
-// programs are not to change: nobody has to be asked about what comes to nothing.
+// writable refuses a change to places where nothing can be changed. A sandbox of the agent's own mounts read-only
+// what its programs are not to change: nobody has to be asked about what comes to nothing.
 func writable(places ...place) error {
 	for _, p := range places {
 		var mounted unix.Statfs_t

@@ -175,8 +175,9 @@ type Watcher interface {
 
 // Mounter is a Decider that may allow more to processes that prepare the mounts of their own namespace.
 type Mounter interface {
-	// AllowsMountPoint is asked before an empty file or folder is made on which something may be mounted, with an event of
-	// Write. True: it is made, and no more, for it could not be made otherwise. False: the change is decided on as any other.
+	// AllowsMountPoint is asked before an empty file or folder is made on which something may be mounted, with an event
+	// of Write. True: it is made, and no more, for it could not be made otherwise. False: the change is decided on as
+	// any other.
 	AllowsMountPoint(Event) bool
 }
 

@@ -16,8 +16,8 @@ import (
 // longestAddress is sizeof(struct sockaddr_storage).
 const longestAddress = 128
 
-// socketCall is a call with a socket and an address. Both are the sandbox's own: a duplicate and a copy, which nobody can
-// exchange any more.
+// socketCall is a call with a socket and an address. Both are the sandbox's own: a duplicate and a copy, which nobody
+// can exchange any more.
 type socketCall struct {
 	*call
 	socket  int

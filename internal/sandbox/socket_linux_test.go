@@ -75,8 +75,8 @@ func connects(allowed, denied, tcp, udp string) {
 	tell("(exchanged)", exchanged(allowed, denied))
 }
 
-// exchanged connects while another thread exchanges the address for that of a socket that is denied, and sends a byte each
-// time.
+// exchanged connects while another thread exchanges the address for that of a socket that is denied, and sends a byte
+// each time.
 func exchanged(allowed, denied string) error {
 	address := make([]byte, 110)
 	address[0] = unix.AF_UNIX

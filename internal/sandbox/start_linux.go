@@ -35,17 +35,17 @@ const (
 const stageServe = "-serve"
 
 // Main is the whole life of a sandbox: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
-// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe]
-// -- CMD". It returns the exit status of the
-// command. If a signal ended the command, the same signal ends the sandbox. With "--job" instead of a command, it starts the Job of
-// JobFD, tells OutcomeFD what becomes of it, and returns when nothing of it runs any more.
+// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It
+// returns the exit status of the command. If a signal ended the command, the same signal ends the sandbox. With
+// "--job" instead of a command, it starts the Job of JobFD, tells OutcomeFD what becomes of it, and returns when
+// nothing of it runs any more.
 func Main() int { return MainWith(nil) }
 
 // DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks who has started it.
 const DecisionsFD = 3
 
-// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead of
-// lists of paths, and has to be a Reporter.
+// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead
+// of lists of paths, and has to be a Reporter.
 func MainWith(dial func(fd int, o Options) (Decider, error)) int {
 	return mainWith(dial, func(_ *Options, l Lists) Decider { return l })
 }
@@ -247,10 +247,10 @@ type startResult struct {
 // errStart is wrapped if the command itself cannot be started.
 var errStart = errors.New("start the command")
 
-// hold puts the filter on the calling thread, which is behind the walls of package proc, and starts the command from it: a
-// process is behind the filter of the thread that has made it. The thread stays until the command has ended, because the
-// signal by which the command dies with the sandbox is bound to the thread. What the thread calls meanwhile are the jobs for
-// the command's Landlock domain.
+// hold puts the filter on the calling thread, which is behind the walls of package proc, and starts the command from
+// it: a process is behind the filter of the thread that has made it. The thread stays until the command has ended,
+// because the signal by which the command dies with the sandbox is bound to the thread. What the thread calls
+// meanwhile are the jobs for the command's Landlock domain.
 func hold(o Options, d Decider, c command, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
 	if !o.Observe && (!w.Landlock || !w.Seccomp) {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))
@@ -258,9 +258,9 @@ func hold(o Options, d Decider, c command, w proc.Walls, started chan<- startRes
 	if err := mayTrace(); err != nil {
 		return err
 	}
-	// While the process is made, this thread waits for its first program with a processor of Go's, and the program waits for a
-	// decision. Whatever would have to stop all of Go meanwhile, a collection of garbage or a change of the number of
-	// processors, would wait for ever.
+	// While the process is made, this thread waits for its first program with a processor of Go's, and the program waits
+	// for a decision. Whatever would have to stop all of Go meanwhile, a collection of garbage or a change of the number
+	// of processors, would wait for ever.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(math.MaxInt64)
 	listener, err := listen(o)
@@ -291,7 +291,8 @@ func hold(o Options, d Decider, c command, w proc.Walls, started chan<- startRes
 	}
 }
 
-// start starts the command, looking for it in PATH as execvp does unless its program is known. It dies with the calling thread.
+// start starts the command, looking for it in PATH as execvp does unless its program is known. It dies with the
+// calling thread.
 func start(c command) (*os.Process, error) {
 	command, name := c.args, c.args[0]
 	folders := []string{""}
@@ -342,8 +343,8 @@ func errnoOf(err error) error {
 	return err
 }
 
-// onlyEnds keeps the kernel from reporting to this process that a child of it has stopped: for each program that is started
-// inside, one is stopped to be looked at.
+// onlyEnds keeps the kernel from reporting to this process that a child of it has stopped: for each program that is
+// started inside, one is stopped to be looked at.
 func onlyEnds() {
 	// struct sigaction of the kernel, whose second word are the flags.
 	var action [4]uint64

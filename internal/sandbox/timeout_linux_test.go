@@ -20,11 +20,12 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// stuckVar has the sandbox of this test binary use a stuck decider. Its value is after how many milliseconds calls are refused.
+// stuckVar has the sandbox of this test binary use a stuck decider. Its value is after how many milliseconds calls
+// are refused.
 const stuckVar = "SANDBOX_TEST_STUCK"
 
-// stuck never returns from a decision about a file named "stuck…", and tells of each. It allows what is named "slow…" when a
-// second such decision begins.
+// stuck never returns from a decision about a file named "stuck…", and tells of each. It allows what is named "slow…"
+// when a second such decision begins.
 type stuck struct {
 	Lists
 	second chan struct{}
@@ -61,7 +62,8 @@ func TestADecisionThatTakesTooLongRefusesTheCall(t *testing.T) {
 	y.untouched(t)
 }
 
-// Each decision that does not return keeps a thread of the sandbox. There are more of them here than threads that receive calls.
+// Each decision that does not return keeps a thread of the sandbox. There are more of them here than threads that
+// receive calls.
 func TestADeciderThatNeverReturnsDoesNotHoldTheSandbox(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)

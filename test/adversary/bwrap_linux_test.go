@@ -142,9 +142,9 @@ func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 	s.finish()
 }
 
-// TestObservingSeesIntoNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls of
-// their own run commands, is recorded by its path outside, and refused no more than elsewhere. A program that a rule allows
-// is the agent there. Where the sandbox cannot follow, what the agent reports is recorded.
+// TestObservingSeesIntoNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls
+// of their own run commands, is recorded by its path outside, and refused no more than elsewhere. A program that a
+// rule allows is the agent there. Where the sandbox cannot follow, what the agent reports is recorded.
 func TestObservingSeesIntoNamespaces(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()

@@ -296,8 +296,8 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 	s.finish()
 }
 
-// TestTheWordsAroundALineGiveNoRights: an agent keeps a file, which its shell reads before a line that a rule allows. The shell stays the
-// agent, and what is the agent's own does not become anything else's by another name.
+// TestTheWordsAroundALineGiveNoRights: an agent keeps a file, which its shell reads before a line that a rule allows.
+// The shell stays the agent, and what is the agent's own does not become anything else's by another name.
 func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

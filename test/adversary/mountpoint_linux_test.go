@@ -7,8 +7,9 @@ import (
 	"testing"
 )
 
-// TestASandboxOfTheAgentsMasksWhatIsNotThere: agents' sandboxes put something empty in place of what their programs are not
-// to make, whatever rules say of its name. That leaves something empty behind, which can be removed, and nothing else.
+// TestASandboxOfTheAgentsMasksWhatIsNotThere: agents' sandboxes put something empty in place of what their programs
+// are not to make, whatever rules say of its name. That leaves something empty behind, which can be removed, and
+// nothing else.
 func TestASandboxOfTheAgentsMasksWhatIsNotThere(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()

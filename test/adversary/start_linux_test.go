@@ -30,8 +30,8 @@ func meanwhile(t *testing.T, order func(s *scene, script, another, pause string)
 	}
 }
 
-// twoScripts opens a scene in which the rules allow the script "tool" that lies outside, and "touch a". Another one, that
-// of the workspace, leaves the file that is returned.
+// twoScripts opens a scene in which the rules allow the script "tool" that lies outside, and "touch a". Another one,
+// that of the workspace, leaves the file that is returned.
 func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
 	t.Helper()
 	needsSandbox(t)

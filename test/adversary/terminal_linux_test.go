@@ -21,8 +21,8 @@ rules:
   - {id: run, effect: allow, on: [terminal.create]}
 `
 
-// TestACommandOfATerminalIsHeldToWhatIsDenied: the command was allowed as a whole, and what it does by itself nobody has seen before.
-// Its descendants are held to the same, also those that get away from it.
+// TestACommandOfATerminalIsHeldToWhatIsDenied: the command was allowed as a whole, and what it does by itself nobody
+// has seen before. Its descendants are held to the same, also those that get away from it.
 func TestACommandOfATerminalIsHeldToWhatIsDenied(t *testing.T) {
 	needsSandbox(t)
 	for _, how := range []string{"itself", "orphan", "stray"} {
@@ -63,7 +63,8 @@ func TestObservingTerminalsRefusesNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatACommandLeavesBehindStaysInTheSandbox: a command ends, and what it has started goes on until the terminal is released.
+// TestWhatACommandLeavesBehindStaysInTheSandbox: a command ends, and what it has started goes on until the terminal
+// is released.
 func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -90,8 +91,8 @@ func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
 	s.finish()
 }
 
-// TestACommandDoesNotChooseWhatItsSandboxRunsWith: the agent sets the environment of a command, and the sandbox is a Go program,
-// which would take some of it for its own.
+// TestACommandDoesNotChooseWhatItsSandboxRunsWith: the agent sets the environment of a command, and the sandbox is a
+// Go program, which would take some of it for its own.
 func TestACommandDoesNotChooseWhatItsSandboxRunsWith(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

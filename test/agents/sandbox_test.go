@@ -20,7 +20,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// sandboxModes are those that each agent is run in, under the policy workspace. Times are compared with the first one's.
+// sandboxModes are those that each agent is run in, under the policy workspace. Times are compared with the first
+// one's.
 var sandboxModes = []string{"off", "observe", "enforce"}
 
 // rounds is how often each agent has its turn in each mode; the modes take turns.
@@ -55,8 +56,8 @@ type confine struct {
 // harmlessActs is how many of the acts of a turn, its first, the policy allows: nobody need be asked about them.
 const harmlessActs = 5
 
-// passes reports whether an agent works in a mode as it does without the sandbox: it does all that it does there, what the policy
-// allows at the first try, and its turns end as they do there.
+// passes reports whether an agent works in a mode as it does without the sandbox: it does all that it does there,
+// what the policy allows at the first try, and its turns end as they do there.
 func (c confine) passes(off confine) bool {
 	if !slices.Equal(c.Ends, off.Ends) {
 		return false
@@ -69,7 +70,8 @@ func (c confine) passes(off confine) bool {
 	return true
 }
 
-// daily is a turn as they are every day; what it does differs from one number to the next, so that one sees that it was done.
+// daily is a turn as they are every day; what it does differs from one number to the next, so that one sees that it
+// was done.
 func (r *rig) daily(t tools, net string, reached func() bool, number int) []act {
 	greet, note, outside := r.path("src/greet.js"), r.path(fmt.Sprintf("note-%d.txt", number)), filepath.Join(r.home, "outside", fmt.Sprintf("left-%d.txt", number))
 	before, after := fmt.Sprintf("Hello%d", number), fmt.Sprintf("Hello%d", number+1)
@@ -221,9 +223,9 @@ func (c *candidate) confine(t *testing.T) confined {
 	return all
 }
 
-// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were not done, if the
-// user was asked about some when they were tried, so that the next try may pass. Nobody waits for such a question, so it may come when
-// the agent is at its next act.
+// round has the agent do acts in one turn: those of some numbers, or all. It returns the numbers of those that were
+// not done, if the user was asked about some when they were tried, so that the next try may pass. Nobody waits for
+// such a question, so it may come when the agent is at its next act.
 func (b *boxed) round(acts []act, only []int) (again []int) {
 	b.r.t.Helper()
 	begun, first := len(b.m.Requests()), only == nil
@@ -305,7 +307,8 @@ func once(all []string) []string {
 	return slices.Compact(all)
 }
 
-// refusals are what the kernel did not let pass in a session, each once: the kind and the rule. It logs each with what it was about.
+// refusals are what the kernel did not let pass in a session, each once: the kind and the rule. It logs each with
+// what it was about.
 func (r *rig) refusals(t *testing.T, s *supervisorv1.Session) []string {
 	t.Helper()
 	var all []string

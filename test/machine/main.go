@@ -1,7 +1,7 @@
-// Command machine runs tests in machines of another architecture, which QEMU plays, and under kernels with other settings than
-// this one's: "make arm64". A machine consists of a kernel, of a program that is its first process (init/), a busybox and the
-// tests, all in its memory; it has no disk and no network. QEMU translates each instruction, so everything takes about ten times
-// as long.
+// Command machine runs tests in machines of another architecture, which QEMU plays, and under kernels with other
+// settings than this one's: "make arm64". A machine consists of a kernel, of a program that is its first process
+// (init/), a busybox and the tests, all in its memory; it has no disk and no network. QEMU translates each
+// instruction, so everything takes about ten times as long.
 package main
 
 import (
@@ -193,7 +193,8 @@ func (m machine) pack(image, parts, work string) (err error) {
 	return errors.Join(a.err, packed.Close())
 }
 
-// archive writes a cpio archive as the kernel reads it ("newc"; Documentation/driver-api/early-userspace/buffer-format.rst).
+// archive writes a cpio archive as the kernel reads it ("newc";
+// Documentation/driver-api/early-userspace/buffer-format.rst).
 type archive struct {
 	to   io.Writer
 	last int

@@ -21,8 +21,8 @@ func Up(conn net.Conn, send func([]byte) error) error {
 	}
 }
 
-// Down passes on what is for a connection, until one of the two ends, or the connection takes nothing for the time that an
-// answer has. It closes the connection.
+// Down passes on what is for a connection, until one of the two ends, or the connection takes nothing for the time
+// that an answer has. It closes the connection.
 func Down(conn net.Conn, receive func() ([]byte, error)) {
 	defer conn.Close()
 	for {

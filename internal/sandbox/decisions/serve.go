@@ -27,8 +27,8 @@ type Asked struct {
 	sandbox.Event
 	// Cut: arguments and environment are not complete.
 	Cut bool
-	// MountPoint: it is an empty file or folder on which something may be mounted, and the question is whether that may be made
-	// though it could not be written otherwise (sandbox.Mounter). Else it is asked about once more.
+	// MountPoint: it is an empty file or folder on which something may be mounted, and the question is whether that may
+	// be made though it could not be written otherwise (sandbox.Mounter). Else it is asked about once more.
 	MountPoint bool
 	// Program is the file that the process runs. Empty: it cannot be seen.
 	Program string
@@ -54,8 +54,8 @@ type Judge interface {
 	// Started is told that the program of a question is in place whose answer has TellStart, before anything that it
 	// does is asked about.
 	Started(pid int, call uint64)
-	// Refused is told of a call that the sandbox has refused by itself, or would have if it did more than observe. program is
-	// as in Asked.
+	// Refused is told of a call that the sandbox has refused by itself, or would have if it did more than observe.
+	// program is as in Asked.
 	Refused(pid int, program, what string)
 }
 

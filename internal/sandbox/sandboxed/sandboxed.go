@@ -1,5 +1,6 @@
-// Package sandboxed is the hidden command that starts a program in the sandbox, for each program that imports the package. It runs
-// before most of the program is initialised. It is not part of package sandbox, which programs import that start sandboxes.
+// Package sandboxed is the hidden command that starts a program in the sandbox, for each program that imports the
+// package. It runs before most of the program is initialised. It is not part of package sandbox, which programs
+// import that start sandboxes.
 package sandboxed
 
 import (

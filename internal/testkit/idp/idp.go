@@ -1,5 +1,5 @@
-// Package idp is a provider of OpenID Connect for tests: it signs what a test wants, with keys of RSA and of an elliptic curve, and
-// lets everybody in who comes to its sign-in page.
+// Package idp is a provider of OpenID Connect for tests: it signs what a test wants, with keys of RSA and of an
+// elliptic curve, and lets everybody in who comes to its sign-in page.
 //
 // It must not import anything of acphost's, so that what it says is not what acphost believes.
 package idp

@@ -12,8 +12,9 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/notices"
 )
 
-// grace is how long a question waits before anybody is told, if the flag does not say it. Who looks at the page, or at the editor
-// that shows the question too, has answered most questions by then; and to wait a few seconds longer matters to nobody who is away.
+// grace is how long a question waits before anybody is told, if the flag does not say it. Who looks at the page, or
+// at the editor that shows the question too, has answered most questions by then; and to wait a few seconds longer
+// matters to nobody who is away.
 const grace = 5 * time.Second
 
 // noticeFlags are those about notices.

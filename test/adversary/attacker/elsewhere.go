@@ -21,9 +21,9 @@ func init() {
 	deeds["run-as"] = runAs
 }
 
-// startElsewhere FOLDER-OR-SCRIPT PAUSE PROGRAM NAME ARGS... puts a program in place of this process, and goes to another
-// folder after a pause, while that is decided on. If the program is a script, this process has it open, and puts the
-// other script in its place. There is an answer only if nothing is started.
+// startElsewhere FOLDER-OR-SCRIPT PAUSE PROGRAM NAME ARGS... puts a program in place of this process, and goes to
+// another folder after a pause, while that is decided on. If the program is a script, this process has it open, and
+// puts the other script in its place. There is an answer only if nothing is started.
 func startElsewhere(args []string) ([]orders.Try, error) {
 	runtime.LockOSThread()
 	pause, err := time.ParseDuration(args[1])

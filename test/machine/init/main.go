@@ -1,7 +1,7 @@
 //go:build linux
 
-// Command init is the first process of the machines of package machine: it makes of the bare kernel what tests need, runs them,
-// and switches the machine off.
+// Command init is the first process of the machines of package machine: it makes of the bare kernel what tests need,
+// runs them, and switches the machine off.
 package main
 
 import (
@@ -63,7 +63,8 @@ func run() error {
 	return jobs()
 }
 
-// jobs does what the file of jobs says, a line each: a setting of the kernel and its value, or a program with its arguments.
+// jobs does what the file of jobs says, a line each: a setting of the kernel and its value, or a program with its
+// arguments.
 func jobs() error {
 	file, err := os.Open(words.Jobs)
 	if err != nil {

@@ -153,8 +153,8 @@ func cancelled(id string) []byte {
 	return notification("$/cancel_request", map[string]string{"requestId": id})
 }
 
-// answer takes the client's answer. If somebody else was faster, the events say so. One that is refused ends nothing: the
-// client is asked again, unless it could only be refused again.
+// answer takes the client's answer. If somebody else was faster, the events say so. One that is refused ends nothing:
+// the client is asked again, unless it could only be refused again.
 func (q *question) answer(frame []byte) {
 	req, err := q.read(frame)
 	ctx, cancel := withTimeout(q.at.ctx, answerTimeout)
@@ -171,7 +171,8 @@ func (q *question) answer(frame []byte) {
 	q.askAgain(problem(ctx, err), status.Code(err) == codes.PermissionDenied)
 }
 
-// askAgain tells the client that its answer was refused, and asks it again if the question is open. final: it is not asked again.
+// askAgain tells the client that its answer was refused, and asks it again if the question is open. final: it is not
+// asked again.
 func (q *question) askAgain(reason string, final bool) {
 	at, a := q.at, q.at.agent
 	again := at.question(q.approval)

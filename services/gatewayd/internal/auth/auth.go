@@ -1,8 +1,8 @@
 // Package auth says who a request is from, and refuses requests that nobody may make: of no token or certificate, for a host that
 // is not this one (DNS rebinding), from a page that is not allowed to.
 //
-// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a provider's tokens
-// are checked.
+// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a
+// provider's tokens are checked.
 package auth
 
 import (

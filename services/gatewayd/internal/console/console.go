@@ -216,8 +216,8 @@ func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
 	say(w, said{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
 }
 
-// comeBack lets a browser in that has signed in at the provider. That it began to here, it shows by both of its secrets: else
-// somebody could have it sign in as somebody else.
+// comeBack lets a browser in that has signed in at the provider. That it began to here, it shows by both of its
+// secrets: else somebody could have it sign in as somebody else.
 func (h *handler) comeBack(w http.ResponseWriter, r *http.Request) {
 	got, ok := read(w, r)
 	if !ok {

@@ -19,8 +19,8 @@ type desktop struct {
 	args    func(title, body string) []string
 }
 
-// NewDesktop returns the Channel that shows notices on the desktop of the user that gatewayd runs as: by notify-send on Linux, by
-// osascript on macOS.
+// NewDesktop returns the Channel that shows notices on the desktop of the user that gatewayd runs as: by notify-send
+// on Linux, by osascript on macOS.
 func NewDesktop() (Channel, error) { return newDesktop(runtime.GOOS) }
 
 func newDesktop(system string) (Channel, error) {
@@ -48,8 +48,8 @@ func linux(title, body string) []string {
 	return []string{"--app-name=acphost", "--", title, markup.Replace(body)}
 }
 
-// darwin are arguments of osascript. The script is always the same: what it shows is data. None behind the title is an option, as
-// the title is none.
+// darwin are arguments of osascript. The script is always the same: what it shows is data. None behind the title is
+// an option, as the title is none.
 func darwin(title, body string) []string {
 	return []string{"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
 }

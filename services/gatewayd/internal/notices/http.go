@@ -27,8 +27,8 @@ const (
 	maxHeaders, maxAnswer = 64 << 10, 1 << 10
 )
 
-// SignatureHeader has the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal. The body has
-// the time.
+// SignatureHeader has the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal.
+// The body has the time.
 const SignatureHeader = "Acphost-Signature"
 
 // target is an address to which notices are sent.
@@ -38,7 +38,8 @@ type target struct {
 	client *http.Client
 }
 
-// newTarget reads an address, or that of a file, "@FILE", since some addresses are secret. secret is a file with a secret.
+// newTarget reads an address, or that of a file, "@FILE", since some addresses are secret. secret is a file with a
+// secret.
 func newTarget(address, secret string) (target, error) {
 	if name, ok := strings.CutPrefix(address, "@"); ok {
 		text, err := readSecret(name)
@@ -119,8 +120,8 @@ func bare(err error) error {
 // webhook is a Channel.
 type webhook struct{ target }
 
-// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a file, which
-// only its owner can read, with the secret by which they are signed; "": they are not.
+// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a
+// file, which only its owner can read, with the secret by which they are signed; "": they are not.
 func NewWebhook(address, secret string) (Channel, error) {
 	t, err := newTarget(address, secret)
 	return &webhook{t}, err
@@ -163,8 +164,8 @@ func (w *webhook) Send(ctx context.Context, n Notice) error {
 // ntfy is a Channel.
 type ntfy struct{ target }
 
-// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file, which only its
-// owner can read, with an access token; "": there is none.
+// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file,
+// which only its owner can read, with an access token; "": there is none.
 func NewNtfy(topic, token string) (Channel, error) {
 	t, err := newTarget(topic, token)
 	if err == nil && strings.Trim(t.url.Path, "/") == "" {

@@ -1,8 +1,8 @@
-// Package notices tells people who look elsewhere that a question waits: by a webhook, by ntfy, on the desktop. A notice leads to
-// the question; it carries nothing by which the question could be answered.
+// Package notices tells people who look elsewhere that a question waits: by a webhook, by ntfy, on the desktop. A
+// notice leads to the question; it carries nothing by which the question could be answered.
 //
-// A person is told once of each question that has waited for a while, and of no other. Questions that come at once are one notice.
-// Whoever is slow to take notices gets fewer of them, and holds up nobody.
+// A person is told once of each question that has waited for a while, and of no other. Questions that come at once
+// are one notice. Whoever is slow to take notices gets fewer of them, and holds up nobody.
 //
 // The package knows questions and who is told of them. It must not know how a question is answered.
 package notices
@@ -36,7 +36,8 @@ const (
 	firstWait, lastWait = time.Second, 30 * time.Second
 	// maxListed is how many questions a notice lists; of the others it has the number.
 	maxListed = 20
-	// maxDetails and maxName bound what a notice shows of a question, in characters, and maxSession the id of a session in a link.
+	// maxDetails and maxName bound what a notice shows of a question, in characters, and maxSession the id of a session
+	// in a link.
 	maxDetails, maxName, maxSession = 200, 64, 200
 )
 
@@ -74,8 +75,8 @@ type Notice struct {
 type Channel interface {
 	// String names the channel in the log, without what is secret in its address.
 	String() string
-	// Send sends a notice. It ends soon after ctx, and is not called again before it has. An error is logged; errFinal says that it
-	// is no use to try again.
+	// Send sends a notice. It ends soon after ctx, and is not called again before it has. An error is logged; errFinal
+	// says that it is no use to try again.
 	Send(ctx context.Context, n Notice) error
 }
 

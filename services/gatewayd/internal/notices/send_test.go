@@ -206,7 +206,8 @@ func TestAddressesAndSecretsThatAreNotTaken(t *testing.T) {
 	}
 }
 
-// program puts a program into an otherwise empty PATH, which writes its arguments to a file, each behind a line of its own.
+// program puts a program into an otherwise empty PATH, which writes its arguments to a file, each behind a line of
+// its own.
 func program(t *testing.T, name, then string) (args func() []string) {
 	t.Helper()
 	dir := t.TempDir()

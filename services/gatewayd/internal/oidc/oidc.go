@@ -1,8 +1,8 @@
-// Package oidc recognizes people by a provider of OpenID Connect: by tokens that the provider has signed, and by its sign-in page
-// (authorization code flow with PKCE).
+// Package oidc recognizes people by a provider of OpenID Connect: by tokens that the provider has signed, and by its
+// sign-in page (authorization code flow with PKCE).
 //
-// It knows one provider, its tokens, and which of its groups has which role. It must not know how a request carries a token, nor
-// what a browser keeps.
+// It knows one provider, its tokens, and which of its groups has which role. It must not know how a request carries a
+// token, nor what a browser keeps.
 package oidc
 
 import (
@@ -33,8 +33,8 @@ const (
 	callTimeout = 10 * time.Second
 	// refresh is how long what the provider says of itself, and which keys it has, counts before it is asked again.
 	refresh = time.Hour
-	// apart is the least time between two questions of the same to the provider: anybody can send a token of a key that it does not
-	// know.
+	// apart is the least time between two questions of the same to the provider: anybody can send a token of a key that
+	// it does not know.
 	apart = 5 * time.Second
 	// maxAnswer bounds an answer of the provider, in bytes.
 	maxAnswer = 1 << 20
@@ -49,7 +49,8 @@ var algorithms = []string{
 type Options struct {
 	// Issuer is the provider's URL.
 	Issuer string
-	// ClientID is that of the sign-in page; "": nobody signs in there. SecretFile has the client's secret; "": there is none.
+	// ClientID is that of the sign-in page; "": nobody signs in there. SecretFile has the client's secret; "": there is
+	// none.
 	ClientID, SecretFile string
 	// Redirect is where the provider sends browsers back to, and Scopes is what it is asked for beside "openid".
 	Redirect string
@@ -152,7 +153,8 @@ func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Re
 	return who, refusal
 }
 
-// SignInURL is the provider's page for a browser that signs in. The three texts are the browser's own, and hard to guess.
+// SignInURL is the provider's page for a browser that signs in. The three texts are the browser's own, and hard to
+// guess.
 func (p *Provider) SignInURL(state, nonce, verifier string) (string, *auth.Refusal) {
 	f, err := p.ask()
 	if err != nil {
@@ -214,8 +216,8 @@ func (p *Provider) refuse(status int, words string, err error) *auth.Refusal {
 	return &auth.Refusal{Status: status, Words: words}
 }
 
-// who is the owner of a token that is good: by their address, if the provider vouches for it, or by the name that it gives nobody
-// else. Other names people may be able to choose.
+// who is the owner of a token that is good: by their address, if the provider vouches for it, or by the name that it
+// gives nobody else. Other names people may be able to choose.
 func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {

@@ -1,5 +1,5 @@
-// Package refusal is the one table of how /acp refuses: what a client gets by HTTP, by JSON-RPC and as the end of a WebSocket for
-// each kind of reason, whatever the transport and the method.
+// Package refusal is the one table of how /acp refuses: what a client gets by HTTP, by JSON-RPC and as the end of a
+// WebSocket for each kind of reason, whatever the transport and the method.
 //
 // It knows the errors of the packages that refuse. It must not know who is refused, nor what was asked for.
 package refusal
@@ -68,7 +68,8 @@ var ofCodes = map[connect.Code]Kind{
 	connect.CodeUnavailable:        Unavailable,
 }
 
-// Of is the kind of an error of relay or of a call to the supervisor, and its words for the client. ctx is that of the call.
+// Of is the kind of an error of relay or of a call to the supervisor, and its words for the client. ctx is that of
+// the call.
 func Of(ctx context.Context, err error) (kind Kind, words string) {
 	var problem relay.Problem
 	var excess relay.Excess
@@ -92,7 +93,8 @@ func Of(ctx context.Context, err error) (kind Kind, words string) {
 	return kind, of.Message()
 }
 
-// ofAgent reports whether an agent failed: what of the agent's is not found, or cannot be done, is not the client's doing.
+// ofAgent reports whether an agent failed: what of the agent's is not found, or cannot be done, is not the client's
+// doing.
 func ofAgent(err *connect.Error) bool {
 	for _, d := range err.Details() {
 		if m, wrong := d.Value(); wrong == nil {

@@ -224,8 +224,9 @@ type Excess string
 
 func (e Excess) Error() string { return string(e) }
 
-// Take takes a message of the client that is about a session, or about none (""), by what the client says beside it. A request
-// waits until the client has read enough of what came before. A Problem is the client's mistake, and nothing was sent; an Excess, too.
+// Take takes a message of the client that is about a session, or about none (""), by what the client says beside it.
+// A request waits until the client has read enough of what came before. A Problem is the client's mistake, and
+// nothing was sent; an Excess, too.
 func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
 	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
 		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -278,8 +279,9 @@ func (c *Conn) expect(id, session string) error {
 	return nil
 }
 
-// Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the last
-// frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the connection is over.
+// Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the
+// last frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the
+// connection is over.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))

@@ -134,8 +134,9 @@ func (d *Desk) fresh(s Secrets) bool {
 	return err == nil && len(page) == 8+secretBytes && s.Cookie != "" && d.now().Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0))
 }
 
-// Elsewhere are the texts by which a browser with secrets of Begin is known again that signs in at a provider of OpenID Connect.
-// Nobody can guess them who does not have both secrets and ask this desk. ok is false if the secrets are not good, or not any more.
+// Elsewhere are the texts by which a browser with secrets of Begin is known again that signs in at a provider of
+// OpenID Connect. Nobody can guess them who does not have both secrets and ask this desk. ok is false if the secrets
+// are not good, or not any more.
 func (d *Desk) Elsewhere(s Secrets) (state, nonce, verifier string, ok bool) {
 	text := func(what string) string { return base64.RawURLEncoding.EncodeToString(d.mac(what, s)) }
 	return text("state"), text("nonce"), text("verifier"), d.fresh(s)

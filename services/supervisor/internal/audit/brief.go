@@ -31,8 +31,8 @@ type Brief struct {
 	Note    string `json:"note"`
 }
 
-// Tally sums up the decisions in an audit's files, a T for each file. It reads a line once: what it has read of a file it keeps as the
-// file's sum, also when the file is put aside. Not safe for concurrent use.
+// Tally sums up the decisions in an audit's files, a T for each file. It reads a line once: what it has read of a
+// file it keeps as the file's sum, also when the file is put aside. Not safe for concurrent use.
 type Tally[T any] struct {
 	file  string
 	add   func(sum *T, b *Brief)
@@ -51,15 +51,16 @@ type tallied[T any] struct {
 // maxTallyTail is how much of a file's end shows that it is the same, in bytes.
 const maxTallyTail = 1 << 10
 
-// NewTally returns a Tally of an audit's file and of those that were put aside. add adds a decision to a sum; keep reports whether a sum
-// is small enough to be kept: else its file is read anew each time.
+// NewTally returns a Tally of an audit's file and of those that were put aside. add adds a decision to a sum; keep
+// reports whether a sum is small enough to be kept: else its file is read anew each time.
 func NewTally[T any](file string, add func(sum *T, b *Brief), keep func(sum *T) bool) *Tally[T] {
 	return &Tally[T]{file: file, add: add, keep: keep}
 }
 
-// Sums returns the sums of the files, oldest first, without those that were last written before a time, so that there is nothing in them
-// from then on. It reads what was written since it was called last, several times as fast as Read does, and leaves out lines that it cannot
-// read. They are not to be changed, and change with the next call. A file that is missing has none.
+// Sums returns the sums of the files, oldest first, without those that were last written before a time, so that there
+// is nothing in them from then on. It reads what was written since it was called last, several times as fast as Read
+// does, and leaves out lines that it cannot read. They are not to be changed, and change with the next call. A file
+// that is missing has none.
 func (t *Tally[T]) Sums(ctx context.Context, from time.Time) (sums []*T, err error) {
 	files, err := openAll(t.file, nil)
 	if errors.Is(err, fs.ErrNotExist) {

@@ -44,13 +44,14 @@ type Dialect struct {
 	// Elsewhere: a command may run in another directory than the session's, and the question does not say so. Nil: as the
 	// dialect below says, or false.
 	Elsewhere *bool `json:"elsewhere"`
-	// Environment are variables that the agent sets on commands, each "NAME=VALUE", and that change nothing of what runs. "*" as the
-	// value is any value, and at the end of a name, where no program but the agent reads such names, the rest of it: "AGENT_*=*".
+	// Environment are variables that the agent sets on commands, each "NAME=VALUE", and that change nothing of what
+	// runs. "*" as the value is any value, and at the end of a name, where no program but the agent reads such names,
+	// the rest of it: "AGENT_*=*".
 	Environment []string `json:"environment"`
 	// Readings are what data cannot say, in order.
 	Readings []Reading `json:"readings"`
-	// Temporary are what the agent adds to the name of a file, as a pattern of path.Match's, to write it anew beside the old one before
-	// it takes its place: ".tmp.*". Who has allowed a change to the file has allowed that.
+	// Temporary are what the agent adds to the name of a file, as a pattern of path.Match's, to write it anew beside the
+	// old one before it takes its place: ".tmp.*". Who has allowed a change to the file has allowed that.
 	Temporary []string `json:"temporary"`
 	// Wraps are how the agent wraps a command line if it starts the shell by itself.
 	Wraps []Wrap `json:"wraps"`

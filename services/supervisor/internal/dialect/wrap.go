@@ -16,7 +16,8 @@ type Wrap struct {
 	// Before is what stands before the quoted line, and After what stands after it. A "*" is a name of a file: letters, digits and
 	// "/._-~+" alone.
 	Before string `json:"before"`
-	// Repeated may stand any number of times after Before, and Last stands after that; empty: neither does. A "*" is as above.
+	// Repeated may stand any number of times after Before, and Last stands after that; empty: neither does. A "*" is as
+	// above.
 	Repeated string `json:"repeated"`
 	Last     string `json:"last"`
 	After    string `json:"after"`
@@ -27,9 +28,9 @@ type Wrap struct {
 // wrapShells are the shells that agents start.
 var wrapShells = []string{"sh", "bash", "zsh", "dash"}
 
-// Unwrap takes the wrapping off: head is the shell and its options, line what the shell runs. It reports false for a line that is
-// not wrapped in just this way, and for one with a file that is not the agent's own, as kept says: the shell reads or writes these
-// besides.
+// Unwrap takes the wrapping off: head is the shell and its options, line what the shell runs. It reports false for a
+// line that is not wrapped in just this way, and for one with a file that is not the agent's own, as kept says: the
+// shell reads or writes these besides.
 func (w Wrap) Unwrap(head []string, line string, kept func(file string) bool) (inner string, ok bool) {
 	if len(head) != len(w.Options)+1 || !slices.Equal(head[1:], w.Options) || !isShell(head[0]) {
 		return "", false

@@ -48,8 +48,8 @@ func ParseDirection(name string) Direction {
 	return 0
 }
 
-// MethodSessionClosed is the notification by which acphost says that a session is not there any more, where no answer of the
-// agent's says it. No agent can: it counts only from acphost itself.
+// MethodSessionClosed is the notification by which acphost says that a session is not there any more, where no answer
+// of the agent's says it. No agent can: it counts only from acphost itself.
 const MethodSessionClosed = "_acphost/session_closed"
 
 // The ends that have requests of their own: ids of one never meet those of another.

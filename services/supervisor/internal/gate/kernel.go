@@ -124,8 +124,8 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 	return false
 }
 
-// tryKey tells what a process tries from what it may try else: by the command or the file, without what the agent adds to it, which
-// differs from one try to the next, and by the variables that a command is given.
+// tryKey tells what a process tries from what it may try else: by the command or the file, without what the agent
+// adds to it, which differs from one try to the next, and by the variables that a command is given.
 func tryKey(r Request) string {
 	a, key := r.Action, ""
 	if r.Inner != nil {
@@ -256,9 +256,9 @@ func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	}
 }
 
-// AllowMountPoint turns a decision by which a file could not be written into that an empty mount point for a sandbox of
-// the agent's own is made there. It reports false, and changes nothing, if the file may be written; if no rule says so, but
-// that it is acphost's own, that a person refused it, or that no policy could be asked.
+// AllowMountPoint turns a decision by which a file could not be written into that an empty mount point for a sandbox
+// of the agent's own is made there. It reports false, and changes nothing, if the file may be written; if no rule
+// says so, but that it is acphost's own, that a person refused it, or that no policy could be asked.
 func (g *Gate) AllowMountPoint(d *Decision) bool {
 	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
 		return false

@@ -158,7 +158,8 @@ type failing struct {
 	untold int       // how many failed since
 }
 
-// tellAgain is after how long the log is told again that decisions cannot be recorded: an agent may try a thousand in a second.
+// tellAgain is after how long the log is told again that decisions cannot be recorded: an agent may try a thousand in
+// a second.
 const tellAgain = time.Minute
 
 // written tells the log that a decision could not be recorded, once in a while, and that decisions are recorded again.

@@ -128,8 +128,8 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	return nil
 }
 
-// confine asks the handlers that run commands whether they can do so in a sandbox. It says what stands, and why no more does; "" if there
-// is none.
+// confine asks the handlers that run commands whether they can do so in a sandbox. It says what stands, and why no
+// more does; "" if there is none.
 func (hs *handlers) confine(ctx context.Context, k *link.Kernel) (stands, why string) {
 	for _, name := range route.Answering(hs.routes, route.KindTerminal) {
 		if hs.byName[name] == nil {

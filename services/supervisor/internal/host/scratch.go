@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// scratch is the folder in which an agent in the sandbox has its temporary files. In the system's own, which other programs read
-// too, the policy decides about each. A nil scratch does nothing.
+// scratch is the folder in which an agent in the sandbox has its temporary files. In the system's own, which other
+// programs read too, the policy decides about each. A nil scratch does nothing.
 type scratch struct {
 	folder string        // absolute and without symbolic links
 	over   chan struct{} // closed when the folder is gone; nil: the agent has not started

@@ -10,7 +10,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// maxQuarters bounds what is kept of one of the audit's files: quarters of an hour in which an agent has done something.
+// maxQuarters bounds what is kept of one of the audit's files: quarters of an hour in which an agent has done
+// something.
 const maxQuarters = 20_000
 
 // countDecision adds a decision to the sums of its file.

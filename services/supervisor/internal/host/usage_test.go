@@ -78,7 +78,8 @@ func TestUsageIsOfWhatIsRecordedOfTurnsAndDecisions(t *testing.T) {
 	}
 }
 
-// What was read of the audit is not read again by later calls, of whatever days, many at once: if it were, a change would show.
+// What was read of the audit is not read again by later calls, of whatever days, many at once: if it were, a change
+// would show.
 func TestUsageReadsWhatIsNewInTheAudit(t *testing.T) {
 	h := recording(t, "{}")
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)

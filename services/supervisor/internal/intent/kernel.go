@@ -25,8 +25,8 @@ func ChangedFile(s Session, file string, access permissionv1.Access) *permission
 	return a
 }
 
-// Replaced is the change to the file that a process writes anew by another name beside it, as it is known of the agent; nil: it is
-// not such a name.
+// Replaced is the change to the file that a process writes anew by another name beside it, as it is known of the
+// agent; nil: it is not such a name.
 func Replaced(s Session, file string) *permissionv1.Action {
 	dir, name := path.Split(file)
 	for _, pattern := range s.dialect().Temporary {
@@ -85,8 +85,8 @@ func Started(s Session, e ProgramStart) *permissionv1.Action {
 	return a
 }
 
-// NothingBy marks a program that is started as the agent: by itself it does nothing, as all that it changes and starts is
-// decided as what the agent does. So what its arguments name or wrap is nobody's concern yet.
+// NothingBy marks a program that is started as the agent: by itself it does nothing, as all that it changes and
+// starts is decided as what the agent does. So what its arguments name or wrap is nobody's concern yet.
 func NothingBy(a *permissionv1.Action) {
 	c := a.GetCommand()
 	c.Unparsed = ""

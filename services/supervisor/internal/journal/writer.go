@@ -187,8 +187,8 @@ func (w *writer) record(r *record) {
 	}
 }
 
-// sessionClosed closes the file of a session that is over, by which others see that it is. More may come about the session: then the file is
-// opened to write it, as long as not too many other sessions were closed since.
+// sessionClosed closes the file of a session that is over, by which others see that it is. More may come about the
+// session: then the file is opened to write it, as long as not too many other sessions were closed since.
 func (w *writer) sessionClosed(f *file) {
 	w.flushFile(f)
 	f.close()

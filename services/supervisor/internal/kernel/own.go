@@ -11,16 +11,16 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// Own are an agent's own files and programs: where it keeps what it remembers, and what it is made of. The zero value has none. It
-// is immutable.
+// Own are an agent's own files and programs: where it keeps what it remembers, and what it is made of. The zero value
+// has none. It is immutable.
 type Own struct {
 	folders, files, code []string
 	starts               []program
 }
 
-// NewOwn makes them. state are files as presets name them (see CheckState), and commands are the agent's programs, by name or path,
-// with what they are given first. env are the agent's variables: what a name of them leads to that is not set is left out.
-// starts are programs that the agent starts for itself (see CheckStart).
+// NewOwn makes them. state are files as presets name them (see CheckState), and commands are the agent's programs, by
+// name or path, with what they are given first. env are the agent's variables: what a name of them leads to that is
+// not set is left out. starts are programs that the agent starts for itself (see CheckStart).
 func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
 	o := &Own{}
 	for _, words := range starts {
@@ -56,8 +56,9 @@ func (o *Own) With(folder string) *Own {
 	return &Own{append(slices.Clone(o.folders), folder), o.files, o.code, o.starts}
 }
 
-// Keeps reports whether the agent keeps what it remembers in a file, by its real path. moved: the file is to be moved, or to be
-// written by another name. A folder that is named without what is in it may be made, and not be moved.
+// Keeps reports whether the agent keeps what it remembers in a file, by its real path. moved: the file is to be
+// moved, or to be written by another name. A folder that is named without what is in it may be made, and not be
+// moved.
 func (o *Own) Keeps(path string, moved bool) bool {
 	if o == nil || path == "" {
 		return false
@@ -77,8 +78,8 @@ func (o *Own) Keeps(path string, moved bool) bool {
 	return slices.ContainsFunc(o.files, is)
 }
 
-// Runs reports whether a program, by its real path, is part of the agent, or runs a script that is. To start one gives an agent
-// nothing that it has not: what it does is decided as what the agent does.
+// Runs reports whether a program, by its real path, is part of the agent, or runs a script that is. To start one
+// gives an agent nothing that it has not: what it does is decided as what the agent does.
 func (o *Own) Runs(path string, args []string) bool {
 	if o == nil {
 		return false
@@ -92,9 +93,9 @@ func (o *Own) Runs(path string, args []string) bool {
 // interpreters run the script that is their first argument.
 var interpreters = []string{"node", "bun"}
 
-// CheckState says what is wrong with a file of an agent's own; empty: nothing. It begins with "~/", or with ${NAME} or
-// ${NAME:-~/FOLDER} and "/", which stand for a variable of the agent's; it may end in "/**", for a folder with all that is in it,
-// and its last name may be a pattern.
+// CheckState says what is wrong with a file of an agent's own; empty: nothing. It begins with "~/", or with ${NAME}
+// or ${NAME:-~/FOLDER} and "/", which stand for a variable of the agent's; it may end in "/**", for a folder with all
+// that is in it, and its last name may be a pattern.
 func CheckState(pattern string) string {
 	file, ok := expand(pattern, []string{"HOME=/h"})
 	switch {
@@ -143,8 +144,8 @@ func Variable(env []string, name string) string {
 	return ""
 }
 
-// codeOf is the folder with the code that a program of npm's belongs to: that of the whole installation if this is a project's or
-// npx's, and otherwise that of the package. Empty: the program is no package's.
+// codeOf is the folder with the code that a program of npm's belongs to: that of the whole installation if this is a
+// project's or npx's, and otherwise that of the package. Empty: the program is no package's.
 func codeOf(file string) string {
 	const modules = "/node_modules/"
 	before, rest, ok := strings.Cut(file, modules)

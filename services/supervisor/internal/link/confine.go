@@ -28,8 +28,8 @@ const confineTimeout = 10 * time.Second
 // confineStream carries the questions of a sandbox to here.
 type confineStream = grpc.BidiStreamingClient[terminalv1.ConfineRequest, terminalv1.ConfineResponse]
 
-// openConfinement opens a stream for the sandbox of a command. why says in words that the handler cannot confine commands. The end
-// of ctx ends the stream.
+// openConfinement opens a stream for the sandbox of a command. why says in words that the handler cannot confine
+// commands. The end of ctx ends the stream.
 func openConfinement(ctx context.Context, conn grpc.ClientConnInterface, how *terminalv1.Confinement) (stream confineStream, why string, err error) {
 	if _, mapped := conn.(interface{ OtherPaths() }); mapped {
 		return nil, "its files have other paths than they have here, and a sandbox knows only those of the handler", nil
@@ -98,8 +98,8 @@ func (c *confinedCommand) Refused(pid int, program, what string) {
 	c.link.refusedIn([]string{c.sessionID}, pid, program, what)
 }
 
-// confine has the command that a call starts run in a sandbox, if commands have to: the call then names the stream by which the
-// sandbox asks. settle says whether the call has succeeded.
+// confine has the command that a call starts run in a sandbox, if commands have to: the call then names the stream by
+// which the sandbox asks. settle says whether the call has succeeded.
 func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface) (settle func(started bool), jerr *jsonrpc.Error) {
 	k := l.opts.Kernel
 	if k == nil || r.Action != "terminal.create" {

@@ -198,7 +198,8 @@ type kernelEvent struct {
 	// below are the names by which all is reached that lies in a folder that gets another name.
 	below    []string
 	sessions []string
-	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the agent's own.
+	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the
+	// agent's own.
 	command *confinedCommand
 	// wrapped: a shell is started with words of the agent's around a line that is allowed, or a program where the agent
 	// may have mounted what it finds, or a script by a name that the agent can have lead to another one. It stays the
@@ -304,9 +305,9 @@ func (l *Link) isKept(file string, seen *paths.Seen) bool {
 	return filepath.IsAbs(file) && (l.isOwn(seen.Real(file)) || l.opts.Kernel.Mine.Keeps(seen.Real(file), false))
 }
 
-// decideKernel has the gate decide an event in a session. A program that gets a PATH with folders of the agent's own is decided
-// on without them where that lends nothing to what the agent puts there: the program only looks, or is started as the agent
-// anyway. What it finds by PATH is decided when it starts.
+// decideKernel has the gate decide an event in a session. A program that gets a PATH with folders of the agent's own
+// is decided on without them where that lends nothing to what the agent puts there: the program only looks, or is
+// started as the agent anyway. What it finds by PATH is decided when it starts.
 func (l *Link) decideKernel(ctx context.Context, e *kernelEvent, sessionID string) (kernelOutcome, error) {
 	if e.Operation != sandbox.Execute || e.within || !l.findsOwn(e) {
 		return l.decideWith(ctx, e, sessionID, false)

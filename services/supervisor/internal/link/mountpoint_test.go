@@ -12,7 +12,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// A mount point is asked about before the change itself: "allowed" means that it is made, and nothing can be written to it.
+// A mount point is asked about before the change itself: "allowed" means that it is made, and nothing can be written
+// to it.
 func TestAMountPointIsForWhatRulesForbidInPlacesOfTheAgents(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, nil, []string{"HOME=/h"})}

@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// starting is that a process starts a program, and, if it is a shell that runs a line for an agent that is known to wrap
-// lines so, that the line is run.
+// starting is that a process starts a program, and, if it is a shell that runs a line for an agent that is known to
+// wrap lines so, that the line is run.
 func (l *Link) starting(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
 	resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
 	args, another := calledAs(e, resolver)
@@ -36,7 +36,8 @@ func (l *Link) starting(ctx context.Context, e *kernelEvent, s intent.Session, o
 	return a, inner
 }
 
-// findsOwn reports whether a program gets a PATH to which folders were added in which the agent keeps what it remembers.
+// findsOwn reports whether a program gets a PATH to which folders were added in which the agent keeps what it
+// remembers.
 func (l *Link) findsOwn(e *kernelEvent) bool {
 	own := filepath.SplitList(kernel.Variable(l.environ(e), "PATH"))
 	return slices.ContainsFunc(filepath.SplitList(kernel.Variable(e.Env, "PATH")), func(folder string) bool {
@@ -60,9 +61,9 @@ func onlyLooks(a *permissionv1.Action) bool {
 		})
 }
 
-// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it leads to the
-// directory in which the program starts, and PATH, by which the programs were found, if no folder was added that the agent can change
-// without being asked about. ownPath: folders of the agent's own may be added.
+// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it
+// leads to the directory in which the program starts, and PATH, by which the programs were found, if no folder was
+// added that the agent can change without being asked about. ownPath: folders of the agent's own may be added.
 func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) []string {
 	own := kernel.Variable(l.environ(e), "PATH")
 	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
@@ -121,10 +122,10 @@ func (l *Link) environ(e *kernelEvent) []string {
 	return os.Environ()
 }
 
-// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules have it, if
-// that name leads to the program by PATH, and else by its path, because a process can give any name. git goes by its
-// name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor leads to it: some
-// programs are many, and go by it.
+// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules
+// have it, if that name leads to the program by PATH, and else by its path, because a process can give any name. git
+// goes by its name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor
+// leads to it: some programs are many, and go by it.
 func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, another string) {
 	args = slices.Clone(e.Args)
 	if len(args) == 0 {

@@ -71,8 +71,8 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	expect("denied by a rule", false, keep, args)
 }
 
-// An agent puts programs of its own in a folder before all others in PATH. That lends it nothing: what is allowed then either
-// looks only, or is no command of which less is asked.
+// An agent puts programs of its own in a folder before all others in PATH. That lends it nothing: what is allowed
+// then either looks only, or is no command of which less is asked.
 func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")

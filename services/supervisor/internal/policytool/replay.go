@@ -26,8 +26,9 @@ const replayAtOnce = 16
 // Replayed is what a rule file would have decided of decisions that were recorded.
 type Replayed struct {
 	Policy *permissionv1.PolicyFile
-	// Decisions were decided anew. Own were acphost's own, which no policy is asked about, or in which acphost's rule counted
-	// in place of the policy's. Earlier were given by an answer to an earlier try, and what the policy said is not recorded.
+	// Decisions were decided anew. Own were acphost's own, which no policy is asked about, or in which acphost's rule
+	// counted in place of the policy's. Earlier were given by an answer to an earlier try, and what the policy said is
+	// not recorded.
 	Decisions, Own, Earlier int
 	// Differ are those with another verdict, in their order: all, or the newest of them.
 	Differ []Difference

@@ -81,8 +81,9 @@ type Own struct {
 	// Hosts are the machines without which the agent does not work: those that serve its models, and those by which it logs in. They
 	// are patterns as rules have in host. Nil: they are not known.
 	Hosts []string `json:"hosts"`
-	// State are the files in which the agent keeps what it remembers, as kernel.CheckState describes them: sessions, logs, caches.
-	// In the sandbox only deny rules count for them. What runs later (settings, hooks, extensions) is not among them.
+	// State are the files in which the agent keeps what it remembers, as kernel.CheckState describes them: sessions,
+	// logs, caches. In the sandbox only deny rules count for them. What runs later (settings, hooks, extensions) is not
+	// among them.
 	State []string `json:"state"`
 	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
 	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.

@@ -80,7 +80,8 @@ func (b *between) close() {
 	close(b.over)
 }
 
-// guest is the link's Client.Guest. Who prompts is told by it alone whether a turn began: the link sees all prompts in order.
+// guest is the link's Client.Guest. Who prompts is told by it alone whether a turn began: the link sees all prompts
+// in order.
 func (b *between) guest(id []byte) (begins func(bool)) {
 	var key string
 	if json.Unmarshal(id, &key) != nil {

@@ -260,8 +260,8 @@ func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
 	}
 }
 
-// Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and the
-// agent is not sent what they have said.
+// Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and
+// the agent is not sent what they have said.
 func TestOneOfThoseWhoPromptAtOnceHasItsTurn(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {

@@ -75,7 +75,8 @@ func languageOf(name string) language {
 	return language{}
 }
 
-// isLanguage reports whether what stands behind a fence is nothing but the name of a language that is known, or of none.
+// isLanguage reports whether what stands behind a fence is nothing but the name of a language that is known, or of
+// none.
 func isLanguage(name string) bool {
 	if slices.Contains([]string{"diff", "patch", "text", "txt", "plain", "plaintext", "md", "markdown"}, name) {
 		return true

@@ -12,8 +12,8 @@ type row struct {
 	code *highlighter // nil: it is in no block
 }
 
-// rows are the lines of a text. The fences of its blocks are left out where messages are shown as Markdown; what stands behind a fence
-// is not, unless it is the name of a language: a person decides by what is shown.
+// rows are the lines of a text. The fences of its blocks are left out where messages are shown as Markdown; what
+// stands behind a fence is not, unless it is the name of a language: a person decides by what is shown.
 func (o Options) rows(text string) []row {
 	var rows []row
 	var fence *markdown.Fence

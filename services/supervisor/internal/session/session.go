@@ -207,8 +207,9 @@ func (t *Table) CloseAll() {
 	clear(t.settings)
 }
 
-// Prompted folds a session/prompt, of the client or of a guest, who prompts beside it: a turn begins. False: none does, since
-// the turn of somebody else is under way. A client's own prompts may overlap: whether they can, its agent knows.
+// Prompted folds a session/prompt, of the client or of a guest, who prompts beside it: a turn begins. False: none
+// does, since the turn of somebody else is under way. A client's own prompts may overlap: whether they can, its agent
+// knows.
 func (t *Table) Prompted(reqID, sessionID string, guest bool) (begins bool) {
 	begins = true
 	t.with(sessionID, func(st *state) {

@@ -168,8 +168,8 @@ func named(agent string) string {
 	return cmp.Or(agent, "?")
 }
 
-// Decisions sums up decisions by quarters of an hour and agents, of which days of every caller can be made. The zero value has none.
-// Not safe for concurrent use.
+// Decisions sums up decisions by quarters of an hour and agents, of which days of every caller can be made. The zero
+// value has none. Not safe for concurrent use.
 type Decisions struct {
 	cells map[cellKey]*cell
 	order []cellKey // as they came: the agents that came first have rows of their own

@@ -18,7 +18,8 @@ import (
 // leader is the command itself. Its remains are kept until reap, so that its pid, which is also the number of its
 // session, cannot come to mean somebody else.
 //
-// A sandbox stands in the place of a command that runs in one, and tells how that goes: it lives on with what the command has left.
+// A sandbox stands in the place of a command that runs in one, and tells how that goes: it lives on with what the
+// command has left.
 type leader struct {
 	pid     int
 	pidfd   *os.File      // nil: none could be had

@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// sandboxed is the start of a sandbox that starts what was to be started. outcome is where it tells of it, and given closes what
-// is for the sandbox alone, once that has been started.
+// sandboxed is the start of a sandbox that starts what was to be started. outcome is where it tells of it, and given
+// closes what is for the sandbox alone, once that has been started.
 func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, given func(), err error) {
 	program, err := proc.OwnProgram()
 	if err != nil {

@@ -148,8 +148,8 @@ func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Contex
 	return nil
 }
 
-// warn says in the log, which editors show, that no rules decide. Who wants none is told only if there is a sandbox, which
-// does nothing without.
+// warn says in the log, which editors show, that no rules decide. Who wants none is told only if there is a sandbox,
+// which does nothing without.
 func (f *runFlags) warn(o host.Options) {
 	if wanted := f.observe || f.routes[permissionMethod] == "front"; wanted && o.Config.Sandbox() == config.SandboxOff {
 		return

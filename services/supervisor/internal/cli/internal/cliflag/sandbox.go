@@ -35,8 +35,8 @@ func (f *Sandbox) Apply(cmd *cobra.Command, c *config.Config) error {
 	return nil
 }
 
-// Sandboxed says in a few words in which sandbox agents will run; empty: in none. missing says that one is configured, and can not
-// be had on this system.
+// Sandboxed says in a few words in which sandbox agents will run; empty: in none. missing says that one is
+// configured, and can not be had on this system.
 func Sandboxed(c *config.Config) (in, missing string) {
 	mode := c.Sandbox()
 	if mode == config.SandboxOff {
