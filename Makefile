@@ -10,6 +10,8 @@ PROTOC_GEN_GO      := google.golang.org/protobuf/cmd/protoc-gen-go@v1.36.12
 PROTOC_GEN_GO_GRPC := google.golang.org/grpc/cmd/protoc-gen-go-grpc@v1.6.2
 GOLANGCI_LINT      := github.com/golangci/golangci-lint/v2/cmd/golangci-lint@v2.15.0
 GRPCURL            := github.com/fullstorydev/grpcurl/cmd/grpcurl@v1.9.4
+GOTESTSUM          := gotest.tools/gotestsum@v1.13.0
+ACTIONLINT         := github.com/rhysd/actionlint/cmd/actionlint@v1.7.12
 
 TOOLS   := $(CURDIR)/.tools/bin
 VERSION ?= $(shell git describe --tags --match "v[0-9]*" --always --dirty 2>/dev/null || echo dev)
@@ -61,22 +63,53 @@ cross-build: ## build and vet for the other system: all that is imported is comp
 
 # --- test
 
+# Tests that fail are run again twice at most, so that one that fails by chance is counted and does not stop a change: "make test" prints
+# them as FLAKY at its end. Attacks and fuzzing are not run again: a protection that fails once has failed.
+RUNTESTS := $(CURDIR)/bin/runtests -gotestsum $(TOOLS)/gotestsum
+# How long the tests of one package may take before their stacks are printed. Timeouts within tests scale with the machine's load.
+TESTTIME ?= 60m
+# With -trimpath, compiled packages are cached for every folder that holds the repository; results of tests are not kept.
+RACE     := -race -trimpath -vet=off -count=1
+# What is tested without the race detector, with which the tests take several times as long: ./test starts the programs of bin/, which
+# have none, the parser of shells starts no goroutine, and the others read the repository.
+UNRACED  := ./test ./test/pages ./internal/shell ./internal/tools/typecheck
+# Else a process with the race detector sleeps for a second when it ends: each test binary, and what tests start from it.
+export GORACE ?= atexit_sleep_ms=0
+
+.PHONY: bin/runtests
+bin/runtests: $(TOOLS)/gotestsum
+	@$(PLAIN) go build -o $@ ./internal/tools/runtests
+
 .PHONY: test
-test: test-deps build ## install what the tests need and run them all, race detector on (lint vets); many tests wait, hence -p
-	go test -race -vet=off -timeout 10m -p 3 $(patsubst %,./%/...,$(filter-out test,$(MODULES)))
+test: test-deps build bin/runtests ## install what the tests need and run them all, packages with the race detector (lint vets); prints the slowest packages and the flaky tests
+	@rm -rf bin/tests bin/flaky.txt
+	@status=0; $(MAKE) test-all || status=$$?; $(RUNTESTS) -report; exit $$status
+
+.PHONY: test-all
+test-all: # two runs at a time, since each waits much; the output of the first is printed when both have ended
+	@mkdir -p bin/tests; export ACPHOST_BIN=$(CURDIR)/bin; unraced='$(UNRACED)'; \
+	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|pod)'); \
+	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) >bin/tests/unraced.out 2>&1 & \
+	status=0; $(RUNTESTS) -name packages -packages "$$(echo $$packages)" -- $(RACE) -timeout $(TESTTIME) -p 2 || status=$$?; \
+	wait $$! || status=$$?; cat bin/tests/unraced.out; exit $$status
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
 	node --test --test-reporter=dot internal/tools/release/npm/acphost.test.js
 	cd clients/typescript && npm test --silent
-	ACPHOST_BIN=$(CURDIR)/bin go test -race -vet=off -count=1 -timeout 15m $$(go list ./test/... | grep -vE '/test/(adversary|commands|pod)') # -count: the cache knows nothing of bin/
 	@$(MAKE) adversary pod deploy-check
+
+.PHONY: test-loaded
+test-loaded: ## run all tests beside 12 processes that are always busy: they have to pass there too
+	@busy=(); trap 'kill "$${busy[@]}" 2>/dev/null' EXIT; \
+	for i in {1..12}; do timeout 3h sh -c 'while :; do :; done' & busy+=($$!); done; \
+	$(MAKE) test TESTTIME=90m
 
 .PHONY: adversary
 adversary: build ## attack acphost with hostile agents and command lines, as who runs this and, where that is root, the agents as nobody else besides
-	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
+	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
 
 .PHONY: pod
-pod: images ## run the Pod of deploy/kubernetes without a cluster, its containers under bubblewrap; as root, on Linux
-	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 5m ./test/pod
+pod: images bin/runtests ## run the Pod of deploy/kubernetes without a cluster, its containers under bubblewrap; as root, on Linux
+	export ACPHOST_BIN=$(CURDIR)/bin; $(PLAIN) $(RUNTESTS) -name pod -packages ./test/pod -- -vet=off -count=1 -timeout $(TESTTIME)
 
 .PHONY: deploy-check
 deploy-check: ## read the files in deploy/ as strictly as those read them for whom they are: Kubernetes, Docker Compose, systemd
@@ -84,7 +117,7 @@ deploy-check: ## read the files in deploy/ as strictly as those read them for wh
 
 .PHONY: metrics-check
 metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; unpacks Debian's prometheus into .tools/ if there is none
-	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 3m -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
+	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
 
 .PHONY: pod-bench
 pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
@@ -184,10 +217,14 @@ breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
 	else echo "no main to compare with"; fi
 
 .PHONY: lint
-lint: $(TOOLS)/buf $(TOOLS)/golangci-lint ## lint Go and protobuf
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, protobuf and workflows
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
-	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run $(MODULES:%=./%/...)
+	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(MODULES:%=./%/...)
+
+.PHONY: lint-workflows
+lint-workflows: $(TOOLS)/actionlint ## lint .github/workflows
+	$(TOOLS)/actionlint -no-color .github/workflows/*.yml
 
 .PHONY: check-tidy
 check-tidy: ## go.mod and go.sum of every module are tidy
@@ -197,14 +234,19 @@ check-tidy: ## go.mod and go.sum of every module are tidy
 
 # What makes them is a module of its own, outside of the workspace: its dependencies are nobody else's.
 RELEASE    := cd internal/tools/release && GOWORK=off $(PLAIN) go run .
-RELEASE_OF  = -repo $(CURDIR) -version $(VERSION) -commit $(or $(COMMIT),HEAD)
+RELEASE_OF  = -repo $(CURDIR) -version "$(VERSION)" -commit $(or $(COMMIT),HEAD)
+# Without VERSION, what "make release" makes is a version to look at, before all others; a tag needs a version that somebody has chosen.
+ifeq ($(origin VERSION),file)
+release: VERSION = v0.0.0-dev.g$(shell git rev-parse --short=12 $(or $(COMMIT),HEAD))
+release-tag: VERSION =
+endif
 
 .PHONY: release
-release: ## make the release VERSION=v1.2.3 of COMMIT (HEAD) in dist/, signed by KEY if one is given (docs/releasing.md)
-	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY)))
+release: ## make the release VERSION=v1.2.3 (v0.0.0-dev.gCOMMIT) of COMMIT (HEAD) in dist/, signed by KEY if one is given (docs/releasing.md)
+	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY))) $(if $(PLATFORMS),-platforms "$(PLATFORMS)")
 
 .PHONY: release-tag
-release-tag: ## make the tags of VERSION here: one for each module, on a commit whose modules need each other's versions
+release-tag: ## make the tags of VERSION=v1.2.3 here: one for each module, on a commit whose modules need each other's versions
 	$(RELEASE) tag $(RELEASE_OF)
 
 .PHONY: release-check
@@ -254,7 +296,7 @@ check-map: ## docs/map.md is current
 # --- tools
 
 .PHONY: tools
-tools: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/golangci-lint $(TOOLS)/grpcurl ## install all tools
+tools: $(TOOLS)/buf $(TOOLS)/protoc-gen-go $(TOOLS)/protoc-gen-go-grpc $(TOOLS)/golangci-lint $(TOOLS)/grpcurl $(TOOLS)/gotestsum $(TOOLS)/actionlint ## install all tools
 
 # A tool is installed anew when its pin changes: the stamp's name carries the version.
 define tool
@@ -272,6 +314,8 @@ $(eval $(call gotool,protoc-gen-go,$(PROTOC_GEN_GO)))
 $(eval $(call gotool,protoc-gen-go-grpc,$(PROTOC_GEN_GO_GRPC)))
 $(eval $(call gotool,golangci-lint,$(GOLANGCI_LINT)))
 $(eval $(call gotool,grpcurl,$(GRPCURL)))
+$(eval $(call gotool,gotestsum,$(GOTESTSUM)))
+$(eval $(call gotool,actionlint,$(ACTIONLINT)))
 
 .PHONY: clean
 clean: ## remove what was built

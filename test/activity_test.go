@@ -97,7 +97,7 @@ func readFeed(t testing.TB, p *place, supervisor *wire.Process) *feedReader {
 // until returns the next line for which found holds.
 func (r *feedReader) until(what string, found func(*feedLine) bool) *feedLine {
 	r.t.Helper()
-	deadline := time.NewTimer(wire.Patience)
+	deadline := time.NewTimer(testkit.Timeout())
 	defer deadline.Stop()
 	for {
 		select {
@@ -112,7 +112,7 @@ func (r *feedReader) until(what string, found func(*feedLine) bool) *feedLine {
 				return &l
 			}
 		case <-deadline.C:
-			r.t.Fatalf("%s did not come within %v", what, wire.Patience)
+			r.t.Fatalf("%s did not come within %v", what, testkit.Timeout())
 		}
 	}
 }
@@ -273,7 +273,7 @@ rules:
 		{"/read " + p.path(".env"), ".env", "blocked"},
 	} {
 		s.prompt(session, c.prompt).end()
-		r.file(c.path, c.action, c.action != "blocked")
+		r.file(c.path, c.action, true) // the prompt names the files, and they are in the context for that
 	}
 	r.until("what was blocked", func(l *feedLine) bool { return l.Type == "blocked" && l.Path == ".env" && l.Action == "read" })
 	r.methods(session)

@@ -11,8 +11,8 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/test/wire"
 )
 
 // answerAll answers every question with yes until its context ends, and then hands over its answers by question.
@@ -233,7 +233,7 @@ func TestTheEditorAndAProgramRaceForAnAnswer(t *testing.T) {
 	p := newPlace(t)
 	sc := p.scene(t, nil)
 	calls := p.dial(t, sc.PID())
-	ctx, cancel := context.WithTimeout(t.Context(), wire.Patience)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	changes, err := calls.approvals.WatchApprovals(ctx, &supervisorv1.WatchApprovalsRequest{})
 	if err != nil {
@@ -331,7 +331,7 @@ func TestAWatcherThatOnlyLooksDoesNotKeepAQuestionOpen(t *testing.T) {
 	}
 	begun := time.Now()
 	s.prompt(session, "ask").stopped("end_turn")
-	if took := time.Since(begun); took > wire.Patience/2 {
+	if took := time.Since(begun); took > testkit.Timeout() {
 		t.Errorf("the question waited %s", took)
 	}
 	leave()

@@ -132,9 +132,13 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 	}
 	session := owner.opens(p.work)
 	var past [][]string // the turns so far
+	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its answer.
+	watcher := g.client(t, "watcher", g.token("viewer"), "?attach")
+	watcher.attaches(session, map[string]any{"historyPolicy": "none"})
 	turn := func(words string) {
 		t.Helper()
 		owner.prompts("repeat " + words).Result(nil)
+		watcher.hears("turn_complete")
 		past = append(past, []string{"user repeat " + words, "agent " + session + ": " + words})
 	}
 	turn("one")
@@ -146,7 +150,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 		second := g.client(t, name, g.token(c.role), "?attach")
 		got := second.attaches(session, map[string]any{"historyPolicy": c.history})
 		clients, _ := got["connectedClients"].([]any)
-		if got["role"] != c.as || got["sessionId"] != session || len(clients) != 1 || (got["history"] != nil) != (c.history != "none") {
+		if got["role"] != c.as || got["sessionId"] != session || len(clients) != 2 || (got["history"] != nil) != (c.history != "none") {
 			t.Errorf("%s: attached as %v", name, got)
 		}
 		told := len(past)

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -11,8 +12,8 @@ import (
 	"path/filepath"
 	"slices"
 	"sync"
+	"sync/atomic"
 	"testing"
-	"time"
 
 	"github.com/chromedp/cdproto/cdp"
 	"github.com/chromedp/cdproto/emulation"
@@ -24,7 +25,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// chromium is a browser of a test's own, with a profile that nobody else has.
+// chromium is a browser with cookies and storage of its own, which share nothing with those of other tests.
 type chromium struct {
 	t   *testing.T
 	ctx context.Context
@@ -38,29 +39,89 @@ type webPage struct {
 	said []string   // what the page complained of
 }
 
-// patience is how long a page may take to show something: several tests share this machine.
-const patience = 60 * time.Second
+// browserProcess is a process of Chromium, with a new profile.
+type browserProcess struct {
+	ctx  context.Context
+	stop func() // ends the process, and removes the profile
+}
 
-// newBrowser starts Chromium. The test is skipped if there is none.
-func newBrowser(t *testing.T) *chromium {
-	t.Helper()
+// startBrowser starts Chromium. The error is exec.ErrNotFound if it is not installed.
+func startBrowser() (*browserProcess, error) {
 	program, err := exec.LookPath("chromium")
 	if err != nil {
-		t.Skip("chromium is not installed (Debian: apt-get install chromium)")
+		return nil, err
 	}
-	// The home, because Chromium writes beside its profile, too.
-	home := t.TempDir()
+	home, err := os.MkdirTemp("", "acphost-browser-") // Chromium writes to its home as well as to its profile
+	if err != nil {
+		return nil, err
+	}
 	options := append(slices.Clone(chromedp.DefaultExecAllocatorOptions[:]), chromedp.ExecPath(program), chromedp.Env("HOME="+home, "XDG_CONFIG_HOME="+home, "XDG_CACHE_HOME="+home),
-		chromedp.UserDataDir(filepath.Join(home, "profile")), chromedp.WSURLReadTimeout(patience), chromedp.Flag("force-color-profile", "srgb"))
+		chromedp.UserDataDir(filepath.Join(home, "profile")), chromedp.WSURLReadTimeout(testkit.Timeout()), chromedp.Flag("force-color-profile", "srgb"))
 	if os.Geteuid() == 0 {
 		options = append(options, chromedp.NoSandbox)
 	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
+	allocated, end := chromedp.NewExecAllocator(context.Background(), options...)
+	ctx, cancel := chromedp.NewContext(allocated)
+	stop := func() {
+		_ = chromedp.Cancel(ctx)
+		cancel()
+		end()
+		_ = os.RemoveAll(home)
+	}
+	if err := chromedp.Do(ctx); err != nil {
+		stop()
+		return nil, fmt.Errorf("start chromium: %w", err)
+	}
+	return &browserProcess{ctx, stop}, nil
+}
+
+// sharedBrowser is the process that tests share, since to start Chromium takes several seconds of processor time. It is
+// started by the first test that needs it, and stopped by stopSharedBrowser.
+var sharedBrowser = sync.OnceValues(startBrowser)
+
+// browserUsed says that sharedBrowser was called.
+var browserUsed atomic.Bool
+
+// stopSharedBrowser ends the shared process, if there is one. No test runs any more.
+func stopSharedBrowser() {
+	if !browserUsed.Load() {
+		return
+	}
+	if b, err := sharedBrowser(); err == nil {
+		b.stop()
+	}
+}
+
+// newBrowser returns a browser. The test is skipped if Chromium is not installed.
+func newBrowser(t *testing.T) *chromium {
+	t.Helper()
+	browserUsed.Store(true)
+	process, err := sharedBrowser()
+	return newContext(t, process, err)
+}
+
+// newBrowserProcess returns a browser with a process of its own, for a test that traces it: there is one trace a process.
+func newBrowserProcess(t *testing.T) *chromium {
+	t.Helper()
+	process, err := startBrowser()
+	if err == nil {
+		t.Cleanup(process.stop)
+	}
+	return newContext(t, process, err)
+}
+
+func newContext(t *testing.T, process *browserProcess, err error) *chromium {
+	t.Helper()
+	if errors.Is(err, exec.ErrNotFound) {
+		t.Skip("Chromium is not installed (Debian: apt-get install chromium)")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := chromedp.NewContext(process.ctx, chromedp.WithNewBrowserContext())
 	t.Cleanup(func() { _ = chromedp.Cancel(ctx); cancel() })
 	if err := chromedp.Do(ctx); err != nil {
-		t.Fatalf("start chromium: %v", err)
+		t.Fatalf("open a context in chromium: %v", err)
 	}
 	return &chromium{t, ctx}
 }
@@ -110,7 +171,7 @@ func (b *chromium) open(url string, width, height int64) *webPage {
 	p.do(chromedp.Navigate(url))
 	b.t.Cleanup(func() {
 		if b.t.Failed() {
-			ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
+			ctx, cancel := context.WithTimeout(ctx, testkit.Timeout())
 			defer cancel()
 			text, _ := chromedp.Run(ctx, chromedp.Evaluate[string]("document.body.innerText"))
 			b.t.Logf("the page showed:\n%s", text)
@@ -121,7 +182,7 @@ func (b *chromium) open(url string, width, height int64) *webPage {
 
 func (p *webPage) do(actions ...chromedp.Action[chromedp.Void]) {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Timeout())
 	defer cancel()
 	if err := chromedp.Do(ctx, actions...); err != nil {
 		p.t.Fatal(err)
@@ -184,7 +245,7 @@ func (p *webPage) busiest(do func()) task {
 	}
 	select {
 	case <-done:
-	case <-time.After(patience):
+	case <-testkit.After():
 		p.t.Fatal("the trace does not end")
 	}
 	if lost {
@@ -235,7 +296,7 @@ func (p *webPage) run(statements string) {
 // eval is the value of an expression; that of a promise once it is kept.
 func eval[T any](p *webPage, expression string) T {
 	p.t.Helper()
-	ctx, cancel := context.WithTimeout(p.ctx, patience)
+	ctx, cancel := context.WithTimeout(p.ctx, testkit.Timeout())
 	defer cancel()
 	v, err := chromedp.Run(ctx, chromedp.Evaluate[T](expression, chromedp.EvalAwaitPromise))
 	if err != nil {
@@ -257,7 +318,7 @@ func (p *webPage) until(what, expression string) {
 func (p *webPage) arrives(what, expression string) {
 	p.t.Helper()
 	if !testkit.Poll(func() bool {
-		ctx, cancel := context.WithTimeout(p.ctx, patience)
+		ctx, cancel := context.WithTimeout(p.ctx, testkit.Timeout())
 		defer cancel()
 		v, err := chromedp.Run(ctx, chromedp.Evaluate[bool]("!!(document.body && ("+expression+"))"))
 		return err == nil && v

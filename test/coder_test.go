@@ -8,10 +8,10 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"github.com/coder/acp-go-sdk"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -87,7 +87,7 @@ func newGoSession(t *testing.T, p *place) *goSession {
 		_ = in.Close()
 		select {
 		case <-s.conn.Done():
-		case <-time.After(wire.Patience):
+		case <-testkit.After():
 			t.Error("acphost did not close its output after its editor had gone")
 			_ = cmd.Process.Kill()
 		}
@@ -113,7 +113,7 @@ func newGoSession(t *testing.T, p *place) *goSession {
 // prompt plays a turn and returns what the agent said.
 func (s *goSession) prompt(text string) string {
 	s.t.Helper()
-	ctx, cancel := context.WithTimeout(s.t.Context(), wire.Patience)
+	ctx, cancel := context.WithTimeout(s.t.Context(), testkit.Timeout())
 	defer cancel()
 	r, err := s.conn.Prompt(ctx, acp.PromptRequest{SessionId: s.id, Prompt: []acp.ContentBlock{acp.TextBlock(text)}})
 	if err != nil {
@@ -168,7 +168,7 @@ func TestACancelledTurnOfAGoAgentEnds(t *testing.T) {
 		}
 		ended <- err
 	}()
-	deadline := time.After(wire.Patience)
+	deadline := testkit.After()
 	select {
 	case <-s.editor.came:
 	case <-deadline:

@@ -6,9 +6,11 @@ import (
 	"net"
 	"sync"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -141,7 +143,7 @@ func TestAConnectionThatIsCutComesBack(t *testing.T) {
 	asked := g.prompt(s.GetSessionId(), "ask notes.txt")
 	asked.question()
 	line.set(false)
-	tab.shows("during the cut")
+	tab.shows(": during the cut") // the agent's words, not the prompt
 	tab.until("the question is there", `!!document.querySelector("article.question")`)
 	tab.until("the note is gone", `!document.querySelector(".down")`)
 	if n := eval[int](tab, `document.body.innerText.split(": during the cut").length - 1`); n != 1 {
@@ -155,18 +157,18 @@ func TestAConnectionThatIsCutComesBack(t *testing.T) {
 	g.leave()
 }
 
-// A session of 10,000 events keeps the page's main thread for less than 50 ms at a time, while it is opened, and while
-// the events come.
+// A session of 10,000 events keeps the page's main thread for less than 50 ms at a time on an idle machine, while it is
+// opened, and while the events come.
 func TestALongSessionLeavesThePageFree(t *testing.T) {
 	t.Parallel()
-	const most, tries, nodes = 50.0, 3, 5000 // ms
+	const tries, nodes = 3, 5000
 	for _, c := range []struct{ name, prompt, first, last, end, timeline string }{
 		{"a message", "flood 10000", "piece 0", "piece 9999", "piece 9999", "Timeline: 1 turn"},
 		{"tool calls", "calls 5000", "call 0", "call 4999", "result 4999", "Timeline: 1 turn · 5000 tool calls"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
-			b := newBrowser(t)
+			b := newBrowserProcess(t)
 			p := newPlace(t)
 			g := newConsole(t, p)
 			agent := g.start(p.demo())
@@ -174,12 +176,14 @@ func TestALongSessionLeavesThePageFree(t *testing.T) {
 			tab := b.open("http://"+line.l.Addr().String()+"/console/#/board", desktopWidth, desktopHeight)
 			tab.signIn(g.token("operator"))
 			shown := `(() => { const r = document.querySelectorAll(".row"); return r[r.length - 1]?.textContent.includes(` + quoted(c.last) + `); })()`
-			// expect has one of a few tries take no longer: the CPU time of a task, too, is longer on a busy machine.
+			// expect has one of a few tries take no longer: on a busy machine, the CPU time of a task is longer, too.
 			expect := func(what string, once func() task) {
 				t.Helper()
 				var took task
+				var most float64 // ms
 				for range tries {
 					took = once()
+					most = float64(testkit.Scale(50*time.Millisecond)) / float64(time.Millisecond)
 					t.Logf("%s: the longest task took %.1f ms of CPU time, of which%s", what, took.ms, took.parts)
 					if took.ms < most {
 						break

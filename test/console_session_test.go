@@ -198,6 +198,7 @@ func TestFilesGoWithAPrompt(t *testing.T) {
 	plain := g.start(p.demo("-without", "image,audio,embedded"))
 	other := g.open(plain.GetId())
 	tab.run(`location.hash = ` + quoted(sessionAt(other)))
+	tab.shows(plain.GetId() + " · idle") // the page of the other session has not been left yet
 	attached(0)
 	for kind, words := range map[string]string{"image/png": "takes no images (promptCapabilities.image)", "audio/wav": "takes no sounds (promptCapabilities.audio)", "text/plain": "takes no files in prompts (promptCapabilities.embeddedContext)"} {
 		tab.run(given("a <b>file</b>", kind, 3) + drop)

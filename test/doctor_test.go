@@ -165,8 +165,8 @@ func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
 		t.Skip("there is no sandbox on this machine: ", err)
 	}
 	for policy, want := range map[string]string{
-		"":          "warning: it stands, but there is no policy: nothing that the agent does by itself is decided",
-		"workspace": "ok: it stands (enforce): what the agent does by itself is decided",
+		"null":      "warning: no rules: there is no policy: nothing that the agent does by itself is decided",
+		"workspace": "warning: enforce: the policy decides about what the agent does by itself",
 	} {
 		p := newPlace(t)
 		args := p.Config(t, "sandbox: {mode: enforce, require: true}\npermission: {policy: "+policy+"}\n")
@@ -189,7 +189,7 @@ func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
 	}
 	_, found = p.doctor(t, "--policy", "workspace", "--sandbox", "enforce", "--network", "none", "--", program("demoagent"))
 	for check, want := range map[string]string{
-		"agent/sandbox": "ok: it stands (enforce)", "agent/network": "ok: none: the agent connects", "configuration/policy": "ok: ",
+		"agent/sandbox": "warning: enforce: the policy decides", "agent/network": "ok: none: the agent connects", "configuration/policy": "ok: ",
 	} {
 		if got := found[check]; !strings.HasPrefix(got, want) {
 			t.Errorf("%s: found %q, want %q", check, got, want)

@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -27,7 +28,7 @@ func TestFourHundredReadsOfTenMebibytesNeitherDeadlockNorFillTheMemory(t *testin
 	st := p.newStage(t)
 	h := p.start(t, nil, st.command)
 	conn, in, _ := st.accept(t) // bare: what is read here is too much to be taken apart
-	if err := conn.SetDeadline(time.Now().Add(4 * wire.Patience)); err != nil {
+	if err := conn.SetDeadline(time.Now().Add(2 * testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	write := func(format string, args ...any) {

@@ -43,7 +43,7 @@ func TestGarbageOfAnAgentIsAnsweredOrDroppedAndNothingIsLost(t *testing.T) {
 		{name: "a path that is a number", line: `{"jsonrpc":"2.0","id":"n","method":"fs/read_text_file","params":{"sessionId":"s1","path":1}}`, code: -32602, id: `"n"`},
 		{name: "no path", line: `{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file","params":{"sessionId":"s1"}}`, code: -32602, id: "8"},
 		{name: "no params", line: `{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file"}`, code: -32602, id: "8"},
-		{name: "an unknown session", line: fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file","params":{"sessionId":"other","path":%q}}`, p.path("a.txt")), code: -32602, id: "8"},
+		{name: "a session below an unknown one", line: fmt.Sprintf(`{"jsonrpc":"2.0","id":8,"method":"fs/read_text_file","params":{"sessionId":"other","parentSessionId":"none","path":%q}}`, p.path("a.txt")), code: -32602, id: "8"},
 		{name: "a lone surrogate", line: `{"jsonrpc":"2.0","id":8,"method":"fs/write_text_file","params":{"sessionId":"s1","path":"` + p.path("b.txt") + `","content":"\ud800"}}`, code: -32602, id: "8"},
 		{name: "a context that nobody may send", line: `{"jsonrpc":"2.0","id":9,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/etc/hostname","context":{"roots":[{"path":"/"}]},"":{"roots":[{"path":"/"}]}}}`, code: -32602, id: "9"},
 		{name: "no options", line: `{"jsonrpc":"2.0","id":9,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":7}}`, code: -32602, id: "9"},

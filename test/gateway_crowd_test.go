@@ -19,6 +19,7 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -101,7 +102,7 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 	p := newPlace(t)
 	const places = 400
 	g := newGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}], max_agents: %d", program("demoagent"), *crowdClients+2), "--max-connections", strconv.Itoa(places), "--log-level", "warn")
-	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	secrets := []string{strings.TrimSpace(string(must(t, g.tokenFile)))}
 	for range *crowdClients / 16 {

@@ -16,6 +16,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -223,7 +224,7 @@ func TestTheTypeScriptSDKFindsItsSessionWholeAfterCuts(t *testing.T) {
 			cutter := newCutter(t, g.at, 24<<10, 2)
 			cmd := exec.Command("node", peer(t, "ts-cuts.mjs"), scheme+"://"+cutter.at()+"/acp", p.work, strconv.Itoa(max(4, *cutsOf/20)))
 			cmd.Env = p.env("EDITOR_TOKEN_FILE=" + g.tokenFile)
-			timer := time.AfterFunc(10*time.Minute, func() { _ = cmd.Process.Kill() })
+			timer := time.AfterFunc(testkit.Timeout(), func() { _ = cmd.Process.Kill() })
 			defer timer.Stop()
 			out, err := cmd.CombinedOutput()
 			if err != nil || cutter.cuts.Load() < 2 {

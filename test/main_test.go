@@ -35,7 +35,7 @@ func runTests(m *testing.M) int {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
-	return wire.RunTests(m)
+	return wire.RunTests(m, stopSharedBrowser)
 }
 
 // program is the path of one of the binaries under test.

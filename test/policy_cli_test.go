@@ -126,7 +126,7 @@ func TestAWorkspaceIsTrustedAsItIs(t *testing.T) {
 	asked()
 	expectContains(t, "policy trust", p.acphost(t, 0, "policy", "trust", "--yes", p.work), "dates")
 	asked() // it loosens, so it waits for a person
-	expectContains(t, "the policies that loaded theirs", p.acphost(t, 0, "policy", "reload", "--json"), `"name": "permission"`, `"supervisor": `)
+	expectContains(t, "the policies that loaded theirs", p.acphost(t, 0, "policy", "reload", "--json"), `"name":"permission"`, `"supervisor":`)
 	s.agent.Request("terminal/create", params("command", "date"), nil)
 	if err := os.WriteFile(p.path(".acphost/policy.yaml"), []byte("version: 1\nrules: [{id: dates, effect: allow, command: [date, id]}]\n"), 0o600); err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 
 func TestItIsSaidThatNoRulesDecide(t *testing.T) {
 	t.Parallel()
-	const unruled = "acphost: no policy: the agent's commands run unasked; --policy workspace decides by rules\n"
+	const unruled = "acphost: no policy is set: the agent's commands run without a check. With --policy workspace, rules decide\n"
 	for _, tt := range []struct {
 		name  string
 		flags func(t *testing.T, p *place) []string
@@ -80,7 +80,7 @@ func TestAPolicyThatIsNoneIsAMistake(t *testing.T) {
 
 func TestServeSaysThatNoRulesDecide(t *testing.T) {
 	t.Parallel()
-	const unruled = "acphost: no policy: agents' commands run unasked, but in a workspace with rules of its own (.acphost/policy.yaml); --policy workspace asks first\n"
+	const unruled = "acphost: no policy is set: the agent's commands run without a check, except in a workspace that has its own rules (.acphost/policy.yaml). With --policy workspace, you are asked first\n"
 	for policy, said := range map[string]bool{"": true, "workspace": false} {
 		p := newPlace(t)
 		var flags []string

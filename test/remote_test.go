@@ -20,7 +20,6 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/test/wire"
 )
 
 // dialTLS connects with the keys in a folder; "": with none.
@@ -144,7 +143,7 @@ func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 		t.Fatal("a viewer sees nothing")
 	}
 	for name, c := range map[string]services{"with no certificate": dialTLS(t, address, ca, ""), "without TLS": dialWith(t, address, insecure.NewCredentials())} {
-		ctx, cancel := context.WithTimeout(s.ctx, 5*time.Second)
+		ctx, cancel := context.WithTimeout(s.ctx, testkit.Timeout())
 		if _, err := c.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{}); status.Code(err) != codes.Unavailable {
 			t.Errorf("a caller %s got %v, want no connection", name, err)
 		}
@@ -197,7 +196,7 @@ func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 	s := p.serve(t, []string{"--listen", address, "--tls-dir", deployed})
 	sees := func(dir string) error {
 		c := dialTLS(t, address, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "viewer"))
-		ctx, cancel := context.WithTimeout(s.ctx, wire.Patience/6)
+		ctx, cancel := context.WithTimeout(s.ctx, testkit.Scale(5*time.Second))
 		defer cancel()
 		_, err := c.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 		return err
@@ -251,10 +250,10 @@ func TestAFloodOfConnectionsKeepsNobodyOut(t *testing.T) {
 			return dialer.DialContext(ctx, "tcp", to)
 		}))
 		begun := time.Now()
-		ctx, cancel := context.WithTimeout(s.ctx, wire.Patience)
+		ctx, cancel := context.WithTimeout(s.ctx, testkit.Timeout())
 		_, err := c.agents.ListAgents(ctx, &supervisorv1.ListAgentsRequest{})
 		cancel()
-		if took := time.Since(begun); err != nil || took > 4*time.Second { // less than a handshake may take
+		if took := time.Since(begun); err != nil || took > testkit.Scale(4*time.Second) { // less than a handshake may take
 			t.Errorf("a caller at %s: %v after %v", from, err, took)
 		}
 	}

@@ -37,6 +37,8 @@ func playRole(args []string) int {
 		return playOlder()
 	case "mute":
 		return mute()
+	case "teller":
+		return teller(args)
 	case "idles":
 		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
 		select {}
@@ -83,8 +85,11 @@ func family() error {
 
 // mute closes its output and lives on, deaf to everything.
 func mute() int {
-	signal.Ignore(syscall.SIGTERM)
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
 	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
 	_ = os.Stdout.Close()
-	select {}
+	for range terms { // each is ignored
+	}
+	return 1 // not reached: nobody closes the channel
 }

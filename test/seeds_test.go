@@ -2,6 +2,7 @@ package e2e_test
 
 import (
 	"fmt"
+	"os"
 	"testing"
 )
 
@@ -36,25 +37,36 @@ func TestDescriptionsThatDisagreeWithACP(t *testing.T) {
 	s.agent.Send("fs/read_text_file", map[string]any{"path": p.path("none.txt")}).Refused(-32002)
 	s.agent.Send("terminal/output", params("terminalId", "none")).Refused(-32002)
 	s.forwardsError(-32001)
+	s.agent.Send("terminal/run", params("terminalId", "t", "command", "touch ran")).Refused(-32602)
+	if _, err := os.Stat(p.path("ran")); err == nil {
+		t.Error("terminal/run in a terminal that exists has run its command")
+	}
 
-	var made struct{ TerminalID string }
-	s.agent.Request("terminal/create", params("command", "printf 0123456789", "outputByteLimit", 4), &made)
-	terminal := params("terminalId", made.TerminalID)
-	s.agent.Request("terminal/wait_for_exit", terminal, nil)
-	var output struct {
-		Output    string
-		Truncated bool
+	for _, limit := range []string{"outputByteLimit", "maxOutputBytes"} {
+		var made struct{ TerminalID string }
+		s.agent.Request("terminal/create", params("command", "printf 0123456789", limit, 4), &made)
+		terminal := params("terminalId", made.TerminalID)
+		s.agent.Request("terminal/wait_for_exit", terminal, nil)
+		var output struct {
+			Output    string
+			Truncated bool
+		}
+		s.agent.Request("terminal/output", terminal, &output)
+		if output.Output != "6789" || !output.Truncated {
+			t.Errorf("with %s, the output is %+v, want the last bytes", limit, output)
+		}
+		for range 2 {
+			s.agent.Request("terminal/release", terminal, nil)
+		}
+		s.agent.Send("terminal/output", terminal).Refused(-32002)
 	}
-	s.agent.Request("terminal/output", terminal, &output)
-	if output.Output != "6789" || !output.Truncated {
-		t.Errorf("the output is %+v, want the last bytes", output)
-	}
-	for range 2 {
-		s.agent.Request("terminal/release", terminal, nil)
-	}
-	s.agent.Send("terminal/output", terminal).Refused(-32002)
 
-	s.open("s2")
+	call = s.Send("newSession", map[string]any{"workingDirectory": p.work, "mcpServers": []any{}})
+	s.agent.Reply(s.agent.Expect("newSession"), map[string]any{"sessionId": "s2"})
+	call.Result(nil)
+	if got := content(s.agent.Send("fs/read_text_file", map[string]any{"sessionId": "s2", "path": p.path("a.txt")})); got != "one\n" {
+		t.Errorf("a read in a session with a workingDirectory got %q", got)
+	}
 	s.agent.Send("fs/read_text_file", read).Refused(-32602)
 	s.finish()
 }

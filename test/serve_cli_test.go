@@ -45,7 +45,7 @@ func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
 	turn = s.prompt(id, "tour")
 	question = turn.question()
 	handle := handleOf(question.GetId())
-	expectContains(t, "the refusal of a part", run(1, "approvals", "answer", "--pid", pid, agent+"/", "yes"), "these wait:\n  "+handle+"  ")
+	expectContains(t, "the refusal of a part", run(1, "approvals", "answer", "--pid", pid, agent+"/", "yes"), "these wait:\n  ", "  "+handle+"  ")
 	run(0, "approvals", "answer", "--pid", pid, handle, "yes")
 	turn.stopped("end_turn")
 

@@ -88,7 +88,7 @@ func (p *place) serveFrom(t testing.TB, acphost string, flags []string, env ...s
 		place:   p, t: t,
 	}
 	// The context ends before the process does: what still waits then is no answer.
-	ctx, cancel := context.WithTimeout(context.Background(), wire.Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	t.Cleanup(cancel)
 	s.ctx = ctx
 	s.services = p.dial(t, s.PID())

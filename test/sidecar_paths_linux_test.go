@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -268,6 +269,24 @@ func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
 	if code == 0 || !strings.Contains(out+errs, "is missing in the sidecar") {
 		t.Errorf("acphost prompt: status %d\n%s%s", code, out, errs)
 	}
+}
+
+func TestServe_RefusesFoldersThatASidecarWithoutPathsLacks(t *testing.T) {
+	t.Parallel()
+	p, daemons := newPlace(t), newPlace(t)
+	_, fsd := daemons.boxed(t, "fsd", p.work, p.work)
+	other := filepath.Join(p.home, "other")
+	if err := os.MkdirAll(other, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := p.serve(t, p.config(t, fmt.Sprintf("handlers: {fs: %s}\npermission: {policy: workspace}\n", daemons.entry(t, fsd, ""))))
+	agent := s.start(p.demo()).GetId()
+	_, err := s.sessions.NewSession(s.ctx, &supervisorv1.NewSessionRequest{AgentId: agent, Cwd: other})
+	if err == nil || !strings.Contains(explain(err).Error(), "the folder "+other+` is missing in the sidecar "fs"`) {
+		t.Errorf("a session in %s: got %v", other, err)
+	}
+	s.open(agent) // the supervisor and the agent still run
+	s.finish()
 }
 
 func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -23,11 +24,11 @@ func (h *host) socket() string {
 	if err != nil {
 		h.t.Fatalf("acphost ps: %v", err)
 	}
-	var list []struct {
+	list, err := testkit.JSONLines[struct {
 		PID           int
 		Socket, State string
-	}
-	if err := json.Unmarshal(out, &list); err != nil {
+	}](out)
+	if err != nil {
 		h.t.Fatal(err)
 	}
 	for _, s := range list { // supervisors of others may be listed, too

@@ -55,7 +55,7 @@ func (p *place) measureWith(t *testing.T, telemetry string) *measured {
 	pool.AppendCertsFromPEM(authority)
 	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}}
 	t.Cleanup(transport.CloseIdleConnections)
-	m.http = &http.Client{Transport: transport, Timeout: wire.Patience}
+	m.http = &http.Client{Transport: transport, Timeout: testkit.Timeout()}
 	return m
 }
 

@@ -58,7 +58,7 @@ func (p *place) terminal(t testing.TB, command []string, env ...string) *termina
 			t.Logf("the terminal:\n%s", x.all())
 		}
 		_, _ = x.tmux("kill-server")
-		defer time.AfterFunc(wire.Patience, func() { _ = server.Process.Kill() }).Stop()
+		defer time.AfterFunc(testkit.Timeout(), func() { _ = server.Process.Kill() }).Stop()
 		_ = server.Wait()
 	})
 	t.Cleanup(x.end)

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // transcript is what the editor on the TypeScript SDK prints.
@@ -40,7 +42,7 @@ func playTypeScriptWith(t *testing.T, p *place, prompt string, agent []string, e
 	cmd.WaitDelay = time.Second
 	var stdout, stderr bytes.Buffer
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	timer := time.AfterFunc(time.Minute, func() { _ = cmd.Process.Kill() })
+	timer := time.AfterFunc(testkit.Timeout(), func() { _ = cmd.Process.Kill() })
 	defer timer.Stop()
 	err := cmd.Run()
 	t.Cleanup(func() {

@@ -92,7 +92,7 @@ func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
 func TestWhoeverBeginsToWatchWithinATurnMissesNothing(t *testing.T) {
 	t.Parallel()
 	p := newPlace(t)
-	s := p.serve(t, nil)
+	s := p.serve(t, p.config(t, "limits: {turn_grace_ms: 1}\n"))
 	agent := s.start(p.demo()).GetId()
 	for range 60 {
 		id := s.open(agent).GetSessionId()

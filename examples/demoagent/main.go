@@ -91,21 +91,33 @@ func main() {
 	if b.complain != "" {
 		fmt.Fprintln(os.Stderr, b.complain)
 	}
-	<-serve(os.Stdin, os.Stdout, b, logger).Done()
+	conn, lines := serveLines(os.Stdin, os.Stdout, b, logger)
+	<-conn.Done()
 	for b.ignoreEnd { // only KILL ends this
 		<-ends
+	}
+	if err := lines.ended(); !errors.Is(err, io.EOF) {
+		fmt.Fprintln(os.Stderr, "demoagent: the connection ended before standard input did; the last error of a read:", err)
+		os.Exit(1)
 	}
 }
 
 // serve speaks ACP as an agent over in and out until in ends.
 func serve(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) *acp.Connection {
+	conn, _ := serveLines(in, out, b, logger)
+	return conn
+}
+
+// serveLines is serve, and returns what reads in.
+func serveLines(in io.Reader, out io.Writer, b behaviour, logger *slog.Logger) (*acp.Connection, *longLines) {
 	a := newAgent(b)
 	a.wire.in, a.wire.out = in, out
-	conn := acp.NewConnection(a.handle, a.wire, a.wire)
+	lines := newLongLines(a.wire, logger)
+	conn := acp.NewConnection(lines.handle(a.handle), a.wire, lines)
 	conn.SetLogger(logger)
 	a.conn = conn
 	close(a.ready)
-	return conn
+	return conn, lines
 }
 
 // logIn is what a login on a terminal comes to.

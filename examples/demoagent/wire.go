@@ -82,7 +82,10 @@ func (w *wire) look(line []byte) {
 	var m struct {
 		ID     json.RawMessage `json:"id"`
 		Method string          `json:"method"`
-		Params sessionParams   `json:"params"`
+		Params struct {
+			sessionParams
+			Prompt []json.RawMessage `json:"prompt"` // another value is refused, and no turn begins
+		} `json:"params"`
 	}
 	if json.Unmarshal(line, &m) != nil {
 		return

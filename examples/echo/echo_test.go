@@ -45,7 +45,7 @@ func start(t *testing.T, env ...string) *launch.Instance {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		defer cancel()
 		if err := i.Stop(ctx); err != nil {
 			t.Error(err)

@@ -12,6 +12,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/invisible"
 )
 
 // The metadata of a call for somebody. Both are there, each once, or none is.
@@ -91,7 +93,7 @@ func Presentable(name string, most int) string {
 		switch {
 		case unicode.IsSpace(c):
 			return ' '
-		case !unicode.IsPrint(c) || c == unicode.ReplacementChar:
+		case invisible.Is(c) || !unicode.IsPrint(c) || c == unicode.ReplacementChar:
 			return -1
 		}
 		return c

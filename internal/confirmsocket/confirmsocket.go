@@ -25,6 +25,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/peer"
 )
 
@@ -116,6 +117,7 @@ func Serve(ctx context.Context, l net.Listener, handle Handler, refused func(why
 		}
 		calls.Go(func() {
 			defer func() { _ = conn.Close(); <-room }()
+			defer panics.Recover(nil, "answering a caller that confirms a browser", refused)
 			answer(ctx, conn, handle, refused)
 		})
 	}
@@ -151,6 +153,7 @@ func answer(ctx context.Context, conn net.Conn, handle Handler, refused func(err
 	gone := make(chan struct{})
 	go func() {
 		defer close(gone)
+		defer panics.Recover(nil, "waiting for a caller to go", func(error) { cancel() })
 		_, _ = conn.Read(make([]byte, 1))
 		cancel()
 	}()

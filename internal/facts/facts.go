@@ -80,6 +80,9 @@ func of(sub *permissionv1.SubCommand, cwd string, disk *Disk) *permissionv1.Fact
 	}
 	if len(c.argv) > 0 {
 		c.read()
+		// This holds even if the rest of what the command does is not known.
+		named := !c.dynamic(0) || len(sub.GetDynamicWords()) == 0 && !strings.ContainsAny(c.argv[0], "$`*?[{~")
+		c.facts.Network = c.facts.Network || named && shell.Contacts(sub.GetArgv())
 	}
 	return c.facts
 }

@@ -62,7 +62,7 @@ func (f Files) Load(now time.Time) (*x509.CertPool, tls.Certificate, error) {
 	}
 	switch {
 	case now.After(pair.Leaf.NotAfter):
-		return nil, none, fmt.Errorf("the certificate %s expired on %s; make a new one", f.Cert, pair.Leaf.NotAfter.Format(time.DateOnly))
+		return nil, none, fmt.Errorf("the certificate %s expired on %s; \"acphost certs renew DIR\" makes a new one in the folder DIR of its authority", f.Cert, pair.Leaf.NotAfter.Format(time.DateOnly))
 	case now.Before(pair.Leaf.NotBefore):
 		return nil, none, fmt.Errorf("the certificate %s is not valid before %s; is the clock right?", f.Cert, pair.Leaf.NotBefore.Format(time.DateTime))
 	}

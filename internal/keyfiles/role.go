@@ -1,7 +1,10 @@
 package keyfiles
 
 import (
+	"crypto/x509"
+	"errors"
 	"net/url"
+	"slices"
 	"strings"
 )
 
@@ -16,12 +19,15 @@ const (
 // RoleURI is the URI of a role.
 func RoleURI(role string) *url.URL { return &url.URL{Scheme: roleScheme, Opaque: rolePrefix + role} }
 
-// RoleIn returns the role that a URI says, and reports whether it says one.
-func RoleIn(u *url.URL) (role string, ok bool) {
+// RoleIn returns the role that a URI says, and reports whether it says one. All that follows the prefix is the role's name, a
+// query or a fragment too, so that such a URI names no role that there is.
+func RoleIn(u *url.URL) (role string, ok bool) { return after(u, rolePrefix) }
+
+func after(u *url.URL, prefix string) (string, bool) {
 	if u.Scheme != roleScheme {
 		return "", false
 	}
-	return strings.CutPrefix(u.Opaque, rolePrefix)
+	return strings.CutPrefix(u.String(), roleScheme+":"+prefix)
 }
 
 // ActsAsURI is the URI of the greatest role for which a gateway may call.
@@ -31,8 +37,14 @@ func ActsAsURI(role string) *url.URL {
 
 // ActsAsIn returns the greatest role for which a gateway may call, and reports whether a URI says one.
 func ActsAsIn(u *url.URL) (role string, ok bool) {
-	if u.Scheme != roleScheme {
-		return "", false
+	return after(u, actsAsPrefix)
+}
+
+// CheckClient refuses a certificate that does not say that it is a client's (extended key usage clientAuth): the same authority
+// may sign certificates for other ends.
+func CheckClient(cert *x509.Certificate) error {
+	if !slices.Contains(cert.ExtKeyUsage, x509.ExtKeyUsageClientAuth) {
+		return errors.New("the certificate is not a client's: it needs the extended key usage clientAuth")
 	}
-	return strings.CutPrefix(u.Opaque, actsAsPrefix)
+	return nil
 }

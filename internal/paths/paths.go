@@ -21,6 +21,12 @@ func Kernel(path string) bool {
 	return Below("/proc", path) || Below("/sys", path) || Below("/dev", path)
 }
 
+// RootMissing says of a session's folder that it was removed after the session began. fsd and termd refuse calls with it, in
+// the same words.
+func RootMissing(root string) string {
+	return "the session's folder " + root + " is missing: make it again, or open a session in another folder"
+}
+
 // Below reports whether a path is a folder or lies in it, by their names alone. Both must be clean.
 func Below(folder, path string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == filepath.Separator

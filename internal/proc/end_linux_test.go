@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestEndLeavesNothing(t *testing.T) {
@@ -25,7 +26,7 @@ func TestEndLeavesNothing(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			root := under(t, script)
 			list := func() ([]int, error) { return proc.Descendants(root) }
-			ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+			ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 			defer cancel()
 			if err := proc.End(ctx, list, 100*time.Millisecond); err != nil {
 				t.Fatal(err)

@@ -11,7 +11,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"golang.org/x/sys/unix"
 
@@ -19,10 +18,16 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// exitFirstThread is called on the first goroutine, before anything could move it: lock it in the first thread and end
-// that.
+// The runtime keeps the first goroutine in the process's first thread while packages are initialized. A lock that is
+// taken then keeps it there for main as well.
+func init() {
+	if os.Getenv(roleVar) == "threadless" {
+		runtime.LockOSThread()
+	}
+}
+
+// exitFirstThread ends the process's first thread. It returns only if it is called in another one.
 func exitFirstThread() {
-	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
 		_, _, _ = unix.RawSyscall(unix.SYS_EXIT, 0, 0, 0)
 	}
@@ -44,7 +49,7 @@ func under(t *testing.T, script string) int {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		if err := proc.End(ctx, func() ([]int, error) { return proc.Descendants(cmd.Process.Pid) }, 0); err != nil {
 			t.Error(err)

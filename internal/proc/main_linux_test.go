@@ -12,9 +12,10 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // roleVar makes this test binary play one of the roles below instead of running tests.
@@ -131,7 +132,7 @@ func line(t *testing.T, r io.Reader) string {
 	select {
 	case s := <-got:
 		return s
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatal("the process said nothing for 20 s")
 		return ""
 	}

@@ -30,7 +30,7 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 	if _, ok := ofProgram(a); ok {
 		return "", true
 	}
-	if !plainAccess(a) || a.GetDone() || a.GetUnparsed() != "" ||
+	if !plainAccess(a) || a.GetDone() || a.GetUnparsed() != "" || a.GetUnreachableHandler() != "" ||
 		a.GetCommand() != nil || a.GetEndpoint() != nil || len(a.GetPaths()) != 1 {
 		return "", false
 	}

@@ -27,18 +27,22 @@ const (
 	unreadyFor = time.Minute
 	// dialTimeout is how long a local socket has to take a connection.
 	dialTimeout = 2 * time.Second
+	// maxDir is the longest path of a folder for sockets, in bytes. Names in it, such as "/4194304-0011aabb.sock", have up
+	// to 23, and addresses of sockets room for 103 on every system.
+	maxDir = 80
 )
 
 // Dir returns the folder that sockets are made in: acphost under $XDG_RUNTIME_DIR where that is a folder of this user's
 // (sudo can leave another's there), else acphost-UID under the temporary folder. A container with a read-only root may
-// have none that can be written; then what is in memory counts, /run and /dev/shm. The folder itself need not exist.
+// have none that can be written; then what is in memory counts, /run and /dev/shm. A folder whose path leaves
+// no room for the name of a socket in an address is passed over in the same way. The folder itself need not exist.
 func Dir(env func(string) string) string {
 	return dirIn(env, writable)
 }
 
 // dirIn is Dir where usable folders can be written.
 func dirIn(env func(string) string, usable func(dir string) bool) string {
-	fits := func(base, own string) bool { return usable(own) || usable(base) }
+	fits := func(base, own string) bool { return len(own) <= maxDir && (usable(own) || usable(base)) }
 	if base := env("XDG_RUNTIME_DIR"); filepath.IsAbs(base) {
 		if info, err := os.Stat(base); err == nil && info.IsDir() {
 			own := filepath.Join(base, "acphost")

@@ -72,3 +72,16 @@ func TestTheFolderFollowsTheEnvironment(t *testing.T) {
 		})
 	}
 }
+
+func TestDir_PassesOverAFolderWithoutRoomForASocket(t *testing.T) {
+	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
+	if err := os.Mkdir(long, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for _, variable := range []string{"XDG_RUNTIME_DIR", "TMPDIR"} {
+		got := dirIn(func(name string) string { return map[string]string{variable: long}[name] }, func(string) bool { return true })
+		if want := tempDir("/tmp"); got != want {
+			t.Errorf("%s is long: got %s, want %s", variable, got, want)
+		}
+	}
+}

@@ -520,7 +520,7 @@ func domainCrowd(free string) int {
 	fmt.Println("rules:", n-1, err)
 	self, _ := os.Executable()
 	var failed int
-	for range tries(2 * mostDomains) {
+	for range mostDomains + mostDomains/4 { // more than there may be at once
 		cmd := exec.Command(self, "one", free, free)
 		if out, err := cmd.Output(); err != nil || string(out) != "<nil>\n" {
 			failed++
@@ -528,7 +528,7 @@ func domainCrowd(free string) int {
 		}
 	}
 	fmt.Println("domains one after the other that failed:", failed)
-	if tries(10) < 10 {
+	if os.Getenv(shortVar) != "" {
 		return 0
 	}
 	var stay []*exec.Cmd

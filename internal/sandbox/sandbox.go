@@ -16,6 +16,8 @@ package sandbox
 
 import (
 	"errors"
+	"net/netip"
+	"os"
 	"path"
 	"strings"
 	"time"
@@ -94,6 +96,12 @@ type Address struct {
 // Internet reports whether the address is that of a machine.
 func (a Address) Internet() bool {
 	return a.Network == "tcp" || a.Network == "udp" || a.Network == "ip"
+}
+
+// Loopback reports whether the address is a TCP port on the loopback interface of this machine.
+func (a Address) Loopback() bool {
+	host, err := netip.ParseAddr(a.Host)
+	return err == nil && a.Network == "tcp" && host.Unmap().IsLoopback()
 }
 
 // Options say how a program is confined. The zero value decides on everything but reads.
@@ -198,9 +206,9 @@ type Lists struct {
 	NoInternet bool
 }
 
-// Through has another Decider decide on all but machines. Of these only one address can be connected to, over TCP: that of a proxy,
-// which decides on the machines behind it. The other Decider is told of the rest, which is refused whatever it says. It
-// needs Options.Streams.
+// Through has another Decider decide on all but machines. Of these only two can be connected to, over TCP: a proxy, which decides on
+// the machines behind it, and a port on the loopback interface at which only processes in this sandbox listen. The other Decider is
+// told of the rest, which is refused whatever it says. It needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
@@ -213,6 +221,11 @@ func (t Through) Allows(e Event) bool {
 	if e.Operation == Connect && e.Address.Network != "unix" {
 		if t.Host != "" && e.Address == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
 			return true
+		}
+		if e.Address.Loopback() {
+			if own, err := proc.ListensAlone(os.Getpid(), e.Address.Port); own && err == nil {
+				return true
+			}
 		}
 		t.Decider.Allows(e) // it is to know
 		return false

@@ -12,10 +12,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"testing"
-	"time"
 	"unsafe"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // connects tries to reach each of the addresses, and prints what it reached.
@@ -26,7 +27,7 @@ func connects(allowed, denied, tcp, udp string) {
 		}
 	}
 	dial := func(network, address string) error {
-		c, err := net.DialTimeout(network, address, 5*time.Second)
+		c, err := net.DialTimeout(network, address, testkit.Timeout())
 		if err == nil {
 			c.Close()
 		}

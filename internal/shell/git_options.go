@@ -2,6 +2,7 @@ package shell
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
@@ -89,56 +90,91 @@ var gitRemotes = wordset.Of("clone fetch pull push ls-remote remote submodule ar
 // gitSigned is a format that has git check a signature, by gpg.
 var gitSigned = lazyregexp.New(`%[-+ ]?G`)
 
-// riskyGitOptions says what is not known to be harmless behind a command of git's own. That of a program that git does
-// not come with is for the rule that names it.
-func riskyGitOptions(command string, args []string) string {
+// riskyGitOptions says what is not known to be harmless behind a command of git's own, option by option. That of a program
+// that git does not come with is for the rule that names it.
+func riskyGitOptions(command string, args []string) (all []string) {
 	if git.KindOf(command) == git.Foreign {
-		return ""
+		return nil
 	}
 	writes := !gitReads[command]
 	for i, arg := range args {
 		if arg == "--" {
 			break
 		}
-		long, isLong := strings.CutPrefix(arg, "--")
-		name, value, _ := strings.Cut(long, "=")
-		switch {
-		case isLong && len(name) > len("no") && strings.HasPrefix("no-index", name):
-			return fmt.Sprintf("git %s --no-index reads what git does not keep", command)
-		case isLong && strings.HasPrefix(name, "no-"):
-		case isLong && (!gitHarmless[name] || gitShortened[command][name]):
-			return fmt.Sprintf("git %s --%s is not known to be harmless", command, name)
-		case isLong && name == "submodule" && value != "" && value != "log" && value != "short":
-			return fmt.Sprintf("git %s --%s enters other repositories", command, long)
-		case isLong && (name == "format" || name == "pretty" || name == "group") && gitSigned.MatchString(value):
-			return fmt.Sprintf("git %s --%s=%%G runs a program", command, name)
-		case isLong && name == "sort" && (strings.Contains(value, "signature") || i+1 < len(args) && strings.Contains(args[i+1], "signature")):
-			return fmt.Sprintf("git %s --sort=signature runs a program", command)
-		case isLong, len(arg) < 2, arg[0] != '-', !writes:
-		default:
-			if letter := riskyLetter(command, arg[1:]); letter != "" {
-				return fmt.Sprintf("git %s -%s is not known to be harmless", command, letter)
-			}
+		next := ""
+		if i+1 < len(args) {
+			next = args[i+1]
 		}
-		if strings.Contains(arg, "%(signature") || strings.Contains(arg, "%(*signature") {
-			return fmt.Sprintf("git %s with %%(signature) runs a program", command)
+		if why := riskyGitOption(command, arg, next, writes); why != "" {
+			all = append(all, why)
 		}
 	}
 	if gitRemotes[command] {
 		for _, arg := range args { // behind a "--" too
 			if helper, _, ok := strings.Cut(arg, "::"); ok {
-				return fmt.Sprintf("git %s %s:: runs a program", command, helper)
+				all = append(all, fmt.Sprintf("git %s %s:: runs a program", command, helper))
 			}
 		}
+	}
+	return all
+}
+
+// riskyGitOption says what is known against one word behind a command of git, if next stands behind it.
+func riskyGitOption(command, arg, next string, writes bool) string {
+	long, isLong := strings.CutPrefix(arg, "--")
+	name, value, attached := strings.Cut(long, "=")
+	if !attached {
+		value = next
+	}
+	switch {
+	case isLong && len(name) > len("no") && strings.HasPrefix("no-index", name):
+		return fmt.Sprintf("git %s --no-index reads what git does not keep", command)
+	case isLong && strings.HasPrefix(name, "no-"):
+	case isLong && (!gitHarmless[name] || gitShortened[command][name]):
+		return fmt.Sprintf("git %s --%s is not known to be harmless", command, name)
+	case isLong && gitReadsFile[name] && writes && leadsAway(value):
+		return fmt.Sprintf("git %s --%s reads a file from anywhere", command, name)
+	case isLong && name == "submodule" && attached && value != "" && value != "log" && value != "short":
+		return fmt.Sprintf("git %s --%s enters other repositories", command, long)
+	case isLong && attached && (name == "format" || name == "pretty" || name == "group") && gitSigned.MatchString(value):
+		return fmt.Sprintf("git %s --%s=%%G runs a program", command, name)
+	case isLong && name == "sort" && (strings.Contains(value, "signature") || strings.Contains(next, "signature")):
+		return fmt.Sprintf("git %s --sort=signature runs a program", command)
+	case isLong, len(arg) < 2, arg[0] != '-', !writes:
+	default:
+		if letter := riskyLetter(command, arg[1:], next); letter != "" {
+			return fmt.Sprintf("git %s -%s is not known to be harmless", command, letter)
+		}
+	}
+	if strings.Contains(arg, "%(signature") || strings.Contains(arg, "%(*signature") {
+		return fmt.Sprintf("git %s with %%(signature) runs a program", command)
 	}
 	return ""
 }
 
-// riskyLetter is the first of a cluster of short options that is not known to be harmless; empty if all are.
-func riskyLetter(command, cluster string) string {
+// gitReadsFile are long options whose value is a file that git reads, into what it then keeps.
+var gitReadsFile = wordset.Of("file pathspec-from-file exclude-from ignore-revs-file")
+
+// leadsAway reports whether a word may name a file out of the folder in which the command runs. "-" is the standard input.
+func leadsAway(file string) bool {
+	return file == "" || strings.HasPrefix(file, "/") || strings.HasPrefix(file, "~") || slices.Contains(strings.Split(file, "/"), "..")
+}
+
+// riskyLetter is the first of a cluster of short options that is not known to be harmless; empty if all are. next is the
+// word behind the cluster.
+func riskyLetter(command, cluster, next string) string {
 	known := gitLetters[command]
-	for _, letter := range cluster {
+	for i, letter := range cluster {
 		switch {
+		case letter == 'F' && strings.ContainsRune(known.values, letter): // its value is a file that git reads
+			value := cluster[i+1:]
+			if value == "" {
+				value = next
+			}
+			if leadsAway(value) {
+				return string(letter)
+			}
+			return ""
 		case strings.ContainsRune(known.values, letter):
 			return "" // the rest is its value
 		case !strings.ContainsRune(known.flags, letter):

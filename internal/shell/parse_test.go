@@ -6,6 +6,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/shell"
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -332,12 +333,8 @@ func TestParseIsQuickOnHostileLines(t *testing.T) {
 		"loops": strings.Repeat("while cd a; do ", 4000), "aliases": strings.Repeat("git -c 'alias.x=!git' ", 2500),
 	}
 	for name, line := range lines {
-		start := time.Now()
-		shell.Parse(line)
-		// Far more than the 0.2 s that the slowest takes. What this guards against takes minutes, or the whole stack.
-		if took := time.Since(start); took > 20*time.Second {
-			t.Errorf("%s: %v", name, took)
-		}
+		// Far more than the 0.2 s that the slowest takes. A quadratic parser takes minutes, or overflows the stack.
+		testkit.TakesAtMost(t, 20*time.Second, name, func() { shell.Parse(line) })
 	}
 }
 

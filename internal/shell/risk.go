@@ -9,38 +9,72 @@ import (
 )
 
 // Risky says why a command may run, load or write something that its name does not tell: "sort -o writes a file" of
-// ["sort", "-o", "x"]. Empty: nothing is known against it.
+// ["sort", "-o", "x"]. Empty: nothing is known against it. It is the first of Risks.
+func Risky(argv []string) (why string) {
+	if risks := Risks(argv); len(risks) > 0 {
+		return risks[0]
+	}
+	return ""
+}
+
+// Risks says everything for which a command may run, load or write something that its name does not tell; nil: nothing is
+// known against it.
 //
 // It is a list of known dangers, not a proof: nothing follows from an empty answer about a program that is not in it.
 // It looks at words as they are, so dynamic ones must be ruled out first.
 //
-// A danger of an option comes before what is to be said of the program as a whole, and the same danger always reads the
-// same. So a rule that names a danger can be told from one that merely covers it: for the rule's own words Risky says
-// what it says for the command.
-func Risky(argv []string) (why string) {
+// The dangers of options come before what is to be said of the program as a whole, and the same danger always reads the
+// same; an option that is given twice is in the list twice. So a rule that names a danger can be told from one that merely
+// covers it: see Names.
+func Risks(argv []string) []string {
 	if len(argv) == 0 || argv[0] == "" {
-		return ""
+		return nil
 	}
 	name := strings.ToLower(baseName(argv[0]))
 	if name == "gfind" {
 		name = "find"
 	}
 	args := argv[1:]
+	var all []string
 	for _, danger := range dangers[name] {
 		is := isOption
-		if wordy[name] {
+		switch {
+		case wordy[name]:
 			is = isWord
+		case unabbreviated[name]:
+			is = isWhole
 		}
-		if option := danger.find(args, is); option != "" {
-			return fmt.Sprintf("%s %s %s", name, option, danger.does)
+		for _, option := range danger.find(args, is) {
+			all = append(all, fmt.Sprintf("%s %s %s", name, option, danger.does))
 		}
 	}
+	if name == "git" {
+		all = append(all, riskyGit(args)...)
+	}
+	all = append(all, riskyRunner(name, args)...)
 	if check := checks[name]; check != nil {
 		if why := check(args); why != "" {
-			return why
+			all = append(all, why)
 		}
 	}
-	return riskyProgram(name)
+	if why := riskyProgram(name); why != "" {
+		all = append(all, why)
+	}
+	return all
+}
+
+// Names reports whether a rule whose words have the dangers named names all dangers of a command: each as often as the
+// command has it, so that a second option of a kind is not covered by the first.
+func Names(named, risks []string) bool {
+	left := slices.Clone(named)
+	for _, risk := range risks {
+		i := slices.Index(left, risk)
+		if i < 0 {
+			return false
+		}
+		left = slices.Delete(left, i, i+1)
+	}
+	return true
 }
 
 func riskyProgram(name string) string {
@@ -92,19 +126,28 @@ const (
 	leaves = "follows links out of the folders that it is given"
 )
 
-// in returns the first option of d that stands among args. It may see one where there is none (in an option's value),
-// but overlooks none.
-func (d danger) in(args []string) string { return d.find(args, isOption) }
+// in returns the first option of d that stands among args; empty: none does. It may see one where there is none (in an
+// option's value), but overlooks none.
+func (d danger) in(args []string) string {
+	if found := d.find(args, isOption); len(found) > 0 {
+		return found[0]
+	}
+	return ""
+}
 
-func (d danger) find(args []string, is func(arg, option string) bool) string {
+// find returns the options of d that stand among args, each as often as it stands there.
+func (d danger) find(args []string, is func(arg, option string) bool) (found []string) {
 	for _, arg := range args {
+		if arg == "" || arg[0] != '-' && arg[0] != '+' {
+			continue
+		}
 		for option := range strings.FieldsSeq(d.options) {
 			if is(arg, option) {
-				return option
+				found = append(found, option)
 			}
 		}
 	}
-	return ""
+	return found
 }
 
 func isOption(arg, option string) bool {
@@ -130,6 +173,20 @@ func isWord(arg, option string) bool {
 	name, isOption := strings.CutPrefix(arg, "-")
 	name, _, _ = strings.Cut(strings.TrimPrefix(name, "-"), "=")
 	return isOption && "-"+strings.TrimPrefix(name, "test.") == option
+}
+
+// unabbreviated are the programs that take long options by their whole names alone: "jest --coverage" is not
+// --coverageDirectory.
+var unabbreviated = wordset.Of("jest vitest mocha pytest cargo tsc")
+
+// isWhole is isOption for programs that are unabbreviated. Some of them take "--global-setup" for --globalSetup.
+func isWhole(arg, option string) bool {
+	if !strings.HasPrefix(option, "--") {
+		return isOption(arg, option)
+	}
+	plain := func(s string) string { return strings.ToLower(strings.ReplaceAll(s, "-", "")) }
+	name, _, _ := strings.Cut(arg, "=")
+	return strings.HasPrefix(name, "--") && plain(name) == plain(option)
 }
 
 // dangers are the options of programs that otherwise do what their name says, by name. It is never written to.
@@ -164,9 +221,9 @@ var dangers = byName(map[string][]danger{
 	"eslint": {{"--fix --fix-dry-run -o --output-file --cache --init", writes},
 		{"-c --config --rulesdir --plugin --parser -f --format --resolve-plugins-relative-to", loads}},
 	"prettier": {{"-w --write", writes}, {"--plugin --config --plugin-search-dir", loads}},
-	"ruff":     {{"--fix --add-noqa -o --output-file", writes}}, "stylelint": {{"--fix -o --output-file", writes}},
+	"ruff":     {{"--fix --add-noqa -o --output-file", writes}, {"--config", loads}}, "stylelint": {{"--fix -o --output-file", writes}},
 	"clang-format": {{"-i", writes}}, "clang-tidy": {{"--fix -fix --export-fixes -load --load", writes}},
-	"mypy": {{"--install-types", runs}, {"--html-report --xml-report --junit-xml --txt-report", writes}},
+	"mypy": {{"--install-types --python-executable", runs}, {"--config-file --custom-typeshed-dir", loads}, {"--html-report --xml-report --junit-xml --txt-report", writes}},
 	"curl": {{"-o -O --output --remote-name --remote-name-all --output-dir -c --cookie-jar -D --dump-header --trace " +
 		"--trace-ascii --stderr --etag-save --hsts --alt-svc --libcurl", writes}, {"-K --config --engine", loads},
 		{"-T --upload-file -d --data --data-binary --data-raw --data-urlencode -F --form --json -X --request", "sends data"}},
@@ -176,9 +233,31 @@ var dangers = byName(map[string][]danger{
 		{"-o -w -u -fix -cpuprofile -memprofile -blockprofile -mutexprofile -coverprofile -trace -outputdir -artifacts -pkgdir " +
 			"-debug-actiongraph -debug-trace -debug-runtime-trace -gocoverdir -testlogfile -fuzzcachedir", writes},
 		{"-overlay -modfile -ldflags -gcflags -asmflags -gccgoflags -compiler -C", loads}},
-	"cargo": {{"--config -Z", loads}}, "pytest": {{"-p -c --rootdir --confcutdir", loads}},
-	"make gmake": {{"--eval -f --file --makefile", loads}},
-	"ssh":        {{"-o -F", runs}}, "scp": {{"-o -F -S", runs}}, "sftp": {{"-o -F -S -b", runs}},
+	"cargo": {{"--config -Z --manifest-path -C --target --lockfile-path", loads}, {"--target-dir --artifact-dir --out-dir", writes}},
+	"pytest": {{"-p -c --config-file --rootdir --confcutdir -o --override-ini", loads},
+		{"--basetemp --junitxml --junit-xml --log-file --report-log --result-log --html --pastebin", writes}},
+	"make gmake bmake remake": {{"--eval -E -f --file --makefile -C --directory -I --include-dir -e --environment-overrides", loads}},
+	"ninja samu":              {{"-f -C", loads}},
+	"rake":                    {{"-f --rakefile -r --require -I --libdir -R --rakelibdir", loads}, {"-e -E -p --execute --execute-print --execute-continue", runs}},
+	"just":                    {{"-f --justfile -d --working-directory --dotenv-path --dotenv-filename", loads}, {"--shell --shell-arg --set -c --command --chooser", runs}},
+	"task":                    {{"-t --taskfile -d --dir -g --global --init", loads}},
+	"tox":                     {{"-c --conf --workdir --root -x --override --installpkg", loads}},
+	"nox":                     {{"-f --noxfile --envdir", loads}},
+	"invoke":                  {{"-c --collection -r --search-root -f --config", loads}},
+	"cmake":                   {{"--toolchain", loads}, {"--install", writes}},
+	"ctest": {{"-S --script -D --dashboard --build-and-test --test-command --build-makeprogram --build-options", runs},
+		{"--overwrite -O --output-log --output-junit", writes}, {"--test-dir", loads}},
+	"jest": {{"-c --config --globalSetup --globalTeardown --runner --testRunner --testEnvironment --setupFiles --setupFilesAfterEnv " +
+		"--transform --rootDir --roots --projects --resolver --preset --filter --snapshotSerializers --testResultsProcessor " +
+		"--testSequencer --moduleNameMapper --modulePaths --moduleDirectories --watchPlugins --prettierPath --dependencyExtractor", loads},
+		{"--outputFile --coverageDirectory --cacheDirectory", writes}},
+	"vitest": {{"-c --config -r --root --dir --globalSetup --environment --pool --runner --setupFiles --workspace --execArgv", loads},
+		{"--outputFile", writes}},
+	"mocha":   {{"-r --require --config --package --opts -u --ui --file --loader --import --experimental-loader --node-option", loads}},
+	"rspec":   {{"-r --require -I -O --options", loads}, {"-o --out", writes}},
+	"phpunit": {{"-c --configuration --bootstrap --printer --extension --loader --include-path -d", loads}},
+	"tsc":     {{"--outDir --outFile --declarationDir --tsBuildInfoFile --generateTrace --generateCpuProfile --init", writes}},
+	"ssh":     {{"-o -F", runs}}, "scp": {{"-o -F -S", runs}}, "sftp": {{"-o -F -S -b", runs}},
 	"ps": nil, "xxd": {{"-r -revert", writes}}, "fzf": {{"--bind --preview --listen", runs}},
 	"journalctl": {{"--rotate --flush --sync --vacuum-size --vacuum-time --vacuum-files --update-catalog --setup-keys", writes}},
 	"dmesg":      {{"-C -c --clear --read-clear -D -E -n --console-off --console-on --console-level", "changes the system's settings"}},
@@ -189,7 +268,6 @@ var dangers = byName(map[string][]danger{
 
 // checks look at more than options, by name. A check returns "" where it finds nothing.
 var checks = map[string]func(args []string) string{
-	"git":    riskyGit,
 	"sed":    riskySed,
 	"tar":    riskyTar,
 	"bsdtar": riskyTar,

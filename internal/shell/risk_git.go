@@ -68,8 +68,9 @@ var gitTakesNext = []string{"-C", "-c", "--git-dir", "--work-tree", "--namespace
 // gitQuiet are those that change nothing of what git reads or runs.
 var gitQuiet = wordset.Of("--no-pager -P --no-optional-locks --no-replace-objects --literal-pathspecs --version -v")
 
-// riskyGit looks at the options before git's command, at the command, and at the options after it.
-func riskyGit(args []string) string {
+// riskyGit looks at the options before git's command, at the command, and at the options after it. Of those after it,
+// the first that says something counts.
+func riskyGit(args []string) (all []string) {
 	i := 0
 	for ; i < len(args) && strings.HasPrefix(args[i], "-"); i++ {
 		name, _, attached := strings.Cut(args[i], "=")
@@ -79,30 +80,31 @@ func riskyGit(args []string) string {
 		case gitQuiet[name]:
 		case name == "--exec-path" && !attached:
 		case strings.HasPrefix(args[i], "-c"):
-			return "git -c sets what may run a program"
+			all = append(all, "git -c sets what may run a program")
 		default:
-			return fmt.Sprintf("git %s changes what git reads or runs", name)
+			all = append(all, fmt.Sprintf("git %s changes what git reads or runs", name))
 		}
 	}
 	if i >= len(args) {
-		return ""
+		return all
 	}
 	command, rest := args[i], args[i+1:]
 	for _, danger := range gitOptions {
-		if option := danger.in(exactly(rest, "--text", "--exclude-standard", "--exclude", "--full-diff")); option != "" {
-			return fmt.Sprintf("git %s %s", option, danger.does)
+		for _, option := range danger.find(exactly(rest, "--text", "--exclude-standard", "--exclude", "--full-diff"), isOption) {
+			all = append(all, fmt.Sprintf("git %s %s", option, danger.does))
 		}
 	}
-	if why := riskyGitOptions(command, rest); why != "" {
-		return why
-	}
+	all = append(all, riskyGitOptions(command, rest)...)
 	if command == "submodule" && len(rest) > 0 && rest[0] == "status" && !slices.ContainsFunc(rest, enters) {
-		return ""
+		return all
 	}
 	if !gitReads[command] {
-		return fmt.Sprintf("git %s does more than read the repository, or is not known", command)
+		return append(all, fmt.Sprintf("git %s does more than read the repository, or is not known", command))
 	}
-	return riskyVerb(command, rest)
+	if why := riskyVerb(command, rest); why != "" {
+		all = append(all, why)
+	}
+	return all
 }
 
 // enters reports whether an argument may be the option --recursive, by which a command enters the submodules of submodules.

@@ -256,7 +256,9 @@ func (b *wordBuilder) bare(value string, first bool) {
 var escaped = lazyregexp.New(`(?s)\\.`)
 
 // separates reports whether some shell, or some locale of a shell, may take an unquoted character for the end of a
-// word. Those that every shell takes for one are never part of a word.
+// word. Those that every shell takes for one are never part of a word. This is a question of grammar, so that the list
+// is not that of internal/invisible: no shell ends a word at a blank letter, and characters that can be seen (U+3000)
+// may end one.
 func separates(c rune) bool {
 	return unicode.IsControl(c) || unicode.IsSpace(c) || unicode.Is(unicode.Cf, c)
 }

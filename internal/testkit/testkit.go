@@ -39,18 +39,14 @@ func Golden(tb testing.TB, name, got string) {
 	}
 }
 
-// Patience is how long Poll and Eventually wait. It is long, since a busy machine is no fault; a test that passes does not
-// wait for it.
-const Patience = 30 * time.Second
-
 // pause is the time between two looks at the state.
 const pause = 5 * time.Millisecond
 
-// Poll looks again and again until the state holds, and reports whether it did within Patience. It is for states that send
+// Poll looks again and again until the state holds, and reports whether it did within Timeout. It is for states that send
 // no signal, such as another process's. Where there is a channel, a test waits for the channel.
 func Poll(state func() bool) bool {
-	for deadline := time.Now().Add(Patience); !state(); time.Sleep(pause) {
-		if time.Now().After(deadline) {
+	for begun := time.Now(); !state(); time.Sleep(pause) {
+		if expired(begun) {
 			return false
 		}
 	}
@@ -61,7 +57,7 @@ func Poll(state func() bool) bool {
 func Eventually(tb testing.TB, what string, state func() bool) {
 	tb.Helper()
 	if !Poll(state) {
-		tb.Fatalf("not within %v: %s", Patience, what)
+		tb.Fatalf("not within %v: %s", Timeout(), what)
 	}
 }
 

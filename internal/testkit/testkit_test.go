@@ -51,15 +51,15 @@ func TestAGoldenFileIsComparedAndWrittenOnlyWithTheFlag(t *testing.T) {
 	}
 }
 
-func TestPollingEndsWithTheStateOrWithPatience(t *testing.T) {
+func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began, looks := time.Now(), 0
 		if !Poll(func() bool { looks++; return looks == 3 }) || time.Since(began) != 2*pause {
 			t.Errorf("the third look came after %v, want %v", time.Since(began), 2*pause)
 		}
 		began = time.Now()
-		if Poll(func() bool { return false }) || time.Since(began) < Patience {
-			t.Errorf("Poll ended after %v, want false after %v", time.Since(began), Patience)
+		if Poll(func() bool { return false }) || time.Since(began) < baseTimeout {
+			t.Errorf("Poll ended after %v, want false after %v", time.Since(began), baseTimeout)
 		}
 		r := &recorder{TB: t}
 		if Eventually(r, "the sun rises", func() bool { return true }); r.said != "" {

@@ -121,6 +121,9 @@ func (d *decoder) message(n *yaml.Node, m protoreflect.Message, at *path, depth 
 		}
 		seen[fd.Number()] = key
 		if isNull(value) && !takesNull(fd) {
+			if follow(value).Value == "" { // as in the last line of a file that was not written to its end
+				d.fail(key, at, "has no value: write one, or remove the line; null means that it is not set")
+			}
 			continue
 		}
 		if oneof := fd.ContainingOneof(); oneof != nil {

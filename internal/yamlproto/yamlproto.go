@@ -97,6 +97,9 @@ func Parse(file string, data []byte) (doc *Document, err error) {
 	return doc, nil
 }
 
+// Empty reports whether the document has no content: no bytes, only comments, or null.
+func (d *Document) Empty() bool { return d.root == nil || isNull(d.root) }
+
 // Decode decodes the document into the message into, which is replaced as a whole on success and left as it was on
 // error. The error joins one *Error for each mistake, in the order in which they stand in the file; after 50 the rest
 // is left out, and the last one says so.
@@ -125,7 +128,7 @@ func (d *Document) DecodeWhatCanBe(into proto.Message) error { return d.DecodeMe
 // DecodeMeant is DecodeWhatCanBe with names that people try.
 func (d *Document) DecodeMeant(into proto.Message, meant Meant) error {
 	proto.Reset(into)
-	if d.root != nil && !isNull(d.root) {
+	if !d.Empty() {
 		dec := &decoder{file: d.file, meant: meant}
 		dec.message(d.root, into.ProtoReflect(), nil, 0)
 		if err := dec.err(); err != nil {

@@ -26,6 +26,8 @@ const (
 type Supervisor struct {
 	// Socket is the socket's absolute path.
 	Socket string
+	// Folder is the one of the folders to Find in which it was found; empty: its socket is one of the further ones.
+	Folder string
 	// PID is its process id, from its status, else from the socket's name; 0: not known.
 	PID int
 	// Status is what it says of itself; nil if Err is set.
@@ -38,9 +40,9 @@ type Supervisor struct {
 
 // Named returns the supervisor as one that the user has named, so that it is asked whatever serves its socket.
 func (s Supervisor) Named(ctx context.Context) Supervisor {
-	pid := s.PID
+	pid, folder := s.PID, s.Folder
 	s = ask(ctx, s.Socket, true, patience)
-	s.PID, s.named = pid, true
+	s.PID, s.Folder, s.named = pid, folder, true
 	return s
 }
 
@@ -64,7 +66,7 @@ func Dirs(env func(string) string) []string { return rundir.Dirs(env) }
 // ours, or open to others are skipped, since anyone could have put a socket there. The order is that of the start, those
 // that do not answer last; those that may be agents' are not asked, and count among them.
 func Find(ctx context.Context, dirs []string, further ...string) []Supervisor {
-	var paths []string
+	var paths, folders []string // folders has one for each path
 	for _, dir := range dirs {
 		if rundir.Check(dir) != nil {
 			continue
@@ -72,19 +74,22 @@ func Find(ctx context.Context, dirs []string, further ...string) []Supervisor {
 		rundir.Clean(dir)
 		for _, path := range rundir.Sockets(dir) {
 			if !slices.Contains(paths, path) {
-				paths = append(paths, path)
+				paths, folders = append(paths, path), append(folders, dir)
 			}
 		}
 	}
 	for _, path := range further {
 		if rundir.Check(filepath.Dir(path)) == nil && !slices.Contains(paths, path) {
-			paths = append(paths, path)
+			paths, folders = append(paths, path), append(folders, "")
 		}
 	}
 	found := make([]Supervisor, len(paths))
 	var asked sync.WaitGroup
 	for i, path := range paths {
-		asked.Go(func() { found[i] = ask(ctx, path, false, statusTimeout) })
+		asked.Go(func() {
+			found[i] = ask(ctx, path, false, statusTimeout)
+			found[i].Folder = folders[i]
+		})
 	}
 	asked.Wait()
 	found = slices.DeleteFunc(found, func(s Supervisor) bool { return s.Err != nil && rundir.AbandonedOrGone(s.Socket) })

@@ -29,10 +29,10 @@ func Undecided() *supervisorv1.AnswerApprovalRequest {
 }
 
 // Answer answers the question with an id, which it has in Approval and in events. by says who answers, a word that others
-// see. Whoever answers first counts: if somebody was faster, the error is an *Error whose Answer says how the question
+// see. What the answer says of the surface that the person has read is passed on. Whoever answers first counts: if somebody was faster, the error is an *Error whose Answer says how the question
 // ended.
 func (c *Client) Answer(ctx context.Context, id, by string, answer *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
-	r, err := c.Approvals.AnswerApproval(ctx, &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: by, Answer: answer.GetAnswer()})
+	r, err := c.Approvals.AnswerApproval(ctx, &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: by, Answer: answer.GetAnswer(), Surface: answer.GetSurface()})
 	return r.GetAnswer(), err
 }
 

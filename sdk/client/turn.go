@@ -1,12 +1,12 @@
 package client
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"io"
 	"iter"
 	"sync/atomic"
+	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -27,6 +27,8 @@ type Turn struct {
 	err       error // after which nothing comes
 	cancelled atomic.Bool
 	lags      atomic.Int32
+	moved     bool        // an event came since the last call of catchUp
+	lost      *time.Timer // ends the reading if the turn's end is not among the events that are left; nil: it may come
 }
 
 // errBroken is the end of a turn's events without the turn's end.
@@ -79,6 +81,8 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 		}
 		e, err := t.next()
 		switch {
+		case err == nil && t.lost != nil && e.GetTurnStarted() != nil: // of the next turn
+			return nil, errBroken
 		case err == nil:
 			t.took(e)
 			return e, nil
@@ -88,7 +92,11 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 			return nil, ErrorOf(status.FromContextError(t.ctx.Err()).Err())
 		case errors.Is(err, io.EOF):
 			return nil, errBroken
+		case t.lost != nil && t.ctx.Err() == nil && status.Code(err) == codes.Canceled:
+			return nil, errBroken
 		case status.Code(err) != codes.ResourceExhausted || t.cursor == "" || t.req.GetCancelOnDisconnect():
+			return nil, err
+		case t.lags.Load() > 0 && !t.moved: // another attempt would end at the same event
 			return nil, err
 		}
 		if err := t.catchUp(); err != nil {
@@ -108,20 +116,41 @@ func (t *Turn) catchUp() error {
 		return err
 	}
 	t.lags.Add(1)
+	t.moved = false
 	t.next = func() (*supervisorv1.Event, error) {
 		r, err := stream.Recv()
 		if err != nil || r.GetEvent().GetTurnEnded() != nil {
 			leave() // what the session does next is no part of the turn
+		}
+		if err == nil && r.GetEvent().GetGap() != nil {
+			t.endMayBeLost(ctx, leave)
 		}
 		return r.GetEvent(), err
 	}
 	return nil
 }
 
+// lostEndGrace is how long the end of a turn that is over at the agent may take to be told, behind a gap.
+const lostEndGrace = 10 * time.Second
+
+// endMayBeLost bounds the wait for the turn's end behind a gap, which may have it: if no turn is under way any more, leave is
+// called after lostEndGrace.
+func (t *Turn) endMayBeLost(ctx context.Context, leave func()) {
+	r, err := t.c.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: t.req.GetAgentId(), SessionId: t.req.GetSessionId()})
+	if t.lost == nil && (err != nil || !r.GetSession().GetTurnActive()) {
+		t.lost = time.AfterFunc(lostEndGrace, leave)
+	}
+}
+
 func (t *Turn) took(e *supervisorv1.Event) {
-	t.cursor = cmp.Or(e.GetCursor(), t.cursor)
+	if e.GetCursor() != "" {
+		t.cursor, t.moved = e.GetCursor(), true
+	}
 	if end := e.GetTurnEnded(); end != nil {
 		t.ended = end
+		if t.lost != nil {
+			t.lost.Stop()
+		}
 	}
 	if e.GetTurnStarted() != nil && t.cancelled.Load() {
 		_ = t.cancel(t.ctx) // the first time it was not there yet

@@ -185,10 +185,12 @@ func (c *child) end(ctx context.Context, within time.Duration) error {
 	defer cancel()
 	select {
 	case <-c.exited:
-		return nil
 	case <-ctx.Done():
+	}
+	if ctx.Err() != nil { // the end of the case's context kills it, so that it may have exited as well
 		return fmt.Errorf("it still runs after %v, and is killed", within)
 	}
+	return nil
 }
 
 // close ends the child, however it is, and gives everything back. It may be called again.

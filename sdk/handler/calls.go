@@ -3,7 +3,6 @@ package handler
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"strings"
 	"sync"
 
@@ -14,6 +13,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/acphost/acphost/internal/panics"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
 
@@ -130,7 +130,7 @@ func (s *stream) Context() context.Context { return s.ctx }
 // recovered is deferred. The caller learns that there was a panic; what it says may hold anything, so only the log does.
 func (c *calls) recovered(method string, err *error) {
 	if p := recover(); p != nil {
-		c.log.Error("panic while a call was answered", "method", method, "panic", p, "stack", string(debug.Stack()))
+		panics.Report(c.log, "answering "+method, p)
 		*err = status.Errorf(codes.Internal, "panic in %s: the handler's log has the stack", method)
 	}
 }

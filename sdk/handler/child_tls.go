@@ -11,6 +11,7 @@ import (
 	"os"
 	"strings"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -49,6 +50,7 @@ func addCertificate(certificate string, stdout io.Writer) (*os.File, error) {
 	}
 	go func() {
 		defer read.Close()
+		defer panics.Recover(nil, "passing on the handshake")
 		line, err := bufio.NewReader(read).ReadString('\n')
 		if err != nil {
 			return // go-plugin says itself why it did not serve

@@ -3,9 +3,10 @@ package handler
 import (
 	"context"
 	"log/slog"
-	"runtime/debug"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // holds counts who holds which scope, and releases a scope that nobody has held for a while.
@@ -76,7 +77,7 @@ func (h *holds) drop(scope string, s *hold) {
 		return
 	}
 	turn := s.turn
-	s.timer = time.AfterFunc(h.delay, func() { h.expire(scope, s, turn) })
+	s.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, s, turn) }))
 }
 
 // expire releases the scope, unless somebody holds it again.
@@ -119,20 +120,17 @@ func (h *holds) letGo(ctx context.Context, scope string) error {
 // finish does what a release is.
 func (h *holds) finish(scope string, s *hold) {
 	defer func() {
-		if p := recover(); p != nil {
-			h.log.Error("panic while a scope was released", "panic", p, "stack", string(debug.Stack()))
-		}
 		h.mu.Lock()
 		delete(h.scopes, scope)
 		if s.gone && !h.closed { // a call that was on its way may still make something
 			after := &hold{}
-			after.timer = time.AfterFunc(h.delay, func() { h.expire(scope, after, 0) })
+			after.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, after, 0) }))
 			h.scopes[scope] = after
 		}
 		h.mu.Unlock()
 		close(s.releasing)
 	}()
-	h.release(scope)
+	panics.Guard(h.log, "releasing a scope", func() { h.release(scope) })()
 }
 
 // keeper holds several scopes for a caller. Safe for concurrent use.
@@ -156,6 +154,7 @@ func (k *keeper) hold(scope string) {
 	s := &keptScope{}
 	k.scopes[scope] = s
 	go func() { // it ends with ctx
+		defer panics.Recover(k.holds.log, "holding a scope")
 		drop, err := k.holds.acquire(k.ctx, scope)
 		if err != nil {
 			return

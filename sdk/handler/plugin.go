@@ -17,6 +17,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/panics"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
@@ -144,6 +145,7 @@ func (p *pluginService) HoldAll(stream grpc.BidiStreamingServer[pluginv1.HoldAll
 	}
 	ended := make(chan error, 1)
 	go func() { // it ends with the stream, and the stream ends when HoldAll returns
+		defer panics.Recover(p.h.Logger, "holding scopes", func(err error) { ended <- status.Error(codes.Internal, err.Error()) })
 		for {
 			req, err := stream.Recv()
 			if err == nil && !isScope(req.GetScope()) {

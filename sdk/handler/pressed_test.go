@@ -10,40 +10,57 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
-// greeted are credentials of which one byte is enough.
-type greeted struct {
+// oneByte are credentials with a handshake of one byte.
+type oneByte struct {
 	credentials.TransportCredentials
-	came chan net.Addr
 }
 
-func (g greeted) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+func (oneByte) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if _, err := conn.Read(make([]byte, 1)); err != nil {
 		return nil, nil, err
 	}
-	g.came <- conn.RemoteAddr()
 	return conn, nil, nil
 }
 
-func (g greeted) Clone() credentials.TransportCredentials { return g }
+func (oneByte) Clone() credentials.TransportCredentials { return oneByte{} }
 
-func (greeted) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
+func (oneByte) Info() credentials.ProtocolInfo { return credentials.ProtocolInfo{} }
 
-func TestThoseWhoSayNothingAtASidecarGiveWay(t *testing.T) {
+// signalling are credentials that report each handshake on a channel after the credentials below have done all that they do for
+// it: until then, the connection can still be evicted.
+type signalling struct {
+	credentials.TransportCredentials
+	done chan struct{}
+}
+
+func (s signalling) ServerHandshake(conn net.Conn) (net.Conn, credentials.AuthInfo, error) {
+	known, info, err := s.TransportCredentials.ServerHandshake(conn)
+	if err == nil {
+		s.done <- struct{}{}
+	}
+	return known, info, err
+}
+
+func (s signalling) Clone() credentials.TransportCredentials { return s }
+
+func TestPressed_EvictsSilentConnections(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	came := make(chan net.Addr, 1)
-	server := grpc.NewServer(grpc.Creds(telling{greeted{came: came}}))
+	came := make(chan struct{}, 1)
+	server := grpc.NewServer(grpc.Creds(signalling{telling{oneByte{}}, came}))
 	served := make(chan error, 1)
 	go func() { served <- server.Serve(newPressed(listener, 8)) }()
 	t.Cleanup(func() {
 		server.Stop()
 		<-served
 	})
-	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	dial := func() net.Conn {
 		conn, err := (&net.Dialer{}).DialContext(ctx, "tcp", listener.Addr().String())
@@ -70,7 +87,7 @@ func TestThoseWhoSayNothingAtASidecarGiveWay(t *testing.T) {
 		flood = append(flood, dial())
 	}
 	for i, conn := range flood[:96] {
-		if err := conn.SetReadDeadline(time.Now().Add(time.Minute)); err != nil {
+		if err := conn.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 			t.Fatal(err)
 		}
 		// A dropped one is closed before it is served: not one byte comes.

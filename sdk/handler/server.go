@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"net"
-	"runtime/debug"
 	"sync"
 	"time"
 
@@ -15,6 +14,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/panics"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
@@ -136,6 +136,7 @@ func (c *core) end(ctx context.Context, g *grpc.Server) {
 	flushed := make(chan struct{})
 	go func() {
 		defer close(flushed)
+		defer panics.Recover(c.h.Logger, "ending calls")
 		g.GracefulStop()
 	}()
 	late := time.NewTimer(flushTime)
@@ -155,11 +156,7 @@ func (c *core) close() {
 		closed := make(chan struct{})
 		go func() {
 			defer close(closed)
-			defer func() {
-				if p := recover(); p != nil {
-					c.h.Logger.Error("panic while the handler was closed", "panic", p, "stack", string(debug.Stack()))
-				}
-			}()
+			defer panics.Recover(c.h.Logger, "closing the handler")
 			c.holds.close()
 			if c.h.Close != nil {
 				c.h.Close()

@@ -288,6 +288,28 @@ func TestAPanicIsLoggedWithItsStackAndNotTold(t *testing.T) {
 	}
 }
 
+func TestPanics_LeaveTheHandlerServing(t *testing.T) {
+	h := minimal()
+	h.Register = func(s grpc.ServiceRegistrar) {
+		first := true
+		terminalv1.RegisterTerminalServiceServer(s, terminals{kill: func(context.Context) error {
+			if first {
+				first = false
+				panic("injected")
+			}
+			return nil
+		}})
+	}
+	_, conn := serve(t, h)
+	client := terminalv1.NewTerminalServiceClient(conn)
+	if _, err := client.Kill(t.Context(), &terminalv1.KillRequest{}); status.Code(err) != codes.Internal {
+		t.Errorf("the call that panics: got %v, want INTERNAL", err)
+	}
+	if _, err := client.Kill(t.Context(), &terminalv1.KillRequest{}); err != nil {
+		t.Errorf("the next call: %v", err)
+	}
+}
+
 func TestStopFinishesCallsButNotThoseThatWait(t *testing.T) {
 	began, finish := make(chan string, 1<<10), make(chan struct{})
 	var closed atomic.Bool

@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-plugin"
 	"github.com/hashicorp/go-plugin/runner"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -112,10 +113,11 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
 	i.proc, i.dir, i.program, i.mtls = p, dir, program, !s.NoTLS
 	lost := make(chan struct{})
-	i.work.Go(func() { watchLoss(watching, conn, func() { close(lost) }) })
-	i.work.Go(func() { relayStdio(watching, conn, p.stderr) })
-	i.work.Go(func() { i.waitForEnd(lost) })
-	i.work.Go(func() { i.measure(watching) })
+	kill := func(error) { p.signal(syscall.SIGKILL) }
+	i.work.Go(panics.Guard(s.Logger, "watching the connection to a handler", func() { watchLoss(watching, conn, func() { close(lost) }) }, kill))
+	i.work.Go(panics.Guard(s.Logger, "reading the output of a handler", func() { relayStdio(watching, conn, p.stderr) }))
+	i.work.Go(panics.Guard(s.Logger, "waiting for the end of a handler", func() { i.waitForEnd(lost) }, kill))
+	i.work.Go(panics.Guard(s.Logger, "measuring the program of a handler", func() { i.measure(watching) }))
 	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
 	return i, nil
 }

@@ -40,7 +40,7 @@ func TestAFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 			t.Setenv("TMPDIR", testkit.ShortDir(t))
 			s := spec(c.role)
 			s.NoTLS = c.noTLS
-			s.HandshakeTimeout = 5 * time.Second
+			s.HandshakeTimeout = testkit.Timeout()
 			if c.role == "silent" {
 				s.HandshakeTimeout = 300 * time.Millisecond
 			}
@@ -102,7 +102,7 @@ func TestAStartCanBeGivenUp(t *testing.T) {
 	if !errors.Is(err, context.DeadlineExceeded) {
 		t.Errorf("error = %v, want the context's", err)
 	}
-	if took := time.Since(began); took > 3*time.Second {
+	if took := time.Since(began); took > testkit.Scale(3*time.Second) {
 		t.Errorf("it took %s", took)
 	}
 }
@@ -113,7 +113,7 @@ func TestAGrandchildThatHoldsStderrDelaysNothing(t *testing.T) {
 	if err == nil || !strings.Contains(err.Error(), "exited with status 4") {
 		t.Fatalf("error = %v", err)
 	}
-	if took := time.Since(began); took > 5*time.Second {
+	if took := time.Since(began); took > testkit.Scale(5*time.Second) {
 		t.Errorf("it took %s", took)
 	}
 	_, after, found := strings.Cut(err.Error(), "grandchild ")

@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/health/grpc_health_v1"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
@@ -164,7 +165,7 @@ func (i *Instance) StderrTail() []string {
 func (i *Instance) Stop(ctx context.Context) error {
 	i.terminate.Do(func() {
 		i.stopping.Store(true)
-		go i.shutdown()
+		go panics.Guard(i.log, "stopping a handler", i.shutdown)()
 	})
 	select {
 	case <-i.stopped:

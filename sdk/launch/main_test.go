@@ -14,7 +14,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/hashicorp/go-plugin"
 	"go.uber.org/goleak"
@@ -22,6 +21,7 @@ import (
 	"google.golang.org/protobuf/types/known/structpb"
 	"google.golang.org/protobuf/types/known/wrapperspb"
 
+	"github.com/acphost/acphost/internal/testkit"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/launch"
@@ -211,7 +211,7 @@ func start(t *testing.T, s launch.Spec) *launch.Instance {
 		t.Fatalf("Start: %v", err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		if err := i.Stop(ctx); err != nil {
 			t.Errorf("Stop: %v", err)
@@ -239,12 +239,12 @@ func configure(t *testing.T, i grpc.ClientConnInterface, settings map[string]any
 }
 
 // within fails the test if ch is not closed in time.
-func within(t *testing.T, d time.Duration, ch <-chan struct{}, what string) {
+func within(t *testing.T, ch <-chan struct{}, what string) {
 	t.Helper()
 	select {
 	case <-ch:
-	case <-time.After(d):
-		t.Fatalf("%s: not within %s", what, d)
+	case <-testkit.After():
+		t.Fatalf("%s: not within %s", what, testkit.Timeout())
 	}
 }
 

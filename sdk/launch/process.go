@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/go-plugin/runner"
 
 	"github.com/acphost/acphost/internal/child"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
@@ -121,9 +122,10 @@ func (p *process) Start(context.Context) error {
 	}
 
 	var readers sync.WaitGroup
-	readers.Go(func() { p.stderr.copy(errR, "stderr") })
-	readers.Go(func() { p.readStdout(outR) })
+	readers.Go(panics.Guard(p.spec.Logger, "reading the standard error of a handler", func() { p.stderr.copy(errR, "stderr") }, func(error) { _ = errR.Close() }))
+	readers.Go(panics.Guard(p.spec.Logger, "reading the standard output of a handler", func() { p.readStdout(outR) }, func(error) { _ = outR.Close() }))
 	go func() {
+		defer panics.Recover(p.spec.Logger, "waiting for the end of a handler", func(error) { p.signal(syscall.SIGKILL) })
 		p.wait()
 		for _, f := range []*os.File{outR, errR} {
 			_ = f.SetReadDeadline(time.Now().Add(drainTime))

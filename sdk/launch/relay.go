@@ -11,11 +11,14 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"time"
 
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 	"google.golang.org/protobuf/types/known/emptypb"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 const (
@@ -32,8 +35,12 @@ type relay struct {
 
 	mu    sync.Mutex
 	tail  []string
-	fatal string // the line that began a Go runtime's last words
+	fatal string    // the line that began a Go runtime's last words
+	said  time.Time // when the newest line came
 }
+
+// lastWords is how long before the end of a handler a line may have come that says why it ended.
+const lastWords = 10 * time.Second
 
 // copy logs the lines of r until it ends. from is "stderr" or "stdout".
 func (l *relay) copy(r io.Reader, from string) {
@@ -64,6 +71,9 @@ func (l *relay) line(line []byte, from string, cut bool) {
 	}
 	text := strings.ToValidUTF8(string(line), "\uFFFD")
 	level := slog.LevelInfo
+	if from == "stderr" { // where most languages write exceptions with their stacks
+		level = slog.LevelWarn
+	}
 	begins := strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ")
 	if l.remember(text, begins) {
 		level = slog.LevelError
@@ -82,6 +92,11 @@ func (l *relay) remember(text string, fatal bool) bool {
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	now := time.Now()
+	if now.Sub(l.said) > lastWords {
+		l.fatal = "" // the handler has lived on
+	}
+	l.said = now
 	if fatal && l.fatal == "" {
 		l.fatal = text
 	}
@@ -92,10 +107,14 @@ func (l *relay) remember(text string, fatal bool) bool {
 	return l.fatal != ""
 }
 
-// last is the line that tells most: the beginning of a crash, else the newest.
+// last is the line that tells most of an end at this time: the beginning of a crash, else the newest. Empty: nothing was
+// written lately.
 func (l *relay) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
+	if time.Since(l.said) > lastWords {
+		return ""
+	}
 	if l.fatal != "" {
 		return l.fatal
 	}
@@ -134,7 +153,7 @@ func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *relay) {
 	for number, from := range map[protoreflect.EnumNumber]string{1: "stdout", 2: "stderr"} {
 		r, w := io.Pipe()
 		writers[number] = w
-		copies.Go(func() { to.copy(r, from) })
+		copies.Go(panics.Guard(nil, "reading the output of a handler", func() { to.copy(r, from) }, func(err error) { _ = r.CloseWithError(err) }))
 	}
 	for {
 		m := kind.New()

@@ -96,7 +96,7 @@ func TestStderrIsLoggedAgainAsWhatItIs(t *testing.T) {
 			t.Errorf("no raw record begins with %q", raw)
 			continue
 		}
-		if r["level"] != "INFO" || r["handler"] != "test" {
+		if r["level"] != "WARN" || r["handler"] != "test" {
 			t.Errorf("%q came out as %v at %v", raw, r["handler"], r["level"])
 		}
 		if size := len(r["line"].(string)); size > 32<<10 {

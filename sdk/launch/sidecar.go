@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/sdk/internal/secret"
 	"github.com/acphost/acphost/sdk/internal/wire"
@@ -76,6 +77,7 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	i, watching := newInstance(s, socket, conn, s.Address)
 	i.mtls = config != nil
 	i.work.Go(func() {
+		defer panics.Recover(s.Logger, "watching the connection to a sidecar")
 		watchLoss(watching, conn, func() {
 			if !i.stopping.Load() {
 				i.err = fmt.Errorf("the connection to %s is lost", s.Address)

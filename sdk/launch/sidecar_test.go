@@ -126,7 +126,7 @@ func TestASidecarIsCalledLikeAChild(t *testing.T) {
 	}
 
 	_ = cmd.Process.Kill()
-	within(t, 5*time.Second, i.Done(), "Done")
+	within(t, i.Done(), "Done")
 	if err := i.Err(); err == nil || !strings.Contains(err.Error(), "is lost") {
 		t.Errorf("Err = %v", err)
 	}
@@ -175,7 +175,7 @@ func TestALivingSidecarKeepsItsSocket(t *testing.T) {
 func TestASidecarRefusesOtherUsers(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()+1))
-	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, HandshakeTimeout: 5 * time.Second})
+	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, HandshakeTimeout: testkit.Timeout()})
 	if err == nil {
 		_ = i.Stop(t.Context())
 		t.Fatal("this user was served, though another one is allowed")

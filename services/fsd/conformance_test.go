@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -79,7 +78,7 @@ func conform(t *testing.T, spec launch.Spec) {
 		t.Fatal(err)
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		if err := instance.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)

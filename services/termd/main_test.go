@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/protobuf/types/known/structpb"
@@ -90,7 +89,7 @@ func start(t *testing.T, spec launch.Spec) *launch.Instance {
 	instance, err := launch.Start(t.Context(), spec)
 	must(t, err)
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		if err := instance.Stop(ctx); err != nil {
 			t.Errorf("stop: %v", err)

@@ -89,7 +89,7 @@ func TestNothingSurvivesAKilledTermd(t *testing.T) {
 func TestNothingSurvivesAnOrderlyEnd(t *testing.T) {
 	instance := child(t)
 	pids := run(t, instance, stubborn, "orphan", "session", "clean", "nohup", "leader")
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	must(t, instance.Stop(ctx))
 	for name, pid := range pids {
@@ -167,7 +167,7 @@ func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
 	})
 	list, err := client.List(t.Context(), &terminalv1.ListRequest{})
 	must(t, err)
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	begin := time.Now()
 	must(t, instance.Stop(ctx))

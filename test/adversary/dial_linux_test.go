@@ -53,7 +53,7 @@ func TestAnAgentCannotCallThroughDial(t *testing.T) {
 func TestNobodyGetsIntoAPersonsDial(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
-	for _, config := range []string{"", "agent: {no_landlock: true}"} {
+	for _, config := range []string{"{}", "agent: {no_landlock: true}"} {
 		t.Run(config, func(t *testing.T) {
 			t.Parallel()
 			s := openScene(t, configured(config))

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/adversary/orders"
 	"github.com/acphost/acphost/test/wire"
 )
@@ -52,7 +53,7 @@ func (h *hand) order(deed string, args ...string) (tries, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := h.conn.SetDeadline(time.Now().Add(wire.Patience)); err != nil {
+	if err := h.conn.SetDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		return nil, err
 	}
 	if _, err := h.conn.Write(append(line, '\n')); err != nil {
@@ -98,7 +99,7 @@ func (h *hand) spawn(how string) *hand {
 // expectEnd waits until the attacker is gone.
 func (h *hand) expectEnd() {
 	h.t.Helper()
-	if err := h.conn.SetReadDeadline(time.Now().Add(wire.Patience / 2)); err != nil {
+	if err := h.conn.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		h.t.Fatal(err)
 	}
 	_, err := h.in.ReadByte()

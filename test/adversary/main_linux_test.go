@@ -16,6 +16,7 @@ import (
 	"time"
 
 	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // has sandbox.Supported try
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -115,7 +116,7 @@ func runUnprivileged() int {
 	if err := os.Chown(home, uid, uid); err != nil {
 		return failed(err)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Minute)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	cmd := exec.CommandContext(ctx, program("suite"), testFlags(os.Args[1:])...)
 	cmd.Dir = home

@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
 
@@ -74,11 +75,11 @@ func TestNobodyRewritesAcphostsOwnQuestion(t *testing.T) {
 
 // title is what a person is asked by the question of an id.
 func title(list, id string) string {
-	var all []struct {
+	all, err := testkit.JSONLines[struct {
 		ID         string
 		Permission struct{ Title string }
-	}
-	if json.Unmarshal([]byte(list), &all) != nil {
+	}]([]byte(list))
+	if err != nil {
 		return ""
 	}
 	for _, q := range all {

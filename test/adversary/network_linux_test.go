@@ -1,7 +1,6 @@
 package adversary
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"net"
@@ -117,7 +116,7 @@ func TestTheProxyIsForItsAgentAlone(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = conn.SetDeadline(time.Now().Add(wire.Patience))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Timeout()))
 	_, _ = fmt.Fprintf(conn, "CONNECT localhost:%s HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Basic YWdlbnQ6YWdlbnQ=\r\n\r\n", open)
 	answer, _ := io.ReadAll(conn)
 	_ = conn.Close()
@@ -201,11 +200,11 @@ func TestTheMachinesThatAnAgentNeedsAreReached(t *testing.T) {
 	h.worked("get", at(asked))
 	s.recorded(`"rule":"acphost/agent-hosts"`, `"answered_by":"grant"`)
 	out, status := s.person("grants", "list", "--json")
-	if status != 0 || !strings.Contains(out, `"host": "localhost:`+asked+`"`) {
+	if status != 0 || !strings.Contains(out, `"host":"localhost:`+asked+`"`) {
 		t.Fatalf("the grants are (status %d):\n%s", status, out)
 	}
-	var grants []struct{ ID string }
-	if err := json.Unmarshal([]byte(out), &grants); err != nil || len(grants) != 1 {
+	grants, err := testkit.JSONLines[struct{ ID string }]([]byte(out))
+	if err != nil || len(grants) != 1 {
 		t.Fatalf("%v:\n%s", err, out)
 	}
 	if out, status := s.person("grants", "revoke", grants[0].ID); status != 0 {

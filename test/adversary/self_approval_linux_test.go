@@ -1,7 +1,6 @@
 package adversary
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -23,9 +22,9 @@ func (s *scene) question(file string) (call *wire.Call, asked wire.Message, id s
 	s.t.Helper()
 	call = s.agent.Send("fs/write_text_file", params("path", s.Path(file), "content", "written"))
 	asked = s.Expect("session/request_permission")
-	var waiting []struct{ ID string }
 	out, status := s.person("approvals", "list", "--json")
-	if err := json.Unmarshal([]byte(out), &waiting); err != nil || len(waiting) != 1 {
+	waiting, err := testkit.JSONLines[struct{ ID string }]([]byte(out))
+	if err != nil || len(waiting) != 1 {
 		s.t.Fatalf("approvals list (status %d): %v: %s", status, err, out)
 	}
 	return call, asked, waiting[0].ID

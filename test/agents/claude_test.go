@@ -260,6 +260,33 @@ func TestClaudeIsSwitchedCancelledAndPlans(t *testing.T) {
 	r.finish()
 }
 
+func TestClaude_StartsInTheModeThatAsks(t *testing.T) {
+	executable(t, "claude-agent-acp")
+	for name, settings := range map[string]string{
+		"without settings":                   `{}`,
+		"settings with the mode acceptEdits": `{"permissions": {"defaultMode": "acceptEdits"}}`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			r := newRig(t, "")
+			r.file("../.claude/settings.json", settings)
+			r.file(".env", "KEY=1\n")
+			m := Anthropic(t)
+			s := r.open(r.preset("claude", claudeEnv(m)...))
+			if s.GetMode() != "default" {
+				t.Errorf("the session is in the mode %q, want default", s.GetMode())
+			}
+			m.Play(Step{Text: "Reading.", Calls: []Call{{Name: "Read", Args: map[string]any{"file_path": r.path(".env")}}}})
+			r.prompt(s, "Read.").stopped("end_turn")
+			m.Play(Step{Text: "Doing.", Calls: []Call{{Name: "Edit", Args: map[string]any{"file_path": r.path(".env"), "old_string": "1", "new_string": "2"}}}})
+			u := r.prompt(s, "Edit.")
+			u.answer(u.question(), "reject_once")
+			u.end()
+			r.expectFile(".env", "KEY=1\n")
+			r.finish()
+		})
+	}
+}
+
 func TestClaudeGoesOnAfterItWasKilled(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, "")

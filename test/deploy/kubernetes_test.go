@@ -14,9 +14,11 @@ import (
 
 	"github.com/yannh/kubeconform/pkg/resource"
 	"github.com/yannh/kubeconform/pkg/validator"
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/labels"
 	"sigs.k8s.io/kustomize/api/krusty"
 	"sigs.k8s.io/kustomize/kyaml/filesys"
 	"sigs.k8s.io/yaml"
@@ -29,25 +31,31 @@ func built(t *testing.T, folder string) map[string][]byte {
 	if out, err := exec.Command("cp", "-R", "../../deploy/.", dir).CombinedOutput(); err != nil {
 		t.Fatalf("copy the manifests: %v %s", err, out)
 	}
-	// keys.sh makes these; what is in them does not matter here.
-	text, err := os.ReadFile(filepath.Join(dir, "kubernetes", "kustomization.yaml"))
-	if err != nil {
-		t.Fatal(err)
+	// keys.sh, or the user, makes these; what is in them does not matter here.
+	kustomizations, err := filepath.Glob(filepath.Join(dir, "*", "kustomization.yaml"))
+	if err != nil || len(kustomizations) == 0 {
+		t.Fatalf("the kustomizations are %q (%v)", kustomizations, err)
 	}
-	var k struct {
-		SecretGenerator []struct{ Files []string } `json:"secretGenerator"`
-	}
-	if err := yaml.Unmarshal(text, &k); err != nil {
-		t.Fatal(err)
-	}
-	for _, g := range k.SecretGenerator {
-		for _, name := range g.Files {
-			name = filepath.Join(dir, "kubernetes", name)
-			if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
-				t.Fatal(err)
-			}
-			if err := os.WriteFile(name, []byte("key"), 0o600); err != nil {
-				t.Fatal(err)
+	for _, file := range kustomizations {
+		text, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var k struct {
+			SecretGenerator []struct{ Files []string } `json:"secretGenerator"`
+		}
+		if err := yaml.Unmarshal(text, &k); err != nil {
+			t.Fatal(err)
+		}
+		for _, g := range k.SecretGenerator {
+			for _, name := range g.Files {
+				name = filepath.Join(filepath.Dir(file), name)
+				if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
+					t.Fatal(err)
+				}
+				if err := os.WriteFile(name, []byte("key"), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 	}
@@ -90,8 +98,10 @@ func decode(t *testing.T, name string, text []byte) any {
 	t.Helper()
 	var object any
 	switch kind, _, _ := strings.Cut(name, "/"); kind {
-	case "Pod":
-		object = &corev1.Pod{}
+	case "StatefulSet":
+		object = &appsv1.StatefulSet{}
+	case "Deployment":
+		object = &appsv1.Deployment{}
 	case "Service":
 		object = &corev1.Service{}
 	case "ConfigMap":
@@ -134,7 +144,9 @@ func schemas(t *testing.T) string {
 			t.Fatal(err)
 		}
 	}
-	for file, prefix := range map[string]string{"api/v1.json": "io.k8s.api.core.v1.", "apis/networking.k8s.io/v1.json": "io.k8s.api.networking.v1."} {
+	for file, prefix := range map[string]string{
+		"api/v1.json": "io.k8s.api.core.v1.", "apis/apps/v1.json": "io.k8s.api.apps.v1.", "apis/networking.k8s.io/v1.json": "io.k8s.api.networking.v1.",
+	} {
 		text, err := os.ReadFile(filepath.Join(from, file))
 		if err != nil {
 			t.Fatal(err)
@@ -143,7 +155,7 @@ func schemas(t *testing.T) string {
 		if err := json.Unmarshal(text, &doc); err != nil {
 			t.Fatal(err)
 		}
-		for _, kind := range []string{"Pod", "Service", "ConfigMap", "Secret", "NetworkPolicy"} {
+		for _, kind := range []string{"StatefulSet", "Deployment", "Service", "ConfigMap", "Secret", "NetworkPolicy"} {
 			all := doc["components"].(map[string]any)["schemas"].(map[string]any)
 			if _, ok := all[prefix+kind]; ok {
 				write(kind, map[string]any{"$ref": "#/components/schemas/" + prefix + kind, "components": doc["components"]})
@@ -198,7 +210,7 @@ func TestManifestsAreValid(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	for _, folder := range []string{"kubernetes", "sandbox"} {
+	for _, folder := range []string{"kubernetes", "kubernetes-two", "gateway", "sandbox"} {
 		for name, text := range built(t, folder) {
 			decode(t, name, text)
 			if strings.HasPrefix(name, "SandboxTemplate/") && os.Getenv("ACPHOST_CRDS") == "" {
@@ -213,10 +225,13 @@ func TestManifestsAreValid(t *testing.T) {
 
 func TestThePodKeepsItsPartsApart(t *testing.T) {
 	objects := built(t, "kubernetes")
-	pod := decode(t, "Pod/agent", objects["Pod/agent"]).(*corev1.Pod)
+	pod := decode(t, "StatefulSet/agent", objects["StatefulSet/agent"]).(*appsv1.StatefulSet).Spec.Template
 	volumes := map[string]corev1.Volume{}
 	for _, v := range pod.Spec.Volumes {
 		volumes[v.Name] = v
+	}
+	for _, claim := range decode(t, "StatefulSet/agent", objects["StatefulSet/agent"]).(*appsv1.StatefulSet).Spec.VolumeClaimTemplates {
+		volumes[claim.Name] = corev1.Volume{Name: claim.Name}
 	}
 	users := map[int64][]string{}
 	seen := map[string][]string{} // ConfigMaps and Secrets, and the containers that have them
@@ -284,11 +299,66 @@ func TestThePodKeepsItsPartsApart(t *testing.T) {
 		t.Errorf("the Pod is not restricted: %+v", s)
 	}
 	template := decode(t, "SandboxTemplate/acphost", built(t, "sandbox")["SandboxTemplate/acphost"]).(*sandboxTemplate)
-	if !reflect.DeepEqual(template.Spec.PodTemplate.Spec, pod.Spec) {
+	// A template has no claims: it has volumes of its own in their place.
+	spec := template.Spec.PodTemplate.Spec
+	spec.Volumes = slices.DeleteFunc(spec.Volumes, func(v corev1.Volume) bool { return slices.Contains([]string{"workspace", "state", "home"}, v.Name) })
+	if len(spec.Volumes)+3 != len(volumes) || !reflect.DeepEqual(spec, pod.Spec) {
 		t.Error("the template's Pod is another one")
 	}
 	if len(template.Spec.NetworkPolicy.Ingress) != 1 || len(template.Spec.NetworkPolicy.Egress) != 2 {
 		t.Errorf("the template's network is %+v", template.Spec.NetworkPolicy)
+	}
+}
+
+// A Service, a NetworkPolicy and a StatefulSet find the Pod of their agent, and no other Pod in the namespace.
+func TestServices_SelectThePodOfTheirAgent(t *testing.T) {
+	pods := map[string]labels.Set{}
+	selectors := map[string]labels.Selector{}
+	add := func(of string, selector *metav1.LabelSelector) {
+		s, err := metav1.LabelSelectorAsSelector(selector)
+		if err != nil {
+			t.Fatal(err)
+		}
+		selectors[of] = s
+	}
+	for _, folder := range []string{"kubernetes", "kubernetes-two", "gateway"} {
+		for name, text := range built(t, folder) {
+			object := decode(t, name, text)
+			_, of, _ := strings.Cut(name, "/")
+			switch object := object.(type) {
+			case *appsv1.StatefulSet:
+				pods[of] = object.Spec.Template.Labels
+				add(name, object.Spec.Selector)
+				if object.Spec.Replicas == nil || *object.Spec.Replicas != 1 || object.Spec.ServiceName != of {
+					t.Errorf("%s has the Service %s and %v replicas, want its own and 1", name, object.Spec.ServiceName, object.Spec.Replicas)
+				}
+			case *appsv1.Deployment:
+				pods[of] = object.Spec.Template.Labels
+				add(name, object.Spec.Selector)
+			case *corev1.Service:
+				add(name, &metav1.LabelSelector{MatchLabels: object.Spec.Selector})
+			case *networkingv1.NetworkPolicy:
+				add(name, &object.Spec.PodSelector)
+				if of != "acphost-gateway" {
+					// The gateway is one of the callers that are let in.
+					add("callers of "+of, object.Spec.Ingress[0].From[0].PodSelector)
+				}
+			}
+		}
+	}
+	if len(pods) != 3 {
+		t.Fatalf("the Pods are %v", pods)
+	}
+	for name, selector := range selectors {
+		want := name[strings.Index(name, "/")+1:]
+		if strings.HasPrefix(name, "callers of ") {
+			want = "acphost-gateway"
+		}
+		for pod, set := range pods {
+			if selector.Matches(set) != (pod == want) {
+				t.Errorf("%s: selects the Pod %s is %v, want %v", name, pod, selector.Matches(set), pod == want)
+			}
+		}
 	}
 }
 

@@ -13,7 +13,7 @@ import (
 )
 
 func TestTheComposeFileIsValid(t *testing.T) {
-	options, err := cli.NewProjectOptions([]string{"../../deploy/compose.yaml"}, cli.WithEnv([]string{"AGENT_IMAGE=agent", "WORKSPACE_USER=1234"}))
+	options, err := cli.NewProjectOptions([]string{"../../deploy/compose.yaml"}, cli.WithEnv([]string{"AGENT_IMAGE=agent", "ACPHOST_VERSION=1.2.3", "WORKSPACE_USER=1234"}))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -32,12 +32,15 @@ func TestTheComposeFileIsValid(t *testing.T) {
 			if strings.Contains(v.Source, "/keys/") && !v.ReadOnly {
 				t.Errorf("%s may write %s", name, v.Source)
 			}
-			if v.Type == "bind" && !strings.Contains(v.Source, "/keys/") && !strings.HasSuffix(v.Source, "/workspace") {
+			if v.Type == "bind" && !strings.Contains(v.Source, "/keys/") && !strings.HasSuffix(v.Source, "/workspace") && !strings.HasSuffix(v.Source, "/state") {
 				if _, err := os.Stat(v.Source); err != nil {
 					t.Errorf("%s: %v", name, err)
 				}
 			}
 		}
+	}
+	if got := p.Services["fsd"].Image; got != "localhost/acphost/fsd:1.2.3" {
+		t.Errorf("fsd's image is %s, want the one of the release", got)
 	}
 	if got := p.Services["fsd"].User; got != "1234:1234" {
 		t.Errorf("fsd runs as %s", got)
@@ -51,7 +54,7 @@ func TestTheComposeFileIsValid(t *testing.T) {
 		t.Errorf("the configuration is %s", p.Configs["acphost"].Content)
 	}
 	// Both forms of the same Pod have the same rules for who may call.
-	if without, err := cli.NewProjectOptions([]string{"../../deploy/compose.yaml"}); err != nil {
+	if without, err := cli.NewProjectOptions([]string{"../../deploy/compose.yaml"}, cli.WithEnv([]string{"ACPHOST_VERSION=1.2.3"})); err != nil {
 		t.Fatal(err)
 	} else if _, err := without.LoadProject(t.Context()); err == nil || !strings.Contains(err.Error(), "the image of the agent") {
 		t.Errorf("without an image: %v", err)

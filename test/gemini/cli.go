@@ -3,18 +3,26 @@ package gemini
 import (
 	"os"
 	"path/filepath"
-	"runtime"
 	"testing"
 )
 
 // Command is the command line of the Gemini CLI that "npm ci" installs in test/peers, in ACP mode.
 func Command(t testing.TB) []string {
 	t.Helper()
-	_, file, _, ok := runtime.Caller(0)
-	if !ok {
-		t.Fatal("the test's own folder is not known")
+	// Tests run in the folder of their package; the path of this file is trimmed by -trimpath.
+	root, err := os.Getwd()
+	if err != nil {
+		t.Fatal(err)
 	}
-	cli := filepath.Join(filepath.Dir(file), "..", "peers", "node_modules", "@google", "gemini-cli", "bundle", "gemini.js")
+	for ; ; root = filepath.Dir(root) {
+		if _, err := os.Stat(filepath.Join(root, "go.work")); err == nil {
+			break
+		}
+		if root == filepath.Dir(root) {
+			t.Fatal("no folder above the test's own has go.work: run the test within the repository")
+		}
+	}
+	cli := filepath.Join(root, "test", "peers", "node_modules", "@google", "gemini-cli", "bundle", "gemini.js")
 	if _, err := os.Stat(cli); err != nil {
 		t.Fatalf("Gemini CLI is not installed; run \"make test-deps\": %v", err)
 	}

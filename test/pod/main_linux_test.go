@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/credentials"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/test/wire"
@@ -55,7 +56,7 @@ func prepare() error {
 	if err := wire.Build("../..", work, "./test/pod/enter"); err != nil {
 		return err
 	}
-	for _, name := range []string{"acphost", "fsd", "permd"} {
+	for _, name := range []string{"acphost", "fsd", "permd", "gatewayd"} {
 		image, err := Unpack(filepath.Join(bin, "images", name+".oci.tar"), filepath.Join(work, name))
 		if err != nil {
 			return fmt.Errorf("%w; \"make images\" makes the images", err)
@@ -121,11 +122,13 @@ type running struct {
 	t    testing.TB
 	keys string
 	ctx  context.Context
-	last string // what the agent said last
+	// workspace is the folder of the workspace on this machine, and user the user that runs commands.
+	workspace, user string
+	last            string // what the agent said last
 }
 
 // launch starts the Pod of deploy/kubernetes with an agent. change, if not nil, changes the manifest and its files first.
-func launch(t testing.TB, agent []string, change func(*Manifest, map[string]map[string]string)) *running {
+func launch(t testing.TB, agent []string, change func(m *Manifest, files map[string]map[string]string, dir string)) *running {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("containers of several users are started by root alone: run this as root")
@@ -133,7 +136,7 @@ func launch(t testing.TB, agent []string, change func(*Manifest, map[string]map[
 	if err := prepared(); err != nil {
 		t.Fatal(err)
 	}
-	m, err := Load(filepath.Join(pods, "pod.yaml"))
+	m, err := Load(filepath.Join(pods, "agent.yaml"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -157,15 +160,14 @@ func launch(t testing.TB, agent []string, change func(*Manifest, map[string]map[
 		}
 	}
 	if change != nil {
-		change(m, files)
+		change(m, files, dir)
 	}
 	cluster := shared
 	cluster.Files = files
-	r := &running{t: t, keys: keys}
-	ctx, cancel := context.WithTimeout(t.Context(), 2*time.Minute)
-	t.Cleanup(cancel)
-	r.ctx = ctx
+	r := &running{t: t, keys: keys, user: "2001"}
+	r.ctx = testkit.Context(t)
 	r.Pod = Start(t, m, cluster)
+	r.workspace = r.Volume("workspace")
 	r.Client = r.caller("operator")
 	return r
 }

@@ -13,6 +13,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path"
 	"path/filepath"
@@ -121,9 +122,10 @@ type Probe struct {
 	InitialDelaySeconds int `yaml:"initialDelaySeconds"`
 }
 
-// Handler is what a probe, or the end of a container, does.
+// Handler is what a probe, or the end of a container, does: it runs a command, or requests a page.
 type Handler struct {
-	Exec struct{ Command []string }
+	Exec    struct{ Command []string }
+	HTTPGet *struct{ Path, Port, Scheme string } `yaml:"httpGet"`
 }
 
 // Volume is a volume of a Pod.
@@ -135,6 +137,15 @@ type Volume struct {
 	Claim     *struct {
 		ClaimName string `yaml:"claimName"`
 	} `yaml:"persistentVolumeClaim"`
+	HostPath *struct{ Path, Type string } `yaml:"hostPath"`
+	// Owner is the user that owns a new volume, with its mode. Pods have none: fsGroup counts. Compose's volumes have one.
+	Owner *Owner `yaml:"-"`
+}
+
+// Owner is the owner of a volume of Compose.
+type Owner struct {
+	UID, GID int
+	Mode     fs.FileMode
 }
 
 // Files are a volume of the files of a ConfigMap or of a Secret.
@@ -162,7 +173,30 @@ type Generator struct {
 	Literals []string
 }
 
-// Load reads the Pod in the manifest name, whose other documents are passed over.
+// set is a StatefulSet or a Deployment, with the members that the tests' manifests use.
+type set struct {
+	APIVersion string `yaml:"apiVersion"`
+	Kind       string
+	Metadata   Metadata
+	Spec       struct {
+		Replicas             int
+		ServiceName          string            `yaml:"serviceName"`
+		Selector             map[string]any    `yaml:"selector"`
+		Strategy             map[string]string `yaml:"strategy"`
+		ClaimRetentionPolicy map[string]string `yaml:"persistentVolumeClaimRetentionPolicy"`
+		VolumeClaimTemplates []struct {
+			Metadata Metadata
+			Spec     map[string]any
+		} `yaml:"volumeClaimTemplates"`
+		Template struct {
+			Metadata Metadata
+			Spec     Spec
+		}
+	}
+}
+
+// Load reads the Pod of the StatefulSet or Deployment in the manifest name, and passes over other documents. The claims of a
+// StatefulSet become volumes of the Pod, as the controller of StatefulSets makes them.
 func Load(name string) (*Manifest, error) {
 	text, err := os.ReadFile(name)
 	if err != nil {
@@ -171,12 +205,12 @@ func Load(name string) (*Manifest, error) {
 	for dec := yaml.NewDecoder(bytes.NewReader(text)); ; {
 		var doc yaml.Node
 		if err := dec.Decode(&doc); errors.Is(err, io.EOF) {
-			return nil, fmt.Errorf("%s: there is no Pod in it", name)
+			return nil, fmt.Errorf("%s has no StatefulSet and no Deployment", name)
 		} else if err != nil {
 			return nil, fmt.Errorf("%s: %w", name, err)
 		}
 		var object struct{ Kind string }
-		if err := doc.Decode(&object); err != nil || object.Kind != "Pod" {
+		if err := doc.Decode(&object); err != nil || object.Kind != "StatefulSet" && object.Kind != "Deployment" {
 			continue
 		}
 		one, err := yaml.Marshal(&doc)
@@ -185,9 +219,20 @@ func Load(name string) (*Manifest, error) {
 		}
 		strict := yaml.NewDecoder(bytes.NewReader(one))
 		strict.KnownFields(true)
-		m := new(Manifest)
-		if err := strict.Decode(m); err != nil {
+		var of set
+		if err := strict.Decode(&of); err != nil {
 			return nil, fmt.Errorf("%s: %w; teach the harness what the member means", name, err)
+		}
+		if of.Spec.Replicas != 1 {
+			return nil, fmt.Errorf("%s has %d replicas, want 1", name, of.Spec.Replicas)
+		}
+		m := &Manifest{APIVersion: "v1", Kind: "Pod", Metadata: of.Spec.Template.Metadata, Spec: of.Spec.Template.Spec}
+		m.Metadata.Name = of.Metadata.Name + "-0"
+		for _, c := range of.Spec.VolumeClaimTemplates {
+			v := Volume{Name: c.Metadata.Name, Claim: &struct {
+				ClaimName string `yaml:"claimName"`
+			}{c.Metadata.Name + "-" + m.Metadata.Name}}
+			m.Spec.Volumes = append(m.Spec.Volumes, v)
 		}
 		return m, nil
 	}

@@ -21,13 +21,13 @@ func (r *running) works(agent *supervisorv1.Agent, session, name string) {
 	if said, how := r.prompt(agent, session, "/write "+path+" text of "+name); how != "end_turn" {
 		r.t.Errorf("writing ended with %s: %q", how, said)
 	}
-	if text, err := os.ReadFile(filepath.Join(r.Volume("workspace"), name)); err != nil || !strings.Contains(string(text), "text of "+name) {
+	if text, err := os.ReadFile(filepath.Join(r.workspace, name)); err != nil || !strings.Contains(string(text), "text of "+name) {
 		r.t.Errorf("the file holds %q (%v)", text, err)
 	}
 	if said, how := r.prompt(agent, session, "/read "+path); how != "end_turn" || !strings.Contains(said, "text of "+name) {
 		r.t.Errorf("reading ended with %s: %q", how, said)
 	}
-	if said, how := r.prompt(agent, session, "/run cat "+name+" && id -u"); how != "end_turn" || !strings.Contains(said, "text of "+name) || !strings.Contains(said, "2001") {
+	if said, how := r.prompt(agent, session, "/run cat "+name+" && id -u"); how != "end_turn" || !strings.Contains(said, "text of "+name) || !strings.Contains(said, r.user) {
 		r.t.Errorf("the command ended with %s: %q", how, said)
 	}
 }
@@ -213,7 +213,7 @@ func TestGeminiWorksInAPod(t *testing.T) {
 		t.Fatalf("Gemini CLI is not installed; run \"make test-deps\": %v", err)
 	}
 	settings := "mkdir -p $HOME/.gemini && printf '%s' \"$SETTINGS\" >$HOME/.gemini/settings.json && exec node /opt/peers/" + cli + " --acp"
-	r = launch(t, []string{"/bin/sh", "-c", settings}, func(m *Manifest, _ map[string]map[string]string) {
+	r = launch(t, []string{"/bin/sh", "-c", settings}, func(m *Manifest, _ map[string]map[string]string, _ string) {
 		for i := range m.Spec.Containers {
 			c := &m.Spec.Containers[i]
 			for _, v := range append(gemini.Variables("http://127.0.0.1:8099"), "SETTINGS="+gemini.Settings, "ACPHOST_AGENT_NAME=gemini") {

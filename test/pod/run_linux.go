@@ -4,12 +4,14 @@ import (
 	"bytes"
 	"cmp"
 	"context"
+	"crypto/tls"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
 	"net"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -23,6 +25,8 @@ import (
 	"time"
 
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // Cluster is what there is besides a Pod.
@@ -112,14 +116,28 @@ func Start(t testing.TB, m *Manifest, c Cluster) *Pod {
 	return p
 }
 
-// Volume is the folder of a volume on this machine.
-func (p *Pod) Volume(name string) string { return filepath.Join(p.dir, "volumes", name) }
+// Volume is the folder, or the file, of a volume on this machine.
+func (p *Pod) Volume(name string) string {
+	for _, v := range p.spec.Volumes {
+		if v.Name == name && v.HostPath != nil {
+			return v.HostPath.Path
+		}
+	}
+	return filepath.Join(p.dir, "volumes", name)
+}
 
 // makeVolume makes a volume as a kubelet does: fsGroup owns it, and may read the files of ConfigMaps and Secrets.
 func (p *Pod) makeVolume(v Volume) error {
 	dir := p.Volume(v.Name)
+	if v.HostPath != nil {
+		_, err := os.Stat(dir)
+		return err
+	}
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
+	}
+	if v.Owner != nil {
+		return errors.Join(os.Chown(dir, v.Owner.UID, v.Owner.GID), os.Chmod(dir, v.Owner.Mode))
 	}
 	if v.EmptyDir != nil || v.Claim != nil {
 		group, mode := 0, fs.FileMode(0o777)
@@ -492,7 +510,7 @@ func (p *Pod) arguments(c *Container, image *Image, root string) ([]string, erro
 			}
 		}
 		// Bubblewrap would make the way there, for root alone.
-		if err := os.MkdirAll(filepath.Join(root, m.MountPath), 0o755); err != nil {
+		if err := mountPoint(from, filepath.Join(root, m.MountPath)); err != nil {
 			return nil, err
 		}
 		args = append(args, how, from, m.MountPath)
@@ -521,6 +539,25 @@ func (p *Pod) arguments(c *Container, image *Image, root string) ([]string, erro
 	return args, nil
 }
 
+// mountPoint makes what a folder, or a file, is mounted on.
+func mountPoint(from, at string) error {
+	info, err := os.Stat(from)
+	if err != nil {
+		return err
+	}
+	if info.IsDir() {
+		return os.MkdirAll(at, 0o755)
+	}
+	if err := os.MkdirAll(filepath.Dir(at), 0o755); err != nil {
+		return err
+	}
+	f, err := os.OpenFile(at, os.O_CREATE|os.O_RDONLY, 0o644)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
 // subPath is a folder in a volume, which is made as the volume's own was.
 func subPath(volume, name string) (string, error) {
 	dir := filepath.Join(volume, name)
@@ -541,7 +578,7 @@ func subPath(volume, name string) (string, error) {
 // again.
 func (r *Running) PID() int {
 	r.pod.t.Helper()
-	deadline := time.After(30 * time.Second)
+	deadline := testkit.After()
 	for {
 		r.mu.Lock()
 		pid, changed := r.pid, r.changed
@@ -610,11 +647,45 @@ func (r *Running) ask(ctx context.Context, probe *Probe) error {
 	if pid == 0 {
 		return errors.New("it does not run")
 	}
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second)
+	// As long as the manifest says, and longer on a machine that is busy with other tests.
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(max(probe.TimeoutSeconds, 1))*time.Second*(testkit.Timeout()/time.Minute))
 	defer cancel()
+	if probe.HTTPGet != nil {
+		return r.request(ctx, probe)
+	}
 	out, err := r.execIn(ctx, pid, probe.Exec.Command).CombinedOutput()
 	if err != nil {
 		return fmt.Errorf("%w: %s", err, bytes.TrimSpace(out))
+	}
+	return nil
+}
+
+// request requests the page of a probe. As a kubelet, it does not verify the certificate.
+func (r *Running) request(ctx context.Context, probe *Probe) error {
+	port := probe.HTTPGet.Port
+	for _, p := range r.spec.Ports {
+		if p["name"] == port {
+			port = fmt.Sprint(p["containerPort"])
+		}
+	}
+	transport := &http.Transport{
+		DialContext:     r.pod.Dial,
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}, // as a kubelet does it
+	}
+	defer transport.CloseIdleConnections()
+	url := strings.ToLower(cmp.Or(probe.HTTPGet.Scheme, "http")) + "://127.0.0.1:" + port + probe.HTTPGet.Path
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
+	if err != nil {
+		return err
+	}
+	res, err := transport.RoundTrip(req)
+	if err != nil {
+		return err
+	}
+	text, _ := io.ReadAll(io.LimitReader(res.Body, 1<<10))
+	_ = res.Body.Close()
+	if res.StatusCode >= http.StatusBadRequest {
+		return fmt.Errorf("%s: %s %s", url, res.Status, text)
 	}
 	return nil
 }
@@ -625,7 +696,7 @@ func (r *Running) await(probe *Probe, state string) {
 	if probe == nil {
 		return
 	}
-	patience := time.Duration(cmp.Or(probe.FailureThreshold, 3)*cmp.Or(probe.PeriodSeconds, 10)) * time.Second
+	patience := max(time.Duration(cmp.Or(probe.FailureThreshold, 3)*cmp.Or(probe.PeriodSeconds, 10))*time.Second, testkit.Timeout())
 	ctx, cancel := context.WithTimeout(r.pod.t.Context(), patience)
 	defer cancel()
 	for {

@@ -17,10 +17,9 @@ import (
 	"sync"
 	"testing"
 	"time"
-)
 
-// Patience is how long a Peer waits for anything before it fails the test.
-const Patience = 30 * time.Second
+	"github.com/acphost/acphost/internal/testkit"
+)
 
 // Message is one line that came.
 type Message struct {
@@ -256,7 +255,7 @@ func (p *Peer) Close() { _ = p.w.Close() }
 // ExpectEnd waits until the other side has closed its output.
 func (p *Peer) ExpectEnd() {
 	p.t.Helper()
-	deadline := time.NewTimer(Patience)
+	deadline := time.NewTimer(testkit.Timeout())
 	defer deadline.Stop()
 	for {
 		p.mu.Lock()
@@ -269,7 +268,7 @@ func (p *Peer) ExpectEnd() {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			p.t.Fatalf("%s: the other side did not close its output within %s", p.name, Patience)
+			p.t.Fatalf("%s: the other side did not close its output within %s", p.name, testkit.Timeout())
 		}
 	}
 }
@@ -282,7 +281,7 @@ func (p *Peer) Conversation() string {
 }
 
 func (p *Peer) take(f func(Message) bool) (Message, error) {
-	deadline := time.NewTimer(Patience)
+	deadline := time.NewTimer(testkit.Timeout())
 	defer deadline.Stop()
 	for {
 		p.mu.Lock()
@@ -301,7 +300,7 @@ func (p *Peer) take(f func(Message) bool) (Message, error) {
 		select {
 		case <-changed:
 		case <-deadline.C:
-			return Message{}, fmt.Errorf("not within %s", Patience)
+			return Message{}, fmt.Errorf("not within %s", testkit.Timeout())
 		}
 	}
 }
@@ -311,7 +310,7 @@ func (p *Peer) write(line []byte) error {
 	p.writing.Lock()
 	defer p.writing.Unlock()
 	if limited, ok := p.w.(interface{ SetWriteDeadline(t time.Time) error }); ok {
-		_ = limited.SetWriteDeadline(time.Now().Add(4 * Patience)) // a pipe of another system may have none
+		_ = limited.SetWriteDeadline(time.Now().Add(2 * testkit.Timeout())) // a pipe of another system may have none
 	}
 	_, err := p.w.Write(append(line, '\n'))
 	return err

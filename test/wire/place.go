@@ -1,6 +1,7 @@
 package wire
 
 import (
+	"cmp"
 	"os"
 	"path/filepath"
 	"slices"
@@ -57,7 +58,7 @@ func (p *Place) File(t testing.TB, name, text string) string {
 // Config writes a configuration file, outside of the workspace, and returns the flags that name it.
 func (p *Place) Config(t testing.TB, text string) []string {
 	t.Helper()
-	return []string{"--config", p.File(t, "../config/config.yaml", text)}
+	return []string{"--config", p.File(t, "../config/config.yaml", cmp.Or(text, "{}"))}
 }
 
 // ExpectNobody waits until no process is left that belongs here, or is one of pids.

@@ -10,6 +10,8 @@ import (
 	"syscall"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // Process is a child process with a Peer on its standard input and output.
@@ -78,19 +80,19 @@ func Start(t testing.TB, o Options) *Process {
 	return p
 }
 
-// Context ends four times Patience from now: what a test waits for without a limit of its own ends with it.
+// Context returns a context that ends after twice testkit.Timeout, for waits of a test that have no timeout of their own.
 func Context(t testing.TB) context.Context {
-	ctx, cancel := context.WithTimeout(context.Background(), 4*Patience)
+	ctx, cancel := context.WithTimeout(context.Background(), 2*testkit.Timeout())
 	t.Cleanup(cancel)
 	return ctx
 }
 
-// Command is a command that ends: after four times Patience it gets SIGQUIT, on which a Go program prints what each of its
-// goroutines waits for. A little later it is killed, and whoever else holds its output is not waited for.
+// Command returns a command that is bounded in time: when Context ends, it gets SIGQUIT, on which a Go program prints the stacks
+// of its goroutines. A little later it is killed, and other processes that hold its output are not waited for.
 func Command(t testing.TB, name string, args ...string) *exec.Cmd {
 	cmd := exec.CommandContext(Context(t), name, args...)
 	cmd.Cancel = func() error { return cmd.Process.Signal(syscall.SIGQUIT) }
-	cmd.WaitDelay = Patience / 3
+	cmd.WaitDelay = testkit.Scale(10 * time.Second)
 	return cmd
 }
 
@@ -106,8 +108,8 @@ func (p *Process) ExpectExit() int {
 	select {
 	case <-p.done:
 		return status(p.Cmd.ProcessState)
-	case <-time.After(Patience):
-		p.t.Fatalf("%s did not end within %s", p.Cmd.Path, Patience)
+	case <-testkit.After():
+		p.t.Fatalf("%s did not end within %s", p.Cmd.Path, testkit.Timeout())
 		return -1
 	}
 }
@@ -119,7 +121,7 @@ func (p *Process) Stderr() string {
 	case <-p.done:
 		select {
 		case <-p.spoken:
-		case <-time.After(Patience / 10):
+		case <-time.After(testkit.Scale(3 * time.Second)):
 		}
 	default:
 	}

@@ -11,6 +11,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // Stage is where processes that a test plays come to: each connects, and says its pid first.
@@ -49,7 +51,7 @@ func (s *Stage) Accept(t testing.TB) (*net.UnixConn, *bufio.Reader, int) {
 // AcceptOr is Accept that gives up when done is closed, since nobody will come: the connection is nil then.
 func (s *Stage) AcceptOr(t testing.TB, done <-chan struct{}) (*net.UnixConn, *bufio.Reader, int) {
 	t.Helper()
-	if err := s.listener.SetDeadline(time.Now().Add(Patience)); err != nil {
+	if err := s.listener.SetDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	accepted := make(chan struct{})

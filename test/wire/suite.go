@@ -8,7 +8,6 @@ import (
 	"os/exec"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -28,13 +27,17 @@ func Build(root, dir string, packages ...string) error {
 }
 
 // RunTests runs the tests and returns the exit status of the test binary. It fails them if they leave goroutines or
-// processes behind: what a test leaves becomes a child of this process, wherever it hid.
-func RunTests(m *testing.M) int {
+// processes behind: what a test leaves becomes a child of this process, wherever it hid. Before it looks, it calls the
+// functions that end what the tests share.
+func RunTests(m *testing.M, end ...func()) int {
 	if err := proc.Subreaper(); err != nil && !errors.Is(err, proc.ErrUnsupported) {
 		fmt.Fprintln(os.Stderr, err)
 		return 1
 	}
 	status := m.Run()
+	for _, f := range end {
+		f()
+	}
 	for _, err := range []error{goleak.Find(), nobodyLeft()} {
 		if err != nil {
 			fmt.Fprintln(os.Stderr, err)
@@ -58,7 +61,7 @@ func nobodyLeft() error {
 		return err
 	}
 	said := Describe(left)
-	ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	return errors.Join(fmt.Errorf("the tests leave processes behind:\n%s", said), proc.End(ctx, list, 0))
 }

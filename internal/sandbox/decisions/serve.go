@@ -10,6 +10,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
@@ -130,6 +131,9 @@ func (s *server) serve(began func(Began)) error {
 			room <- struct{}{}
 			s.work.Go(func() {
 				defer func() { <-room }()
+				defer panics.Recover(nil, "deciding what a process in the sandbox may do", func(err error) {
+					s.reply(&sandboxv1.Answer{Id: what.Question.GetId(), Why: err.Error()})
+				})
 				s.answer(what.Question)
 			})
 		default:
@@ -158,6 +162,11 @@ func (s *server) answer(q *sandboxv1.Question) {
 			a.Lease.Keys = append(a.Lease.Keys, key.Device, key.Inode)
 		}
 	}
+	s.reply(a)
+}
+
+// reply writes an answer.
+func (s *server) reply(a *sandboxv1.Answer) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	_ = s.conn.SetWriteDeadline(time.Now().Add(writeTimeout))

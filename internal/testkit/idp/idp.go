@@ -110,11 +110,18 @@ func (p *Provider) Claims(audience string, change Claims) Claims {
 func (p *Provider) Sign(alg string, c Claims) string {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return p.sign(alg, c)
+	return p.sign(alg, "JWT", c)
 }
 
-func (p *Provider) sign(alg string, c Claims) string {
-	text := encode(Claims{"alg": alg, "typ": "JWT", "kid": fmt.Sprint(alg, p.serial)}) + "." + encode(c)
+// SignTyped is Sign with another "typ" in the token's header.
+func (p *Provider) SignTyped(alg, typ string, c Claims) string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.sign(alg, typ, c)
+}
+
+func (p *Provider) sign(alg, typ string, c Claims) string {
+	text := encode(Claims{"alg": alg, "typ": typ, "kid": fmt.Sprint(alg, p.serial)}) + "." + encode(c)
 	digest := sha256.Sum256([]byte(text))
 	var signature []byte
 	switch alg {
@@ -187,7 +194,7 @@ func (p *Provider) token(w http.ResponseWriter, r *http.Request) {
 	}
 	c := p.Claims(Client, Claims{"nonce": q.Get("nonce")})
 	maps.Copy(c, p.person)
-	say(w, Claims{"access_token": "opaque", "token_type": "Bearer", "id_token": p.sign("ES256", c)})
+	say(w, Claims{"access_token": "opaque", "token_type": "Bearer", "id_token": p.sign("ES256", "JWT", c)})
 }
 
 func say(w http.ResponseWriter, c Claims) {

@@ -39,13 +39,16 @@ func (t tree) contents(s source) ([]byte, error) {
 		app := cdx.Component{
 			BOMRef: name, Type: cdx.ComponentTypeApplication, Name: name, Version: s.version,
 			Hashes:   &[]cdx.Hash{{Algorithm: cdx.HashAlgoSHA256, Value: fmt.Sprintf("%x", sha256.Sum256(text))}},
-			Licenses: &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+			Licenses: licenses("Apache-2.0"),
 		}
 		apps = append(apps, app)
 		deps := append([]*debug.Module{{Path: "std", Version: strings.TrimPrefix(info.GoVersion, "go")}, &info.Main}, info.Deps...)
 		var refs []string
 		for _, m := range deps {
-			library := s.library(m)
+			library, err := s.library(m)
+			if err != nil {
+				return nil, err
+			}
 			libraries[library.BOMRef] = library
 			refs = append(refs, library.BOMRef)
 		}
@@ -59,7 +62,7 @@ func (t tree) contents(s source) ([]byte, error) {
 		Timestamp: s.time.Format(time.RFC3339),
 		Component: &cdx.Component{
 			BOMRef: s.name(t.platform), Type: cdx.ComponentTypeApplication, Name: "acphost", Version: s.version,
-			Licenses:   &cdx.Licenses{{License: &cdx.License{ID: "Apache-2.0"}}},
+			Licenses:   licenses("Apache-2.0"),
 			Properties: &[]cdx.Property{{Name: "acphost:platform", Value: t.platform.String()}, {Name: "acphost:commit", Value: s.commit}},
 		},
 	}
@@ -70,7 +73,8 @@ func (t tree) contents(s source) ([]byte, error) {
 }
 
 // library is a module as a component. The modules of a workspace have no version of their own: theirs is the release's.
-func (s source) library(m *debug.Module) cdx.Component {
+// A module whose licence is not known is an error.
+func (s source) library(m *debug.Module) (cdx.Component, error) {
 	own := strings.HasPrefix(m.Path, ours)
 	if m.Replace != nil && !own {
 		m = m.Replace
@@ -79,10 +83,26 @@ func (s source) library(m *debug.Module) cdx.Component {
 	if own {
 		version = s.version
 	}
+	ids := s.licenceOf[m.Path]
+	if own {
+		ids = []string{"Apache-2.0"}
+	}
+	if len(ids) == 0 {
+		return cdx.Component{}, fmt.Errorf("the licence of %s %s is not recognized: see its LICENSE, and nameLicences", m.Path, version)
+	}
 	url := "pkg:golang/" + m.Path + "@" + strings.ReplaceAll(version, "+", "%2B")
-	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: version, PackageURL: url}
+	c := cdx.Component{BOMRef: url, Type: cdx.ComponentTypeLibrary, Name: m.Path, Version: version, PackageURL: url, Licenses: licenses(ids...)}
 	if m.Sum != "" {
 		c.Properties = &[]cdx.Property{{Name: "go:sum", Value: m.Sum}}
 	}
-	return c
+	return c, nil
+}
+
+// licenses are licences of a component by their SPDX identifiers.
+func licenses(ids ...string) *cdx.Licenses {
+	var all cdx.Licenses
+	for _, id := range ids {
+		all = append(all, cdx.LicenseChoice{License: &cdx.License{ID: id}})
+	}
+	return &all
 }

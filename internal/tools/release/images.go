@@ -27,10 +27,19 @@ import (
 // imageUser is who the programs of images run as: nobody of the machine, by number, so that "must not be root" can be checked.
 const imageUser = 65532
 
+// imageNames is the repository of the images' names. It names no registry: what is loaded from a release is local, and a runtime
+// that has not loaded it gets it from nowhere else by this name.
+const imageNames = "localhost/acphost/"
+
+// imageName returns the whole name of an image: repository and tag.
+func (s source) imageName(image string) string {
+	return imageNames + image + ":" + strings.TrimPrefix(s.version, "v")
+}
+
 // images are the programs of each image. The first is what a container runs. termd's is for copying the program out of it: a
 // container of termd has to have the tools that agents' commands are.
 var images = map[string][]string{
-	"acphost": {"acphost", "fsd", "termd", "permd"},
+	"acphost": {"acphost", "fsd", "termd", "permd", "demoagent"},
 	"fsd":     {"fsd"},
 	"permd":   {"permd"},
 	"termd":   {"termd"},
@@ -63,6 +72,9 @@ func tryImages(ctx context.Context, o options, log io.Writer) error {
 		return fmt.Errorf("make a folder to work in: %w", err)
 	}
 	defer removeAll(work)
+	if err := s.nameLicences(ctx); err != nil {
+		return err
+	}
 	licences, err := s.licences(ctx, []tree{t})
 	if err != nil {
 		return err
@@ -85,6 +97,7 @@ func (s source) writeImages(trees []tree, shared []file, work, out string) error
 		return err
 	}
 	for name, programs := range images {
+		whole := s.imageName(name)
 		index := mutate.IndexMediaType(empty.Index, types.OCIImageIndex)
 		for _, t := range trees {
 			image, err := s.image(name, programs, t, shared, filepath.Join(work, name+"_"+t.platform.arch))
@@ -96,7 +109,9 @@ func (s source) writeImages(trees []tree, shared []file, work, out string) error
 			}})
 		}
 		named := mutate.AppendManifests(mutate.IndexMediaType(empty.Index, types.OCIImageIndex), mutate.IndexAddendum{Add: index, Descriptor: v1.Descriptor{
-			Annotations: map[string]string{"org.opencontainers.image.ref.name": strings.TrimPrefix(s.version, "v")},
+			// podman and skopeo read the first, containerd and Docker the second. A name without its repository would be the same for
+			// all images, and each one loaded would replace the one before.
+			Annotations: map[string]string{"org.opencontainers.image.ref.name": whole, "io.containerd.image.name": whole},
 		}})
 		dir := filepath.Join(work, name)
 		if _, err := layout.Write(dir, named); err != nil {

@@ -135,6 +135,9 @@ func makeRelease(ctx context.Context, src source, o options, work, out string, l
 		trees = append(trees, t)
 	}
 	step("manual pages, completions, licences")
+	if err := src.nameLicences(ctx); err != nil {
+		return err
+	}
 	shared, err := src.sharedFiles(ctx, trees, filepath.Join(work, "shared"))
 	if err != nil {
 		return err

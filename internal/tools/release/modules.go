@@ -27,8 +27,11 @@ type released struct {
 	zip  []byte
 }
 
-// unreleased are folders whose modules are not for others: examples are copied.
-var unreleased = []string{"examples/", "test"}
+// unreleased reports whether the module in a folder is not for others: examples are copied. The agent of "acphost demo" is
+// released, so that "go install" installs it.
+func unreleased(dir string) bool {
+	return dir != "examples/demoagent" && (strings.HasPrefix(dir, "examples/") || strings.HasPrefix(dir, "test"))
+}
 
 // nameModules gives the version to the modules of the workspace: it rewrites go.mod and go.sum of each that is released, and
 // adds them to git's index. go.sum gets the checksums of the modules that a module needs, so each comes after those.
@@ -40,7 +43,7 @@ func (s *source) nameModules(ctx context.Context) error {
 	files := map[string]*modfile.File{}
 	dirs := map[string]string{}
 	for _, dir := range found {
-		if slices.ContainsFunc(unreleased, func(prefix string) bool { return strings.HasPrefix(dir, prefix) }) {
+		if unreleased(dir) {
 			continue
 		}
 		name := filepath.Join(s.dir, dir, "go.mod")

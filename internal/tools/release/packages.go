@@ -60,6 +60,18 @@ func (t tree) packaged(s source, kind string) files.Contents {
 			name = documents + "copyright"
 		}
 		add(f, name)
+		if unit := unitName(f.name); unit != "" {
+			add(f, unit)
+		}
 	}
 	return contents
+}
+
+// unitName returns where a package has a unit of systemd, below /usr, or "" if the file is none. A package enables no unit.
+func unitName(name string) string {
+	below, ok := strings.CutPrefix(name, documents+"deploy/systemd/")
+	if ok && (strings.HasSuffix(below, ".service") || strings.HasSuffix(below, ".socket")) {
+		return "lib/systemd/" + below
+	}
+	return ""
 }

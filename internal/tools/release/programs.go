@@ -5,6 +5,7 @@ import (
 	"context"
 	"debug/buildinfo"
 	"fmt"
+	"maps"
 	"os"
 	"path"
 	"path/filepath"
@@ -107,16 +108,16 @@ func (s source) sharedFiles(ctx context.Context, trees []tree, dir string) ([]fi
 		return os.WriteFile(from, text, 0o644) //nolint:gosec // a release is for everybody
 	}
 	plain := []string{"HOME=" + dir, "XDG_CONFIG_HOME=" + dir, "LC_ALL=C"}
-	pages := filepath.Join(dir, "man1")
-	if _, err := output(ctx, dir, plain, acphost, "man", pages); err != nil {
+	manual := filepath.Join(dir, "man1")
+	if _, err := output(ctx, dir, plain, acphost, "man", manual); err != nil {
 		return nil, err
 	}
-	written, err := os.ReadDir(pages)
+	written, err := os.ReadDir(manual)
 	if err != nil {
 		return nil, err
 	}
 	for _, page := range written {
-		add("share/man/man1/"+page.Name(), filepath.Join(pages, page.Name()))
+		add("share/man/man1/"+page.Name(), filepath.Join(manual, page.Name()))
 	}
 	for shell, name := range completions {
 		script, err := output(ctx, dir, plain, acphost, "completion", shell)
@@ -127,16 +128,11 @@ func (s source) sharedFiles(ctx context.Context, trees []tree, dir string) ([]fi
 			return nil, err
 		}
 	}
-	docs, err := filepath.Glob(filepath.Join(s.dir, "docs", "*.*"))
+	pages, err := s.pages(ctx, dir)
 	if err != nil {
 		return nil, err
 	}
-	for _, doc := range docs {
-		add(documents+"docs/"+filepath.Base(doc), doc)
-	}
-	for _, name := range []string{"README.md", "CHANGELOG.md", "SECURITY.md", "LICENSE"} {
-		add(documents+name, filepath.Join(s.dir, name))
-	}
+	files = append(files, pages...)
 	licences, err := s.licences(ctx, trees)
 	if err == nil {
 		err = write(documents+"THIRD_PARTY_LICENSES", licences)
@@ -169,24 +165,16 @@ func (s source) licences(ctx context.Context, trees []tree) ([]byte, error) {
 			}
 		}
 	}
-	list, err := output(ctx, s.dir, s.goEnv(), "go", "list", "-m", "-f", "{{.Path}}\t{{.Version}}\t{{.Dir}}", "all")
-	if err != nil {
-		return nil, err
-	}
-	goroot, err := output(ctx, s.dir, s.goEnv(), "go", "env", "GOROOT")
+	dirs, err := s.moduleDirs(ctx)
 	if err != nil {
 		return nil, err
 	}
 	var text bytes.Buffer
 	text.WriteString("Programs of acphost have in them the modules below, and Go's standard library, under these licences.\n")
 	write := func(name, dir string) error {
-		texts, err := filepath.Glob(filepath.Join(dir, "[LNC][IOQ][CTP][EIY]*")) // LICENSE, LICENCE, NOTICE, COPYING, in capitals
+		texts, err := licenceFiles(name, dir)
 		if err != nil {
 			return err
-		}
-		texts = slices.DeleteFunc(texts, func(name string) bool { i, err := os.Stat(name); return err != nil || i.IsDir() })
-		if len(texts) == 0 {
-			return fmt.Errorf("find the licence of %s: there is none in %s", name, dir)
 		}
 		for _, file := range texts {
 			licence, err := os.ReadFile(file)
@@ -197,15 +185,14 @@ func (s source) licences(ctx context.Context, trees []tree) ([]byte, error) {
 		}
 		return nil
 	}
-	if err := write("Go", goroot); err != nil {
+	if err := write("Go", dirs["std"].dir); err != nil {
 		return nil, err
 	}
-	for line := range strings.SplitSeq(list, "\n") {
-		m := strings.Split(line, "\t")
-		if len(m) != 3 || !used[m[0]] || strings.HasPrefix(m[0], "github.com/acphost/acphost/") {
+	for _, name := range slices.Sorted(maps.Keys(dirs)) {
+		if name == "std" || !used[name] || strings.HasPrefix(name, ours) {
 			continue
 		}
-		if err := write(m[0]+" "+m[1], m[2]); err != nil {
+		if err := write(name+" "+dirs[name].version, dirs[name].dir); err != nil {
 			return nil, err
 		}
 	}

@@ -39,25 +39,39 @@ func proxied(t *testing.T) (env []string, bin string) {
 	}, bin
 }
 
-// What "go install" installs plays the demo: it is acphost and all three handlers.
-func TestGoInstallInstallsAWholeAcphost(t *testing.T) {
+// What "go install" installs, by the lines of docs/install.md, plays the demo, and gives prompts as the README does.
+func TestGoInstall_InstallsAWholeAcphost(t *testing.T) {
 	t.Parallel()
 	env, bin := proxied(t)
-	if _, err := output(t.Context(), bin, env, "go", "install", "-ldflags=-s -w", "github.com/acphost/acphost/cmd/acphost@v0.0.1-test"); err != nil {
+	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
+	if err != nil {
 		t.Fatal(err)
+	}
+	lines := regexp.MustCompile(`(?m)^go install \S+@latest$`).FindAllString(string(page), -1)
+	if len(lines) != 2 {
+		t.Fatalf("docs/install.md has the lines %q, want those that install acphost and demoagent", lines)
+	}
+	for i, line := range lines {
+		if out, err := output(t.Context(), bin, env, "sh", "-c", strings.Replace(line, "@latest", "@v0.0.1-test", 1)); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		if i > 0 {
+			continue
+		}
+		if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err == nil || !strings.Contains(out+err.Error(), lines[1]) {
+			t.Errorf("acphost demo without its agent: got %v, want the line that installs it\n%s", err, out)
+		}
 	}
 	version, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "fsd", "--version")
 	if err != nil || !strings.HasPrefix(version, "fsd v0.0.1-test\n") {
 		t.Errorf("acphost fsd --version says %q, %v", version, err)
 	}
-	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err == nil || !strings.Contains(out+err.Error(), "go install") {
-		t.Errorf("acphost demo without its agent: %v\n%s", err, out)
-	}
-	if _, err := output(t.Context(), root, []string{"CGO_ENABLED=0", "GOWORK="}, "go", "build", "-trimpath", "-ldflags=-s -w", "-o", bin, "./examples/demoagent"); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := output(t.Context(), bin, env, filepath.Join(bin, "acphost"), "demo"); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	// The folder of Go's programs is not in PATH.
+	env = append(env, "PATH="+os.Getenv("PATH"))
+	for _, args := range [][]string{{"demo"}, {"prompt", "--policy", "workspace", "repeat hello", "--", "demoagent"}} {
+		if out, err := output(t.Context(), t.TempDir(), env, filepath.Join(bin, "acphost"), args...); err != nil {
+			t.Errorf("acphost %q: %v\n%s", args, err, out)
+		}
 	}
 }
 

@@ -22,7 +22,9 @@ type source struct {
 	commit  string    // 40 hexadecimal digits: of the release, see prepare
 	time    time.Time // of the commit; everything that is made says that it is of this time
 	modules []released
-	cache   string // where compiled packages are kept; empty: where the Go command keeps them
+	// licenceOf has the SPDX identifiers of the licences of modules, by path, once nameLicences has found them.
+	licenceOf map[string][]string
+	cache     string // where compiled packages are kept; empty: where the Go command keeps them
 }
 
 // prepare clones the repository into dir, which does not exist, at o.commit, and makes the commit of the release above it: in

@@ -18,22 +18,27 @@ cp "$deb" "$root/acphost.deb"
 
 # bare runs a command in the root, without a network, with nothing of this machine's.
 bare() { bwrap --unshare-all --die-with-parent --clearenv --setenv PATH /usr/sbin:/usr/bin:/sbin:/bin --setenv HOME /root \
-  --setenv AGENT "${AGENT:-}" --bind "$root" / --proc /proc --dev /dev --chdir / "$@"; }
+  --bind "$root" / --proc /proc --dev /dev --chdir / "$@"; }
 
-# use plays the demo and a prompt, and writes an editor's settings, which name the program at a path.
+# use plays the demo and a prompt, and writes an editor's settings, which name the program at a path. The prompt names its agent as
+# the README does: it is found beside acphost.
 use() { # PROGRAM-IN-SETTINGS COMMAND...
   path=$1; shift
   bare "$@" version
   bare "$@" demo
   bare sh -c 'mkdir -p ~/work && cd ~/work && echo "We will recieve it." >notes.md &&
-    "$@" prompt --policy headless "Fix the spelling" -- "$AGENT" </dev/null && grep "receive it" notes.md' sh "$@"
+    "$@" prompt --policy headless "Fix the spelling" -- demoagent </dev/null && grep "receive it" notes.md' sh "$@"
   bare "$@" setup zed --agent gemini -- --policy workspace
   bare grep -q "\"$path\"" /root/.config/zed/settings.json
   bare "$@" setup zed --undo
 }
 
 bare dpkg -i /acphost.deb
-AGENT=demoagent use /usr/bin/acphost acphost
+use /usr/bin/acphost acphost
+for unit in system/acphost.socket system/acphost.service system/acphost-fsd.service user/acphost.socket; do
+  [ -s "$root/usr/lib/systemd/$unit" ] || { echo "the package has no unit $unit" >&2; exit 1; }
+done
+[ -z "$(find "$root/etc/systemd" -name 'acphost*' 2>/dev/null)" ] || { echo "the package enables a unit" >&2; exit 1; }
 for program in fsd termd permd gatewayd; do bare $program --version; done
 bare sh -c 'test -s /usr/share/man/man1/acphost-run.1 && test -s /usr/share/doc/acphost/copyright && test -s /usr/share/bash-completion/completions/acphost' 2>/dev/null \
   || echo "this Debian leaves out documents (dpkg's path-exclude)"
@@ -57,7 +62,7 @@ cp "$dist/npm/acphost-$version.tgz" "$dist/npm/acphost-$system-$version.tgz" "$r
 echo '{}' >"$root/project/package.json"
 bare sh -c 'cd /project && npm install --offline --no-audit --no-fund /tgz/*.tgz'
 programs=/project/node_modules/@acphost/$system/bin
-AGENT=$programs/demoagent use "$programs/acphost" npx --prefix /project acphost
+use "$programs/acphost" npx --prefix /project acphost
 bare sh -c 'cd /project && npm uninstall --offline acphost "@acphost/'"$system"'"'
 if [ -e "$root$programs" ] || [ -e "$root/project/node_modules/acphost" ]; then echo "the programs are still there after npm uninstall" >&2; exit 1; fi
 echo "the packages for npm work, and leave nothing"
@@ -77,6 +82,8 @@ for image in acphost fsd permd termd gatewayd; do
 done
 contained acphost acphost handler copy termd /tmp
 contained acphost acphost doctor
+contained acphost acphost demo
+contained acphost acphost prompt --policy headless "repeat in the image" -- demoagent
 for file in etc/passwd etc/ssl/certs/ca-certificates.crt usr/share/doc/acphost/sbom.cdx.json usr/share/doc/acphost/THIRD_PARTY_LICENSES; do
   for image in acphost fsd permd termd gatewayd; do [ -s "$work/$image/$file" ] || { echo "the image $image lacks /$file" >&2; exit 1; }; done
 done

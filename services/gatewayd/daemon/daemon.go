@@ -24,6 +24,7 @@ import (
 	"github.com/acphost/acphost/internal/buildinfo"
 	"github.com/acphost/acphost/internal/confirmsocket"
 	"github.com/acphost/acphost/internal/keyfiles"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/sdk/client"
@@ -278,7 +279,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return fmt.Errorf("serve the paths for front ends: %w", err)
 	}
 	relays := relay.New(attach.New(upstream.New(supervisor).Open, calls, log).Open, relay.Limits{}, log)
-	options := server.Options{Relay: relays, Attach: true, Agent: f.agent, Services: calls, Rest: simple, Logger: log}
+	options := server.Options{Relay: relays, Attach: true, Agent: f.agent, Services: calls, Rest: simple, Ready: upstream.New(supervisor).Ready, Logger: log}
 	public := cmp.Or(f.publicURL, base(listener, config != nil))
 	provider, err := f.oidc.provider(public, log)
 	if err != nil {
@@ -344,6 +345,7 @@ func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop f
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Recover(nil, "waiting for the end of the supervisor", func(err error) { end(err) })
 		p, err := os.FindProcess(pid) // where there are pidfds, it stays this process
 		if err == nil {
 			defer func() { _ = p.Release() }()
@@ -403,6 +405,7 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Recover(log, "confirming browsers")
 		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
 	}()
 	return func() { cancel(); <-done }
@@ -413,6 +416,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain
 	failed := make(chan error, 1)
 	secure := s.TLSConfig != nil // Serve sets it
 	go func() {
+		defer panics.Recover(log, "accepting connections", func(err error) { failed <- err })
 		if secure {
 			failed <- s.ServeTLS(l, "", "")
 			return
@@ -426,7 +430,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			at.Sweep()
+			panics.Guard(log, "ending what is not allowed any more", at.Sweep)()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():

@@ -8,6 +8,7 @@ import (
 	"log/slog"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/gatewayd/internal/notices"
 )
@@ -87,6 +88,7 @@ func notify(ctx context.Context, f *flags, base string, supervisor *client.Clien
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Recover(log, "sending notices")
 		w.Run(ctx)
 	}()
 	for _, c := range channels {

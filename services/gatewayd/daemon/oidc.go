@@ -20,7 +20,7 @@ const callback = "/console/oidc/callback"
 // oidcFlags are those about OpenID Connect.
 type oidcFlags struct {
 	issuer, clientID, secret, audience, claim string
-	roles, scopes                             list
+	roles, scopes, parties                    list
 }
 
 func (f *oidcFlags) define(set *flag.FlagSet) {
@@ -28,6 +28,7 @@ func (f *oidcFlags) define(set *flag.FlagSet) {
 	set.StringVar(&f.clientID, "oidc-client-id", "", "people sign in to the console at the provider, where this `ID` is gatewayd's; the redirect is PUBLIC-URL"+callback)
 	set.StringVar(&f.secret, "oidc-client-secret", "", "the `FILE` with the secret that the provider has given for that ID, if it has")
 	set.StringVar(&f.audience, "oidc-audience", "", "take tokens (JWT) of the provider for this `AUDIENCE` as bearer tokens")
+	set.Var(&f.parties, "oidc-party", "take tokens for that audience that another `CLIENT` of the provider was given (their azp); may be repeated")
 	set.StringVar(&f.claim, "oidc-role-claim", "groups", "the `CLAIM` of the provider's tokens that has a person's groups, such as realm_access.roles")
 	set.Var(&f.roles, "oidc-role", "`ROLE=GROUP`: who is in this group has the role viewer, approver or operator; may be repeated, and the greatest counts")
 	set.Var(&f.scopes, "oidc-scope", "ask the provider for this `SCOPE`, too; may be repeated (default: profile, email)")
@@ -35,7 +36,7 @@ func (f *oidcFlags) define(set *flag.FlagSet) {
 
 func (f *oidcFlags) check() error {
 	if f.issuer == "" {
-		if f.clientID+f.secret+f.audience != "" || len(f.roles)+len(f.scopes) > 0 {
+		if f.clientID+f.secret+f.audience != "" || len(f.roles)+len(f.scopes)+len(f.parties) > 0 {
 			return errors.New("--oidc-…: say by --oidc-issuer whose tokens these flags are about")
 		}
 		return nil
@@ -48,6 +49,8 @@ func (f *oidcFlags) check() error {
 		return errors.New("--oidc-issuer: give --oidc-client-id for people who sign in to the console, --oidc-audience for bearer tokens, or both")
 	case f.secret != "" && f.clientID == "":
 		return errors.New("--oidc-client-secret is for --oidc-client-id")
+	case len(f.parties) > 0 && f.audience == "":
+		return errors.New("--oidc-party is for --oidc-audience")
 	}
 	_, err = f.byGroup()
 	return err
@@ -90,7 +93,7 @@ func (f *oidcFlags) provider(base string, log *slog.Logger) (*oidc.Provider, err
 		scopes = list{"profile", "email"}
 	}
 	return oidc.New(oidc.Options{
-		Issuer: f.issuer, ClientID: f.clientID, SecretFile: f.secret, Redirect: base + callback, Scopes: scopes, Audience: f.audience,
+		Issuer: f.issuer, ClientID: f.clientID, SecretFile: f.secret, Redirect: base + callback, Scopes: scopes, Audience: f.audience, Parties: f.parties,
 		RoleClaim: f.claim, Roles: roles, Logger: log,
 	}), nil
 }

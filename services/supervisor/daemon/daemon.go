@@ -21,9 +21,8 @@ func Main(version string, carries bool) { os.Exit(run(version, carries)) }
 func run(version string, carries bool) int {
 	launched, leave := withLauncher(context.Background())
 	defer leave()
-	ctx, stop := signal.NotifyContext(launched, cli.StopSignals()...)
+	ctx, stop := cli.WithStopSignals(launched) // a second signal ends the process at once; the guard still ends the agent
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends the process at once; the guard still ends the agent
 
 	// A client that is gone must be an error of a write, EPIPE, so that there is time to end the agent; by default the
 	// signal would end the process. It is caught instead of ignored, since children inherit what is ignored.

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
+	"github.com/acphost/acphost/internal/testkit"
 	_ "github.com/acphost/acphost/proto/acphost/fs/v1" // the messages that are called with
 	_ "github.com/acphost/acphost/proto/acphost/permission/v1"
 	_ "github.com/acphost/acphost/proto/acphost/plugin/v1"
@@ -38,8 +39,8 @@ func init() {
 	deeds["call-tls"] = callTLS
 }
 
-// patience is how long an attacker waits for an answer.
-const patience = 10 * time.Second
+// answerTimeout is how long an attacker waits for an answer on an idle machine.
+const answerTimeout = 10 * time.Second
 
 // doors PID tries every abstract socket that anybody listens on. A Try's What is the address; it worked where we are
 // connected with the process PID. Those of others are hung up on at once, and left out.
@@ -170,7 +171,7 @@ func callOne(conn *grpc.ClientConn, method, text string) (orders.Try, error) {
 	if err != nil {
 		return orders.Try{}, err
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Scale(answerTimeout))
 	defer cancel()
 	if m.IsStreamingServer() {
 		var stream grpc.ClientStream

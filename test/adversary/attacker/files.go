@@ -13,6 +13,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/adversary/orders"
 )
 
@@ -91,7 +92,7 @@ func flood(args []string) ([]orders.Try, error) {
 	n := 0
 	var last error
 	for range number(args[1]) {
-		conn, err := net.DialTimeout("tcp", args[0], patience/20)
+		conn, err := net.DialTimeout("tcp", args[0], testkit.Scale(answerTimeout/20))
 		if err != nil {
 			last = err
 			break

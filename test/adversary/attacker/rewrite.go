@@ -17,6 +17,7 @@ import (
 
 	"golang.org/x/sys/unix"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/adversary/orders"
 )
 
@@ -129,7 +130,7 @@ func rewrite(args []string) ([]orders.Try, error) {
 	}
 	pid := victim.cmd.Process.Pid
 	thread := 0
-	for deadline := time.Now().Add(patience); thread == 0; time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(testkit.Scale(answerTimeout)); thread == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			return nil, errors.New("the victim's call is not held")
 		}

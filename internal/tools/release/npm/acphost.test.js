@@ -123,7 +123,7 @@ test('acphost ends in order when its launcher is killed', async (t) => {
     if (said.includes('serving at')) break;
   }
   const listed = spawnSync(path.join(bin, 'acphost'), ['ps', '--json'], { env, encoding: 'utf8' });
-  const pids = [...listed.stdout.matchAll(/"pid": (\d+)/g)].map((found) => Number(found[1]));
+  const pids = [...listed.stdout.matchAll(/"pid":\s*(\d+)/g)].map((found) => Number(found[1]));
   assert.ok(pids.length > 0 && pids.every(runs), `acphost ps says ${listed.stdout}${listed.stderr}`);
   if (process.execve !== undefined) {
     assert.ok(pids.includes(child.pid), `the launcher has not become acphost: ${pids}`);

@@ -24,7 +24,7 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
-// Config is acphost's complete configuration. Every field is optional; an empty file means the defaults.
+// Config is acphost's complete configuration. Every field is optional; "{}" means the defaults. A file without content is an error.
 type Config struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Handlers by name. "fs", "terminal" and "permission" replace acphost's own for that capability; any other
@@ -475,7 +475,8 @@ func (x *TLS) GetServerName() string {
 // Agent contains settings of agents.
 type Agent struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The name that policies and handlers see, 1 to 128 characters. Default: the last element of the command.
+	// Optional. The name that policies and handlers see of an agent that is started by its command and has no other name, 1
+	// to 128 characters. Default: the last element of the command.
 	Name string `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
 	// Optional. The user for all agents, a name or a numeric id. Every handler that acts for agents also runs as this
 	// user: all handlers that acphost starts, except policies. A sidecar on a unix socket must run as this user. A
@@ -501,7 +502,7 @@ type Agent struct {
 	// Optional. The maximum time for an agent's answer to initialize, in seconds, 1 to 3600. Default (0): 60.
 	InitializeTimeoutSeconds uint32 `protobuf:"varint,4,opt,name=initialize_timeout_seconds,json=initializeTimeoutSeconds,proto3" json:"initialize_timeout_seconds,omitempty"`
 	// Optional. The time between the end of an agent's input and TERM, and between TERM and KILL, in milliseconds, 1 to
-	// 600000. Default (0): 5000.
+	// 600000. Default (0): 5000; but if a signal ends acphost itself, the agent is killed after 850 ms at most.
 	StopGraceMs uint32 `protobuf:"varint,5,opt,name=stop_grace_ms,json=stopGraceMs,proto3" json:"stop_grace_ms,omitempty"`
 	// Optional. Workarounds for agents, by name. "create_by_reading": acphost answers a read of a missing file with empty
 	// text, for Gemini CLI, which cannot create a file otherwise. Default: the workarounds that acphost knows for the
@@ -1210,8 +1211,12 @@ type Limits struct {
 	// Optional. The maximum number of routed requests of one agent that handlers process at once, 1 to 4096. Default (0):
 	// 64.
 	MaxConcurrentRequests uint32 `protobuf:"varint,4,opt,name=max_concurrent_requests,json=maxConcurrentRequests,proto3" json:"max_concurrent_requests,omitempty"`
-	unknownFields         protoimpl.UnknownFields
-	sizeCache             protoimpl.SizeCache
+	// Optional. The time in milliseconds, 1 to 60000, that a session must be quiet after the agent's answer to a prompt
+	// until the turn has ended for events, commands and callers of Prompt. Output that comes meanwhile is part of the
+	// turn. An editor gets all messages at once. Default (0): 400.
+	TurnGraceMs   uint32 `protobuf:"varint,5,opt,name=turn_grace_ms,json=turnGraceMs,proto3" json:"turn_grace_ms,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Limits) Reset() {
@@ -1268,6 +1273,13 @@ func (x *Limits) GetMaxQueuedBytes() uint64 {
 func (x *Limits) GetMaxConcurrentRequests() uint32 {
 	if x != nil {
 		return x.MaxConcurrentRequests
+	}
+	return 0
+}
+
+func (x *Limits) GetTurnGraceMs() uint32 {
+	if x != nil {
+		return x.TurnGraceMs
 	}
 	return 0
 }
@@ -1680,8 +1692,8 @@ func (x *Traces) GetActions() bool {
 // Serve contains settings of a supervisor without an editor.
 type Serve struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
-	// Optional. The time that turns in progress have to end after TERM, in milliseconds, 0 to 3600000; then acphost
-	// cancels them and stops everything. Absent: 10000.
+	// Optional. The time that turns in progress have to end after TERM or Ctrl-C, in milliseconds, 0 to 3600000; then acphost
+	// cancels them and stops everything within a second. A second signal ends the wait. Absent: 0.
 	DrainMs *uint32 `protobuf:"varint,1,opt,name=drain_ms,json=drainMs,proto3,oneof" json:"drain_ms,omitempty"`
 	// Optional. The maximum number of agents at once, 1 to 1000. Default (0): 32.
 	MaxAgents uint32 `protobuf:"varint,2,opt,name=max_agents,json=maxAgents,proto3" json:"max_agents,omitempty"`
@@ -2059,12 +2071,13 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\x06syslog\x18\x05 \x01(\bR\x06syslog\x12\x16\n" +
 	"\x06stderr\x18\x06 \x01(\bR\x06stderr\x12\x1d\n" +
 	"\n" +
-	"on_failure\x18\a \x01(\tR\tonFailure\"\xc6\x01\n" +
+	"on_failure\x18\a \x01(\tR\tonFailure\"\xea\x01\n" +
 	"\x06Limits\x12*\n" +
 	"\x11max_message_bytes\x18\x01 \x01(\x04R\x0fmaxMessageBytes\x12.\n" +
 	"\x13max_queued_requests\x18\x02 \x01(\rR\x11maxQueuedRequests\x12(\n" +
 	"\x10max_queued_bytes\x18\x03 \x01(\x04R\x0emaxQueuedBytes\x126\n" +
-	"\x17max_concurrent_requests\x18\x04 \x01(\rR\x15maxConcurrentRequests\"3\n" +
+	"\x17max_concurrent_requests\x18\x04 \x01(\rR\x15maxConcurrentRequests\x12\"\n" +
+	"\rturn_grace_ms\x18\x05 \x01(\rR\vturnGraceMs\"3\n" +
 	"\x03Log\x12\x14\n" +
 	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
 	"\x06format\x18\x02 \x01(\tR\x06format\"\xac\x01\n" +

@@ -612,7 +612,7 @@ type Action struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The kind of action: "fs.read", "fs.write", "fs.list", "terminal.create", "tool.<kind>" with ACP's tool
 	// kinds (read, edit, delete, move, search, execute, think, fetch, switch_mode, other), "net.connect", "elicitation",
-	// "unknown", or the method of an extension ("_acme.com/x").
+	// "unknown", "mcp.start" (a client names an MCP server that is a command), or the method of an extension ("_acme.com/x").
 	Kind string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
 	// Required. The agent's configured name.
 	Agent string `protobuf:"bytes,2,opt,name=agent,proto3" json:"agent,omitempty"`
@@ -648,9 +648,12 @@ type Action struct {
 	// model. Agents use different names, and some state none. Empty: unknown.
 	Tool string `protobuf:"bytes,16,opt,name=tool,proto3" json:"tool,omitempty"`
 	// Optional. For "net.connect": the machine to connect to. Absent: a socket of this machine (see paths), or unknown.
-	Endpoint      *Endpoint `protobuf:"bytes,17,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	Endpoint *Endpoint `protobuf:"bytes,17,opt,name=endpoint,proto3" json:"endpoint,omitempty"`
+	// Optional. The configured name of the handler that does not answer now, and so did not say where paths of the action lead:
+	// their resolved_path is empty. Empty: every handler that was asked has answered.
+	UnreachableHandler string `protobuf:"bytes,18,opt,name=unreachable_handler,json=unreachableHandler,proto3" json:"unreachable_handler,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
 }
 
 func (x *Action) Reset() {
@@ -800,6 +803,13 @@ func (x *Action) GetEndpoint() *Endpoint {
 		return x.Endpoint
 	}
 	return nil
+}
+
+func (x *Action) GetUnreachableHandler() string {
+	if x != nil {
+		return x.UnreachableHandler
+	}
+	return ""
 }
 
 // Endpoint is a port of a machine. If the supervisor looks the name up, it asks twice: before that, without addresses, since a
@@ -1786,7 +1796,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05inode\x18\x05 \x01(\x04R\x05inode\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12%\n" +
 	"\x0emodified_nanos\x18\a \x01(\x03R\rmodifiedNanos\x12#\n" +
-	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xb4\x04\n" +
+	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xe5\x04\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1807,7 +1817,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x0eresolved_roots\x18\x0e \x03(\tR\rresolvedRoots\x12\x12\n" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
 	"\x04tool\x18\x10 \x01(\tR\x04tool\x12;\n" +
-	"\bendpoint\x18\x11 \x01(\v2\x1f.acphost.permission.v1.EndpointR\bendpoint\"P\n" +
+	"\bendpoint\x18\x11 \x01(\v2\x1f.acphost.permission.v1.EndpointR\bendpoint\x12/\n" +
+	"\x13unreachable_handler\x18\x12 \x01(\tR\x12unreachableHandler\"P\n" +
 	"\bEndpoint\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1c\n" +

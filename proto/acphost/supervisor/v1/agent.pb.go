@@ -1516,7 +1516,8 @@ type isAuthenticateResponse_Step interface {
 }
 
 type AuthenticateResponse_Question struct {
-	// A page to open. It is also an approval, and the agent continues when the approval is answered.
+	// A page to open. It is also an approval, and the agent continues when the approval is answered. An empty id: the
+	// agent waits for no answer.
 	Question *Approval `protobuf:"bytes,1,opt,name=question,proto3,oneof"`
 }
 

@@ -24,6 +24,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+// Surface is what a program shows of a permission request before a person answers it.
+type Surface int32
+
+const (
+	// Counts as SURFACE_AGENT_WORDS.
+	Surface_SURFACE_UNSPECIFIED Surface = 0
+	// The program shows the agent's title and content, as editors do. An answer covers a later call only if these show the
+	// command, or the files, in full.
+	Surface_SURFACE_AGENT_WORDS Surface = 1
+	// The program shows, beside the title, the command and the files that PermissionQuestion holds in raw_input, content
+	// and locations, with invisible characters escaped, as "acphost chat" does.
+	Surface_SURFACE_INPUT Surface = 2
+)
+
+// Enum value maps for Surface.
+var (
+	Surface_name = map[int32]string{
+		0: "SURFACE_UNSPECIFIED",
+		1: "SURFACE_AGENT_WORDS",
+		2: "SURFACE_INPUT",
+	}
+	Surface_value = map[string]int32{
+		"SURFACE_UNSPECIFIED": 0,
+		"SURFACE_AGENT_WORDS": 1,
+		"SURFACE_INPUT":       2,
+	}
+)
+
+func (x Surface) Enum() *Surface {
+	p := new(Surface)
+	*p = x
+	return p
+}
+
+func (x Surface) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Surface) Descriptor() protoreflect.EnumDescriptor {
+	return file_acphost_supervisor_v1_approval_proto_enumTypes[0].Descriptor()
+}
+
+func (Surface) Type() protoreflect.EnumType {
+	return &file_acphost_supervisor_v1_approval_proto_enumTypes[0]
+}
+
+func (x Surface) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Surface.Descriptor instead.
+func (Surface) EnumDescriptor() ([]byte, []int) {
+	return file_acphost_supervisor_v1_approval_proto_rawDescGZIP(), []int{0}
+}
+
 // Approval is a question. Exactly one of permission and elicitation is set.
 type Approval struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -797,7 +852,10 @@ type AnswerApprovalRequest struct {
 	Answer isAnswerApprovalRequest_Answer `protobuf_oneof:"answer"`
 	// Optional. Who answers, for display, at most 64 characters. Default: "grpc". Over TCP it is always the certificate's
 	// name.
-	AnsweredBy    string `protobuf:"bytes,6,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	AnsweredBy string `protobuf:"bytes,6,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
+	// Optional. What the person who answers has read. An answer allows later calls only as far as the surface showed them.
+	// Default: SURFACE_AGENT_WORDS.
+	Surface       Surface `protobuf:"varint,7,opt,name=surface,proto3,enum=acphost.supervisor.v1.Surface" json:"surface,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -887,6 +945,13 @@ func (x *AnswerApprovalRequest) GetAnsweredBy() string {
 		return x.AnsweredBy
 	}
 	return ""
+}
+
+func (x *AnswerApprovalRequest) GetSurface() Surface {
+	if x != nil {
+		return x.Surface
+	}
+	return Surface_SURFACE_UNSPECIFIED
 }
 
 type isAnswerApprovalRequest_Answer interface {
@@ -1031,7 +1096,7 @@ const file_acphost_supervisor_v1_approval_proto_rawDesc = "" +
 	"\tcaught_up\x18\x03 \x01(\v2\x1f.acphost.supervisor.v1.CaughtUpH\x00R\bcaughtUpB\b\n" +
 	"\x06change\"\n" +
 	"\n" +
-	"\bCaughtUp\"\xc1\x01\n" +
+	"\bCaughtUp\"\xfb\x01\n" +
 	"\x15AnswerApprovalRequest\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1d\n" +
 	"\toption_id\x18\x02 \x01(\tH\x00R\boptionId\x12\x18\n" +
@@ -1039,10 +1104,15 @@ const file_acphost_supervisor_v1_approval_proto_rawDesc = "" +
 	"\adecline\x18\x04 \x01(\bH\x00R\adecline\x12\x18\n" +
 	"\x06cancel\x18\x05 \x01(\bH\x00R\x06cancel\x12\x1f\n" +
 	"\vanswered_by\x18\x06 \x01(\tR\n" +
-	"answeredByB\b\n" +
+	"answeredBy\x128\n" +
+	"\asurface\x18\a \x01(\x0e2\x1e.acphost.supervisor.v1.SurfaceR\asurfaceB\b\n" +
 	"\x06answer\"W\n" +
 	"\x16AnswerApprovalResponse\x12=\n" +
-	"\x06answer\x18\x01 \x01(\v2%.acphost.supervisor.v1.ApprovalAnswerR\x06answer2\xe2\x02\n" +
+	"\x06answer\x18\x01 \x01(\v2%.acphost.supervisor.v1.ApprovalAnswerR\x06answer*N\n" +
+	"\aSurface\x12\x17\n" +
+	"\x13SURFACE_UNSPECIFIED\x10\x00\x12\x17\n" +
+	"\x13SURFACE_AGENT_WORDS\x10\x01\x12\x11\n" +
+	"\rSURFACE_INPUT\x10\x022\xe2\x02\n" +
 	"\x0fApprovalService\x12o\n" +
 	"\rListApprovals\x12+.acphost.supervisor.v1.ListApprovalsRequest\x1a,.acphost.supervisor.v1.ListApprovalsResponse\"\x03\x90\x02\x01\x12o\n" +
 	"\x0eWatchApprovals\x12,.acphost.supervisor.v1.WatchApprovalsRequest\x1a-.acphost.supervisor.v1.WatchApprovalsResponse0\x01\x12m\n" +
@@ -1060,49 +1130,52 @@ func file_acphost_supervisor_v1_approval_proto_rawDescGZIP() []byte {
 	return file_acphost_supervisor_v1_approval_proto_rawDescData
 }
 
+var file_acphost_supervisor_v1_approval_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
 var file_acphost_supervisor_v1_approval_proto_msgTypes = make([]protoimpl.MessageInfo, 12)
 var file_acphost_supervisor_v1_approval_proto_goTypes = []any{
-	(*Approval)(nil),               // 0: acphost.supervisor.v1.Approval
-	(*PermissionQuestion)(nil),     // 1: acphost.supervisor.v1.PermissionQuestion
-	(*PermissionOption)(nil),       // 2: acphost.supervisor.v1.PermissionOption
-	(*Elicitation)(nil),            // 3: acphost.supervisor.v1.Elicitation
-	(*ApprovalAnswer)(nil),         // 4: acphost.supervisor.v1.ApprovalAnswer
-	(*ListApprovalsRequest)(nil),   // 5: acphost.supervisor.v1.ListApprovalsRequest
-	(*ListApprovalsResponse)(nil),  // 6: acphost.supervisor.v1.ListApprovalsResponse
-	(*WatchApprovalsRequest)(nil),  // 7: acphost.supervisor.v1.WatchApprovalsRequest
-	(*WatchApprovalsResponse)(nil), // 8: acphost.supervisor.v1.WatchApprovalsResponse
-	(*CaughtUp)(nil),               // 9: acphost.supervisor.v1.CaughtUp
-	(*AnswerApprovalRequest)(nil),  // 10: acphost.supervisor.v1.AnswerApprovalRequest
-	(*AnswerApprovalResponse)(nil), // 11: acphost.supervisor.v1.AnswerApprovalResponse
-	(*timestamppb.Timestamp)(nil),  // 12: google.protobuf.Timestamp
-	(*ToolCallContent)(nil),        // 13: acphost.supervisor.v1.ToolCallContent
-	(*Location)(nil),               // 14: acphost.supervisor.v1.Location
+	(Surface)(0),                   // 0: acphost.supervisor.v1.Surface
+	(*Approval)(nil),               // 1: acphost.supervisor.v1.Approval
+	(*PermissionQuestion)(nil),     // 2: acphost.supervisor.v1.PermissionQuestion
+	(*PermissionOption)(nil),       // 3: acphost.supervisor.v1.PermissionOption
+	(*Elicitation)(nil),            // 4: acphost.supervisor.v1.Elicitation
+	(*ApprovalAnswer)(nil),         // 5: acphost.supervisor.v1.ApprovalAnswer
+	(*ListApprovalsRequest)(nil),   // 6: acphost.supervisor.v1.ListApprovalsRequest
+	(*ListApprovalsResponse)(nil),  // 7: acphost.supervisor.v1.ListApprovalsResponse
+	(*WatchApprovalsRequest)(nil),  // 8: acphost.supervisor.v1.WatchApprovalsRequest
+	(*WatchApprovalsResponse)(nil), // 9: acphost.supervisor.v1.WatchApprovalsResponse
+	(*CaughtUp)(nil),               // 10: acphost.supervisor.v1.CaughtUp
+	(*AnswerApprovalRequest)(nil),  // 11: acphost.supervisor.v1.AnswerApprovalRequest
+	(*AnswerApprovalResponse)(nil), // 12: acphost.supervisor.v1.AnswerApprovalResponse
+	(*timestamppb.Timestamp)(nil),  // 13: google.protobuf.Timestamp
+	(*ToolCallContent)(nil),        // 14: acphost.supervisor.v1.ToolCallContent
+	(*Location)(nil),               // 15: acphost.supervisor.v1.Location
 }
 var file_acphost_supervisor_v1_approval_proto_depIdxs = []int32{
-	12, // 0: acphost.supervisor.v1.Approval.time:type_name -> google.protobuf.Timestamp
-	12, // 1: acphost.supervisor.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
-	1,  // 2: acphost.supervisor.v1.Approval.permission:type_name -> acphost.supervisor.v1.PermissionQuestion
-	3,  // 3: acphost.supervisor.v1.Approval.elicitation:type_name -> acphost.supervisor.v1.Elicitation
-	13, // 4: acphost.supervisor.v1.PermissionQuestion.content:type_name -> acphost.supervisor.v1.ToolCallContent
-	14, // 5: acphost.supervisor.v1.PermissionQuestion.locations:type_name -> acphost.supervisor.v1.Location
-	2,  // 6: acphost.supervisor.v1.PermissionQuestion.options:type_name -> acphost.supervisor.v1.PermissionOption
-	12, // 7: acphost.supervisor.v1.ApprovalAnswer.time:type_name -> google.protobuf.Timestamp
-	0,  // 8: acphost.supervisor.v1.ListApprovalsResponse.approvals:type_name -> acphost.supervisor.v1.Approval
-	0,  // 9: acphost.supervisor.v1.WatchApprovalsResponse.asked:type_name -> acphost.supervisor.v1.Approval
-	4,  // 10: acphost.supervisor.v1.WatchApprovalsResponse.answered:type_name -> acphost.supervisor.v1.ApprovalAnswer
-	9,  // 11: acphost.supervisor.v1.WatchApprovalsResponse.caught_up:type_name -> acphost.supervisor.v1.CaughtUp
-	4,  // 12: acphost.supervisor.v1.AnswerApprovalResponse.answer:type_name -> acphost.supervisor.v1.ApprovalAnswer
-	5,  // 13: acphost.supervisor.v1.ApprovalService.ListApprovals:input_type -> acphost.supervisor.v1.ListApprovalsRequest
-	7,  // 14: acphost.supervisor.v1.ApprovalService.WatchApprovals:input_type -> acphost.supervisor.v1.WatchApprovalsRequest
-	10, // 15: acphost.supervisor.v1.ApprovalService.AnswerApproval:input_type -> acphost.supervisor.v1.AnswerApprovalRequest
-	6,  // 16: acphost.supervisor.v1.ApprovalService.ListApprovals:output_type -> acphost.supervisor.v1.ListApprovalsResponse
-	8,  // 17: acphost.supervisor.v1.ApprovalService.WatchApprovals:output_type -> acphost.supervisor.v1.WatchApprovalsResponse
-	11, // 18: acphost.supervisor.v1.ApprovalService.AnswerApproval:output_type -> acphost.supervisor.v1.AnswerApprovalResponse
-	16, // [16:19] is the sub-list for method output_type
-	13, // [13:16] is the sub-list for method input_type
-	13, // [13:13] is the sub-list for extension type_name
-	13, // [13:13] is the sub-list for extension extendee
-	0,  // [0:13] is the sub-list for field type_name
+	13, // 0: acphost.supervisor.v1.Approval.time:type_name -> google.protobuf.Timestamp
+	13, // 1: acphost.supervisor.v1.Approval.expire_time:type_name -> google.protobuf.Timestamp
+	2,  // 2: acphost.supervisor.v1.Approval.permission:type_name -> acphost.supervisor.v1.PermissionQuestion
+	4,  // 3: acphost.supervisor.v1.Approval.elicitation:type_name -> acphost.supervisor.v1.Elicitation
+	14, // 4: acphost.supervisor.v1.PermissionQuestion.content:type_name -> acphost.supervisor.v1.ToolCallContent
+	15, // 5: acphost.supervisor.v1.PermissionQuestion.locations:type_name -> acphost.supervisor.v1.Location
+	3,  // 6: acphost.supervisor.v1.PermissionQuestion.options:type_name -> acphost.supervisor.v1.PermissionOption
+	13, // 7: acphost.supervisor.v1.ApprovalAnswer.time:type_name -> google.protobuf.Timestamp
+	1,  // 8: acphost.supervisor.v1.ListApprovalsResponse.approvals:type_name -> acphost.supervisor.v1.Approval
+	1,  // 9: acphost.supervisor.v1.WatchApprovalsResponse.asked:type_name -> acphost.supervisor.v1.Approval
+	5,  // 10: acphost.supervisor.v1.WatchApprovalsResponse.answered:type_name -> acphost.supervisor.v1.ApprovalAnswer
+	10, // 11: acphost.supervisor.v1.WatchApprovalsResponse.caught_up:type_name -> acphost.supervisor.v1.CaughtUp
+	0,  // 12: acphost.supervisor.v1.AnswerApprovalRequest.surface:type_name -> acphost.supervisor.v1.Surface
+	5,  // 13: acphost.supervisor.v1.AnswerApprovalResponse.answer:type_name -> acphost.supervisor.v1.ApprovalAnswer
+	6,  // 14: acphost.supervisor.v1.ApprovalService.ListApprovals:input_type -> acphost.supervisor.v1.ListApprovalsRequest
+	8,  // 15: acphost.supervisor.v1.ApprovalService.WatchApprovals:input_type -> acphost.supervisor.v1.WatchApprovalsRequest
+	11, // 16: acphost.supervisor.v1.ApprovalService.AnswerApproval:input_type -> acphost.supervisor.v1.AnswerApprovalRequest
+	7,  // 17: acphost.supervisor.v1.ApprovalService.ListApprovals:output_type -> acphost.supervisor.v1.ListApprovalsResponse
+	9,  // 18: acphost.supervisor.v1.ApprovalService.WatchApprovals:output_type -> acphost.supervisor.v1.WatchApprovalsResponse
+	12, // 19: acphost.supervisor.v1.ApprovalService.AnswerApproval:output_type -> acphost.supervisor.v1.AnswerApprovalResponse
+	17, // [17:20] is the sub-list for method output_type
+	14, // [14:17] is the sub-list for method input_type
+	14, // [14:14] is the sub-list for extension type_name
+	14, // [14:14] is the sub-list for extension extendee
+	0,  // [0:14] is the sub-list for field type_name
 }
 
 func init() { file_acphost_supervisor_v1_approval_proto_init() }
@@ -1127,13 +1200,14 @@ func file_acphost_supervisor_v1_approval_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_supervisor_v1_approval_proto_rawDesc), len(file_acphost_supervisor_v1_approval_proto_rawDesc)),
-			NumEnums:      0,
+			NumEnums:      1,
 			NumMessages:   12,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_acphost_supervisor_v1_approval_proto_goTypes,
 		DependencyIndexes: file_acphost_supervisor_v1_approval_proto_depIdxs,
+		EnumInfos:         file_acphost_supervisor_v1_approval_proto_enumTypes,
 		MessageInfos:      file_acphost_supervisor_v1_approval_proto_msgTypes,
 	}.Build()
 	File_acphost_supervisor_v1_approval_proto = out.File

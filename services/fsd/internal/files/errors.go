@@ -66,6 +66,8 @@ var (
 	errDirectory     = about(Invalid, "is a directory, not a file: %s")
 	errTrailingSlash = about(Invalid, "the path ends like a directory's, a file's is needed: %s")
 	errNotText       = about(NotText, "not a text file (not UTF-8, or it holds a NUL byte): %s")
+	errOldNotText    = about(NotText, "the file is not replaced, since it does not hold UTF-8 text without NUL bytes and would lose its encoding: convert it to UTF-8 or remove it first: %s")
+	errNewNotText    = about(NotText, "the content holds a NUL byte, so that the file could not be read again as text: %s")
 	errGit           = about(Protected, "the path is git's own, and git runs programs that are named there: use git's commands, or ask the user: %s")
 	errProtected     = about(Protected, "the path belongs to acphost itself, which no agent may touch: %s")
 	errSwapped       = about(Changed, "the path changed while it was being opened, try again: %s")

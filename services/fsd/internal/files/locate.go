@@ -3,6 +3,7 @@ package files
 import (
 	"errors"
 	"path/filepath"
+	"slices"
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/git"
@@ -77,6 +78,12 @@ func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
 	if how != anywhere && p.root == nil {
 		return nil, errEscapes(path)
 	}
+	if how == toOverwrite {
+		// A write must not make a root again that was removed. One below another root is a folder of that.
+		if r := roots.innermostResolved(p.path); r.missing && !roots.inAnother(r) {
+			return nil, fail(Invalid, "%s", paths.RootMissing(r.given.Path))
+		}
+	}
 	return p, nil
 }
 
@@ -106,6 +113,7 @@ type resolvedRoot struct {
 	given   Root
 	spelled string
 	real    string // empty: cannot be followed, so nothing is inside
+	missing bool
 }
 
 func (w *walker) roots(given []Root) (rootSet, error) {
@@ -120,7 +128,7 @@ func (w *walker) roots(given []Root) (rootSet, error) {
 		r := resolvedRoot{given: root, spelled: filepath.Clean(root.Path)}
 		// A root that cannot be followed must not take the other roots with it; a path in it meets the same error.
 		if p, err := w.walk(root.Path, everywhere, false); err == nil {
-			r.real = p.path
+			r.real, r.missing = p.path, !p.exists()
 		}
 		set = append(set, r)
 	}
@@ -142,9 +150,21 @@ func (set rootSet) lane(path string) bool {
 	return false
 }
 
+// inAnother reports whether a root lies in another one that is there.
+func (set rootSet) inAnother(r *resolvedRoot) bool {
+	return slices.ContainsFunc(set, func(o resolvedRoot) bool { return o.real != "" && !o.missing && paths.Below(o.real, r.real) })
+}
+
 // innermost returns the root that decides about a resolved path; nil: it is outside of all. Of two roots that are the
 // same folder, the read-only one decides.
 func (set rootSet) innermost(path string) *Root {
+	if best := set.innermostResolved(path); best != nil {
+		return &best.given
+	}
+	return nil
+}
+
+func (set rootSet) innermostResolved(path string) *resolvedRoot {
 	var best *resolvedRoot
 	for i := range set {
 		r := &set[i]
@@ -155,8 +175,5 @@ func (set rootSet) innermost(path string) *Root {
 			best = r
 		}
 	}
-	if best == nil {
-		return nil
-	}
-	return &best.given
+	return best
 }

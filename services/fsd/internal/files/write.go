@@ -3,6 +3,7 @@ package files
 import (
 	"context"
 	"errors"
+	"unicode/utf8"
 
 	"golang.org/x/sys/unix"
 
@@ -37,7 +38,8 @@ type Written struct {
 //
 // A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
 //
-// Any text can be written, a NUL in it too, though Read would refuse the file.
+// What is written can be read again: content that is not text, as Read takes it, is refused. So is any content for a file that
+// holds something else than text, whose encoding would be lost. A file that can only be written is not looked at.
 func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
 	if err := ctx.Err(); err != nil {
 		return Written{}, err
@@ -50,6 +52,9 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	defer unlock()
 	if size := int64(len(content)); size > s.maxContent {
 		return Written{}, errContentTooLarge(size, s.maxContent, path)
+	}
+	if !isText(bytesOf(content)) {
+		return Written{}, errNewNotText(path)
 	}
 	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
 	defer w.close()
@@ -134,6 +139,9 @@ func (w *writer) write() error {
 	if err := w.checkExpected(); err != nil {
 		return err
 	}
+	if err := w.checkOldText(); err != nil {
+		return err
+	}
 	if err := w.keepForm(); err != nil {
 		return err
 	}
@@ -201,6 +209,51 @@ func (w *writer) checkExpected() error {
 		return errStale(w.place.asked)
 	}
 	return nil
+}
+
+// checkOldText refuses to replace a file that is not text: the agent cannot have read it, and its encoding would be lost. It
+// reads the file in pieces, whatever its size.
+func (w *writer) checkOldText() error {
+	if !w.exists() || w.meta.size == 0 {
+		return nil
+	}
+	buffer := make([]byte, min(w.meta.size+1, readAhead))
+	kept := 0 // bytes at the beginning of buffer: of a character whose end was not read yet
+	for at := int64(0); ; {
+		n, err := pread(w.old, buffer[kept:], at)
+		if errors.Is(err, unix.EBADF) {
+			return nil // it can only be written
+		}
+		if err != nil {
+			return errSystem("read", w.place.asked, err)
+		}
+		at += int64(n)
+		piece := buffer[:kept+n]
+		kept = 0
+		if n > 0 {
+			kept = unfinished(piece)
+		}
+		if !isText(piece[:len(piece)-kept]) {
+			return errOldNotText(w.place.asked)
+		}
+		if n == 0 {
+			return nil
+		}
+		copy(buffer, piece[len(piece)-kept:])
+	}
+}
+
+// unfinished returns how many bytes at the end of text are the beginning of a character.
+func unfinished(text []byte) int {
+	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
+		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
+			if utf8.FullRune(last) {
+				return 0
+			}
+			return n
+		}
+	}
+	return 0
 }
 
 // openFolder opens the file's folder and makes what is missing of it.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
@@ -72,7 +73,7 @@ func (h *Hub) Open(ctx context.Context, name string) (relay.Agent, error) {
 	}
 	a.ctx, a.end = context.WithCancelCause(context.Background())
 	if a.own != nil {
-		go a.pump()
+		go panics.Guard(a.hub.log, "passing on what an agent sends", a.pump, a.end)()
 	}
 	return a, nil
 }
@@ -100,7 +101,11 @@ var errClosed = errors.New("the connection is closed")
 func (a *agent) do(f func()) {
 	select {
 	case a.busy <- struct{}{}:
-		go func() { defer func() { <-a.busy }(); f() }()
+		go func() {
+			defer func() { <-a.busy }()
+			defer panics.Recover(a.hub.log, "answering a client", a.end)
+			f()
+		}()
 	case <-a.ctx.Done():
 	}
 }

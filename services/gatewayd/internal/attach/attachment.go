@@ -15,6 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
@@ -132,7 +133,7 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 		result["history"] = waiting
 	}
 	a.answer(m, result)
-	go at.run()
+	go panics.Guard(at.agent.hub.log, "following an attached session", at.run, at.end, a.end)()
 }
 
 // pending is an item of the history in the answer to session/attach.
@@ -179,9 +180,11 @@ func (at *attachment) find(agentID string) ([]pending, error) {
 func (at *attachment) run() {
 	defer close(at.over)
 	defer at.release()
+	leave := sync.OnceFunc(func() { at.agent.hub.leave(at) })
+	defer leave() // after a panic, too
 	var asking sync.WaitGroup
-	asking.Go(at.ask)
-	asking.Go(at.tellOthers)
+	asking.Go(panics.Guard(at.agent.hub.log, "asking a client", at.ask, at.end))
+	asking.Go(panics.Guard(at.agent.hub.log, "telling a client of other clients", at.tellOthers, at.end))
 	err := at.follow()
 	at.end(err)
 	asking.Wait()
@@ -202,7 +205,7 @@ func (at *attachment) run() {
 	if t != nil {
 		a.fail(t.asked, refusal.Failed, "the turn is not followed any more: "+why, "it may go on: attach again")
 	}
-	a.hub.leave(at)
+	leave()
 	if !quiet {
 		a.say(a.ctx, at.update(map[string]any{"type": "detached", "reason": why + ": if the session is open, attach again (session/attach)"}))
 	}

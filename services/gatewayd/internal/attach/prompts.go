@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
@@ -210,7 +211,7 @@ func (a *agent) cancels(frame []byte) bool {
 		mine := at.turn != nil && string(at.turn.asked.RawID) == string(asked.ID)
 		at.mu.Unlock()
 		if mine {
-			go at.cancelTurn() // once for a prompt, of which a session has one
+			go panics.Guard(at.agent.hub.log, "cancelling a turn", at.cancelTurn, at.end)() // once for a prompt, of which a session has one
 			return true
 		}
 	}

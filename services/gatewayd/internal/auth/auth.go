@@ -227,6 +227,9 @@ func (g *Gate) byCertificate(r *http.Request) (Who, *Refusal) {
 
 // roleOf is the one role that a certificate says.
 func roleOf(cert *x509.Certificate) (string, error) {
+	if err := keyfiles.CheckClient(cert); err != nil {
+		return "", err
+	}
 	role := ""
 	for _, u := range cert.URIs {
 		name, ok := keyfiles.RoleIn(u)

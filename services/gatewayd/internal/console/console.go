@@ -11,15 +11,19 @@ import (
 	"embed"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io/fs"
 	"log/slog"
 	"mime"
 	"net"
 	"net/http"
+	"net/netip"
+	"os"
 	"path"
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
@@ -242,9 +246,12 @@ func (h *handler) claim(w http.ResponseWriter, r *http.Request) {
 	if !ok {
 		return
 	}
-	session, secrets, stale := h.Desk.Claim(signin.Secrets{Cookie: cookie(r, signingIn), Page: got.Secret}, browserOf(r))
+	session, secrets, err := h.Desk.Claim(signin.Secrets{Cookie: cookie(r, signingIn), Page: got.Secret}, browserOf(r), func() error { return noAgent(r) })
 	switch {
-	case stale:
+	case errors.Is(err, errAgent):
+		h.Logger.Warn("refused a browser at the console", "from", r.RemoteAddr, "error", err)
+		http.Error(w, err.Error(), http.StatusForbidden)
+	case err != nil:
 		say(w, said{State: "stale"})
 	case session == nil:
 		say(w, said{State: "waiting"})
@@ -362,6 +369,33 @@ func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
 }
 
 // browserOf is what a request says of its browser.
+// errAgent is wrapped where what shows a code is no person's browser.
+var errAgent = errors.New("what shows this code is not a person's browser")
+
+// noAgent refuses a request from this machine if an agent, a handler or a supervisor, or what one of them started, made it: an
+// agent could show a code and have a person type it. Who calls through a proxy, or from another machine, cannot be told.
+func noAgent(r *http.Request) error {
+	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
+	if !ok {
+		return nil // no connection of a network's
+	}
+	if _, tcp := local.(*net.TCPAddr); !tcp {
+		return nil
+	}
+	to, wrongTo := netip.ParseAddrPort(local.String())
+	from, wrongFrom := netip.ParseAddrPort(r.RemoteAddr)
+	if err := errors.Join(wrongTo, wrongFrom); err != nil {
+		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgent, err)
+	}
+	switch why, err := peer.NoPersonTCP(to, from, os.Getpid()); {
+	case err != nil:
+		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgent, err)
+	case why != "":
+		return fmt.Errorf("%w: %s", errAgent, why)
+	}
+	return nil
+}
+
 func browserOf(r *http.Request) signin.Browser {
 	address, _, err := net.SplitHostPort(r.RemoteAddr)
 	if err != nil {

@@ -44,7 +44,7 @@ func New(most int64) *Intake {
 func (i *Intake) Most() int64 { return i.most }
 
 // Read reads a message of an owner to its end. What is longer than 64 KiB needs one of 32 places, of which an owner has at most 4; it is
-// waited for, and nothing is read meanwhile. The caller bounds the time by ctx, and has r end with it.
+// waited for, and nothing is read meanwhile. With ErrLong it returns the beginning of the message, and leaves the rest in r. The caller bounds the time by ctx, and has r end with it.
 func (i *Intake) Read(ctx context.Context, owner string, r io.Reader) ([]byte, error) {
 	head, err := io.ReadAll(io.LimitReader(r, free+1))
 	if err != nil || len(head) <= free {
@@ -58,10 +58,11 @@ func (i *Intake) Read(ctx context.Context, owner string, r io.Reader) ([]byte, e
 	if err != nil {
 		return nil, err
 	}
-	if whole := append(head, rest...); int64(len(whole)) <= i.most {
-		return whole, nil
+	whole := append(head, rest...)
+	if int64(len(whole)) > i.most {
+		return whole, ErrLong
 	}
-	return nil, ErrLong
+	return whole, nil
 }
 
 func (i *Intake) enter(ctx context.Context, owner string) error {

@@ -23,6 +23,7 @@ import (
 	"google.golang.org/grpc/metadata"
 
 	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 )
@@ -126,7 +127,7 @@ func New(o Options) *Watcher {
 func (w *Watcher) Run(ctx context.Context) {
 	var all sync.WaitGroup
 	for _, c := range w.Channels {
-		all.Go(func() { w.tell(ctx, c) })
+		all.Go(panics.Guard(w.Logger, "sending notices by "+c.String(), func() { w.tell(ctx, c) }))
 	}
 	w.watch(ctx)
 	all.Wait()

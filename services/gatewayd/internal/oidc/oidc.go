@@ -57,6 +57,8 @@ type Options struct {
 	Scopes   []string
 	// Audience is that of bearer tokens; "": none are taken.
 	Audience string
+	// Parties are further clients of the provider whose tokens (azp) for Audience are taken.
+	Parties []string
 	// RoleClaim is the claim with a person's groups, "groups"; a dot leads into an object. Roles are the roles of groups.
 	RoleClaim string
 	Roles     map[string]string
@@ -145,6 +147,9 @@ func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Re
 		return auth.Who{}, p.refuse(http.StatusServiceUnavailable, p.Name()+" cannot be asked about the token now: try again later, or use a token of \"acphost tokens create\"", err)
 	}
 	got, err := f.bearer.Verify(ctx, token)
+	if err == nil {
+		err = checkClaims(token, append([]string{p.Audience, p.ClientID}, p.Parties...))
+	}
 	if err != nil {
 		return auth.Who{}, p.invalid(err)
 	}
@@ -190,6 +195,9 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 	got, err := f.browser.Verify(ctx, id)
 	if err == nil && subtle.ConstantTimeCompare([]byte(got.Nonce), []byte(nonce)) != 1 {
 		err = errors.New("its nonce is that of another sign-in")
+	}
+	if err == nil {
+		err = checkClaims(id, []string{p.ClientID})
 	}
 	if err != nil {
 		return auth.Who{}, p.invalid(err)

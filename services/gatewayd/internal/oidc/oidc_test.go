@@ -95,6 +95,15 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		"no groups":                 {r.idp.Sign("RS256", with("groups", nil)), 403, "none of the groups"},
 		"other groups":              {r.idp.Sign("RS256", with("groups", []string{"DO", "do ", "operator", ""})), 403, "none of the groups"},
 		"groups that are no texts":  {r.idp.Sign("RS256", with("groups", map[string]any{"do": true})), 403, "none of the groups"},
+		"a claim in other case":     {r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "do", "aud": nil, "AUD": "acp"})), 401, "does not count"},
+		"an end in other case":      {r.idp.Sign("RS256", with("exp", nil, "Exp", now.Add(time.Hour).Unix())), 401, "does not count"},
+		"a claim of other letters":  {r.idp.Sign("RS256", with("i\u017fs", r.idp.URL)), 401, "does not count"},
+		"another client's":          {r.idp.Sign("RS256", with("azp", "other")), 401, "does not count"},
+		"several audiences":         {r.idp.Sign("RS256", with("aud", []string{"acp", "other"})), 401, "does not count"},
+		"a type of the claims":      {r.idp.Sign("RS256", with("typ", "logout+jwt")), 401, "does not count"},
+		"a refresh token":           {r.idp.Sign("RS256", with("typ", "Refresh")), 401, "does not count"},
+		"a type of the header":      {r.idp.SignTyped("RS256", "logout+jwt", with()), 401, "does not count"},
+		"an event":                  {r.idp.Sign("RS256", with("events", map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}})), 401, "does not count"},
 		"changed":                   {strings.Replace(valid, ".", ".A", 1), 401, "does not count"},
 		"without a signature":       {valid[:strings.LastIndexByte(valid, '.')+1], 401, "does not count"},
 		"nonsense":                  {"ey.ey.ey", 401, "does not count"},
@@ -106,6 +115,15 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	}
 	if _, refusal := r.Bearer(t.Context(), valid); refusal != nil {
 		t.Errorf("the good one: %v", refusal)
+	}
+	for name, c := range map[string]idp.Claims{"its own client's": with("azp", idp.Client), "the audience's": with("azp", "acp"), "an access token": with("typ", "Bearer")} {
+		if _, refusal := r.Bearer(t.Context(), r.idp.SignTyped("RS256", "at+jwt", c)); refusal != nil {
+			t.Errorf("%s: %v", name, refusal)
+		}
+	}
+	r.Parties = []string{"cli"}
+	if _, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", with("azp", "cli"))); refusal != nil {
+		t.Errorf("a party's: %v", refusal)
 	}
 	if strings.Contains(r.log.String(), valid[:40]) {
 		t.Error("tokens are in the log")

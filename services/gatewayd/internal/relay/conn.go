@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // maxSessions bounds the session streams of a connection, with readers and without.
@@ -63,8 +65,9 @@ func (c *Conn) Cause() error { return context.Cause(c.ctx) }
 // Close ends the connection and its agent. It may be called again.
 func (c *Conn) Close(why error) {
 	c.once.Do(func() {
+		defer c.reg.leave(c.owner.ID) // last, and after a panic, too: the Registry's Close waits for it
 		c.end(why)
-		c.agent.Close()
+		defer c.agent.Close()
 		c.mu.Lock()
 		c.finished = true
 		if c.idle != nil {
@@ -81,7 +84,6 @@ func (c *Conn) Close(why error) {
 		c.reg.mu.Unlock()
 		c.reg.becameIdle()
 		c.reg.log.Info("a client's connection is over", "connection", c.ID, "owner", c.owner.ID, "why", why)
-		c.reg.leave(c.owner.ID)
 	})
 }
 
@@ -162,14 +164,14 @@ func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte,
 	c.mu.Lock()
 	c.hello, c.initial = m.ID, make(chan []byte, 1)
 	initial := c.initial
-	c.idle = time.AfterFunc(c.reg.limits.Idle, func() { c.unused() })
+	c.idle = time.AfterFunc(c.reg.limits.Idle, panics.Guard(c.reg.log, "ending an idle connection", c.unused))
 	c.busy = 1
 	c.mu.Unlock()
 	defer c.release()
 	c.reg.mu.Lock()
 	c.routed = true
 	c.reg.mu.Unlock()
-	c.reg.wg.Go(c.route) // the connection has a place there, so that it is not too late
+	c.reg.wg.Go(panics.Guard(c.reg.log, "passing on what an agent sends", c.route, c.Close)) // the connection has a place there, so that it is not too late
 	if err := c.Send(frame); err != nil {
 		return nil, err
 	}
@@ -368,22 +370,26 @@ func (c *Conn) hand(frame []byte) error {
 		c.reg.log.Debug("a frame of the agent makes no sense; it was dropped", "connection", c.ID, "error", err)
 		return nil
 	}
+	if err := c.place(m, frame); err != nil {
+		return err
+	}
+	return c.awaitReading()
+}
+
+// place puts a frame into its stream, or hands it to Initialize if it is the answer that Initialize waits for.
+func (c *Conn) place(m Message, frame []byte) error {
 	c.mu.Lock()
+	defer c.mu.Unlock()
 	if m.Kind == Response && c.initial != nil && m.ID == c.hello {
 		c.initial <- frame
 		c.initial = nil
-		c.mu.Unlock()
 		return nil
 	}
 	o, err := c.streamOf(m)
 	if err == nil && !c.finished {
 		o.put(frame)
 	}
-	c.mu.Unlock()
-	if err != nil {
-		return err
-	}
-	return c.awaitReading()
+	return err
 }
 
 // streamOf is the stream that a frame belongs to; mu is held.

@@ -17,6 +17,9 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // Agent is the far end of a connection: an agent at a supervisor.
@@ -58,7 +61,7 @@ const bufferedSure = 1 << 20
 
 // keptAll is how many bytes of frames that were sent are kept for a connection, more or less: where it has many streams, less than
 // Limits.Replay is kept of each.
-const keptAll = 16 << 20
+const keptAll = limits.Whole
 
 // MaxID bounds ids of sessions and requests, in bytes.
 const MaxID = 1024
@@ -71,8 +74,8 @@ func (l Limits) filled() Limits {
 	}
 	fill(&l.Connections, 256)
 	fill(&l.ConnectionsEach, 32)
-	fill(&l.Buffered, 64<<20)
-	fill(&l.BufferedAll, 512<<20)
+	fill(&l.Buffered, limits.Waiting)
+	fill(&l.BufferedAll, 8*limits.Waiting)
 	fill(&l.Replay, 1<<20)
 	fill(&l.Unread, 1024)
 	fill(&l.Open, 4096)
@@ -129,11 +132,17 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent st
 	if err := r.enter(owner.ID); err != nil {
 		return nil, err
 	}
+	opened := false
+	defer func() {
+		if !opened { // after a panic, too: Close waits for the place
+			r.leave(owner.ID)
+		}
+	}()
 	a, err := r.open(ctx, agent)
 	if err != nil {
-		r.leave(owner.ID)
 		return nil, err
 	}
+	opened = true
 	c := newConn(r, id, owner, a)
 	r.mu.Lock()
 	closed := r.closed || r.drains
@@ -186,15 +195,14 @@ func (r *Registry) Get(owner, id string) *Conn {
 // Sweep ends the connections whose owners may not have them any more.
 func (r *Registry) Sweep() {
 	r.mu.Lock()
-	var gone []*Conn
-	for _, c := range r.all {
-		if c.owner.Stands != nil && !c.owner.Stands() {
-			gone = append(gone, c)
-		}
-	}
+	all := slices.Collect(maps.Values(r.all))
 	r.mu.Unlock()
-	for _, c := range gone {
-		c.Close(ErrNotAllowed)
+	for _, c := range all {
+		panics.Guard(r.log, "looking whether a client may stay", func() {
+			if c.owner.Stands != nil && !c.owner.Stands() {
+				c.Close(ErrNotAllowed)
+			}
+		}, c.Close)()
 	}
 }
 
@@ -210,7 +218,7 @@ func (r *Registry) Closing(f func()) (done func()) {
 	key := &f
 	r.ending[key] = true
 	if r.closed {
-		go f()
+		go panics.Guard(r.log, "closing a connection", f)()
 	}
 	return func() {
 		r.mu.Lock()
@@ -260,7 +268,7 @@ func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {
 		for f := range r.ending {
-			go (*f)()
+			go panics.Guard(r.log, "closing a connection", *f)()
 		}
 	}
 	r.closed = true

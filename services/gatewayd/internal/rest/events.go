@@ -16,6 +16,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 
 	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -98,7 +99,9 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	watching := make(chan struct{})
 	go func() {
 		defer close(watching)
-		ended <- h.watch(ctx, query.Get("session"), query.Get("agent"), r.Header.Get("Last-Event-ID"), told)
+		ended <- panics.Catch(h.log, "watching events", func() error {
+			return h.watch(ctx, query.Get("session"), query.Get("agent"), r.Header.Get("Last-Event-ID"), told)
+		})
 	}()
 	defer func() {
 		cancel()

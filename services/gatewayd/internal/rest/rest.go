@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -179,7 +180,13 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 		fail(w, services.Failure(r.Context(), err))
 		return
 	}
-	finish := func() { done(); cancel() }
+	finish := sync.OnceFunc(func() { done(); cancel() })
+	goesOn := false
+	defer func() {
+		if !goesOn { // after a panic, too
+			finish()
+		}
+	}()
 	gone := context.AfterFunc(r.Context(), cancel) // until it is answered
 	agent := req.(*supervisorv1.AuthenticateRequest).GetAgentId()
 	stream, err := begin(ctx, h.calls.Conn(), p, req)
@@ -191,13 +198,11 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	case err != nil:
 		gone()
 		fail(w, services.Failure(ctx, err))
-		finish()
 		return
 	case step.GetDone() != nil:
 		gone()
 		h.complete(completed{AgentID: agent, MethodID: step.GetDone().GetMethodId()})
 		reply(w, p.status, loginAnswer{Done: true})
-		finish()
 		return
 	}
 	// The agent goes on when it knows that the user will see the page. Who asked for the login does.
@@ -206,7 +211,9 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	if opens != nil {
 		answer.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
 	}
-	_, err = supervisorv1.NewApprovalServiceClient(h.calls.Conn()).AnswerApproval(ctx, answer)
+	if answer.GetId() != "" { // else the agent does not wait for an answer
+		_, err = supervisorv1.NewApprovalServiceClient(h.calls.Conn()).AnswerApproval(ctx, answer)
+	}
 	if opens == nil && err != nil {
 		opens = services.Failure(ctx, err)
 	}
@@ -215,11 +222,14 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	}
 	if opens != nil {
 		fail(w, opens)
-		finish()
 		return
 	}
+	goesOn = true
 	h.logins.Go(func() {
 		defer finish()
+		defer panics.Recover(h.log, "waiting for the end of a login", func(err error) {
+			h.complete(completed{AgentID: agent, Error: err.Error()})
+		})
 		h.await(ctx, stream, agent)
 	})
 	reply(w, p.status, loginAnswer{URL: page(step).GetUrl(), Message: page(step).GetMessage()})

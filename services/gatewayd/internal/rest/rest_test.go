@@ -103,8 +103,12 @@ func (s *supervisor) Authenticate(req *supervisorv1.AuthenticateRequest, stream 
 	if req.GetMethodId() == "key" {
 		return stream.Send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: "key"}}})
 	}
+	id := "q1"
+	if req.GetMethodId() == "older" { // its page is in the answer to authenticate, which nobody has to answer
+		id = ""
+	}
 	err := stream.Send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Question{Question: &supervisorv1.Approval{
-		Id: "q1", Elicitation: &supervisorv1.Elicitation{Mode: "url", Url: s.url, Message: "Please log in."},
+		Id: id, Elicitation: &supervisorv1.Elicitation{Mode: "url", Url: s.url, Message: "Please log in."},
 	}}})
 	if err != nil {
 		return err
@@ -400,6 +404,9 @@ func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
 		status           int
 		want             string
 	}{
+		{"GET", "/agents/%ff", "", 400, "not UTF-8"},
+		{"GET", "/agents/a%00b", "", 400, "NUL"},
+		{"POST", "/sessions/s%00/prompt", "{}", 400, "NUL"},
 		{"GET", "/agents/x", "", 404, "agent not found"},
 		{"POST", "/sessions", `{"agentId": "locked"}`, 409, `"kind":"ERROR_KIND_AUTH_REQUIRED"`},
 		{"POST", "/sessions/busy/prompt", `{"text": "x"}`, 409, "a turn is in progress"},
@@ -594,6 +601,23 @@ func TestALoginAnswersWithItsPageAndIsCompleteLater(t *testing.T) {
 		t.Errorf("got %+v", got)
 	}
 	r.conforms("auth.complete", "/components/schemas/LoginCompleted", []byte(got.data))
+}
+
+func TestLogin_DoesNotAnswerAPageThatIsNoQuestion(t *testing.T) {
+	r := newRig(t)
+	next, _ := r.follow("?session=s", "")
+	<-r.from
+	status, text := r.do("POST", "/agents/{agent_id}/login", "/agents/a1/login", `{"methodId": "older"}`)
+	if status != 200 || !strings.Contains(text, `"url":"https://example.com/login"`) || !strings.Contains(text, `"done":false`) {
+		t.Fatalf("%d %s", status, text)
+	}
+	if got, _ := r.last(); got.ProtoReflect().Descriptor().Name() != "AuthenticateRequest" {
+		t.Errorf("the supervisor was called with %v after the login began", got)
+	}
+	close(r.finish)
+	if got := next(); got.name != "auth.complete" {
+		t.Errorf("got %+v", got)
+	}
 }
 
 func TestAPageThatIsNoPageIsNotShown(t *testing.T) {

@@ -6,6 +6,8 @@ import (
 	"fmt"
 	"net/http"
 	"slices"
+	"strings"
+	"unicode/utf8"
 
 	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
@@ -111,6 +113,9 @@ func (p *plan) request(r *http.Request, body []byte) (proto.Message, error) {
 	for i := range of.Len() {
 		f := of.Get(i)
 		if value := r.PathValue(string(f.Name())); value != "" {
+			if err := checkText(f.JSONName(), value); err != nil {
+				return nil, err
+			}
 			if req.Has(f) {
 				return nil, fmt.Errorf("%s: the path says it already", f.JSONName())
 			}
@@ -123,10 +128,21 @@ func (p *plan) request(r *http.Request, body []byte) (proto.Message, error) {
 			return nil, fmt.Errorf("%s: it is there more than once", parameter)
 		}
 		if len(values) == 1 {
+			if err := checkText(parameter, values[0]); err != nil {
+				return nil, err
+			}
 			req.Set(of.ByName(protoreflect.Name(name)), protoreflect.ValueOfString(values[0]))
 		}
 	}
 	return req.Interface(), nil
+}
+
+// checkText refuses a part of an address that no id can be.
+func checkText(name, value string) error {
+	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
+		return fmt.Errorf("%s: it is not UTF-8, or has a NUL character", name)
+	}
+	return nil
 }
 
 // textAsPrompt appends text as a block of a prompt.

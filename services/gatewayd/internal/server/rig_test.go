@@ -76,12 +76,13 @@ type rig struct {
 	relay   *relay.Registry
 	agents  chan *puppet
 	refuse  error // why no agent is opened
+	wrap    func(relay.Agent) relay.Agent
 	tokens  string
 	secrets map[string]string // of each role
 	set     tokens.Set
 }
 
-func newRig(t *testing.T, limits relay.Limits) *rig {
+func newRig(t *testing.T, limits relay.Limits, change ...func(*server.Options)) *rig {
 	t.Helper()
 	r := &rig{t: t, agents: make(chan *puppet, 100), tokens: filepath.Join(t.TempDir(), "tokens.json"), secrets: map[string]string{}}
 	for _, role := range tokens.Roles() {
@@ -93,12 +94,21 @@ func newRig(t *testing.T, limits relay.Limits) *rig {
 			return nil, r.refuse
 		}
 		p := &puppet{got: make(chan string, 100), says: make(chan [][]byte), gone: make(chan struct{})}
+		if r.wrap != nil {
+			wrapped := r.wrap(p)
+			r.agents <- p
+			return wrapped, nil
+		}
 		r.agents <- p
 		return p, nil
 	}, limits, log)
-	handler := server.New(server.Options{
+	options := server.Options{
 		Gate: auth.New(auth.Options{Tokens: r.tokens, Hosts: []string{"127.0.0.1"}, Origins: []string{"https://good.example"}, Logger: log}), Relay: r.relay, Logger: log,
-	})
+	}
+	for _, f := range change {
+		f(&options)
+	}
+	handler := server.New(options)
 	r.server = httptest.NewUnstartedServer(handler)
 	r.server.Config.Protocols = &http.Protocols{}
 	r.server.Config.Protocols.SetHTTP1(true)

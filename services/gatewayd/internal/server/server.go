@@ -16,6 +16,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics/httppanics"
 	"github.com/acphost/acphost/services/gatewayd/internal/attach"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
@@ -34,7 +36,7 @@ const (
 
 const (
 	// MaxMessage bounds a message of a client, in bytes.
-	MaxMessage = 16 << 20
+	MaxMessage = limits.Whole
 	// keepAlive is how often a quiet stream says that it is there.
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long a client may take to read a piece of a stream.
@@ -61,7 +63,9 @@ type Options struct {
 	Rest *rest.Handler
 	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
 	Console http.Handler
-	Logger  *slog.Logger
+	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not asked.
+	Ready  func(context.Context) error
+	Logger *slog.Logger
 }
 
 // handler serves a gateway.
@@ -69,7 +73,7 @@ type handler struct {
 	Options
 }
 
-// New returns a gateway's handler. Safe for concurrent use.
+// New returns a gateway's handler, which answers 500 where it panics (httppanics). Safe for concurrent use.
 func New(o Options) http.Handler {
 	if o.Intake == nil {
 		o.Intake = intake.New(MaxMessage)
@@ -86,16 +90,16 @@ func New(o Options) http.Handler {
 		h.Rest.Register(mux)
 	}
 	others := h.forPages(h.guarded(mux))
-	if h.Console == nil {
-		return others
-	}
-	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/") {
+	probed := &probes{ready: h.Ready, log: h.Logger}
+	return httppanics.Handler(h.Logger, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		switch {
+		case probed.serve(w, r):
+		case h.Console != nil && (r.URL.Path == "/console" || strings.HasPrefix(r.URL.Path, "/console/")):
 			h.Console.ServeHTTP(w, r)
-			return
+		default:
+			others.ServeHTTP(w, r)
 		}
-		others.ServeHTTP(w, r)
-	})
+	}))
 }
 
 // guarded lets nothing through, known paths or not, that Gate refuses.
@@ -289,15 +293,24 @@ func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay
 		fail(err)
 		return
 	}
+	initialized := false
+	defer func() {
+		if !initialized { // after a panic, too; else it is closed already
+			c.Close(errNotInitialized)
+		}
+	}()
 	got, err := c.Initialize(r.Context(), m, frame)
 	if err != nil {
 		c.Close(err)
 		fail(err)
 		return
 	}
+	initialized = true
 	w.Header().Set(HeaderConnection, c.ID)
 	answer(w, http.StatusOK, got)
 }
+
+var errNotInitialized = errors.New("the agent could not be initialized")
 
 // connection finds the connection that a request names; nil: it was answered.
 func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay.Owner) *relay.Conn {

@@ -28,13 +28,14 @@ import (
 
 	"github.com/acphost/acphost/internal/behalf"
 	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/limits"
 	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // the descriptors
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 )
 
 const (
 	// maxRequest bounds a request of those who may prompt an agent, and maxSmall that of others, in bytes.
-	maxRequest = 16 << 20
+	maxRequest = limits.Whole
 	maxSmall   = 64 << 10
 	// bodyTimeout is how long a caller may take to send a request.
 	bodyTimeout = time.Minute

@@ -80,10 +80,14 @@ type Session struct {
 // The reasons why a code is not confirmed.
 var (
 	ErrNoBrowser = errors.New("no browser shows this code: is it the one on the page, and is the page open? A code is good for 5 minutes")
-	ErrOffers    = errors.New("too many codes are being confirmed: try again in 2 minutes")
-	ErrRole      = errors.New("the role is none of viewer, approver, operator")
-	ErrLifetime  = errors.New("a browser can be signed in for at most 7 days")
-	ErrFull      = errors.New("too many browsers are signed in: sign one out")
+	// ErrUsed: the code has let a browser in.
+	ErrUsed = errors.New("this code has been used: each code signs in one browser once; reload the page for another one")
+	// ErrStale: the browser's code has ended.
+	ErrStale    = errors.New("the code has ended")
+	ErrOffers   = errors.New("too many codes are being confirmed: try again in 2 minutes")
+	ErrRole     = errors.New("the role is none of viewer, approver, operator")
+	ErrLifetime = errors.New("a browser can be signed in for at most 7 days")
+	ErrFull     = errors.New("too many browsers are signed in: sign one out")
 )
 
 // Desk is where browsers sign in. Safe for concurrent use.
@@ -93,6 +97,7 @@ type Desk struct {
 
 	mu       sync.Mutex // guards what follows
 	offers   map[string]*offer
+	used     map[string]time.Time           // codes that have let a browser in, until they would have ended
 	sessions map[[sha256.Size]byte]*Session // by the digest of the cookie
 }
 
@@ -112,7 +117,7 @@ type offer struct {
 
 // New returns a Desk. now is the time; nil: time.Now.
 func New(now func() time.Time) *Desk {
-	d := &Desk{now: now, offers: map[string]*offer{}, sessions: map[[sha256.Size]byte]*Session{}}
+	d := &Desk{now: now, offers: map[string]*offer{}, used: map[string]time.Time{}, sessions: map[[sha256.Size]byte]*Session{}}
 	if d.now == nil {
 		d.now = time.Now
 	}
@@ -177,29 +182,71 @@ func Plain(code string) string {
 	return code[:codeLetters/2] + "-" + code[codeLetters/2:]
 }
 
-// Claim lets a browser in whose code was confirmed. A nil Session: it was not yet. stale: the browser's code has ended.
-func (d *Desk) Claim(s Secrets, from Browser) (got *Session, secrets Secrets, stale bool) {
+// Claim lets a browser in whose code was confirmed. A nil Session without an error: it was not yet. ErrStale: the browser's code
+// has ended, or has been used.
+//
+// check says why the browser must not come in; nil: it may. It is called once a person has typed the code. Its error is
+// returned, the person is told it, and the browser is kept out.
+func (d *Desk) Claim(s Secrets, from Browser, check func() error) (got *Session, secrets Secrets, err error) {
 	if !d.fresh(s) {
-		return nil, Secrets{}, true
+		return nil, Secrets{}, ErrStale
 	}
-	now, code := d.now(), d.code(s)
+	code := d.code(s)
+	if !d.offered(code) {
+		return d.claim(code, from)
+	}
+	if err := check(); err != nil {
+		d.keepOut(code, err)
+		return nil, Secrets{}, err
+	}
+	return d.claim(code, from)
+}
+
+// offered reports whether a person has typed a code.
+func (d *Desk) offered(code string) bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return d.offers[code] != nil
+}
+
+// keepOut ends what a person does about a code with an error.
+func (d *Desk) keepOut(code string, why error) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	o := d.offers[code]
+	if o == nil || o.err != nil {
+		return
+	}
+	delete(d.offers, code)
+	o.err = why
+	if o.browser == nil {
+		close(o.seen)
+	}
+	close(o.came)
+}
+
+func (d *Desk) claim(code string, from Browser) (got *Session, secrets Secrets, err error) {
+	now := d.now()
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	o := d.offers[code]
 	switch {
+	case !d.used[code].IsZero():
+		return nil, Secrets{}, ErrStale
 	case o == nil || !now.Before(o.ends):
-		return nil, Secrets{}, false
+		return nil, Secrets{}, nil
 	case o.browser == nil:
 		o.browser = &from
 		close(o.seen)
-		return nil, Secrets{}, false
+		return nil, Secrets{}, nil
 	case !o.confirmed:
-		return nil, Secrets{}, false
+		return nil, Secrets{}, nil
 	}
-	delete(d.offers, code) // a code is good once
+	delete(d.offers, code)
+	d.used[code] = now.Add(CodeLifetime)
 	defer close(o.came)
 	o.session, secrets, o.err = d.add(&Session{Role: o.role, How: "code", Expires: now.Add(o.lifetime), Browser: from, stands: func() bool { return true }})
-	return o.session, secrets, o.session == nil
+	return o.session, secrets, o.err
 }
 
 // SignIn lets a browser in that has shown who it is, by a token or at a provider.
@@ -228,6 +275,11 @@ func (d *Desk) sweep() {
 	for key, s := range d.sessions {
 		if !now.Before(s.Expires) || !s.stands() {
 			delete(d.sessions, key)
+		}
+	}
+	for code, until := range d.used {
+		if !now.Before(until) {
+			delete(d.used, code)
 		}
 	}
 	for code, o := range d.offers {
@@ -270,6 +322,10 @@ func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
 	}
 	d.mu.Lock()
 	d.sweep()
+	if !d.used[code].IsZero() {
+		d.mu.Unlock()
+		return Browser{}, ErrUsed
+	}
 	o := d.offers[code]
 	if o == nil {
 		if len(d.offers) >= maxOffers {
@@ -289,6 +345,11 @@ func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
 			}
 			return Browser{}, ErrNoBrowser
 		}
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	if o.err != nil {
+		return Browser{}, o.err
 	}
 	return *o.browser, nil
 }
@@ -317,8 +378,12 @@ func (d *Desk) Confirm(ctx context.Context, code, role string, lifetime time.Dur
 	d.mu.Lock()
 	d.sweep()
 	o := d.offers[code]
-	if o == nil || o.browser == nil || o.confirmed {
+	used := !d.used[code].IsZero()
+	if used || o == nil || o.browser == nil || o.confirmed {
 		d.mu.Unlock()
+		if used {
+			return Session{}, ErrUsed
+		}
 		return Session{}, ErrNoBrowser
 	}
 	o.confirmed, o.role, o.lifetime = true, role, lifetime

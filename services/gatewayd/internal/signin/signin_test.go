@@ -13,10 +13,13 @@ import (
 
 var firefox = Browser{Address: "192.0.2.7", Agent: "Firefox"}
 
+// anybody may come in.
+func anybody() error { return nil }
+
 // ask plays a browser that asks until it is in, its code ends, or ctx ends.
 func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
 	for ctx.Err() == nil {
-		if got, in, stale := d.Claim(s, firefox); got != nil || stale {
+		if got, in, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
 			return got, in
 		}
 		time.Sleep(2 * time.Second) // of the bubble's clock
@@ -47,7 +50,7 @@ func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
 		if err != nil || b != firefox {
 			t.Fatalf("the browser is %v (%v)", b, err)
 		}
-		if got, _, _ := d.Claim(s, firefox); got != nil {
+		if got, _, _ := d.Claim(s, firefox, anybody); got != nil {
 			t.Fatal("a browser is in before a person has confirmed")
 		}
 		session, err := d.Confirm(t.Context(), code, "approver", time.Hour)
@@ -59,10 +62,10 @@ func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
 		if !ok || who.Role != "approver" || who.ID != "console "+session.ID || !who.Stands() {
 			t.Errorf("the browser is %+v, %v", who, ok)
 		}
-		if again, _, _ := d.Claim(s, firefox); again != nil {
+		if again, _, _ := d.Claim(s, firefox, anybody); again != nil {
 			t.Error("the code let somebody in twice")
 		}
-		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); !errors.Is(err, ErrNoBrowser) {
+		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); !errors.Is(err, ErrUsed) {
 			t.Errorf("the code was confirmed twice: %v", err)
 		}
 		for name, wrong := range map[string]Secrets{
@@ -108,14 +111,14 @@ func TestACodeIsOfOneBrowserAlone(t *testing.T) {
 			"a later end":                {Cookie: s.Cookie, Page: "AAAB" + s.Page[4:]},
 			"the code in a secret's way": {Cookie: code, Page: code},
 		} {
-			if got, _, _ := d.Claim(wrong, firefox); got != nil {
+			if got, _, _ := d.Claim(wrong, firefox, anybody); got != nil {
 				t.Errorf("%s was let in", name)
 			}
 		}
 		if err := <-confirmed; !errors.Is(err, ErrNoBrowser) {
 			t.Errorf("the browser was away, and confirming says %v", err)
 		}
-		if got, _, _ := d.Claim(s, firefox); got != nil {
+		if got, _, _ := d.Claim(s, firefox, anybody); got != nil {
 			t.Error("a browser was let in after its person was told that it was not")
 		}
 	})
@@ -132,8 +135,8 @@ func TestACodeEnds(t *testing.T) {
 		looked := make(chan error, 1)
 		go func() { _, err := d.Look(t.Context(), code); looked <- err }()
 		synctest.Wait()
-		if got, _, stale := d.Claim(s, firefox); got != nil || !stale {
-			t.Errorf("after its time: %v, stale %v", got, stale)
+		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrStale) {
+			t.Errorf("after its time: %v, %v", got, err)
 		}
 		if err := <-looked; !errors.Is(err, ErrNoBrowser) {
 			t.Errorf("after its time: %v", err)
@@ -153,7 +156,7 @@ func TestAskingForCodesTakesNoRoom(t *testing.T) {
 			t.Fatalf("the code %s came twice", code)
 		}
 		seen[code] = true
-		if got, _, stale := d.Claim(s, firefox); got != nil || stale {
+		if got, _, err := d.Claim(s, firefox, anybody); got != nil || err != nil {
 			t.Fatal("a code that nobody has confirmed is good, or has ended")
 		}
 	}
@@ -234,4 +237,56 @@ func TestConfirmingTakesARoleAndATime(t *testing.T) {
 			t.Errorf("%q for %s: %v", c.role, c.lifetime, err)
 		}
 	}
+}
+
+func TestConfirm_LetsNobodyInWithACodeThatWasUsed(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		s, code, _ := d.Begin()
+		signIn := func(role string) error {
+			ctx, cancel := context.WithCancel(t.Context())
+			defer cancel()
+			go ask(ctx, d, s)
+			if _, err := d.Look(ctx, code); err != nil {
+				return err
+			}
+			_, err := d.Confirm(ctx, code, role, time.Hour)
+			return err
+		}
+		if err := signIn("viewer"); err != nil {
+			t.Fatal(err)
+		}
+		if err := signIn("operator"); !errors.Is(err, ErrUsed) {
+			t.Errorf("once more: got %v, want ErrUsed", err)
+		}
+		if got, _, err := d.Claim(s, firefox, anybody); got != nil || !errors.Is(err, ErrStale) {
+			t.Errorf("the browser once more: got %v, %v", got, err)
+		}
+		if all := d.Sessions(); len(all) != 1 || all[0].Role != "viewer" {
+			t.Errorf("signed in: %+v", all)
+		}
+	})
+}
+
+func TestLook_SaysWhoIsKeptOut(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		d := New(nil)
+		s, code, _ := d.Begin()
+		agent := errors.New("an agent shows it")
+		told := make(chan error, 1)
+		go func() {
+			_, err := d.Look(t.Context(), code)
+			told <- err
+		}()
+		synctest.Wait()
+		if got, _, err := d.Claim(s, firefox, func() error { return agent }); got != nil || !errors.Is(err, agent) {
+			t.Errorf("the browser: got %v, %v", got, err)
+		}
+		if err := <-told; !errors.Is(err, agent) {
+			t.Errorf("the person is told %v", err)
+		}
+		if _, err := d.Confirm(t.Context(), code, "operator", time.Hour); err == nil {
+			t.Error("it is confirmed all the same")
+		}
+	})
 }

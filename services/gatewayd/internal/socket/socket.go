@@ -6,6 +6,8 @@ package socket
 import (
 	"context"
 	"errors"
+	"fmt"
+	"io"
 	"log/slog"
 	"net/http"
 	"strings"
@@ -16,6 +18,8 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
@@ -59,7 +63,7 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 		return
 	}
 	defer func() { _ = ws.CloseNow() }()
-	ws.SetReadLimit(o.Intake.Most())
+	ws.SetReadLimit(maxSkipped) // what is longer than o.Intake takes is skipped and answered, so that the other sessions go on
 	// The request's context ends with the handler alone: its connection is not net/http's any more.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
@@ -96,14 +100,14 @@ func (s *session) run() {
 	}
 	s.conn = c
 	var wg sync.WaitGroup
-	wg.Go(s.pump)
-	wg.Go(s.ping)
+	defer wg.Wait()
+	defer s.cancel()
+	defer c.Close(errGone) // after a panic, too
+	wg.Go(panics.Guard(s.Logger, "writing to a client", s.pump, c.Close, func(error) { s.cancel() }))
+	wg.Go(panics.Guard(s.Logger, "pinging a client", s.ping, c.Close, func(error) { s.cancel() }))
 	if err := c.Send(frame); err == nil {
 		s.readAll()
 	}
-	c.Close(errGone)
-	s.cancel()
-	wg.Wait()
 }
 
 var errGone = errors.New("the client has closed its WebSocket")
@@ -135,6 +139,9 @@ func (s *session) first() (relay.Message, []byte, bool) {
 // next reads a message; a nil frame: it was answered, or says nothing. false: the connection is over.
 func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 	kind, frame, err := s.read(ctx)
+	if long, ok := errors.AsType[*tooLong](err); ok {
+		return relay.Message{}, nil, s.refuse(long)
+	}
 	if err != nil {
 		return relay.Message{}, nil, false
 	}
@@ -164,9 +171,44 @@ func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, erro
 	defer late.Stop()
 	frame, err := s.Intake.Read(ctx, s.Owner.ID, r)
 	if errors.Is(err, intake.ErrLong) {
-		s.close(refusal.TooLong.Close, err.Error())
+		long := &tooLong{size: int64(len(frame))}
+		_, _ = long.Envelope.Write(frame)
+		rest, err := io.Copy(&long.Envelope, r)
+		long.size += rest
+		if errors.Is(err, websocket.ErrMessageTooBig) {
+			s.close(refusal.TooLong.Close, fmt.Sprintf("a message has more than %d MiB", maxSkipped>>20))
+		}
+		if err != nil {
+			return 0, nil, err
+		}
+		return 0, nil, long
 	}
 	return kind, frame, err
+}
+
+// maxSkipped is the longest message that is skipped, in bytes. A longer one ends the connection.
+const maxSkipped = limits.Skipped
+
+// tooLong is a message that was skipped since it is longer than a message may be.
+type tooLong struct {
+	relay.Envelope
+	size int64
+}
+
+func (t *tooLong) Error() string { return intake.ErrLong.Error() }
+
+// refuse answers a message that was skipped: a request to the client, an answer to the agent, which waits for it. It reports
+// whether the connection goes on.
+func (s *session) refuse(long *tooLong) bool {
+	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", long.size, s.Intake.Most())
+	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", string(long.Method))
+	switch {
+	case long.Method != nil && long.ID == nil: // a notification is not answered
+		return true
+	case long.Method == nil && long.ID != nil && s.conn != nil:
+		return s.conn.Send(relay.Line(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid response", "the client's answer was dropped: "+why))) == nil
+	}
+	return s.send(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid request", why))
 }
 
 // readAll gives the client's messages to the agent until the client ends, or the connection does.

@@ -5,8 +5,11 @@ package upstream
 import (
 	"context"
 	"errors"
+	"fmt"
 	"io"
 	"sync"
+
+	healthv1 "google.golang.org/grpc/health/grpc_health_v1"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -35,6 +38,15 @@ func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error)
 		return nil, err
 	}
 	return &agent{stream: opened, id: id, cancel: cancel}, nil
+}
+
+// Ready returns an error unless the supervisor answers that it serves.
+func (s *Supervisor) Ready(ctx context.Context) error {
+	res, err := healthv1.NewHealthClient(s.client).Check(ctx, &healthv1.HealthCheckRequest{})
+	if err == nil && res.GetStatus() != healthv1.HealthCheckResponse_SERVING {
+		err = fmt.Errorf("the supervisor is %s", res.GetStatus())
+	}
+	return err
 }
 
 type stream = interface {

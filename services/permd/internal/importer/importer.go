@@ -21,6 +21,7 @@ import (
 	"unicode"
 	"unicode/utf8"
 
+	"github.com/acphost/acphost/internal/invisible"
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
@@ -257,7 +258,7 @@ func (d *draft) id(effect, entry string) string {
 // text makes s fit for one line of a file.
 func text(s string) string {
 	return strings.Map(func(r rune) rune {
-		if !unicode.IsPrint(r) {
+		if !unicode.IsPrint(r) || invisible.Is(r) {
 			return ' '
 		}
 		return r

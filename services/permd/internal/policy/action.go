@@ -1,6 +1,7 @@
 package policy
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -34,7 +35,7 @@ type action struct {
 	certain bool // the command is known in full, and nothing about it could change what it does
 	// unclear: the command may be more, or another, than what is given.
 	unclear bool
-	risks   []string // what is known against each simple command; "" for nothing
+	risks   [][]string // what is known against each simple command
 	// does is what each simple command does, as far as that is known and it is the program that it is called. uses are the
 	// files of all that are known, whatever their programs are.
 	does []does
@@ -82,6 +83,14 @@ func newAction(a *permissionv1.Action) *action {
 	return p
 }
 
+// whyUnresolved says why it is not known where a path leads, to be put behind that; empty: no reason is known.
+func (p *action) whyUnresolved() string {
+	if down := p.GetUnreachableHandler(); down != "" {
+		return fmt.Sprintf(", since handler %s is down", show(down))
+	}
+	return ""
+}
+
 func (p *action) preparePaths() {
 	given := p.GetPaths()
 	if len(given) > maxPaths {
@@ -125,7 +134,7 @@ func (p *action) prepareCommand() {
 	}
 	p.does = make([]does, len(command.GetSubCommands()))
 	for i, sub := range command.GetSubCommands() {
-		p.risks = append(p.risks, shell.Risky(sub.GetArgv()))
+		p.risks = append(p.risks, shell.Risks(sub.GetArgv()))
 		p.doubts = append(p.doubts, p.doubtsOf(sub))
 		p.prepareFacts(i)
 		p.opaque = p.opaque || sub.GetDynamic() && !p.seen(i)

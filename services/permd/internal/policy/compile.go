@@ -43,8 +43,8 @@ type rule struct {
 // command is what a rule says that a command begins with.
 type command struct {
 	prefix
-	// risk is what is known against it itself, "" for nothing: a rule that names a danger allows it.
-	risk string
+	// risks are what is known against it itself: a rule that names a danger allows it.
+	risks []string
 }
 
 const (
@@ -58,7 +58,7 @@ var kinds = []string{
 	"fs.read", "fs.write", "fs.list",
 	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
-	"tool.switch_mode", "tool.other", "net.connect", "elicitation", "unknown",
+	"tool.switch_mode", "tool.other", "net.connect", "mcp.start", "elicitation", "unknown",
 }
 
 // compiler turns the message into rules. It collects every error, at the place in the file.
@@ -164,7 +164,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		tokens := strings.Fields(pattern)
 		c.expect(len(tokens) > 0 && len(tokens) <= maxTokens, fmt.Sprintf("%s.command[%d]", at, i),
 			"expected 1 to %d words, got %d", maxTokens, len(tokens))
-		compiled.commands = append(compiled.commands, command{tokens, shell.Risky(tokens)})
+		compiled.commands = append(compiled.commands, command{tokens, shell.Risks(tokens)})
 	}
 	return compiled
 }
@@ -204,7 +204,7 @@ func (c *compiler) id(at, id string) {
 		return
 	case n > maxID:
 		c.fail(at+".id", "expected at most %d characters, got %d", maxID, n)
-	case strings.ContainsFunc(id, func(r rune) bool { return !unicode.IsPrint(r) }):
+	case strings.ContainsFunc(id, unreadable):
 		c.fail(at+".id", "expected printable characters, got %q", id)
 	case strings.HasPrefix(id, "acphost/"):
 		c.fail(at+".id", "expected a name that does not begin with acphost/, which is for built-in rules, got %q", id)
@@ -221,10 +221,13 @@ func (c *compiler) id(at, id string) {
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")
-	known := space == "fs" || space == "terminal" || space == "tool" || space == "net"
+	known := space == "fs" || space == "terminal" || space == "tool" || space == "net" || space == "mcp"
 	switch {
-	case pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool { return unicode.IsSpace(r) || !unicode.IsPrint(r) }):
+	case pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool { return unicode.IsSpace(r) || unreadable(r) }):
 		c.fail(at, "expected a kind of action, like fs.write or tool.*, got %q", pattern)
+	case strings.HasPrefix(pattern, "*") && !strings.Contains(pattern, ".") && !strings.HasPrefix(pattern, "**"):
+		c.fail(at, `expected kinds of actions, got %q, which matches no kind with a dot in it ("*" stands for any characters but a dot): `+
+			`leave on out for every kind, or name namespaces, like "fs.*", "terminal.*", "tool.*" and "net.*"`, pattern)
 	case strings.Contains(pattern, "**"):
 		c.fail(at, `expected single stars, got %q ("*" stands for any characters but a dot)`, pattern)
 	case known && !slices.ContainsFunc(kinds, g.matches):

@@ -79,10 +79,10 @@ func unseen(a *action) string {
 	case a.vague:
 		for _, p := range a.GetPaths() {
 			if !isPath(p.GetResolvedPath()) {
-				return fmt.Sprintf("it is not known where %s leads", show(p.GetPath()))
+				return fmt.Sprintf("it is not known where %s leads", show(p.GetPath())) + a.whyUnresolved()
 			}
 		}
-		return "it is not known where every path leads"
+		return "it is not known where every path leads" + a.whyUnresolved()
 	}
 	return ""
 }
@@ -136,6 +136,9 @@ func (r *rule) whyMaybe(a *action) string {
 	}
 	if r.paths != nil && forbidsPaths(r.paths, a) == maybe {
 		return r.whyForbiddenPaths(a, maybe)
+	}
+	if r.effects.any() && r.effects.forbids(a) == maybe {
+		return r.whyForbiddenEffects(a, maybe)
 	}
 	if a.command {
 		return "the command may touch what the rule names"

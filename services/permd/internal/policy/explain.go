@@ -7,6 +7,7 @@ import (
 	"strings"
 	"unicode"
 
+	"github.com/acphost/acphost/internal/invisible"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -73,12 +74,25 @@ func (r *rule) explain(a *action) (match, string) {
 // code shows a simple command.
 func code(argv []string) string { return shell.Code(show(strings.Join(argv, " "))) }
 
-// show makes a text of the agent's fit to be shown to a person: bounded, and nothing in it that a terminal obeys.
+// unreadable reports whether people cannot read a character as what it is, or a terminal may obey it.
+func unreadable(r rune) bool {
+	return !unicode.IsPrint(r) || invisible.Is(r) || r == unicode.ReplacementChar
+}
+
+// show returns text as it can be shown to people: bounded, with escapes in place of characters that cannot be read.
 func show(text string) string {
 	text = cut(text, maxShown)
-	if strings.ContainsFunc(text, func(r rune) bool { return !unicode.IsPrint(r) || r == unicode.ReplacementChar }) {
+	if strings.ContainsFunc(text, unreadable) {
 		quoted := strconv.Quote(text)
-		return cut(quoted[1:len(quoted)-1], maxShown)
+		var b strings.Builder
+		for _, r := range quoted[1 : len(quoted)-1] {
+			if invisible.Is(r) { // strconv takes blank letters for printable
+				b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
+			} else {
+				b.WriteRune(r)
+			}
+		}
+		return cut(b.String(), maxShown)
 	}
 	return text
 }

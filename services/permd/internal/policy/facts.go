@@ -220,10 +220,10 @@ func (u *fileUse) forbidden(a *action, globs []glob) match {
 }
 
 // whyMaybe says why it is not certain which files are used.
-func (u *fileUse) whyMaybe() string {
+func (u *fileUse) whyMaybe(a *action) string {
 	switch {
 	case u.resolved == "":
-		return fmt.Sprintf("it is not known where %s leads", show(u.asked))
+		return fmt.Sprintf("it is not known where %s leads", show(u.asked)) + a.whyUnresolved()
 	case u.possible:
 		return u.shown() + " may be among the names that another command of the line writes for it"
 	case u.recursive && u.writes:
@@ -255,6 +255,9 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 		}
 	}
 	for i, sub := range a.GetCommand().GetSubCommands() {
+		if held == yes && r.effects.network != nil && *r.effects.network && sub.GetFacts().GetNetwork() {
+			return code(sub.GetArgv()) + " talks to other machines"
+		}
 		if held == maybe && len(sub.GetArgv()) > 0 && !a.seen(i) {
 			return fmt.Sprintf("it is not known what %s does%s", code(sub.GetArgv()), because(sub.GetFacts().GetUnknown()))
 		}

@@ -22,7 +22,8 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 			Line: uint32(line), Column: uint32(column), Rule: rule, Message: fmt.Sprintf(format, args...)}) // bounded by the file
 	}
 	if l.policy.unattended == allow {
-		warn("unattended", "", "unattended: allow lets through whatever would be asked while nobody is there; say deny, and allow by rules what may go by itself")
+		warn("unattended", "", "unattended: allow lets through whatever would be asked while no one is there, but for "+
+			"what a deny rule may match; say deny, and allow by rules what may go by itself")
 	}
 	rules := l.policy.rules
 	compared := rules
@@ -46,9 +47,150 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 				verb = "already does the same"
 			}
 			warn(at, r.id, "this rule makes no difference: rule %s (%s, line %d) matches whatever it matches, and %s", by.id, by.effect, by.line, verb)
+			continue
+		}
+		for _, odd := range r.shadowed(compared) {
+			warn(at+"."+odd.field, r.id, "%s", odd.message)
+		}
+		if by := r.evadedBy(rules); by != nil {
+			warn(at, r.id, "this rule cannot hold: rule %s (allow, line %d) allows commands of which it is not known what they run, and those can do "+
+				"what this rule denies; name the commands that rule %s is for, or run agents in the sandbox, which judges every process", by.id, by.line, by.id)
 		}
 	}
 	return found
+}
+
+// maxShadowed bounds the entries of a rule that are compared with the stricter rules one by one.
+const maxShadowed = 200
+
+// shadowed finds the entries of an allow rule that a stricter rule makes ineffective: an action that only this entry allows is
+// denied or asked about anyway.
+func (r *rule) shadowed(rules []rule) []oddity {
+	if r.effect != "allow" || len(r.commands)+len(r.paths) > maxShadowed {
+		return nil
+	}
+	var all []oddity
+	report := func(part rule, field, text string) {
+		by := eclipsedBy(rules, &part)
+		if by == nil && part.commands != nil {
+			by = networkRule(rules, &part)
+		}
+		if by == nil && part.commands != nil {
+			if by := doubtingRule(rules, &part); by != nil {
+				all = append(all, oddity{field, fmt.Sprintf("`%s` has no effect here: it is always asked about, since it is not known whether it does what rule %s "+
+					"(%s, line %d) is about", text, by.id, by.effect, by.line)})
+			}
+			return
+		}
+		if by != nil && by.effect != "allow" {
+			verdict := map[string]string{"deny": "denied", "ask": "asked about"}[by.effect]
+			all = append(all, oddity{field, fmt.Sprintf("`%s` has no effect here: it is always %s by rule %s (line %d)", text, verdict, by.id, by.line)})
+		}
+	}
+	for i, c := range r.commands {
+		part := *r
+		part.commands = []command{c}
+		report(part, fmt.Sprintf("command[%d]", i), strings.Join(c.prefix, " "))
+	}
+	for i, g := range r.paths {
+		if part := *r; len(r.paths) > 1 {
+			part.paths = []glob{g}
+			report(part, fmt.Sprintf("path[%d]", i), g.source)
+		}
+	}
+	return all
+}
+
+// networkRule is a stricter rule about nothing but commands that contact other machines, if the one command of an allow rule is
+// there to do so; nil: there is none.
+func networkRule(rules []rule, r *rule) *rule {
+	words := r.commands[0].prefix
+	if !shell.Contacts(words) && !shell.Contacts(append(slices.Clone(words), "x")) {
+		return nil
+	}
+	for i := range rules {
+		by := rules[i]
+		if by.effect == "allow" || by.effects.network == nil || !*by.effects.network || by.effects.files() || by.effects.runsCode != nil {
+			continue
+		}
+		by.effects = effects{}
+		if by.coversAll(r) {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+// doubtingRule is a stricter rule about nothing but what commands do, if of the one command of an allow rule it is not
+// known whether it does that, so that it is never allowed; nil: there is none.
+func doubtingRule(rules []rule, r *rule) *rule {
+	words := r.commands[0].prefix
+	if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "*") }) {
+		return nil
+	}
+	var alone, more *action // the command, and with an operand
+	for i := range rules {
+		by := rules[i]
+		if by.effect == "allow" || !by.effects.any() {
+			continue
+		}
+		does := by.effects
+		if by.effects = (effects{}); !by.coversAll(r) {
+			continue
+		}
+		if alone == nil {
+			alone, more = exampleOf(words), exampleOf(append(slices.Clone(words), "x"))
+		}
+		if does.forbids(alone) == maybe && does.forbids(more) == maybe {
+			return &rules[i]
+		}
+	}
+	return nil
+}
+
+// exampleOf is the action that runs words in the root of a session.
+func exampleOf(words []string) *action {
+	a := &permissionv1.Action{
+		Kind: "terminal.create", Agent: "agent", Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
+	}
+	exampleCommand(a, shell.Quote(words))
+	return newAction(a)
+}
+
+// evadedBy returns an allow rule that takes commands of which it is not known what they run, so that a deny rule about commands
+// or the files that they name does not hold; nil: there is none.
+func (r *rule) evadedBy(rules []rule) *rule {
+	if r.effect != "deny" || r.commands == nil && r.paths == nil || r.on != nil && !slices.ContainsFunc(r.on, runsAny) {
+		return nil
+	}
+	for i := range rules {
+		by := &rules[i]
+		if by.effect != "allow" || by.on != nil && !slices.ContainsFunc(by.on, runsAny) ||
+			!namesMeet(r.agents, by.agents) || !namesMeet(r.modes, by.modes) {
+			continue
+		}
+		if by.allowsEveryCommand() || !by.effects.any() && slices.ContainsFunc(by.commands, runsAnything) {
+			return by
+		}
+	}
+	return nil
+}
+
+// namesMeet reports whether two conditions on a name may hold together.
+func namesMeet(a, b []string) bool {
+	return len(a) == 0 || len(b) == 0 || slices.ContainsFunc(a, func(name string) bool {
+		return slices.ContainsFunc(b, func(other string) bool { return starMatches(name, other) || starMatches(other, name) })
+	})
+}
+
+// runsAnything reports whether a command of an allow rule stands for any program, or for an interpreter with any code.
+func runsAnything(c command) bool {
+	return len(c.prefix) == 1 && (c.prefix[0] == "*" || shell.Interpreter(c.prefix[0]) || c.prefix[0] == "npx" || c.prefix[0] == "uvx")
+}
+
+// allowsEveryCommand reports whether an allow rule takes commands whatever they are.
+func (r *rule) allowsEveryCommand() bool {
+	return !r.byCommand() && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny))
 }
 
 // oddity is what is odd about a rule by itself.
@@ -60,6 +202,10 @@ func (r *rule) oddities() []oddity {
 		if odd {
 			all = append(all, oddity{field, message})
 		}
+	}
+	for i, g := range r.on {
+		add(!g.exists(), fmt.Sprintf("on[%d]", i), fmt.Sprintf("no action has the kind %q, so that this never matches; the kinds are %s, and methods of "+
+			"extensions, which begin with an underscore", string(g), strings.Join(kinds, ", ")))
 	}
 	add(r.on != nil && r.hosts != nil && !slices.ContainsFunc(r.on, func(g kindGlob) bool { return g.matches("net.connect") }), "host",
 		"this rule never matches: no action of the kinds in on connects to a machine; take host away, or add net.connect to on")
@@ -96,7 +242,7 @@ func (r *rule) oddities() []oddity {
 		"this rule allows commands that write any file: name commands, or the files that they may use in reads and writes")
 	add(r.paths != nil && !r.byCommand() && r.on != nil && !slices.ContainsFunc(r.on, mayRunNone), "path",
 		"this rule never matches: path alone does not allow an action that runs a command, since the command may touch other files; add command")
-	add(!r.byCommand() && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny)), "",
+	add(r.allowsEveryCommand(), "",
 		"this rule allows every command, with options that run or write something else included: name commands")
 	return all
 }
@@ -166,12 +312,17 @@ func mayRunNone(g kindGlob) bool { return g != "terminal.create" && g != "tool.e
 // runsAny reports whether the kinds hold one that runs commands.
 func runsAny(g kindGlob) bool { return g.matches("terminal.create") || g.matches("tool.execute") }
 
+// exists reports whether an action may have a kind that the pattern matches.
+func (g kindGlob) exists() bool {
+	return strings.ContainsAny(string(g), "./_") || slices.ContainsFunc(kinds, g.matches)
+}
+
 // eclipsedBy returns a rule that matches whatever r matches and is as strict or stricter, so that r makes no difference;
 // nil if none is known. Of two rules that are alike the later one is eclipsed.
 func eclipsedBy(rules []rule, r *rule) *rule {
 	for i := range rules {
 		by := &rules[i]
-		if by == r || by.strictness() < r.strictness() || !by.coversAll(r) {
+		if by == r || by.index == r.index || by.strictness() < r.strictness() || !by.coversAll(r) {
 			continue
 		}
 		if by.strictness() == r.strictness() && by.index > r.index && r.coversAll(by) {
@@ -250,7 +401,7 @@ func (r *rule) commandsCover(other *rule) bool {
 	}
 	return other.commands != nil && !slices.ContainsFunc(other.commands, func(theirs command) bool {
 		return !slices.ContainsFunc(r.commands, func(mine command) bool {
-			return mine.begins(theirs.prefix) && (r.effect != "allow" || mine.risk == theirs.risk)
+			return mine.begins(theirs.prefix) && (r.effect != "allow" || shell.Names(mine.risks, theirs.risks))
 		})
 	})
 }

@@ -363,8 +363,8 @@ func shallow[M proto.Message](m M) M {
 // covering is the first of the rule's commands that takes simple command i of the action; -1: none does. What an option makes
 // a program do beside is allowed only by a rule that names it.
 func (r *rule) covering(a *action, i int) int {
-	argv, risk := a.GetCommand().GetSubCommands()[i].GetArgv(), a.risks[i]
-	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && (risk == "" || risk == c.risk) })
+	argv, risks := a.GetCommand().GetSubCommands()[i].GetArgv(), a.risks[i]
+	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && shell.Names(c.risks, risks) })
 }
 
 // harmlessWrappers run the command that they are given under no other rights or environment. "git -C" changes the directory, and

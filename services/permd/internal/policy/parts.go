@@ -35,9 +35,56 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	d := decideTogether(parts, a)
 	d.PolicyDigest = digestOf(parts)
 	if d.Verdict == ask {
-		d.Unattended = unattendedOf(parts)
+		if d.Unattended == permissionv1.Verdict_VERDICT_UNSPECIFIED {
+			d.Unattended = unattendedOf(parts)
+		}
+		if why := notUnattended(parts, a, d); d.Unattended == allow && why != "" {
+			d.Unattended = deny
+			d.Reason += "; denied if no one answers: " + why
+		}
 	}
 	return d
+}
+
+// notUnattended says why an action that is asked about is denied if no one answers, although the rule files say "unattended:
+// allow": a deny rule, or the protection of acphost's own files, may match, and only a person can tell. Empty: there is no
+// such reason.
+func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) string {
+	if d.Rule == Protected {
+		return "it may touch acphost's own files"
+	}
+	for _, p := range parts {
+		for _, r := range p.Policy.deny {
+			if r.mayMatchUnseen(a) {
+				return fmt.Sprintf("rule %s may deny what it does", r.id)
+			}
+		}
+	}
+	return ""
+}
+
+// mayMatchUnseen reports whether a deny rule may match an action, also by what its commands do out of sight: a program of
+// which it is not known what it does, or that runs code that is not in the line, may do what the rule names.
+func (r *rule) mayMatchUnseen(a *action) bool {
+	if r.matches(a) != no {
+		return true
+	}
+	return a.doesUnseen() && a.GetKind() != "" && (r.on == nil || slices.ContainsFunc(r.on, mayBeDone)) &&
+		ofAgent.holds(r, a) != no && ofMode.holds(r, a) != no && r.tools == nil
+}
+
+// mayBeDone reports whether a command may do what actions of the kinds do.
+func mayBeDone(g kindGlob) bool {
+	return slices.ContainsFunc([]string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete",
+		"tool.move", "tool.search", "tool.execute", "net.connect"}, g.matches)
+}
+
+// doesUnseen reports whether the action runs a command that may do more than can be told from its line.
+func (p *action) doesUnseen() bool {
+	if p.unseen() != no {
+		return true
+	}
+	return slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return sub.GetFacts().GetRunsCode() })
 }
 
 func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
@@ -97,10 +144,11 @@ func allowing(parts []Part, a *action, rule, reason string) *permissionv1.Decide
 	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a))
 }
 
-// leavingOut adds globs to what a decision to allow leaves out. If they are more than a decision holds, the user is asked.
+// leavingOut adds globs to what a decision to allow leaves out. If they are more than a decision holds, the user is asked, and
+// no answer denies: deny rules are among those that the globs come from.
 func leavingOut(d *permissionv1.DecideResponse, globs []string) *permissionv1.DecideResponse {
 	if len(globs) > maxLeftOut {
-		return &permissionv1.DecideResponse{Verdict: ask, PolicyDigest: d.GetPolicyDigest(), Reason: fmt.Sprintf("the command reads whole "+
+		return &permissionv1.DecideResponse{Verdict: ask, Unattended: deny, PolicyDigest: d.GetPolicyDigest(), Reason: fmt.Sprintf("the command reads whole "+
 			"folders, and the rules keep files by %d globs from it: more than the %d that a command can be told to leave out", len(globs), maxLeftOut)}
 	}
 	d.LeaveOut = globs

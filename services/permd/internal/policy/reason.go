@@ -157,12 +157,22 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 				return "when is false for " + code(argv) + " alone"
 			}
 		case slices.ContainsFunc(r.commands, func(c command) bool { return c.begins(argv) }):
-			return show(a.risks[i]) + ", which the rule does not name"
+			return r.whyRisky(argv, a.risks[i])
 		default:
 			return code(argv) + " begins with none of its commands"
 		}
 	}
 	return "the line runs no command"
+}
+
+// whyRisky names the first danger of a simple command that none of the rule's commands names.
+func (r *rule) whyRisky(argv, risks []string) string {
+	for n := range risks {
+		if !slices.ContainsFunc(r.commands, func(c command) bool { return c.begins(argv) && shell.Names(c.risks, risks[:n+1]) }) {
+			return show(risks[n]) + ", which the rule does not name"
+		}
+	}
+	return "no one command of the rule names all that is known against " + code(argv)
 }
 
 // whyNotTo says which redirection the rule does not take.
@@ -178,7 +188,7 @@ func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 			return fmt.Sprintf("the command redirects to a file, %s, and the rule has no path that covers it", show(redirection.GetPath()))
 		case !isPath(redirection.GetResolvedPath()) ||
 			!slices.ContainsFunc(a.paths, func(p pathAccess) bool { return p.resolved == path.Clean(redirection.GetResolvedPath()) }):
-			return fmt.Sprintf("it is not known where the redirection to %s leads", show(redirection.GetPath()))
+			return fmt.Sprintf("it is not known where the redirection to %s leads", show(redirection.GetPath())) + a.whyUnresolved()
 		}
 	}
 	return "the command redirects to a file"
@@ -189,7 +199,7 @@ func (r *rule) whyAllowedPaths(a *action, _ match) string {
 	case r.paths == nil, r.paysForNothing(a):
 		return ""
 	case a.vague:
-		return "it is not known where every path leads" + because(a.GetUnparsed())
+		return "it is not known where every path leads" + a.whyUnresolved() + because(a.GetUnparsed())
 	case len(a.paths) == 0:
 		return "the action names no path"
 	case !r.byCommand() && a.command:
@@ -309,7 +319,7 @@ func (r *rule) whyForbiddenPaths(a *action, held match) string {
 	}
 	for i := range a.uses {
 		if u := &a.uses[i]; u.forbidden(a, r.paths) == maybe {
-			return "it cannot be told whether the command uses such a file: " + u.whyMaybe()
+			return "it cannot be told whether the command uses such a file: " + u.whyMaybe(a)
 		}
 	}
 	word, by := spelled(r.paths, a)
@@ -365,7 +375,7 @@ func whyUnclear(a *action) string {
 	case a.GetCommand().GetUnparsed() != "":
 		return a.GetCommand().GetUnparsed()
 	case a.vague && !a.unclear:
-		return "it is not known where every path leads"
+		return "it is not known where every path leads" + a.whyUnresolved()
 	}
 	return "the action does not say which command it runs"
 }

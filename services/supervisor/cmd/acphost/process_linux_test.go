@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"crypto/rand"
 	"errors"
 	"fmt"
@@ -56,7 +57,7 @@ func onTerminalWith(t *testing.T, text string, args ...string) (output string, p
 	}
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", args...)
 	config := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(config, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(config, []byte(cmp.Or(text, "{}")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG="+config)

@@ -108,6 +108,21 @@ func OtherNames(name string) []string {
 	return nil
 }
 
+// NameLike returns the name of a method for a peer who calls another method by name: that of today, unless the peer's name is of a
+// dialect of the table, camel case ("newSession") or the protocol's drafts ("acp/new_session"), that has one for the method, too.
+func NameLike(method, name string) string {
+	if Method([]byte(name)) == nil || string(Method([]byte(name))) == name {
+		return method
+	}
+	draft := strings.HasPrefix(name, "acp/")
+	for _, other := range OtherNames(method) {
+		if draft && strings.HasPrefix(other, "acp/") || !draft && !strings.Contains(name, "/") && !strings.ContainsAny(other, "/_") {
+			return other
+		}
+	}
+	return method
+}
+
 // OfSession reports whether the params of one of ACP's methods name a session.
 func OfSession(name []byte) bool {
 	m := names[string(name)]

@@ -158,3 +158,49 @@ func FuzzToday(f *testing.F) {
 		}
 	})
 }
+
+func TestNameLike_FollowsThePeersDialect(t *testing.T) {
+	for _, tt := range []struct{ method, like, want string }{
+		{MethodRequestPermission, "newSession", "requestPermission"},
+		{MethodRequestPermission, "acp/new_session", "acp/request_permission"},
+		{MethodRequestPermission, "session/new", MethodRequestPermission},
+		{MethodRequestPermission, "session/new_session", MethodRequestPermission},
+		{MethodSessionUpdate, "loadSession", "sessionUpdate"},
+		{"session/unheard_of", "newSession", "session/unheard_of"},
+		{MethodRequestPermission, "", MethodRequestPermission},
+	} {
+		if got := NameLike(tt.method, tt.like); got != tt.want {
+			t.Errorf("%s like %s: %s, want %s", tt.method, tt.like, got, tt.want)
+		}
+	}
+}
+
+func TestParseOpening_ReadsTheOlderNameOfTheFolder(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"workingDirectory":"/w"}`:            "/w",
+		`{"cwd":null,"workingDirectory":"/w"}`: "/w",
+		`{"cwd":"/w","workingDirectory":"/w"}`: "/w",
+		`{"cwd":"/w","workingDirectory":"/x"}`: "error",
+		`{"workingDirectory":"w"}`:             "error",
+		`{"cwd":"/w","workingDirectory":5}`:    "/w",
+	} {
+		o, err := ParseOpening([]byte(params))
+		if got := o.Cwd; err != nil != (want == "error") || err == nil && got != want {
+			t.Errorf("%s: %q, %v; want %s", params, got, err, want)
+		}
+	}
+}
+
+func TestPromptOf_ReadsTheOlderShapes(t *testing.T) {
+	for params, want := range map[string]string{
+		`{"prompt":[{"type":"text","text":"a"}],"content":"b"}`: `[{"type":"text","text":"a"}]`,
+		`{"content":"b"}`:                        `[{"type":"text","text":"b"}]`,
+		`{"content":{"type":"text","text":"b"}}`: `[{"type":"text","text":"b"}]`,
+		`{"content":[1]}`:                        `[1]`,
+		`{}`:                                     ``,
+	} {
+		if got := string(PromptOf([]byte(params))); got != want {
+			t.Errorf("%s: %s, want %s", params, got, want)
+		}
+	}
+}

@@ -273,9 +273,15 @@ func wordOf(s string) string {
 // doubt: an option is taken for one that allows if its name says just that, or its id, where it has no other name; and for
 // one that rejects if either says so and the other does not say the opposite. What is left in doubt stays as the agent wrote
 // it, and is never chosen by itself.
+//
+// A kind counts only if neither the id nor the name says the opposite: people choose by the name, and not by the kind.
 func optionKind(kind, id, name string) string {
 	if kind != "" {
-		return cmp.Or(choices[wordOf(kind)], kind)
+		known := cmp.Or(choices[wordOf(kind)], kind)
+		if contradicts(known, id) || contradicts(known, name) {
+			return ""
+		}
+		return known
 	}
 	byID, byName := choices[wordOf(id)], choices[wordOf(name)]
 	rejects := func(kind string) bool { return kind == RejectOnce || kind == RejectAlways }

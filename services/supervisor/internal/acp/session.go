@@ -3,6 +3,8 @@ package acp
 import (
 	"fmt"
 	"path/filepath"
+
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
 // Opening is what the path needs of a request that opens a session: session/new, session/load, session/resume or
@@ -21,7 +23,10 @@ type Opening struct {
 func ParseOpening(params []byte) (Opening, error) {
 	var o Opening
 	o.SessionID, _ = Exact(Get(params, "sessionId"))
-	o.Cwd, _ = Exact(Get(params, "cwd"))
+	o.Cwd, _ = Exact(CwdOf(params))
+	if older, _ := Exact(Get(params, olderCwd)); older != "" && older != o.Cwd {
+		return o, fmt.Errorf("cwd %q and %s %q are not the same folder: name the folder once", o.Cwd, olderCwd, older)
+	}
 	o.AdditionalDirectories, _ = Strings(Get(params, "additionalDirectories"))
 	if o.Cwd != "" && !filepath.IsAbs(o.Cwd) {
 		return o, fmt.Errorf("cwd %q is not an absolute path", o.Cwd)
@@ -32,6 +37,34 @@ func ParseOpening(params []byte) (Opening, error) {
 		}
 	}
 	return o, nil
+}
+
+// olderCwd is the name that older clients have for cwd.
+const olderCwd = "workingDirectory"
+
+// CwdOf is the raw folder in the params of a request that opens a session: its cwd, or, from an older client, which names none,
+// its workingDirectory. Nil: it names none.
+func CwdOf(params []byte) []byte {
+	if cwd := Get(params, "cwd"); cwd != nil && string(cwd) != "null" {
+		return cwd
+	}
+	return Get(params, olderCwd)
+}
+
+// PromptOf is the raw list of blocks in the params of a prompt: its prompt, or, from an older client, which sends none, its
+// content, which may be a single block or a text. Nil: it has none.
+func PromptOf(params []byte) []byte {
+	prompt := Get(params, "prompt")
+	if prompt == nil || string(prompt) == "null" {
+		prompt = Get(params, "content")
+	}
+	if len(prompt) > 0 && prompt[0] == '"' {
+		prompt = block(prompt)
+	}
+	if isObject(prompt) {
+		return append(append([]byte{'['}, prompt...), ']')
+	}
+	return prompt
 }
 
 // Opened is what the path needs of the answer to such a request.
@@ -80,6 +113,17 @@ func ModeOf(update []byte) (mode string, ok bool) {
 	return mode, ok
 }
 
+// ModelOf is the model that an update of the kind current_model_update tells, and whether it tells one. Agents differ in how they
+// say it; the update never was part of ACP v1.
+func ModelOf(update []byte) (model string, ok bool) {
+	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}, {"model"}} {
+		if model, ok = String(Get(update, path...)); ok {
+			return model, true
+		}
+	}
+	return "", false
+}
+
 // PromptAccepted reports whether the answer to a prompt says that its turn goes on, as in ACP v2: the turn ends when the
 // session is idle (see Idle). version is the one that the agent speaks; in drafts of version 2 the answer is empty.
 func PromptAccepted(result []byte, version int) bool {
@@ -124,4 +168,97 @@ func TraceContext(params []byte) (traceparent, tracestate string) {
 	traceparent, _ = Exact(Get(meta, "traceparent"))
 	tracestate, _ = Exact(Get(meta, "tracestate"))
 	return traceparent, tracestate
+}
+
+// modeOption calls f with the option that has the category "mode", as OptionMode finds it, and its position among all.
+func modeOption(result []byte, f func(option []byte, at int)) {
+	at := 0
+	_ = Elements(Get(result, "configOptions"), func(o []byte) bool {
+		if one := append(append([]byte(`{"configOptions":[`), o...), "]}"...); OptionMode(one) != "" {
+			f(o, at)
+			return false
+		}
+		at++
+		return true
+	})
+}
+
+// OfferedModes returns the ids of the modes that a session offers, by the result of the request that opened it.
+func OfferedModes(result []byte) (ids []string) {
+	found := false
+	modeOption(result, func(o []byte, _ int) {
+		found = true
+		_ = Elements(Get(o, "options"), func(choice []byte) bool {
+			if id, ok := Exact(Get(choice, "value")); ok {
+				ids = append(ids, id)
+			}
+			_ = Elements(Get(choice, "options"), func(grouped []byte) bool { // choices may be in groups
+				if id, ok := Exact(Get(grouped, "value")); ok {
+					ids = append(ids, id)
+				}
+				return true
+			})
+			return true
+		})
+	})
+	if found {
+		return ids
+	}
+	_ = Elements(Get(result, "modes", "availableModes"), func(mode []byte) bool {
+		if id, ok := Exact(Get(mode, "id")); ok {
+			ids = append(ids, id)
+		}
+		return true
+	})
+	return ids
+}
+
+// SetModeRequest returns the request that puts a session in a mode: by the option that has the category "mode" if the session
+// has one, else by session/set_mode. result opened the session.
+func SetModeRequest(result []byte, session, mode string) (method string, params []byte) {
+	method, params = MethodSessionSetMode, []byte(`{"sessionId":`)
+	params = jsonrpc.AppendString(params, session)
+	member := []byte(`,"modeId":`)
+	modeOption(result, func(o []byte, _ int) {
+		id, ok := Exact(Get(o, "id"))
+		if !ok {
+			id, _ = Exact(Get(o, "configId"))
+		}
+		method = MethodSessionSetOption
+		member = append(jsonrpc.AppendString([]byte(`,"configId":`), id), `,"value":`...)
+	})
+	return method, append(jsonrpc.AppendString(append(params, member...), mode), '}')
+}
+
+// WithMode returns a response that opened a session, with the mode that it tells replaced in modes and in configOptions.
+func WithMode(line []byte, mode string) ([]byte, error) {
+	value := jsonrpc.AppendString(nil, mode)
+	var err error
+	if Get(line, "result", "modes", "currentModeId") != nil {
+		if line, err = Set(line, value, "result", "modes", "currentModeId"); err != nil {
+			return nil, fmt.Errorf("replace the mode in the agent's answer: %w", err)
+		}
+	}
+	result := Get(line, "result")
+	modeOption(result, func(_ []byte, at int) {
+		options, i := []byte{'['}, 0
+		_ = Elements(Get(result, "configOptions"), func(o []byte) bool {
+			if i > 0 {
+				options = append(options, ',')
+			}
+			if i == at && err == nil {
+				o, err = Set(o, value, "currentValue")
+			}
+			options = append(options, o...)
+			i++
+			return true
+		})
+		if err == nil {
+			line, err = Set(line, append(options, ']'), "result", "configOptions")
+		}
+	})
+	if err != nil {
+		return nil, fmt.Errorf("replace the mode in the agent's answer: %w", err)
+	}
+	return line, nil
 }

@@ -7,27 +7,46 @@ func UpdateOf(params []byte) []byte {
 	if !isObject(update) {
 		update = params
 	}
-	if Get(update, "sessionUpdate") != nil {
+	if kind := Get(update, "sessionUpdate"); kind != nil && !OlderUpdate(kind) {
 		return update
 	}
 	return Today(update)
 }
 
-// Today returns an update of the shape {type, content} as ACP has it: what the agent says ("text") or thinks ("thinking"), a
-// tool call ("tool_call" or "tool_use") and its result ("tool_result"), or an error ("error"), which becomes a notice. Nil: it
-// is none of these.
+// OlderUpdate reports whether a raw sessionUpdate is the name of the result of a tool in a shape that Today reads.
+func OlderUpdate(kind []byte) bool {
+	switch string(kind) {
+	case `"tool_result"`, `"toolResult"`, `"tool_response"`, `"toolResponse"`, `"tool_error"`, `"toolError"`:
+		return true
+	}
+	return false
+}
+
+// Today returns an update of the shape {type, content} as ACP has it: what the agent says ("text", "agentMessage") or thinks
+// ("thinking", "agentThought"), what the user said ("userMessage"), a tool call ("tool_call" or "tool_use") and its result
+// ("tool_result", "tool_response", "tool_error"; also as sessionUpdate), an error ("error"), which becomes a notice, or the state
+// of a session, {status: "idle"}. Nil: it is none of these.
 func Today(update []byte) []byte {
 	kind, _ := String(Get(update, "type"))
+	if kind == "" {
+		kind, _ = String(Get(update, "sessionUpdate"))
+	}
 	u := foreign{update, Get(update, "content")}
 	switch kind {
-	case "text":
+	case "text", "agentMessage", "agent_message":
 		return u.chunk("agent_message_chunk")
-	case "thinking":
+	case "thinking", "agentThought", "agent_thought":
 		return u.chunk("agent_thought_chunk")
-	case "tool_call", "tool_use":
+	case "userMessage", "user_message":
+		return u.chunk("user_message_chunk")
+	case "tool_call", "tool_use", "toolCall":
 		return u.toolCall()
-	case "tool_result":
-		return u.toolResult()
+	case "tool_result", "toolResult", "tool_response", "toolResponse":
+		return u.toolResult(false)
+	case "tool_error", "toolError":
+		return u.toolResult(true)
+	case "", "status":
+		return u.state()
 	case "error":
 		return u.failure()
 	}
@@ -106,15 +125,16 @@ func (u foreign) toolCall() []byte {
 	return o.end()
 }
 
-func (u foreign) toolResult() []byte {
+// toolResult is the end of a tool call; failed: with an error.
+func (u foreign) toolResult(failed bool) []byte {
 	o := begin(UpdateToolCallUpdate)
 	o.add("toolCallId", u.get("toolResult", "toolCallId", "callId", "id", "toolName", "name", "tool"), []byte(`""`))
 	status := `"completed"`
-	if string(u.get("toolResult", "isError", "is_error")) == "true" {
+	if failed || string(u.get("toolResult", "isError", "is_error")) == "true" {
 		status = `"failed"`
 	}
 	o.add("status", []byte(status))
-	output := u.get("toolResult", "output", "result")
+	output := u.get("toolResult", "output", "result", "rawOutput")
 	if output == nil {
 		output = u.get("", "toolResult")
 	}
@@ -128,6 +148,17 @@ func (u foreign) toolResult() []byte {
 		item.add("content", block(output))
 		o.add("content", append(append([]byte{'['}, item.end()...), ']'))
 	}
+	return o.end()
+}
+
+// state is the state of a session, if the update says one and nothing of a tool call.
+func (u foreign) state() []byte {
+	status := u.get("", "status")
+	if len(status) == 0 || status[0] != '"' || u.get("toolCall", "toolCallId", "callId", "id") != nil {
+		return nil
+	}
+	o := begin(UpdateState)
+	o.add("state", status)
 	return o.end()
 }
 

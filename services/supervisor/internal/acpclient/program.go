@@ -18,6 +18,7 @@ import (
 	"strings"
 	"sync"
 
+	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
@@ -27,7 +28,7 @@ const (
 	// maxLine is the longest line that is taken: the link's limit, and room for what the link adds to a line.
 	maxLine = 128 << 20
 	// maxOutbox bounds the bytes that wait for the agent to take them. An empty outbox takes a message of any size.
-	maxOutbox = 64 << 20
+	maxOutbox = limits.Waiting
 	// maxOpen bounds the calls that the agent has not answered, those included that nobody waits for any more.
 	maxOpen = 4096
 	// keepPartial is the largest buffer for a line in pieces that is kept for the next one.

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"github.com/acphost/acphost/internal/limits"
 	"io"
 	"math"
 	"sync"
@@ -17,7 +18,7 @@ const (
 	// events and in what these take in memory. All of them together take no more than the one who is the furthest
 	// behind.
 	maxFeed      = 32768
-	maxFeedBytes = 32 << 20
+	maxFeedBytes = limits.Behind
 	// maxBatch and maxBatchBytes bound what is sent at once. A single event may have more bytes.
 	maxBatch      = 1024
 	maxBatchBytes = 1 << 20

@@ -19,7 +19,9 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
@@ -49,6 +51,9 @@ type Options struct {
 	// MaxQueued, MaxRecent and Patience: see the defaults.
 	MaxQueued, MaxRecent int
 	Patience             time.Duration
+	// TurnGrace is how long a session must be quiet after the answer to a prompt, until its turn's end is an event. Updates that
+	// come meanwhile are part of the turn. 0: the answer ends the turn.
+	TurnGrace time.Duration
 	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets beside
 	// those that look like it.
 	SecretVariables []string
@@ -90,10 +95,14 @@ type Hub struct {
 	tell     sync.Mutex
 	fold     *event.Fold
 	recent   ring
-	watchers map[*watcher]struct{}   // of a session or an agent
-	feed     feed                    // for those who watch everything
-	filed    chan struct{}           // closed when files were used, or may have begun to cool; nil: nobody waits for it
-	sessions map[sessionKey]struct{} // that were opened here
+	watchers map[*watcher]struct{} // of a session or an agent
+	feed     feed                  // for those who watch everything
+	filed    chan struct{}         // closed when files were used, or may have begun to cool; nil: nobody waits for it
+	// sessions are those that were opened here. The value is the number of the frame that opened the session anew, by
+	// session/new or session/fork, after an earlier session of this id: an agent that was started again may number its
+	// sessions from the beginning. 0: there was no earlier one.
+	sessions map[sessionKey]uint64
+	turnEnds map[sessionKey]*turnEnd // of turns whose late updates are waited for
 }
 
 type sessionKey struct{ agent, session string }
@@ -110,7 +119,8 @@ func New(o Options) *Hub {
 	h := &Hub{
 		opts: o, wake: make(chan struct{}, 1), ended: make(chan struct{}), ports: map[string]*port{},
 		fold: event.NewFold(), recent: ring{max: o.MaxRecent},
-		watchers: map[*watcher]struct{}{}, feed: newFeed(), sessions: map[sessionKey]struct{}{},
+		watchers: map[*watcher]struct{}{}, feed: newFeed(), sessions: map[sessionKey]uint64{},
+		turnEnds: map[sessionKey]*turnEnd{},
 	}
 	if o.Journal != nil && o.Journal.Content() {
 		h.journal = o.Journal
@@ -263,7 +273,8 @@ func (h *Hub) run() {
 					h.release(done)
 					done = 0
 				}
-				h.handle(&batch[i])
+				item := &batch[i]
+				panics.Guard(h.opts.Logger, "telling what happened at an agent", func() { h.handle(item) })()
 				if done > releaseAt {
 					h.release(done)
 					done = 0
@@ -283,6 +294,9 @@ func (h *Hub) end() {
 		w.out.end()
 	}
 	h.feed.close()
+	for key, end := range h.turnEnds {
+		h.drop(key, end)
+	}
 }
 
 // handle makes events of an item, and tells them.
@@ -308,8 +322,8 @@ func (h *Hub) handle(it *item) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	for _, ev := range events {
-		if ev.GetSessionOpened() != nil && len(h.sessions) < maxSessions {
-			h.sessions[sessionKey{ev.GetAgentId(), ev.GetSessionId()}] = struct{}{}
+		if opened := ev.GetSessionOpened(); opened != nil {
+			h.opened(sessionKey{ev.GetAgentId(), ev.GetSessionId()}, opened.GetMethod(), it.seq)
 		}
 		// What a frame says is there twice as a rule, typed and raw.
 		e := entry{event: ev, seq: it.seq, skips: it.skips, cost: eventCost + 2*it.cost/len(events)}
@@ -327,6 +341,31 @@ func (h *Hub) handle(it *item) {
 			w.offer(e)
 		}
 	}
+	if it.port != nil {
+		h.holdTurnEnds(it.port)
+	}
+}
+
+// opened notes that a frame opened a session. tell is held.
+func (h *Hub) opened(key sessionKey, method string, seq uint64) {
+	anew, known := h.sessions[key]
+	switch {
+	case !known && len(h.sessions) >= maxSessions:
+		return
+	case known && (method == acp.MethodSessionNew || method == acp.MethodSessionFork):
+		anew = seq
+	}
+	h.sessions[key] = anew
+}
+
+// openedAnew returns the position before the frame that opened a session anew; the zero one if there was no earlier
+// session of its id.
+func (h *Hub) openedAnew(agentID, session string) replay.Position {
+	defer h.lock()()
+	if seq := h.sessions[sessionKey{agentID, session}]; seq > 1 {
+		return replay.Position{Instance: h.opts.Instance, Seq: seq - 1}
+	}
+	return replay.Position{}
 }
 
 // know adds an event to what is known and to what is kept, and tells those who watch everything. tell is held.

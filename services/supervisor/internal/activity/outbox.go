@@ -25,10 +25,11 @@ func (o *outbox) add(e entry) {
 	o.signal()
 }
 
-// fits reports whether there is room for an event: an empty one takes any.
+// fits reports whether there is room for an event. One that is not full takes an event of any size: these are bounded by
+// limits.Whole.
 func (o *outbox) fits(e entry, events, bytes int) bool {
 	n := len(o.kept())
-	return n == 0 || n < events && o.held+e.cost <= bytes
+	return n == 0 || n < events && o.held+min(e.cost, briefAbove) <= bytes
 }
 
 // fail drops what is held, and has next return err. mu is held.

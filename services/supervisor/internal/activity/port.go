@@ -7,6 +7,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/fileref"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
@@ -45,7 +46,8 @@ type port struct {
 	incomplete bool           // frames of it were lost
 
 	// The goroutine's.
-	decoder *event.Decoder
+	decoder  *event.Decoder
+	turnEnds int // of Hub.turnEnds
 }
 
 // item is what waits for the goroutine: a frame, an event, a loss or a mark.
@@ -137,23 +139,25 @@ func plainChunk(f *frame.Frame) bool {
 // put queues a copy of a frame, or counts it as lost.
 func (p *port) put(f *frame.Frame, live bool) {
 	h := p.hub
+	c := *f
+	event.Shorten(&c)
+	f = &c
 	size, whole := sizeOf(f), briefAbove
 	if !live {
 		whole = unwatchedBriefAbove
 	}
-	c := *f
-	if size > whole && brief(&c) {
-		f, size = &c, sizeOf(&c)
+	if size > whole && brief(f) {
+		size = sizeOf(f)
 	}
 	limit := h.opts.MaxQueued
 	if p.paced {
 		limit *= pacedFactor
 	}
-	if h.held > 0 && h.held+itemCost+size > limit { // an empty queue takes a frame of any size, as the link does
+	// A queue that is not full takes a frame of any size: one large message is never lost for what is small before it.
+	if h.held > 0 && h.held+min(itemCost+size, briefAbove) > limit && !endsTurn(f) {
 		p.lose(f.Seq)
 		return
 	}
-	c = *f
 	room := make([]byte, 0, size)
 	part := func(parts ...[]byte) []byte {
 		from := len(room)
@@ -162,7 +166,7 @@ func (p *port) put(f *frame.Frame, live bool) {
 		}
 		return room[from:len(room):len(room)]
 	}
-	c.Line, c.Rest = part(append([][]byte{f.Line}, f.Rest...)...), nil
+	c.Line, c.Rest = part(append([][]byte{c.Line}, c.Rest...)...), nil
 	for _, b := range []*[]byte{&c.Method, &c.ID, &c.SessionID} {
 		if *b != nil {
 			*b = part(*b)
@@ -190,6 +194,10 @@ func (p *port) lose(seq uint64) {
 func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
 	if p.decoder == nil {
 		p.decoder = event.NewDecoder(*f.Agent, h.cursor)
+		if h.opts.TurnGrace > 0 {
+			p.decoder.HoldEnds()
+		}
+		p.decoder.Present = fileref.Present
 	}
 	return p.decoder.Frame(*f)
 }

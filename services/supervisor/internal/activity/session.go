@@ -47,6 +47,14 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	if err != nil {
 		return err
 	}
+	if s.port != nil { // its own part is the last
+		s.parts = replay.OneSession(s.parts, replay.Position{})
+		if at.Seq == 0 { // what came of the id before is of another session
+			at = h.openedAnew(s.port.id, s.session)
+		}
+	} else {
+		s.parts = replay.OneSession(s.parts, at)
+	}
 	s.send = send
 	switch {
 	case req.GetCursor() == replay.Now && s.port == nil, req.GetCursor() == replay.Now && req.GetNoFollow():

@@ -4,6 +4,7 @@ import (
 	"context"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
@@ -72,7 +73,7 @@ func (s *Subscription) push(e entry) {
 	out.add(e)
 	if s.timer == nil && out.err == nil && !out.fits(entry{}, subscribedEvents, s.bytes()) {
 		s.read = time.Now()
-		s.timer = time.AfterFunc(s.hub.opts.Patience, s.lookAgain)
+		s.timer = time.AfterFunc(s.hub.opts.Patience, panics.Guard(s.hub.opts.Logger, "waiting for a reader of events", s.lookAgain))
 		s.hub.full(s.watcher.port, 1)
 	}
 }

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"errors"
+	"github.com/acphost/acphost/internal/limits"
 	"io"
 	"slices"
 
@@ -17,7 +18,7 @@ const (
 	// maxBehind and maxBehindBytes are how far one who watches a session may be behind before they are cut off, in events and
 	// in what these take in memory.
 	maxBehind      = 8192
-	maxBehindBytes = 16 << 20
+	maxBehindBytes = limits.Behind
 )
 
 // view is which of the events that are on their way somebody is told who begins to watch.

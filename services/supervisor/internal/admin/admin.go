@@ -35,6 +35,9 @@ import (
 	"google.golang.org/grpc/status"
 
 	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/panics/grpcpanics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -101,7 +104,7 @@ type Options struct {
 // bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all guests of a door
 // together take about 256 × 64 KiB; see bounds.
 const (
-	maxRequestBytes      = 64 << 20
+	maxRequestBytes      = limits.Request
 	maxGuestRequestBytes = 64 << 10
 	maxHeaderBytes       = 64 << 10
 	// A program that watches many sessions has a stream for each, and more than there may be wait without a word.
@@ -184,6 +187,7 @@ func Start(o Options) (*Server, error) {
 		verbs := s.openControl(add)
 		socket := newLasting(listener, path, o.Socket == "")
 		s.served.Go(func() {
+			defer panics.Recover(o.Logger, "keeping the admin socket")
 			socket.keep(ending, func(err error) {
 				o.Logger.Warn("the admin socket is gone, and cannot be made again; the control socket is there", "path", path, "error", err)
 			})
@@ -193,7 +197,7 @@ func Start(o Options) (*Server, error) {
 	s.serve(trusted, s.server(ending, maxRequestBytes, maxStreams))
 	s.serve(guests, s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle})))
 	if s.scrapes != nil {
-		s.served.Go(s.scrapes.serve)
+		s.served.Go(panics.Guard(o.Logger, "serving metrics", s.scrapes.serve))
 	}
 	for _, d := range s.doors {
 		d.open()
@@ -224,13 +228,13 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 	gate := &access{ending: ending, logger: s.opts.Logger, refused: s.opts.refused}
 	server := grpc.NewServer(append(more,
 		grpc.Creds(introduced{}),
-		grpc.ForceServerCodecV2(newCodec()),
+		grpc.ForceServerCodecV2(grpcpanics.Codec(s.opts.Logger, newCodec())),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxRecvMsgSize(maxRequest),
 		grpc.MaxHeaderListSize(maxHeaderBytes),
 		grpc.MaxConcurrentStreams(streams),
-		grpc.ChainUnaryInterceptor(gate.unary),
-		grpc.ChainStreamInterceptor(gate.stream),
+		grpc.ChainUnaryInterceptor(grpcpanics.Unary(s.opts.Logger), gate.unary),
+		grpc.ChainStreamInterceptor(grpcpanics.Stream(s.opts.Logger), gate.stream),
 		grpc.WaitForHandlers(true),
 		// Clients behind a network that forgets quiet connections ask from time to time whether one is still there.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
@@ -284,6 +288,7 @@ func (o *Options) refused(method string) error {
 func (s *Server) serve(h *hall, server *grpc.Server) {
 	s.servers = append(s.servers, server)
 	s.served.Go(func() {
+		defer panics.Recover(s.opts.Logger, "accepting admin calls")
 		if err := server.Serve(h); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.opts.Logger.Error("admin calls are not served any more", "path", s.path, "error", err)
 		}
@@ -332,13 +337,14 @@ func (s *Server) Stop() {
 		var stopping sync.WaitGroup
 		for _, server := range s.servers {
 			stopping.Go(func() {
+				defer panics.Recover(s.opts.Logger, "stopping admin calls")
 				cut := time.AfterFunc(stopGrace, server.Stop)
 				defer cut.Stop()
 				server.GracefulStop()
 			})
 		}
 		if s.scrapes != nil {
-			stopping.Go(s.scrapes.stop)
+			stopping.Go(panics.Guard(s.opts.Logger, "stopping metrics", s.scrapes.stop))
 		}
 		stopping.Wait()
 		s.served.Wait()

@@ -294,7 +294,7 @@ func TestAPathThatIsTooLongSaysSo(t *testing.T) {
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s, err := admin.Start(admin.Options{State: fake{}, Env: runtimeDir(dir)})
+	s, err := admin.Start(admin.Options{State: fake{}, Env: runtimeDir(dir), Socket: filepath.Join(dir, "admin.sock")})
 	if err == nil {
 		s.Stop()
 		t.Fatal("it was served, want an error")

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
@@ -63,7 +64,7 @@ func dialFrom(t *testing.T, ip, address string) net.Conn {
 // isDropped reports whether the other end hangs up. It waits for that.
 func isDropped(t *testing.T, conn net.Conn) bool {
 	t.Helper()
-	if err := conn.SetReadDeadline(time.Now().Add(10 * time.Second)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	_, err := conn.Read(make([]byte, 1))

@@ -11,6 +11,7 @@ import (
 	"google.golang.org/grpc/credentials"
 
 	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
@@ -89,7 +90,7 @@ func (d *door) open() {
 	}
 	d.atWork = make(chan struct{}, maxAtWork)
 	d.agents, d.persons = d.bounds.room(), d.bounds.room()
-	d.running.Go(d.accept)
+	d.running.Go(panics.Guard(d.logger, "accepting connections of callers", d.accept))
 }
 
 // close lets nobody in any more. Connections that are in a hall stay.
@@ -137,6 +138,7 @@ func (d *door) accept() {
 		}
 		d.running.Go(func() {
 			defer leave()
+			defer panics.Recover(d.logger, "accepting a connection of a caller", func(error) { _ = conn.Close() })
 			if !d.slow {
 				defer func() { <-d.atWork }()
 			}

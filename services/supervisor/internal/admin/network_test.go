@@ -99,7 +99,7 @@ func as(t *testing.T, s *admin.Server, keys string) *client.Client {
 
 // check calls what everybody may.
 func check(t *testing.T, conn grpc.ClientConnInterface) error {
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	_, err := healthv1.NewHealthClient(conn).Check(ctx, &healthv1.HealthCheckRequest{})
 	return err
@@ -318,7 +318,7 @@ func TestWhoNeverSpeaksKeepsNobodyOut(t *testing.T) {
 	}
 	begun := time.Now()
 	s.Stop()
-	if took := time.Since(begun); took > 3*time.Second {
+	if took := time.Since(begun); took > testkit.Scale(3*time.Second) {
 		t.Errorf("Stop waited for %v", took)
 	}
 	for _, conn := range silent {
@@ -534,7 +534,7 @@ func TestWhoReadsMetricsReachesNothingElseAndNobodyElseReadsThem(t *testing.T) {
 		}
 	}
 	conn := as(t, s, filepath.Join(keys, "prometheus"))
-	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	if err := check(t, conn); err == nil {
 		t.Error("who reads metrics gets gRPC's health")

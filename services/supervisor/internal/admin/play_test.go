@@ -24,6 +24,7 @@ import (
 	"google.golang.org/protobuf/types/dynamicpb"
 
 	"github.com/acphost/acphost/internal/peer"
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
@@ -194,7 +195,7 @@ func seeDecisions(socket string) codes.Code {
 		return codes.Unknown
 	}
 	defer conn.Close()
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	stream, err := supervisorv1.NewDecisionServiceClient(conn).WatchDecisions(ctx, &supervisorv1.WatchDecisionsRequest{})
 	if err == nil {
@@ -232,7 +233,7 @@ func tryOn(conn grpc.ClientConnInterface) string {
 // callAll calls every method of every service that there is, by the descriptors, with an empty request, and those that can
 // only look a second time, so.
 func callAll(conn grpc.ClientConnInterface, tell func(m protoreflect.MethodDescriptor, verb bool, err error)) {
-	ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	protoregistry.GlobalFiles.RangeFilesByPackage("acphost.supervisor.v1", func(f protoreflect.FileDescriptor) bool {
 		for i := range f.Services().Len() {

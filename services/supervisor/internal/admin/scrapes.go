@@ -5,6 +5,8 @@ import (
 	"log/slog"
 	"net/http"
 	"time"
+
+	"github.com/acphost/acphost/internal/panics/httppanics"
 )
 
 // Bounds on one connection of who reads metrics.
@@ -28,7 +30,7 @@ func newScrapes(handler http.Handler, logger *slog.Logger) *scrapes {
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
 	return &scrapes{hall: newHall(), logger: logger, server: &http.Server{
-		Handler:           handler,
+		Handler:           httppanics.Handler(logger, handler),
 		Protocols:         protocols,
 		HTTP2:             &http.HTTP2Config{MaxConcurrentStreams: maxScrapeStreams},
 		ReadHeaderTimeout: scrapeTimeout,

@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/child"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent/guard"
 )
@@ -44,7 +45,7 @@ type Spec struct {
 	// Name is the agent's configured name, for messages and logs.
 	Name string
 	// Command is the program and its arguments. A program without a slash is looked for in the PATH of Env; a relative
-	// one is relative to Dir.
+	// one is relative to Dir. "demoagent" is looked for beside acphost's own program first.
 	Command []string
 	// Dir is the working directory; empty: the supervisor's.
 	Dir string
@@ -172,7 +173,7 @@ func (p *Process) Exit() Exit {
 // seconds of ctx's end, and with an error if something may be left. It may be called more than once, and after the end.
 func (p *Process) Stop(ctx context.Context) error {
 	p.stopping.Store(true)
-	go p.closeStdin()
+	go panics.Guard(p.logger, "closing the agent's input", p.closeStdin)()
 	if p.await(ctx, p.grace) {
 		return nil
 	}
@@ -264,9 +265,9 @@ func (p *Process) startGuard(s Spec, job guard.Job) (err error) {
 	p.stdin, p.stdout, p.life = pipes.stdin.ours, pipes.stdout.ours, pipes.life.ours
 	p.stderr = newRelay(pipes.stderr.ours, s.Stderr)
 	if p.sandbox != nil {
-		go p.sandbox.serve(p.logger)
+		go panics.Guard(p.logger, "answering the agent's sandbox", func() { p.sandbox.serve(p.logger) }, func(error) { p.sandbox.end() })()
 	}
-	go p.watch(pipes.status.ours)
+	go panics.Guard(p.logger, "watching the guard of an agent", func() { p.watch(pipes.status.ours) }, func(err error) { p.killGuard(err.Error()) })()
 	if err := send(job, p.life); err != nil {
 		p.killGuard(err.Error())
 	}
@@ -291,7 +292,7 @@ func (p *Process) watch(status *os.File) {
 		p.sandbox.end()
 	}
 	p.stderr.finish(stderrSettle)
-	go p.closeStdin()
+	go panics.Guard(p.logger, "closing the agent's input", p.closeStdin)()
 	_ = p.life.Close()
 	p.exit = exitOf(p.name, end, p.stderr.tail(), p.stopping.Load())
 	if p.sandbox != nil && p.exit.Signal == "SIGKILL" && !p.exit.Stopped {
@@ -376,7 +377,7 @@ func newJob(s Spec) (guard.Job, error) {
 	mark, walls := newMark(), s.Confinement
 	walls.ChangesUser = s.User != nil
 	job := guard.Job{
-		Command: s.Command, Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
+		Command: findDemoAgent(s.Command), Dir: dir, Env: append(env[:len(env):len(env)], mark), Mark: mark,
 		Credential: s.User.Credential(), Confinement: walls, Grace: grace,
 	}
 	if s.Sandbox != nil {

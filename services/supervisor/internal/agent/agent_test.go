@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
@@ -153,7 +154,7 @@ func TestTheAgentSeesTheEndOfStdin(t *testing.T) {
 
 func TestTheSupervisorSeesTheEndOfStdoutWhileTheAgentLives(t *testing.T) {
 	p := start(t, `exec >&-; sleep 1000`)
-	if err := p.Stdout().SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := p.Stdout().SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	if out, err := io.ReadAll(p.Stdout()); err != nil || len(out) != 0 {

@@ -11,7 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
@@ -280,7 +279,7 @@ func supervised(t *testing.T, script string) (*exec.Cmd, int) {
 	}
 	guard := parentOf(t, pid)
 	t.Cleanup(func() { // should the test fail
-		ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		_ = proc.End(ctx, func() ([]int, error) { return proc.InSession(pid) }, 0)
 		if t.Failed() {

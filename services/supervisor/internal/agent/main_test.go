@@ -71,7 +71,7 @@ func start(t *testing.T, script string, change ...func(*agent.Spec)) *agent.Proc
 		t.Fatal(err)
 	}
 	t.Cleanup(func() {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 		defer cancel()
 		if err := p.Stop(ctx); err != nil {
 			t.Error(err)
@@ -100,7 +100,7 @@ func fails(t *testing.T, s agent.Spec) agent.Exit {
 // say reads a line that the agent writes to its stdout.
 func say(t *testing.T, p *agent.Process) string {
 	t.Helper()
-	if err := p.Stdout().SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := p.Stdout().SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	var b strings.Builder
@@ -130,7 +130,7 @@ func wait(t *testing.T, p *agent.Process) agent.Exit {
 	select {
 	case <-p.Done():
 		return p.Exit()
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatal("the agent did not end within 20 s")
 		return agent.Exit{}
 	}
@@ -138,7 +138,7 @@ func wait(t *testing.T, p *agent.Process) agent.Exit {
 
 func stop(t *testing.T, p *agent.Process) agent.Exit {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()
 	if err := p.Stop(ctx); err != nil {
 		t.Fatal(err)

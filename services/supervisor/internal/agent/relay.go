@@ -5,6 +5,8 @@ import (
 	"os"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 const (
@@ -38,8 +40,14 @@ func newRelay(from *os.File, to io.Writer) *relay {
 	if to == nil {
 		r.failed = true
 	}
-	go r.readAll()
-	go r.writeAll()
+	fail := func(error) { // the agent must not wait for anybody to read
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		r.failed, r.closed, r.pending = true, true, nil
+		r.changed.Broadcast()
+	}
+	go panics.Guard(nil, "reading an agent's standard error", r.readAll, fail, func(error) { _ = r.from.Close() })()
+	go panics.Guard(nil, "passing on an agent's standard error", r.writeAll, fail)()
 	return r
 }
 

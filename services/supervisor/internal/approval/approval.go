@@ -143,7 +143,7 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 
 // answerOf is an answer as a link takes it.
 func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
-	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel()} // one of them at most
+	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel(), Surface: req.GetSurface()} // one of them at most
 	if accept, ok := req.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok {
 		a.Accept = []byte(accept.Accept)
 	}

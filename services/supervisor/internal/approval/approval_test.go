@@ -12,6 +12,7 @@ import (
 	"testing/synctest"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
@@ -477,7 +478,7 @@ func (w *watching) take(t *testing.T) *supervisorv1.WatchApprovalsResponse {
 		return m
 	case err := <-w.err:
 		t.Fatalf("watching ended: %v", err)
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatal("nothing came")
 	}
 	return nil

@@ -13,6 +13,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -55,7 +56,7 @@ func (e *end) send(lines ...string) {
 
 func (e *end) next() string {
 	e.t.Helper()
-	if err := e.raw.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+	if err := e.raw.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		e.t.Fatal(err)
 	}
 	line, err := e.out.ReadString('\n')
@@ -88,7 +89,7 @@ func (j *joined) Frame(f frame.Frame) {
 // inEvents waits for the end of a question in the events, and returns how it began and ended there.
 func (j *joined) inEvents(id string) (asked *supervisorv1.Approval, ends []*supervisorv1.ApprovalAnswer) {
 	j.t.Helper()
-	late := time.After(20 * time.Second)
+	late := testkit.After()
 	for {
 		j.mu.Lock()
 		for _, e := range j.events {

@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -173,7 +174,7 @@ func expect(t *testing.T, got <-chan string, want ...string) {
 			if g != w {
 				t.Fatalf("got %q, want %q", g, w)
 			}
-		case <-time.After(20 * time.Second):
+		case <-testkit.After():
 			t.Fatalf("%q does not come", w)
 		}
 	}

@@ -12,6 +12,7 @@ import (
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -56,7 +57,10 @@ func (s *sink) run(to io.WriteCloser) {
 	failing := false
 	write := func(line []byte, err error) {
 		if err == nil {
-			_, err = to.Write(line)
+			err = panics.Catch(s.logger, "sending an audit record to "+s.name, func() error {
+				_, err := to.Write(line)
+				return err
+			})
 		}
 		switch {
 		case err != nil && !failing: // once, not for every record

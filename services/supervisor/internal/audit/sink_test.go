@@ -91,7 +91,7 @@ func TestASystemsLogGetsRecords(t *testing.T) {
 	}
 	receive := func(c *net.UnixConn) string {
 		t.Helper()
-		if err := c.SetReadDeadline(time.Now().Add(20 * time.Second)); err != nil {
+		if err := c.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 			t.Fatal(err)
 		}
 		buf := make([]byte, 64<<10)

@@ -265,7 +265,7 @@ func TestKeysThatCannotBeUsedAreToldOf(t *testing.T) {
 
 func TestACertificateHasOneRole(t *testing.T) {
 	uris := func(list ...string) *x509.Certificate {
-		c := &x509.Certificate{}
+		c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 		for _, text := range list {
 			u, err := url.Parse(text)
 			if err != nil {
@@ -279,13 +279,19 @@ func TestACertificateHasOneRole(t *testing.T) {
 		cert *x509.Certificate
 		want certs.Role
 	}{
-		"one":                {uris("acphost:role:approver"), certs.Approver},
-		"one among others":   {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
-		"none":               {uris(), certs.NoRole},
-		"two":                {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
-		"one that is none":   {uris("acphost:role:none"), certs.NoRole},
-		"an unheard one":     {uris("acphost:role:root"), certs.NoRole},
-		"in another's words": {uris("other:role:operator"), certs.NoRole},
+		"one":                 {uris("acphost:role:approver"), certs.Approver},
+		"one among others":    {uris("spiffe://x/y", "acphost:role:viewer"), certs.Viewer},
+		"none":                {uris(), certs.NoRole},
+		"two":                 {uris("acphost:role:viewer", "acphost:role:operator"), certs.NoRole},
+		"one that is none":    {uris("acphost:role:none"), certs.NoRole},
+		"an unheard one":      {uris("acphost:role:root"), certs.NoRole},
+		"with a query":        {uris("acphost:role:operator?x"), certs.NoRole},
+		"with an empty query": {uris("acphost:role:operator?"), certs.NoRole},
+		"with a fragment":     {uris("acphost:role:operator#x"), certs.NoRole},
+		"a server's":          {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}, certs.NoRole},
+		"for nothing said":    {&x509.Certificate{URIs: uris("acphost:role:operator").URIs}, certs.NoRole},
+		"for anything":        {&x509.Certificate{URIs: uris("acphost:role:operator").URIs, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageAny}}, certs.NoRole},
+		"in another's words":  {uris("other:role:operator"), certs.NoRole},
 	} {
 		if role, err := certs.RoleOf(c.cert); role != c.want || (err == nil) != (c.want != certs.NoRole) {
 			t.Errorf("%s: %v, %v, want %v", name, role, err, c.want)
@@ -479,7 +485,7 @@ func TestAGatewaysCertificateSaysForWhomItCalls(t *testing.T) {
 		"for nobody known":               {"acphost:role:gateway", "acphost:acts-as:root"},
 		"without a role":                 {"acphost:acts-as:viewer"},
 	} {
-		cert := &x509.Certificate{}
+		cert := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 		for _, u := range uris {
 			cert.URIs = append(cert.URIs, uri(u))
 		}

@@ -7,12 +7,13 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 )
 
 // Renew makes new keys, and certificates that say the same, for the server or the sidecar of the authority in a folder and
 // for the clients whose folders still lie in it. They take the place of the old ones, which stay valid for as long as they say. It returns
 // the certificates that were made, also where it fails half way; calling it again is then right. Of Options, Days and Now
-// count.
+// count. If root calls it, the new files have the owners of the old ones, because the programs that read them run as these users.
 func Renew(dir string, o Options) (renewed []string, err error) {
 	if err := o.fill(); err != nil {
 		return nil, err
@@ -68,6 +69,25 @@ func (a *authority) renew(files Files, o Options) error {
 	if err := a.issue(template, o.Now, o.Days, cert, key); err != nil {
 		return err
 	}
+	if err := errors.Join(keepOwner(files.Key, key), keepOwner(files.Cert, cert)); err != nil {
+		return err
+	}
 	// Between the two there is a key without its certificate. A server that looks then goes on with what it has.
 	return errors.Join(os.Rename(key, files.Key), os.Rename(cert, files.Cert))
+}
+
+// keepOwner gives the file made the owner and the group of the file old. Only root can do so: for other users it does nothing.
+func keepOwner(old, made string) error {
+	if os.Geteuid() != 0 {
+		return nil
+	}
+	info, err := os.Stat(old)
+	if err != nil {
+		return err
+	}
+	owner, ok := info.Sys().(*syscall.Stat_t)
+	if !ok {
+		return fmt.Errorf("read the owner of %s: %w", old, errors.ErrUnsupported)
+	}
+	return os.Chown(made, int(owner.Uid), int(owner.Gid))
 }

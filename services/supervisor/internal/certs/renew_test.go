@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -77,5 +78,34 @@ func TestOnlyWhatTheAuthorityMadeIsRenewed(t *testing.T) {
 	}
 	if _, err := certs.Renew(t.TempDir(), certs.Options{}); err == nil || !strings.Contains(err.Error(), "no folder of an authority") {
 		t.Errorf("without an authority: %v", err)
+	}
+}
+
+// Keys of services belong to the users of the services. Root renews them, and the services must be able to read the new ones.
+func TestRenew_KeepsOwners(t *testing.T) {
+	if os.Geteuid() != 0 {
+		t.Skip("only root can give files to other users: run this as root")
+	}
+	dir := filepath.Join(t.TempDir(), "fs")
+	if err := certs.InitSidecar(dir, "fs", certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	files := certs.ServerFiles(filepath.Join(dir, certs.SidecarDir))
+	for _, name := range []string{files.Key, files.Cert} {
+		if err := os.Chown(name, 2002, 2003); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if _, err := certs.Renew(dir, certs.Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range []string{files.Key, files.Cert} {
+		info, err := os.Stat(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if owner := info.Sys().(*syscall.Stat_t); owner.Uid != 2002 || owner.Gid != 2003 {
+			t.Errorf("%s belongs to %d:%d, want 2002:2003", name, owner.Uid, owner.Gid)
+		}
 	}
 }

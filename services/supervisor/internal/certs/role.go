@@ -75,9 +75,12 @@ func (r Role) uri() *url.URL {
 	return keyfiles.RoleURI(r.String())
 }
 
-// RoleOf is the role that a certificate says. One that says several, or one that is not known, has none, and the error
-// says so.
+// RoleOf is the role that a certificate says. One that says several, one that is not known, or that is
+// no client's, has none, and the error says so.
 func RoleOf(cert *x509.Certificate) (Role, error) {
+	if err := keyfiles.CheckClient(cert); err != nil {
+		return NoRole, err
+	}
 	role := NoRole
 	for _, u := range cert.URIs {
 		name, ok := keyfiles.RoleIn(u)

@@ -9,27 +9,30 @@ import (
 	"path/filepath"
 	"strings"
 
-	"github.com/acphost/acphost/internal/lazyregexp"
 	"github.com/acphost/acphost/internal/regular"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/fileref"
 )
 
 // Bounds of what is attached to a message; what is over is a link, which the agent may follow by itself.
 const (
 	maxAttached = 32
-	maxEmbedded = 256 << 10 // a text
-	maxImage    = 5 << 20
+	// maxReferences bounds the references to files that are looked at in one message.
+	maxReferences = 10_000
+	maxEmbedded   = 256 << 10 // a text
+	maxImage      = 5 << 20
 )
-
-var mentions = lazyregexp.New(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
 
 // blocks is a message: the text as it was written, then the files that it mentions. What is no file is text alone.
 func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*supervisorv1.ContentBlock, error) {
 	all := []*supervisorv1.ContentBlock{client.Text(text)}
 	seen := map[string]bool{}
-	for _, found := range mentions.FindAllStringSubmatch(text, -1) {
-		path, info := attached(cwd, found[1]+found[2])
+	for _, r := range fileref.In(text, maxReferences) {
+		if r.Kind != fileref.Mention {
+			continue
+		}
+		path, info := attached(cwd, r.Names)
 		if info == nil || seen[path] {
 			continue
 		}
@@ -45,9 +48,9 @@ func blocks(text, cwd string, can *supervisorv1.AgentCapabilities) ([]*superviso
 	return all, nil
 }
 
-// attached finds what is meant: the path, or the path without the punctuation behind it.
-func attached(cwd, name string) (string, os.FileInfo) {
-	for _, n := range []string{name, strings.TrimRight(name, ".,;:!?)]}'")} {
+// attached finds the file that is meant: the first of some names that exists.
+func attached(cwd string, names []string) (string, os.FileInfo) {
+	for _, n := range names {
 		path := n
 		if home, err := os.UserHomeDir(); err == nil && strings.HasPrefix(n, "~/") {
 			path = filepath.Join(home, n[2:])

@@ -39,7 +39,8 @@ func TestMentionedFilesAreAttached(t *testing.T) {
 	}{
 		{"look at @main.go", all, "text resource:main.go"},
 		{"look at @main.go", nil, "text link:main.go"},
-		{"look at @main.go, please. (@sub/x.ts)", all, "text resource:main.go"},
+		{"look at @main.go, please. (@sub/x.ts)", all, "text resource:main.go resource:x.ts"},
+		{"`@main.go:1-3` @sub/x.ts#L5", all, "text resource:main.go resource:x.ts"},
 		{"@sub/x.ts: why?", all, "text resource:x.ts"},
 		{`@"a b.txt"`, all, "text resource:a b.txt"},
 		{"@main.go @main.go @./main.go", all, "text resource:main.go"},

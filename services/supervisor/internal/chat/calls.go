@@ -45,6 +45,7 @@ func (s *supervisor) closeSession(agentID, id string) tea.Cmd {
 
 // answer answers a question.
 func (s *supervisor) answer(id string, answer *supervisorv1.AnswerApprovalRequest) tea.Cmd {
+	answer.Surface = supervisorv1.Surface_SURFACE_INPUT
 	return s.do(func(ctx context.Context) tea.Msg {
 		a, err := s.Answer(ctx, id, answeredBy, answer)
 		return answeredMsg{id: id, answer: a, err: err}

@@ -74,6 +74,8 @@ type Result struct {
 	Used bool
 	// Reopens: the agent can go on with the session another time.
 	Reopens bool
+	// Interrupted: Ctrl-C ended the chat.
+	Interrupted bool
 }
 
 // AgentError is why there never was a session, where it was the agent's doing.

@@ -6,6 +6,8 @@ import (
 	"iter"
 
 	tea "charm.land/bubbletea/v2"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // feedSize is how many messages of a stream wait for the screen; the stream waits when it is full.
@@ -23,6 +25,7 @@ func follow[T any](s *supervisor, messages iter.Seq2[T, error], message func(all
 	go func() {
 		defer s.wg.Done()
 		defer close(came)
+		defer panics.Recover(nil, "following the supervisor", func(err error) { end = err })
 		for m, err := range messages {
 			if err != nil {
 				end = err

@@ -199,6 +199,7 @@ func (m *model) paste(text string) tea.Cmd {
 // interrupted is ctrl+c: it cancels the turn, or clears the input; a second one leaves.
 func (m *model) interrupted() tea.Cmd {
 	if m.now().Before(m.quitBy) {
+		m.interrupts = true
 		return m.leave()
 	}
 	m.quitBy = m.now().Add(quitTime)

@@ -58,6 +58,7 @@ type model struct {
 	prefixed   bool      // ctrl+x was pressed, and the next key decides
 	keyTime    time.Time // of the last key
 	quitBy     time.Time // until then ctrl+c quits
+	interrupts bool      // ctrl+c did
 
 	joined joined // where Options.Attach is set
 
@@ -122,7 +123,7 @@ func newModel(o Options, sup *supervisor) *model {
 
 // result is how it ended.
 func (m *model) result() (Result, error) {
-	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0}
+	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0, Interrupted: m.interrupts}
 	can := m.agent.GetInfo().GetCapabilities()
 	r.Reopens = m.o.Attach == nil && r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {

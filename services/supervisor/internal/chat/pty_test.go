@@ -11,12 +11,12 @@ import (
 	"sync"
 	"syscall"
 	"testing"
-	"time"
 
 	"github.com/charmbracelet/x/ansi"
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
@@ -131,7 +131,7 @@ func (c *console) see(want string) {
 // seeTimes waits until a text was written so many times.
 func (c *console) seeTimes(want string, times int) {
 	c.t.Helper()
-	deadline := time.After(20 * time.Second)
+	deadline := testkit.After()
 	for strings.Count(c.text(), want) < times {
 		select {
 		case <-c.more:
@@ -155,7 +155,7 @@ func (c *console) end() ended {
 	select {
 	case e = <-c.result:
 		c.over = true
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		c.t.Fatalf("the chat does not end; the screen:\n%s", c.text())
 	}
 	after, err := term.GetState(c.theirs.Fd())
@@ -225,7 +225,7 @@ func TestAChatEndsWhenItsTerminalIsGone(t *testing.T) {
 		if e.err == nil {
 			t.Error("no error says that the terminal is gone")
 		}
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatal("the chat does not end")
 	}
 }

@@ -15,6 +15,7 @@ import (
 	"github.com/charmbracelet/x/term"
 	"github.com/creack/pty"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -44,7 +45,7 @@ func TestATerminalThatTakesNothingDoesNotHoldUpTheEnd(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), "takes no output") {
 			t.Errorf("it ended with %v", err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatal("it does not end")
 	}
 	after, err := term.GetState(theirs.Fd())

@@ -96,5 +96,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 	return root
 }
 
-// StopSignals are what ends acphost in order.
-func StopSignals() []os.Signal { return command.StopSignals() }
+// WithStopSignals returns a context that the signal ends that ends acphost in order. A second one ends the process.
+func WithStopSignals(ctx context.Context) (context.Context, func()) {
+	return command.WithStopSignals(ctx)
+}

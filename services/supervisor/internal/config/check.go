@@ -49,6 +49,7 @@ func (v *checker) config(c *configv1.Config) {
 		v.handler(name, c.GetHandlers()[name])
 	}
 	v.routes(c)
+	v.unused(c)
 	v.agent(c.GetAgent())
 	v.sandbox(c)
 	v.workspace(c.GetWorkspace())
@@ -66,6 +67,25 @@ func (v *checker) config(c *configv1.Config) {
 	}
 	v.serve(c.GetServe())
 	v.telemetry(c.GetTelemetry())
+}
+
+// unused finds handlers that are called like programs of acphost's own and that no route uses: they would take no part.
+func (v *checker) unused(c *configv1.Config) {
+	for _, name := range slices.Sorted(maps.Keys(c.GetHandlers())) {
+		if Kind(name) != route.KindExtension || slices.Contains(slices.Collect(maps.Values(c.GetRoutes())), name) {
+			continue
+		}
+		keys := slices.Sorted(maps.Keys(ownHandlers()))
+		near := yamlproto.Nearest(name, keys)
+		for key, own := range ownHandlers() {
+			if name == own.program {
+				near = key
+			}
+		}
+		if near != "" {
+			v.problem(path("handlers").to(name), "no route uses the handler %q, so that it would take no part: did you mean %q?", name, near)
+		}
+	}
 }
 
 // routes checks how methods and targets are spelled. Whether a handler declares a method is only known once it runs.
@@ -155,6 +175,7 @@ func (v *checker) limits(l *configv1.Limits) {
 	v.bound(at.to("max_queued_requests"), uint64(l.GetMaxQueuedRequests()), 1, 65536)
 	v.bound(at.to("max_queued_bytes"), l.GetMaxQueuedBytes(), 1<<20, 1<<62)
 	v.bound(at.to("max_concurrent_requests"), uint64(l.GetMaxConcurrentRequests()), 1, 4096)
+	v.bound(at.to("turn_grace_ms"), uint64(l.GetTurnGraceMs()), 1, 60000)
 }
 
 // misplaced says of a field that is set what alone it is for.

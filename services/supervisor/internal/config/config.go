@@ -46,7 +46,8 @@ type Config struct {
 // looks up environment variables, as os.Getenv does. Load looks whether the rule files of the user and of the
 // administrator are there; it reads none.
 //
-// A file that others could have written is refused, since it names programs that are started. If its content is wrong,
+// A file without content is an error, because one that was truncated would turn off the policy that it named; "{}" means
+// the defaults. A file that others could have written is refused, since it names programs that are started. If its content is wrong,
 // the error joins one *yamlproto.Error for each problem.
 func Load(path string, env func(string) string) (*Config, error) {
 	c := &Config{Proto: &configv1.Config{}, folder: Folder(env), state: ownfile.StateDir(env)}
@@ -82,6 +83,9 @@ func (c *Config) load(path string, env func(string) string) error {
 	doc, err := yamlproto.Parse(path, data)
 	if err != nil {
 		return err
+	}
+	if doc.Empty() { // it may have lost its content: the defaults would turn the policy off
+		return fmt.Errorf("configuration file: %s has no content; restore it, or write {} in it for the defaults", path)
 	}
 	expandPermission(doc)
 	expandEnv(doc)

@@ -1,6 +1,7 @@
 package config_test
 
 import (
+	"cmp"
 	"errors"
 	"maps"
 	"os"
@@ -37,6 +38,7 @@ func environment(pairs ...string) func(string) string {
 // write makes a configuration file in a folder of its own and returns its path.
 func write(t testing.TB, text string) string {
 	t.Helper()
+	text = cmp.Or(text, "{}") // a file without content is an error
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
@@ -85,7 +87,7 @@ func TestTheFileIsFoundWhereItIsNamedElseWhereItBelongs(t *testing.T) {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.WriteFile(name, nil, 0o600); err != nil {
+		if err := os.WriteFile(name, []byte("{}"), 0o600); err != nil {
 			t.Fatal(err)
 		}
 		return name

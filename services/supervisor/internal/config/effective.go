@@ -6,6 +6,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/limits"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
@@ -14,10 +15,11 @@ import (
 const (
 	defaultInitializeTimeoutSeconds = 60
 	defaultStopGraceMS              = 5000 // Codex needs a little over 2000
-	defaultMaxMessageBytes          = 100 << 20
+	defaultMaxMessageBytes          = limits.Message
 	defaultMaxQueuedRequests        = 1024
-	defaultMaxQueuedBytes           = 64 << 20
+	defaultMaxQueuedBytes           = limits.Waiting
 	defaultMaxConcurrentRequests    = 64
+	defaultTurnGraceMS              = 400
 )
 
 // Effective returns a copy of the configuration with every default filled in: acphost's own handlers stand among the
@@ -57,6 +59,7 @@ func (c *Config) Effective() *configv1.Config {
 	orDefault(&e.Limits.MaxQueuedRequests, defaultMaxQueuedRequests)
 	orDefault(&e.Limits.MaxQueuedBytes, max(defaultMaxQueuedBytes, e.Limits.MaxMessageBytes))
 	orDefault(&e.Limits.MaxConcurrentRequests, defaultMaxConcurrentRequests)
+	orDefault(&e.Limits.TurnGraceMs, defaultTurnGraceMS)
 	e.Log = orNew(e.Log)
 	orDefault(&e.Log.Level, "warn")
 	orDefault(&e.Log.Format, "text")

@@ -21,7 +21,7 @@ import (
 
 const (
 	defaultMaxRestarts = 5
-	defaultDrainMS     = 10000
+	defaultDrainMS     = 0
 	defaultMaxAgents   = 32
 	defaultMaxSessions = 1000
 

@@ -71,7 +71,7 @@ func TestTheFilesOfKeysAreKnown(t *testing.T) {
 
 func TestWhatServeDoesNotSayIsDefault(t *testing.T) {
 	e := load(t, "{}").Effective()
-	if s := e.GetServe(); s.GetDrainMs() != 10000 || s.GetMaxAgents() != 32 || s.GetMaxSessions() != 1000 || e.GetAgent().GetMaxRestarts() != 5 {
+	if s := e.GetServe(); s.GetDrainMs() != 0 || s.GetMaxAgents() != 32 || s.GetMaxSessions() != 1000 || e.GetAgent().GetMaxRestarts() != 5 {
 		t.Errorf("serve is %v, agent is %v", s, e.GetAgent())
 	}
 	if e := load(t, serveText).Effective(); e.GetServe().GetDrainMs() != 0 || e.GetAgent().GetMaxRestarts() != 0 {

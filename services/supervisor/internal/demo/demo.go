@@ -80,7 +80,7 @@ func play(ctx context.Context, o Options, s *story) error {
 	s.title(w.root)
 	agent := filepath.Join(filepath.Dir(o.Exe), "demoagent")
 	if _, err := os.Stat(agent); err != nil {
-		return fmt.Errorf("the demo's agent does not stand next to acphost; releases have it, \"make build\" builds it, and \"go install\" does not: %w", err)
+		return fmt.Errorf("the demo's agent is not beside acphost: %w; install it with: go install github.com/acphost/acphost/examples/demoagent@latest", err)
 	}
 	e, err := startEditor(ctx, w.root, o.Exe, "run", "--config", w.config, "--log-level", "debug", "--log-format", "json", "--", agent)
 	if err != nil {

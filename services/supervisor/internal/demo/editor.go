@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"time"
 )
 
@@ -75,6 +76,9 @@ func (e event) decided() bool { return e.Msg == "decided" && e.Door != "" }
 
 func (e event) took() time.Duration { return time.Duration(e.Micros) * time.Microsecond }
 
+// killTime is how long the supervisor may take to end after TERM until it is killed.
+const killTime = 2 * time.Second
+
 func startEditor(ctx context.Context, dir string, argv ...string) (*editor, error) {
 	e := &editor{
 		cmd:     exec.CommandContext(ctx, argv[0], argv[1:]...),
@@ -83,6 +87,9 @@ func startEditor(ctx context.Context, dir string, argv ...string) (*editor, erro
 		events:  make(chan event, 256),
 	}
 	e.cmd.Dir = dir
+	// TERM, since the supervisor has processes to end. It does so within a second.
+	e.cmd.Cancel = func() error { return e.cmd.Process.Signal(syscall.SIGTERM) }
+	e.cmd.WaitDelay = killTime
 	in, err := e.cmd.StdinPipe()
 	if err != nil {
 		return nil, err

@@ -24,7 +24,8 @@ import (
 
 // Dialect is how one agent says what its tools are about to do.
 type Dialect struct {
-	// Agents are what such an agent calls itself, in lower case and without the scope of an npm package, or begins with. A
+	// Agents are what such an agent calls itself, in lower case and without the scope of an npm package, or begins with. One with a
+	// scope ("@scope/cli") is compared with the whole name, for a package whose name alone is not enough. A
 	// user's dialect needs none: it is for the agent that it is configured for.
 	Agents []string `json:"agents"`
 	// Notes say where the facts come from, for people.
@@ -310,13 +311,18 @@ func laid[V any](below, above map[string]V) map[string]V {
 func Common() *Dialect { return known()[commonFile] }
 
 // Of returns the dialect of an agent by the name that it gives itself: the one whose own name is the longest beginning of it;
-// nil if there is none. npm packages carry a scope: "@scope/codex-acp". It is shared: nobody may change it.
+// nil if there is none. npm packages carry a scope: "@scope/codex-acp" (see Dialect.Agents). It is shared: nobody may change it.
 func Of(name string) *Dialect {
-	name = path.Base(strings.ToLower(name))
+	whole := strings.ToLower(name)
+	base := path.Base(whole)
 	var found *Dialect
 	longest := 0
 	for _, d := range known() {
 		for _, a := range d.Agents {
+			name := base
+			if strings.Contains(a, "/") {
+				name = whole
+			}
 			if len(a) > longest && strings.HasPrefix(name, a) {
 				found, longest = d, len(a)
 			}

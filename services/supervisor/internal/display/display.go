@@ -20,6 +20,8 @@ import (
 	"time"
 
 	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // idPrefix begins the terminal ids that acphost's terminal handlers mint, so that one of a session long gone is known
@@ -152,8 +154,9 @@ func (d *Display) Close() {
 	d.cancel()
 	done := make(chan struct{})
 	go func() {
+		defer close(done)
+		defer panics.Recover(d.opts.Logger, "waiting for terminals that are shown")
 		d.wg.Wait()
-		close(done)
 	}()
 	timer := time.NewTimer(closePatience)
 	defer timer.Stop()

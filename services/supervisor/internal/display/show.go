@@ -1,6 +1,10 @@
 package display
 
-import "time"
+import (
+	"time"
+
+	"github.com/acphost/acphost/internal/panics"
+)
 
 // How often the client is told of what is new.
 const (
@@ -129,9 +133,7 @@ func (d *Display) tell(s *show, insist bool) bool {
 	if s.isGone() {
 		return true
 	}
-	d.mu.Lock()
 	frame, done := d.frame(s)
-	d.mu.Unlock()
 	switch {
 	case insist:
 		if err := d.opts.Sink.Send(frame); err != nil {
@@ -141,13 +143,15 @@ func (d *Display) tell(s *show, insist bool) bool {
 		return false
 	}
 	d.mu.Lock()
+	defer d.mu.Unlock()
 	done()
-	d.mu.Unlock()
 	return true
 }
 
-// frame builds the lines that bring the client up to date, and what notes that it is. d.mu is held, for both.
+// frame builds the lines that bring the client up to date, and done, which notes that it is: d.mu is held for done.
 func (d *Display) frame(s *show) (frame []byte, done func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
 	told := make([]part, len(s.parts)) // the parts as they will be
 	for i, p := range s.parts {
 		told[i] = part{p.terminal, p.out.total(), p.over}
@@ -228,6 +232,6 @@ func (d *Display) start(shows []*show) {
 			d.texts[s.key] = s
 			d.textsSize += s.content.size
 		}
-		d.wg.Go(func() { d.run(s) })
+		d.wg.Go(panics.Guard(d.opts.Logger, "showing a terminal", func() { d.run(s) }))
 	}
 }

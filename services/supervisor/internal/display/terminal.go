@@ -9,6 +9,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/acphost/acphost/internal/escape"
+	"github.com/acphost/acphost/internal/panics"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
@@ -46,7 +47,11 @@ func (d *Display) watch(t *terminal) {
 		t.out.keep = keepMetadata
 	}
 	d.wg.Go(func() {
-		exit, err := d.receive(t)
+		var exit *terminalv1.ExitStatus
+		err := panics.Catch(d.opts.Logger, "showing a terminal", func() (err error) {
+			exit, err = d.receive(t)
+			return err
+		})
 		if d.ctx.Err() != nil {
 			return
 		}

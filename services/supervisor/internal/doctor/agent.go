@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
@@ -50,11 +51,16 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		in.problem("user", err.Error(), todoUser)
 		return
 	}
+	env, err := agentspec.Environ(user.Environ(os.Environ()), agentspec.Resolver{Config: cfg}.Variables(d.Agent.Env))
+	if err != nil {
+		in.problem("environment", err.Error(), "correct agent.env in the configuration")
+		return
+	}
 	spec := agent.Spec{
-		Name: d.Agent.Name, Command: d.Agent.Command, Env: user.Environ(d.Agent.Env), User: user, Guard: d.Guard, Logger: d.Logger,
+		Name: d.Agent.Name, Command: d.Agent.Command, Env: env, User: user, Guard: d.Guard, Logger: d.Logger,
 		Confinement: walls, StopGrace: time.Duration(cfg.GetStopGraceMs()) * time.Millisecond,
 	}
-	d.node(ctx)
+	d.node(ctx, env)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(cfg.GetInitializeTimeoutSeconds())*time.Second)
 	defer cancel()
 	answer, err := d.Ask(ctx, spec, d.Version)
@@ -78,6 +84,10 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 	default:
 		in.ok("handshake", detail)
 	}
+	if tested := d.Agent.Tested; len(tested) > 0 && !slices.Contains(tested, answer.Version) {
+		in.warn("version", fmt.Sprintf("acphost was not tested with version %q of this agent, which may ask for less than the tested versions do",
+			answer.Version), "install a tested version: "+strings.Join(tested, ", "))
+	}
 	in.ok("capabilities", capabilities(answer.Capabilities))
 	d.authentication(answer.AuthMethods)
 	if walls := answer.Walls; len(walls.Notes) > 0 {
@@ -95,17 +105,26 @@ func (d *doctor) sandbox(c *config.Config) {
 	case mode == config.SandboxOff:
 		in.ok("sandbox", "off: what the agent does by itself is not decided (sandbox.mode)")
 	case err == nil && c.SandboxUnruled() != "":
-		in.warn("sandbox", "it stands, but "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
+		in.warn("sandbox", "no rules: "+c.SandboxUnruled(), "set permission.policy, for example to workspace")
 	case err == nil && mode == config.SandboxObserve:
-		in.ok("sandbox", "it stands (observe): what the agent does by itself is recorded, and nothing is refused")
+		in.ok("sandbox", "observe: what the agent does by itself is recorded, and nothing is refused")
 	case err == nil:
-		in.ok("sandbox", "it stands (enforce): what the agent does by itself is decided by the policy")
+		in.warn("sandbox", "enforce: the policy decides about what the agent does by itself. The agent was started outside the sandbox here: "+
+			"whether the policy lets it start inside was not tried", "try it: acphost prompt --sandbox enforce "+d.agentWords()+"; \"acphost policy why --denied\" says what was denied last")
 	case c.Proto.GetSandbox().GetRequire():
 		in.problem("sandbox", err.Error()+": no agent is started (sandbox.require)", todoSandbox)
 	default:
 		in.warn("sandbox", err.Error()+": what the agent does by itself is not decided", todoSandbox)
 	}
 	d.network(c, err)
+}
+
+// agentWords name the agent on the command line of a command that runs it.
+func (d *doctor) agentWords() string {
+	if d.Agent.Preset {
+		return "--agent " + d.Agent.Name + " hello"
+	}
+	return "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
 }
 
 // network says what would stand of the network, if it is not open. confined is why the agent cannot be confined; nil: it can.
@@ -144,11 +163,11 @@ func (d *doctor) network(c *config.Config, confined error) {
 const nodeTimeout = 10 * time.Second
 
 // node looks whether an agent that is a package of npm supports the Node.js that would run it.
-func (d *doctor) node(ctx context.Context) {
+func (d *doctor) node(ctx context.Context, env []string) {
 	in := d.in(Agent)
-	node, program := lookPath(d.Agent.Env, "node"), d.Agent.Command[0]
+	node, program := lookPath(env, "node"), d.Agent.Command[0]
 	if !strings.Contains(program, "/") {
-		program = lookPath(d.Agent.Env, program)
+		program = lookPath(env, program)
 	}
 	if len(d.Agent.Command) > 1 && filepath.Base(program) == "node" {
 		node, program = program, d.Agent.Command[1]

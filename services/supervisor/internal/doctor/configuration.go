@@ -11,6 +11,7 @@ import (
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -70,6 +71,7 @@ func (d *doctor) configuration(ctx context.Context) (c *config.Config, handlers 
 	for _, warning := range c.Warnings {
 		in.warn("file", warning, "")
 	}
+	d.certificates(c)
 	d.policy(ctx, c)
 	d.journal(c)
 	d.presets()
@@ -82,6 +84,29 @@ func (d *doctor) again(command string) string {
 		return command
 	}
 	return command + " --config " + d.ConfigFile
+}
+
+// certificates says how long the certificates of the configuration are valid.
+func (d *doctor) certificates(c *config.Config) {
+	in, now := d.in(Configuration), time.Now()
+	for _, cert := range c.Certificates() {
+		v, err := certs.ValidityOf(cert.File)
+		if err != nil {
+			in.problem("certificate", cert.Setting+": "+err.Error(), certs.RenewHint)
+			continue
+		}
+		detail := fmt.Sprintf("%s: %s: %s", cert.Setting, cert.File, v.Left(now))
+		switch {
+		case now.After(v.Until):
+			in.problem("certificate", detail, certs.RenewHint)
+		case now.Before(v.From):
+			in.problem("certificate", detail, "set the clock of this machine")
+		case v.Soon(now):
+			in.warn("certificate", detail, certs.RenewHint)
+		default:
+			in.ok("certificate", detail)
+		}
+	}
 }
 
 // journal looks at the folder of the record where it is not below the state folder, which is looked at with the machine.

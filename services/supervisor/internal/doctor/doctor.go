@@ -79,12 +79,14 @@ type Options struct {
 type AgentCommand struct {
 	// Name is its name for people and in hints.
 	Name string
-	// Command is its command line, Env its whole environment.
+	// Command is its command line. Env are the variables of its preset, which agent.env and this process's are added to.
 	Command, Env []string
 	// Preset: "acphost agents login NAME" knows it.
 	Preset bool
 	// Login: of a preset, the command that logs in is known, whatever the agent offers.
 	Login bool
+	// Tested are the versions of the agent that acphost was tested with; nil: they are not known.
+	Tested []string
 }
 
 // handlersTimeout bounds the starts of all handlers together.

@@ -321,3 +321,28 @@ func TestFindingsAsJSONSayWhetherAllIsWell(t *testing.T) {
 		}
 	}
 }
+
+func TestDoctor_WarnsOfUntestedVersions(t *testing.T) {
+	for name, c := range map[string]struct {
+		tested []string
+		warns  bool
+	}{
+		"tested":     {[]string{"6", "7"}, false},
+		"not tested": {[]string{"6"}, true},
+		"not known":  {nil, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := newPatient(t)
+			p.withAgent(&handshake.Answer{Name: "x", Version: "7", Protocol: 1}, nil)
+			p.opts.Agent.Tested = c.tested
+			found, _ := p.examine()
+			got, warns := found["agent/version"]
+			if warns != c.warns {
+				t.Fatalf("found %+v, want a warning: %v", got, c.warns)
+			}
+			if warns {
+				expect(t, got, Warning, `not tested with version "7"`, "install a tested version: 6")
+			}
+		})
+	}
+}

@@ -21,6 +21,8 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/panics/httppanics"
 )
 
 // Target is a machine that an agent wants to connect to over TCP.
@@ -112,13 +114,13 @@ func Start(o Options) (*Proxy, error) {
 	p.ctx, p.cancel = context.WithCancel(context.Background())
 	p.forward = p.forwarder()
 	p.server = &http.Server{
-		Handler: http.HandlerFunc(p.serve), ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: min(o.Idle, time.Minute),
+		Handler: httppanics.Handler(o.Logger, http.HandlerFunc(p.serve)), ReadHeaderTimeout: o.HeaderTimeout, IdleTimeout: min(o.Idle, time.Minute),
 		MaxHeaderBytes: mostHeader, ErrorLog: slog.NewLogLogger(slog.DiscardHandler, slog.LevelInfo),
 		BaseContext:                  func(net.Listener) context.Context { return p.ctx },
 		DisableGeneralOptionsHandler: true,
 	}
 	limited := newLimited(l, o.MostConnections)
-	p.work.Go(func() { _ = p.server.Serve(limited) })
+	p.work.Go(panics.Guard(o.Logger, "accepting the agent's connections", func() { _ = p.server.Serve(limited) }))
 	return p, nil
 }
 

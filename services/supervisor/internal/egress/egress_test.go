@@ -25,6 +25,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 // roleVar makes this test binary a client of the proxy instead of running tests.
@@ -109,7 +110,7 @@ func (r *rig) dial(t *testing.T, request string) *net.TCPConn {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(20 * time.Second))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Timeout()))
 	secret := "Proxy-Authorization: Basic " + base64.StdEncoding.EncodeToString([]byte("agent:"+r.secret))
 	if _, err := io.WriteString(conn, strings.ReplaceAll(request, "SECRET", secret)); err != nil {
 		t.Fatal(err)
@@ -485,7 +486,7 @@ func TestMoreConnectionsThanThereMayBeWait(t *testing.T) {
 		t.Errorf("got %v, want the third to wait", err)
 	}
 	_ = first.Close()
-	_ = third.SetReadDeadline(time.Now().Add(20 * time.Second))
+	_ = third.SetReadDeadline(time.Now().Add(testkit.Timeout()))
 	if got, err := io.ReadAll(third); !strings.HasPrefix(string(got), "HTTP/1.1 403 ") {
 		t.Errorf("got %q, %v after the first has ended", got, err)
 	}

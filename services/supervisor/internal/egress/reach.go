@@ -11,6 +11,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // refusal is an answer to a request that goes no further. Its text is for the agent.
@@ -78,7 +79,10 @@ func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
 	defer cancel()
 	answer := make(chan Decision, 1)
-	p.work.Go(func() { answer <- p.Decide(ctx, to) })
+	p.work.Go(func() {
+		defer panics.Recover(p.Logger, "deciding about a connection", func(err error) { answer <- Decision{Reason: err.Error()} })
+		answer <- p.Decide(ctx, to)
+	})
 	var d Decision
 	select {
 	case d = <-answer:

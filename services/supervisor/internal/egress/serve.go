@@ -17,6 +17,7 @@ import (
 	"time"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // serve answers one request.
@@ -165,8 +166,12 @@ func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
 			_ = server.Close()
 		}
 	}
-	both.Go(func() { copied(server, sent(buffered.Reader, client)) })
-	both.Go(func() { copied(client, server) })
+	end := func(error) {
+		_ = client.Close()
+		_ = server.Close()
+	}
+	both.Go(panics.Guard(p.Logger, "passing on what an agent sends", func() { copied(server, sent(buffered.Reader, client)) }, end))
+	both.Go(panics.Guard(p.Logger, "passing on what an agent receives", func() { copied(client, server) }, end))
 	both.Wait()
 }
 

@@ -3,7 +3,8 @@
 //
 // It knows ACP's messages completely, and reads them leniently: a member that it cannot read counts as absent, and an update
 // that it does not know becomes an event with the raw JSON. The same frames give the same events, whether they come live or
-// from a record: the package writes nothing, and reads the clock only for a frame without a time. It must not know who
+// from a record: the package writes nothing, and reads the clock only for a frame without a time. Only Decoder.Present makes a
+// difference, where files are looked for. It must not know who
 // watches, nor where frames come from.
 package event
 
@@ -12,6 +13,7 @@ import (
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -39,11 +41,18 @@ type Decoder struct {
 	dialect            string                        // what the agent calls itself
 	roots              ordered.Map[string, []string] // of sessions
 	said               said
+	held               map[string]*HeldEnd // by sessions; nil: ends are told at once
+
+	// Present, if set, reports whether a file is at an absolute path, in or below one of a session's folders. A prompt that refers
+	// to a file in words alone then shows it in use. Nil: such references do not count. It must be set before the first frame.
+	Present func(folders []string, file string) bool
 
 	// Of the frame at hand.
+	seq     uint64
 	at      time.Time
 	out     []*supervisorv1.Event
 	session string // the last one's id: most frames in a row are of the same
+	child   bool   // the message is of a child of session
 }
 
 // NewDecoder returns a decoder for the frames of an agent. cursor names the place of a frame by its number; nil: events
@@ -56,17 +65,33 @@ func NewDecoder(agent frame.Agent, cursor func(seq uint64) string) *Decoder {
 // their numbers. f's bytes are not kept; the events are the caller's, and share nothing that changes later, so that many
 // may read them at once, but none may change them.
 func (d *Decoder) Frame(f frame.Frame) []*supervisorv1.Event {
-	d.at, d.out = f.Time, nil
+	d.seq, d.at, d.out = f.Seq, f.Time, nil
 	if d.at.IsZero() {
 		d.at = time.Now()
 	}
-	if f.Scanned && f.Direction == frame.AgentToClient && f.Handler == "" && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 {
+	Shorten(&f)
+	if len(d.held) > 0 {
+		d.overdue(f.SessionID)
+	}
+	if f.Scanned && f.Direction == frame.AgentToClient && f.Handler == "" && f.ID == nil && string(f.Method) == acp.MethodSessionUpdate && len(f.Rest) == 0 && namesFirst(f.Line, f.SessionID) {
 		d.update(d.sessionOf(f.SessionID), updateIn(f.Line))
+		d.omitted(d.sessionOf(f.SessionID), &f)
 	} else {
 		d.message(&f)
 	}
+	if len(d.held) > 0 {
+		d.prolong()
+	}
 	d.finish(f.Seq)
 	return d.out
+}
+
+// namesFirst reports whether a line names a session in its first place, spelled as most agents spell it. False: it may name
+// the session elsewhere, or another one.
+func namesFirst(line, session []byte) bool {
+	const begin = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`
+	at := len(begin) + len(session)
+	return len(line) > at && string(line[:len(begin)]) == begin && string(line[len(begin):at]) == string(session) && line[at] == '"'
 }
 
 // message takes a frame that is no plain update.
@@ -79,12 +104,22 @@ func (d *Decoder) message(f *frame.Frame) {
 	if id == nil && acp.OfSession(m.Method) { // whoever passed it on knows which is meant
 		id = f.SessionID
 	}
+	d.child = false
+	if f.Direction == frame.AgentToClient || f.Direction == frame.AgentToHandler {
+		// Who passed on, or recorded, a message of a child session says whose child it is.
+		d.child = len(f.SessionID) > 0 && len(id) > 0 && raw(id) != raw(f.SessionID)
+		if d.child {
+			id = f.SessionID
+		}
+	}
 	session := d.sessionOf(id)
 	switch m.Kind {
 	case jsonrpc.KindNotification:
 		d.notification(f, m, session)
+		d.omitted(session, f)
 	case jsonrpc.KindRequest:
 		d.request(f, m, session)
+		d.omitted(session, f)
 	case jsonrpc.KindResponse:
 		d.response(f, m)
 	}
@@ -104,7 +139,12 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 	case acp.MethodSessionUpdate:
 		switch f.Direction {
 		case frame.AgentToClient:
-			d.update(session, updateIn(m.Raw))
+			u := updateIn(m.Raw)
+			if d.child && !acp.OfToolCall(updateKind(u.kind)) {
+				d.tellOther(session, client.ChildSessionUpdate, m.Params) // what a subagent says is not said by its parent
+				return
+			}
+			d.update(session, u)
 		case frame.OursToClient:
 			d.ownUpdate(session, updateIn(m.Raw))
 		}
@@ -113,16 +153,21 @@ func (d *Decoder) notification(f *frame.Frame, m *jsonrpc.Message, session strin
 			d.withdrawn(f.Direction, jsonrpc.CanonicalID(id))
 		}
 	case acp.MethodSessionEndTurn:
-		if f.Direction == frame.AgentToClient {
+		if f.Direction == frame.AgentToClient && !d.child {
 			d.endTurn(session, m.Params)
 		}
 	case acp.MethodAuthComplete:
 		if f.Direction == frame.AgentToClient {
 			d.tellOther(session, acp.MethodAuthComplete, m.Params)
 		}
+	case frame.MethodTurnEnded:
+		if f.Direction == frame.OursToClient {
+			d.quiet(session, m.Params)
+		}
 	case frame.MethodSessionClosed:
 		if f.Direction == frame.OursToClient && session != "" {
 			d.roots.Delete(session)
+			d.release(session)
 			d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_SessionClosed{
 				SessionClosed: &supervisorv1.SessionClosed{Reason: textOf(acp.Get(m.Params, "reason"))},
 			}})

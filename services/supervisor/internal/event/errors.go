@@ -53,8 +53,19 @@ func ErrorOf(method string, jsonError []byte, ours bool) *supervisorv1.AgentErro
 	if ours {
 		who = ""
 	}
-	e.Message = describeError(method, who, words)
+	e.Message = describeError(method, who, words) + NextStep(words)
 	return e
+}
+
+// refusesRoot is what Claude Code says, and ends, if root starts it in a mode that asks for no permission.
+const refusesRoot = "cannot be used with root/sudo privileges"
+
+// NextStep says what to do about a refusal of an agent that is known, by what the agent says, "; …"; empty: nothing is known.
+func NextStep(said string) string {
+	if strings.Contains(said, refusesRoot) {
+		return "; run acphost as a user other than root, or name one that the agent runs as (agent.user)"
+	}
+	return ""
 }
 
 // Words are what an agent says in a JSON-RPC error object, cut to what can be shown. They have to be made harmless.

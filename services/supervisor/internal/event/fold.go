@@ -285,12 +285,8 @@ func (k *known) other(u *supervisorv1.OtherUpdate, update string) {
 	if len(update) > maxMerged || snake(u.GetKind()) != kindCurrentModel {
 		return
 	}
-	v := []byte(update)
-	for _, path := range [][]string{{"currentModelId"}, {"modelId"}, {"model", "modelId"}} {
-		if id, ok := acp.String(acp.Get(v, path...)); ok {
-			k.is.Model = safetext.Cut(id, maxTitle)
-			return
-		}
+	if id, ok := acp.ModelOf([]byte(update)); ok {
+		k.is.Model = safetext.Cut(id, maxTitle)
 	}
 }
 

@@ -21,7 +21,7 @@ func Needed(f *frame.Frame) bool {
 	switch string(f.Method) {
 	case acp.MethodSessionUpdate:
 		return f.Direction != frame.AgentToClient || len(f.Rest) > 0 || neededUpdate(f.Line)
-	case acp.MethodCancelRequest, acp.MethodSessionEndTurn:
+	case acp.MethodCancelRequest, acp.MethodSessionEndTurn, frame.MethodTurnEnded, frame.MethodSessionClosed:
 		return true
 	}
 	return false
@@ -39,7 +39,7 @@ func neededUpdate(line []byte) bool {
 	}
 	kind := lex.Find(line, update, "sessionUpdate")
 	if kind < 0 || lex.At(line, kind) != '"' {
-		return lex.Find(line, update, "type") >= 0 // else it can only be told as it came
+		return lex.Find(line, update, "type") >= 0 || lex.Find(line, update, "status") >= 0 // else it can only be told as it came
 	}
 	end, escaped, _ := lex.StringEnd(line, kind+1)
 	if end < 0 || escaped {

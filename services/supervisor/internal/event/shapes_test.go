@@ -27,6 +27,16 @@ func TestUpdatesOfOtherShapesAreTheEventsThatTheyMean(t *testing.T) {
 		`{"type":"tool_use","toolName":"bash","toolInput":{"command":"ls"},"content":"Listing"}`:                           `{"sessionId":"s","toolCall":{"toolCallId":"bash","title":"bash","name":"bash","rawInput":"{\"command\":\"ls\"}"}}`,
 		`{"type":"tool_result","content":{"toolResult":{"callId":"c","output":"a.go","isError":false}}}`: `{"sessionId":"s","toolCallUpdate":{"toolCallId":"c","status":"completed","rawOutput":"\"a.go\"","contentSet":true,` +
 			`"content":[{"content":{"text":{"text":"a.go"}}}]}}`,
+		`{"type":"agentMessage","content":"Hi"}`:                                 text("agentMessage", "Hi"),
+		`{"type":"userMessage","content":{"type":"text","text":"Hi"}}`:           text("userMessage", "Hi"),
+		`{"sessionUpdate":"agentMessage","content":{"type":"text","text":"Hi"}}`: text("agentMessage", "Hi"),
+		`{"sessionUpdate":"agentMessage","content":"Hi"}`:                        text("agentMessage", "Hi"),
+		`{"sessionUpdate":"agentThought","content":"Hm"}`:                        text("agentThought", "Hm"),
+		`{"sessionUpdate":"userMessage","content":{"type":"text","text":"Hi"}}`:  text("userMessage", "Hi"),
+		`{"status":"idle"}`: `{"sessionId":"s","otherUpdate":{"kind":"state_update"}}`,
+		`{"sessionUpdate":"tool_response","toolCallId":"c","output":{"x":1}}`:                            `{"sessionId":"s","toolCallUpdate":{"toolCallId":"c","status":"completed","rawOutput":"{\"x\":1}"}}`,
+		`{"sessionUpdate":"tool_error","toolCallId":"c","error":{"message":"no"}}`:                       `{"sessionId":"s","toolCallUpdate":{"toolCallId":"c","status":"failed","rawOutput":"\"no\"","contentSet":true,"content":[{"content":{"text":{"text":"no"}}}]}}`,
+		`{"type":"tool_error","toolCallId":"c","content":"no"}`:                                          `{"sessionId":"s","toolCallUpdate":{"toolCallId":"c","status":"failed","rawOutput":"\"no\"","contentSet":true,"content":[{"content":{"text":{"text":"no"}}}]}}`,
 		`{"type":"tool_result","content":{"toolResult":{"callId":"c","output":{"x":1},"isError":true}}}`: `{"sessionId":"s","toolCallUpdate":{"toolCallId":"c","status":"failed","rawOutput":"{\"x\":1}"}}`,
 	} {
 		w := newWire(t)
@@ -75,6 +85,11 @@ func TestMethodsMakeTheSameEventsByTheirOtherNames(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "newSession", `{"cwd":"/w"}`))
 	w.expect(frame.AgentToClient, "", answers("1", `{"sessionId":"s"}`), `{"sessionId":"s","sessionOpened":{"method":"session/new","roots":["/w"]}}`)
+	w.pass(frame.ClientToAgent, "", asks("2", "newSession", `{"workingDirectory":"/w"}`))
+	w.expect(frame.AgentToClient, "", answers("2", `{"sessionId":"u"}`), `{"sessionId":"u","sessionOpened":{"method":"session/new","roots":["/w"]}}`)
+	w.expect(frame.ClientToAgent, "", asks("3", "prompt", `{"sessionId":"u","content":"Hi"}`),
+		`{"sessionId":"u","turnStarted":{"prompt":[{"text":{"text":"Hi"}}]}}`)
+	w.pass(frame.AgentToClient, "", answers("3", `{"stopReason":"end_turn"}`))
 	w.expect(frame.AgentToHandler, "fs", asks("7", "readTextFile", `{"sessionId":"s","path":"/w/f"}`),
 		`{"sessionId":"s","callStarted":{"id":"7","method":"fs/read_text_file","to":"fs","path":"/w/f"}}`)
 	w.expect(frame.AgentToClient, "", asks("8", "requestPermission", `{"sessionId":"s","tool":"bash","description":"Execute: make","options":[{"id":"once","label":"Allow Once"},{"id":"deny","label":"Deny"}]}`),

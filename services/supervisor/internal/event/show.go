@@ -83,8 +83,15 @@ func (k *KnownFiles) Since(m heat.Mark) heat.Change { return k.known.files.Since
 // Roots are the session's, which must not be changed.
 func (k *KnownFiles) Roots() []string { return k.known.roots }
 
-// Usage is how full the context is; nil: not known. It must not be changed.
-func (k *KnownFiles) Usage() *supervisorv1.ContextUsage { return k.known.is.GetUsage() }
+// Usage is how full the context is; nil: not known. If the agent only reports what its turns took, it is the sum of that, and the
+// size is 0. It must not be changed.
+func (k *KnownFiles) Usage() *supervisorv1.ContextUsage {
+	if k.known.is.GetUsage() != nil || k.known.is.GetTokens() == nil {
+		return k.known.is.GetUsage()
+	}
+	tokens := k.known.is.GetTokens()
+	return &supervisorv1.ContextUsage{Used: cmp.Or(tokens.GetTotal(), tokens.GetInput()+tokens.GetOutput())}
+}
 
 // EachFiles shows the files of each session that is known. It makes nothing, so that sessions at rest cost next to nothing.
 func (f *Fold) EachFiles(show func(k *KnownFiles)) {

@@ -1,22 +1,24 @@
 package event
 
 import (
-	"net/url"
 	"path"
 	"strings"
 
-	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/facts"
+	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/fileref"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
 // maxTouches bounds the files that one event shows in use, maxTouchBytes their paths: a short line may name again what a long
-// one has named.
+// one has named. maxLooks bounds how often one prompt makes acphost look whether a file exists.
 const (
 	maxTouches    = 1000
 	maxTouchBytes = 64 << 10
+	maxLooks      = 500
 )
 
 const (
@@ -47,14 +49,12 @@ func (d *Decoder) touching(session string) *touches {
 
 func (t *touches) add(file string, action supervisorv1.FileAction) {
 	if len(file) >= len("file:") && strings.EqualFold(file[:len("file:")], "file:") { // some agents write URIs for paths
-		file = fileOf(file)
+		file = fileref.OfURI(file)
 	}
 	if file == "" || len(file) > maxKept {
 		return
 	}
-	if !path.IsAbs(file) && t.cwd != "" {
-		file = path.Join(t.cwd, file)
-	}
+	file = t.absolute(file)
 	file = path.Clean(strings.ToValidUTF8(file, "\ufffd")) // events and feeds carry text; a URI may say any bytes
 	switch known := t.known[file]; {
 	case known != nil:
@@ -69,6 +69,14 @@ func (t *touches) add(file string, action supervisorv1.FileAction) {
 	}
 }
 
+// absolute is a path that is relative to the session's folder, made absolute.
+func (t *touches) absolute(file string) string {
+	if !path.IsAbs(file) && t.cwd != "" {
+		return path.Join(t.cwd, file)
+	}
+	return file
+}
+
 // refused makes files those that were refused.
 func refused(list []*supervisorv1.FileTouch) []*supervisorv1.FileTouch {
 	for _, touch := range list {
@@ -77,39 +85,44 @@ func refused(list []*supervisorv1.FileTouch) []*supervisorv1.FileTouch {
 	return list
 }
 
-// prompt adds what a prompt brings.
-func (t *touches) prompt(blocks []*supervisorv1.ContentBlock) {
+// prompt adds the files that a prompt brings, or refers to. exists reports whether there is a file at an absolute path; nil: it
+// cannot be found out.
+func (t *touches) prompt(blocks []*supervisorv1.ContentBlock, exists func(file string) bool) {
+	looks := 0
+	look := func(name string) bool {
+		looks++
+		return exists != nil && looks <= maxLooks && exists(t.absolute(name))
+	}
 	for _, b := range blocks {
 		switch c := b.GetContent().(type) {
 		case *supervisorv1.ContentBlock_Text:
-			for _, found := range mentions.FindAllStringSubmatch(c.Text.GetText(), maxTouches) {
-				if file := strings.TrimRight(found[1]+found[2], ".,;:!?)]}'"); strings.ContainsAny(file, "/.") {
-					t.add(file, referenced)
+			for _, r := range fileref.In(c.Text.GetText(), maxTouches) {
+				if name := referredTo(r, look); name != "" {
+					t.add(name, referenced)
 				}
 			}
 		case *supervisorv1.ContentBlock_ResourceLink:
-			t.add(fileOf(c.ResourceLink.GetUri()), referenced)
+			t.add(fileref.OfURI(c.ResourceLink.GetUri()), referenced)
 		case *supervisorv1.ContentBlock_Resource:
-			t.add(fileOf(c.Resource.GetUri()), provided)
+			t.add(fileref.OfURI(c.Resource.GetUri()), provided)
 		case *supervisorv1.ContentBlock_Image:
-			t.add(fileOf(c.Image.GetUri()), provided)
+			t.add(fileref.OfURI(c.Image.GetUri()), provided)
 		}
 	}
 }
 
-// mentions are the names behind an @ at the beginning of a word. A name without a dot and a slash may as well be a person's.
-var mentions = lazyregexp.New(`(?:^|\s)@(?:"([^"\n]+)"|([^\s"]+))`)
-
-// fileOf is the file of this machine that a URI names; "": it names none.
-func fileOf(uri string) string {
-	if path.IsAbs(uri) {
-		return uri
+// referredTo is the file that a reference means: the first of its readings that exists, or, where none does, the path without the
+// place in the file if the reference means a file in any case. Empty: it means none.
+func referredTo(r fileref.Reference, exists func(name string) bool) string {
+	for _, name := range r.Names {
+		if exists(name) {
+			return name
+		}
 	}
-	u, err := url.Parse(uri)
-	if err != nil || !strings.EqualFold(u.Scheme, "file") || u.Host != "" && u.Host != "localhost" || !path.IsAbs(u.Path) {
-		return ""
+	if r.Certain() {
+		return r.Name()
 	}
-	return u.Path
+	return ""
 }
 
 // toolCall adds what a tool call works on.
@@ -145,10 +158,18 @@ func actionOf(kind string) supervisorv1.FileAction {
 	return reads
 }
 
-// command adds what a command uses, as far as that is known.
+// command adds the files that a command uses, as far as its words show it. The line is read anew: the action that a policy judges
+// has no names of files that an earlier part of the line may have replaced.
 func (t *touches) command(c *permissionv1.Command) {
-	for _, sub := range c.GetSubCommands() {
-		for _, file := range sub.GetFacts().GetFiles() {
+	if c == nil {
+		return
+	}
+	subs, _ := shell.Parse(c.GetText())
+	if len(c.GetArgv()) > 0 {
+		subs, _ = shell.FromArgv(c.GetArgv())
+	}
+	for _, sub := range subs {
+		for _, file := range facts.Likely(sub, t.folderOf(c, sub)) {
 			action := reads
 			switch {
 			case file.GetAccess() == permissionv1.Access_ACCESS_WRITE:
@@ -161,6 +182,21 @@ func (t *touches) command(c *permissionv1.Command) {
 			}
 		}
 	}
+}
+
+// folderOf is the folder in which a part of a command runs; "" if it is not known.
+func (t *touches) folderOf(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
+	if sub.GetCwdUnknown() || c.GetCwdDoubtful() {
+		return ""
+	}
+	dir := t.cwd
+	if c.GetCwd() != "" {
+		dir = t.absolute(c.GetCwd())
+	}
+	if path.IsAbs(sub.GetCwd()) || dir == "" {
+		return sub.GetCwd()
+	}
+	return path.Join(dir, sub.GetCwd())
 }
 
 // judging is what is known of a session, and of its agent, for reading what the agent says.
@@ -230,7 +266,7 @@ func (d *Decoder) usedByCall(r *request, file string, params []byte) []*supervis
 		t.add(file, reads)
 	case acp.MethodWriteTextFile:
 		t.add(file, writes)
-	case acp.MethodTerminalCreate:
+	case acp.MethodTerminalCreate, acp.MethodTerminalRun:
 		t.command(intent.Names(d.judging(r.session), r.method, "terminal.create", params).GetCommand())
 	}
 	return t.list

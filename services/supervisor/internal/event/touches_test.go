@@ -43,6 +43,9 @@ func TestPromptsAndToolCallsShowFilesInUse(t *testing.T) {
 		{"an edit", update(`"sessionUpdate":"tool_call","toolCallId":"3","kind":"edit","status":"completed","locations":[{"path":"/w/a"}],"content":[{"type":"diff","path":"/w/a","newText":"x"}]`), "write /w/a"},
 		{"a search", update(`"sessionUpdate":"tool_call","toolCallId":"4","kind":"search","status":"completed","rawInput":{"path":"/w/src","pattern":"x"}`), "search /w/src"},
 		{"a command", update(`"sessionUpdate":"tool_call","toolCallId":"5","kind":"execute","status":"completed","rawInput":{"command":"cat a.go && touch b.go && ls src"}`), "read /w/a.go, write /w/b.go, search /w/src"},
+		{"a redirection", update(`"sessionUpdate":"tool_call","toolCallId":"7","kind":"execute","status":"completed","rawInput":{"command":"echo a > f < g"}`), "write /w/f, read /w/g"},
+		{"commands that are not known completely", update(`"sessionUpdate":"tool_call","toolCallId":"8","kind":"execute","status":"completed","rawInput":{"command":"sed -i s/a/b/ f.go && cp a b; mv c d; cd sub && rm e && git add h && python3 i"}`),
+			"write /w/f.go, read /w/a, write /w/b, write /w/c, write /w/d, search /w/sub, write /w/sub/e, read /w/sub/h, read /w/sub/i"},
 		{"one that fails", update(`"sessionUpdate":"tool_call","toolCallId":"6","kind":"read","status":"failed","locations":[{"path":"/w/a"}]`), ""},
 	} {
 		w := working(t)
@@ -52,6 +55,45 @@ func TestPromptsAndToolCallsShowFilesInUse(t *testing.T) {
 		}
 		if got := touched(w.pass(direction, "", c.line)); got != c.want {
 			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+}
+
+func TestTouches_ShowTheFilesOfATerminalsCommand(t *testing.T) {
+	for method, params := range map[string]string{
+		"terminal/create": `"command":"cp","args":["a","b"],"cwd":"/w/sub"`,
+		"terminal/run":    `"command":"cp a b","cwd":"/w/sub"`,
+	} {
+		w := working(t)
+		w.pass(frame.AgentToHandler, "terminal", asks("1", method, `{"sessionId":"s",`+params+`}`))
+		got := touched(w.pass(frame.HandlerToAgent, "terminal", answers("1", `{"terminalId":"t"}`)))
+		if want := "read /w/sub/a, write /w/sub/b"; got != want {
+			t.Errorf("%s: %s, want %s", method, got, want)
+		}
+	}
+}
+
+func TestTouches_FollowTheGrammarOfReferences(t *testing.T) {
+	there := map[string]bool{"/w/src/plain.go": true, "/w/src/back.py": true, "/w/notes.md": true, "/w/a:10": true, "/w/Makefile": true}
+	for text, want := range map[string]string{
+		"@f8.ts:10-20 (@f11.ts#L5) `@f3.ts`": "/w/f8.ts, /w/f11.ts, /w/f3.ts",
+		"src/plain.go and `src/back.py:12`":  "/w/src/plain.go, /w/src/back.py",
+		"[notes](notes.md) [n](missing.md)":  "/w/notes.md",
+		"file:///w/x.go#L5":                  "/w/x.go",
+		"@a:10 @Makefile @bob @types/node":   "/w/a:10, /w/Makefile",
+		"and/or src/missing.go v1.2":         "",
+	} {
+		w := working(t)
+		w.d.Present = func(folders []string, file string) bool {
+			if len(folders) != 1 || folders[0] != "/w" {
+				t.Errorf("a file is looked for in %q", folders)
+			}
+			return there[file]
+		}
+		line := asks("1", "session/prompt", fmt.Sprintf(`{"sessionId":"s","prompt":[{"type":"text","text":%q}]}`, text))
+		got := strings.ReplaceAll(touched(w.pass(frame.ClientToAgent, "", line)), "user_referenced ", "")
+		if got != want {
+			t.Errorf("%s: %s, want %s", text, got, want)
 		}
 	}
 }

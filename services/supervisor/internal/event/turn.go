@@ -20,7 +20,7 @@ const (
 	methodSetConfigOption = acp.MethodSessionSetOption
 )
 
-// kindCurrentModel is the update by which some agents tell their model. It never was part of ACP v1.
+// kindCurrentModel is the kind of the update by which some agents tell their model (see acp.ModelOf).
 const kindCurrentModel = "current_model_update"
 
 // fromClient takes a request that the client sends the agent.
@@ -31,7 +31,7 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 	case acp.MethodSessionPrompt:
 		delete(d.loading, r.session) // nobody prompts a session that is still loaded: that was lost
 	case acp.MethodSessionNew, acp.MethodSessionFork, acp.MethodSessionLoad, acp.MethodSessionResume:
-		if cwd := textOf(acp.Get(m.Params, "cwd")); cwd != "" {
+		if cwd := textOf(acp.CwdOf(m.Params)); cwd != "" {
 			r.roots = append(r.roots, cwd)
 		}
 		r.roots = append(r.roots, texts(acp.Get(m.Params, "additionalDirectories"))...)
@@ -53,10 +53,15 @@ func (d *Decoder) fromClient(r *request, m *jsonrpc.Message) {
 		d.loading[r.session]++
 	}
 	if r.method == acp.MethodSessionPrompt {
+		d.release(r.session)
 		delete(d.spent, r.session)
-		prompt := blocks(acp.Get(m.Params, "prompt"), maxPromptBlock)
+		prompt := blocks(acp.PromptOf(m.Params), maxPromptBlock)
 		t := d.touching(r.session)
-		t.prompt(prompt)
+		var exists func(string) bool
+		if folders := d.roots.At(r.session); d.Present != nil && len(folders) > 0 {
+			exists = func(file string) bool { return d.Present(folders, file) }
+		}
+		t.prompt(prompt, exists)
 		d.tell(&supervisorv1.Event{SessionId: r.session, Raw: raw(m.Params), Touches: t.list,
 			Event: &supervisorv1.Event_TurnStarted{TurnStarted: &supervisorv1.TurnStarted{Prompt: prompt}}})
 	}
@@ -99,6 +104,7 @@ func (d *Decoder) clientAnswered(r *request, a *answer) {
 		}
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		d.roots.Delete(r.session)
+		d.release(r.session)
 		e.Event = &supervisorv1.Event_SessionClosed{SessionClosed: &supervisorv1.SessionClosed{Reason: r.method}}
 	case acp.MethodSessionSetMode:
 		if r.value == "" {
@@ -137,7 +143,12 @@ func (d *Decoder) turnEnded(r *request, a *answer) {
 		t.Usage = d.spent[r.session]
 	}
 	delete(d.spent, r.session)
-	d.tell(&supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
+	end := &supervisorv1.Event{SessionId: r.session, Raw: a.raw(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}}
+	if a.ours() { // acphost answered for an agent that is gone
+		d.tell(end)
+		return
+	}
+	d.endTurnLater(r.key, end)
 }
 
 // readEnd reads how a turn ended.
@@ -162,10 +173,10 @@ func (d *Decoder) idle(session string, v []byte) *supervisorv1.TurnEnded {
 // endTurn takes the agent's word that a turn is over: its answer to the prompt then ends nothing more. If no turn is under
 // way, it is told as it came.
 func (d *Decoder) endTurn(session string, params []byte) {
-	under := d.accepted[session]
+	key, under := "", d.accepted[session]
 	for _, r := range d.client.All() {
 		if r.method == acp.MethodSessionPrompt && r.session == session && !r.ended {
-			r.ended, under = true, true
+			r.ended, under, key = true, true, r.key
 		}
 	}
 	if !under {
@@ -182,7 +193,7 @@ func (d *Decoder) endTurn(session string, params []byte) {
 	}
 	t.Usage = d.spent[session]
 	delete(d.spent, session)
-	d.tell(&supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
+	d.endTurnLater(key, &supervisorv1.Event{SessionId: session, Raw: raw(params), Event: &supervisorv1.Event_TurnEnded{TurnEnded: t}})
 }
 
 // loaded ends the history of a session.
@@ -205,6 +216,7 @@ func (d *Decoder) ifGone(session string, a *answer) {
 // begin forgets what was open: initialize begins a connection.
 func (d *Decoder) begin() {
 	const why = "the connection to the agent has ended"
+	d.releaseAll()
 	d.endAll(&d.client, why, anyRequest)
 	d.endCalls(why, anyRequest)
 	for _, session := range slices.Sorted(maps.Keys(d.accepted)) {

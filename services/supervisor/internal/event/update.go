@@ -97,7 +97,7 @@ type textChunk struct {
 
 // fill sets what happened, and returns what else did.
 func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv1.Event) {
-	if u.kind == nil {
+	if u.kind == nil || acp.OlderUpdate(u.kind) {
 		if today := acp.Today(u.whole); today != nil {
 			u.read(today)
 		}
@@ -143,6 +143,10 @@ func (d *Decoder) fill(e *supervisorv1.Event, u *rawUpdate) (more []*supervisorv
 	case "state_update":
 		if t := d.idle(e.GetSessionId(), u.whole); t != nil {
 			e.Event = &supervisorv1.Event_TurnEnded{TurnEnded: t}
+		} else if len(d.held) > 0 && acp.Idle(u.whole) {
+			if end := d.takeHeld(e.GetSessionId()); end != nil {
+				more = append(more, end)
+			}
 		}
 	default:
 		state(e, kind, u.whole)

@@ -39,6 +39,15 @@ func (s *said) note(session string, id []byte) bool {
 // wholeMessage sets e's event to the first block of an update that holds a whole message, unless the message was told, and returns
 // events for the other blocks. A message that is replaced after it was told is left as it is: the event has it as raw JSON.
 func (d *Decoder) wholeMessage(e *supervisorv1.Event, kind string, u *rawUpdate) (more []*supervisorv1.Event) {
+	if isObject(u.content) || len(u.content) > 0 && u.content[0] == '"' { // a piece of a message, by an older name
+		today := acp.Today(u.whole)
+		if today == nil {
+			return nil
+		}
+		var piece rawUpdate
+		piece.read(today)
+		return d.fill(e, &piece)
+	}
 	if !isArray(u.content) || !d.said.note(e.GetSessionId(), u.messageID) {
 		return nil
 	}

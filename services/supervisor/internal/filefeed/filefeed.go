@@ -18,6 +18,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -129,7 +130,7 @@ func Start(o Options) (*Server, error) {
 		source: o.Source, agentID: o.AgentID, opener: o.Sessions, folder: o.Folder, token: rand.Text(), log: o.Logger, listener: listener,
 	}
 	s.ctx, s.cancel = context.WithCancel(context.Background())
-	s.running.Go(s.accept)
+	s.running.Go(panics.Guard(s.log, "accepting readers of file activity", s.accept))
 	return s, nil
 }
 
@@ -167,8 +168,9 @@ func (s *Server) accept() {
 			continue
 		}
 		if r := s.join(conn); r != nil {
-			s.running.Go(r.write)
-			s.running.Go(r.read)
+			end := func(error) { r.end() }
+			s.running.Go(panics.Guard(s.log, "writing to a reader of file activity", r.write, end))
+			s.running.Go(panics.Guard(s.log, "reading from a reader of file activity", r.read, end))
 			continue
 		}
 		_ = conn.SetWriteDeadline(time.Now().Add(partingTime))
@@ -202,7 +204,7 @@ func (s *Server) join(conn net.Conn) *reader {
 	if s.stop == nil {
 		ctx, stop := context.WithCancel(context.Background())
 		s.stop, s.told, s.sessions, s.order = stop, false, map[sessionKey]*session{}, nil
-		s.running.Go(func() { s.watch(ctx) })
+		s.running.Go(panics.Guard(s.log, "watching file activity", func() { s.watch(ctx) }, func(error) { r.end() }))
 	}
 	r.stir()
 	return r

@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -85,7 +86,7 @@ func (r *rig) connect() *peer {
 		r.Fatal(err)
 	}
 	r.Cleanup(func() { _ = conn.Close() })
-	_ = conn.SetDeadline(time.Now().Add(time.Minute))
+	_ = conn.SetDeadline(time.Now().Add(testkit.Timeout()))
 	return &peer{r.T, conn, bufio.NewReader(conn)}
 }
 
@@ -145,6 +146,17 @@ func TestTheFirstLineIsASnapshotAndThenChangesAreTold(t *testing.T) {
 	late.expect(snapshot, usage)
 	r.hub.Forget("demo-1")
 	late.expect(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":3,"updates":[],"removed":["/etc/hosts",".env","a.go"]}`)
+}
+
+func TestUsage_OfTurnsIsToldWhereTheContextIsNot(t *testing.T) {
+	r := newRig(t)
+	r.open("s", "/w")
+	p := r.connect()
+	p.line()
+	r.publish("s", &supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: &supervisorv1.TurnEnded{
+		StopReason: "end_turn", Usage: &supervisorv1.TokenUsage{Total: 12, Input: 10, Output: 2},
+	}}})
+	p.expect(`{"type":"usage","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","used":12,"size":0}`)
 }
 
 func TestAFilterPicksSessions(t *testing.T) {

@@ -52,6 +52,10 @@ func ParseDirection(name string) Direction {
 // of the agent's says it. No agent can: it counts only from acphost itself.
 const MethodSessionClosed = "_acphost/session_closed"
 
+// MethodTurnEnded is the notification by which acphost records that a session has been quiet since the agent answered its
+// prompt: the turn has no more late updates. No client is sent it, and no agent can send it.
+const MethodTurnEnded = "_acphost/turn_ended"
+
 // The ends that have requests of their own: ids of one never meet those of another.
 const (
 	OfAgent  byte = 'a'
@@ -107,6 +111,8 @@ type Frame struct {
 	Rest [][]byte
 	// Brief: Line stands for a frame that is larger: it has what is told of that, and not the rest.
 	Brief bool
+	// Omitted is the size in bytes of the whole message, if Line has its small members alone; else 0.
+	Omitted int
 }
 
 // Observer sees what passes: every frame once where it is taken up and goes on unchanged, and once for each part of its way

@@ -240,16 +240,17 @@ type Decision struct {
 	Unattended permissionv1.Verdict
 	// By says who decided.
 	By string
-	// Shown is what the edit that the question shows makes of files (intent.Session.Shown). An answer lets a write pass door
-	// two only if the write leaves a file like that. The caller sets it before Record.
-	Shown intent.Edits
-	// ShowsCommand: the question shows its command, and where and with what it runs (intent.ShowsCommand). An answer that comes
-	// from the client lets the command pass door two only then, and is remembered only then. The caller sets it before Record.
-	ShowsCommand bool
+	// Shown is what the agent's words in the question show. An answer lets a write pass door two only if the write leaves a
+	// file as Shown.Edits has it. On a surface that shows the agent's words alone, an answer opens and remembers only what
+	// Shown covers. The caller sets it before Record.
+	Shown Seen
 	// Before, for a write that passes for an earlier answer, is the SHA-256 of the file as the question's diff was made
 	// from it. If the file is another by now, the caller decides again with no Written: the user has not seen what the write
 	// would undo. Nil for all else.
 	Before *[sha256.Size]byte
+	// Said is what the agent said, in its own words, in the permission request that is left to a call: set it before a request is
+	// recorded with Outcome.Left; Decide sets it for the call. Empty: the agent said nothing.
+	Said string
 	// Always and Never, for Ask at door two, are what an answer for all times would cover. If one has no text, it must not
 	// be offered.
 	Always, Never grant.Offer
@@ -268,6 +269,8 @@ type Decision struct {
 	names   bool // by a policy whose rule names the paths
 	reused  bool // the policies said so about an earlier action
 	special bool // by a policy whose rule names the addresses, or by what is known of the agent
+
+	left *leftRequest // the request that was left to this call; nil: none was
 
 	reuse *permissionv1.Reuse // for which other actions all that the policies said holds; nil: for none
 }
@@ -346,6 +349,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		return nil, err
 	}
 	g.doubt(r, d)
+	g.takeLeft(r, d)
 	switch {
 	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
 		g.kernelAsks(r, d)

@@ -1,6 +1,8 @@
 package gate
 
 import (
+	"crypto/sha256"
+	"fmt"
 	"path"
 	"slices"
 	"sync"
@@ -9,6 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -127,6 +130,11 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 // tryKey tells what a process tries from what it may try else: by the command or the file, without what the agent
 // adds to it, which differs from one try to the next, and by the variables that a command is given.
 func tryKey(r Request) string {
+	return tryKeyOf(r, reportKey)
+}
+
+// tryKeyOf is tryKey with a key of the action itself.
+func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	a, key := r.Action, ""
 	if r.Inner != nil {
 		a, key = r.Inner, "within "
@@ -134,11 +142,43 @@ func tryKey(r Request) string {
 	if r.Apart {
 		key += "apart "
 	}
-	key += reportKey(a)
+	key += of(a)
 	for _, entry := range a.GetCommand().GetEnv() {
 		key += "\x00" + entry
 	}
 	return key
+}
+
+// Key identifies what a decision is about: decisions of one session have the same key if and only if their actions are the same
+// in all that matters (the command with its folder and variables, the files, the machine), however long those are. In which tool
+// call an action is does not matter. The key is opaque, and no text for people.
+func (d *Decision) Key() string {
+	r := d.request
+	h := sha256.New()
+	part := func(text string) { fmt.Fprintf(h, "%d %s", len(text), text) }
+	part(r.Scope)
+	part(tryKeyOf(r, actionKey))
+	a := r.Action
+	for _, text := range []string{a.GetKind(), a.GetUnparsed(), a.GetCommand().GetUnparsed()} {
+		part(text)
+	}
+	for _, p := range a.GetPaths() {
+		part(p.GetPath())
+		part(p.GetResolvedPath())
+	}
+	if a.GetCommand() == nil && len(a.GetPaths()) == 0 {
+		part(a.GetTitle()) // nothing else says what it is about
+	}
+	return string(h.Sum(nil))
+}
+
+// DenialKey identifies a denial: what is denied (Key), by which rule and why.
+func (d *Decision) DenialKey() string {
+	h := sha256.New()
+	for _, text := range []string{d.Key(), d.Rule, d.Why()} {
+		fmt.Fprintf(h, "%d %s", len(text), text)
+	}
+	return string(h.Sum(nil))
 }
 
 // tried keeps an answer for the next try.
@@ -226,6 +266,7 @@ func (g *Gate) endTally(scope string) {
 		return
 	}
 	g.kernel.flushing.Go(func() {
+		defer panics.Recover(g.opts.Logger, "recording how often an agent was allowed something")
 		for i, rec := range records {
 			if err := g.opts.Audit.Write(rec); err != nil {
 				lost := g.countLater(records[i:])

@@ -152,7 +152,7 @@ func TestADenialCountsMoreThanAnAnswer(t *testing.T) {
 func TestWhatWasAllowedAtDoorOneIsNotAskedAgainAtTheKernel(t *testing.T) {
 	g := gateWith(true, answers(Ask))
 	asked := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_REQUEST, "make x"), Scope: "1", Turn: 1})
-	asked.ShowsCommand = true
+	asked.Shown.Command = true
 	if err := g.Record(asked, Outcome{Allowed: true, Option: "allow_once", By: ByClient}); err != nil {
 		t.Fatal(err)
 	}

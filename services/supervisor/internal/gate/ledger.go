@@ -22,6 +22,8 @@ type ledger struct {
 	turn uint64
 	// asked are the answers at door one, calls the decisions at door two, both oldest first.
 	asked, calls []*answer
+	// left are the requests that were left to their calls, oldest first. None of them is an answer.
+	left []*leftRequest
 	// reported are the tool calls whose end was checked. terminals are those that calls made which door two let pass.
 	reported, terminals map[string]bool
 }
@@ -29,22 +31,14 @@ type ledger struct {
 // answer is what was answered about an action.
 type answer struct {
 	action  *permissionv1.Action
-	shown   intent.Edits // Decision.Shown
+	shown   Seen // Decision.Shown
 	allowed bool
-	person  bool // a person gave the answer, now or before
-	unseen  bool // the person gave it in a client that need not show the command
-	named   bool // only the name of the tool was allowed: no call passes for that
+	person  bool    // a person gave the answer, now or before
+	surface Surface // that a person who answered has read; SurfaceInput if the answer covers the action anyway
+	named   bool    // only the name of the tool was allowed: no call passes for that
 	at      time.Time
 	used    map[string]bool // the writes, and the command, that passed for this answer
 	over    bool            // the tool call has ended
-}
-
-// shows reports whether diffs showed every file of an action.
-func (e *answer) shows(a *permissionv1.Action) bool {
-	return !slices.ContainsFunc(a.GetPaths(), func(p *permissionv1.PathAccess) bool {
-		_, shown := e.shown[intent.PlaceOf(p)]
-		return !shown
-	})
 }
 
 func newLedger(turn uint64) *ledger {
@@ -113,7 +107,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
 			return true
 		}
-		if r.Outside && !(e.person && e.shows(r.Action)) || e.unseen && r.Action.GetCommand() != nil {
+		if r.Outside && !(e.person && e.shown.diffs(r.Action)) || !e.covers(r) {
 			continue // the person may have seen a title alone
 		}
 		about := r.Action
@@ -132,7 +126,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 		var before *[sha256.Size]byte
 		kernel := r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
 		if r.Action.GetKind() == "fs.write" && !kernel {
-			edit, ok := e.shown.Make(r.Written)
+			edit, ok := e.shown.Edits.Make(r.Written)
 			if !ok {
 				continue
 			}
@@ -153,6 +147,15 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	return false
 }
 
+// covers reports whether the answer covers what a request is about (Seen.covers).
+func (e *answer) covers(r Request) bool {
+	about := r.Action
+	if r.Inner != nil && !intent.Same(e.action, about) {
+		about = r.Inner
+	}
+	return e.shown.covers(e.surface, about)
+}
+
 // isSame reports whether an answer at door one is about the request's action, or about the command that it wraps.
 func (r Request) isSame(asked *permissionv1.Action) bool {
 	return intent.Same(asked, r.Action) || r.Inner != nil && intent.Same(asked, r.Inner)
@@ -171,8 +174,8 @@ func onceKey(a *permissionv1.Action) string {
 	return ""
 }
 
-// enter remembers an answer. by says who gave it.
-func (g *Gate) enter(d *Decision, by string, allowed, person bool) {
+// enter remembers an answer. person: a person gave it, now or before.
+func (g *Gate) enter(d *Decision, o Outcome, allowed, person bool) {
 	r := d.request
 	if r.Scope == "" || r.Action.GetDone() {
 		return
@@ -181,18 +184,23 @@ func (g *Gate) enter(d *Decision, by string, allowed, person bool) {
 		return
 	}
 	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
-	e.unseen = by == ByClient && !d.ShowsCommand
+	if e.surface = o.Surface; o.Option == "" { // a policy's answer, or a grant's: both are about the action itself
+		e.surface = SurfaceInput
+	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	l := g.ledger(r)
 	if isDone(r.Action) {
+		if d.left != nil {
+			d.left.refused = !allowed
+		}
 		l.calls = appendBounded(l.calls, e)
 		return
 	}
 	l.asked = appendBounded(l.asked, e)
 }
 
-func appendBounded(list []*answer, e *answer) []*answer {
+func appendBounded[T any](list []T, e T) []T {
 	if len(list) >= maxAnswers {
 		list = slices.Delete(list, 0, 1)
 	}

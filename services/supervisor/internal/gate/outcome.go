@@ -24,6 +24,12 @@ type Outcome struct {
 	Option string
 	// Asked is how long people took.
 	Asked time.Duration
+	// Surface is what a person who chose an option has read.
+	Surface Surface
+
+	// Left: the agent was told to go on, and the call by which it goes on is decided (Gate.Leaves). This allows nothing, and
+	// nothing is remembered as an answer.
+	Left bool
 
 	// Doubtful: the person may have answered about something else than what was decided about. The answer counts this once,
 	// and is not remembered.
@@ -44,27 +50,34 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	err := g.record(d, o, made)
 	if err != nil {
 		g.tally(func(c *supervisorv1.GateCounters) { c.Unrecorded++ })
-		if g.opts.AuditOptional || !o.Allowed {
+		if g.opts.AuditOptional || !o.Allowed && !o.Left {
 			err = nil
 		}
 	}
 	allowed := o.Allowed && err == nil
-	if !o.Cancelled && !(o.Doubtful && allowed) {
-		g.enter(d, o.By, allowed, person)
+	switch {
+	case o.Left:
+		if err == nil {
+			g.mu.Lock()
+			g.leave(d)
+			g.mu.Unlock()
+		}
+	case !o.Cancelled && !(o.Doubtful && allowed):
+		g.enter(d, o, allowed, person)
 		if len(made) == 0 { // else the answer ends once the grant is revoked
 			g.tried(d, o, allowed)
 		}
 	}
-	if g.opts.Denied != nil && !allowed && !o.Cancelled && o.reported == "" {
+	if g.opts.Denied != nil && !allowed && !o.Cancelled && !(o.Left && err == nil) && o.reported == "" {
 		rec := g.recordOf(d, o, made)
-		if o.Allowed {
+		if o.Allowed || o.Left {
 			unrecorded(rec)
 		}
 		g.opts.Denied(rec)
 	}
 	if g.opts.Decided != nil {
 		rec := g.recordOf(d, o, made)
-		if o.Allowed && !allowed {
+		if (o.Allowed || o.Left) && err != nil {
 			unrecorded(rec)
 		}
 		g.opts.Decided(rec)
@@ -118,8 +131,8 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	if !isDone(d.request.Action) {
 		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about, if the
 		// person can have read what that is.
-		a, unseen := d.request.Action, o.By == ByClient && !d.ShowsCommand
-		if o.Option == acp.AllowAlways && (unseen && a.GetCommand() != nil || !intent.NamesAsItLeads(a, a)) {
+		a := d.request.Action
+		if o.Option == acp.AllowAlways && !(d.Shown.covers(o.Surface, a) && intent.NamesAsItLeads(a, a)) {
 			return nil
 		}
 		var err error
@@ -220,8 +233,12 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 	return rec
 }
 
-// outcomeDenied is what came of an action that was denied, as records have it.
-const outcomeDenied = "denied"
+const (
+	// OutcomeLeft is the outcome of a permission request that was left to its call (Outcome.Left), as records have it.
+	OutcomeLeft = "left to the call"
+	// outcomeDenied is the outcome of an action that was denied, as records have it.
+	outcomeDenied = "denied"
+)
 
 func outcomeName(o Outcome) string {
 	switch {
@@ -229,6 +246,8 @@ func outcomeName(o Outcome) string {
 		return o.reported
 	case o.Cancelled:
 		return "cancelled"
+	case o.Left:
+		return OutcomeLeft
 	case o.Allowed:
 		return "allowed"
 	}
@@ -245,6 +264,7 @@ func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
 	if !isDone(d.request.Action) {
 		c.Questions++
 		switch {
+		case o.Left: // neither answered nor forwarded
 		case d.Verdict == Ask:
 			c.Forwarded++
 		case allowed:

@@ -7,6 +7,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/codes"
@@ -68,7 +69,11 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 	for i, p := range g.opts.Chain {
 		answers[i] = make(chan answer, 1)
 		go func() {
-			s, err := p.ask(ctx, g, a)
+			var s policyAnswer
+			err := panics.Catch(g.opts.Logger, "asking a policy", func() (err error) {
+				s, err = p.ask(ctx, g, a)
+				return err
+			})
 			answers[i] <- answer{s, err}
 		}()
 	}

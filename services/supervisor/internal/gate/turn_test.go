@@ -12,9 +12,11 @@ import (
 
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"google.golang.org/grpc"
+	"google.golang.org/protobuf/proto"
 )
 
 const (
@@ -63,9 +65,12 @@ func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 	if err != nil {
 		t.Fatal(err)
 	}
-	d.ShowsCommand = r.Action.GetTitle() == r.Action.GetCommand().GetText()
-	if r.Action.GetKind() == "tool.edit" {
-		d.Shown = intent.Edits{r.Written.Place: {Before: sha256.Sum256([]byte("before")), After: r.Written.Sum}}
+	d.Shown.Command = r.Action.GetTitle() == r.Action.GetCommand().GetText()
+	switch r.Action.GetKind() {
+	case "tool.edit":
+		d.Shown.Edits = intent.Edits{r.Written.Place: {Before: sha256.Sum256([]byte("before")), After: r.Written.Sum}}
+	case "tool.read":
+		d.Shown.Files = map[string]bool{intent.PlaceOf(r.Action.GetPaths()[0]): true}
 	}
 	if d.Verdict != Ask {
 		o = Outcome{Allowed: d.Verdict == Allow}
@@ -120,33 +125,63 @@ func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
 	}
 }
 
-func TestAnAnswerCountsForACommandOnlyIfPeopleCouldReadIt(t *testing.T) {
+// On each surface, an answer opens and remembers what people read there, whoever gives it.
+func TestAnswer_AllowsOnlyWhatItsSurfaceShowed(t *testing.T) {
+	command := func(kind string, door permissionv1.Door) *permissionv1.Action {
+		return commandOf(kind, "t", "rm x", door)
+	}
 	for name, tt := range map[string]struct {
-		by, title string
-		want      string // by whom the call is decided
-		granted   int
+		asked, called *permissionv1.Action
+		seen          Seen
 	}{
-		"the client shows it":             {ByClient, "rm x", ByEarlier, 1},
-		"the client shows something else": {ByClient, "ls", ByPolicy, 0},
-		"acphost itself has shown it":     {"operator", "ls", ByEarlier, 1},
+		"a command":                {command("tool.execute", permissionv1.Door_DOOR_REQUEST), command("terminal.create", permissionv1.Door_DOOR_CALL), Seen{Command: true}},
+		"a read":                   {readOf("/w/a"), fileCall("fs.read", "/w/a", read), Seen{Files: map[string]bool{"/w/a": true}}},
+		"a read of an edited file": {editOf("t", "/w/a"), fileCall("fs.read", "/w/a", read), Seen{Edits: intent.Edits{"/w/a": {}}}},
+		"a process's write": {editOf("t", "/w/a"), &permissionv1.Action{Kind: "fs.write", Door: permissionv1.Door_DOOR_KERNEL,
+			Paths: fileCall("fs.write", "/w/a", write).GetPaths()}, Seen{Files: map[string]bool{"/w/a": true}}},
 	} {
-		t.Run(name, func(t *testing.T) {
-			g := gateWith(true, answers(Ask))
-			asked := commandOf("tool.execute", "t", "rm x", permissionv1.Door_DOOR_REQUEST)
-			asked.Title = tt.title
-			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowOnce})
-			call := func() *permissionv1.Action {
-				return commandOf("terminal.create", "", "rm x", permissionv1.Door_DOOR_CALL)
-			}
-			if d := settle(t, g, request(call()), Outcome{Cancelled: true}); d.By != tt.want {
-				t.Errorf("the call is decided by %s, want %s", d.By, tt.want)
-			}
-			g = askingGate(t)
-			settle(t, g, request(asked), Outcome{Allowed: true, By: tt.by, Option: acp.AllowAlways})
-			if got := len(g.opts.Grants.List()); got != tt.granted {
-				t.Errorf("%d answers are remembered, want %d", got, tt.granted)
-			}
-		})
+		for surface, s := range map[string]struct {
+			is   Surface
+			by   string
+			own  bool
+			seen Seen
+		}{
+			"the editor, shown":              {by: ByClient, seen: tt.seen},
+			"the editor, not shown":          {by: ByClient},
+			"an attached client, shown":      {by: "approver", is: supervisorv1.Surface_SURFACE_AGENT_WORDS, seen: tt.seen},
+			"an attached client, not shown":  {by: "approver", is: supervisorv1.Surface_SURFACE_AGENT_WORDS},
+			"a program that says nothing":    {by: "grpc"},
+			"a program with another surface": {by: "grpc", is: 77},
+			"chat, prompt, console":          {by: "cli", is: supervisorv1.Surface_SURFACE_INPUT, own: true},
+		} {
+			t.Run(name+"/"+surface, func(t *testing.T) {
+				wanted := s.own || s.seen.Command || s.seen.Files != nil || s.seen.Edits != nil
+				for _, option := range []string{acp.AllowOnce, acp.AllowAlways} {
+					g := askingGate(t)
+					d, err := g.Decide(t.Context(), request(proto.CloneOf(tt.asked)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					d.Shown = s.seen
+					if err := g.Record(d, Outcome{Allowed: true, By: s.by, Option: option, Surface: s.is}); err != nil {
+						t.Fatal(err)
+					}
+					if got := len(g.opts.Grants.List()) > 0; got != (wanted && option == acp.AllowAlways) {
+						t.Errorf("%s: grants: %v", option, g.opts.Grants.List())
+					}
+					if option == acp.AllowAlways {
+						continue
+					}
+					call, err := g.Decide(t.Context(), request(proto.CloneOf(tt.called)))
+					if err != nil {
+						t.Fatal(err)
+					}
+					if got := call.Verdict == Allow; got != wanted {
+						t.Errorf("the call passes: %v, want %v (%s)", got, wanted, call.By)
+					}
+				}
+			})
+		}
 	}
 }
 
@@ -207,8 +242,8 @@ func TestAWriteOfSomethingElseThanWasShownIsAsked(t *testing.T) {
 		{"a content that is not known", []Request{shows("A", "/w/a")}, nil, []Request{unknown}, []permissionv1.Verdict{Ask}},
 		{"the same into a file that was only named", []Request{shows("A", "/w/a", "/w/b")}, nil,
 			[]Request{writes("/w/b", "A")}, []permissionv1.Verdict{Ask}},
-		{"a read of a file that was only named", []Request{shows("A", "/w/a", "/w/b")}, nil,
-			[]Request{request(fileCall("fs.read", "/w/b", read))}, []permissionv1.Verdict{Allow}},
+		{"a read of a file that was not shown", []Request{shows("A", "/w/a", "/w/b")}, nil,
+			[]Request{request(fileCall("fs.read", "/w/b", read))}, []permissionv1.Verdict{Ask}},
 		{"two edits of one file, in any order", []Request{shows("A", "/w/a"), shows("B", "/w/a")}, nil,
 			[]Request{writes("/w/a", "A"), writes("/w/a", "B"), writes("/w/a", "A")}, []permissionv1.Verdict{Allow, Allow, Ask}},
 		{"a read of a file of which a person refused an edit", []Request{shows("A", "/w/a")}, []Outcome{{By: ByClient, Option: acp.RejectOnce}},

@@ -92,6 +92,11 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 		}
 		known, refused = true, !e.allowed // it may ask again, and the last answer counts
 	}
+	for _, left := range l.left { // if no call came, nothing was decided
+		if left.toolCall == id && left.called {
+			known, refused = true, left.refused
+		}
+	}
 	if !completed {
 		return known, refused, first
 	}
@@ -123,10 +128,12 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 }
 
 // reportKey tells a tool call from others, by its id and by what it did.
-func reportKey(a *permissionv1.Action) string {
+func reportKey(a *permissionv1.Action) string { return a.GetToolCallId() + "\x00" + actionKey(a) }
+
+// actionKey tells an action from others by what it does.
+func actionKey(a *permissionv1.Action) string {
 	h := sha256.New()
 	part := func(text string) { fmt.Fprintf(h, "%d %s", len(text), text) }
-	part(a.GetToolCallId())
 	if c := a.GetCommand(); c != nil {
 		part(c.GetText())
 		part(c.GetCwd())

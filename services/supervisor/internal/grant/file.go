@@ -351,7 +351,8 @@ func parse(data []byte) content {
 		line, rest, whole := bytes.Cut(data, []byte{'\n'})
 		data = rest
 		if !whole {
-			break // torn; the next writer cuts it off
+			c.problems = append(c.problems, problem{c.lines + 1, fmt.Errorf("it is cut off after %d bytes: the disk was full, or acphost was killed, while it was written", len(line))})
+			break // the next writer removes it
 		}
 		c.lines++
 		if len(bytes.TrimSpace(line)) == 0 {

@@ -13,6 +13,7 @@ import (
 	"io"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
@@ -69,6 +70,7 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 	replies := make(chan reply, 1)
 	go func() {
 		defer close(replies)
+		defer panics.Recover(nil, "reading an agent's answer to initialize", func(err error) { replies <- reply{err: err} })
 		replies <- exchange(p, version)
 		_, _ = io.Copy(io.Discard, p.Stdout()) // what is not read would keep an agent from ending
 		_ = p.Stdout().Close()
@@ -140,6 +142,7 @@ func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) repl
 		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
 	}
 	var scanner jsonrpc.Scanner
+	dropped := ""
 	for range maxSkipped {
 		line, err := lines.Next()
 		if err != nil {
@@ -149,6 +152,9 @@ func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) repl
 		var m jsonrpc.Message
 		if wrong := scanner.Scan(line, &m); wrong != nil {
 			if wrong.Code == jsonrpc.CodeParse {
+				if dropped == "" {
+					dropped = fmt.Sprintf("; the first of them is %q: each message must be one line of JSON", short(string(line)))
+				}
 				continue // some print a banner
 			}
 			return reply{err: fmt.Errorf("it answered initialize with what is no message: %w", wrong)}
@@ -162,7 +168,7 @@ func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) repl
 		}
 		return reply{answer: parse(m.Result)}
 	}
-	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them", maxSkipped)}
+	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them%s", maxSkipped, dropped)}
 }
 
 func params(version string) []byte {

@@ -36,7 +36,7 @@ type Checked struct {
 // what they serve, or why nothing could be started at all; it is nil too where a handler did not start. ctx bounds the starts. Of o it takes Config, Routes,
 // Programs and Logger; env looks up environment variables.
 func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
-	h := &host{opts: o, config: o.Config.Effective(), log: o.Logger}
+	h := newHost(o)
 	if err := h.findUser(); err != nil {
 		return nil, err
 	}

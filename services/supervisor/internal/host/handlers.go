@@ -13,6 +13,7 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -213,6 +214,7 @@ func (hs *handlers) stop(ctx context.Context) {
 	var wg sync.WaitGroup
 	for name, h := range hs.byName {
 		wg.Go(func() {
+			defer panics.Recover(hs.log, "stopping handler "+name)
 			if err := h.Stop(ctx); err != nil {
 				hs.log.Warn("a handler could not be stopped cleanly", "handler", name, "error", err)
 			}

@@ -13,7 +13,6 @@ import (
 	"log/slog"
 	"net"
 	"os"
-	"path/filepath"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -27,6 +26,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/approval"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -58,9 +58,9 @@ const stopTimeout = 5 * time.Second
 
 // Options say what is run, and with what.
 type Options struct {
-	// Command is the agent's command line. Required.
-	Command []string
-	// Env is the agent's whole environment; nil: the supervisor's.
+	// Agent is the agent of Run, as agentspec.Resolver returns it. Required for Run; Start is asked for agents.
+	Agent *supervisorv1.StartAgentRequest
+	// Env is the environment that the variables of agents are added to; nil: the supervisor's.
 	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
@@ -72,8 +72,6 @@ type Options struct {
 	Routes map[string]string
 	// Unattended: nobody is at the client to answer questions, so that they wait only so long.
 	Unattended bool
-	// AgentName overrides the configured name of the agent.
-	AgentName string
 	// Stdin and Stdout are the client's; Stderr gets the standard error of an editor's agent, and the record of decisions
 	// if that is to be told there. Nil: nobody does; an editor's supervisor has all three.
 	Stdin, Stdout, Stderr *os.File
@@ -101,12 +99,22 @@ type Options struct {
 	// State says which files the agent of a name keeps for itself, which further programs are its own, and which it
 	// starts for itself, as presets do. Nil: it is not known of any.
 	State func(name string) (files, programs []string, starts [][]string)
+	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: they are not known of any.
+	Modes func(name string) []string
+	// Tested returns the versions of the agent of a name that acphost was tested with. Nil: they are not known of any.
+	Tested func(name string) []string
+	// TerminalTools returns the versions and the tools of the agent with the id of a preset that run commands by terminal/create
+	// alone (link.Options.TerminalTools). Nil: they are not known of any.
+	TerminalTools func(preset string) (versions, titles []string)
 	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger
 	// Unrecorded is told what cannot be recorded and why, besides the log: when it is opened, and while it is written. It
 	// is called from any goroutine and must not wait. Nil: nobody is told.
 	Unrecorded func(what Record, err error)
+	// Hurry ends when what still runs is to be killed instead of being waited for: handlers, agents, and all that they started. What
+	// is recorded is written all the same. Nil: it never does, and each process has its own grace.
+	Hurry context.Context
 	// Denied is told each action of an agent's that is denied, as its record, whether it is recorded or not. It is called
 	// from any goroutine and must not wait. Nil: nobody is told.
 	Denied func(*supervisorv1.AuditRecord)
@@ -131,7 +139,8 @@ type host struct {
 	log        *slog.Logger
 	started    time.Time
 	names      *link.Names
-	instance   string // tells this supervisor from all others
+	instance   string          // tells this supervisor from all others
+	hurry      context.Context // see Options.Hurry; never nil
 	protection protection
 	user       *proc.User // of all agents; nil: who this process runs as
 	pace       *proc.Pace
@@ -161,7 +170,14 @@ type protection struct {
 }
 
 func newHost(o Options) *host {
-	return &host{opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(), approvals: approval.New(), summing: make(chan struct{}, 1)}
+	h := &host{
+		opts: o, config: o.Config.Effective(), log: o.Logger, started: time.Now(), instance: session.NewScope(), names: link.NewNames(),
+		approvals: approval.New(), summing: make(chan struct{}, 1), hurry: o.Hurry,
+	}
+	if h.hurry == nil {
+		h.hurry = context.Background()
+	}
+	return h
 }
 
 // open puts together what all agents have in common. Close it, even after an error.
@@ -173,7 +189,7 @@ func (h *host) open(ctx context.Context) error {
 	}
 	h.protect()
 	if h.opts.Adopt {
-		h.orphanage = openOrphanage(h.stopGrace(), h.log)
+		h.orphanage = openOrphanage(h.hurry, h.stopGrace(), h.log)
 	}
 	h.pace = proc.NewPace()
 	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
@@ -203,7 +219,8 @@ func (h *host) open(ctx context.Context) error {
 		return err
 	}
 	h.openJournal()
-	hub := activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config, h.answering(route.KindTerminal)), Logger: h.log}
+	hub := activity.Options{Instance: h.instance, Journal: h.journal, SecretVariables: deniedVariables(h.config, h.answering(route.KindTerminal)), Logger: h.log,
+		TurnGrace: time.Duration(h.config.GetLimits().GetTurnGraceMs()) * time.Millisecond}
 	if h.telemetry != nil {
 		hub.Told = h.telemetry.Told
 	}
@@ -222,7 +239,7 @@ func (h *host) close() {
 		h.hub.Close()
 	}
 	h.closeJournal()
-	h.telemetry.Close()
+	h.telemetry.CloseBefore(h.hurry)
 	h.closeGate()
 	if h.pace != nil {
 		h.pace.Close()
@@ -252,12 +269,16 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 		link.Refuse(client, err.Error())
 		return 1, err
 	}
-	defer h.serveActivity(h.agentName()+"-1", nil)() // before the agent can write to standard error
+	env, err := agentspec.Environ(h.environ(), h.opts.Agent.GetEnv())
+	if err != nil {
+		err = fmt.Errorf("start the agent: %w", err)
+		link.Refuse(client, err.Error())
+		return 1, err
+	}
+	identity := &frame.Agent{ID: agentspec.PlainName(h.agentName()) + "-1", Name: h.agentName()}
+	defer h.serveActivity(identity.ID, nil)() // before the agent can write to standard error
 	la, err := h.linkAgent(agentSpec{stderr: h.opts.Stderr, Spec: programs.Spec{
-		Identity: &frame.Agent{ID: h.agentName() + "-1", Name: h.agentName()},
-		Command:  h.opts.Command,
-		Env:      h.user.Environ(h.opts.Env),
-		Client:   client,
+		Identity: identity, Preset: h.opts.Agent.GetPreset(), Command: h.opts.Agent.GetCommand(), Env: env, Client: client,
 	}})
 	if err != nil {
 		h.log.Error("start the agent: " + err.Error())
@@ -281,7 +302,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 // outcome says how it all ended.
 func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 	switch reason {
-	case link.NotReady, link.NoInitialize:
+	case link.NotReady, link.NoInitialize, link.Broken:
 		return 1, cause
 	case link.AgentGone:
 		if exit.Status() != 0 {
@@ -312,18 +333,23 @@ func (h *host) protect() {
 }
 
 func (h *host) stopHandlers() {
-	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
+	ctx, cancel := context.WithTimeout(h.hurry, stopTimeout)
 	defer cancel()
 	h.handlers.stop(ctx)
 }
 
-// agentName is the configured name, or the program's own; empty where there is no one agent.
+// agentName is the name of the agent of Run, else agent.name; empty if neither is set.
 func (h *host) agentName() string {
-	program := ""
-	if len(h.opts.Command) > 0 {
-		program = filepath.Base(h.opts.Command[0])
+	return cmp.Or(h.opts.Agent.GetName(), h.config.GetAgent().GetName())
+}
+
+// environ is the environment of agents, without variables of their own.
+func (h *host) environ() []string {
+	env := h.opts.Env
+	if env == nil {
+		env = os.Environ()
 	}
-	return cmp.Or(h.opts.AgentName, h.config.GetAgent().GetName(), program)
+	return h.user.Environ(env)
 }
 
 // exitOf is the exit status for an agent that did not start.

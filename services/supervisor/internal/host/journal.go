@@ -40,6 +40,7 @@ func (h *host) openJournal() {
 		Version:         h.opts.Version,
 		Instance:        h.instance,
 		Content:         cfg.GetContent(),
+		LateUpdates:     true,
 		MaxSessionBytes: int64(cfg.GetMaxSessionBytes()),
 		MaxAge:          time.Duration(cfg.GetMaxAgeDays()) * 24 * time.Hour,
 		MaxTotal:        int64(cfg.GetMaxTotalBytes()),

@@ -110,6 +110,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	h, cfg := la.host, la.host.config
 	o := link.Options{
 		Client:            spec.Client,
+		Hurry:             h.hurry,
 		Agent:             agentEnd{la.Process},
 		Kernel:            la.kernel,
 		Egress:            la.egress,
@@ -151,6 +152,17 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	if h.opts.Dialects != nil {
 		o.Dialect = h.opts.Dialects(spec.Identity.Name)
 	}
+	if h.opts.Modes != nil {
+		o.Modes = h.opts.Modes(spec.Identity.Name)
+	}
+	if h.opts.Tested != nil {
+		o.Tested = h.opts.Tested(spec.Identity.Name)
+	}
+	if h.opts.TerminalTools != nil && spec.Preset != "" {
+		if versions, titles := h.opts.TerminalTools(spec.Preset); len(titles) > 0 {
+			o.TerminalTools = &link.TerminalTools{Versions: versions, Titles: titles}
+		}
+	}
 	if !spec.program {
 		o.Display = func(sink display.Sink) *display.Display {
 			return display.New(display.Options{
@@ -172,10 +184,11 @@ func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
 	return reason, cause
 }
 
-// end ends the agent with all that it started, gently until ctx ends, if it is there.
+// end ends the agent with all that it started, gently until ctx or host.hurry ends, if it is there.
 func (la *linkedAgent) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*la.host.stopGrace()+stopTimeout)
 	defer cancel()
+	defer context.AfterFunc(la.host.hurry, cancel)()
 	if err := la.Process.Stop(ctx); err != nil {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
 	}

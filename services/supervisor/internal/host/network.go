@@ -6,6 +6,8 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
@@ -32,7 +34,7 @@ func (la *linkedAgent) openWay(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	la.egress = link.Egress{Observe: h.opts.Config.Sandbox() == config.SandboxObserve}
+	la.egress = link.Egress{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, Listens: la.listens}
 	if h.opts.Hosts != nil {
 		la.egress.Needs = h.opts.Hosts(la.identity.Name)
 	}
@@ -46,6 +48,12 @@ func (la *linkedAgent) openWay(s *agent.Spec) error {
 	}
 	s.Env = replaced(s.Env, p.Env())
 	return nil
+}
+
+// listens reports whether only the agent's processes listen at a TCP port of this machine.
+func (la *linkedAgent) listens(port uint16) bool {
+	own, err := proc.ListensAlone(la.PID(), port)
+	return own && err == nil
 }
 
 // replaced is an environment in which variables have other values. Programs take the first of a name.
@@ -93,6 +101,7 @@ func (w *way) until(done <-chan struct{}) {
 	w.over = make(chan struct{})
 	go func() {
 		defer close(w.over)
+		defer panics.Recover(nil, "closing an agent's proxy")
 		<-done
 		w.close()
 	}()

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -19,6 +20,7 @@ const orphanTime = 10 * time.Second
 // themselves would otherwise become children of the first process of the system, where nobody knows them. It ends them.
 // What is neither an agent's nor a command's lives on, as does what was below this process before, and is reaped when it ends.
 type orphanage struct {
+	hurry   context.Context // when it has ended, processes are killed at once
 	grace   time.Duration
 	spare   proc.Bystanders
 	log     *slog.Logger
@@ -28,7 +30,7 @@ type orphanage struct {
 }
 
 // openOrphanage returns nil where processes cannot be adopted.
-func openOrphanage(grace time.Duration, log *slog.Logger) *orphanage {
+func openOrphanage(hurry context.Context, grace time.Duration, log *slog.Logger) *orphanage {
 	spare, err := proc.TakeBystanders()
 	if err == nil {
 		err = proc.Subreaper()
@@ -37,16 +39,16 @@ func openOrphanage(grace time.Duration, log *slog.Logger) *orphanage {
 		log.Warn("what a killed guard or handler leaves behind is not ended", "error", err)
 		return nil
 	}
-	o := &orphanage{grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
+	o := &orphanage{hurry: hurry, grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
 	// The kernel gives a process's children away before it tells the parent that the process has ended.
 	signal.Notify(o.signals, syscall.SIGCHLD)
 	o.done.Go(func() {
 		for {
 			select {
 			case <-o.signals:
-				o.look()
+				panics.Guard(log, "ending processes that were left behind", o.look)()
 			case <-o.stop:
-				o.look()
+				panics.Guard(log, "ending processes that were left behind", o.look)()
 				return
 			}
 		}
@@ -76,11 +78,24 @@ func (o *orphanage) look() {
 		o.log.Warn("ending processes of agents or commands that a killed guard or handler left behind", "pids", orphans)
 		ctx, cancel := context.WithTimeout(context.Background(), o.grace+orphanTime)
 		defer cancel()
-		if err := proc.End(ctx, o.orphans, o.grace); err != nil {
+		if err := o.end(ctx); err != nil {
 			o.log.Error("processes of agents or commands may be left", "error", err)
 		}
 	}
 	if _, err := proc.ReapAdopted(proc.Started); err != nil {
 		o.log.Warn("ended processes are left as zombies", "error", err)
 	}
+}
+
+// end ends what was adopted, with a grace that lasts until hurry ends.
+func (o *orphanage) end(ctx context.Context) error {
+	if o.hurry.Err() == nil {
+		gently, cancel := context.WithCancel(ctx)
+		defer cancel()
+		defer context.AfterFunc(o.hurry, cancel)()
+		if err := proc.End(gently, o.orphans, o.grace); err == nil || o.hurry.Err() == nil {
+			return err
+		}
+	}
+	return proc.End(ctx, o.orphans, 0)
 }

@@ -3,6 +3,7 @@
 package host
 
 import (
+	"context"
 	"log/slog"
 	"time"
 )
@@ -10,6 +11,6 @@ import (
 // orphanage needs subreapers: here nobody is adopted.
 type orphanage struct{}
 
-func openOrphanage(time.Duration, *slog.Logger) *orphanage { return nil }
+func openOrphanage(context.Context, time.Duration, *slog.Logger) *orphanage { return nil }
 
 func (*orphanage) close() {}

@@ -90,7 +90,8 @@ func (h *host) openGate(protected []string) error {
 }
 
 // errNoRecord is why there is no record of decisions where there is no place for one.
-var errNoRecord = errors.New("there is no folder for it, since neither XDG_STATE_HOME nor HOME is set: name a file by permission.audit.file")
+var errNoRecord = errors.New("a policy decides, and its decisions are recorded, but there is no folder for the record, since neither XDG_STATE_HOME nor HOME is set: " +
+	"name a file by permission.audit.file, or set permission.audit.disabled to record nothing")
 
 // administered refuses to run where the administrator's policy is there and would not count. Whoever can write acphost's
 // configuration cannot write that file, as a rule, and must not get around it unawares.

@@ -7,6 +7,9 @@ import (
 	"sync"
 	"time"
 
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
+
 	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
@@ -21,8 +24,8 @@ const resolveTimeout = 5 * time.Second
 // place returns what tells where paths of a session lead. A child of ours sees the files that we see, so where a path
 // leads is looked at from here, and the child refuses to open it if it finds otherwise. A sidecar is asked, since it may
 // run elsewhere; so is a child about a path that can be read in more ways than one, and one that runs as the agents' user
-// about every path: root sees more than that user, and what comes of a decision would tell the agent what is there. What
-// nobody can say stays unresolved, and counts as outside the roots.
+// about every path: root sees more than that user, and what comes of a decision would tell the agent what is there. A
+// path that cannot be resolved counts as outside the roots; Unreachable names the handler if that is down.
 func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Seen) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
@@ -44,6 +47,7 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.
 		}
 		conn, err := h.handlers.conn(handler)
 		if err != nil {
+			at.Unreachable = handler
 			return at
 		}
 		ctx, cancel := context.WithDeadline(ctx, deadline)
@@ -51,6 +55,9 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.
 		res, err := fsv1.NewFileSystemServiceClient(conn).Resolve(ctx, &fsv1.ResolveRequest{Context: cc, Path: path})
 		if err != nil {
 			h.log.Debug("a path could not be resolved", "error", err)
+			if status.Code(err) == codes.Unavailable {
+				at.Unreachable = handler
+			}
 			return at
 		}
 		at.Resolved = res.GetPath()

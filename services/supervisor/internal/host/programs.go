@@ -3,6 +3,7 @@ package host
 import (
 	"context"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
@@ -25,14 +26,20 @@ func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (prog
 // runProgram runs the link to its end, and ends the agent.
 func (la *linkedAgent) runProgram(ctx context.Context) {
 	defer close(la.ended)
+	defer la.host.agents.remove(la)
 	defer la.cancel()
-	la.reason, la.cause = la.Link.Run(ctx)
+	if err := panics.Catch(la.host.log, "serving agent "+la.identity.ID, func() error {
+		la.reason, la.cause = la.Link.Run(ctx)
+		return nil
+	}); err != nil {
+		la.reason, la.cause = link.Broken, err
+	}
 	stop := context.WithoutCancel(ctx)
 	if first := la.stopped.Load(); first != nil {
 		stop = *first
 	}
+	defer panics.Recover(la.host.log, "ending agent "+la.identity.ID)
 	la.end(stop)
-	la.host.agents.remove(la)
 }
 
 // Ended implements programs.Process: it is closed when link and process are over.

@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
@@ -58,6 +59,7 @@ func (c *scratch) until(done <-chan struct{}) {
 	c.over = make(chan struct{})
 	go func() {
 		defer close(c.over)
+		defer panics.Recover(nil, "removing an agent's folder for temporary files")
 		<-done
 		c.remove()
 	}()

@@ -3,8 +3,6 @@ package host
 import (
 	"cmp"
 	"context"
-	"fmt"
-	"os"
 	"time"
 
 	"google.golang.org/grpc"
@@ -12,6 +10,7 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
@@ -27,7 +26,7 @@ type Supervisor struct {
 	cancel   context.CancelFunc // of links and handlers
 }
 
-// Start starts a supervisor without an editor. Of o it takes all but Command, AgentName, Stdin and Stdout; of the mode it
+// Start starts a supervisor without an editor. Of o it takes all but Agent, Stdin and Stdout; of the mode it
 // knows those of Start. On return the services answer and the handlers are being started; see Ready. It runs until
 // Close: ctx lends its values only.
 func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
@@ -58,9 +57,8 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 			return h.startProgram(starting, ctx, spec)
 		},
 		Hub:               h.hub,
-		Presets:           o.Presets,
-		Env:               h.user.Environ(environ(o.Env)),
-		ConfigEnv:         EnvValues(cfg.GetAgent().GetEnv()),
+		Agents:            agentspec.Resolver{Config: cfg.GetAgent(), Presets: o.Presets},
+		Env:               h.environ(),
 		Protect:           h.protectKeys,
 		InitializeTimeout: time.Duration(cfg.GetAgent().GetInitializeTimeoutSeconds()) * time.Second,
 		MaxRestarts:       restarts,
@@ -132,14 +130,11 @@ func (s *Supervisor) Addresses() []string {
 	return at
 }
 
-// Drain lets nothing new begin and waits for the turns under way until ctx ends; then they are cancelled. The error says
-// that some have not ended even so.
+// Drain lets nothing new begin and waits for the turns under way until ctx ends; then they are cancelled, and have half a second
+// to end. The error says that some have not ended even so.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.host.admin.Load().Draining()
-	if err := s.programs.Drain(ctx); err != nil {
-		return fmt.Errorf("turns were under way and had to be cut off: %w", err)
-	}
-	return nil
+	return s.programs.Drain(ctx)
 }
 
 // Close ends everything: agents with all that they started, then handlers. It returns when nothing is left, and may be
@@ -165,18 +160,10 @@ var (
 	_ programs.Process = (*linkedAgent)(nil)
 )
 
-// environ is env, or where that is nil the supervisor's.
-func environ(env []string) []string {
-	if env == nil {
-		return os.Environ()
-	}
-	return env
-}
-
 // StartRequest asks for an agent as the configuration describes it.
 func StartRequest(c *configv1.ServeAgent) *supervisorv1.StartAgentRequest {
 	return &supervisorv1.StartAgentRequest{
-		Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: EnvValues(c.GetEnv()),
+		Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: agentspec.Values(c.GetEnv()),
 	}
 }
 
@@ -187,16 +174,4 @@ func gatewayAgents(configured []*configv1.ServeAgent) map[string]*supervisorv1.S
 		all[config.GatewayAgentName(c)] = StartRequest(c)
 	}
 	return all
-}
-
-// EnvValues are the configuration's variables as the services have them.
-func EnvValues(env map[string]*configv1.EnvValue) map[string]*supervisorv1.EnvValue {
-	out := map[string]*supervisorv1.EnvValue{}
-	for name, v := range env {
-		out[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: v.GetValue()}}
-		if v.GetFile() != "" {
-			out[name].Source = &supervisorv1.EnvValue_File{File: v.GetFile()}
-		}
-	}
-	return out
 }

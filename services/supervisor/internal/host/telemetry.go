@@ -9,6 +9,7 @@ import (
 
 	"github.com/acphost/acphost/internal/regular"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
 )
 
@@ -88,6 +89,12 @@ func (h *host) measured() telemetry.State {
 		Goroutines: runtime.NumGoroutine(), HeapBytes: heapBytes(),
 	}
 	s.QueuedBytes = h.hub.Queued()
+	s.Certificates = map[string]time.Time{}
+	for _, cert := range h.opts.Config.Certificates() {
+		if v, err := certs.ValidityOf(cert.File); err == nil { // "acphost doctor" reports a file that cannot be read
+			s.Certificates[cert.Setting] = v.Until
+		}
+	}
 	for _, la := range h.agents.list() {
 		s.Agents++
 		s.Sessions += len(la.table.Open())

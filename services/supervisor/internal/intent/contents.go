@@ -66,6 +66,8 @@ func Written(a *permissionv1.Action, params []byte) *File {
 // is missing or empty. A file for which that does not hold, or which is longer than 1 MiB, is left out, and so is each
 // file after the first 64: the person may have been shown something else than what would be written.
 //
+// So is a file whose path a diff does not spell as acphost would (isReadablePath): people may take it for another file.
+//
 // So is a file whose form a write would keep, if the diffs show it in another form: what they show would not be written.
 //
 // present reads a file as the agent could, one file at a time, and says what a write would keep of its form. It returns false
@@ -79,6 +81,8 @@ func (s Session) Shown(a *permissionv1.Action, tc acp.ToolCall, present func(p *
 	_ = acp.Elements(tc.Content, func(item []byte) bool {
 		if d, isDiff := readDiff(item); isDiff {
 			p := s.find(a, d.path)
+			file, _ := local(d.path)
+			d.clear = d.clear && isReadablePath(file) && strings.TrimPrefix(d.path, "file://") == file
 			place := PlaceOf(p)
 			if diffs[place] == nil {
 				files = append(files, p)

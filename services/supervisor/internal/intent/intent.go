@@ -62,6 +62,8 @@ type Session struct {
 type Place struct {
 	// Resolved is absolute and without symbolic links; empty if that is not known.
 	Resolved string
+	// Unreachable is the handler that would know Resolved and does not answer now; empty: there is none.
+	Unreachable string
 	// Inside: both spellings lie inside the session's roots.
 	Inside bool
 	// Protected: it is one of acphost's own files or folders.

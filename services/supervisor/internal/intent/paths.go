@@ -210,6 +210,9 @@ func (p *paths) look(file string) Place {
 		return Place{}
 	}
 	at := p.session.Place(file)
+	if at.Unreachable != "" {
+		p.action.UnreachableHandler = at.Unreachable
+	}
 	if !utf8.ValidString(at.Resolved) {
 		unparsed(p.action, "a path leads to a name that is not UTF-8")
 		at.Resolved = text(at.Resolved)

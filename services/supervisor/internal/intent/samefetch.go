@@ -24,7 +24,7 @@ func sameMachine(asked, called *permissionv1.Action) bool {
 		return false
 	}
 	u, err := url.Parse(input.URL)
-	if err != nil || u.User != nil || u.Hostname() == "" || !strings.Contains(asked.GetTitle(), u.Host) {
+	if err != nil || u.User != nil || u.Hostname() == "" || !namesMachine(asked.GetTitle(), u.Host) {
 		return false
 	}
 	host, err := hosts.Parse(u.Hostname())
@@ -44,4 +44,22 @@ func sameMachine(asked, called *permissionv1.Action) bool {
 		return end.Port == 443
 	}
 	return u.Scheme == "http" && (end.Port == 80 || end.Port == 443) // agents take the safer one by themselves
+}
+
+// namesMachine reports whether people read the name of a machine in a title: as a word, or as that of an address.
+func namesMachine(title, host string) bool {
+	for from := 0; ; from++ {
+		next := strings.Index(title[from:], host)
+		if next < 0 || !isReadable(title[:from+next+len(host)]) {
+			return false
+		}
+		from += next
+		before, after := title[:from], title[from+len(host):]
+		scheme := strings.HasSuffix(before, "https://") || strings.HasSuffix(before, "http://")
+		before = strings.TrimSuffix(strings.TrimSuffix(before, "https://"), "http://")
+		begins := before == "" || strings.ContainsAny(before[len(before)-1:], " `\"'(<\n:") && (scheme || before[len(before)-1] != ':')
+		if begins && (after == "" || strings.ContainsAny(after[:1], " `\"')>\n/?#:,")) {
+			return true
+		}
+	}
 }

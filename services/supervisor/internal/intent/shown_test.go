@@ -2,6 +2,7 @@ package intent
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -9,10 +10,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestACommandIsShownIfPeopleCanReadAllOfIt(t *testing.T) {
-	text := func(s string) string {
-		return fmt.Sprintf(`[{"type":"content","content":{"type":"text","text":%q}}]`, s)
+func TestShowsCommand_OnlyIfPeopleCanReadAllOfIt(t *testing.T) {
+	texts := func(list ...string) string {
+		var blocks []string
+		for _, s := range list {
+			blocks = append(blocks, fmt.Sprintf(`{"type":"content","content":{"type":"text","text":%q}}`, s))
+		}
+		return "[" + strings.Join(blocks, ",") + "]"
 	}
+	text := func(s string) string { return texts(s) }
 	for _, tt := range []struct {
 		name, title, content, input string
 		want                        bool
@@ -23,8 +29,27 @@ func TestACommandIsShownIfPeopleCanReadAllOfIt(t *testing.T) {
 		{"in a text", "Bash", text("```sh\ngit push\n```"), `{"command":"git push"}`, true},
 		{"of an argv, the line", "git push", "", `{"command":["bash","-lc","git push"]}`, true},
 		{"of an argv, the words", "git push origin", "", `{"command":["git","push","origin"]}`, true},
-		{"in a line of its own", "Run this:\ngit push\nThank you", "", `{"command":"git push"}`, true},
-		{"its second place counts, too", "make sure: `make`", "", `{"command":"make"}`, true},
+		{"behind a known word", "Run this:\ngit push", "", `{"command":"git push"}`, true},
+		{"its second place counts, too", "run: `run`", "", `{"command":"run"}`, true},
+		{"in a text of several lines", "", text("```bash\nif true\nthen\n    git push\nfi\n```"), `{"command":"if true\nthen\n    git push\nfi"}`, true},
+		{"behind words that say the opposite", "Looks around, in particular not: git push", "", `{"command":"git push"}`, false},
+		{"behind words on another line", "This is not run:\ngit push", "", `{"command":"git push"}`, false},
+		{"before words that say the opposite", "`git push` is not run", "", `{"command":"git push"}`, false},
+		{"with a second line that says the opposite", "git push\nis an example", "", `{"command":"git push"}`, false},
+		{"its end behind spaces", "echo hello" + strings.Repeat(" ", 3000) + "; touch X", "", `{"command":"echo hello` + strings.Repeat(" ", 3000) + `; touch X"}`, false},
+		{"its end behind a few spaces too many", "echo hello" + strings.Repeat(" ", 60) + "; touch X", "", `{"command":"echo hello` + strings.Repeat(" ", 60) + `; touch X"}`, false},
+		{"its end behind tabs", "echo hello\t\t\t\t\t\t; touch X", "", `{"command":"echo hello\t\t\t\t\t\t; touch X"}`, false},
+		{"its end behind empty lines", "echo hello\n\n\n\ntouch X", "", `{"command":"echo hello\n\n\n\ntouch X"}`, false},
+		{"its end behind many lines", "echo hello" + strings.Repeat("\n:", 30) + "\ntouch X", "", `{"command":"echo hello` + strings.Repeat(`\n:`, 30) + `\ntouch X"}`, false},
+		{"its end behind a comment", "echo hello # " + strings.Repeat("and so on ", 60) + "\ntouch X", "", `{"command":"echo hello # ` + strings.Repeat("and so on ", 60) + `\ntouch X"}`, false},
+		{"its end behind blank letters", "echo hello" + strings.Repeat("\u3164", 9) + "; touch X", "", `{"command":"echo hello` + strings.Repeat("\u3164", 9) + `; touch X"}`, false},
+		{"not within a long text", "", text(strings.Repeat("run\n", 5) + strings.Repeat(" ", 500) + "\ngit push"), `{"command":"git push"}`, false},
+		{"behind a long text", "Read README.md", texts(strings.Repeat("a line\n", 3000), "git push"), `{"command":"git push"}`, false},
+		{"behind many texts", "Read README.md", texts(append(slices.Repeat([]string{"x"}, 50), "git push")...), `{"command":"git push"}`, false},
+		{"behind a long title", strings.Repeat("Read README.md ", 40), texts("git push"), `{"command":"git push"}`, false},
+		{"behind a short text", "Bash", texts("It publishes the work.", "git push"), `{"command":"git push"}`, true},
+		{"in a text for the model", "Read README.md", `[{"type":"content","content":{"type":"text","text":"git push","annotations":{"audience":["assistant"]}}}]`, `{"command":"git push"}`, false},
+		{"behind a diff", "Edit", `[{"type":"diff","path":"/ws/a","newText":"x"},{"type":"content","content":{"type":"text","text":"git push"}}]`, `{"command":"git push"}`, false},
 		{"a title says another one", "ls", "", `{"command":"git push"}`, false},
 		{"no title at all", "", "", `{"command":"git push"}`, false},
 		{"a part of it", "git", "", `{"command":"git push"}`, false},
@@ -45,6 +70,42 @@ func TestACommandIsShownIfPeopleCanReadAllOfIt(t *testing.T) {
 				t.Errorf("got %v, want %v", got, tt.want)
 			}
 		})
+	}
+}
+
+func TestShownFiles_AreThoseThatPeopleReadOf(t *testing.T) {
+	text := func(s string) string {
+		return fmt.Sprintf(`[{"type":"content","content":{"type":"text","text":%q}}]`, s)
+	}
+	for _, tt := range []struct {
+		title, content, path string
+		want                 bool
+	}{
+		{"Read /ws/a.md", "", "/ws/a.md", true},
+		{"Read a.md", "", "/ws/a.md", true},
+		{"`sub/a.md`", "", "/ws/sub/a.md", true},
+		{"Read File", text("a.md"), "/ws/a.md", true},
+		{"Read a.md (lines 10-20)", "", "/ws/a.md", true},
+		{"Read a.md:10-20", "", "/ws/a.md", true},
+		{"Reading file: ./a.md", "", "/ws/a.md", true},
+		{"List /ws", "", "/ws", true},
+		{"Search for it", "", "/ws", true}, // the session's own folder
+		{"Read a.md", "", "/ws/.env", false},
+		{"Read a.md", "", "/ws/sub/a.md", false},
+		{"Read File", "", "/ws/a.md", false},
+		{"Read everything but a.md", "", "/ws/a.md", false},
+		{"Read a.md is not what this does", "", "/ws/a.md", false},
+		{"Read a.md" + strings.Repeat(" ", 100) + "/b", "", "/ws/a.md" + strings.Repeat(" ", 100) + "/b", false},
+		{"Read a\u3164.md", "", "/ws/a\u3164.md", false},
+	} {
+		tc := acp.ToolCall{ID: "c", Title: tt.title, Kind: "read", Content: []byte(tt.content), RawInput: fmt.Appendf(nil, `{"file_path":%q}`, tt.path)}
+		a := Question(inSession(""), tc)
+		if len(a.GetPaths()) == 0 {
+			a.Paths = []*permissionv1.PathAccess{{Path: tt.path}}
+		}
+		if got := len(ShownFiles(a, tc)) > 0; got != tt.want {
+			t.Errorf("%q of %q: got %v, want %v", tt.title, tt.path, got, tt.want)
+		}
 	}
 }
 

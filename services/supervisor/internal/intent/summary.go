@@ -22,6 +22,9 @@ const (
 // where "[…]" says so, which an agent's own text cannot spell.
 func Summary(a *permissionv1.Action) string {
 	s := subject(a)
+	if down := a.GetUnreachableHandler(); down != "" {
+		s += fmt.Sprintf(" (handler %s is down, so it is not known where every path leads)", Excerpt(down))
+	}
 	if a.GetUnparsed() != "" || a.GetCommand().GetUnparsed() != "" {
 		s += " (not understood in full)"
 	}

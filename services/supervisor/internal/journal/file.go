@@ -190,7 +190,11 @@ func (w *writer) header(f *file, from int64) []byte {
 	member("cwd", f.cwd)
 	member("acphost", w.opts.Version)
 	member("instance", w.opts.Instance)
-	b = fmt.Appendf(b, `,"pid":%d,"content":%v}}`+"\n", os.Getpid(), w.opts.Content)
+	b = fmt.Appendf(b, `,"pid":%d,"content":%v`, os.Getpid(), w.opts.Content)
+	if w.opts.LateUpdates {
+		b = append(b, `,"late_updates":true`...)
+	}
+	b = append(b, "}}\n"...)
 	return b
 }
 

@@ -23,6 +23,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -66,6 +67,8 @@ type Options struct {
 	Instance string
 	// Content: frames are kept whole. Else only what they are about: method, ids, kinds and sizes.
 	Content bool
+	// LateUpdates says in each file that a turn ends with frame.MethodTurnEnded, not with the answer to the prompt.
+	LateUpdates bool
 	// MaxSessionBytes bounds a session's file. What comes after is counted, not kept.
 	MaxSessionBytes int64
 	// MaxAge and MaxTotal say which files go, the oldest first; those of sessions that are still written stay.
@@ -118,7 +121,7 @@ func Open(o Options) (*Journal, error) {
 	}
 	j := &Journal{opts: o, queue: newQueue(o.MaxQueued, o.Content), stop: make(chan struct{}), ended: make(chan struct{})}
 	j.writer = newWriter(o, &j.queue.marks)
-	j.wg.Go(j.write)
+	j.wg.Go(j.keepWriting)
 	j.wg.Go(j.keepHouse)
 	return j, nil
 }
@@ -192,6 +195,20 @@ func (j *Journal) Close() error {
 	return j.writer.failed
 }
 
+// keepWriting writes until Close. A panic loses the frames at hand, and the writing goes on with those that come later.
+func (j *Journal) keepWriting() {
+	defer close(j.ended)
+	for over := false; !over; {
+		panicked := panics.Catch(j.opts.Logger, "writing the journal", func() error { j.write(); return nil })
+		select {
+		case <-j.stop:
+			over = true
+		default:
+			over = panicked == nil
+		}
+	}
+}
+
 // write is the goroutine that writes. It leaves most of its time to others, however much there is to write: in a flood, a
 // journal that lacks frames is better than one that slows the agent down.
 func (j *Journal) write() {
@@ -250,7 +267,6 @@ func (j *Journal) write() {
 		}
 	}
 	j.writer.close()
-	close(j.ended)
 }
 
 // flood is a time in which there is more than can be written.
@@ -289,7 +305,7 @@ func (j *Journal) keepHouse() {
 			return
 		case <-timer.C:
 		}
-		if err := j.tidy(); err != nil {
+		if err := panics.Catch(j.opts.Logger, "tidying the journal", j.tidy); err != nil {
 			j.opts.Logger.Warn("old journals could not all be seen to", "error", err)
 		}
 		timer.Reset(retainEvery)

@@ -19,6 +19,7 @@ import (
 	"github.com/go-json-experiment/json"
 	"github.com/go-json-experiment/json/jsontext"
 
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
@@ -37,6 +38,8 @@ type Header struct {
 	Instance string `json:"instance"`
 	PID      int    `json:"pid"`
 	Content  bool   `json:"content"`
+	// LateUpdates: see Options.
+	LateUpdates bool `json:"late_updates"`
 }
 
 // Entry is a line of a journal: a header, a frame, a loss or a note.
@@ -318,6 +321,30 @@ type Part struct {
 	Path    string
 	Started time.Time
 	Header  Header
+	// New: the session began in this file, by session/new or session/fork. Else it was loaded or resumed, and goes on from an earlier file.
+	New bool
+}
+
+// openingEntries is how many entries of a file may come before the answer to session/new: updates that agents send early.
+const openingEntries = 16
+
+// beginsSession reports whether a file whose header was read begins with session/new.
+func beginsSession(r *Reader) bool {
+	for range openingEntries {
+		e, err := r.Next()
+		if err != nil {
+			return false
+		}
+		for _, method := range [...]string{e.Method, e.Answers} {
+			switch string(acp.Method([]byte(method))) {
+			case acp.MethodSessionNew, acp.MethodSessionFork:
+				return true
+			case acp.MethodSessionLoad, acp.MethodSessionResume:
+				return false
+			}
+		}
+	}
+	return false
 }
 
 // Parts returns the files of a session below a folder, the one that was begun first first. Files that cannot be read are
@@ -339,7 +366,7 @@ func Parts(dir, session string) ([]Part, error) {
 		}
 		e, err := r.Next()
 		if err == nil && e.Journal != nil && e.Journal.Session == session {
-			parts = append(parts, Part{Path: path, Started: e.Time, Header: *e.Journal})
+			parts = append(parts, Part{Path: path, Started: e.Time, Header: *e.Journal, New: beginsSession(r)})
 		}
 		_ = r.Close()
 	}

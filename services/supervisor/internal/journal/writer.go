@@ -271,11 +271,11 @@ func (w *writer) request(r *record) (session string, waits bool) {
 		switch q.method {
 		case acp.MethodSessionNew, acp.MethodSessionFork:
 			if room {
-				cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
+				cwd, _ := acp.String(acp.CwdOf(acp.Get(r.line, "params")))
 				q.opening = &opening{cwd: cwd}
 			}
 		case acp.MethodSessionLoad, acp.MethodSessionResume:
-			cwd, _ := acp.String(acp.Get(r.line, "params", "cwd"))
+			cwd, _ := acp.String(acp.CwdOf(acp.Get(r.line, "params")))
 			if q.session == "" || w.files[fileKey{idOf(r.agent), q.session}] != nil || !room {
 				w.file(r.agent, q.session, cwd)
 			} else {

@@ -4,6 +4,8 @@ import (
 	"io"
 	"sync"
 	"sync/atomic"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // A Writer writes frames, each a line or several whole lines, from many goroutines to one stream without mixing them.
@@ -75,7 +77,7 @@ func (w *Writer) Post(frame []byte) error {
 	w.queued += len(frame)
 	if w.wake == nil {
 		w.wake, w.drained = make(chan struct{}, 1), make(chan struct{})
-		go w.drainPosted(w.wake, w.drained)
+		go panics.Guard(nil, "writing messages to a peer", func() { w.drainPosted(w.wake, w.drained) }, w.fail)()
 	}
 	select {
 	case w.wake <- struct{}{}:
@@ -145,10 +147,21 @@ func (w *Writer) drainPosted(wake <-chan struct{}, drained chan<- struct{}) {
 	defer close(drained)
 	for more := true; more; {
 		_, more = <-wake
-		w.writing.Lock()
-		_ = w.drain() // remembered in w.err
-		w.writing.Unlock()
+		w.drainOnce()
 	}
+}
+
+func (w *Writer) drainOnce() {
+	w.writing.Lock()
+	defer w.writing.Unlock()
+	_ = w.drain() // remembered in w.err
+}
+
+// fail has all later calls fail.
+func (w *Writer) fail(err error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	w.err, w.queue = err, nil
 }
 
 // drain writes what is queued. w.writing must be held.
@@ -183,9 +196,7 @@ func (w *Writer) writeOne(b []byte) error {
 func (w *Writer) write(bufs [][]byte) error {
 	err := w.out.write(bufs)
 	if err != nil {
-		w.mu.Lock()
-		w.err, w.queue = err, nil
-		w.mu.Unlock()
+		w.fail(err)
 	}
 	return err
 }

@@ -35,6 +35,9 @@ func (p *agentPump) counted() {
 
 // update folds a session/update and forwards it.
 func (p *agentPump) update(m *jsonrpc.Message) error {
+	if p.holdEarly(m) {
+		return nil
+	}
 	kind, report := p.read(m)
 	switch {
 	case acp.OfToolCall(kind):
@@ -68,10 +71,10 @@ func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
 
 // state folds an update that tells the session's mode, or may, or that a turn is over.
 func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
-	switch kind {
-	case "":
+	switch {
+	case kind == "" || p.child: // a child's mode and turn are its own
 		return
-	case acp.UpdateState:
+	case kind == acp.UpdateState:
 		if acp.Idle(update) {
 			stop, _ := acp.String(acp.Get(update, "stopReason"))
 			p.opts.Sessions.Idle(string(m.SessionID), stop)

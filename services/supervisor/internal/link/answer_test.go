@@ -16,6 +16,7 @@ import (
 	"google.golang.org/grpc"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -42,7 +43,7 @@ type recorder struct {
 func newRecorder(t *testing.T) *recorder {
 	d := &recorder{t: t, asked: make(chan *question.Question, 4096), ended: make(chan question.End, 4096), expires: make(chan time.Time, 16), state: map[*question.Question]string{}}
 	t.Cleanup(func() {
-		late := time.After(patience)
+		late := testkit.After()
 		for open := d.open(); len(open) > 0; open = d.open() {
 			select {
 			case <-d.ended: // whoever was telling its begin as the link ended tells its end
@@ -94,7 +95,7 @@ func (d *recorder) question() *question.Question {
 	select {
 	case q := <-d.asked:
 		return q
-	case <-time.After(patience):
+	case <-testkit.After():
 		d.t.Fatal("no question was told")
 		return nil
 	}
@@ -107,7 +108,7 @@ func (d *recorder) want(want question.End) {
 		if got != want {
 			d.t.Errorf("it ended as %+v, want %+v", got, want)
 		}
-	case <-time.After(patience):
+	case <-testkit.After():
 		d.t.Error("no end was told")
 	}
 }
@@ -431,12 +432,11 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 		"a form":                {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, d := watchedRig(t, func(o *Options) { o.Program = true })
+			r, d := watchedRig(t, func(o *Options) { o.Program, o.cancelGrace = true, time.Hour }) // no time for a program to answer
 			r.open(`{}`)
 			r.agent.send(tt.line)
 			q := d.question()
 			r.client.want(tt.line)
-			started := time.Now()
 			r.client.send(`{"method":"session/cancel","params":{"sessionId":"other"}}`, cancel)
 			d.want(question.End{Outcome: question.Cancelled, By: "nobody"})
 			got := map[string]bool{}
@@ -448,9 +448,6 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 			}
 			r.agent.send(`{"method":"_marker"}`)
 			r.client.want(`{"method":"_marker"}`) // it knows what it has cancelled
-			if took := time.Since(started); took > cancelGrace-time.Second {
-				t.Errorf("it took %v", took)
-			}
 			if _, err := r.Answer(q.ID, question.Answer{Cancel: true}, "late"); !errors.Is(err, question.ErrNotOpen) {
 				t.Errorf("a later answer: %v", err)
 			}
@@ -761,7 +758,7 @@ func TestAQuestionIsAnsweredThoughTheClientDoesNotRead(t *testing.T) {
 func TestAQuestionOfASessionThatNobodyKnowsIsAnsweredToo(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
-	r.agent.send(strings.Replace(askedEdit, `"sessionId":"s"`, `"sessionId":"unheard of"`, 1))
+	r.agent.send(strings.Replace(askedEdit, `"sessionId":"s"`, `"sessionId":"unheard of","parentSessionId":"none"`, 1))
 	q := d.question()
 	if q.SessionID != "unheard of" {
 		t.Errorf("got %+v", q)
@@ -894,7 +891,7 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 		var end question.End
 		select {
 		case end = <-d.ended:
-		case <-time.After(patience):
+		case <-testkit.After():
 			t.Fatalf("round %d: no end", i)
 		}
 		if wins.Load() != 0 != (end.By != gate.ByClient) || wins.Load() > 1 {

@@ -124,7 +124,7 @@ func (a *agentQuestion) Reply(r question.Reply) {
 	a.shownEnds(a.call, r.Failed)
 	a.call.giveUp()
 	if r.Notice {
-		a.tell(a.SessionID, deniedTitle, r.Decision.What()+": "+r.Denial)
+		a.tellAbout(r.Decision.DenialKey(), a.SessionID, deniedTitle, r.Decision.What()+": "+r.Denial)
 	}
 	if !a.claim(a.call) {
 		return // it was refused before it was decided

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -145,9 +146,13 @@ func (l *Link) serveConfined(stream confineStream, sessionID string) {
 	command := &confinedCommand{link: l, sessionID: sessionID}
 	served := make(chan error, 1)
 	go func() {
-		served <- decisions.Serve(ours, command, func(b decisions.Began) { command.environ = b.Env }, nil)
+		defer func() { _ = ours.Close() }()
+		served <- panics.Catch(l.log, "answering the sandbox of a command", func() error {
+			return decisions.Serve(ours, command, func(b decisions.Began) { command.environ = b.Env }, nil)
+		})
 	}()
 	go func() {
+		defer panics.Recover(l.log, "sending answers to the sandbox of a command", func(error) { _ = theirs.Close() })
 		_ = decisions.Up(theirs, func(p []byte) error {
 			return stream.Send(&terminalv1.ConfineRequest{What: &terminalv1.ConfineRequest_Answers{Answers: p}})
 		})

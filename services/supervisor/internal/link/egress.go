@@ -2,6 +2,8 @@ package link
 
 import (
 	"context"
+	"net/netip"
+	"slices"
 
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
@@ -13,6 +15,8 @@ import (
 type Egress struct {
 	// Observe: nothing is refused, but what the proxy itself refuses.
 	Observe bool
+	// Listens, if set, reports whether only the agent's own processes listen at a TCP port of this machine.
+	Listens func(port uint16) bool
 	// Needs are the machines without which the agent does not work.
 	Needs []hosts.Pattern
 }
@@ -21,6 +25,9 @@ type Egress struct {
 // proxy is not known, so what an allowed command connects to is decided on like all else. An allowance is recorded once the addresses
 // are known: before that nothing has been connected to.
 func (l *Link) Reaches(ctx context.Context, to egress.Target) egress.Decision {
+	if loopback(to) && l.opts.Egress.Listens != nil && l.opts.Egress.Listens(to.Port) {
+		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+	}
 	e := &kernelEvent{sessions: l.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := l.strictest(ctx, e)
 	if err != nil {
@@ -49,4 +56,13 @@ func (l *Link) Reaches(ctx context.Context, to egress.Target) egress.Decision {
 		l.denies(o, "", turns)
 	}
 	return egress.Decision{Reason: o.d.Why()}
+}
+
+// loopback reports whether a target is this machine alone, by its loopback interface: by name, before that is looked up, or by all
+// of its addresses.
+func loopback(to egress.Target) bool {
+	if len(to.Addresses) == 0 {
+		return to.Host.Name == "localhost"
+	}
+	return !slices.ContainsFunc(to.Addresses, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
 }

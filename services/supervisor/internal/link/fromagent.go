@@ -2,6 +2,7 @@ package link
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -71,12 +72,19 @@ type agentPump struct {
 	out  run
 	scan acp.Scanner
 	msg  jsonrpc.Message
+	// child: the message is of a child session, whose turn and mode are not those of msg.SessionID.
+	child bool
 
 	// What was read and is not counted yet.
 	messages, size, updates uint64
 	session                 []byte // whose updates
 
 	scratch []byte // of Names.in
+
+	// Updates of sessions that are about to be opened; see openings.
+	early      []earlyUpdate
+	earlyBytes int
+	earlyFull  bool
 
 	asking []*agentQuestion // the permission requests; some may have ended
 }
@@ -100,6 +108,7 @@ func (p *agentPump) line(line []byte) error {
 	if m.SessionID == nil {
 		p.ownSession(m)
 	}
+	p.ofChild(m)
 	switch m.Kind {
 	case jsonrpc.KindNotification:
 		return p.notification(m)
@@ -123,8 +132,10 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 	}
 	p.counters.refused.Add(1)
 	p.see(frame.AgentToClient, RefusedName, line)
+	begins := excerpt(line)
+	p.dropped.CompareAndSwap(nil, &begins)
 	p.log.Warn("the agent sent a line that is no message; it was dropped",
-		"error", jerr.Message, "bytes", len(line), "begins", excerpt(line))
+		"error", jerr.Message, "bytes", len(line), "begins", begins)
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindRequest {
 		p.refuseAgent(m.ID, jerr.Code, jerr.Message)
 	}
@@ -155,8 +166,15 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 // badAgentAnswer answers for an agent whose answer to a request of the client's cannot be passed on.
 func (p *agentPump) badAgentAnswer(id []byte, why string) {
 	if c, ok := p.removeClientCall(id); ok {
+		if c.change != nil {
+			_ = p.modeAnswered(c, errors.New(why)) // that the client is gone is found when it is read
+			return
+		}
 		p.answered(c, nil, true)
 		p.refuseClient(c.id, jsonrpc.CodeInternal, c.method+": "+why)
+		if c.opens {
+			_ = p.forwardOpening(nil) // a client that is gone is noticed by the next write
+		}
 	}
 }
 
@@ -176,6 +194,9 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	case acp.MethodRequestPermission:
 		return p.unanswerable(m)
 	case acp.MethodSessionEndTurn:
+		if p.child {
+			break
+		}
 		stop := acp.EndTurnReason(m.Params)
 		p.opts.Sessions.TurnEnded(string(m.SessionID), stop)
 		p.turnsEnded(string(m.SessionID), stop, false)
@@ -269,8 +290,34 @@ func (p *agentPump) response(m *jsonrpc.Message) error {
 		p.log.Warn("the agent answered a request that is not open; the answer was dropped", "id", excerpt(m.ID))
 		return nil
 	}
+	if c.change != nil {
+		p.seeMessage(frame.AgentToClient, "", m)
+		if err := p.out.flush(); err != nil {
+			return err
+		}
+		return p.modeAnswered(c, errorOf(m))
+	}
+	if corrects, err := p.correctMode(c, m); corrects {
+		return err
+	}
 	p.answered(c, m.Result, m.Error != nil)
-	if p.order.deep.Load() > 0 { // behind what came before it
+	if !opensSession(c.method) || m.Error != nil || p.untested.Load() == nil {
+		return p.forwardAnswer(c, m)
+	}
+	if err := errors.Join(p.forwardAnswer(c, m), p.out.flush()); err != nil {
+		return err
+	}
+	p.tellUntested(cmp.Or(acp.ParseOpened(m.Result).SessionID, c.sessionID))
+	return nil
+}
+
+// forwardAnswer sends the client the answer to a request of its own: behind what came before it, and with the updates after it that the
+// agent sent too early.
+func (p *agentPump) forwardAnswer(c *clientCall, m *jsonrpc.Message) error {
+	switch {
+	case c.opens:
+		return p.forwardOpening(m.Raw)
+	case p.order.deep.Load() > 0:
 		return p.forward([]byte(c.sessionID), m)
 	}
 	return p.out.add(m.Raw)
@@ -281,6 +328,7 @@ func (l *Link) removeClientCall(id []byte) (*clientCall, bool) {
 	c, ok := l.clientCalls.Remove(id)
 	if ok {
 		c.stopTimer()
+		l.openings.remove(c)
 	}
 	return c, ok
 }
@@ -296,6 +344,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 		init := acp.ParseInitialized(result)
 		l.reported.Store(&init)
 		l.opts.Sessions.SetProtocolVersion(init.ProtocolVersion)
+		l.checkVersion(init.Version)
 		l.routesOn.Store(init.ProtocolVersion <= 1)
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
 		l.opts.Sessions.Opened(id, acp.ParseOpened(result), failed)
@@ -441,6 +490,7 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 	if m.SessionID == nil {
 		p.ownSession(m)
 	}
+	p.ofChild(m)
 	switch m.Kind {
 	case jsonrpc.KindResponse:
 		if m.ID == nil {

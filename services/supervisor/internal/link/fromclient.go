@@ -161,6 +161,9 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		if opening, err = acp.ParseOpening(m.Params); err == nil {
 			err = p.checkOpening(c.method, opening)
 		}
+		if err == nil && !p.opts.Observe {
+			err = p.mcpServers(c.method, opening, m.Params)
+		}
 		if err != nil && !p.opts.Observe {
 			p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: %v", c.method, err))
 			return nil
@@ -184,7 +187,14 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 	case acp.MethodInitialize:
 		return p.initialize(c, m)
 	case acp.MethodSessionNew, acp.MethodSessionLoad, acp.MethodSessionResume, acp.MethodSessionFork:
+		p.speaks.Store(nil)
+		if name, _ := acp.String(acp.Get(m.Raw, "method")); name != c.method {
+			p.speaks.Store(&name)
+		}
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
+		if !p.opts.Observe && opensLater(c.method, m.Params) {
+			p.openings.add(c)
+		}
 	case acp.MethodSessionPrompt:
 		if !p.mayPrompt(c, m) {
 			return nil
@@ -305,12 +315,30 @@ func (l *Link) badAnswer(id []byte, why string) {
 	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }
 
-// postClient sends a frame of our own to the client, without waiting.
+// postClient sends frames of our own to the client, without waiting. A client that calls methods by older names is sent such names.
 func (l *Link) postClient(lines []byte) {
+	if name := l.speaks.Load(); name != nil {
+		lines = inDialect(lines, *name)
+	}
 	for line := range bytes.Lines(lines) {
 		l.see(frame.OursToClient, "", line)
 	}
 	l.writeClient(lines)
+}
+
+// inDialect returns lines with the names of their methods in the dialect of a peer who uses name.
+func inDialect(lines []byte, name string) []byte {
+	var out []byte
+	for line := range bytes.Lines(lines) {
+		method, _ := acp.String(acp.Get(line, "method"))
+		if is := acp.NameLike(method, name); is != method && method != acp.MethodCancelRequest {
+			if named, err := acp.Set(line, jsonrpc.AppendString(nil, is), "method"); err == nil {
+				line = named
+			}
+		}
+		out = append(out, line...)
+	}
+	return out
 }
 
 // writeClient is postClient for what was seen already.

@@ -8,11 +8,11 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/testkit"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -82,7 +82,7 @@ func TestDoorTwoDecidesBeforeAHandlerIsCalled(t *testing.T) {
 	}
 	r.down.Store(true)
 	r.agent.send(fmt.Sprintf(writeCall, 2, 1))
-	r.agent.wantError("2", -32603, "could not be asked")
+	r.agent.wantError("2", -32603, "handler fs is in backoff")
 }
 
 func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
@@ -348,7 +348,7 @@ func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
 				t.Errorf("call %s was answered %d times", id, n)
 			}
 		}
-	case <-time.After(patience):
+	case <-testkit.After():
 		t.Error("not every call was answered")
 	}
 	r.agent.send(`{"jsonrpc":"2.0","method":"_end"}`)

@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/paths"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -111,7 +112,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	case gate.Allow:
 		if told != nil {
 			h.cc.ResolvedCommand.Argv = told
-			l.tell(h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
+			l.tellAbout(d.DenialKey(), h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
 		}
 		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
 	case gate.Ask:
@@ -120,7 +121,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 			l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
 			return
 		}
-		l.queue.again(job{weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
+		l.queue.again(job{call: h.call, weight: int64(len(h.params)), waits: true, run: func(ctx context.Context) {
 			l.askAbout(ctx, h, d, action)
 		}})
 	default:
@@ -133,14 +134,16 @@ type pathChecker interface {
 	CheckRequest(f *transcode.Frame) error
 }
 
-// checkPaths refuses a call with a path that its handler does not have.
+// checkPaths refuses a call whose handler does not answer now, or does not have one of its paths.
 func (l *Link) checkPaths(h *heldCall) *jsonrpc.Error {
 	if !h.atHandler() {
 		return nil
 	}
 	conn, err := l.opts.Conn(h.route.Handler)
-	if err != nil {
-		return nil //nolint:nilerr // the call says so when it is made
+	if err != nil { // the user is not asked about a call that cannot be made
+		jerr := transcode.ErrorFrom(err, h.route.Handler)
+		jerr.Message = h.call.method + ": " + jerr.Message
+		return jerr
 	}
 	mapped, ok := conn.(pathChecker)
 	if !ok {
@@ -160,7 +163,9 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		h.decidedBy(d, o)
 		h.recorded = make(chan error, 1)
-		l.spawn(func() { h.recorded <- l.conclude(h.call.sessionID, h.cc.GetScope(), d, o) })
+		l.spawn(func() {
+			h.recorded <- panics.Catch(l.log, "recording a decision", func() error { return l.conclude(h.call.sessionID, h.cc.GetScope(), d, o) })
+		})
 		h.pass(ctx)
 		return
 	}
@@ -331,7 +336,7 @@ func (l *Link) stillMeant(h *heldCall) bool {
 // refuse tells the person that a call was denied, and then answers the call. In this order: once the agent is answered it
 // may end the turn, and a caller that waits for the turn alone sees nothing after its end.
 func (l *Link) refuse(c *agentCall, d *gate.Decision, why string) {
-	l.tell(c.sessionID, deniedTitle, c.method+": denied: "+d.What()+": "+why)
+	l.tellAbout(d.DenialKey(), c.sessionID, deniedTitle, c.method+": denied: "+d.What()+": "+why)
 	l.deny(c, d, why)
 }
 
@@ -466,12 +471,12 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 	}
 	if h.pass = pass; before != nil {
 		h.pass = func(context.Context) { // not in a worker, which others need
-			p.queue.again(job{weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
+			p.queue.again(job{call: c, weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
 		}
 	}
 	p.seeMessage(frame.AgentToHandler, GateName, m)
 	c.state.Store(atGate)
-	ok := p.queue.add(job{weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
 	if !ok {
 		p.answerError(c, overloaded(c))
 	}
@@ -491,10 +496,10 @@ func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallConte
 			return
 		}
 		// It waited for a person, outside of the workers.
-		p.queue.again(job{weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
+		p.queue.again(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
 			p.call(ctx, r, c, cc, params, h)
 		}})
 	}
 	c.state.Store(atGate)
-	return p.queue.add(job{weight: int64(len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
+	return p.queue.add(job{call: c, weight: int64(len(params)), run: func(ctx context.Context) { p.judge(ctx, h) }})
 }

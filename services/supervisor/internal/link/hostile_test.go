@@ -6,11 +6,11 @@ import (
 	"fmt"
 	"strings"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
@@ -370,7 +370,7 @@ func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
 		if reason != ClientGone {
 			t.Errorf("the link ended for reason %v", reason)
 		}
-	case <-time.After(patience):
+	case <-testkit.After():
 		t.Fatal("the link goes on")
 	}
 	if n := r.opts.Gate.Counters().GetForwarded(); n != 1 {

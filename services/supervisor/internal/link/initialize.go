@@ -3,8 +3,10 @@ package link
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -54,10 +56,11 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	id := c.id
 	timeout := p.opts.InitializeTimeout
 	c.timer.Store(time.AfterFunc(timeout, func() {
+		defer panics.Recover(p.log, "ending an agent that does not answer initialize", p.broken)
 		if c, ok := p.clientCalls.Remove(id); ok {
 			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf(
-				"the agent did not answer initialize within %v (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?", timeout))
-			p.end(NoInitialize, fmt.Errorf("the agent did not answer initialize within %v", timeout))
+				"the agent did not answer initialize within %v (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?%s", timeout, p.Dropped()))
+			p.end(NoInitialize, fmt.Errorf("the agent did not answer initialize within %v%s", timeout, p.Dropped()))
 		}
 	}))
 	if &line[0] == &m.Raw[0] {
@@ -68,4 +71,17 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	}
 	p.see(frame.ClientToAgent, "", line)
 	return p.toAgent.Forward(line)
+}
+
+// Dropped says which line of the agent was dropped first because it is no message, as the end of an error, "; …". It is empty
+// if no line was. Safe for concurrent use.
+func (l *Link) Dropped() string {
+	first := l.dropped.Load()
+	if first == nil {
+		return ""
+	}
+	if line := strings.TrimSpace(*first); line == "{" || line == "[" {
+		return fmt.Sprintf("; the first line that was dropped is %q: the agent writes its JSON over several lines, and each message must be one line", line)
+	}
+	return fmt.Sprintf("; the first line that was dropped, because it is no JSON-RPC message, is %q: each message must be one line of JSON", *first)
 }

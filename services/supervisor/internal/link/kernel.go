@@ -30,7 +30,8 @@ const (
 	maxKernelQuestions = 16
 	// maxKernelNotices is how many denials the user is told of in one turn.
 	maxKernelNotices = 20
-	// maxKernelDenials is how many denials of one turn are known, so that each has one record.
+	// maxKernelDenials is how many denials of one turn are known, so that each has one record. If there are more, those that
+	// are repeated may be recorded again.
 	maxKernelDenials = 4096
 )
 
@@ -55,9 +56,9 @@ type kernelDoor struct {
 	commands kernel.Commands
 
 	mu      sync.Mutex
-	asking  map[string]bool // what the user is being asked about
+	asking  map[string]bool // what the user is being asked about, by gate.Decision.Key
 	turns   string          // the turns that denied is about
-	denied  map[string]bool
+	denied  map[string]bool // by gate.Decision.DenialKey
 	notices int
 	lost    map[string]string // by session, the turn in which the sandbox could not tell what a process does
 }
@@ -377,7 +378,7 @@ func (l *Link) decideWith(ctx context.Context, e *kernelEvent, sessionID string,
 // observed records what would not have been allowed.
 func (l *Link) observed(e *kernelEvent, o kernelOutcome, turns string) {
 	e.entered(l) // what it does then is the doing of the command that was recorded
-	if o.d.Verdict != gate.Allow && !l.kernel.first(turns, o.d.Denial()) {
+	if o.d.Verdict != gate.Allow && !l.kernel.first(turns, o.d.DenialKey()) {
 		return
 	}
 	l.opts.Gate.ReportDone(o.d)
@@ -386,17 +387,20 @@ func (l *Link) observed(e *kernelEvent, o kernelOutcome, turns string) {
 	}
 }
 
-// first reports whether something is denied for the first time in the turns that are under way.
-func (k *kernelDoor) first(turns, what string) bool {
+// first reports whether a denial, by its key, is the first of its kind in the turns that are under way.
+func (k *kernelDoor) first(turns, key string) bool {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.turns != turns || k.denied == nil {
 		k.turns, k.denied, k.notices = turns, map[string]bool{}, 0
 	}
-	if k.denied[what] || len(k.denied) >= maxKernelDenials {
+	if k.denied[key] {
 		return false
 	}
-	k.denied[what] = true
+	if len(k.denied) >= maxKernelDenials {
+		clear(k.denied)
+	}
+	k.denied[key] = true
 	return true
 }
 
@@ -411,7 +415,7 @@ func (k *kernelDoor) noticed() int {
 // denies records a denial, and tells the user, the first time in a turn. It returns what the process is told.
 func (l *Link) denies(o kernelOutcome, by, turns string) string {
 	said := words(o.d, "refused")
-	if !l.kernel.first(turns, said) {
+	if !l.kernel.first(turns, o.d.DenialKey()) {
 		return said
 	}
 	_ = l.conclude(o.sessionID, o.scope, o.d, gate.Outcome{By: by}) // a denial stands without a record
@@ -420,7 +424,7 @@ func (l *Link) denies(o kernelOutcome, by, turns string) string {
 	}
 	switch n := l.kernel.noticed(); {
 	case n <= maxKernelNotices:
-		l.tell(o.sessionID, deniedTitle, o.d.Denial())
+		l.tellAbout(o.d.DenialKey(), o.sessionID, deniedTitle, o.d.Denial())
 	case n == maxKernelNotices+1:
 		l.tell(o.sessionID, "More of what the agent does in this turn is denied", "\"acphost audit tail\" shows all of it")
 	}
@@ -440,9 +444,13 @@ func (l *Link) asksLater(e *kernelEvent, o kernelOutcome) (said string, asked bo
 		return l.denies(o, gate.ByAcphost, l.turnsOf(e.sessions)), false
 	}
 	if o.sessionID == "" {
-		return refused("the user would be asked, but no session is open")
+		why := "the user would be asked, but no session is open"
+		if changes(e.Operation) {
+			why += "; if it is the agent's own file, name its folder in sandbox.own"
+		}
+		return refused(why)
 	}
-	key := o.scope + "\x00" + o.d.What()
+	key := o.d.Key()
 	switch l.kernel.ask(key) {
 	case askedAlready:
 		return words(o.d, "refused until the user has answered"), true

@@ -18,12 +18,15 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
+	"slices"
 	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -59,7 +62,7 @@ const (
 
 // maxRefusals bounds the bytes of answers of our own that may wait for a peer that does not read. A peer that lets more
 // gather than that is not coming back.
-const maxRefusals = 64 << 20
+const maxRefusals = limits.Waiting
 
 // Client is the agent's client: an editor on standard input and output, or a program.
 type Client struct {
@@ -122,6 +125,16 @@ type Options struct {
 	Names *Names
 	// AgentName is the agent's configured name.
 	AgentName string
+	// Modes are the modes in which the agent asks before it acts. If the agent opens a session in another mode, the link puts the
+	// session in the first of them that the agent offers, before the client gets the answer, and refuses the session if that fails.
+	// Nil: they are not known, and sessions stay in the mode in which the agent opens them.
+	Modes []string
+	// Tested are the versions of the agent that acphost was tested with; if the agent reports another version, that is logged. Nil:
+	// they are not known.
+	Tested []string
+	// TerminalTools are the agent's tools that run commands by terminal/create alone. They are known of the preset that the agent
+	// was started by, and never by the agent's own name. Nil: none are known.
+	TerminalTools *TerminalTools
 	// Dialect is what the user says of how the agent describes its tools; nil: nothing.
 	Dialect *dialect.Dialect
 	// AgentEnviron is the environment that the agent was started with; nil: our own.
@@ -136,6 +149,8 @@ type Options struct {
 	// answered at once. If nobody attends, an elicitation is cancelled at once, unless the client said at initialize that it
 	// takes elicitations: then somebody will come, and the elicitation waits.
 	Program bool
+	// cancelGrace is how long after session/cancel an editor may take to answer its open questions; 0: the constant.
+	cancelGrace time.Duration
 	// Questions, if set, is told of the questions that wait at the client.
 	Questions question.Observer
 	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
@@ -157,6 +172,8 @@ type Options struct {
 	// decision says what the action is, in words that name paths and commands.
 	Tracer       span.Tracer
 	TraceActions bool
+	// Hurry ends when the end of the link is not to wait any more for a client or an agent that takes nothing; nil: it never does.
+	Hurry context.Context
 	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
 	Kernel *Kernel
 	// Egress says how the agent's proxy decides (Reaches).
@@ -181,6 +198,8 @@ const (
 	NoInitialize
 	// Stopped: the context ended.
 	Stopped
+	// Broken: the link met a defect of acphost's and cannot go on; peers that wait for answers were told.
+	Broken
 )
 
 // Link is one joined pair. Run may be called once; the rest is safe for concurrent use.
@@ -196,17 +215,23 @@ type Link struct {
 
 	agentCalls  jsonrpc.InFlight[*agentCall]
 	clientCalls jsonrpc.InFlight[*clientCall]
+	openings    openings
 	own         jsonrpc.InFlight[*question.Question] // acphost's, at the client
 	questions   *question.Set
 
 	notices atomic.Bool // the client shows them
 	elicits atomic.Bool // the client has said that it takes elicitations
 	said    lastNotices
-	kernel  kernelDoor
+	// speaks is the name by which the client has opened a session, if that is not today's; nil: it is.
+	speaks atomic.Pointer[string]
+	kernel kernelDoor
+	// untested says that acphost was not tested with the agent's version; nil: it was, or the user has been told.
+	untested atomic.Pointer[string]
 
 	table    atomic.Pointer[route.Table]
 	routesOn atomic.Bool
 	reported atomic.Pointer[acp.Initialized]
+	dropped  atomic.Pointer[string] // see Dropped
 	counters counters
 	turns    turns
 
@@ -227,7 +252,9 @@ type clientCall struct {
 	id        []byte
 	method    string
 	sessionID string
+	opens     bool // it is one of Link.openings
 	timer     atomic.Pointer[time.Timer]
+	change    *modeChange // set for a request of acphost's own, which the client does not know
 }
 
 func (c *clientCall) stopTimer() {
@@ -249,6 +276,9 @@ func New(o Options) *Link {
 	o.Limits.MaxMessage = cmp.Or(o.Limits.MaxMessage, defaultMaxMessage)
 	o.Names = cmp.Or(o.Names, NewNames())
 	o.Pace = cmp.Or(o.Pace, &proc.Pace{})
+	if o.Hurry == nil {
+		o.Hurry = context.Background()
+	}
 	l := &Link{
 		opts:     o,
 		log:      o.Logger,
@@ -258,7 +288,7 @@ func New(o Options) *Link {
 	}
 	l.questions = question.NewSet(question.Options{
 		Observer: o.Questions, Waiting: o.Gate.Waiting, Post: l.writeClient,
-		Attended: o.Attended, Unattended: o.Unattended, Program: o.Program, Grace: cancelGrace,
+		Attended: o.Attended, Unattended: o.Unattended, Program: o.Program, Grace: cmp.Or(o.cancelGrace, cancelGrace), Logger: o.Logger,
 	})
 	if o.Display != nil && !o.Observe {
 		var sink display.Sink = l.toClient
@@ -277,13 +307,18 @@ func (l *Link) Run(ctx context.Context) (Reason, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	l.queue = newQueue(ctx, l.opts.Limits, l.opts.Pace)
+	l.queue.log, l.queue.panicked = l.log, l.workFailed
 	l.order = newOrder(l.queue.limits.MaxQueuedMem)
 	agentDone := make(chan struct{})
 	go func() {
 		defer close(agentDone)
+		defer panics.Recover(l.log, "reading the agent's messages", l.broken)
 		l.end(AgentGone, l.pumpAgent())
 	}()
-	go func() { l.end(ClientGone, l.pumpClient(ctx)) }()
+	go func() {
+		defer panics.Recover(l.log, "reading the client's messages", l.broken)
+		l.end(ClientGone, l.pumpClient(ctx))
+	}()
 	select {
 	case <-l.ended:
 	case <-ctx.Done():
@@ -292,6 +327,26 @@ func (l *Link) Run(ctx context.Context) (Reason, error) {
 	cancel()
 	l.shutdown()
 	return l.reason, l.cause
+}
+
+// broken ends the link after a panic in the goroutine that reads a peer: what that goroutine knows may be half changed.
+func (l *Link) broken(err error) { l.end(Broken, err) }
+
+// workFailed answers a request of the agent after a panic of the work on it.
+func (l *Link) workFailed(c *agentCall, err error) {
+	if c == nil {
+		return
+	}
+	l.answerError(c, internalError(c.method, err))
+	if q := c.asked(); q != nil {
+		q.Finish(question.Ending{Cause: question.LinkOver})
+	}
+	l.shownEnds(c, true)
+}
+
+// internalError is what a peer is told whose request was not answered because of a defect.
+func internalError(method string, err error) *jsonrpc.Error {
+	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: method + ": acphost: " + err.Error()}
 }
 
 // end records the first reason and wakes Run.
@@ -311,30 +366,44 @@ func (l *Link) shutdown() {
 	var data []byte
 	switch l.reason {
 	case AgentGone:
-		ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
+		ctx, cancel := context.WithTimeout(l.opts.Hurry, endTimeout)
 		why, data = l.opts.Agent.Ended(ctx)
 		cancel()
 		why = "the agent cannot answer any more: " + why
 	case Stopped:
 		why, data = "the agent is being stopped", []byte(`{"acphost":{"kind":"stopped"}}`)
+	case Broken:
+		why = "the agent is being stopped: acphost: " + l.cause.Error()
 	}
 	l.unanswered.Store(&unanswered{why, data})
-	for _, c := range l.clientCalls.Drain() {
+	calls := l.clientCalls.Drain()
+	if l.reason == AgentGone && slices.ContainsFunc(calls, func(c *clientCall) bool { return c.method == acp.MethodInitialize }) {
+		l.unanswered.Store(&unanswered{why + l.Dropped(), data}) // it may be no ACP agent at all
+	}
+	for _, c := range calls {
 		l.tooLate(c)
 	}
 	l.abandon()
 	if l.reason == ClientGone { // its last words may be that it cancels
 		said := make(chan struct{})
-		go func() { defer close(said); _ = l.toAgent.Close() }()
+		go func() {
+			defer close(said)
+			defer panics.Recover(l.log, "writing the client's last messages")
+			_ = l.toAgent.Close()
+		}()
 		select {
 		case <-said:
 		case <-time.After(lastWords):
 		}
 	}
-	go func() { _ = l.opts.Agent.Stdin().Close() }() // ends a write that the agent does not take, unless it holds the pipe
+	go func() { // ends a write that the agent does not take, unless it holds the pipe
+		defer panics.Recover(l.log, "closing the agent's input")
+		_ = l.opts.Agent.Stdin().Close()
+	}()
 	settled := make(chan struct{})
 	go func() {
 		defer close(settled)
+		defer panics.Recover(l.log, "ending what the link does")
 		if l.display != nil {
 			l.display.Close()
 		}
@@ -349,6 +418,7 @@ func (l *Link) shutdown() {
 	}()
 	select {
 	case <-settled:
+	case <-l.opts.Hurry.Done():
 	case <-time.After(flushTimeout): // the client does not read; what it did not take is lost with it
 	}
 	l.opts.Sessions.CloseAll()
@@ -367,6 +437,9 @@ type unanswered struct {
 // tooLate answers a request of the client's that was taken out of the table when the link was over.
 func (l *Link) tooLate(c *clientCall) {
 	c.stopTimer()
+	if c.change != nil { // the client waits for the session that is opened
+		c = c.change.opening
+	}
 	if u := l.unanswered.Load(); u.why != "" {
 		l.failClient(c.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + u.why, Data: u.data})
 	}
@@ -391,7 +464,7 @@ func (l *Link) spawn(f func()) {
 	l.spawnMu.Lock()
 	defer l.spawnMu.Unlock()
 	if !l.waited {
-		l.wg.Go(f)
+		l.wg.Go(panics.Guard(l.log, "working for a session", f))
 	}
 }
 

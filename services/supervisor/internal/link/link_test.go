@@ -21,6 +21,7 @@ import (
 	"google.golang.org/grpc/test/bufconn"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -32,9 +33,6 @@ import (
 )
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
-
-// patience bounds every wait of a test for what must come.
-const patience = 20 * time.Second
 
 // handler answers files and terminals, in memory, as a test says.
 type handler struct {
@@ -101,7 +99,7 @@ func (p *peer) send(lines ...string) {
 // next returns the next line, without its line feed.
 func (p *peer) next() string {
 	p.t.Helper()
-	if err := p.raw.SetReadDeadline(time.Now().Add(patience)); err != nil {
+	if err := p.raw.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		p.t.Fatal(err)
 	}
 	line, err := p.out.ReadString('\n')
@@ -267,7 +265,7 @@ func (r *rig) end() Reason {
 	select {
 	case reason := <-r.ended:
 		return reason
-	case <-time.After(patience):
+	case <-testkit.After():
 		r.t.Fatal("the link did not end")
 		return 0
 	}
@@ -425,7 +423,7 @@ func TestAnIdThatIsInFlightIsRefused(t *testing.T) {
 func TestACallForASessionNobodyOpenedIsRefused(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
-	r.agent.send(`{"id":1,"method":"fs/read_text_file","params":{"sessionId":"other","path":"/w/f"}}`)
+	r.agent.send(`{"id":1,"method":"fs/read_text_file","params":{"sessionId":"other","parentSessionId":"none","path":"/w/f"}}`)
 	r.agent.wantError("1", -32602, `session "other" is unknown`)
 	r.agent.send(`{"id":2,"method":"fs/read_text_file","params":{"sessionId":5,"path":"/w/f"}}`)
 	r.agent.wantError("2", -32602, "sessionId")

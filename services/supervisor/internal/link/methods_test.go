@@ -396,7 +396,7 @@ func TestAnOptionThatIsNotKnownToAllowIsNeverChosen(t *testing.T) {
 	for _, option := range []string{
 		`{"optionId":"y","name":"Do it","kind":"yolo"}`, `{"optionId":"allow","name":"Reject"}`, `{"optionId":"reject","name":"Allow"}`,
 		`{"optionId":"y","name":"Allow for ever"}`, `{"optionId":"allow","name":"Yes, and never ask again"}`,
-		`{"optionId":"y","name":"Allow","kind":5}`, `{"optionId":"a","name":"Always","kind":"allow_always"}`,
+		`{"optionId":"y","name":"Allow","kind":5}`, `{"optionId":"a","name":"Always allow","kind":"allow_always"}`,
 	} {
 		r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
 		request := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[` + option + `]}}`
@@ -493,4 +493,48 @@ func TestACallOfASessionThatIsNotKnownGetsAroundNoRules(t *testing.T) {
 	}
 	r.agent.send(strings.Replace(fmt.Sprintf(stray, 9), `"S"`, `"s"`, 1))
 	r.client.want(strings.Replace(fmt.Sprintf(stray, 9), `"S"`, `"s"`, 1)) // a session without rules
+}
+
+func TestOwnQuestions_AreInTheDialectOfTheClient(t *testing.T) {
+	for opening, want := range map[string]string{"session/new": "session/request_permission", "newSession": "requestPermission", "acp/new_session": "acp/request_permission"} {
+		t.Run(opening, func(t *testing.T) {
+			r := gatedRig(t)
+			r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`)
+			r.agent.next()
+			r.agent.send(`{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}`)
+			r.client.next()
+			r.client.send(fmt.Sprintf(`{"jsonrpc":"2.0","id":1,"method":%q,"params":{"cwd":"/w","mcpServers":[]}}`, opening))
+			r.agent.next()
+			r.agent.send(`{"jsonrpc":"2.0","id":1,"result":{"sessionId":"s"}}`)
+			r.client.next()
+			r.agent.send(fmt.Sprintf(writeCall, 1, 1))
+			update, asked := parse(t, r.client.next()), parse(t, r.client.next())
+			if asked.Method != want || asked.Params.ToolCall.ToolCallID == "" {
+				t.Errorf("the question is %+v, want the method %s", asked, want)
+			}
+			if known := string(acp.Method([]byte(update.Method))); known != acp.MethodSessionUpdate || (opening == "session/new") != (update.Method == known) {
+				t.Errorf("the update is called %q", update.Method)
+			}
+			r.client.send(choose(asked.ID, acp.AllowOnce))
+			if m := parse(t, r.agent.next()); m.Error != nil || string(m.ID) != "1" {
+				t.Errorf("the agent was answered %+v", m)
+			}
+		})
+	}
+}
+
+func TestOlderMembers_OfTerminals(t *testing.T) {
+	for _, tt := range []struct{ method, params, want string }{
+		{acp.MethodTerminalCreate, `{"command":"ls","maxOutputBytes":4}`, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":4}`},
+		{acp.MethodTerminalRun, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":5}`, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":5}`},
+		{acp.MethodTerminalRun, `{"terminalId":"t","command":"ls"}`, ""},
+		{acp.MethodTerminalCreate, `{"command":"ls","env":{"A":"1","B":"\u00e9"}}`, `{"command":"ls","env":[{"name":"A","value":"1"},{"name":"B","value":"\u00e9"}]}`},
+		{acp.MethodTerminalCreate, `{"command":"ls","env":{"A":"1","A":"2"}}`, ""},
+		{acp.MethodTerminalOutput, `{"terminalId":"t","maxOutputBytes":4}`, `{"terminalId":"t","maxOutputBytes":4}`},
+	} {
+		got, err := older(tt.method, []byte(tt.params))
+		if string(got) != tt.want || (err == nil) != (tt.want != "") {
+			t.Errorf("%s %s: %s, %v; want %s", tt.method, tt.params, got, err, tt.want)
+		}
+	}
 }

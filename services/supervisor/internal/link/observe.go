@@ -21,7 +21,9 @@ const RefusedName = "refused"
 // see shows the observer a frame that was not scanned.
 func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byte) {
 	if l.opts.Observer != nil {
-		l.opts.Observer.Frame(frame.Frame{Direction: d, Handler: handler, Line: line, Rest: rest})
+		f := frame.Frame{Direction: d, Handler: handler, Line: line, Rest: rest}
+		l.ofParent(&f)
+		l.opts.Observer.Frame(f)
 	}
 }
 

@@ -6,6 +6,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -80,7 +81,7 @@ func (o *order) leave(session string, at *place) error {
 		if next.do != nil {
 			o.mu.Unlock()
 			if err == nil { // else the client is gone
-				err = next.do()
+				err = panics.Catch(nil, "passing on a message of the agent that had waited", next.do)
 			}
 			o.room.give(next.size)
 			o.mu.Lock()

@@ -4,6 +4,7 @@ import (
 	"context"
 	"crypto/sha256"
 	"errors"
+	"strconv"
 	"strings"
 
 	"google.golang.org/grpc/codes"
@@ -69,6 +70,9 @@ func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a 
 		o.content = appendItem(textContent(why), shownInBlock(a.GetCommand()))
 	default:
 		o.content = appendItem(o.content, why)
+	}
+	if d.Said != "" {
+		o.content = appendItem(o.content, "The agent's own words about this, which are not checked: "+strconv.Quote(d.Said))
 	}
 	locations := []byte{'['}
 	for i, p := range a.GetPaths() {

@@ -49,11 +49,13 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	p.asking = append(p.notEnded(), a)
 	c.state.Store(atGate)
 	at := p.order.enter(c.sessionID)
-	ok := p.queue.add(job{weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
+	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {
+		defer func() {
+			if err := p.order.leave(c.sessionID, at); err != nil {
+				p.end(ClientGone, err)
+			}
+		}()
 		p.decide(ctx, a, req, line, at)
-		if err := p.order.leave(c.sessionID, at); err != nil {
-			p.end(ClientGone, err)
-		}
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
@@ -86,8 +88,9 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		return // cancelled: whoever did it has answered
 	}
 	if d.Verdict != gate.Deny {
-		d.Shown = l.shown(ctx, cc, against, action, *a.ToolCall)
-		d.ShowsCommand = action.GetCommand() != nil && intent.ShowsCommand(action, *a.ToolCall)
+		d.Shown.Edits = l.shown(ctx, cc, against, action, *a.ToolCall)
+		d.Shown.Command = action.GetCommand() != nil && intent.ShowsCommand(action, *a.ToolCall)
+		d.Shown.Files = intent.ShownFiles(action, *a.ToolCall)
 	}
 	a.scope = about.Scope
 	if d.Verdict == gate.Allow && c.sessionID == "" {
@@ -115,7 +118,13 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		a.CancelTurn()
 		return
 	}
+	if l.leftToCall(a, req, d, action) {
+		return
+	}
 	a.Reason = reasonOf(d)
+	if d.Active() { // the answer may open later calls
+		line = a.nameOptions(line)
+	}
 	select {
 	case <-at.turn:
 	case <-ctx.Done(): // it has ended, or the link has: then nobody would wait for the answer

@@ -18,7 +18,7 @@ import (
 )
 
 const (
-	options   = `[{"optionId":"aa","kind":"allow_always","name":""},{"optionId":"a","kind":"allow_once","name":""},{"optionId":"rr","kind":"reject_always","name":""},{"optionId":"r","kind":"reject_once","name":""}]`
+	options   = `[{"optionId":"aa","kind":"allow_always","name":"Always allow"},{"optionId":"a","kind":"allow_once","name":"Allow once"},{"optionId":"rr","kind":"reject_always","name":"Always reject"},{"optionId":"r","kind":"reject_once","name":"Reject"}]`
 	askedEdit = `{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":` + options + `}}`
 	toolEdit  = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"other","content":[{"type":"diff","path":"f.txt","newText":"x"}]}}}`
 )
@@ -88,7 +88,7 @@ func TestAllowWithoutAllowOnceOnOfferIsAsked(t *testing.T) {
 	r := newRig(t)
 	r.handler.decide = answer(permissionv1.Verdict_VERDICT_ALLOW)
 	r.open(`{}`)
-	line := strings.Replace(askedEdit, options, `[{"optionId":"aa","kind":"allow_always"}]`, 1)
+	line := strings.Replace(askedEdit, options, `[{"optionId":"aa","kind":"allow_always","name":"Always allow"}]`, 1)
 	r.agent.send(line)
 	r.client.want(line)
 }

@@ -3,49 +3,55 @@ package link
 import (
 	"cmp"
 	"context"
+	"log/slog"
 	"slices"
 	"sync"
 
+	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 )
 
 // Defaults of Limits.
 const (
-	defaultMaxMessage = 100 << 20
+	defaultMaxMessage = limits.Message
 	defaultQueued     = 1024
-	defaultQueuedMem  = 64 << 20
+	defaultQueuedMem  = limits.Waiting
 	defaultWorkers    = 64
 )
 
 // A job is work on a request of the agent's, on its way to a handler as a rule.
 type job struct {
 	run    func(ctx context.Context)
-	weight int64 // bytes that it keeps while it waits
-	waits  bool  // it waits for something outside: it takes no worker
+	call   *agentCall // the request that is answered if run panics; nil: none
+	weight int64      // bytes that it keeps while it waits
+	waits  bool       // it waits for something outside: it takes no worker
 }
 
 // queue holds the routed requests of one agent: so many may wait, so many are worked on at once, in the order they
 // came. Workers are started as they are needed and end when there is nothing to do.
 type queue struct {
-	ctx     context.Context
-	pace    *proc.Pace
-	limits  Limits
-	wg      sync.WaitGroup
-	budget  budget
-	mu      sync.Mutex
-	waiting []job
-	held    int   // jobs that wait or are worked on
-	bytes   int64 // their weight
-	workers int
-	closed  bool // nothing is taken any more
+	ctx      context.Context
+	log      *slog.Logger // nil: slog's default one
+	pace     *proc.Pace
+	panicked func(call *agentCall, err error) // called after a job's panic; nil: only the log says so
+	limits   Limits
+	wg       sync.WaitGroup
+	budget   budget
+	mu       sync.Mutex
+	waiting  []job
+	held     int   // jobs that wait or are worked on
+	bytes    int64 // their weight
+	workers  int
+	closed   bool // nothing is taken any more
 }
 
-func newQueue(ctx context.Context, limits Limits, pace *proc.Pace) *queue {
-	limits.MaxQueued = cmp.Or(limits.MaxQueued, defaultQueued)
-	limits.MaxQueuedMem = cmp.Or(limits.MaxQueuedMem, max(defaultQueuedMem, int64(limits.MaxMessage)))
-	limits.MaxWorkers = cmp.Or(limits.MaxWorkers, defaultWorkers)
-	q := &queue{ctx: ctx, limits: limits, pace: pace}
-	q.budget.init(limits.MaxQueuedMem)
+func newQueue(ctx context.Context, l Limits, pace *proc.Pace) *queue {
+	l.MaxQueued = cmp.Or(l.MaxQueued, defaultQueued)
+	l.MaxQueuedMem = cmp.Or(l.MaxQueuedMem, max(defaultQueuedMem, int64(l.MaxMessage)))
+	l.MaxWorkers = cmp.Or(l.MaxWorkers, defaultWorkers)
+	q := &queue{ctx: ctx, limits: l, pace: pace}
+	q.budget.init(l.MaxQueuedMem)
 	return q
 }
 
@@ -103,11 +109,18 @@ func (q *queue) work(j job) {
 		q.pace.Enter()
 		defer q.pace.Leave()
 	}
+	defer func() {
+		q.mu.Lock()
+		defer q.mu.Unlock()
+		q.held--
+		q.bytes -= j.weight
+	}()
+	defer panics.Recover(q.log, "working on a request of the agent", func(err error) {
+		if q.panicked != nil {
+			q.panicked(j.call, err)
+		}
+	})
 	j.run(q.ctx)
-	q.mu.Lock()
-	q.held--
-	q.bytes -= j.weight
-	q.mu.Unlock()
 }
 
 // wait waits for the work under way; what still waits is worked on too, under a context that has ended. Nothing is taken from

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
@@ -17,6 +18,7 @@ func Refuse(f Client, message string) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Recover(nil, "refusing a client")
 		r := jsonrpc.NewReader(f.In, defaultMaxMessage)
 		w := jsonrpc.NewWriter(f.Out, maxRefusals)
 		defer func() { _ = w.Close() }()

@@ -59,12 +59,14 @@ func (l *Link) judged(sessionID string) (*acpv1.CallContext, bool) {
 	return cc, err == nil && !l.opts.Sessions.Replaying(sessionID) && l.opts.Gate.Active(rootPaths(cc))
 }
 
+// tellReport tells the user what the policy says of a report. Agents also report what they tried and failed to do as completed, so
+// the notice says what the agent reports, not what it did.
 func (l *Link) tellReport(sessionID string, rep gate.Report) {
 	switch {
 	case rep.Violation:
-		l.tell(sessionID, "The agent did what it was refused", rep.Denial())
+		l.tellAbout(rep.DenialKey(), sessionID, "The agent reports that it did what it was refused", rep.Denial())
 	case rep.Verdict == gate.Deny:
-		l.tell(sessionID, "The agent did what the policy denies, without asking", rep.Denial())
+		l.tellAbout(rep.DenialKey(), sessionID, "The agent reports that it did what the policy denies, without asking", rep.Denial())
 	default:
 		return // a policy that would have asked: it is counted and recorded
 	}
@@ -75,7 +77,7 @@ func (l *Link) tellReport(sessionID string, rep gate.Report) {
 
 // cancelTurn ends a turn as the client would.
 func (l *Link) cancelTurn(sessionID string) {
-	l.log.Warn("the turn is cancelled: the agent did what the policy denies (permission.on_unasked)", "session", sessionID)
+	l.log.Warn("the turn is cancelled: the agent reports that it did what the policy denies (permission.on_unasked)", "session", sessionID)
 	params := append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), '}')
 	l.postAgent(jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, params))
 	l.sessionCancelled(sessionID)

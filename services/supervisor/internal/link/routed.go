@@ -39,7 +39,11 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 	}
 	cc.NoDigest = !p.opts.RefuseStale
 	c.safe = r.Method.NoSideEffects
-	params := slices.Clone(m.Params)
+	params, err := older(c.method, slices.Clone(m.Params))
+	if err != nil {
+		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
+		return nil //nolint:nilerr // as above
+	}
 	p.counters.routed.Add(1)
 	p.seeMessage(frame.AgentToHandler, r.Handler, m)
 	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
@@ -52,13 +56,57 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 		}
 		return nil
 	}
-	ok := p.queue.add(job{weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
+	ok := p.queue.add(job{call: c, weight: int64(len(params)), waits: r.Method.Waits, run: func(ctx context.Context) {
 		p.call(ctx, r, c, cc, params, nil)
 	}})
 	if !ok {
 		p.answerError(c, overloaded(c))
 	}
 	return nil
+}
+
+// older returns the params of a request for a handler as ACP has them, where agents have other members. A write without content is
+// an error: protobuf could not tell it from one that makes the file empty. A terminal runs one command
+// in ACP: a request to run another one in it is an error, since the agent would look for the output in the wrong terminal.
+func older(method string, params []byte) ([]byte, error) {
+	if content := acp.Get(params, "content"); method == acp.MethodWriteTextFile && (content == nil || string(content) == "null") {
+		return nil, fmt.Errorf("%s: content: a string is required; \"\" makes the file empty", method)
+	}
+	if method != acp.MethodTerminalCreate && method != acp.MethodTerminalRun {
+		return params, nil
+	}
+	if id := acp.Get(params, "terminalId"); id != nil && string(id) != "null" && method == acp.MethodTerminalRun {
+		return nil, fmt.Errorf("%s: terminalId: a command cannot be run in a terminal that exists: leave terminalId out, or start a terminal for the command with %s",
+			method, acp.MethodTerminalCreate)
+	}
+	if env := acp.Get(params, "env"); len(env) > 0 && env[0] == '{' {
+		list, err := variables(env)
+		if err == nil {
+			params, err = acp.Set(params, list, "env")
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: env: %w", method, err)
+		}
+	}
+	limit := acp.Get(params, "maxOutputBytes")
+	if limit == nil || acp.Get(params, "outputByteLimit") != nil {
+		return params, nil
+	}
+	return acp.Set(params, limit, "outputByteLimit")
+}
+
+// variables returns the members of an object as ACP's list of environment variables.
+func variables(object []byte) ([]byte, error) {
+	list := []byte{'['}
+	err := acp.Members(object, func(name string, value []byte) bool {
+		if len(list) > 1 {
+			list = append(list, ',')
+		}
+		list = jsonrpc.AppendString(append(list, `{"name":`...), name)
+		list = append(append(append(list, `,"value":`...), value...), '}')
+		return true
+	})
+	return append(list, ']'), err
 }
 
 func overloaded(c *agentCall) *jsonrpc.Error {
@@ -83,7 +131,7 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 		}
 		return nil, fmt.Errorf("%s: sessionId: a string is required%s", c.method, why)
 	case errors.Is(err, session.ErrUnknown):
-		return nil, fmt.Errorf("%s: session %q is unknown here: it was neither made nor loaded on this connection", c.method, c.sessionID)
+		return nil, fmt.Errorf("%s: session %q is unknown here: it was neither made nor loaded on this connection, and which session it belongs to is not known (parentSessionId)", c.method, c.sessionID)
 	}
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }

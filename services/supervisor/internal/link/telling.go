@@ -18,7 +18,8 @@ const deniedTitle = "An action of the agent was denied"
 // notice is what a person was last told about a session, and in which turn.
 type notice struct {
 	turn uint64
-	text string
+	// about tells notices apart that read the same because their texts are shortened; empty: the text is all of it.
+	about, title, text string
 }
 
 // lastNotices are the last notices, by the session's scope.
@@ -43,13 +44,16 @@ func (l *lastNotices) repeats(scope string, now notice) bool {
 
 // tell tells the person at the client something about a session: as a notice where the client shows them, else as a
 // message among the agent's. The same thing is told once in a turn if nothing else comes between.
-func (l *Link) tell(sessionID, title, text string) {
+func (l *Link) tell(sessionID, title, text string) { l.tellAbout("", sessionID, title, text) }
+
+// tellAbout is tell for a text that is shortened: about is a key of what it is about.
+func (l *Link) tellAbout(about, sessionID, title, text string) {
 	scope, turn := l.opts.Sessions.Turn(sessionID)
 	if scope == "" || l.opts.Sessions.Replaying(sessionID) {
 		return
 	}
 	text = shortened(text, maxTold)
-	if l.said.repeats(scope, notice{turn: turn, text: text}) {
+	if l.said.repeats(scope, notice{turn: turn, about: about, title: title, text: text}) {
 		return
 	}
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID)

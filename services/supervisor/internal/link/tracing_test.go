@@ -7,12 +7,12 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/span"
@@ -70,7 +70,7 @@ func (x *told) End(failure string) {
 // wait waits until a span with a name has ended.
 func (t *tracer) wait(tb testing.TB, name string) {
 	tb.Helper()
-	late := time.After(patience)
+	late := testkit.After()
 	for {
 		select {
 		case got := <-t.ended:

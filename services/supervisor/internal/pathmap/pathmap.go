@@ -145,7 +145,7 @@ func (m *Maps) All() []Map {
 // There returns the sidecar's path for one of the client's. A path that is not absolute stays as it is. An error says why
 // there is none: the path is the sidecar's own, goes up (..) out of or into a mapped folder, or differs from one only in case.
 func (m *Maps) There(name string) (string, error) {
-	if !path.IsAbs(name) {
+	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
 	clean := path.Clean(name)
@@ -173,7 +173,7 @@ func (m *Maps) There(name string) (string, error) {
 // Here returns the client's path for one of the sidecar's. A path that is not absolute stays as it is. An error says why there
 // is none: the path leads to a folder of the sidecar that has the name of another one of the client's.
 func (m *Maps) Here(name string) (string, error) {
-	if !path.IsAbs(name) {
+	if m == nil || !path.IsAbs(name) {
 		return name, nil
 	}
 	clean := path.Clean(name)

@@ -228,3 +228,13 @@ func TestNoMapsMapNothing(t *testing.T) {
 		t.Error("a connection without maps is wrapped")
 	}
 }
+
+func TestMaps_NilMapsNothing(t *testing.T) {
+	var m *Maps
+	if got, err := m.There("/w/a"); got != "/w/a" || err != nil {
+		t.Errorf("There: got %q, %v", got, err)
+	}
+	if got, err := m.Here("/w/a"); got != "/w/a" || err != nil {
+		t.Errorf("Here: got %q, %v", got, err)
+	}
+}

@@ -13,6 +13,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -111,8 +112,11 @@ func (r *Replayed) decide(ctx context.Context, service permissionv1.PolicyServic
 	var wg sync.WaitGroup
 	for i, record := range batch {
 		wg.Go(func() {
-			answers[i], errs[i] = service.Explain(ctx, &permissionv1.ExplainRequest{
-				Action: record.GetAction(), Files: []*permissionv1.PolicyFile{r.Policy},
+			errs[i] = panics.Catch(nil, "deciding a recorded action", func() (err error) {
+				answers[i], err = service.Explain(ctx, &permissionv1.ExplainRequest{
+					Action: record.GetAction(), Files: []*permissionv1.PolicyFile{r.Policy},
+				})
+				return err
 			})
 		})
 	}

@@ -60,6 +60,7 @@ func Load(env func(string) string) (*Catalog, error) {
 			if name != AgentsFile { // what is trusted of an agent is for the user to say, not for a list from elsewhere
 				for i := range more {
 					more[i].Own.Dialect, more[i].Own.Hosts, more[i].Own.State, more[i].Own.Programs, more[i].Own.Starts = nil, nil, nil, nil, nil
+					more[i].Own.Modes, more[i].Own.Tested, more[i].Own.TerminalTools = nil, nil, nil
 				}
 			}
 			merge(agents, more)

@@ -88,11 +88,28 @@ type Own struct {
 	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
 	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.
 	Starts [][]string `json:"starts"`
+	// Modes are the modes in which the agent asks before it acts, by the ids that it gives them. A session that the agent opens in
+	// another mode is put in the first of them that it offers. Empty: any mode is accepted. Nil: not known.
+	Modes []string `json:"modes"`
+	// Tested are the versions, as the agent reports them at initialize, that acphost was tested with. Nil: none are known.
+	Tested []string `json:"tested"`
+	// TerminalTools are the tools that run commands by the client's terminals alone. Nil: none are known.
+	TerminalTools *TerminalTools `json:"terminal_tools"`
 	// Programs are further commands that are part of the agent, by name: "pi". The agent's own command needs not be here.
 	Programs []string `json:"programs"`
 	// Dialect is how the agent describes its tools, over what is known of it; nil: nothing more. Only the user's own agents.json
 	// has a say.
 	Dialect *dialect.Dialect `json:"dialect"`
+}
+
+// TerminalTools are tools of an agent that run every command by terminal/create, if the client has terminals, and nothing else.
+// acphost then decides about the command at the call, and leaves the permission request of such a tool to the call. An agent that
+// runs a command by itself after such a request must not be among them.
+type TerminalTools struct {
+	// Versions are the versions, as the agent reports them at initialize, whose program was read. Other versions have no such tools.
+	Versions []string `json:"versions"`
+	// Titles are the titles of the permission requests of these tools.
+	Titles []string `json:"titles"`
 }
 
 // Catalog is what is known of agents. It is immutable, and safe for concurrent use.
@@ -158,6 +175,34 @@ func (c *Catalog) State(name string) (files, programs []string, starts [][]strin
 	return a.Own.State, a.Own.Programs, a.Own.Starts
 }
 
+// Modes returns the modes in which the agent of a name asks before it acts; nil: they are not known.
+func (c *Catalog) Modes(name string) []string {
+	a, err := c.Find(name)
+	if err != nil {
+		return nil
+	}
+	return a.Own.Modes
+}
+
+// Tested returns the versions of the agent of a name that acphost was tested with; nil: they are not known.
+func (c *Catalog) Tested(name string) []string {
+	a, err := c.Find(name)
+	if err != nil {
+		return nil
+	}
+	return a.Own.Tested
+}
+
+// TerminalTools returns the tools of the agent with an id that run commands by the client's terminals alone; nil: none are known.
+// Aliases are no ids.
+func (c *Catalog) TerminalTools(id string) *TerminalTools {
+	a, err := c.Find(id)
+	if err != nil || a.ID != id {
+		return nil
+	}
+	return a.Own.TerminalTools
+}
+
 // UnknownError says that no agent has a name.
 type UnknownError struct {
 	// Name is what was asked for, Known the ids that there are. Near is the name that it is a slip of; empty: it is near none.
@@ -208,6 +253,12 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if a.Own.Starts == nil {
 		a.Own.Starts = before.Own.Starts
+	}
+	if a.Own.Modes == nil {
+		a.Own.Modes = before.Own.Modes
+	}
+	if a.Own.Tested == nil {
+		a.Own.Tested = before.Own.Tested
 	}
 	if a.Own.Programs == nil {
 		a.Own.Programs = before.Own.Programs

@@ -104,7 +104,7 @@ func TestNamesAndAliasesFindAnAgent(t *testing.T) {
 		}
 	}
 	_, err := c.Find("gpt")
-	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 8 {
+	if unknown, ok := errors.AsType[*UnknownError](err); !ok || !strings.Contains(err.Error(), "opencode") || len(unknown.Known) != 9 {
 		t.Errorf("an unknown name: %v", err)
 	}
 }
@@ -133,8 +133,8 @@ func TestTheUsersOwnFileComesBeforeTheRegistryAndThatBeforeWhatIsBuiltIn(t *test
 	if _, err := c.Resolve("goose"); err == nil || !strings.Contains(err.Error(), "does not come in a form") {
 		t.Errorf("an agent of an unknown kind resolves: %v", err)
 	}
-	if len(c.Agents()) != 8 {
-		t.Errorf("there are %d agents, want 8", len(c.Agents()))
+	if len(c.Agents()) != 9 {
+		t.Errorf("there are %d agents, want 9", len(c.Agents()))
 	}
 }
 
@@ -502,5 +502,30 @@ func TestTheDocumentedFileIsRead(t *testing.T) {
 	agents = agents[:1]
 	if err != nil || len(agents) != 1 || agents[0].Distribution.NPX.Env["MODE"] != "acp" || !slices.Equal(agents[0].Own.Login, []string{"auth", "login"}) {
 		t.Errorf("read as %+v, %v", agents, err)
+	}
+}
+
+func TestBuiltinPresets_NameTheVersionsThatAreTested(t *testing.T) {
+	makefile, err := os.ReadFile("../../../../Makefile")
+	if err != nil {
+		t.Fatal(err)
+	}
+	agents, err := parse("", builtin)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pins := strings.Fields(string(makefile))
+	read := []string{"kimi-code"} // their programs were read, and "make agents" does not run them
+	for _, a := range agents {
+		if slices.Contains(read, a.ID) {
+			continue
+		}
+		name, version := splitPackage(a.Distribution.NPX.Package)
+		if version != a.Version || !slices.Contains(a.Own.Tested, version) {
+			t.Errorf("%s installs version %q and stands for %q; it was tested with %q", a.ID, version, a.Version, a.Own.Tested)
+		}
+		if !slices.Contains(pins, name+"@"+version) {
+			t.Errorf("the Makefile does not install %s@%s for \"make agents\"", name, version)
+		}
 	}
 }

@@ -14,6 +14,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
@@ -21,11 +22,11 @@ import (
 
 // StartAgent starts an agent and waits for its answer to initialize, or finds the one that was started alike.
 func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
-	conf, err := reg.configure(ctx, r)
+	conf, err := reg.opts.Agents.Resolve(ctx, r)
 	if err != nil {
 		return nil, err
 	}
-	if files := keyFiles(r.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
+	if files := agentspec.KeyFiles(r.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
 		if err := reg.opts.Protect(ctx, files); err != nil {
 			return nil, err
 		}
@@ -150,8 +151,9 @@ func (reg *Registry) admit(name string) (*frame.Agent, error) {
 	if n := len(reg.agents) + len(reg.remotes); n >= reg.opts.MaxAgents && !reg.evict() {
 		return nil, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", name, n)
 	}
-	reg.counts[name]++
-	return &frame.Agent{ID: fmt.Sprintf("%s-%d", name, reg.counts[name]), Name: name}, nil
+	plain := agentspec.PlainName(name)
+	reg.counts[plain]++
+	return &frame.Agent{ID: fmt.Sprintf("%s-%d", plain, reg.counts[plain]), Name: name}, nil
 }
 
 // evict takes the oldest agent that has failed off the list; mu is held.

@@ -12,6 +12,8 @@ import (
 	"syscall"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
@@ -100,7 +102,7 @@ func TestRequestsThatMakeNoSenseAreRefusedBeforeAnythingIsStarted(t *testing.T) 
 		contains string
 	}{
 		"name":           {&supervisorv1.StartAgentRequest{Command: bot, Name: "a/b"}, fault.Invalid, "the name"},
-		"huge":           {&supervisorv1.StartAgentRequest{Command: []string{"a", strings.Repeat("x", maxConfigure)}}, fault.Invalid, "more than"},
+		"huge":           {&supervisorv1.StartAgentRequest{Command: []string{"a", strings.Repeat("x", 1<<20)}}, fault.Invalid, "more than"},
 		"unknown preset": {&supervisorv1.StartAgentRequest{Preset: "p"}, fault.NotFound, "no presets are known"},
 	} {
 		_, err := r.StartAgent(t.Context(), tt.req)
@@ -113,10 +115,10 @@ func TestRequestsThatMakeNoSenseAreRefusedBeforeAnythingIsStarted(t *testing.T) 
 
 func TestAPresetGivesCommandEnvironmentAndName(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) {
-		o.ConfigEnv = map[string]*supervisorv1.EnvValue{
-			"CONF": {Source: &supervisorv1.EnvValue_Value{Value: "c"}}, "MODE": {Source: &supervisorv1.EnvValue_Value{Value: "c"}},
-		}
-		o.Presets = func(_ context.Context, name string) ([]string, []string, string, error) {
+		o.Agents.Config = &configv1.Agent{Env: map[string]*configv1.EnvValue{
+			"CONF": {Value: "c"}, "MODE": {Value: "c"},
+		}}
+		o.Agents.Presets = func(_ context.Context, name string) ([]string, []string, string, error) {
 			if name != "claude" && name != "claude-code" {
 				return nil, nil, "", errors.New("no agent is known by that name")
 			}
@@ -168,7 +170,7 @@ func TestKeysAreReadFromFilesAtEachStart(t *testing.T) {
 		t.Fatal(err)
 	}
 	large, zero := filepath.Join(dir, "large"), filepath.Join(dir, "zero")
-	if err := errors.Join(os.WriteFile(large, make([]byte, maxEnvFile+1), 0o600), os.WriteFile(zero, []byte("a\x00b"), 0o600)); err != nil {
+	if err := errors.Join(os.WriteFile(large, make([]byte, 64<<10+1), 0o600), os.WriteFile(zero, []byte("a\x00b"), 0o600)); err != nil {
 		t.Fatal(err)
 	}
 	for path, contains := range map[string]string{
@@ -376,6 +378,55 @@ func TestLogin(t *testing.T) {
 	wantFault(t, r.Logout(t.Context(), "plain"), fault.Unsupported, missingKind, "log out")
 	err = r.Authenticate(t.Context(), &supervisorv1.AuthenticateRequest{AgentId: "plain"}, none)
 	wantFault(t, err, fault.Unsupported, missingKind, "log in")
+}
+
+func TestAuthenticate_WaitsForAuthComplete(t *testing.T) {
+	for name, tt := range map[string]struct {
+		result   string // of authenticate; "": it is not answered
+		complete string // the params of auth_complete
+		pages    []string
+		failure  string
+	}{
+		"a page in the answer":   {result: `{"url":"https://example.org/login","message":"Log in"}`, complete: `{"success":true}`, pages: []string{"https://example.org/login"}},
+		"a login that fails":     {result: `{"url":"https://example.org/login"}`, complete: `{"success":false,"error":"no"}`, pages: []string{"https://example.org/login"}, failure: "the login failed: no"},
+		"no answer, but the end": {complete: `{}`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			completed := `{"jsonrpc":"2.0","method":"auth_complete","params":` + tt.complete + `}`
+			r := newRig(t, map[string]part{"authenticate": func(a *scripted, m message) {
+				if tt.result != "" {
+					a.answer(m, tt.result)
+				} else {
+					a.say(completed)
+				}
+			}})
+			_, a := r.start()
+			var pages []string
+			done := false
+			err := r.Authenticate(testkit.Context(t), &supervisorv1.AuthenticateRequest{AgentId: "bot", MethodId: "web"}, func(s *supervisorv1.AuthenticateResponse) error {
+				if q := s.GetQuestion(); q != nil {
+					if done {
+						t.Error("a page came behind the end")
+					}
+					if q.GetId() != "" {
+						t.Errorf("the page has the id %q, so that somebody would answer it", q.GetId())
+					}
+					pages = append(pages, q.GetElicitation().GetUrl())
+					a.say(completed)
+				} else {
+					done = true
+				}
+				return nil
+			})
+			wantWords(t, pages, tt.pages...)
+			switch {
+			case tt.failure == "" && (err != nil || !done):
+				t.Errorf("it ended with %v, done: %t", err, done)
+			case tt.failure != "" && (done || err == nil || !strings.Contains(err.Error(), tt.failure)):
+				t.Errorf("it ended with %v, done: %t; want an error with %q", err, done, tt.failure)
+			}
+		})
+	}
 }
 
 func TestALoginThatFailsSaysWhy(t *testing.T) {

@@ -9,9 +9,11 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
@@ -37,7 +39,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		}
 	})
 	a.remember()
-	env, err := environ(reg.opts.Env, a.conf.GetEnv())
+	env, err := agentspec.Environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {
 		return nil, a.spawnError(err)
 	}
@@ -46,7 +48,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Start(a.ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: link.Client{In: r.prog.In(), Out: r.prog.Out()},
+		Identity: a.identity, Preset: a.conf.GetPreset(), Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: link.Client{In: r.prog.In(), Out: r.prog.Out()},
 	})
 	if err != nil {
 		r.prog.Close()
@@ -55,6 +57,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	var ended context.CancelFunc
 	r.ctx, ended = context.WithCancel(context.Background())
 	reg.wg.Go(func() { // life, which Close waits for too, is at work: it is not too late
+		defer panics.Recover(reg.log, "ending the client of agent "+a.identity.ID)
 		<-r.process.Ended()
 		ended()
 		r.prog.Close()
@@ -136,6 +139,9 @@ func (r *run) resumeAll() {
 		turn <- struct{}{}
 		wg.Go(func() {
 			defer func() { <-turn }()
+			defer panics.Recover(reg.log, "resuming session "+s.id, func(err error) {
+				reg.loseFor(s, "", "The session could not be resumed", fmt.Sprintf("Session %q cannot go on: %v", s.id, err))
+			})
 			answer, reason, err := r.resume(s)
 			switch {
 			case r.over(): // it is tried again, or lost with all others

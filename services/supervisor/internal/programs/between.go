@@ -10,6 +10,7 @@ import (
 	"io"
 	"sync"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -155,7 +156,9 @@ func (b *between) cancel(ctx context.Context, session string) error {
 // giveOr gives a line to the link, and does not wait for it longer than ctx.
 func (b *between) giveOr(ctx context.Context, line []byte) error {
 	given := make(chan error, 1)
-	go func() { given <- b.give(line) }() // it ends with the agent
+	go func() { // it ends with the agent
+		given <- panics.Catch(nil, "giving a message to an agent", func() error { return b.give(line) })
+	}()
 	select {
 	case err := <-given:
 		return err

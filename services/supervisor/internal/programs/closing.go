@@ -15,6 +15,8 @@ const (
 	methodSessionList = "session/list"
 	// cancelSettle is how long a turn may take to end before its session is closed all the same.
 	cancelSettle = 5 * time.Second
+	// drainSettle is the same where the supervisor ends.
+	drainSettle = 500 * time.Millisecond
 	// maxStored bounds the sessions of a page.
 	maxStored = 10_000
 )

@@ -70,7 +70,7 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 		e.Message = fmt.Sprintf("%sthe command %q could not be started%s", about, command[0], detail)
 	default:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_CRASHED
-		e.Message = about + "it " + secret.Text(exit.String())
+		e.Message = about + "it " + secret.Text(exit.String()) + event.NextStep(strings.Join(exit.Tail, "\n"))
 	}
 	return e
 }
@@ -79,7 +79,7 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{
 		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
-		Message:    a.started("it did not answer initialize within %s: %s", a.reg.opts.InitializeTimeout, a.isItOne()),
+		Message:    a.started("it did not answer initialize within %s: %s%s", a.reg.opts.InitializeTimeout, a.isItOne(), secret.Text(r.process.Dropped())),
 		StderrTail: secret.Lines(r.process.StderrTail()),
 	}
 }
@@ -96,6 +96,8 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	switch reason, cause := r.process.Reason(); {
 	case reason == link.NoInitialize:
 		return a.handshakeTimeout(r)
+	case reason == link.Broken:
+		return &supervisorv1.AgentError{Message: a.started("%v", cause)}
 	case reason == link.NotReady:
 		return &supervisorv1.AgentError{Message: a.started("a handler is not ready: %v", cause)}
 	case reason == link.Stopped || !saysGone(jerr):
@@ -107,7 +109,9 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 		e.StderrTail = secret.Lines(r.process.StderrTail())
 		return e
 	}
-	return a.exitError(r.process.Exit(), a.started("before it answered initialize, "))
+	e := a.exitError(r.process.Exit(), a.started("before it answered initialize, "))
+	e.Message += secret.Text(r.process.Dropped())
+	return e
 }
 
 // ending is why a process ended. Its link is over: the process is made to end if it has not.
@@ -128,6 +132,7 @@ func (r *run) ending() *supervisorv1.AgentError {
 	if _, cause := r.process.Reason(); cause != nil {
 		e.Message += fmt.Sprintf(" (%v)", cause)
 	}
+	e.Message += secret.Text(r.process.Dropped())
 	return e
 }
 

@@ -2,10 +2,12 @@ package programs
 
 import (
 	"context"
+	"fmt"
 	"sync"
 	"sync/atomic"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -34,7 +36,7 @@ const (
 type instance struct {
 	reg      *Registry
 	identity *frame.Agent
-	conf     *supervisorv1.StartAgentRequest // see configure
+	conf     *supervisorv1.StartAgentRequest // as agentspec.Resolver returns it
 	since    time.Time
 
 	ctx    context.Context // ends when the agent is to stop
@@ -93,7 +95,10 @@ type life struct {
 }
 
 // once has a process run to its end, and what has to come after that happen; false: life is over.
-func (l *life) once() bool {
+func (l *life) once() (goesOn bool) {
+	defer panics.Recover(l.reg.log, "running agent "+l.identity.ID, func(err error) {
+		goesOn = l.giveUp(l.broken(err))
+	})
 	r, failure := l.begin()
 	if failure == nil && l.ctx.Err() == nil {
 		l.answers(r)
@@ -122,6 +127,18 @@ func (l *life) once() bool {
 	l.failures++
 	l.asked = false
 	return l.pause(supervise.Delay(l.failures-1), failure)
+}
+
+// broken ends the agent's process after a panic in its life, and says so in the agent's error.
+func (l *life) broken(err error) *supervisorv1.AgentError {
+	l.reg.mu.Lock()
+	r := l.process
+	l.reg.mu.Unlock()
+	if r != nil {
+		r.onPurpose.Store(true)
+		r.stop()
+	}
+	return &supervisorv1.AgentError{Message: fmt.Sprintf("agent %q was stopped: %v", l.identity.Name, err)}
 }
 
 // afresh has what was before not count: somebody has ordered the next start.

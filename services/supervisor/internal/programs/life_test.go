@@ -3,6 +3,7 @@ package programs
 import (
 	"context"
 	"errors"
+	"io"
 	"slices"
 	"strings"
 	"testing"
@@ -402,5 +403,33 @@ func TestManyWhoAskForAnAgentThatFailedStartItOnce(t *testing.T) {
 	}
 	if ag, err := r.GetAgent("bot"); err != nil || ag.GetRestarts() != 1 {
 		t.Errorf("got %v, %v", ag, err)
+	}
+}
+
+func TestAgent_ThatEndsQuotesTheFirstDroppedLine(t *testing.T) {
+	for name, c := range map[string]struct{ line, want string }{
+		"pretty-printed": {"{\n  \"jsonrpc\": \"2.0\",\n", `the first line that was dropped is "{": the agent writes its JSON over several lines, and each message must be one line`},
+		"words":          {"listening on port 80\n", `"listening on port 80": each message must be one line of JSON`},
+	} {
+		says := func(a *scripted, _ message) {
+			a.saying.Lock()
+			_, _ = io.WriteString(a.stdout, c.line)
+			a.saying.Unlock()
+			a.crash()
+		}
+		t.Run(name+"/initialize", func(t *testing.T) {
+			_, err := newRig(t, map[string]part{"initialize": says}).StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"/opt/bot"}})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
+		t.Run(name+"/later", func(t *testing.T) {
+			r := newRig(t, map[string]part{"session/new": says})
+			a, _ := r.start()
+			_, err := r.NewSession(t.Context(), &supervisorv1.NewSessionRequest{AgentId: a.GetId(), Cwd: "/w"})
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("got %v, want %q in it", err, c.want)
+			}
+		})
 	}
 }

@@ -1,6 +1,7 @@
 package programs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -8,8 +9,11 @@ import (
 	"sync"
 
 	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
@@ -18,7 +22,9 @@ const (
 	methodLogout       = "logout"
 )
 
-// Authenticate logs an agent in, and tells the pages that it wants opened until it is done.
+// Authenticate logs an agent in, and sends each page that the user must open. The login ends when the agent answers authenticate.
+// An agent of an older kind answers with a page, {"url": ...}, instead: then the login ends when it sends auth_complete, which ends
+// a login in any case.
 func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error {
 	run, err := reg.running(r.GetAgentId())
 	if err != nil {
@@ -39,11 +45,29 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 	defer call.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var failure error // once the call is over
+	var sending sync.Mutex // for send, which two goroutines call
+	page := func(q *supervisorv1.Approval) error {
+		sending.Lock()
+		defer sending.Unlock()
+		return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Question{Question: q}})
+	}
+	var failure error // once the call is over, and no auth_complete is awaited
 	call.Go(func() {
-		defer sub.Close()
-		_, failure = run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
+		defer panics.Recover(reg.log, "logging in agent "+a.identity.ID, func(err error) {
+			failure = err
+			sub.Close()
+		})
+		result, err := run.call(ctx, methodAuthenticate, []byte(`{`+member("methodId", method)[1:]+`}`), 0)
+		if q := pageIn(result); err == nil && q != nil {
+			q.AgentId, q.Time = a.identity.ID, timestamppb.Now()
+			if err = page(q); err == nil {
+				return // auth_complete ends the login
+			}
+		}
+		failure = err
+		sub.Close()
 	})
+	done := &supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}}
 	for {
 		e, err := sub.Next(ctx)
 		switch {
@@ -51,16 +75,62 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 			if call.Wait(); failure != nil {
 				return a.withoutPages(failure)
 			}
-			return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Done{Done: &supervisorv1.Authenticated{MethodId: method}}})
+			return send(done)
 		case err != nil:
 			return err
 		}
-		if q := e.GetQuestionAsked(); q.GetElicitation().GetMode() == "url" {
-			if err := send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Question{Question: q}}); err != nil {
-				return err
+		switch of := e.GetEvent().(type) {
+		case *supervisorv1.Event_QuestionAsked:
+			if of.QuestionAsked.GetElicitation().GetMode() == "url" {
+				if err := page(of.QuestionAsked); err != nil {
+					return err
+				}
+			}
+		case *supervisorv1.Event_OtherUpdate:
+			if of.OtherUpdate.GetKind() != acp.MethodAuthComplete {
+				continue
+			}
+			cancel()
+			call.Wait() // so that nothing is sent behind the last step
+			if why := authFailure([]byte(e.GetRaw())); why != "" {
+				return run.misbehaved("it reports that the login failed: %s", why)
+			}
+			return send(done)
+		case *supervisorv1.Event_Agent:
+			if state := of.Agent.GetState(); state != supervisorv1.AgentState_AGENT_STATE_RUNNING {
+				return fault.New(fault.Precondition, "agent %q ended before the login was complete: start it, and log in again", a.identity.ID)
 			}
 		}
 	}
+}
+
+// pageIn is the page that an answer to authenticate names, as a question that nobody has to answer; nil: it names none.
+func pageIn(result []byte) *supervisorv1.Approval {
+	page, ok := acp.String(acp.Get(result, "url"))
+	if !ok || page == "" {
+		return nil
+	}
+	message, _ := acp.String(acp.Get(result, "message"))
+	return &supervisorv1.Approval{Raw: string(result), Elicitation: &supervisorv1.Elicitation{Mode: "url", Url: page, Message: message}}
+}
+
+// authFailure says why a login has failed, as the params of auth_complete have it; "": it has not.
+func authFailure(params []byte) string {
+	failed := false
+	for _, name := range []string{"success", "ok"} {
+		failed = failed || string(acp.Get(params, name)) == "false"
+	}
+	why := acp.Get(params, "error")
+	if text, ok := acp.String(acp.Get(why, "message")); ok {
+		return cmp.Or(text, "no reason is given")
+	}
+	if text, ok := acp.String(why); ok && text != "" {
+		return text
+	}
+	if failed {
+		return "no reason is given"
+	}
+	return ""
 }
 
 // withoutPages adds to why a login failed that the agent had no way to have a page opened, where that is so.

@@ -36,7 +36,7 @@ func TestWhoeverHasToLogInIsToldHow(t *testing.T) {
 			r := newRig(t, map[string]part{
 				"initialize": answer(tt.initialize), "session/new": login(answer(`{"sessionId":"s1"}`)), "session/prompt": refuse(-32000, "Authentication required"),
 			}, func(o *Options) {
-				o.Presets = func(context.Context, string) (command, env []string, id string, err error) {
+				o.Agents.Presets = func(context.Context, string) (command, env []string, id string, err error) {
 					return []string{"/opt/bot", "--acp"}, nil, "codex-acp", nil
 				}
 			})

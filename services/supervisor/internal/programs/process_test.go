@@ -93,6 +93,8 @@ func (r *rig) startProcess(s Spec) (Process, error) {
 	return j, nil
 }
 
+func (p *process) Dropped() string { return p.link.Dropped() }
+
 func (p *process) Reported() acp.Initialized { return p.link.Reported() }
 
 type processEnd struct{ *agent.Process }

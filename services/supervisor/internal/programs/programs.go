@@ -13,16 +13,19 @@ package programs
 import (
 	"cmp"
 	"context"
+	"fmt"
 	"log/slog"
 	"maps"
 	"slices"
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/activity"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
@@ -32,6 +35,8 @@ import (
 type Spec struct {
 	// Identity is the agent's id and name.
 	Identity *frame.Agent
+	// Preset is the id of the preset that Command is from; empty: it is from none.
+	Preset string
 	// Command is the program and its arguments, Env its whole environment.
 	Command, Env []string
 	// Dir is the working directory of the process; empty: the supervisor's.
@@ -54,6 +59,8 @@ type Process interface {
 	Exit() agent.Exit
 	// Reason says why the link ended. It is valid once Ended is closed.
 	Reason() (link.Reason, error)
+	// Dropped says which line of the agent was dropped first because it is no message, "; …"; empty: none was.
+	Dropped() string
 	// Sessions are the agent's sessions, as far as their frames tell what decisions need.
 	Sessions() []*supervisorv1.Session
 	// Reported is what the agent said of itself at initialize; zero before that.
@@ -71,13 +78,10 @@ type Options struct {
 	// errors.As finds an agent.Exit in the error.
 	Start func(ctx context.Context, s Spec) (Process, error)
 	Hub   *activity.Hub
-	// Presets resolves the name of a preset to its command, to environment variables ("NAME=value") on top of others, and to
-	// its id. Nil: there are none.
-	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
+	// Agents resolves requests for agents.
+	Agents agentspec.Resolver
 	// Env is the environment that agents get, whole.
 	Env []string
-	// ConfigEnv are further variables for all agents, with files' absolute paths.
-	ConfigEnv map[string]*supervisorv1.EnvValue
 	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
 	// call's. Nil: nobody does.
 	Protect func(ctx context.Context, files []string) error
@@ -123,7 +127,7 @@ func New(o Options) *Registry {
 }
 
 // Drain lets no new agent, session or turn begin, and waits for the turns under way. When ctx ends first, they are cancelled
-// and get a moment more; the error is ctx's where some are under way still.
+// and get a moment more. The error is a *TurnsError where some are under way still.
 func (reg *Registry) Drain(ctx context.Context) error {
 	reg.mu.Lock()
 	reg.draining = true
@@ -134,12 +138,22 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	for _, t := range reg.underWay() {
 		reg.cancelTurnOf(t)
 	}
-	last, cancel := context.WithTimeout(reg.ctx, cancelSettle)
+	last, cancel := context.WithTimeout(reg.ctx, drainSettle)
 	defer cancel()
 	if reg.quiet(last) {
 		return nil
 	}
-	return ctx.Err()
+	if left := len(reg.underWay()); left > 0 {
+		return &TurnsError{Left: left}
+	}
+	return nil
+}
+
+// TurnsError says that turns have not ended, though they were cancelled.
+type TurnsError struct{ Left int }
+
+func (e *TurnsError) Error() string {
+	return fmt.Sprintf("turns that had not ended %v after they were cancelled: %d; they are cut off", drainSettle, e.Left)
 }
 
 // quiet waits until no turn is under way, since none begins any more; false: ctx ended first.
@@ -182,7 +196,7 @@ func (reg *Registry) spawn(f func()) bool {
 	if reg.closed {
 		return false
 	}
-	reg.wg.Go(f)
+	reg.wg.Go(panics.Guard(reg.log, "serving an agent", f))
 	return true
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/acpclient"
@@ -67,7 +68,11 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	if err != nil {
 		return err
 	}
-	err = t.tell(ctx, sub, event.Large(r.GetPrompt()), send)
+	reg.mu.Lock()
+	first := append(s.early, event.Large(r.GetPrompt())...)
+	s.early = nil
+	reg.mu.Unlock()
+	err = t.tell(ctx, sub, first, send)
 	if err != nil && r.GetCancelOnDisconnect() {
 		reg.cancelTurnOf(t)
 	}
@@ -140,6 +145,8 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 
 // awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
 func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
+	defer reg.endTurn(t)
+	defer panics.Recover(reg.log, "waiting for the answer to a prompt", func(err error) { t.err = err })
 	t.result, t.err = call.Wait(t.ctx)
 	if t.err == nil && t.idle != nil && acp.PromptAccepted(t.result, int(t.run.info.GetProtocolVersion())) {
 		t.err = t.goOn()
@@ -148,7 +155,6 @@ func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 		call.Leave()
 		t.err = errClosedUnder
 	}
-	reg.endTurn(t)
 }
 
 func (reg *Registry) endTurn(t *turn) {
@@ -173,10 +179,11 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it
+	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it, and late updates
+		defer panics.Recover(t.run.agent.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
 		case <-t.over:
-			t.run.agent.reg.syncHub(ctx)
+			t.run.agent.reg.awaitTurnEnd(ctx, t.session.agent.identity.ID, t.session.id)
 			sub.Close()
 		case <-ctx.Done():
 		}
@@ -219,6 +226,9 @@ func (t *turn) awaitAnswer(ctx context.Context) {
 
 // own says whom an event of ours is about.
 func (t *turn) own(e *supervisorv1.Event) *supervisorv1.Event {
+	if e.GetCursor() != "" { // it was told already, and is shared
+		return e
+	}
 	e.AgentId, e.SessionId = t.session.agent.identity.ID, t.session.id
 	if e.GetTime() == nil {
 		e.Time = timestamppb.Now()

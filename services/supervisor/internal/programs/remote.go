@@ -9,12 +9,15 @@ import (
 	"maps"
 	"os"
 	"slices"
+	"sync"
 	"sync/atomic"
 	"time"
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
@@ -27,7 +30,7 @@ import (
 type remote struct {
 	reg      *Registry
 	identity *frame.Agent
-	conf     *supervisorv1.StartAgentRequest // see configure
+	conf     *supervisorv1.StartAgentRequest // as agentspec.Resolver returns it
 	between  *between
 	since    time.Time
 
@@ -47,11 +50,11 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	if err != nil {
 		return err
 	}
-	conf, err := reg.configure(ctx, request)
+	conf, err := reg.opts.Agents.Resolve(ctx, request)
 	if err != nil {
 		return err
 	}
-	if files := keyFiles(request.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
+	if files := agentspec.KeyFiles(request.GetEnv()); len(files) > 0 && reg.opts.Protect != nil {
 		if err := reg.opts.Protect(ctx, files); err != nil {
 			return err
 		}
@@ -65,7 +68,8 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	go a.between.carry(in) // which ends with the caller's stream
+	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.between.carry(in) }, // which ends with the caller's stream
+		func(error) { cancel() })()
 	defer a.between.close()
 	return a.live(ctx, link.Client{In: a.between.from, Out: a.between, Guest: a.between.guest}, opened)
 }
@@ -122,16 +126,25 @@ func (a *remote) remove() {
 // live is the agent's life, and returns why it is over.
 func (a *remote) live(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
 	reg, log := a.reg, a.reg.log.With("agent", a.identity.ID)
-	env, err := environ(reg.opts.Env, a.conf.GetEnv())
+	env, err := agentspec.Environ(reg.opts.Env, a.conf.GetEnv())
 	if err != nil {
 		return a.failed(spawnError(a.identity.Name, a.conf.GetCommand(), err))
 	}
 	p, err := reg.opts.Start(ctx, Spec{
-		Identity: a.identity, Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.GetCwd(), Client: client, Remote: true,
+		Identity: a.identity, Preset: a.conf.GetPreset(), Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.GetCwd(), Client: client, Remote: true,
 	})
 	if err != nil {
 		return a.failed(spawnError(a.identity.Name, a.conf.GetCommand(), err))
 	}
+	stop := sync.OnceFunc(func() {
+		stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		defer cancel()
+		if err := p.Stop(stopping); err != nil {
+			log.Warn("agent could not be stopped cleanly", "error", err)
+		}
+		<-p.Ended()
+	})
+	defer stop() // after a panic, too: nothing else would end the process
 	a.process.Store(&p)
 	log.Info("agent runs for a client elsewhere", "pid", p.PID())
 	a.publish(running)
@@ -142,12 +155,7 @@ func (a *remote) live(ctx context.Context, client link.Client, opened func(*supe
 		case <-ctx.Done():
 		}
 	}
-	stopping, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
-	defer cancel()
-	if err := p.Stop(stopping); err != nil {
-		log.Warn("agent could not be stopped cleanly", "error", err)
-	}
-	<-p.Ended()
+	stop()
 	err = cmp.Or(unopened, a.ending(ctx, p))
 	log.Info("agent for a client elsewhere has ended", "why", err)
 	return err
@@ -170,10 +178,12 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 		return ctx.Err()
 	case reason == link.ClientGone:
 		return cause
+	case reason == link.Broken:
+		return a.failed(&supervisorv1.AgentError{Message: fmt.Sprintf("agent %q was stopped: %v", name, cause)})
 	case reason == link.NotReady:
 		return a.failed(&supervisorv1.AgentError{Message: fmt.Sprintf("agent %q: a handler is not ready: %v", name, cause)})
 	case reason == link.NoInitialize:
-		e := agentError(supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT, "agent %q: it did not answer initialize within %s", name, a.reg.opts.InitializeTimeout)
+		e := agentError(supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT, "agent %q: it did not answer initialize within %s%s", name, a.reg.opts.InitializeTimeout, secret.Text(p.Dropped()))
 		e.StderrTail = secret.Lines(p.StderrTail())
 		return a.failed(e)
 	}
@@ -184,6 +194,7 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 	if cause != nil && !errors.Is(cause, io.EOF) {
 		e.Message += fmt.Sprintf(" (%v)", cause)
 	}
+	e.Message += secret.Text(p.Dropped())
 	return a.failed(e)
 }
 

@@ -10,6 +10,7 @@ import (
 
 	"google.golang.org/protobuf/types/known/timestamppb"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/event"
@@ -90,14 +91,15 @@ func (a *remote) tell(ctx context.Context, given *injected, sub events, params s
 	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it
+	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it, and late updates
+		defer panics.Recover(a.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
 		case <-given.over:
 		case <-a.over:
 		case <-ctx.Done():
 			return
 		}
-		a.reg.syncHub(ctx)
+		a.reg.awaitTurnEnd(ctx, a.identity.ID, given.session)
 		sub.Close()
 	})
 	for begun := false; ; {

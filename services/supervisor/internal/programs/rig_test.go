@@ -228,6 +228,8 @@ func (j linked) StderrTail() []string              { return []string{"a line of 
 func (j linked) Ended() <-chan struct{}            { return j.ended }
 func (j linked) Sessions() []*supervisorv1.Session { return j.sessions.Snapshot() }
 
+func (j linked) Dropped() string { return j.link.Dropped() }
+
 func (j linked) Reported() acp.Initialized { return j.link.Reported() }
 
 func (j linked) Exit() agent.Exit {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"strings"
 	"time"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -32,6 +33,7 @@ type session struct {
 	closing bool
 	before  *supervisorv1.Session // the settings to put it back into; nil: it is as it was chosen
 	held    string                // why no prompt is taken; empty: they are
+	early   []*supervisorv1.Event // what the agent said before the first prompt, which returns it
 }
 
 // NewSession opens a session.
@@ -107,6 +109,8 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if method == acp.MethodSessionLoad {
 		limit = 0
 	}
+	early := reg.watchEarly(a.identity.ID)
+	defer early.drop()
 	spoken, params := r.spoken(method, o.params(id))
 	call, err := r.prog.Send(ctx, spoken, params)
 	if err != nil {
@@ -130,7 +134,12 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err != nil {
 		return nil, err
 	}
-	return reg.show(ctx, s), nil
+	shown := reg.show(ctx, s)
+	said := early.take(s.id)
+	reg.mu.Lock()
+	s.early = said
+	reg.mu.Unlock()
+	return shown, nil
 }
 
 // opened is what is known of a session that is being opened.
@@ -176,7 +185,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	id := o.known
 	if id == "" {
 		var ok bool
-		if id, ok = acp.Exact(acp.Get(result, "sessionId")); !ok || id == "" || len(id) > maxSessionID {
+		if id, ok = acp.Exact(acp.Get(result, "sessionId")); !ok || id == "" || len(id) > maxSessionID || strings.ContainsRune(id, 0) {
 			return nil, o.run.misbehaved("%s: it answered without a session id that can be used", o.method)
 		}
 	}
@@ -321,6 +330,13 @@ func (reg *Registry) show(ctx context.Context, s *session) *supervisorv1.Session
 	out.AgentId = s.agent.identity.ID
 	reg.opts.Hub.Show(out.GetAgentId(), out)
 	return out
+}
+
+// awaitTurnEnd waits until the end of a turn whose prompt was answered is an event.
+func (reg *Registry) awaitTurnEnd(ctx context.Context, agentID, sessionID string) {
+	if err := reg.opts.Hub.AwaitTurnEnd(ctx, agentID, sessionID); err != nil {
+		reg.log.Debug("the end of a turn is not known yet", "session", sessionID, "error", err)
+	}
 }
 
 // syncHub waits until what passed is known.

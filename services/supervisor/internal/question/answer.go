@@ -29,6 +29,8 @@ type Answer struct {
 	Decline bool
 	// Cancel: the person did not decide.
 	Cancel bool
+	// Surface is what the person who answers has read. The zero value: the agent's words.
+	Surface gate.Surface
 }
 
 // Answer answers the question in the client's place: by says who answers, a name for people and for the record. The client
@@ -38,7 +40,7 @@ func (q *Question) Answer(a Answer, by string) (End, error) {
 	if q.State() == Deciding {
 		return End{}, ErrNotOpen
 	}
-	e := Ending{Cause: SomebodyAnswers, By: by}
+	e := Ending{Cause: SomebodyAnswers, By: by, Surface: a.Surface}
 	if q.Method == acp.MethodRequestPermission {
 		option, err := a.option(q.Options)
 		if err != nil {

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -35,6 +36,8 @@ const (
 	// PolicyAllows and PolicyDenies: nobody need be asked.
 	PolicyAllows Cause = iota
 	PolicyDenies
+	// CallDecides: the agent goes on by a call, and a person is asked about that call if need be (gate.Gate.Leaves).
+	CallDecides
 	// NoRoom: too many questions wait, or too many ids are spent.
 	NoRoom
 	// Unheard: an elicitation would reach nobody.
@@ -90,6 +93,7 @@ var causes = [causeCount]rule{
 	// cause: name, from, until, end, record, withdraw, spends, reply
 	PolicyAllows:    {"the policy allows", Deciding, Deciding, End{Outcome: Allowed, By: gate.ByPolicy}, gate.Outcome{Allowed: true}, false, false, (*Question).replyAllowed},
 	PolicyDenies:    {"the policy denies", Deciding, Deciding, End{Outcome: Denied, By: gate.ByPolicy}, gate.Outcome{}, false, false, (*Question).replyDenied},
+	CallDecides:     {"the call decides", Deciding, Deciding, End{Outcome: Allowed, By: gate.ByAcphost}, gate.Outcome{Left: true, By: gate.ByAcphost}, false, false, (*Question).replyAllowed},
 	NoRoom:          {"no room", Deciding, Deciding, cancelledEnd, cancelledByAcphost, false, false, (*Question).replyNoRoom},
 	Unheard:         {"nobody would hear", Deciding, Deciding, cancelledEnd, cancelledByNobody, false, false, (*Question).replyCancelled},
 	ClientAnswers:   {"the client answers", Showing, Open, End{}, gate.Outcome{}, false, false, (*Question).replyNothing},
@@ -111,6 +115,8 @@ type Ending struct {
 	By string
 	// Option is the id of the option that was chosen; empty: none was.
 	Option string
+	// Surface is what the person who chose it has read.
+	Surface gate.Surface
 	// Outcome is what an answer to an elicitation says.
 	Outcome Outcome
 	// Result is the answer of somebody else as the agent is told it.
@@ -156,6 +162,7 @@ func (q *Question) Finish(e Ending) bool {
 // conclude does what the end of the question needs; told: observers know of the question.
 func (q *Question) conclude(told bool) {
 	defer close(q.done)
+	defer panics.Recover(q.set.opts.Logger, "ending a question to the user", q.afterPanic(told)...)
 	rule, r := &causes[q.ending.Cause], Reply{Ending: q.ending}
 	r.End, r.Outcome = q.result(rule)
 	r.Decision = q.decision
@@ -172,13 +179,9 @@ func (q *Question) conclude(told bool) {
 		}
 	}
 	q.end = r.End
-	if q.room && !q.Own {
-		q.set.leave(q)
-	}
+	q.giveRoomBack()
 	if told {
-		q.set.tell(q, -1, func(o Observer) { o.Ended(q, r.End) })
-		q.waiting.Set("acphost.question.outcome", string(r.End.Outcome))
-		q.waiting.End("")
+		q.tellEnd()
 		if (rule.withdraw || q.Own) && !q.ending.byClient() {
 			q.asker.Withdraw(r, q.writeWithdrawal)
 		}
@@ -192,6 +195,45 @@ func (q *Question) conclude(told bool) {
 		rule.reply(q, &r)
 	}
 	q.asker.Reply(r)
+}
+
+// afterPanic returns what ends the question after a panic of whoever was told of it: it counts as denied, and all that its end
+// needs is done, if that was not done before the panic. told: observers know of the question, or may.
+func (q *Question) afterPanic(told bool) []func(error) {
+	return []func(error){
+		func(error) { q.end = End{Outcome: Denied, By: gate.ByAcphost} },
+		func(error) { q.giveRoomBack() },
+		func(error) {
+			if told {
+				q.tellEnd()
+			}
+		},
+		func(err error) {
+			q.asker.Reply(Reply{
+				Ending: q.ending, End: q.end, Failed: true, Unrecorded: err, Decision: q.decision,
+				Error: &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: q.Method + ": acphost: " + err.Error()},
+			})
+		},
+	}
+}
+
+// giveRoomBack frees the room that the question takes in its Set, once.
+func (q *Question) giveRoomBack() {
+	if q.room && !q.Own {
+		q.room = false
+		q.set.leave(q)
+	}
+}
+
+// tellEnd tells observers how the question has ended, once.
+func (q *Question) tellEnd() {
+	if q.endTold {
+		return
+	}
+	q.endTold = true
+	q.waiting.Set("acphost.question.outcome", string(q.end.Outcome))
+	q.waiting.End("")
+	q.set.tell(q, -1, func(o Observer) { o.Ended(q, q.end) })
 }
 
 // writeWithdrawal tells the client that its answer is not needed, once the question is written.
@@ -210,7 +252,7 @@ func (q *Question) writeWithdrawal(line []byte) {
 func (q *Question) result(rule *rule) (End, gate.Outcome) {
 	e, end, o := &q.ending, rule.end, rule.record
 	switch e.Cause {
-	case PolicyAllows:
+	case PolicyAllows, CallDecides:
 		end.Option = e.Option
 	case PolicyDenies:
 		end.Option, _ = q.option(rejectingKinds...)
@@ -251,7 +293,7 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 
 // answered is result for an answer.
 func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
-	end, o := End{Outcome: Denied, Option: e.Option, By: by}, gate.Outcome{By: by}
+	end, o := End{Outcome: Denied, Option: e.Option, By: by}, gate.Outcome{By: by, Surface: e.Surface}
 	if q.Method != acp.MethodRequestPermission {
 		end.Outcome = e.Outcome
 		return end, o

@@ -22,6 +22,7 @@ import (
 	"sync"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -76,6 +77,7 @@ type Question struct {
 	timer      *time.Timer
 	ending     Ending
 	end        End
+	endTold    bool // observers know its end; of the goroutine that ends it
 }
 
 // State is how far a question has come.
@@ -186,8 +188,20 @@ func (q *Question) Ask(write func(show func(see func()) bool) error) error {
 }
 
 // show tells observers that the question waits, and has them see its frame: whoever learns of it can answer it at once, and
-// observers see no answer before it.
-func (q *Question) show(see func()) bool {
+// observers see no answer before it. A panic ends the question as denied.
+func (q *Question) show(see func()) (shown bool) {
+	defer func() {
+		if p := recover(); p != nil {
+			shown = false
+			q.mu.Lock()
+			if q.state != Ended {
+				q.state, q.ending = Ended, Ending{Cause: LinkOver}
+			}
+			q.mu.Unlock()
+			defer close(q.done)
+			panics.Report(q.set.opts.Logger, "showing a question to the user", p, q.afterPanic(true)...)
+		}
+	}()
 	q.mu.Lock()
 	if q.state != Deciding {
 		q.mu.Unlock()
@@ -240,19 +254,22 @@ func (q *Question) State() State {
 // look sees whether somebody is there to answer. The question ends where nobody is, and nobody was when this was looked at
 // before: so it waits at least Options.Unattended for whoever has left.
 func (q *Question) look() {
-	there := q.set.opts.Attended()
-	q.telling.Lock()
-	q.mu.Lock()
-	if q.state != Open || q.hurried {
-		q.mu.Unlock()
-		q.telling.Unlock()
-		return
+	timeOut := func(error) { q.Finish(Ending{Cause: TimedOut}) }
+	defer panics.Recover(q.set.opts.Logger, "looking whether a question has expired", timeOut)
+	if q.expired(q.set.opts.Attended()) {
+		timeOut(nil)
 	}
-	if q.alone && !there {
-		q.mu.Unlock()
-		q.telling.Unlock()
-		q.Finish(Ending{Cause: TimedOut})
-		return
+}
+
+// expired reports whether nobody is there to answer now, nor was before. Otherwise it tells observers what has changed, and
+// has the timer look again.
+func (q *Question) expired(there bool) bool {
+	q.telling.Lock()
+	defer q.telling.Unlock()
+	q.mu.Lock()
+	if q.state != Open || q.hurried || q.alone && !there {
+		defer q.mu.Unlock()
+		return q.state == Open && !q.hurried
 	}
 	changed := q.alone == there
 	q.alone = !there
@@ -265,7 +282,7 @@ func (q *Question) look() {
 		}
 		observer.Expires(q, at)
 	}
-	q.telling.Unlock()
+	return false
 }
 
 // CancelTurn ends the question because its turn was cancelled, or its session closed. It ends at once, but for a permission
@@ -279,7 +296,8 @@ func (q *Question) CancelTurn() bool {
 			if q.timer != nil {
 				q.timer.Stop()
 			}
-			q.timer = time.AfterFunc(q.set.opts.Grace, func() { q.Finish(Ending{Cause: TurnCancelled}) })
+			q.timer = time.AfterFunc(q.set.opts.Grace, panics.Guard(q.set.opts.Logger, "ending a question whose turn was cancelled",
+				func() { q.Finish(Ending{Cause: TurnCancelled}) }))
 		}
 		return true
 	}

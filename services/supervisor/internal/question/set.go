@@ -3,6 +3,7 @@ package question
 import (
 	"crypto/sha256"
 	"fmt"
+	"log/slog"
 	"sync"
 	"time"
 
@@ -36,6 +37,8 @@ type Options struct {
 	Program bool
 	// Grace is how long after the end of its turn an editor may take to answer a permission request.
 	Grace time.Duration
+	// Logger gets what goes wrong while a question ends; nil: slog's default one.
+	Logger *slog.Logger
 }
 
 // Bounds on the agent's questions that wait at once. One more is refused.

@@ -5,6 +5,9 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/go-json-experiment/json"
+	"github.com/go-json-experiment/json/jsontext"
+
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
@@ -42,8 +45,15 @@ func (r *Renderer) note(ev *supervisorv1.Event) string {
 	case *supervisorv1.Event_Compaction:
 		return compaction(o, e.Compaction)
 	case *supervisorv1.Event_OtherUpdate:
-		if e.OtherUpdate.GetKind() == "state_update" { // of a turn that goes on, which the screen says anyway
+		switch e.OtherUpdate.GetKind() {
+		case "state_update", client.ChildSessionUpdate: // of a turn that goes on, which the screen says anyway; of a subagent
 			return ""
+		case "current_model_update", "currentModelUpdate":
+			if model := modelOf(ev.GetRaw()); model != "" {
+				return faint("model: %s", safetext.Line(model))
+			}
+		case "auth_complete":
+			return faint("the agent is logged in")
 		}
 		return faint("[update %q, which acphost does not know]", safetext.Line(e.OtherUpdate.GetKind()))
 	case *supervisorv1.Event_SessionOpened:
@@ -284,4 +294,19 @@ func AgentError(o Options, e *supervisorv1.AgentError) string {
 		out += toolIndent + o.paint(dim, safetext.LineOf(l, 500)) + "\n"
 	}
 	return out
+}
+
+// modelOf is the model that an update tells, in one of the ways in which agents say it; "": it tells none.
+func modelOf(raw string) string {
+	var all map[string]any
+	if json.Unmarshal([]byte(raw), &all, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)) != nil {
+		return ""
+	}
+	nested, _ := all["model"].(map[string]any)
+	for _, v := range []any{all["currentModelId"], all["modelId"], nested["modelId"], all["model"]} {
+		if model, ok := v.(string); ok {
+			return model
+		}
+	}
+	return ""
 }

@@ -17,9 +17,9 @@ func TestTextThatIsMadeToBeSlowIsNot(t *testing.T) {
 		"*a ", "**a", "`a``", "[a](", "[", "~~a", "> ", "| a ", "_a_", "***", "a\\", "- ", "\u65e5", "``` x\n", "|-|\n", "*a **b ", "`", "* ", "| a\n|-\n",
 		"\u0301", "word ", "a\tb\r",
 	} {
-		text := strings.Repeat(piece, (64<<10)/len(piece))
+		text := strings.Repeat(piece, (32<<10)/len(piece))
 		for _, size := range []int{len(text), 200} {
-			testkit.TakesAtMost(t, 10*time.Second, fmt.Sprintf("64 KiB of %q in pieces of %d", piece, size), func() {
+			testkit.TakesAtMost(t, 10*time.Second, fmt.Sprintf("32 KiB of %q in pieces of %d", piece, size), func() {
 				m := newMarkdown(Options{Width: 80, Color: true})
 				for rest := text; rest != ""; {
 					part, _ := safetext.Prefix(rest, size)
@@ -44,7 +44,7 @@ func TestDiffsThatAreMadeToBeSlowAreNot(t *testing.T) {
 }
 
 func TestAnInputThatIsMadeToBeSlowIsNot(t *testing.T) {
-	old, text := strings.Repeat("a\n", 200<<10), strings.Repeat("b\n", 200<<10)
+	old, text := strings.Repeat("a\n", 50<<10), strings.Repeat("b\n", 50<<10)
 	for _, member := range []string{`"diff":"+b",`, `"content":"x",`, `"a":"/b",`, `"path":"/b",`, `"oldstring":"a",`, `"cwd":"/x",`, `"a":[[]],`} {
 		asked := &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{
 			Title:    strings.Repeat("/b", 30<<10),

@@ -82,6 +82,9 @@ func Recorded(
 	for _, p := range parts {
 		names[p.Header.Agent] = true
 	}
+	if len(names) == 1 {
+		parts = OneSession(parts, at)
+	}
 	switch {
 	case len(parts) == 0:
 		return NotFound(req.GetSessionId())
@@ -107,6 +110,23 @@ func Parts(dir, session string) ([]journal.Part, error) {
 	return parts, nil
 }
 
+// OneSession returns those of parts, which one agent has written under one session id, that are of one session: agents
+// number their sessions anew in each process, so that several have the same id. It is the session that was told up to at, or
+// the last one.
+func OneSession(parts []journal.Part, at Position) []journal.Part {
+	from, found := 0, false
+	for i, p := range parts {
+		if p.New && i > 0 {
+			if found {
+				return parts[from:i]
+			}
+			from = i
+		}
+		found = found || at.Seq != 0 && p.Header.Instance == at.Instance
+	}
+	return parts[from:]
+}
+
 // NotFound says that there is no such session.
 func NotFound(session string) error {
 	return fault.New(fault.NotFound, "there is no session %q here, and none in the record", session)
@@ -126,7 +146,8 @@ func Gap(agentID, sessionID string, frames uint64, why string, at time.Time) *su
 	}
 }
 
-// Seek has the telling begin behind a position; at the beginning, if there is none. last is the number of the last
+// Seek has the telling begin behind a position; at the beginning, if there is none. A position without a text is that of no event:
+// the supervisor has it begin there. last is the number of the last
 // frame that passed the supervisor whose part may grow.
 func (r *Session) Seek(at Position, last uint64) error {
 	r.from = at
@@ -172,6 +193,9 @@ func (r *Session) Tell(ctx context.Context, upTo uint64) error {
 		if r.own() && r.next == len(r.Parts) { // it may go on
 			return nil
 		}
+		if err := r.tellEvents(r.decoder.Flush()); err != nil {
+			return err
+		}
 		r.Close()
 	}
 	return nil
@@ -195,6 +219,9 @@ func (r *Session) open() bool {
 		r.agent = frame.Agent{ID: header.AgentID, Name: header.Agent}
 		r.behind = header.Instance != r.from.Instance
 		r.decoder = event.NewDecoder(r.agent, func(seq uint64) string { return Cursor(header.Instance, seq) })
+		if header.LateUpdates { // else the turns were told to end with the answers to their prompts
+			r.decoder.HoldEnds()
+		}
 		return true
 	}
 	return false
@@ -229,7 +256,7 @@ func (r *Session) entry() (*journal.Entry, error) {
 func (r *Session) tellEntry(e *journal.Entry) error {
 	switch {
 	case e.Journal != nil:
-		if !e.Journal.Content && r.behind {
+		if !e.Journal.Content && (r.behind || r.from.Text == "") {
 			return r.gap(0, whyNoContent, e.Time)
 		}
 		return nil
@@ -263,8 +290,13 @@ func (r *Session) tellEntry(e *journal.Entry) error {
 	} else if !r.behind {
 		return nil
 	}
+	return r.tellEvents(events)
+}
+
+// tellEvents tells the events that are of the session and behind the cursor.
+func (r *Session) tellEvents(events []*supervisorv1.Event) error {
 	for _, ev := range events {
-		if ev.GetSessionId() != r.ID {
+		if !r.behind || ev.GetSessionId() != r.ID || r.from.Text != "" && ev.GetCursor() == r.from.Text {
 			continue
 		}
 		if err := r.Send(ev); err != nil {

@@ -117,7 +117,7 @@ func (b *builder) addClaim(c *Claim) {
 		return
 	}
 	b.claims[c.Handler] = c
-	decides := false
+	decides, before := false, len(b.problems)
 	own := map[string]protoreflect.FullName{}
 	for _, service := range c.Services {
 		decides = decides || string(service.FullName()) == permissionv1.PermissionService_ServiceDesc.ServiceName
@@ -145,6 +145,13 @@ func (b *builder) addClaim(c *Claim) {
 	if c.Kind == KindPermission && !decides {
 		b.problem("handler %q decides permissions but does not serve %s",
 			c.Handler, permissionv1.PermissionService_ServiceDesc.ServiceName)
+	}
+	if c.Kind == KindExtension && len(own) == 0 && len(b.problems) == before {
+		hint := fmt.Sprintf("the keys %q, %q and %q are for handlers of ACP's methods and of policies", KindFS, KindTerminal, KindPermission)
+		if decides {
+			hint = fmt.Sprintf("did you mean the key %q?", KindPermission)
+		}
+		b.problem("handlers: %s: no route uses the handler, so that it would take no part: it declares no method; %s", c.Handler, hint)
 	}
 }
 

@@ -123,6 +123,14 @@ func TestRoutesThatCannotBeAreRefusedWithAnAnswer(t *testing.T) {
 			want: []string{`handler "acme" declares _x/y twice: acme.v1.Acme.M0 and acme.v1.Acme.M1`},
 		},
 		{
+			name: "a policy under the key of an extension", claims: []route.Claim{claim("permd", route.KindExtension, permService)},
+			want: []string{"handlers: permd: no route uses the handler", `did you mean the key "permission"?`},
+		},
+		{
+			name: "an extension without methods", claims: []route.Claim{claim("acme", route.KindExtension)},
+			want: []string{"handlers: acme: no route uses the handler", `the keys "fs", "terminal" and "permission"`},
+		},
+		{
 			name: "an extension with a core method", claims: []route.Claim{acmeClaims("fs/read_text_file")},
 			want: []string{`handler "acme" (kind extension) declares fs/read_text_file`, `belongs to a handler of kind "fs"`, `begin with "_"`, "routes: {fs/read_text_file: acme}"},
 		},

@@ -62,6 +62,9 @@ func CheckName(s string) error {
 		}
 		return nil
 	}
+	if meant := misspelt(s); meant != "" {
+		return fmt.Errorf("%q is no method: did you mean %q?", s, meant)
+	}
 	prefix, wild := namespacePrefix(s)
 	if !wild {
 		return checkMethod(s)
@@ -73,6 +76,36 @@ func CheckName(s string) error {
 		return fmt.Errorf("%s cannot be routed: the supervisor itself lives by these methods", s)
 	}
 	return nil
+}
+
+// misspelt returns what was meant by a name that no agent calls but that looks like a namespace or a method of ACP's, such as
+// "terminal", "Terminal/*" and "fs/read"; empty: it may be called.
+func misspelt(name string) string {
+	for _, namespace := range []string{KindFS, KindTerminal} {
+		folded := strings.ToLower(name)
+		first, rest, _ := strings.Cut(folded, "/")
+		if first != namespace && first != namespace+"s" {
+			continue
+		}
+		if rest == "" || rest == "*" {
+			if meant := namespace + "/*"; name != meant {
+				return meant
+			}
+			return ""
+		}
+		for _, method := range methods {
+			if method != name && (method == namespace+"/"+rest || strings.HasPrefix(method, namespace+"/"+rest+"_")) {
+				return method
+			}
+		}
+	}
+	return ""
+}
+
+// methods are those of ACP that handlers answer.
+var methods = []string{
+	acp.MethodReadTextFile, acp.MethodWriteTextFile, acp.MethodListDirectory, acp.MethodTerminalCreate, acp.MethodTerminalRun, acp.MethodTerminalOutput,
+	acp.MethodTerminalWait, acp.MethodTerminalKill, acp.MethodTerminalRelease,
 }
 
 // checkMethod returns an error if no route can have this name.

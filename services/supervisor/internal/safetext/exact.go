@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"strings"
 	"unicode"
+
+	"github.com/acphost/acphost/internal/invisible"
 )
 
 // Exact returns, on one line, text that will be used as it is, such as a command or a path: no character is dropped or
@@ -62,13 +64,7 @@ func escaped(text string, keep func(rune) bool) string {
 }
 
 // unseen reports whether a character does not show.
-func unseen(r rune) bool {
-	switch r {
-	case '\u115f', '\u1160', '\u3164', '\uffa0', '\u2800': // letters and signs that are blank
-		return true
-	}
-	return !unicode.IsPrint(r) || unicode.Is(unicode.Other_Default_Ignorable_Code_Point, r)
-}
+func unseen(r rune) bool { return invisible.Is(r) || r != ' ' && unicode.Is(unicode.Zs, r) }
 
 // rightToLeft reports whether a character is written from right to left, by which it moves its neighbours.
 func rightToLeft(r rune) bool {

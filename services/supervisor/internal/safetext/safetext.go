@@ -22,6 +22,8 @@ import (
 	"strings"
 	"unicode"
 	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/invisible"
 )
 
 const (
@@ -138,8 +140,8 @@ func (c *Cleaner) End() string {
 // harmless reports whether Text leaves a character as it is.
 func harmless(r rune) bool {
 	switch r {
-	case '\n', '\t', '\u200d', '\u200c', utf8.RuneError: // joiners belong to scripts and to pictures
+	case '\n', '\t', '\u200d', '\u200c', '\ufe0e', '\ufe0f', utf8.RuneError: // joiners and selectors belong to scripts and to pictures
 		return true
 	}
-	return unicode.IsPrint(r) || unicode.Is(unicode.Zs, r)
+	return !invisible.Is(r)
 }

@@ -52,8 +52,10 @@ type Table struct {
 	version  uint32
 	sessions ordered.Map[string, *state]
 	opening  map[string]*state
-	prompts  map[string]*state  // by the canonical id of the client's session/prompt
-	settings map[string]setting // by that of its session/set_mode
+	prompts  map[string]*state          // by the canonical id of the client's session/prompt
+	settings map[string]setting         // by that of its session/set_mode
+	children ordered.Map[string, child] // child sessions, to the sessions that they belong to
+	past     ordered.Map[string, bool]  // ids of sessions that have ended
 }
 
 // state is one session. Its fields are guarded by the Table's mu.
@@ -477,6 +479,8 @@ func (t *Table) adopt(st *state, id string) {
 		t.sessions.Delete(st.id)
 	}
 	st.id = id
+	t.children.Delete(id) // the client's own, from now on
+	t.past.Delete(id)
 	t.sessions.Set(id, st)
 	t.changed()
 }
@@ -484,6 +488,7 @@ func (t *Table) adopt(st *state, id string) {
 func (t *Table) close(st *state) {
 	if t.sessions.At(st.id) == st {
 		t.sessions.Delete(st.id)
+		t.endChildren(st.id)
 	}
 	scope := st.scope
 	st.scope = ""

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
@@ -54,7 +55,7 @@ func (a *attached) hold(scope string) {
 	a.holds[scope] = nil
 	if a.changed == nil {
 		a.changed = make(chan struct{}, 1)
-		a.work.Go(a.keepAll)
+		a.work.Go(panics.Guard(a.h.log, "holding sessions at the handler", a.keepAll))
 	}
 	a.change(&pluginv1.HoldAllRequest{Scope: scope})
 }
@@ -72,7 +73,7 @@ func (a *attached) drop(scope string) {
 	} else {
 		a.change(&pluginv1.HoldAllRequest{Scope: scope, Drop: true})
 	}
-	a.work.Go(func() { a.letGo(scope) })
+	a.work.Go(panics.Guard(a.h.log, "releasing a session at the handler", func() { a.letGo(scope) }))
 }
 
 // change has the handler told what is held, and what is not any more. mu is held.
@@ -89,6 +90,7 @@ func (a *attached) holdApart(scope string) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	a.holds[scope] = cancel
 	a.work.Go(func() {
+		defer panics.Recover(a.h.log, "holding a session at the handler")
 		a.keep(ctx, func(ctx context.Context) (bool, error) { return a.open(ctx, scope) }, unknownHold)
 	})
 }
@@ -115,7 +117,10 @@ func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 		return false, err
 	}
 	ended := make(chan end, 1)
-	a.work.Go(func() { ended <- untilEnd(stream.Recv) })
+	a.work.Go(func() {
+		defer panics.Recover(a.h.log, "holding sessions at the handler", func(err error) { ended <- end{err: err} })
+		ended <- untilEnd(stream.Recv)
+	})
 	a.mu.Lock()
 	a.changes = nil
 	for scope := range a.holds {

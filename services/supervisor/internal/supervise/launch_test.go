@@ -7,11 +7,11 @@ import (
 	"strings"
 	"syscall"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/testkit"
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	"github.com/acphost/acphost/sdk/handler"
 	"github.com/acphost/acphost/sdk/launch"
@@ -105,7 +105,7 @@ func TestAProgramThatIsNotThereFailsTheFirstStart(t *testing.T) {
 
 func deadline(t *testing.T) context.Context {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	t.Cleanup(cancel)
 	return ctx
 }

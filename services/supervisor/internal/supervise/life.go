@@ -4,10 +4,12 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"log/slog"
 	"math/rand/v2"
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -19,6 +21,8 @@ const (
 
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 30 * time.Second
+	// sidecarRetry is the longest pause between two attempts to connect to a sidecar.
+	sidecarRetry = 500 * time.Millisecond
 
 	healthEvery   = 5 * time.Second
 	healthTimeout = 2 * time.Second
@@ -48,9 +52,33 @@ func (h *Handler) beginLocked(begun *attached) (before *life) {
 	go func() {
 		defer close(l.done)
 		defer l.cancel()
+		defer panics.Recover(h.log, "keeping the handler running", func(err error) {
+			h.fail(l, err)
+			h.abandon(l, err)
+		})
 		h.run(l)
 	}()
 	return before
+}
+
+// abandon ends the instance of a life that cannot watch it any more.
+func (h *Handler) abandon(l *life, cause error) {
+	h.mu.Lock()
+	a := h.current
+	if h.life != l {
+		a = nil
+	}
+	h.mu.Unlock()
+	if a != nil {
+		h.detach(l, a, Failed, cause)
+		_ = h.endNow(a.Instance)
+	}
+}
+
+func (h *Handler) isSidecar() bool {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	return h.target.sidecar()
 }
 
 // replaced reports whether another life has taken the place of this one.
@@ -84,7 +112,14 @@ func (h *Handler) run(l *life) {
 		}
 		delay := Delay(failures)
 		failures++
-		h.log.Warn("handler ended: starting it again", "error", err, "in", delay)
+		level, words := slog.LevelWarn, "handler ended: starting it again"
+		if h.isSidecar() { // somebody else starts it again, and it is used as soon as it listens
+			delay, words = min(delay, sidecarRetry), "sidecar cannot be reached: connecting again until it can"
+			if failures > 1 {
+				level = slog.LevelDebug
+			}
+		}
+		h.log.Log(l.ctx, level, words, "error", err, "in", delay)
 		h.set(l, Backoff, err)
 		select {
 		case <-l.ctx.Done():
@@ -142,7 +177,7 @@ func (h *Handler) again(l *life, first bool) (t target, pin pin, before *pluginv
 		if h.life != l {
 			return false
 		}
-		if !first {
+		if !first && !h.target.sidecar() { // attach counts the connections to a sidecar
 			h.restarts++
 		}
 		h.setLocked(Starting, h.cause)
@@ -223,10 +258,13 @@ func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
 			return false
 		}
 		h.attachLocked(a, in)
-		if h.describe == nil {
+		switch {
+		case h.describe == nil:
 			h.describe, h.pin = in.describe, inst.Digest
+		case h.target.sidecar():
+			h.restarts++
 		}
-		h.setLocked(Ready, h.cause)
+		h.setLocked(Ready, nil) // what was wrong before is over
 		return true
 	})
 	if !attached {

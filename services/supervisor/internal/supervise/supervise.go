@@ -106,9 +106,9 @@ type Handler struct {
 	describe *pluginv1.DescribeResponse // of the first start of target
 	last     last                       // of the latest instance
 	pin      pin                        // of the first start of target
-	restarts uint64
-	told     uint64 // changes before and after each Configure of the instance that runs
-	keep     []byte // what the latest instance gave to be kept; nil: nothing
+	restarts uint64                     // starts after an end; of a sidecar: connections after the first
+	told     uint64                     // changes before and after each Configure of the instance that runs
+	keep     []byte                     // what the latest instance gave to be kept; nil: nothing
 	scopes   map[string]bool
 	guarded  []string           // paths that were protected since New, beside those of target
 	ctx      context.Context    // of every life
@@ -212,9 +212,9 @@ func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	case state == Ready:
 		return h.current, nil
 	case h.current != nil:
-		return nil, &Unavailable{Name: h.name, State: state, Cause: h.current.Err()}
+		return nil, &Unavailable{Name: h.name, State: state, Cause: h.current.Err(), Sidecar: h.target.sidecar()}
 	default:
-		return nil, &Unavailable{Name: h.name, State: state, Cause: h.cause}
+		return nil, &Unavailable{Name: h.name, State: state, Cause: h.cause, Sidecar: h.target.sidecar()}
 	}
 }
 

@@ -174,8 +174,8 @@ func TestAnEndedHandlerIsStartedAgain(t *testing.T) {
 		if conn, err := h.Conn(); err != nil || instanceOf(conn) != Instance(second) {
 			t.Errorf("conn = %v, %v, want the second instance", conn, err)
 		}
-		if got := h.Status(); got.GetRestarts() != 1 || !strings.Contains(got.GetError(), "panic") {
-			t.Errorf("status = %v, want one restart and why it last ended", got)
+		if got := h.Status(); got.GetRestarts() != 1 || got.GetError() != "" {
+			t.Errorf("status = %v, want one restart, and no error of a handler that is ready", got)
 		}
 		if len(second.configured) != 1 {
 			t.Error("the restarted handler was not configured")
@@ -707,4 +707,33 @@ func TestAHandlerThatThereIsNoRoomForIsNotGivenUp(t *testing.T) {
 			return inst, err
 		}
 	})
+}
+
+func TestHandler_ReconnectsToASidecarAtOnce(t *testing.T) {
+	fakes := []*fake{newFake()}
+	for range 100 {
+		fakes = append(fakes, nil) // it cannot be reached
+	}
+	fakes = append(fakes, newFake())
+	supervised(t, fakes, func(t *testing.T, h *Handler, _ *fleet) {
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		fakes[0].end(errCrash)
+		began := time.Now()
+		synctest.Wait()
+		_, err := h.Conn()
+		if u, ok := errors.AsType[*Unavailable](err); !ok || !strings.Contains(u.GRPCStatus().Message(), "handler fs cannot be reached") {
+			t.Errorf("the error of a call is %v, which does not name the handler", err)
+		}
+		if err := h.Ready(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		if took := time.Since(began); took > 101*sidecarRetry {
+			t.Errorf("100 attempts took %v, more than %v each", took, sidecarRetry)
+		}
+		if got := h.Status(); got.GetRestarts() != 1 || got.GetError() != "" {
+			t.Errorf("the status is %v, want one restart and no error", got)
+		}
+	}, sidecar)
 }

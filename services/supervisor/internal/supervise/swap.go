@@ -189,7 +189,6 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 		}
 		old = h.current
 		h.target, h.describe, h.pin = s.target, in.describe, inst.Digest
-		h.restarts++
 		h.attachLocked(a, in)
 		h.setLocked(Ready, nil)
 		before = h.beginLocked(a)

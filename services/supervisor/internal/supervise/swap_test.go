@@ -92,7 +92,7 @@ func TestASwapPutsAnotherProgramInPlace(t *testing.T) {
 		}
 		st := h.Status()
 		if st.GetState() != Ready || st.GetDescription() != "other 2" || st.GetCommand()[0] != "/bin/other" || h.Digest() != "def" ||
-			st.GetRestarts() != 1 || h.Describe().GetName() != "other" {
+			st.GetRestarts() != 0 || h.Describe().GetName() != "other" {
 			t.Errorf("status = %v", st)
 		}
 	}, func(o *Options) { o.Configure = &pluginv1.ConfigureRequest{Settings: settings} })
@@ -468,7 +468,7 @@ func TestARestartKeepsProgramAndPin(t *testing.T) {
 			t.Fatal(err)
 		}
 		wants(t, h, second)
-		if st := h.Status(); st.GetRestarts() != 1 || h.Digest() != "abc" || fl.pins[2] != "abc" {
+		if st := h.Status(); st.GetRestarts() != 0 || h.Digest() != "abc" || fl.pins[2] != "abc" {
 			t.Errorf("status = %v, pins = %q", st, fl.pins)
 		}
 		if err := h.Restart(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "other services") {

@@ -18,6 +18,8 @@ type Unavailable struct {
 	State supervisorv1.HandlerState
 	// Cause is why; nil: nothing went wrong.
 	Cause error
+	// Sidecar: somebody else than acphost starts it.
+	Sidecar bool
 }
 
 // Error says it for people, cause and all.
@@ -47,5 +49,8 @@ var doing = map[supervisorv1.HandlerState]string{
 }
 
 func (u *Unavailable) brief() string {
+	if u.Sidecar && (u.State == Starting || u.State == Backoff) {
+		return fmt.Sprintf("handler %s cannot be reached: acphost connects again as soon as the sidecar runs", u.Name)
+	}
 	return fmt.Sprintf("handler %s %s", u.Name, cmp.Or(doing[u.State], "is not ready"))
 }

@@ -32,6 +32,8 @@ type State struct {
 	Handlers    []*supervisorv1.HandlerStatus
 	Goroutines  int
 	HeapBytes   uint64
+	// Certificates are the ends of the validity of certificates, by the setting that names their file.
+	Certificates map[string]time.Time
 }
 
 // Source says what a supervisor is like. It is called when the metrics are read, concurrently, and must not wait for an agent.
@@ -100,6 +102,15 @@ func (m *measures) make(meter metric.Meter, source Source, l *labels) error {
 	gauge("acphost.events.queued", "By", "Frames that wait to become events.", func(s *State) float64 { return float64(s.QueuedBytes) })
 	gauge("acphost.goroutines", "", "Goroutines of the supervisor.", func(s *State) float64 { return float64(s.Goroutines) })
 	gauge("acphost.heap", "By", "Objects in the supervisor's heap.", func(s *State) float64 { return float64(s.HeapBytes) })
+	expiry, err := meter.Float64ObservableGauge("acphost.certificate.expiry", metric.WithUnit("s"),
+		metric.WithDescription("When a certificate of the configuration expires, in seconds since 1970, by the setting that names its file."))
+	note(err)
+	observed = append(observed, expiry)
+	tell = append(tell, func(o metric.Observer, s *State) {
+		for setting, until := range s.Certificates {
+			o.ObserveFloat64(expiry, float64(until.Unix()), with(attribute.String("certificate", setting)))
+		}
+	})
 	from := func(who string) attribute.KeyValue { return attribute.String("from", who) }
 	total("acphost.messages", "", "Messages, by who sent them.", func(s *State, count func(uint64, ...attribute.KeyValue)) {
 		count(s.Link.GetAgentMessages(), from("agent"))
@@ -169,7 +180,7 @@ func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 var (
 	verdicts = []string{"allow", "ask", "deny"}
 	doors    = []string{"request", "call", "kernel", "report"}
-	outcomes = []string{"allowed", "denied", "cancelled"}
+	outcomes = []string{"allowed", "denied", "cancelled", "left to the call"}
 	stops    = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )
 

@@ -22,6 +22,7 @@ import (
 	sdkmetric "go.opentelemetry.io/otel/sdk/metric"
 	"go.opentelemetry.io/otel/sdk/resource"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
@@ -122,15 +123,18 @@ func (t *Telemetry) Tracer() span.Tracer {
 func noExemplars(context.Context) bool { return false }
 
 // Close reports a last time, within two seconds, and ends all reporting.
-func (t *Telemetry) Close() {
+func (t *Telemetry) Close() { t.CloseBefore(context.Background()) }
+
+// CloseBefore is Close, and gives the last report up when ctx ends.
+func (t *Telemetry) CloseBefore(ctx context.Context) {
 	if t == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), closeTimeout)
+	ctx, cancel := context.WithTimeout(ctx, closeTimeout)
 	defer cancel()
 	var spans sync.WaitGroup
 	if t.tracing != nil {
-		spans.Go(func() { t.tracing.close(ctx) })
+		spans.Go(panics.Guard(nil, "sending the last traces", func() { t.tracing.close(ctx) }))
 	}
 	err := t.provider.Shutdown(ctx)
 	spans.Wait()

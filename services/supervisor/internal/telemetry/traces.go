@@ -15,6 +15,7 @@ import (
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/trace"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
@@ -76,7 +77,7 @@ func (c *connection) traces(o *Traces, who *resource.Resource) (*tracing, error)
 		sdktrace.WithSpanProcessor(processor{t}),
 	)
 	t.tracer = provider.Tracer(scope)
-	go t.run(ctx)
+	go panics.Guard(nil, "sending traces", func() { t.run(ctx) })()
 	return t, nil
 }
 

@@ -94,7 +94,7 @@ func TestWithoutTracesThereIsNoTracerAndNoGoroutine(t *testing.T) {
 	if tel.Tracer() != nil {
 		t.Error("nothing is traced, and there is a tracer")
 	}
-	if n := runtime.NumGoroutine(); n != before {
+	if n := runtime.NumGoroutine(); n > before { // those of earlier tests may end meanwhile
 		t.Errorf("%d goroutines, and %d before", n, before)
 	}
 	if _, text := scrape(t, tel); strings.Contains(text, "dropped_spans") {
@@ -194,7 +194,7 @@ func TestACollectorThatIsSlowKeepsNobodyWaiting(t *testing.T) {
 	expectLines(t, text, `acphost_dropped_spans_total{reason="queue"} 1000`, `acphost_dropped_spans_total{reason="collector"} 0`)
 	began := time.Now()
 	tel.Close()
-	if took := time.Since(began); took > 8*time.Second { // 2 s, on a machine that is not busy
+	if took := time.Since(began); took > testkit.Scale(8*time.Second) { // 2 s, on an idle machine
 		t.Errorf("the end took %v", took)
 	}
 }

@@ -61,6 +61,9 @@ func (r *Reader) begin(h *journal.Header) {
 	r.session = h.Session
 	r.agent = frame.Agent{ID: h.AgentID, Name: h.Agent}
 	r.decoder = event.NewDecoder(r.agent, nil)
+	if h.LateUpdates { // older records have no frame that says when a turn's last update has passed
+		r.decoder.HoldEnds()
+	}
 	r.commands = commands{}
 	r.withheld = withheld{}
 }
@@ -108,6 +111,9 @@ func (r *Reader) Close() []Entry {
 
 func (r *Reader) end() {
 	r.flush()
+	for _, ev := range r.decoder.Flush() {
+		r.event(ev, nil)
+	}
 	for _, o := range r.commands.finish() {
 		r.tell(o)
 	}
@@ -186,6 +192,9 @@ func (r *Reader) event(ev *supervisorv1.Event, line []byte) {
 
 func (r *Reader) tell(t Entry) {
 	t.Time = r.at
+	if t.Event.GetTurnEnded() != nil { // it may have been held behind late updates
+		t.Time = t.Event.GetTime().AsTime()
+	}
 	r.out = append(r.out, t)
 }
 

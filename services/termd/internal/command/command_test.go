@@ -7,6 +7,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"github.com/acphost/acphost/internal/paths"
 )
 
 // place is a folder by its real path with programs in it.
@@ -219,6 +221,16 @@ func TestPatternsOfNames(t *testing.T) {
 	} {
 		if got := match(tt.pattern, tt.name); got != tt.want {
 			t.Errorf("match(%q, %q): got %t, want %t", tt.pattern, tt.name, got, tt.want)
+		}
+	}
+}
+
+func TestResolve_RefusesARemovedFolderAsFsdDoes(t *testing.T) {
+	root := filepath.Join(place(t), "session")
+	for _, cwd := range []string{"", root, filepath.Join(root, "sub")} {
+		_, err := Resolve(Surroundings{}, Request{Command: "true", Cwd: cwd, Roots: []string{root}})
+		if want := paths.RootMissing(root); !errors.Is(err, ErrInvalid) || err.Error() != want {
+			t.Errorf("cwd %q: got %v, want %q", cwd, err, want)
 		}
 	}
 }

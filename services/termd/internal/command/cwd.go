@@ -2,6 +2,7 @@ package command
 
 import (
 	"errors"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// workingDirectory checks the directory that a command is to run in and returns it as asked and as it really is. It must
-// lie inside of the roots either way.
+// workingDirectory checks the directory that a command is to run in. It returns the cleaned path as it was asked for, and the
+// directory with all symbolic links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
 func workingDirectory(asked string, roots, protected []string) (spelled string, folder Folder, err error) {
 	if len(roots) == 0 {
 		return "", Folder{}, Invalid("context: there are no roots")
@@ -34,11 +35,19 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 			bounds = append(bounds, realRoot)
 		}
 	}
-	// What lies outside is refused before it is looked at: whether it is there is nobody's business.
+	// A path outside of the roots is refused before it is looked up, so that the error does not say whether it exists.
 	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, spelled) }) {
 		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
 	}
 	real, err := filepath.EvalSymlinks(spelled)
+	if errors.Is(err, fs.ErrNotExist) {
+		for _, root := range roots {
+			// The session's folder was removed: fsd refuses a path below it with the same message.
+			if _, gone := os.Stat(root); errors.Is(gone, fs.ErrNotExist) && paths.Below(filepath.Clean(root), spelled) {
+				return "", Folder{}, Invalid("%s", paths.RootMissing(root))
+			}
+		}
+	}
 	if err != nil {
 		return "", Folder{}, Invalid("cwd: %s cannot be used: %s", asked, unusable(err))
 	}
@@ -62,6 +71,7 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 	return spelled, folder, nil
 }
 
+// folderOf returns the folder at path, which info describes; false: the system does not give device and inode.
 func folderOf(path string, info os.FileInfo) (Folder, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
@@ -70,13 +80,13 @@ func folderOf(path string, info os.FileInfo) (Folder, bool) {
 	return Folder{Path: path, Device: uint64(st.Dev), Inode: st.Ino}, true //nolint:unconvert // not so on every system
 }
 
-// Is reports whether a file is that folder.
+// Is reports whether info describes this folder: the same device and inode.
 func (f Folder) Is(info os.FileInfo) bool {
 	other, ok := folderOf(f.Path, info)
 	return ok && other == f
 }
 
-// contains reports whether the real path lies in one of the directories, by their real paths.
+// contains reports whether real, a path without symbolic links, lies below one of dirs after their links are resolved.
 func contains(dirs []string, real string) bool {
 	return slices.ContainsFunc(dirs, func(dir string) bool {
 		d, err := filepath.EvalSymlinks(dir)
@@ -84,6 +94,7 @@ func contains(dirs []string, real string) bool {
 	})
 }
 
+// unusable returns the cause of err without the path.
 func unusable(err error) string {
 	var errno syscall.Errno
 	if errors.As(err, &errno) {

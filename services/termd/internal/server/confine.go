@@ -10,6 +10,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
@@ -40,10 +41,12 @@ func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineReque
 	select {
 	case conn := <-c.taken:
 		// The end of this call ends the receiving, too.
-		go decisions.Down(conn, func() ([]byte, error) {
-			m, err := stream.Recv()
-			return m.GetAnswers(), err
-		})
+		go panics.Guard(s.log, "passing answers on to the sandbox of a command", func() {
+			decisions.Down(conn, func() ([]byte, error) {
+				m, err := stream.Recv()
+				return m.GetAnswers(), err
+			})
+		}, func(error) { _ = conn.Close() })()
 		_ = decisions.Up(conn, func(p []byte) error {
 			return stream.Send(&terminalv1.ConfineResponse{What: &terminalv1.ConfineResponse_Questions{Questions: p}})
 		})

@@ -8,6 +8,7 @@ import (
 	"sync"
 	"syscall"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
 )
 
@@ -27,7 +28,10 @@ func (s *Terminals) startReaper() (stop func()) {
 			case <-over:
 				return
 			}
-			if _, err := proc.ReapAdopted(s.ours); err != nil {
+			if err := panics.Catch(s.log, "reaping ended processes", func() error {
+				_, err := proc.ReapAdopted(s.ours)
+				return err
+			}); err != nil {
 				s.log.Warn("ended processes are left as zombies", "error", err)
 			}
 		}

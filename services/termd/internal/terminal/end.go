@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"sync"
 	"time"
+
+	"github.com/acphost/acphost/internal/panics"
 )
 
 // Bounds on how long the ending of processes may take. A process in uninterruptible sleep survives SIGKILL for as long
@@ -41,11 +43,12 @@ func (s *Terminals) close() {
 	defer cancel()
 	var ends sync.WaitGroup
 	for _, t := range all {
-		ends.Go(func() { _ = t.tree.end(ctx, closeGrace) }) // dispose tells what it could not end
+		ends.Go(panics.Guard(s.log, "ending the processes of a terminal", func() { _ = t.tree.end(ctx, closeGrace) })) // dispose tells what it could not end
 	}
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
+		defer panics.Recover(s.log, "waiting for terminals to end")
 		ends.Wait()
 		s.busy.Wait()
 	}()
@@ -107,7 +110,7 @@ func (s *Terminals) dispose(t *Terminal) {
 		delete(s.byID, t.id)
 		t.free()
 	} else {
-		s.forget[t] = time.AfterFunc(s.retention, func() { s.forgetNow(t) })
+		s.forget[t] = time.AfterFunc(s.retention, panics.Guard(s.log, "forgetting a released terminal", func() { s.forgetNow(t) }))
 	}
 	s.mu.Unlock()
 	s.sweep()

@@ -39,8 +39,12 @@ func newLeader(pid int, outcome *os.File) *leader {
 	return l
 }
 
-// wait waits for the end of the command without taking a thread for it.
+// wait waits for the end of the command without taking a thread for it, and closes the files that this takes. It is called
+// once.
 func (l *leader) wait() proc.ExitStatus {
+	if l.pidfd != nil {
+		defer l.pidfd.Close()
+	}
 	if l.outcome == nil {
 		return l.waitFor()
 	}
@@ -93,7 +97,6 @@ func endedAs(e sandbox.Ended) proc.ExitStatus {
 // waitFor waits for the end of the process.
 func (l *leader) waitFor() proc.ExitStatus {
 	if l.pidfd != nil {
-		defer l.pidfd.Close()
 		if conn, err := l.pidfd.SyscallConn(); err == nil {
 			var status proc.ExitStatus
 			over := false

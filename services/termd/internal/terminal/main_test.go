@@ -9,7 +9,6 @@ import (
 	"strconv"
 	"strings"
 	"testing"
-	"time"
 
 	"go.uber.org/goleak"
 
@@ -74,7 +73,7 @@ func wait(tb testing.TB, t *Terminal) (proc.ExitStatus, string) {
 }
 
 func soon(tb testing.TB) context.Context {
-	ctx, cancel := context.WithTimeoutCause(context.Background(), 60*time.Second, errors.New("the test has waited for a minute"))
+	ctx, cancel := context.WithTimeoutCause(context.Background(), testkit.Timeout(), errors.New("the timeout of the test has passed"))
 	tb.Cleanup(cancel)
 	return ctx
 }

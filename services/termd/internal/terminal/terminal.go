@@ -16,6 +16,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/command"
 	"github.com/acphost/acphost/services/termd/internal/ring"
@@ -114,11 +115,7 @@ func (t *Terminal) Info() Info {
 func (t *Terminal) Output() Output { return t.output(t.limit) }
 
 func (t *Terminal) output(limit int) Output {
-	t.mu.Lock()
-	out := Output{Exit: t.exit(), Truncated: t.back.Dropped() > 0}
-	text := make([]byte, 0, t.back.Len()+t.screen.Len())
-	text = t.screen.AppendTo(t.back.AppendTo(text))
-	t.mu.Unlock() // the command must not wait for the rest
+	out, text := t.outputNow() // the command must not wait for the rest
 	if len(text) > limit {
 		text, out.Truncated = text[len(text)-max(limit, 0):], true
 	}
@@ -224,6 +221,14 @@ func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 	}
 }
 
+func (t *Terminal) outputNow() (out Output, text []byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	out = Output{Exit: t.exit(), Truncated: t.back.Dropped() > 0}
+	text = make([]byte, 0, t.back.Len()+t.screen.Len())
+	return out, t.screen.AppendTo(t.back.AppendTo(text))
+}
+
 // exit is the status if the end is known. Call it with mu held, so that output and status agree.
 func (t *Terminal) exit() *proc.ExitStatus {
 	if !closed(t.exited) {
@@ -272,6 +277,25 @@ func (t *Terminal) read() {
 	t.report()
 }
 
+// readFailed ends the command after a panic of read: its output cannot be followed any more.
+func (t *Terminal) readFailed(error) {
+	t.end()
+	if !closed(t.drained) {
+		close(t.drained)
+	}
+	<-t.dead
+	t.report()
+}
+
+// awaitFailed ends the command after a panic of await, which alone learns the status: it stays the zero one.
+func (t *Terminal) awaitFailed(error) {
+	t.end()
+	if !closed(t.dead) {
+		close(t.dead)
+	}
+	_ = t.master.SetReadDeadline(time.Unix(1, 0))
+}
+
 // drain reads what is there and does not wait for more. The kernel moves what was written to where it can be read before
 // it says that there is nothing, so that all of what an ended process wrote is seen.
 func (t *Terminal) drain(piece []byte) {
@@ -299,13 +323,12 @@ func (t *Terminal) drain(piece []byte) {
 
 func (t *Terminal) take(p []byte) {
 	t.mu.Lock()
+	defer t.mu.Unlock()
 	t.raw.Write(p)
 	t.screen.Write(p)
-	news := t.news
-	t.news = nil
-	t.mu.Unlock()
-	if news != nil {
-		close(news)
+	if t.news != nil {
+		close(t.news)
+		t.news = nil
 	}
 }
 
@@ -340,7 +363,7 @@ func (t *Terminal) end() *ending {
 	t.ending = e
 	t.owner.busy.Go(func() {
 		defer close(e.done)
-		e.err = t.owner.endTree(t)
+		e.err = panics.Catch(t.owner.log, "ending the processes of a terminal", func() error { return t.owner.endTree(t) })
 	})
 	return e
 }

@@ -11,6 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/sdk/plaintext"
 	"github.com/acphost/acphost/services/termd/internal/command"
 	"github.com/acphost/acphost/services/termd/internal/ring"
@@ -324,12 +325,13 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 	}
 	if limits.Wall > 0 {
 		t.wall = time.AfterFunc(limits.Wall, func() {
+			defer panics.Recover(s.log, "ending a command that ran too long")
 			s.log.Info("a command ran longer than it may and is ended", "terminal", t.id, "after", limits.Wall)
 			t.end()
 		})
 	}
-	s.busy.Go(t.read)
-	s.busy.Go(t.await)
+	s.busy.Go(panics.Guard(s.log, "reading the output of a command", t.read, t.readFailed))
+	s.busy.Go(panics.Guard(s.log, "waiting for the end of a command", t.await, t.awaitFailed))
 	return t, nil
 }
 
@@ -352,7 +354,7 @@ func (s *Terminals) release(t *Terminal) {
 	close(t.released)
 	delete(t.group.alive, t.id)
 	t.group.going++
-	s.busy.Go(func() { s.dispose(t) })
+	s.busy.Go(panics.Guard(s.log, "releasing a terminal", func() { s.dispose(t) }))
 }
 
 // prune drops a scope that has nothing. Call it with mu held.

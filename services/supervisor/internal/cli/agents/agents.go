@@ -69,7 +69,7 @@ func newList(call *command.Call) *cobra.Command {
 			return output.PrintList(call, asJSON, list, agentTable)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	cmd.Flags().BoolVar(&installed, "installed", false, "leave out what is not installed")
 	return cmd
 }

@@ -1,7 +1,6 @@
 package agents
 
 import (
-	"encoding/json"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -24,8 +23,8 @@ func TestAgentsAreListedWithWhatIsInstalledAndHowToGetTheOthers(t *testing.T) {
 	testkit.Golden(t, "agents-list.txt", strings.ReplaceAll(stdout, home, "HOME"))
 
 	status, stdout, _ = (&commandtest.Call{Env: env}).Run(t, newCommand, "agents", "list", "--json", "--installed")
-	var list []listedAgent
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || status != 0 {
+	list, err := testkit.JSONLines[listedAgent]([]byte(stdout))
+	if err != nil || status != 0 {
 		t.Fatalf("status %d, %v: %s", status, err, stdout)
 	}
 	if len(list) != 2 || list[0].ID != "gemini" || list[1].ID != "mine" || list[1].Source != filepath.Join(home, ".config/acphost/agents.json") {

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
-	"os"
 	"slices"
 	"strings"
 	"time"
@@ -58,12 +57,16 @@ there is instead is listed.`,
 
 // login becomes the agent's login, or says what to do instead.
 func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r *preset.Resolved, method string) error {
+	rights, err := agentcmd.Configured(call, "")
+	if err != nil {
+		return err
+	}
 	if argv := r.Login(); argv != nil && method == "" {
-		return agentcmd.Become(call, execute, "", argv, agentcmd.Overlaid(os.Environ(), r.Env))
+		return rights.Become(call, execute, argv, rights.Variables(r.Env...))
 	}
 	ctx, cancel := context.WithTimeout(ctx, askTimeout)
 	defer cancel()
-	answer, err := ask(ctx, call, r)
+	answer, err := ask(ctx, call, rights, r)
 	if err != nil {
 		return fmt.Errorf("ask the agent %s how to log in: %w", r.Agent.ID, err)
 	}
@@ -73,7 +76,7 @@ func login(ctx context.Context, call *command.Call, execute agentcmd.Executor, r
 	if i >= 0 {
 		m := answer.AuthMethods[i]
 		call.Notice("logging in: %s", output.Cell(strings.Join([]string{m.ID, m.Name}, " ")))
-		return agentcmd.Become(call, execute, "", slices.Concat(r.Command, m.Args), agentcmd.Overlaid(agentcmd.Overlaid(os.Environ(), r.Env), m.Env))
+		return rights.Become(call, execute, slices.Concat(r.Command, m.Args), rights.Variables(slices.Concat(r.Env, m.Env)...))
 	}
 	return noLogin(r, method, answer.AuthMethods)
 }
@@ -102,17 +105,17 @@ func noLogin(r *preset.Resolved, method string, methods []handshake.AuthMethod) 
 }
 
 // ask starts an agent, asks it who it is, and ends it.
-func ask(ctx context.Context, call *command.Call, r *preset.Resolved) (*handshake.Answer, error) {
+func ask(ctx context.Context, call *command.Call, rights *agentcmd.Rights, r *preset.Resolved) (*handshake.Answer, error) {
 	guard, err := agent.OwnGuard()
 	if err != nil {
 		return nil, err
 	}
-	user, walls, err := agentcmd.Rights(call, "")
+	env, err := rights.Environ(rights.Variables(r.Env...))
 	if err != nil {
 		return nil, err
 	}
 	return handshake.Ask(ctx, agent.Spec{
-		Name: r.Agent.ID, Command: r.Command, Env: user.Environ(agentcmd.Overlaid(os.Environ(), r.Env)), User: user, Guard: guard,
-		Confinement: walls, Logger: slog.New(slog.DiscardHandler),
+		Name: r.Agent.ID, Command: r.Command, Env: env, User: rights.User, Guard: guard,
+		Confinement: rights.Walls, Logger: slog.New(slog.DiscardHandler),
 	}, call.Version)
 }

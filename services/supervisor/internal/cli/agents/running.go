@@ -211,7 +211,7 @@ func newRunning(call *command.Call) *cobra.Command {
 		Use:   "running",
 		Short: "List the agents of running supervisors",
 		Example: `  acphost agents running
-  acphost agents running --json | jq -r '.[].id'`,
+  acphost agents running --json | jq -r .id`,
 	}, call, runningAgents, func(list []runningAgent) error { return output.PrintTable(call, runningTable(list)) }, func(r runningAgent) cliflag.Listed {
 		return cliflag.Listed{Time: r.Of.GetStartTime().AsTime(), Agents: []string{r.Of.GetId(), r.Of.GetName(), r.Of.GetPreset()}, Folders: []string{r.Of.GetCwd()}}
 	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.AgentFlag, cliflag.CwdFlag)

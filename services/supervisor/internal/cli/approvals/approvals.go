@@ -51,7 +51,7 @@ func newList(call *command.Call) *cobra.Command {
 it is about and the answers that there are. A long one is cut, and says so; --full
 shows all of it, with all of the input that the agent gives the tool.`,
 		Example: `  acphost approvals list
-  acphost approvals list --json | jq -r '.[].id'`,
+  acphost approvals list --json | jq -r .id`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
 		return questions(ctx, call, all, session)
 	}, func(list []waiting) error { return printQuestions(call, list, full) }, func(w waiting) cliflag.Listed {
@@ -70,15 +70,18 @@ func newAnswer(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
 		Short: "Answer a question",
-		Long: `Answer a question. ID is what "acphost approvals list" shows, or the whole id, which
-"acphost approvals list --json" shows. Neither is cut short: agents choose how theirs
-begin, and another question may begin like the one that you saw.
+		Long: `Answer a question. ID is one of the two names that "acphost approvals list" shows: the
+letters, of which the first four and more name the question if no other one that waits
+begins with them, or the longer name; or the whole id, which "acphost approvals list
+--json" shows. Agents choose how the longer names and the ids begin, and so these are not
+cut short. The letters are random, and agents do not know them.
 
 OPTION answers a permission question: the id of an option that it offers, or a kind
 (allow_once, allow_always, reject_once, reject_always) that it offers once. What an
 agent wants to know is answered with --accept, the form's content as a JSON object
 ({} for a page that you have opened), or with --decline.`,
-		Example: `  acphost approvals answer claude-1/7 allow_once
+		Example: `  acphost approvals answer K7QF2M allow_once
+  acphost approvals answer claude-1/7 allow_once
   acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
   acphost approvals answer gemini-2/12 --decline`,
 		Args: func(cmd *cobra.Command, args []string) error {
@@ -133,6 +136,7 @@ func answer(
 	}
 	ctx, stop := context.WithTimeout(ctx, reach.VerbTimeout)
 	defer stop()
+	with.Surface = supervisorv1.Surface_SURFACE_INPUT
 	ended, err := at.Answer(ctx, id, answeredByCLI, with)
 	if e := client.ErrorOf(err); e != nil && e.Code == codes.NotFound {
 		return fmt.Errorf("%w%s", reach.Explained(err), shortList(list))
@@ -156,20 +160,47 @@ func having(all []*reach.Supervisor, list []waiting, given string) (at *reach.Su
 		return nil, "", errors.New("no supervisor is running")
 	}
 	var of []*reach.Supervisor
+	var named []waiting
 	for _, w := range list {
-		if w.Of.GetId() == given || called(w.Of) == given {
-			of, id = append(of, w.At), w.Of.GetId()
+		if names(given, w.Of) {
+			of, id, named = append(of, w.At), w.Of.GetId(), append(named, w)
 		}
 	}
 	switch {
 	case len(of) == 1:
 		return of[0], id, nil
+	case len(of) > 1 && len(given) < letters && given != called(named[0].Of):
+		return nil, "", fmt.Errorf("%d questions begin with %s: give more letters, or the longer name%s", len(of), output.Cell(given), shortList(named))
 	case len(of) > 1:
 		return nil, "", fmt.Errorf("%d supervisors have a question %s: say whose is meant%s", len(of), output.Cell(given), reach.Choices(of))
 	case len(all) > 1:
 		return nil, "", fmt.Errorf("no question %s waits%s", output.Cell(given), shortList(list))
 	}
 	return all[0], given, nil
+}
+
+// letters is the length of the random part of a question's id, in letters of RFC 4648's base32. A question is shown with the
+// first shownLetters of them, and at least leastLetters name it.
+const letters, shownLetters, leastLetters = 26, 6, 4
+
+// random is the random part of a question's id, which no agent chooses or knows; empty: it has none, or it was not told.
+func random(q *supervisorv1.Approval) string {
+	part, _ := strings.CutPrefix(q.GetId(), client.Handle(q.GetId()))
+	return strings.TrimPrefix(part, ".")
+}
+
+// names reports whether a word names a question.
+func names(word string, q *supervisorv1.Approval) bool {
+	return word == q.GetId() || word == called(q) || len(word) >= leastLetters && strings.HasPrefix(random(q), strings.ToUpper(word))
+}
+
+// shown are the names of a question in a list: the first letters of its random part, if it has one, and what it is called.
+func shown(q *supervisorv1.Approval) string {
+	const long = 40
+	if r := random(q); r != "" {
+		return r[:shownLetters] + "  " + output.OneLine(called(q), long)
+	}
+	return output.Cell(called(q))
 }
 
 // called is what a question is called where it is listed, and answered by: its handle, whole. A handle of which the end
@@ -191,7 +222,7 @@ func shortList(list []waiting) string {
 	var b strings.Builder
 	b.WriteString("; these wait:")
 	for _, w := range list[:min(len(list), most)] {
-		fmt.Fprintf(&b, "\n  %s  %s", output.Cell(called(w.Of)), output.OneLine(asks(w.Of), 80))
+		fmt.Fprintf(&b, "\n  %s  %s", shown(w.Of), output.OneLine(asks(w.Of), 80))
 	}
 	if more := len(list) - most; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
@@ -235,7 +266,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 // writeQuestion writes one question: what it is about, then what can be answered.
 func writeQuestion(b *strings.Builder, look render.Options, w waiting, several, full bool) {
 	q := w.Of
-	fmt.Fprintf(b, "%s  asked %s", output.Cell(called(q)), clock(q.GetTime().AsTime()))
+	fmt.Fprintf(b, "%s  asked %s", shown(q), clock(q.GetTime().AsTime()))
 	if q.GetExpireTime().IsValid() {
 		fmt.Fprintf(b, ", waits until %s", clock(q.GetExpireTime().AsTime()))
 	}
@@ -365,7 +396,7 @@ func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Superv
 		switch {
 		case len(args) == 0:
 			list = output.Completions(list, called(w.Of), asks(w.Of))
-		case w.Of.GetId() == args[0] || called(w.Of) == args[0]:
+		case names(args[0], w.Of):
 			for _, o := range w.Of.GetPermission().GetOptions() {
 				list = output.Completions(list, o.GetOptionId(), o.GetName())
 			}

@@ -1,13 +1,13 @@
 package approvals
 
 import (
-	"encoding/json"
 	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
 func TestQuestionsAreListedWithWhatCanBeAnswered(t *testing.T) {
@@ -19,12 +19,12 @@ func TestQuestionsAreListedWithWhatCanBeAnswered(t *testing.T) {
 	testkit.Golden(t, "approvals-list.txt", stdout)
 
 	status, stdout, _ = (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list", "--json", "--session", "s1")
-	var list []struct {
+	list, err := testkit.JSONLines[struct {
 		ID         string
 		Supervisor int
 		Permission struct{ Title string }
-	}
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || status != 0 {
+	}]([]byte(stdout))
+	if err != nil || status != 0 {
 		t.Fatalf("status %d, %v: %s", status, err, stdout)
 	}
 	if len(list) != 1 || list[0].ID != "gemini-1/7" || list[0].Supervisor != 11 || !strings.Contains(list[0].Permission.Title, "git push") {
@@ -93,7 +93,7 @@ func TestAnAnswerIsForNoQuestionThatBeginsLikeTheOneThatWasMeant(t *testing.T) {
 				return status, stderr
 			}
 			status, said := run(c.given)
-			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+c.shown+"  touch this\n") {
+			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:6]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
 				t.Fatalf("status %d, answered %v: %s", status, p.Answered, said)
 			}
 			if status, said := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
@@ -104,6 +104,46 @@ func TestAnAnswerIsForNoQuestionThatBeginsLikeTheOneThatWasMeant(t *testing.T) {
 	_, _, said := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{}})}).Run(t, New, "approvals", "answer", "a-1/7", "yes")
 	if !strings.HasSuffix(said, "; none waits\n") {
 		t.Errorf("with nothing to answer: %s", said)
+	}
+}
+
+func TestApprovalsAnswer_AcceptsLettersOfTheRandomPart(t *testing.T) {
+	question := func(handle, random string) *supervisorv1.Approval {
+		return &supervisorv1.Approval{
+			Id: handle + "." + random + strings.Repeat("A", 26-len(random)), AgentId: "a-1", Permission: &supervisorv1.PermissionQuestion{Title: "touch this"},
+		}
+	}
+	long := "a-1/s:" + strings.Repeat("0", 60)
+	for name, c := range map[string]struct {
+		given string
+		want  int // of the questions; -1: none is answered
+		says  string
+	}{
+		"six letters":                   {"K7QF2M", 0, ""},
+		"small letters":                 {"k7qf2m", 0, ""},
+		"more letters":                  {"K7QF2MAAAA", 0, ""},
+		"letters of two":                {"K7QF", -1, "2 questions begin with K7QF: give more letters, or the longer name; these wait:\n  K7QF2M  a-1/7  touch this\n  K7QFXX  a-1/s:000"},
+		"too few":                       {"K7Q", -1, "no question"},
+		"the begin of the longer name":  {"a-1/s:0", -1, "no question"},
+		"the longer name as a whole":    {long, 1, ""},
+		"letters of a question before":  {"ZZZZZZ", -1, "no question"},
+		"letters that an agent chooses": {"PQRS", -1, "no question"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			questions := []*supervisorv1.Approval{question("a-1/7", "K7QF2M"), question(long, "K7QFXX"), question("a-1/PQRSTU", "BBBB")}
+			p := &commandtest.Supervisor{PID: 11, Questions: questions}
+			other := &commandtest.Supervisor{PID: 12, Questions: []*supervisorv1.Approval{}}
+			status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, p, other)}).Run(t, New, "approvals", "answer", c.given, "yes")
+			if c.want >= 0 {
+				if status != 0 || p.Answered.GetId() != questions[c.want].GetId() {
+					t.Errorf("status %d, answered %v: %s", status, p.Answered, stderr)
+				}
+				return
+			}
+			if status != 1 || p.Answered != nil || !strings.Contains(stderr, c.says) {
+				t.Errorf("status %d, answered %v: %s; want %q", status, p.Answered, stderr, c.says)
+			}
+		})
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"strings"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -119,6 +120,7 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
+			call.EndsItself()
 			if cmd.Flags().Changed("attach") {
 				return join(cmd, call, export, &f)
 			}
@@ -166,7 +168,9 @@ func hold(cmd *cobra.Command, call *command.Call, start hosting.Starter, export 
 		logs.tell(missing)
 	}
 	records := &hosting.Unrecorded{Tell: logs.tell}
-	return holdChat(cmd.Context(), call, export, f, r, meta, in, logs, func(ctx context.Context) (hosting.Supervisor, error) {
+	grace := hosting.EndGrace(o.Config)
+	return holdChat(cmd.Context(), call, export, f, r, meta, in, logs, grace, func(ctx, kill context.Context) (hosting.Supervisor, error) {
+		o.Hurry = kill
 		return hosting.Begin(ctx, call, start, o, records)
 	})
 }
@@ -181,10 +185,11 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 	return nil
 }
 
-// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions are
-// opened with meta. where says in a few words in which sandbox the agent runs; empty: in none.
-func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, start func(context.Context) (hosting.Supervisor, error)) error {
-	end := newEnding(ctx)
+// holdChat holds a chat with an agent in a supervisor that is started for it, and sets the exit status. Its sessions
+// are opened with meta. where says in a few words in which sandbox the agent runs; empty: in none. grace is how long
+// after a signal, or after Ctrl-C, the supervisor's processes are killed: then the context kill ends.
+func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
+	end := newEnding(ctx, grace)
 	defer end.close()
 	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
 	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
@@ -194,16 +199,20 @@ func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags
 		}
 		return fmt.Errorf("hold a chat here: %w", err)
 	}
-	sup, err := start(end.ctx)
+	sup, err := start(end.ctx, end.kill)
 	if err != nil {
 		return err
 	}
-	defer end.await(sup)
+	within := hosting.CloseGrace
+	defer func() { end.await(sup, within) }()
 	o := options(call, export, f)
 	o.Conn, o.Agent, o.Session, o.Cwd, o.Mode, o.Model, o.Meta = sup.Conn(), r, f.Session, r.GetCwd(), f.Mode, f.Model, meta
 	o.Notes, o.Where = logs.lines, where
 	result, err := chat.Run(end.ctx, o)
 	logs.direct()
+	if result.Interrupted {
+		within = grace
+	}
 	if ended(call, end, err) {
 		return nil
 	}

@@ -18,6 +18,7 @@ import (
 	"github.com/creack/pty"
 	"github.com/spf13/cobra"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/chat"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -119,7 +120,7 @@ func openChat(t *testing.T, f *commandtest.Hosted) *chatConsole {
 	running.Go(c.read)
 	running.Go(func() {
 		r := &supervisorv1.StartAgentRequest{Preset: "demo", Cwd: t.TempDir()}
-		c.ended <- holdChat(context.Background(), c.call, nil, demo, r, "", "", logs, func(context.Context) (hosting.Supervisor, error) { return f, nil })
+		c.ended <- holdChat(context.Background(), c.call, nil, demo, r, "", "", logs, time.Minute, func(context.Context, context.Context) (hosting.Supervisor, error) { return f, nil })
 	})
 	t.Cleanup(func() {
 		_ = theirs.Close()
@@ -156,7 +157,7 @@ func (c *chatConsole) text() string {
 
 func (c *chatConsole) see(want string) {
 	c.t.Helper()
-	for deadline := time.After(20 * time.Second); !strings.Contains(c.text(), want); {
+	for deadline := testkit.After(); !strings.Contains(c.text(), want); {
 		select {
 		case <-c.more:
 		case <-deadline:
@@ -180,7 +181,7 @@ func (c *chatConsole) end() (status int, stderr string) {
 		if err != nil {
 			c.t.Error(err)
 		}
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		c.t.Fatalf("the chat does not end; the screen:\n%s", c.text())
 	}
 	after, err := term.GetState(c.theirs.Fd())

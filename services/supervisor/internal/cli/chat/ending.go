@@ -12,7 +12,7 @@ import (
 )
 
 // ending is how signals end a command that has a terminal to restore and processes to stop. The first one asks for it,
-// a second one makes it hurry, and SIGQUIT soon does by itself.
+// and what still runs after grace is killed; a second one, or SIGQUIT, has it killed at once.
 type ending struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -21,11 +21,14 @@ type ending struct {
 	second chan os.Signal // closed
 	stop   chan struct{}
 	done   chan struct{}
+	kill   context.Context // ends when what still runs is to be killed
+	now    context.CancelFunc
 }
 
-func newEnding(ctx context.Context) *ending {
+func newEnding(ctx context.Context, grace time.Duration) *ending {
 	e := &ending{first: make(chan os.Signal, 1), second: make(chan os.Signal), stop: make(chan struct{}), done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(context.WithoutCancel(ctx))
+	e.kill, e.now = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, hosting.EndSignals()...)
 	go func() {
@@ -43,8 +46,9 @@ func newEnding(ctx context.Context) *ending {
 				}
 				if s == syscall.SIGQUIT {
 					e.dump = hosting.Goroutines(os.Getenv)
-					defer time.AfterFunc(hosting.QuitGrace, hurry).Stop()
+					hurry()
 				}
+				defer time.AfterFunc(grace, hurry).Stop()
 				e.first <- s
 				e.cancel()
 			}
@@ -63,14 +67,15 @@ func (e *ending) signal() os.Signal {
 	}
 }
 
-// await ends a supervisor, unless somebody is in a hurry.
-func (e *ending) await(sup hosting.Supervisor) {
+// await ends a supervisor, and has its processes killed when the time is over.
+func (e *ending) await(sup hosting.Supervisor, within time.Duration) {
 	started := func() hosting.Supervisor { return sup }
-	hosting.End(started, func() {}, hosting.CloseGrace, e.second, func(os.Signal) bool { return true })
+	hosting.End(started, func() {}, within, e.now, e.second, func(os.Signal) bool { return true })
 }
 
 func (e *ending) close() {
 	close(e.stop)
 	<-e.done
 	e.cancel()
+	e.now()
 }

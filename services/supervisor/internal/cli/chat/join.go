@@ -16,6 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/gateway"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
@@ -138,7 +139,7 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 }
 
 func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
-	end := newEnding(cmd.Context())
+	end := newEnding(cmd.Context(), hosting.EndGrace(nil))
 	defer end.close()
 	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {

@@ -33,7 +33,8 @@ func newCheck(call *command.Call) *cobra.Command {
 		Long: `Check the configuration file and the files that it names, and whether an agent could
 take a sidecar's secret or key, or a caller's over the network, from one of them.
 Capabilities that agents keep and that open a way past acphost's walls are warned of,
-and a sandbox without a policy, which decides nothing.
+and a sandbox without a policy, which decides nothing. Settings that not every command
+applies are named with those commands.
 
 Every problem is printed as FILE:LINE:COLUMN: FIELD: what was expected. The exit
 status is 0 if there is none, else 1. What only a handler can judge, its own
@@ -70,6 +71,9 @@ func checkConfig(call *command.Call, file string) error {
 		}
 		for _, danger := range c.Dangers() {
 			fmt.Fprintf(call.Stdout, "warning: %s\n", danger)
+		}
+		for _, note := range c.Unapplied() {
+			fmt.Fprintf(call.Stdout, "note: %s\n", note)
 		}
 		if unruled := c.SandboxUnruled(); unruled != "" {
 			fmt.Fprintf(call.Stdout, "warning: sandbox.mode is %s, and %s; set permission.policy, for example to workspace\n", c.Sandbox(), unruled)

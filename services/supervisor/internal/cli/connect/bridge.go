@@ -13,12 +13,13 @@ import (
 
 	"github.com/coder/websocket"
 
+	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 const (
 	// maxFrame bounds a message of the gateway, in bytes: a read of a large file, in an update.
-	maxFrame = 256 << 20
+	maxFrame = limits.Skipped
 	// closeTime is how long the gateway may take to close its side.
 	closeTime = 2 * time.Second
 )

@@ -89,7 +89,7 @@ func New(call *command.Call) *cobra.Command {
 	cmd.Flags().StringVar(&f.role, "role", "viewer", "the `ROLE` of the browser: viewer, approver or operator")
 	cmd.Flags().DurationVar(&f.lifetime, "for", defaultLifetime, "how long it stays signed in")
 	cmd.Flags().BoolVar(&f.list, "list", false, "list the browsers that are signed in")
-	cmd.Flags().BoolVar(&f.json, "json", false, "with --list: print a JSON array")
+	cmd.Flags().BoolVar(&f.json, "json", false, "with --list: print JSON lines")
 	cmd.Flags().StringVar(&f.end, "sign-out", "", "sign out the browser with this `ID`")
 	cliflag.Complete(cmd, "role", cliflag.Words(tokens.Roles()...))
 	return cmd
@@ -111,6 +111,13 @@ func (f flags) check(cmd *cobra.Command, args []string) error {
 		return command.WrongUse(cmd, "--for: expected 1s to %s, got %s", maxLifetime, f.lifetime)
 	}
 	return nil
+}
+
+// allows says what the roles let people do.
+var allows = map[string]string{
+	"viewer":   "read the sessions, with the files and the output that they show",
+	"approver": "read the sessions, and answer the questions of agents: what it allows is done as you",
+	"operator": "start agents, give them prompts and answer their questions: it can read and change all that you can",
 }
 
 // ask asks each gateway at once, and returns the first answer that is no error, and who gave it.
@@ -154,8 +161,8 @@ func signIn(ctx context.Context, call *command.Call, names []string, code string
 	}
 	var codes confirm.Codes
 	letters := codes.New().Text() + codes.New().Text()
-	fmt.Fprintf(call.Stderr, "A browser at %s shows this code. It calls itself\n  %s\nType %s to sign it in as %s for %s, or anything else to leave it out: ",
-		safetext.Line(found.Browser.Address), safetext.Line(found.Browser.Agent), letters, f.role, f.lifetime)
+	fmt.Fprintf(call.Stderr, "A browser at %s shows this code. It calls itself\n  %s\nThe role %s lets whoever has that browser %s. Agents can show codes, too: confirm only one that you see on a page that you opened.\nType %s to sign it in as %s for %s, or anything else to leave it out: ",
+		safetext.Line(found.Browser.Address), safetext.Line(found.Browser.Agent), f.role, allows[f.role], letters, f.role, f.lifetime)
 	line, err := bufio.NewReader(call.Stdin).ReadString('\n')
 	if err != nil || strings.TrimSpace(line) != letters {
 		return errors.New("nothing was confirmed")
@@ -180,7 +187,7 @@ func list(ctx context.Context, call *command.Call, names []string, asJSON bool) 
 		all = append(all, got.Sessions...)
 	}
 	if asJSON {
-		return output.PrintJSON(call, all)
+		return output.PrintLines(call, all)
 	}
 	if len(all) == 0 {
 		if call.Status == 0 {

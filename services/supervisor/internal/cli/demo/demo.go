@@ -30,6 +30,7 @@ answered it, the time it took, and the answer in short.
 The exit status is 0 only if all of that really happened.`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			call.EndsItself()
 			exe, err := command.Executable()
 			if err != nil {
 				return err
@@ -40,6 +41,9 @@ The exit status is 0 only if all of that really happened.`,
 				Stdout: call.Stdout,
 				Color:  !noColor && output.Style(call, call.Stdout).Color,
 			})
+			if call.Status != 0 && cmd.Context().Err() != nil {
+				call.Status = command.StatusOfSignal(cmd.Context())
+			}
 			return nil
 		},
 	}

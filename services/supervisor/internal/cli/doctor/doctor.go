@@ -15,7 +15,6 @@ import (
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
-	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
@@ -133,7 +132,7 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 // doctorAgent sets the agent to look at, if there is one, or returns why it cannot be looked at. Nothing is fetched.
 func doctorAgent(call *command.Call, name string, argv []string, o *doctor.Options) *doctor.Finding {
 	if len(argv) > 0 {
-		o.Agent = &doctor.AgentCommand{Name: filepath.Base(argv[0]), Command: argv, Env: os.Environ()}
+		o.Agent = &doctor.AgentCommand{Name: filepath.Base(argv[0]), Command: argv}
 		return nil
 	}
 	if name == "" {
@@ -154,7 +153,8 @@ func doctorAgent(call *command.Call, name string, argv []string, o *doctor.Optio
 		return problem(fmt.Sprintf("the agent %s is not installed", r.Agent.ID), "get it with: "+r.Get)
 	}
 	o.Agent = &doctor.AgentCommand{
-		Name: r.Agent.ID, Command: slices.Clone(r.Command), Env: agentcmd.Overlaid(os.Environ(), r.Env), Preset: true, Login: r.Login() != nil,
+		Name: r.Agent.ID, Command: slices.Clone(r.Command), Env: r.Env, Preset: true, Login: r.Login() != nil,
+		Tested: r.Agent.Own.Tested,
 	}
 	return nil
 }

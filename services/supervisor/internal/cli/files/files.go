@@ -38,7 +38,7 @@ With --watch, the tree is drawn anew whenever it changes, until it is interrupte
 standard output is no terminal there is a line for each change instead, and with --json
 a line with a WatchFilesResponse: the first has all files, the others what has changed.`,
 		Example: `  acphost files --watch
-  acphost files --json | jq -r '.[].files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
+  acphost files --json | jq -r '.files[] | select(.action == "FILE_ACTION_WRITE") | .path'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if follow && within.Cwd != "" {
@@ -60,7 +60,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 		},
 	}
 	cmd.Flags().BoolVar(&follow, "watch", false, "go on showing what changes")
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	within.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag)
 	cmd.Flags().StringVar(&o.session, "session", "", "only files of the session with this `ID`")
 	cliflag.Complete(cmd, "session", recordings.CompleteSessions(call, &which.Config))

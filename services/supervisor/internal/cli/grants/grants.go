@@ -48,7 +48,7 @@ func newList(call *command.Call) *cobra.Command {
 that running supervisors remember for their sessions. With --pid, --socket or
 --address, those of one supervisor.`,
 		Example: `  acphost grants list
-  acphost grants list --json | jq '.[] | select(.action == "run") | .argv'`,
+  acphost grants list --json | jq 'select(.action == "run") | .argv'`,
 		Args: command.NoArguments,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			return with(cmd, call, &which, func(r *remembered) error {
@@ -65,12 +65,12 @@ that running supervisors remember for their sessions. With --pid, --socket or
 				if err != nil {
 					return err
 				}
-				return output.PrintJSON(call, list)
+				return output.PrintLines(call, list)
 			})
 		},
 	}
 	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.SinceFlag, cliflag.LimitFlag)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	which.Register(cmd)
 	return cmd
 }
@@ -114,7 +114,7 @@ of the ids is not known, nothing is forgotten.
 
 Only a person can: an agent, and what an agent started, is refused.`,
 		Example: `  acphost grants revoke piwe2u2dw6yv
-  acphost grants revoke $(acphost grants list --json | jq -r '.[].id')`,
+  acphost grants revoke $(acphost grants list --json | jq -r .id)`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return command.WrongUse(cmd, "the id of a grant is missing; \"acphost grants list\" shows them")

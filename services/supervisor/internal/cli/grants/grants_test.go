@@ -83,8 +83,8 @@ func TestGrantsAreListedFromTheFileAndFromSupervisors(t *testing.T) {
 		}
 	}
 	status, stdout, _ = (&commandtest.Call{Env: env}).Run(t, New, "grants", "list", "--json")
-	var list []map[string]any
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || status != 0 || len(list) != 2 || list[0]["granted_by"] != "front" {
+	list, err := testkit.JSONLines[map[string]any]([]byte(stdout))
+	if err != nil || status != 0 || len(list) != 2 || list[0]["granted_by"] != "front" {
 		t.Errorf("status %d, %v: %s", status, err, stdout)
 	}
 	status, stdout, _ = (&commandtest.Call{Env: env}).Run(t, New, "grants", "export")
@@ -99,7 +99,7 @@ func TestWithoutGrantsThatIsSaid(t *testing.T) {
 	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "grants", "list"); status != 0 || stdout != "" || stderr != "no answer is remembered\n" {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
-	if status, stdout, _ := (&commandtest.Call{Env: env}).Run(t, New, "grants", "list", "--json"); status != 0 || stdout != "[]\n" {
+	if status, stdout, _ := (&commandtest.Call{Env: env}).Run(t, New, "grants", "list", "--json"); status != 0 || stdout != "" {
 		t.Errorf("status %d, %q", status, stdout)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 0 {

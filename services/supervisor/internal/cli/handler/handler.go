@@ -58,7 +58,7 @@ func newList(call *command.Call) *cobra.Command {
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	which.Register(cmd)
 	return cmd
 }

@@ -1,7 +1,6 @@
 package handler
 
 import (
-	"encoding/json"
 	"os"
 	"path/filepath"
 	"slices"
@@ -11,6 +10,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/structpb"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
@@ -113,8 +113,8 @@ func TestHandlersAreListed(t *testing.T) {
 		t.Errorf("status %d, %q, %s", status, stdout, stderr)
 	}
 	status, stdout, _ = (&commandtest.Call{Env: env}).Run(t, New, "handler", "list", "--pid", "4711", "--json")
-	var list []map[string]any
-	if err := json.Unmarshal([]byte(stdout), &list); err != nil || status != 0 || len(list) != 1 || list[0]["name"] != "permission" ||
+	list, err := testkit.JSONLines[map[string]any]([]byte(stdout))
+	if err != nil || status != 0 || len(list) != 1 || list[0]["name"] != "permission" ||
 		list[0]["supervisor"] != 4711.0 || list[0]["state"] != "ready" {
 		t.Errorf("status %d, %v, %s", status, err, stdout)
 	}

@@ -84,7 +84,7 @@ are kept as FILE` + before + `.`,
 			})
 			if errors.Is(err, errInterrupted) {
 				call.Complain(err)
-				call.Status, err = command.StatusInterrupted, nil
+				call.Status, err = command.StatusOfSignal(cmd.Context()), nil
 			}
 			return err
 		},
@@ -266,6 +266,7 @@ func askCommands(p *person) ([]string, error) {
 		example = "here perhaps " + strings.Join(found, ", ")
 	}
 	line, err := p.ask("Which commands may always run, without a question? They run code that the agent wrote.\n"+
+		"Options that change what they run (make SHELL=./x) are asked about, unless you name them.\n"+
 		"Separate them by commas, "+example+". Enter: none.", "")
 	var all []string
 	for c := range strings.SplitSeq(line, ",") {
@@ -310,7 +311,7 @@ func (a *answers) rules(ctx context.Context, call *command.Call, service permiss
 	}
 	if len(checked.Answer.GetFindings()) > 0 {
 		checked.Print(call.Stderr, output.Style(call, call.Stderr))
-		return "", errors.New("the commands make no rule that works; nothing was written")
+		return "", errors.New("the commands make no rule that works; nothing was written: leave out those that are named above, or choose another policy")
 	}
 	return b.String(), nil
 }

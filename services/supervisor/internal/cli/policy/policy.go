@@ -3,6 +3,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -36,40 +37,77 @@ only tighten unless you trust it.`,
 
 func newCheck(call *command.Call, start permd.Starter) *cobra.Command {
 	var asJSON bool
+	var configFile string
 	cmd := &cobra.Command{
-		Use:   "check FILE...",
+		Use:   "check [FILE...]",
 		Short: "Check rule files and run their tests",
 		Long: `Load rule files as permd would, run their tests and look for rules that most
-likely do not do what was meant.
+likely do not do what was meant. Without a file, the rule files that count in this
+folder are checked: those that the configuration names, the administrator's, and the
+workspace's.
 
 Every finding is printed as FILE:LINE:COLUMN: error|warning: what is wrong. The
 exit status is 0 if all files load, even with warnings, else 1. "-" reads the
 standard input.`,
-		Example: `  acphost policy check ~/.config/acphost/policy.yaml
+		Example: `  acphost policy check
+  acphost policy check ~/.config/acphost/policy.yaml
   acphost policy check .acphost/policy.yaml --json`,
 		Args: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return command.WrongUse(cmd, "which rule file? Name one, or a ready policy (%s)", strings.Join(config.ReadyPolicies(), ", "))
+			if len(args) > 0 && configFile != "" {
+				return command.WrongUse(cmd, "--config is for a check without files")
 			}
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return permd.With(cmd.Context(), call, start, func(service permissionv1.PolicyServiceClient) error {
-				return checkPolicies(cmd.Context(), call, service, args, asJSON)
+				files, err := policyFiles(cmd.Context(), call, service, configFile, args)
+				if err != nil {
+					return err
+				}
+				return checkPolicies(cmd.Context(), call, service, files, asJSON)
 			})
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
+	cmd.Flags().StringVar(&configFile, "config", "", "the configuration `FILE`, which names the rule files")
 	return cmd
 }
 
-func checkPolicies(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, files []string, asJSON bool) error {
-	all := []any{}
-	for _, name := range files {
+// policyFiles reads rule files by their names; without names, those that count in the working directory.
+func policyFiles(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, configFile string, names []string) ([]*permissionv1.PolicyFile, error) {
+	var files []*permissionv1.PolicyFile
+	for _, name := range names {
 		file, err := policytool.ReadPolicy(ctx, service, name, call.Stdin, policytool.LayerOf(name))
 		if err != nil {
-			return err
+			return nil, err
 		}
+		files = append(files, file)
+	}
+	if len(names) > 0 {
+		return files, nil
+	}
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		return nil, err
+	}
+	settings := c.Permd()
+	if settings == nil {
+		return nil, errors.New("the configuration has another program decide (permission), and no rule files: name a rule file")
+	}
+	dir, err := os.Getwd()
+	if err != nil {
+		return nil, err
+	}
+	files, err = policytool.Layers(ctx, service, settings, dir)
+	if err == nil && len(files) == 0 {
+		err = fmt.Errorf("no policy is configured (permission.policy): name a rule file, or a ready policy (%s)", strings.Join(config.ReadyPolicies(), ", "))
+	}
+	return files, err
+}
+
+func checkPolicies(ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, files []*permissionv1.PolicyFile, asJSON bool) error {
+	all := []any{}
+	for _, file := range files {
 		checked, err := policytool.Check(ctx, service, file)
 		if err != nil {
 			return err
@@ -80,7 +118,7 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 		if !asJSON {
 			checked.Print(call.Stdout, output.Style(call, call.Stdout))
 			if note := note(call, file); note != "" {
-				fmt.Fprintf(call.Stderr, "%s: %s\n", safetext.Exact(name), note)
+				fmt.Fprintf(call.Stderr, "%s: %s\n", safetext.Exact(file.GetName()), note)
 			}
 			continue
 		}
@@ -91,7 +129,7 @@ func checkPolicies(ctx context.Context, call *command.Call, service permissionv1
 		all = append(all, found)
 	}
 	if asJSON {
-		return output.PrintJSON(call, all)
+		return output.PrintLines(call, all)
 	}
 	return nil
 }

@@ -40,7 +40,7 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
 					for _, h := range res.GetHandlers() {
 						list = append(list, handlers.New(at.PID, h))
 					}
-					return output.PrintJSON(call, list)
+					return output.PrintLines(call, list)
 				}
 				for _, h := range res.GetHandlers() {
 					if err := handlers.Print(call, h, 0); err != nil {
@@ -52,6 +52,6 @@ file that cannot be loaded changes nothing; the error says what is wrong.`,
 		},
 	}
 	which.Register(cmd)
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array of the policies that loaded theirs")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines, one for each of the policies that loaded theirs")
 	return cmd
 }

@@ -218,6 +218,7 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	}
 	k.sending = true
 	id := k.current.GetId()
+	answer.Surface = supervisorv1.Surface_SURFACE_INPUT
 	p.goes(func() {
 		_, err := p.client.Answer(ctx, id, answeredBy, answer)
 		p.post(ctx, func() { p.sent(id, err) })

@@ -305,6 +305,16 @@ func TestCtrlCTwiceQuits(t *testing.T) {
 	}
 }
 
+func TestPrompt_EndsTurnThatIgnoresCtrlC(t *testing.T) {
+	r := newRun(t, false)
+	r.patience = time.Millisecond
+	r.beginWaiting(t, false)
+	r.signal <- syscall.SIGINT
+	if s := r.wait(t); s != 6 {
+		t.Errorf("status %d, want 6", s)
+	}
+}
+
 func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
 	r := newRun(t, false)
 	starting := make(chan struct{})

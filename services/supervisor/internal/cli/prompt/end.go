@@ -34,6 +34,9 @@ func (p *promptRun) finished() int {
 		if p.answer.cut {
 			p.say("the answer has more than %d MiB: the rest is not printed; \"acphost sessions show\" has it", maxAnswer>>20)
 		}
+		if p.gap != "" {
+			p.say("the answer may not be complete: %s", safetext.Line(p.gap))
+		}
 		if end.GetStopReason() != command.StopEnd {
 			p.say("%s", render.StopReason(end.GetStopReason()))
 		}
@@ -55,6 +58,8 @@ func (p *promptRun) finished() int {
 	}
 	status := command.TurnStatus(end.GetStopReason())
 	switch {
+	case status == 0 && p.gap != "" && p.prints == printFinal:
+		return command.StatusFailed
 	case status == 0 && p.failOnDenied && p.denials.any():
 		return statusDenied
 	}

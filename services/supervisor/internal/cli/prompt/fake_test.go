@@ -9,6 +9,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
@@ -100,7 +101,7 @@ func newRun(t *testing.T, attended bool) *aRun {
 	r.promptRun = &promptRun{
 		text: "Hello.", attended: attended, prints: printText, agent: &supervisorv1.StartAgentRequest{Cwd: "/work", Command: []string{"demo"}},
 		start:   func(context.Context) (hosting.Supervisor, error) { return f, nil },
-		signals: r.signal, stderr: r.errs, patience: time.Minute, stuck: time.Minute,
+		signals: r.signal, stderr: r.errs, patience: time.Minute, grace: time.Minute, kill: func() {}, stuck: time.Minute,
 		stop: func() bool { return false }, foreground: func() bool { return true },
 		screen: &screen{out: r.out},
 		look:   render.Options{Asking: attended, NoUsage: !attended},
@@ -132,7 +133,7 @@ func (r *aRun) wait(t *testing.T) int {
 	select {
 	case s := <-r.status:
 		return s
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatalf("it does not end; it printed %q and %q", r.out.String(), r.errs.String())
 		return 0
 	}
@@ -144,7 +145,7 @@ func (r *aRun) board(t *testing.T) *fakeKeyboard {
 	select {
 	case k := <-r.boards:
 		return k
-	case <-time.After(20 * time.Second):
+	case <-testkit.After():
 		t.Fatalf("nothing is asked; it printed %q and %q", r.out.String(), r.errs.String())
 		return nil
 	}

@@ -10,6 +10,8 @@ import (
 
 	"github.com/creack/pty"
 	"golang.org/x/sys/unix"
+
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 func TestKeysAreReadOneByOneAndTheTerminalIsPutBack(t *testing.T) {
@@ -43,7 +45,7 @@ func TestKeysAreReadOneByOneAndTheTerminalIsPutBack(t *testing.T) {
 			if got != w {
 				t.Errorf("key %d is %+v, want %+v", i, got, w)
 			}
-		case <-time.After(10 * time.Second):
+		case <-testkit.After():
 			t.Fatalf("key %d does not come", i)
 		}
 	}
@@ -79,7 +81,7 @@ func TestATerminalThatIsGoneHasNoMoreKeys(t *testing.T) {
 		if ok {
 			t.Error("a key came from nowhere")
 		}
-	case <-time.After(10 * time.Second):
+	case <-testkit.After():
 		t.Error("it is not noticed")
 	}
 	k.Close()

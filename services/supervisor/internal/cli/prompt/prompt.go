@@ -34,7 +34,7 @@ input.
 
 On a terminal, what the agent asks is put to you, with the keys to press; v shows
 all of a command, a change or a form that is too long. Ctrl-C cancels the turn, twice
-quits. Where standard input or output is no terminal, nobody is asked: the policy's
+quits at once; an agent that does not end its turn within half a second is ended. Where standard input or output is no terminal, nobody is asked: the policy's
 word counts, and what is printed is plain lines. What was denied is named at the end.
 Without a policy the agent's commands run unasked: --policy names one.`
 
@@ -65,7 +65,7 @@ Exit status:
   130  Ctrl-C was pressed twice, or before the turn began
   141  nobody reads what is printed
   128 and the signal's number, if another signal ended it: 143 after SIGTERM, which
-       cancels the turn first
+       cancels a turn that has begun first
 
 Ctrl-Z stops acphost, and the turn goes on with "fg". Ctrl-\ ends all at once; where
 GOTRACEBACK is set, it prints where acphost was, too.
@@ -158,6 +158,7 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 
 // prompt runs one turn with an agent in a supervisor of its own.
 func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *promptFlags, args []string) error {
+	call.EndsItself()
 	text, argv := args[0], args[1:]
 	if text == "-" {
 		var err error
@@ -165,7 +166,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 			return err
 		}
 		if cmd.Context().Err() != nil {
-			call.Status = command.StatusInterrupted
+			call.Status = command.StatusOfSignal(cmd.Context())
 			return nil
 		}
 	} else if len(text) > maxPromptText || !utf8.ValidString(text) {
@@ -193,7 +194,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	signal.Notify(signals, hosting.EndSignals()...)
 	defer signal.Stop(signals)
 	if cmd.Context().Err() != nil { // it came before that
-		call.Status = command.StatusInterrupted
+		call.Status = command.StatusOfSignal(cmd.Context())
 		return nil
 	}
 
@@ -221,7 +222,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		text: text, attachments: attachments,
 		where: in, session: f.Session, mode: f.Mode, model: f.Model, meta: meta, prints: printed, attended: attended,
 		agent:   agent,
-		signals: signals, patience: terminateGrace, settle: answerPause, stuck: stuckTime,
+		signals: signals, patience: hosting.TurnGrace, grace: hosting.EndGrace(o.Config), settle: answerPause, stuck: stuckTime,
 		stop: jobcontrol.Stop, foreground: func() bool { return jobcontrol.Foreground(call.Stdin) },
 		stderr: call.Stderr,
 		screen: screenOn(call, attended),
@@ -242,6 +243,8 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 		signal.Notify(signals, jobcontrol.Signals()...)
 		p.keyboard = func() (keyboard, error) { return openKeyboard(call.Stdin) }
 	}
+	o.Hurry, p.kill = context.WithCancel(context.WithoutCancel(cmd.Context()))
+	defer p.kill()
 	unsaid := make(chan string, 4) // each record is told of once
 	p.unsaid = unsaid
 	records := &hosting.Unrecorded{Tell: func(line string) { unsaid <- line }}

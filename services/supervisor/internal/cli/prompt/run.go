@@ -32,11 +32,8 @@ const (
 	slowFileTime = 2 * time.Second
 )
 
-// How long the end of a prompt may take.
-const (
-	outputGrace    = 500 * time.Millisecond // what terminals still have to say when the turn is over
-	terminateGrace = 5 * time.Second        // the turn's own end after SIGTERM
-)
+// outputGrace is how long terminals may take to write the rest of their output when the turn is over.
+const outputGrace = 500 * time.Millisecond
 
 // promptRun is one prompt from the start of the agent to its end. One goroutine, run's, owns what is shown and asked; all
 // others hand it functions to call.
@@ -61,7 +58,9 @@ type promptRun struct {
 	screen               *screen
 	status               *screen // where it is said what is under way; nil: nowhere
 	look                 render.Options
-	patience             time.Duration // how long the turn's end is waited for after SIGTERM
+	patience             time.Duration // how long the turn's end is waited for after a signal
+	grace                time.Duration // how long after a signal what still runs is killed
+	kill                 func()        // kills it
 	settle               time.Duration // see answerPause
 	stuck                time.Duration // see stuckTime
 	stop                 func() bool   // stops the process until it goes on; false: it cannot be stopped
@@ -76,6 +75,7 @@ type promptRun struct {
 
 	client  *client.Client // of sup
 	denials denials
+	gap     string // why something of the turn is missing; empty: nothing is
 
 	// Of run's goroutine.
 	r        *render.Renderer
@@ -84,6 +84,7 @@ type promptRun struct {
 	open     int                      // terminals that are watched still
 	ends     map[string]chan struct{} // of those that are, or were: closed when all that a terminal wrote was shown
 	caught   os.Signal                // the first signal
+	caughtAt time.Time                // when it came
 	tookLong bool                     // the turn took longer than timeout
 	answer   answer
 	progress progress
@@ -145,7 +146,13 @@ func (p *promptRun) loop(ctx context.Context, over <-chan error) int {
 			p.overdue = nil
 			p.screen.print(p.r.Overdue())
 		case <-p.deadline:
-			p.say("the turn did not end: acphost goes all the same")
+			if p.ended != nil {
+				return p.finished()
+			}
+			p.say("the turn did not end within %v: what still runs is ended", p.patience)
+			if p.caught == syscall.SIGINT && !p.tookLong {
+				return command.TurnStatus(command.StopCancelled)
+			}
 			return p.statusOfCaught()
 		case err := <-over:
 			over = nil
@@ -264,6 +271,9 @@ func (p *promptRun) event(ctx context.Context, ev *supervisorv1.Event) {
 	}
 	p.progress.event(ev)
 	p.denials.event(ev, p.attended)
+	if gap := ev.GetGap(); gap != nil {
+		p.gap = gap.GetReason()
+	}
 	if p.prints == printJSON {
 		p.screen.print(output.EventLine(ev))
 		return
@@ -408,14 +418,15 @@ func (p *promptRun) signalled(ctx context.Context, s os.Signal) (quit bool) {
 
 // interrupted takes a signal that asks for the end and reports whether to go at once.
 func (p *promptRun) interrupted(ctx context.Context, s os.Signal) (quit bool) {
-	if s == syscall.SIGQUIT || p.caught != nil && (s == syscall.SIGINT || p.caught != syscall.SIGINT) {
+	if s == syscall.SIGQUIT || p.caught != nil {
 		p.caught = s
+		p.kill()
 		return true
 	}
 	first := p.caught == nil
 	p.caught = s
-	if s != syscall.SIGINT {
-		p.deadline = time.After(p.patience)
+	if first {
+		p.caughtAt, p.deadline = time.Now(), time.After(p.patience)
 	}
 	if p.ended != nil {
 		return false
@@ -470,10 +481,10 @@ func (p *promptRun) tell(told string) {
 // shutDown stops the supervisor and waits for all goroutines; a signal cuts that short.
 func (p *promptRun) shutDown() {
 	grace := hosting.CloseGrace
-	if p.caught != nil && p.ended == nil {
-		grace = hosting.QuitGrace
+	if p.caught != nil {
+		grace = p.grace - time.Since(p.caughtAt)
 	}
-	hosting.End(p.supervisor, p.wg.Wait, grace, p.heard, func(s os.Signal) bool { // its calls have ended with their context
+	hosting.End(p.supervisor, p.wg.Wait, grace, p.kill, p.heard, func(s os.Signal) bool { // its calls have ended with their context
 		if jobcontrol.Asks(s) {
 			p.expected = p.stop()
 		}

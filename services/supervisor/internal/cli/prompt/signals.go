@@ -11,7 +11,7 @@ import (
 )
 
 // stuckTime is how long run's goroutine may take to see a signal. If it does not, standard output takes nothing.
-const stuckTime = 2 * time.Second
+const stuckTime = 300 * time.Millisecond
 
 // run does it all and returns the exit status. When it returns, nothing of it is left, unless a second signal made it
 // hurry: then handlers and agent end by themselves, since they see that their supervisor is gone.
@@ -60,7 +60,7 @@ func (p *promptRun) run(ctx context.Context) int {
 // abandon ends all but the goroutine that writes to standard output, which takes nothing.
 func (p *promptRun) abandon() {
 	p.giveBack()
-	hosting.End(p.supervisor, func() {}, hosting.QuitGrace, p.signals, hurries)
+	hosting.End(p.supervisor, func() {}, p.patience, p.kill, p.signals, hurries)
 }
 
 // supervisor is the one that was started; nil: none.

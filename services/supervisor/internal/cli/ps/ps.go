@@ -77,7 +77,7 @@ shell over ssh do not have the same.`,
 			return output.PrintList(call, asJSON, list, supervisorTable)
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.SinceFlag, cliflag.LimitFlag)
 	cmd.Flags().BoolVar(&everywhere, "all", false, "also supervisors with other runtime folders")
 	cmd.Flags().StringVar(&file, "config", "", "the configuration `FILE`, which may name a socket")

@@ -1,9 +1,6 @@
 package ps
 
 import (
-	"bytes"
-	"encoding/json"
-	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -79,13 +76,9 @@ func TestPsListsSupervisors(t *testing.T) {
 	if status != 0 {
 		t.Fatalf("status %d: %s", status, stderr)
 	}
-	var list []map[string]any
-	dec := json.NewDecoder(bytes.NewReader([]byte(stdout)))
-	if err := dec.Decode(&list); err != nil {
+	list, err := testkit.JSONLines[map[string]any]([]byte(stdout))
+	if err != nil {
 		t.Fatalf("%v:\n%s", err, stdout)
-	}
-	if _, err := dec.Token(); err != io.EOF {
-		t.Errorf("there is more than one value:\n%s", stdout)
 	}
 	if i := slices.IndexFunc(list, func(s map[string]any) bool { return s["socket"] == server.Path() }); i < 0 || list[i]["pid"] != 4711.0 || list[i]["mode"] != "observe" {
 		t.Errorf("the list is %v", list)

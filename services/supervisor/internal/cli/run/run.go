@@ -4,13 +4,13 @@ package run
 import (
 	"cmp"
 	"context"
-	"os"
 	"slices"
 	"strings"
 	"unicode"
 
 	"github.com/spf13/cobra"
 
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
@@ -26,7 +26,8 @@ Use it in an editor's settings in place of the agent's command. It speaks ACP on
 standard input and output. What the agent asks of its client is answered by
 handlers: files by fsd, terminals by termd; its permission questions are decided
 by permd, and go to the editor where there is no policy. Everything else passes
-through unchanged.
+through unchanged, except for the capabilities in "initialize", and for tool calls that
+embed a terminal, whose output an editor that cannot show terminals gets as text.
 
 Everything after "--", or after the first word that is no flag, is the agent's
 command with its arguments. With --agent, which names an agent of "acphost agents
@@ -122,28 +123,37 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 }
 
 func runAgent(cmd *cobra.Command, call *command.Call, hosted func(context.Context, host.Options) int, execute agentcmd.Executor, f *runFlags, argv []string) error {
+	call.EndsItself()
 	if len(f.agentName) > 128 || strings.ContainsFunc(f.agentName, unicode.IsControl) {
 		return command.WrongUse(cmd, "--agent-name: expected 1 to 128 characters without control characters, got %q", f.agentName)
 	}
-	argv, env, err := agentCommand(cmd.Context(), call, f, argv)
-	if err != nil {
-		return err
+	request := &supervisorv1.StartAgentRequest{Command: argv}
+	if f.agent != "" {
+		request = &supervisorv1.StartAgentRequest{Preset: f.agent, Args: argv}
 	}
 	if call.Terminal(call.Stdin) && call.Terminal(call.Stdout) {
-		return agentcmd.Become(call, execute, f.Config, argv, env)
+		return become(cmd.Context(), call, execute, f.Config, request)
 	}
 	o, err := f.Options(cmd, call, call.Stderr, nil)
 	if err != nil {
 		return err
 	}
+	if o.Agent, err = agentcmd.Resolve(cmd.Context(), call, o.Config, request); err != nil {
+		return err
+	}
+	o.Agent.Name = cmp.Or(f.agentName, o.Agent.Name)
 	o.Mode = host.ModeRun
 	if f.observe {
 		o.Mode = host.ModeObserve
 	}
-	o.Command, o.Env, o.AgentName, o.Routes, o.Unattended = argv, env, f.agentName, f.routes, f.alone
+	o.Routes, o.Unattended = f.routes, f.alone
 	o.Stdin, o.Stdout, o.Stderr = call.Stdin, call.Stdout, call.Stderr
 	o.Admin = o.Admin && !f.noAdmin
 	f.warn(o)
+	hurry := hosting.NewHurry(cmd.Context())
+	defer hurry.Stop()
+	defer context.AfterFunc(cmd.Context(), func() { hurry.After(hosting.EndGrace(o.Config)) })()
+	o.Hurry = hurry.Context()
 	call.Status = hosted(cmd.Context(), o)
 	return nil
 }
@@ -159,18 +169,17 @@ func (f *runFlags) warn(o host.Options) {
 	}
 }
 
-// agentCommand returns the command line and the environment: those of the agent that --agent names, which also gives it
-// its name for policies, or the arguments themselves in the environment as it is.
-func agentCommand(ctx context.Context, call *command.Call, f *runFlags, args []string) (argv, env []string, err error) {
-	if f.agent == "" {
-		return args, os.Environ(), nil
-	}
-	r, err := agentcmd.Find(ctx, call, f.agent)
+// become replaces acphost with the agent, on a terminal.
+func become(ctx context.Context, call *command.Call, execute agentcmd.Executor, configFile string, request *supervisorv1.StartAgentRequest) error {
+	rights, err := agentcmd.Configured(call, configFile)
 	if err != nil {
-		return nil, nil, err
+		return err
 	}
-	f.agentName = cmp.Or(f.agentName, r.Agent.ID)
-	return slices.Concat(r.Command, args), agentcmd.Overlaid(os.Environ(), r.Env), nil
+	agent, err := agentcmd.Resolve(ctx, call, rights.Config, request)
+	if err != nil {
+		return err
+	}
+	return rights.Become(call, execute, agent.GetCommand(), agent.GetEnv())
 }
 
 // registerRoute gives a command a flag that routes one fixed name: --fs=front.

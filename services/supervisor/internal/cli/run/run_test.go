@@ -57,8 +57,8 @@ func TestWhatFollowsTheAgentsCommandIsTheAgents(t *testing.T) {
 			if call.hosted == nil {
 				t.Fatalf("nothing was run: status %d, %s", status, stderr)
 			}
-			if !slices.Equal(call.hosted.Command, c.want) {
-				t.Errorf("the command is %q, want %q", call.hosted.Command, c.want)
+			if !slices.Equal(call.hosted.Agent.GetCommand(), c.want) {
+				t.Errorf("the command is %q, want %q", call.hosted.Agent.GetCommand(), c.want)
 			}
 			if status != 7 || stdout != "" {
 				t.Errorf("status %d and output %q, want the host's 7 and nothing", status, stdout)
@@ -79,8 +79,8 @@ func TestFlagsReachTheHost(t *testing.T) {
 	if !maps.Equal(o.Routes, want) {
 		t.Errorf("routes are %v, want %v", o.Routes, want)
 	}
-	if o.Mode != "observe" || o.AgentName != "gem" || o.Admin || o.Config.Proto.GetAgent().GetName() != "other" {
-		t.Errorf("mode %q, agent %q, admin %v, config %v", o.Mode, o.AgentName, o.Admin, o.Config.Proto)
+	if o.Mode != "observe" || o.Agent.GetName() != "gem" || o.Admin || o.Config.Proto.GetAgent().GetName() != "other" {
+		t.Errorf("mode %q, agent %q, admin %v, config %v", o.Mode, o.Agent.GetName(), o.Admin, o.Config.Proto)
 	}
 	exe, err := filepath.EvalSymlinks(testkit.Self(t))
 	if err != nil || o.Programs.Dir != filepath.Dir(exe) {
@@ -162,11 +162,11 @@ func TestAnAgentIsRunByItsName(t *testing.T) {
 			t.Fatalf("%q: status %d: %s", c.args, status, stderr)
 		}
 		c.command[0] = filepath.Join(home, "bin", c.command[0])
-		if h := call.hosted; !slices.Equal(h.Command, c.command) || h.AgentName != c.name {
-			t.Errorf("%q: runs %q as %q", c.args, h.Command, h.AgentName)
+		if h := call.hosted; !slices.Equal(h.Agent.GetCommand(), c.command) || h.Agent.GetName() != c.name {
+			t.Errorf("%q: runs %q as %q", c.args, h.Agent.GetCommand(), h.Agent.GetName())
 		}
-		if mine := strings.Contains(c.command[0], "mine"); mine != slices.Contains(call.hosted.Env, "MODE=acp") || !slices.Contains(call.hosted.Env, "PATH="+os.Getenv("PATH")) {
-			t.Errorf("%q: the environment is %q", c.args, call.hosted.Env)
+		if mine := strings.Contains(c.command[0], "mine"); mine != (call.hosted.Agent.GetEnv()["MODE"].GetValue() == "acp") || call.hosted.Env != nil {
+			t.Errorf("%q: the variables are %v, the environment is %q", c.args, call.hosted.Agent.GetEnv(), call.hosted.Env)
 		}
 	}
 	for want, args := range map[string][]string{
@@ -190,7 +190,7 @@ func TestOnATerminalTheNamedAgentTakesTheProcess(t *testing.T) {
 }
 
 func TestTheLogSaysThatNoRulesDecide(t *testing.T) {
-	const unruled, unguided = "no policy: agents' commands run unasked", "and the sandbox (enforce) has no rules to go by"
+	const unruled, unguided = "no policy is set: the agent's commands run without a check", "the sandbox (enforce) has no rules to decide by"
 	for _, c := range []struct {
 		name, config string
 		flags        []string

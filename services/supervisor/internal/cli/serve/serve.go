@@ -15,6 +15,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/activation"
+	"github.com/acphost/acphost/internal/panics"
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -47,11 +48,14 @@ Agents are started when somebody asks for them; with --agent, or a command behin
 Without a policy agents' commands run unasked: --policy, or permission.policy in the
 configuration, has rules decide.
 
-TERM ends it in order: no new turn is begun, turns under way have the time of --drain
-to end and are then cancelled, and nothing that was started is left. As the first
-process of a container it reaps what loses its parent. It needs neither HOME nor a
-folder that can be written, but for one for its sockets ($TMPDIR, /tmp, /run or
-/dev/shm); without a state folder nothing is recorded.`
+TERM or Ctrl-C ends it in order: no new turn is begun, turns under way have the time
+of --drain to end and are then cancelled, and nothing that was started is left. Without
+--drain that takes a second at most; a second signal ends everything at once. As the first
+process of a container it reaps what loses its parent. Without a policy it needs
+neither HOME nor a folder that can be written, but for one for its sockets
+($XDG_RUNTIME_DIR, $TMPDIR, /tmp, /run or /dev/shm); without a state folder no session
+is recorded. A policy's decisions are recorded as well, and need a place for that:
+HOME, XDG_STATE_HOME or permission.audit.file, unless permission.audit.disabled is set.`
 
 const serveExit = `
 Exit status:
@@ -107,7 +111,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags.StringVar(&f.listen, "listen", "", "serve over TCP too, at `HOST:PORT`")
 	flags.StringVar(&f.tlsDir, "tls-dir", "", "the `FOLDER` with ca.crt, server.crt and server.key, as \"acphost certs init\" makes it: its folder server")
 	flags.BoolVar(&f.agentsMayUseKeys, "agents-may-use-keys", false, "serve though agents can read callers' keys beside the server's, and so do what their roles allow; for tests")
-	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 10s")
+	flags.DurationVar(&f.drain, "drain", 0, "how long turns may take to end after TERM; default: serve.drain_ms, else 0")
 	f.Register(cmd)
 	f.RegisterActivity(cmd)
 	cliflag.Complete(cmd, "agent", cliflag.Agents(call.Env))
@@ -115,6 +119,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 }
 
 func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *serveFlags, argv []string) error {
+	call.EndsItself()
 	if pid1.Needed() {
 		exe, err := command.Executable()
 		if err != nil {
@@ -143,11 +148,21 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 	}
 	o.Listener = passed
 	o.Env, o.Stderr, o.Presets = os.Environ(), call.Stderr, agentcmd.Presets(call)
+	hurry := hosting.NewHurry(cmd.Context())
+	defer hurry.Stop()
+	grace, drainTime := hosting.EndGrace(o.Config), time.Duration(o.Config.Effective().GetServe().GetDrainMs())*time.Millisecond
+	defer context.AfterFunc(cmd.Context(), func() { hurry.After(drainTime + grace) })()
+	o.Hurry = hurry.Context()
 	s, err := start(cmd.Context(), o)
 	if err != nil {
 		return err
 	}
-	defer s.Close()
+	defer func() {
+		if cmd.Context().Err() != nil { // no turn is under way, or it had its time
+			hurry.After(grace)
+		}
+		s.Close()
+	}()
 	ready, cancel := context.WithTimeout(cmd.Context(), readyTimeout)
 	err = s.Ready(ready)
 	cancel()
@@ -164,7 +179,7 @@ func serve(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *ser
 		call.Notice("serving at %s", at)
 	}
 	<-cmd.Context().Done()
-	drain, cancel := context.WithTimeout(context.Background(), time.Duration(o.Config.Effective().GetServe().GetDrainMs())*time.Millisecond)
+	drain, cancel := context.WithTimeout(hurry.Context(), drainTime)
 	defer cancel()
 	return s.Drain(drain)
 }
@@ -233,6 +248,7 @@ func startAgents(ctx context.Context, s *host.Supervisor, requests []*supervisor
 	var wg sync.WaitGroup
 	for i, req := range requests {
 		wg.Go(func() {
+			defer panics.Recover(nil, "starting an agent", func(err error) { problems[i] = err })
 			if _, err := agents.StartAgent(ctx, req); err != nil {
 				message := err.Error()
 				if !strings.HasPrefix(message, "start agent ") {

@@ -112,7 +112,9 @@ Exit status:
   4    the most tokens that there can be were reached
   5    the agent asked its model as often as it may in one turn
   6    the turn was cancelled
-  130  Ctrl-C was pressed twice
+  130  Ctrl-C was pressed before the turn began, or twice, or the turn did not end within
+       a second of it
+  143  the same, for SIGTERM
 `
 
 func newPrompt(call *command.Call) *cobra.Command {
@@ -126,8 +128,9 @@ it does until its turn ends. ID is a session's, or how one begins. TEXT "-" is
 standard input.
 
 Questions wait for "acphost approvals answer" or another program; they are printed with
-the command that answers them. Ctrl-C cancels the turn; pressed twice, it leaves at
-once, and the turn goes on being cancelled. With --detach the turn goes on when it has
+the command that answers them. Ctrl-C or SIGTERM cancels the turn. If the turn has
+not ended within a second, or at a second Ctrl-C, the command exits, and the turn
+goes on being cancelled. With --detach the turn goes on when it has
 begun; "acphost sessions watch" shows it.`,
 		Example: `  acphost sessions prompt 4f1c "And now the tests, please."
   git diff | acphost sessions prompt 4f1c -
@@ -194,16 +197,22 @@ func promptText(call *command.Call, text string) (string, error) {
 
 // prompted gives the prompt, and shows the turn to its end.
 func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req *supervisorv1.PromptRequest, f *promptFlags) error {
-	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // Ctrl-C cancels the turn, whose end is shown
+	asked := ctx
+	ctx, leave := context.WithCancel(context.WithoutCancel(ctx)) // a signal cancels the turn, whose end is shown
 	defer leave()
+	signals := make(chan os.Signal, 2)
+	signal.Notify(signals, command.StopSignals()...)
+	defer signal.Stop(signals)
+	stopLeaving := context.AfterFunc(asked, leave) // until the turn has begun
 	turn, err := at.Client.Prompt(ctx, req)
+	if !stopLeaving() {
+		call.Status = command.StatusOfSignal(asked)
+		return nil
+	}
 	if err != nil {
 		return reach.Explained(err)
 	}
 	interrupted := make(chan struct{})
-	signals := make(chan os.Signal, 2)
-	signal.Notify(signals, command.StopSignals()...)
-	defer signal.Stop(signals)
 	go func() {
 		defer close(interrupted)
 		cancelOnInterrupt(ctx, call, turn, signals, leave)
@@ -218,7 +227,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		if err != nil {
 			_, _ = io.WriteString(call.Stdout, rest())
 			if ctx.Err() != nil {
-				call.Status = command.StatusInterrupted
+				call.Status = command.StatusOfSignal(asked)
 				return nil
 			}
 			return reach.Explained(err)
@@ -260,10 +269,10 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(client.Handle(q.GetId())), how)
 }
 
-// cancelGrace is how long a supervisor may take to be told that a turn is cancelled.
-const cancelGrace = 5 * time.Second
+// cancelGrace is how long a turn may take to end after a signal, including the call that cancels it.
+const cancelGrace = 600 * time.Millisecond
 
-// cancelOnInterrupt cancels the turn at the first Ctrl-C, and leaves at the second.
+// cancelOnInterrupt cancels the turn at the first signal, and leaves at the second one or after cancelGrace.
 func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Turn, signals <-chan os.Signal, leave func()) {
 	select {
 	case <-signals:
@@ -273,13 +282,20 @@ func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Tur
 	call.Notice("the turn is being cancelled; Ctrl-C again leaves at once")
 	within, done := context.WithTimeout(ctx, cancelGrace)
 	defer done()
-	if err := turn.Cancel(within); err != nil {
+	go func() {
+		select {
+		case <-signals:
+			leave()
+		case <-within.Done():
+		}
+	}()
+	if err := turn.Cancel(within); err != nil && ctx.Err() == nil {
 		call.Complain(fmt.Errorf("cancel the turn: %w", reach.Plainly(err)))
 	}
-	select {
-	case <-signals:
+	<-within.Done()
+	if ctx.Err() == nil {
+		call.Notice("the turn has not ended yet; \"acphost sessions watch\" shows it")
 		leave()
-	case <-ctx.Done():
 	}
 }
 

@@ -8,6 +8,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 
 	"github.com/go-json-experiment/json"
@@ -61,7 +62,7 @@ ended, or by now if it is live.`,
 			everything := q == index.Query{} && only.Since.IsZero()
 			only.Agent, only.Cwd = "", "" // the index goes by them
 			all = cliflag.Kept(&only, all, func(s journal.Session) cliflag.Listed { return cliflag.Listed{Time: s.Ended} })
-			return printSessions(call, all, asJSON, everything)
+			return printSessions(call, withBeginning(call, all), asJSON, everything)
 		},
 	}
 	only.Register(cmd, call.Env, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.SinceFlag, cliflag.LimitFlag)
@@ -181,6 +182,16 @@ func findSession(call *command.Call, configFile, id string) ([]journal.Session, 
 func fileKey(file string) string {
 	name := strings.TrimSuffix(filepath.Base(file), ".ndjson")
 	return name[strings.LastIndexByte(name, '-')+1:]
+}
+
+// withBeginning leaves out recordings without their first line, which say nothing of their session, and says how many they are.
+func withBeginning(call *command.Call, all []journal.Session) []journal.Session {
+	n := len(all)
+	all = slices.DeleteFunc(all, func(s journal.Session) bool { return s.Session == "" })
+	if n -= len(all); n > 0 {
+		call.Notice("%s left out, which have no beginning: the disk was full, or acphost was killed, when they began", safetext.Count(n, "recording"))
+	}
+	return all
 }
 
 func printSessions(call *command.Call, all []journal.Session, asJSON, everything bool) error {

@@ -174,7 +174,7 @@ func follow(t *testing.T, env map[string]string, args ...string) *following {
 // until reads until a text was printed.
 func (f *following) until(t *testing.T, text string) {
 	t.Helper()
-	if err := f.stdout.SetReadDeadline(time.Now().Add(30 * time.Second)); err != nil {
+	if err := f.stdout.SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
 	}
 	var got strings.Builder

@@ -33,7 +33,7 @@ func newList(call *command.Call) *cobra.Command {
 		Use:   "list",
 		Short: "List the terminals that there are, oldest first",
 		Example: `  acphost terminals list
-  acphost terminals list --json | jq -r '.[] | select(.running) | .terminal_id'`,
+  acphost terminals list --json | jq -r 'select(.running) | .terminal_id'`,
 	}, call, terminals, func(list []openTerminal) error { return output.PrintTable(call, terminalTable(list)) }, func(t openTerminal) cliflag.Listed {
 		return cliflag.Listed{Time: t.Of.GetStartTime().AsTime(), Folders: []string{t.Of.GetCwd()}}
 	}, cliflag.LimitFlag, cliflag.SinceFlag, cliflag.CwdFlag)

@@ -128,12 +128,12 @@ func newList(call *command.Call) *cobra.Command {
 				for i, t := range all {
 					list[i] = listed{t.ID, t.Name, t.Role, t.Created, t.Expires}
 				}
-				return output.PrintJSON(call, list)
+				return output.PrintLines(call, list)
 			}
 			return output.PrintTable(call, table(all, time.Now()))
 		},
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	fileFlag(cmd, &file)
 	return cmd
 }

@@ -39,7 +39,7 @@ func (s *summary) fold(e *journal.Entry) {
 	switch {
 	case e.Method == acp.MethodSessionPrompt && e.Dir == frame.ClientToAgent.String():
 		s.Turns++
-		_ = acp.Elements(acp.Get(e.Frame, "params", "prompt"), func(v []byte) bool {
+		_ = acp.Elements(acp.PromptOf(acp.Get(e.Frame, "params")), func(v []byte) bool {
 			if text, ok := acp.String(acp.Get(v, "text")); ok {
 				if s.Title == "" {
 					s.Title = titleOf(text)

@@ -2,7 +2,7 @@
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ConnectError } from "@connectrpc/connect";
 import { timestampDate } from "@bufbuild/protobuf/wkt";
-import { ApprovalAnswerSchema, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
+import { ApprovalAnswerSchema, Surface, type Approval, type Elicitation, type PermissionOption, type PermissionQuestion } from "@acphost/proto/supervisor/v1/approval";
 import { approvals, may, problem, state } from "./api";
 import { Address, Pre, Said, ToolContent, pieces } from "./content";
 import { Form } from "./form";
@@ -86,7 +86,7 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
     setSending(true);
     setError("");
     try {
-      const got = await approvals.answerApproval({ id: a.id, answer: value! });
+      const got = await approvals.answerApproval({ id: a.id, answer: value!, surface: Surface.INPUT });
       if (got.answer) questions.ended(a.id, got.answer);
     } catch (err) {
       const other = err instanceof ConnectError ? err.findDetails(ApprovalAnswerSchema)[0] : undefined;

@@ -6,11 +6,12 @@ import (
 	"context"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/proc"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
@@ -69,6 +70,48 @@ func Hosts(call *command.Call, logger *slog.Logger) func(name string) []hosts.Pa
 	}
 }
 
+// Modes returns the modes in which agents ask before they act, by their names. If a file cannot be read, that is logged, and no
+// modes are known.
+func Modes(call *command.Call, logger *slog.Logger) func(name string) []string {
+	return func(name string) []string {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("the modes in which the agent asks are not known", "agent", name, "error", err)
+			return nil
+		}
+		return catalog.Modes(name)
+	}
+}
+
+// Tested returns the versions of agents that acphost was tested with, by their names. If a file cannot be read, that is logged, and
+// no versions are known.
+func Tested(call *command.Call, logger *slog.Logger) func(name string) []string {
+	return func(name string) []string {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("the tested versions of the agent are not known", "agent", name, "error", err)
+			return nil
+		}
+		return catalog.Tested(name)
+	}
+}
+
+// TerminalTools returns the versions of agents, and the titles of their tools, that run commands by the client's
+// terminals alone, by the ids of their presets. If a file cannot be read, that is logged, and no tools are known.
+func TerminalTools(call *command.Call, logger *slog.Logger) func(id string) (versions, titles []string) {
+	return func(id string) (versions, titles []string) {
+		catalog, err := preset.Load(call.Env)
+		if err != nil {
+			logger.Warn("the agent's tools that use terminals are not known", "agent", id, "error", err)
+			return nil, nil
+		}
+		if tools := catalog.TerminalTools(id); tools != nil {
+			return tools.Versions, tools.Titles
+		}
+		return nil, nil
+	}
+}
+
 // State says which files agents keep for themselves, which further programs are theirs, and which they start for
 // themselves, by their names. A file that cannot be read is logged: then it is not known.
 func State(call *command.Call, logger *slog.Logger) func(name string) (files, programs []string, starts [][]string) {
@@ -86,43 +129,56 @@ func State(call *command.Call, logger *slog.Logger) func(name string) (files, pr
 // and the exit status that says so.
 type Executor func(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error)
 
-// Become replaces acphost with a command of an agent's, as the user that agents run as and behind their walls.
-func Become(call *command.Call, execute Executor, configFile string, argv, env []string) error {
-	user, walls, err := Rights(call, configFile)
+// Resolve returns the command, the variables and the name of the agent that a request means, as agentspec has them.
+func Resolve(ctx context.Context, call *command.Call, c *config.Config, request *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentRequest, error) {
+	return agentspec.Resolver{Config: c.Proto.GetAgent(), Presets: Presets(call)}.Resolve(ctx, request)
+}
+
+// Rights are the rights of agents, as the configuration says.
+type Rights struct {
+	Config *config.Config
+	User   *proc.User // nil: the user of this process
+	Walls  proc.Confinement
+}
+
+// Configured reads the rights of agents from the configuration. A configuration that cannot be read does not stop a login,
+// and leaves all walls: other commands report what is wrong with it. Only root has to correct it first, because it may name
+// another user.
+func Configured(call *command.Call, configFile string) (*Rights, error) {
+	c, err := config.Load(configFile, call.Env)
+	if err != nil {
+		if os.Geteuid() != 0 {
+			return &Rights{Config: &config.Config{Proto: &configv1.Config{}}}, nil
+		}
+		return nil, err
+	}
+	walls, err := c.AgentConfinement()
+	if err != nil {
+		return nil, err
+	}
+	user, err := c.AgentUser()
+	return &Rights{Config: c, User: user, Walls: walls}, err
+}
+
+// Variables returns agent.env with the variables of a preset, or of a login ("NAME=value" each), over it.
+func (r *Rights) Variables(own ...string) map[string]*supervisorv1.EnvValue {
+	return agentspec.Resolver{Config: r.Config.Proto.GetAgent()}.Variables(own)
+}
+
+// Environ returns the environment of this process, as that of the agents' user, with variables over it.
+func (r *Rights) Environ(with map[string]*supervisorv1.EnvValue) ([]string, error) {
+	return agentspec.Environ(r.User.Environ(os.Environ()), with)
+}
+
+// Become replaces acphost with a command of an agent, with variables over its environment.
+func (r *Rights) Become(call *command.Call, execute Executor, argv []string, with map[string]*supervisorv1.EnvValue) error {
+	env, err := r.Environ(with)
 	if err != nil {
 		return err
 	}
-	call.Status, err = execute(argv, env, user, walls)
+	call.Status, err = execute(argv, env, r.User, r.Walls)
 	if err != nil {
 		call.Complain(err)
 	}
 	return nil
-}
-
-// Rights are who agents run as (nil: whoever runs this) and the walls around them. A configuration that cannot be
-// read stops no login, and leaves all walls: what is wrong with it is said where it is needed. Only root has to correct
-// it first, since it may name another user.
-func Rights(call *command.Call, configFile string) (*proc.User, proc.Confinement, error) {
-	c, err := config.Load(configFile, call.Env)
-	if err != nil {
-		if os.Geteuid() != 0 {
-			err = nil
-		}
-		return nil, proc.Confinement{}, err
-	}
-	walls, err := c.AgentConfinement()
-	if err != nil {
-		return nil, proc.Confinement{}, err
-	}
-	user, err := c.AgentUser()
-	return user, walls, err
-}
-
-// Overlaid returns an environment with variables set in it, "NAME=VALUE" each. It may change env.
-func Overlaid(env, set []string) []string {
-	for _, variable := range set {
-		name, _, _ := strings.Cut(variable, "=")
-		env = append(slices.DeleteFunc(env, func(v string) bool { return strings.HasPrefix(v, name+"=") }), variable)
-	}
-	return env
 }

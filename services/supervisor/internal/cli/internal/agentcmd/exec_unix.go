@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-// Exec is the Executor of a process: it becomes the command, with an environment, behind the walls that an agent has, and as another user if one is
+// Exec is the Executor of a process: it becomes the command, with a whole environment, behind the walls that an agent has, and as another user if one is
 // given. It returns only if it cannot, or if files that must be unreadable are not. Which other walls cannot be had here is for doctor to say.
 func Exec(argv, env []string, as *proc.User, walls proc.Confinement) (status int, err error) {
 	walls.ChangesUser = as != nil
@@ -26,7 +26,6 @@ func Exec(argv, env []string, as *proc.User, walls proc.Confinement) (status int
 			if err := as.Become(); err != nil {
 				return err
 			}
-			env = as.Environ(env)
 		}
 		program, err := exec.LookPath(argv[0])
 		if err != nil {

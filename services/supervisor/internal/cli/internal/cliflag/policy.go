@@ -43,18 +43,16 @@ func Unruled(c *config.Config, dir string, asks bool) string {
 	if c.Ruled(dir) {
 		return ""
 	}
-	who := "the agent's commands run unasked"
-	if dir == "" {
-		if who = "agents' commands run unasked"; c.WorkspaceRules() {
-			who += ", but in a workspace with rules of its own (" + config.WorkspacePolicy + ")"
-		}
+	what := "the agent's commands run without a check"
+	if dir == "" && c.WorkspaceRules() {
+		what += ", except in a workspace that has its own rules (" + config.WorkspacePolicy + ")"
 	}
 	if mode := c.Sandbox(); mode != config.SandboxOff {
-		who += ", and the sandbox (" + mode + ") has no rules to go by"
+		what += "; the sandbox (" + mode + ") has no rules to decide by"
 	}
-	does := "decides by rules"
+	does := "rules decide"
 	if asks {
-		does = "asks first"
+		does = "you are asked first"
 	}
-	return fmt.Sprintf("no policy: %s; --policy workspace %s", who, does)
+	return fmt.Sprintf("no policy is set: %s. With --policy workspace, %s", what, does)
 }

@@ -10,9 +10,10 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
-	"os/signal"
 	"path/filepath"
+	"sync/atomic"
 	"syscall"
+	"time"
 
 	"github.com/spf13/cobra"
 
@@ -65,6 +66,8 @@ type Call struct {
 	Sockets func(env func(string) string) []string
 	// FromAgent reports whether a process does what an agent or a handler says.
 	FromAgent func(pid int) (bool, error)
+
+	endsItself *atomic.Bool // see EndsItself; made by Execute, and shared by copies of a Call
 }
 
 // Execute parses the arguments, runs the command of the tree below root that they name, and returns the exit status. It
@@ -76,7 +79,10 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	root.SilenceErrors, root.SilenceUsage = true, true
 	root.SetUsageTemplate(root.UsageTemplate() + `{{index .Annotations "` + Sections + `"}}`)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v%s", err, nearFlag(cmd, err)) })
-	cmd, err := root.ExecuteContextC(ctx)
+	cmd, err, ended := call.execute(ctx, root)
+	if !ended {
+		return StatusOfSignal(ctx)
+	}
 	if usage, ok := errors.AsType[*UsageError](err); ok {
 		call.Notice("%v\nSee \"%s --help\".", usage, usage.Command)
 		return StatusUsage
@@ -94,6 +100,50 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 		return StatusFailed
 	}
 	return call.Status
+}
+
+// signalGrace is how long a command may take to return after a signal, unless EndsItself was called.
+const signalGrace = 800 * time.Millisecond
+
+// EndsItself says that the command bounds its own end after a signal, since it has processes to stop or a terminal to restore.
+// Other commands are left after signalGrace, whatever they wait for: a peer that does not answer, or output that nothing reads.
+// It is safe for concurrent use.
+func (c *Call) EndsItself() {
+	if c.endsItself != nil {
+		c.endsItself.Store(true)
+	}
+}
+
+// execute runs the command. ended is false if the context ended and the command did not return within signalGrace: it still
+// runs then, and the process has to exit.
+func (c *Call) execute(ctx context.Context, root *cobra.Command) (cmd *cobra.Command, err error, ended bool) {
+	type result struct {
+		cmd *cobra.Command
+		err error
+	}
+	c.endsItself = &atomic.Bool{}
+	done := make(chan result, 1)
+	go func() {
+		cmd, err := root.ExecuteContextC(ctx)
+		done <- result{cmd, err}
+	}()
+	select {
+	case r := <-done:
+		return r.cmd, r.err, true
+	case <-ctx.Done():
+	}
+	late := time.NewTimer(signalGrace)
+	defer late.Stop()
+	select {
+	case r := <-done:
+		return r.cmd, r.err, true
+	case <-late.C:
+	}
+	if !c.endsItself.Load() {
+		return nil, nil, false
+	}
+	r := <-done
+	return r.cmd, r.err, true
 }
 
 // unread reports whether a command ended since nobody reads what it prints, as behind "| head": that is no failure of its.
@@ -114,15 +164,6 @@ func (c *Call) RefuseAgents(cmd *cobra.Command) error {
 		return fmt.Errorf("%s is for people: run it in a terminal of your own, not through an agent or a handler", cmd.CommandPath())
 	}
 	return nil
-}
-
-// StopSignals are what ends acphost in order. SIGHUP stays ignored where nohup has it ignored.
-func StopSignals() []os.Signal {
-	signals := []os.Signal{syscall.SIGINT, syscall.SIGTERM}
-	if !signal.Ignored(syscall.SIGHUP) {
-		signals = append(signals, syscall.SIGHUP)
-	}
-	return signals
 }
 
 // Executable returns the program's own file, symbolic links resolved: handlers stand next to it.

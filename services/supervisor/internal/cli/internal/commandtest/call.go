@@ -2,6 +2,7 @@
 package commandtest
 
 import (
+	"cmp"
 	"context"
 	"os"
 	"path/filepath"
@@ -80,7 +81,7 @@ func Sockets(env func(string) string) []string {
 func ConfigFile(t *testing.T, text string) string {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "config.yaml")
-	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(cmp.Or(text, "{}")), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return file

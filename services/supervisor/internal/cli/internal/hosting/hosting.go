@@ -15,16 +15,14 @@ import (
 
 	"google.golang.org/grpc"
 
+	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-// How long the end of a supervisor may take.
-const (
-	CloseGrace = 15 * time.Second
-	QuitGrace  = 3 * time.Second // after a second signal
-)
+// CloseGrace is how long the end of a supervisor may take if no signal asked for it.
+const CloseGrace = 15 * time.Second
 
 // Supervisor is a supervisor without an editor in this process. Close ends all that it runs and waits.
 type Supervisor interface {
@@ -41,31 +39,37 @@ const maxDump = 16 << 20
 // EndSignals are what ends a command that has a terminal to give back.
 func EndSignals() []os.Signal { return append(command.StopSignals(), syscall.SIGQUIT) }
 
-// End calls before and then closes a supervisor, which may be nil by then, and waits for both: until a signal that hurries,
-// or for the time at most. A supervisor that is left before it has ended has its sockets removed, since nobody answers at
-// them any more; its processes end by themselves when this one is gone.
-func End(sup func() Supervisor, before func(), within time.Duration, signals <-chan os.Signal, hurries func(os.Signal) bool) {
+// End calls before and then closes a supervisor, which may be nil by then, and waits for both. When a signal that
+// hurries comes, or the time is over, it calls kill, which has the supervisor's processes killed (host.Options.Hurry),
+// and waits for killTime more. A supervisor that has not ended even then has its sockets removed, because it will not
+// answer any more; what is left of its processes ends when this process is gone.
+func End(sup func() Supervisor, before func(), within time.Duration, kill func(), signals <-chan os.Signal, hurries func(os.Signal) bool) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
+		defer panics.Recover(nil, "ending the supervisor")
 		before()
 		if s := sup(); s != nil {
 			s.Close()
 		}
 	}()
 	late := time.After(within)
-	for {
+	for killed := false; ; {
 		select {
 		case <-done:
 			return
 		case s := <-signals:
-			if !hurries(s) {
+			if killed || !hurries(s) {
 				continue
 			}
 		case <-late:
+			if killed {
+				removeSockets(sup())
+				return
+			}
 		}
-		removeSockets(sup())
-		return
+		kill()
+		killed, late = true, time.After(killTime)
 	}
 }
 

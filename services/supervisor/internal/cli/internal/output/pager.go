@@ -123,6 +123,7 @@ func (p *Pager) start() (err error) {
 		p.to = nil
 		return err
 	}
+	p.call.EndsItself()
 	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C is the pager's, however often
 	return nil
 }

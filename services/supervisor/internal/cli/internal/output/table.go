@@ -17,12 +17,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// PrintList prints a list, as a JSON array or as its table.
+// PrintList prints a list, as JSON lines or as its table.
 func PrintList[T any](call *command.Call, asJSON bool, list []T, table func([]T) *Table) error {
 	if asJSON {
-		return PrintJSON(call, list)
+		return PrintLines(call, list)
 	}
 	return PrintTable(call, table(list))
+}
+
+// PrintLines prints a list as JSON lines: one item a line, in which nothing can act on a terminal.
+func PrintLines[T any](call *command.Call, list []T) error {
+	var text bytes.Buffer
+	enc := json.NewEncoder(&text)
+	enc.SetEscapeHTML(false)
+	for _, item := range list {
+		if err := enc.Encode(item); err != nil {
+			return err
+		}
+	}
+	_, err := fmt.Fprint(call.Stdout, safetext.JSON(text.Bytes()))
+	return err
 }
 
 // PrintJSON prints a value as indented JSON in which nothing can act on a terminal.

@@ -54,7 +54,7 @@ func (s *Supervisor) ended(err error) bool {
 }
 
 // Lister completes a command that prints what supervisors have: list asks those that the command's flags mean, and show
-// prints it for people. With --json it is printed as JSON. of says what the flags for lists go by; flags are those of
+// prints it for people. With --json it is printed as JSON lines. of says what the flags for lists go by; flags are those of
 // cliflag.Only that the list has.
 func Lister[T proto.Message](
 	cmd *cobra.Command, call *command.Call,
@@ -75,19 +75,19 @@ func Lister[T proto.Message](
 			return show(found)
 		})
 	}
-	cmd.Flags().BoolVar(&asJSON, "json", false, "print a JSON array")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON lines")
 	which.Register(cmd)
 	return cmd
 }
 
-// PrintMessages prints messages of the API as a JSON array: the fields by their names in the .proto files, and with
+// PrintMessages prints messages of the API as JSON lines: the fields by their names in the .proto files, and with
 // each the process id of the supervisor that it is from.
 func PrintMessages[T proto.Message](call *command.Call, list []Item[T]) error {
 	out, err := Objects(list)
 	if err != nil {
 		return err
 	}
-	return output.PrintJSON(call, out)
+	return output.PrintLines(call, out)
 }
 
 // Objects are messages as PrintMessages prints them.

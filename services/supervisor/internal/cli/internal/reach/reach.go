@@ -91,6 +91,8 @@ type Supervisor struct {
 	Mode  string
 	Agent string
 	*client.Client
+
+	elsewhere bool // its socket is in the runtime folder of another environment
 }
 
 // All connects to the supervisors that are meant. The caller calls closeAll, also after an error. Those of this user
@@ -120,6 +122,7 @@ func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, c
 		one, err := dialFound(s)
 		switch {
 		case err == nil:
+			one.elsewhere = elsewhere(call, s)
 			all = append(all, one)
 		case f.PID != 0:
 			return nil, closeAll, err
@@ -210,8 +213,9 @@ func Complete(call *command.Call, f *Flags, most int, list Completer) cobra.Comp
 	}
 }
 
-// Order connects to the one supervisor that is meant, of those that fits picks where there are several and fits is not nil,
-// and has it do something, for VerbTimeout at most. what says what it is to be, for people.
+// Order connects to the one supervisor that is meant, of those that fits picks where there are several and fits is not
+// nil, and has it do something, for VerbTimeout at most. Of several, the one in the runtime folder of this environment
+// is meant. what says what it is to be, for people.
 func Order(
 	cmd *cobra.Command, call *command.Call, f *Flags, what string, fits func(*Supervisor) bool, do func(context.Context, *Supervisor) error,
 ) error {
@@ -219,6 +223,7 @@ func Order(
 		if fits != nil && !f.Named() {
 			all = slices.DeleteFunc(slices.Clone(all), func(s *Supervisor) bool { return !fits(s) })
 		}
+		all = here(all, func(s *Supervisor) bool { return !s.elsewhere })
 		switch len(all) {
 		case 0:
 			return fmt.Errorf("no %s is running", what)
@@ -244,12 +249,37 @@ func Running(ctx context.Context, call *command.Call, configFile string) []clien
 	return client.Find(ctx, call.Sockets(call.Env), further...)
 }
 
+// elsewhere reports whether a supervisor was found in another folder than the runtime folder of this environment.
+func elsewhere(call *command.Call, s client.Supervisor) bool {
+	dirs := call.Sockets(call.Env)
+	return s.Folder != "" && len(dirs) > 0 && s.Folder != dirs[0]
+}
+
+// here returns the one that is in the runtime folder of this environment, if there is one; else all.
+func here[T any](all []T, in func(T) bool) []T {
+	only := slices.DeleteFunc(slices.Clone(all), func(s T) bool { return !in(s) })
+	if len(only) == 1 {
+		return only
+	}
+	return all
+}
+
+// withoutSilent leaves out the supervisors that do not answer and have the runtime folder of another environment, if
+// one of this environment answers: that is the one that a person means.
+func withoutSilent(call *command.Call, found []client.Supervisor) []client.Supervisor {
+	if !slices.ContainsFunc(found, func(s client.Supervisor) bool { return s.Err == nil && !elsewhere(call, s) }) {
+		return found
+	}
+	return slices.DeleteFunc(found, func(s client.Supervisor) bool { return s.Err != nil && elsewhere(call, s) })
+}
+
 // Find returns the running supervisors of this user that are meant; none is an error, unless all are meant. Those that
-// may be agents' are complained of and left out, but for one whose process id was given.
+// may be agents' are complained of and left out, but for one whose process id was given. Those in other runtime folders
+// that do not answer are left out where one in the folder of this environment does.
 func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Supervisor, error) {
 	found := Running(ctx, call, f.Config)
 	if f.PID == 0 {
-		return slices.DeleteFunc(found, func(s client.Supervisor) bool { return Doubted(call, s) }), nil
+		return withoutSilent(call, slices.DeleteFunc(found, func(s client.Supervisor) bool { return Doubted(call, s) })), nil
 	}
 	for _, s := range found {
 		if s.PID != f.PID {
@@ -263,12 +293,14 @@ func Find(ctx context.Context, call *command.Call, f *Flags) ([]client.Superviso
 	return nil, fmt.Errorf("no supervisor runs as process %d; \"acphost ps\" lists those that run", f.PID)
 }
 
-// One returns the one supervisor of this user that is meant, without asking it more than Find does.
+// One returns the one supervisor of this user that is meant, without asking it more than Find does. Of several, the one
+// in the runtime folder of this environment is meant.
 func One(ctx context.Context, call *command.Call, f *Flags) (client.Supervisor, error) {
 	found, err := Find(ctx, call, f)
 	if err != nil {
 		return client.Supervisor{}, err
 	}
+	found = here(found, func(s client.Supervisor) bool { return !elsewhere(call, s) })
 	switch len(found) {
 	case 0:
 		return client.Supervisor{}, errors.New("no supervisor is running")

@@ -752,7 +752,8 @@ export type AuthenticateResponse = Message<"acphost.supervisor.v1.AuthenticateRe
    */
   step: {
     /**
-     * A page to open. It is also an approval, and the agent continues when the approval is answered.
+     * A page to open. It is also an approval, and the agent continues when the approval is answered. An empty id: the
+     * agent waits for no answer.
      *
      * @generated from field: acphost.supervisor.v1.Approval question = 1;
      */

@@ -4,8 +4,8 @@
 // @generated from file acphost/supervisor/v1/approval.proto (package acphost.supervisor.v1, syntax proto3)
 /* eslint-disable */
 
-import type { GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
-import { fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
+import type { GenEnum, GenFile, GenMessage, GenService } from "@bufbuild/protobuf/codegenv2";
+import { enumDesc, fileDesc, messageDesc, serviceDesc } from "@bufbuild/protobuf/codegenv2";
 import type { Location, ToolCallContent } from "./content_pb.js";
 import { file_acphost_supervisor_v1_content } from "./content_pb.js";
 import type { Timestamp } from "@bufbuild/protobuf/wkt";
@@ -16,7 +16,7 @@ import type { Message } from "@bufbuild/protobuf";
  * Describes the file acphost/supervisor/v1/approval.proto.
  */
 export const file_acphost_supervisor_v1_approval: GenFile = /*@__PURE__*/
-  fileDesc("CiRhY3Bob3N0L3N1cGVydmlzb3IvdjEvYXBwcm92YWwucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSKcAgoIQXBwcm92YWwSCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASPQoKcGVybWlzc2lvbhgGIAEoCzIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QZXJtaXNzaW9uUXVlc3Rpb24SNwoLZWxpY2l0YXRpb24YByABKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuRWxpY2l0YXRpb24SCwoDcmF3GAggASgJIqcCChJQZXJtaXNzaW9uUXVlc3Rpb24SFAoMdG9vbF9jYWxsX2lkGAEgASgJEg0KBXRpdGxlGAIgASgJEgwKBGtpbmQYAyABKAkSNwoHY29udGVudBgEIAMoCzImLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub29sQ2FsbENvbnRlbnQSMgoJbG9jYXRpb25zGAUgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxvY2F0aW9uEhEKCXJhd19pbnB1dBgGIAEoCRI4CgdvcHRpb25zGAcgAygLMicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBlcm1pc3Npb25PcHRpb24SFAoMZnJvbV9hY3Bob3N0GAggASgIEg4KBnJlYXNvbhgJIAEoCSJBChBQZXJtaXNzaW9uT3B0aW9uEhEKCW9wdGlvbl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgwKBG5hbWUYAyABKAkigQEKC0VsaWNpdGF0aW9uEgwKBG1vZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIYChByZXF1ZXN0ZWRfc2NoZW1hGAMgASgJEgsKA3VybBgEIAEoCRIWCg5lbGljaXRhdGlvbl9pZBgFIAEoCRIUCgx0b29sX2NhbGxfaWQYBiABKAkifwoOQXBwcm92YWxBbnN3ZXISCgoCaWQYASABKAkSDwoHb3V0Y29tZRgCIAEoCRIRCglvcHRpb25faWQYAyABKAkSEwoLYW5zd2VyZWRfYnkYBCABKAkSKAoEdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiKgoUTGlzdEFwcHJvdmFsc1JlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSJLChVMaXN0QXBwcm92YWxzUmVzcG9uc2USMgoJYXBwcm92YWxzGAEgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFwcHJvdmFsIj4KFVdhdGNoQXBwcm92YWxzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCW9ubHlfbG9vaxgCIAEoCCLFAQoWV2F0Y2hBcHByb3ZhbHNSZXNwb25zZRIwCgVhc2tlZBgBIAEoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BcHByb3ZhbEgAEjkKCGFuc3dlcmVkGAIgASgLMiUuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFwcHJvdmFsQW5zd2VySAASNAoJY2F1Z2h0X3VwGAMgASgLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNhdWdodFVwSABCCAoGY2hhbmdlIgoKCENhdWdodFVwIo4BChVBbnN3ZXJBcHByb3ZhbFJlcXVlc3QSCgoCaWQYASABKAkSEwoJb3B0aW9uX2lkGAIgASgJSAASEAoGYWNjZXB0GAMgASgJSAASEQoHZGVjbGluZRgEIAEoCEgAEhAKBmNhbmNlbBgFIAEoCEgAEhMKC2Fuc3dlcmVkX2J5GAYgASgJQggKBmFuc3dlciJPChZBbnN3ZXJBcHByb3ZhbFJlc3BvbnNlEjUKBmFuc3dlchgBIAEoCzIlLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BcHByb3ZhbEFuc3dlcjLiAgoPQXBwcm92YWxTZXJ2aWNlEm8KDUxpc3RBcHByb3ZhbHMSKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEFwcHJvdmFsc1JlcXVlc3QaLC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEFwcHJvdmFsc1Jlc3BvbnNlIgOQAgESbwoOV2F0Y2hBcHByb3ZhbHMSLC5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0Gi0uYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoQXBwcm92YWxzUmVzcG9uc2UwARJtCg5BbnN3ZXJBcHByb3ZhbBIsLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BbnN3ZXJBcHByb3ZhbFJlcXVlc3QaLS5hY3Bob3N0LnN1cGVydmlzb3IudjEuQW5zd2VyQXBwcm92YWxSZXNwb25zZUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_supervisor_v1_content, file_google_protobuf_timestamp]);
+  fileDesc("CiRhY3Bob3N0L3N1cGVydmlzb3IvdjEvYXBwcm92YWwucHJvdG8SFWFjcGhvc3Quc3VwZXJ2aXNvci52MSKcAgoIQXBwcm92YWwSCgoCaWQYASABKAkSEAoIYWdlbnRfaWQYAiABKAkSEgoKc2Vzc2lvbl9pZBgDIAEoCRIoCgR0aW1lGAQgASgLMhouZ29vZ2xlLnByb3RvYnVmLlRpbWVzdGFtcBIvCgtleHBpcmVfdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXASPQoKcGVybWlzc2lvbhgGIAEoCzIpLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5QZXJtaXNzaW9uUXVlc3Rpb24SNwoLZWxpY2l0YXRpb24YByABKAsyIi5hY3Bob3N0LnN1cGVydmlzb3IudjEuRWxpY2l0YXRpb24SCwoDcmF3GAggASgJIqcCChJQZXJtaXNzaW9uUXVlc3Rpb24SFAoMdG9vbF9jYWxsX2lkGAEgASgJEg0KBXRpdGxlGAIgASgJEgwKBGtpbmQYAyABKAkSNwoHY29udGVudBgEIAMoCzImLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5Ub29sQ2FsbENvbnRlbnQSMgoJbG9jYXRpb25zGAUgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkxvY2F0aW9uEhEKCXJhd19pbnB1dBgGIAEoCRI4CgdvcHRpb25zGAcgAygLMicuYWNwaG9zdC5zdXBlcnZpc29yLnYxLlBlcm1pc3Npb25PcHRpb24SFAoMZnJvbV9hY3Bob3N0GAggASgIEg4KBnJlYXNvbhgJIAEoCSJBChBQZXJtaXNzaW9uT3B0aW9uEhEKCW9wdGlvbl9pZBgBIAEoCRIMCgRraW5kGAIgASgJEgwKBG5hbWUYAyABKAkigQEKC0VsaWNpdGF0aW9uEgwKBG1vZGUYASABKAkSDwoHbWVzc2FnZRgCIAEoCRIYChByZXF1ZXN0ZWRfc2NoZW1hGAMgASgJEgsKA3VybBgEIAEoCRIWCg5lbGljaXRhdGlvbl9pZBgFIAEoCRIUCgx0b29sX2NhbGxfaWQYBiABKAkifwoOQXBwcm92YWxBbnN3ZXISCgoCaWQYASABKAkSDwoHb3V0Y29tZRgCIAEoCRIRCglvcHRpb25faWQYAyABKAkSEwoLYW5zd2VyZWRfYnkYBCABKAkSKAoEdGltZRgFIAEoCzIaLmdvb2dsZS5wcm90b2J1Zi5UaW1lc3RhbXAiKgoUTGlzdEFwcHJvdmFsc1JlcXVlc3QSEgoKc2Vzc2lvbl9pZBgBIAEoCSJLChVMaXN0QXBwcm92YWxzUmVzcG9uc2USMgoJYXBwcm92YWxzGAEgAygLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFwcHJvdmFsIj4KFVdhdGNoQXBwcm92YWxzUmVxdWVzdBISCgpzZXNzaW9uX2lkGAEgASgJEhEKCW9ubHlfbG9vaxgCIAEoCCLFAQoWV2F0Y2hBcHByb3ZhbHNSZXNwb25zZRIwCgVhc2tlZBgBIAEoCzIfLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BcHByb3ZhbEgAEjkKCGFuc3dlcmVkGAIgASgLMiUuYWNwaG9zdC5zdXBlcnZpc29yLnYxLkFwcHJvdmFsQW5zd2VySAASNAoJY2F1Z2h0X3VwGAMgASgLMh8uYWNwaG9zdC5zdXBlcnZpc29yLnYxLkNhdWdodFVwSABCCAoGY2hhbmdlIgoKCENhdWdodFVwIr8BChVBbnN3ZXJBcHByb3ZhbFJlcXVlc3QSCgoCaWQYASABKAkSEwoJb3B0aW9uX2lkGAIgASgJSAASEAoGYWNjZXB0GAMgASgJSAASEQoHZGVjbGluZRgEIAEoCEgAEhAKBmNhbmNlbBgFIAEoCEgAEhMKC2Fuc3dlcmVkX2J5GAYgASgJEi8KB3N1cmZhY2UYByABKA4yHi5hY3Bob3N0LnN1cGVydmlzb3IudjEuU3VyZmFjZUIICgZhbnN3ZXIiTwoWQW5zd2VyQXBwcm92YWxSZXNwb25zZRI1CgZhbnN3ZXIYASABKAsyJS5hY3Bob3N0LnN1cGVydmlzb3IudjEuQXBwcm92YWxBbnN3ZXIqTgoHU3VyZmFjZRIXChNTVVJGQUNFX1VOU1BFQ0lGSUVEEAASFwoTU1VSRkFDRV9BR0VOVF9XT1JEUxABEhEKDVNVUkZBQ0VfSU5QVVQQAjLiAgoPQXBwcm92YWxTZXJ2aWNlEm8KDUxpc3RBcHByb3ZhbHMSKy5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEFwcHJvdmFsc1JlcXVlc3QaLC5hY3Bob3N0LnN1cGVydmlzb3IudjEuTGlzdEFwcHJvdmFsc1Jlc3BvbnNlIgOQAgESbwoOV2F0Y2hBcHByb3ZhbHMSLC5hY3Bob3N0LnN1cGVydmlzb3IudjEuV2F0Y2hBcHByb3ZhbHNSZXF1ZXN0Gi0uYWNwaG9zdC5zdXBlcnZpc29yLnYxLldhdGNoQXBwcm92YWxzUmVzcG9uc2UwARJtCg5BbnN3ZXJBcHByb3ZhbBIsLmFjcGhvc3Quc3VwZXJ2aXNvci52MS5BbnN3ZXJBcHByb3ZhbFJlcXVlc3QaLS5hY3Bob3N0LnN1cGVydmlzb3IudjEuQW5zd2VyQXBwcm92YWxSZXNwb25zZUJFWkNnaXRodWIuY29tL2FjcGhvc3QvYWNwaG9zdC9wcm90by9hY3Bob3N0L3N1cGVydmlzb3IvdjE7c3VwZXJ2aXNvcnYxYgZwcm90bzM", [file_acphost_supervisor_v1_content, file_google_protobuf_timestamp]);
 
 /**
  * Approval is a question. Exactly one of permission and elicitation is set.
@@ -500,6 +500,14 @@ export type AnswerApprovalRequest = Message<"acphost.supervisor.v1.AnswerApprova
    * @generated from field: string answered_by = 6;
    */
   answeredBy: string;
+
+  /**
+   * Optional. What the person who answers has read. An answer allows later calls only as far as the surface showed them.
+   * Default: SURFACE_AGENT_WORDS.
+   *
+   * @generated from field: acphost.supervisor.v1.Surface surface = 7;
+   */
+  surface: Surface;
 };
 
 /**
@@ -529,6 +537,42 @@ export type AnswerApprovalResponse = Message<"acphost.supervisor.v1.AnswerApprov
  */
 export const AnswerApprovalResponseSchema: GenMessage<AnswerApprovalResponse> = /*@__PURE__*/
   messageDesc(file_acphost_supervisor_v1_approval, 11);
+
+/**
+ * Surface is what a program shows of a permission request before a person answers it.
+ *
+ * @generated from enum acphost.supervisor.v1.Surface
+ */
+export enum Surface {
+  /**
+   * Counts as SURFACE_AGENT_WORDS.
+   *
+   * @generated from enum value: SURFACE_UNSPECIFIED = 0;
+   */
+  UNSPECIFIED = 0,
+
+  /**
+   * The program shows the agent's title and content, as editors do. An answer covers a later call only if these show the
+   * command, or the files, in full.
+   *
+   * @generated from enum value: SURFACE_AGENT_WORDS = 1;
+   */
+  AGENT_WORDS = 1,
+
+  /**
+   * The program shows, beside the title, the command and the files that PermissionQuestion holds in raw_input, content
+   * and locations, with invisible characters escaped, as "acphost chat" does.
+   *
+   * @generated from enum value: SURFACE_INPUT = 2;
+   */
+  INPUT = 2,
+}
+
+/**
+ * Describes the enum acphost.supervisor.v1.Surface.
+ */
+export const SurfaceSchema: GenEnum<Surface> = /*@__PURE__*/
+  enumDesc(file_acphost_supervisor_v1_approval, 0);
 
 /**
  * ApprovalService shows the questions that wait for the user, and takes answers. The first answer applies: from the

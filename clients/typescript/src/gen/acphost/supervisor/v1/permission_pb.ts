@@ -280,7 +280,8 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
   answeredBy: string;
 
   /**
-   * Required. The outcome: "allowed", "denied", "cancelled"; "done, not asked"; "refused, not prevented".
+   * Required. The outcome: "allowed", "denied", "cancelled"; "left to the call" (a permission request that the agent's
+   * next call decides: it allowed nothing); "done, not asked"; "refused, not prevented".
    *
    * @generated from field: string outcome = 15;
    */

@@ -1,0 +1,62 @@
+package proc
+
+import (
+	"bufio"
+	"bytes"
+	"fmt"
+	"os"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// ListensAlone reports whether a TCP port of this machine is a process's own: at least one socket listens at the port, on whatever
+// address, and each socket that does is open in the process pid or in one of its descendants. It looks into /proc, at the network
+// namespace of the caller; what cannot be read counts as another's.
+func ListensAlone(pid int, port uint16) (bool, error) {
+	listening := map[string]bool{}
+	for _, table := range []string{"tcp", "tcp6"} {
+		data, err := os.ReadFile("/proc/self/net/" + table)
+		if os.IsNotExist(err) && table == "tcp6" {
+			continue // a kernel without IPv6
+		}
+		if err != nil {
+			return false, fmt.Errorf("list the sockets that listen: %w", err)
+		}
+		listeners(data, port, listening)
+	}
+	if len(listening) == 0 {
+		return false, nil
+	}
+	pids, err := Descendants(pid)
+	if err != nil {
+		return false, err
+	}
+	for _, of := range append(pids, pid) {
+		folder := "/proc/" + strconv.Itoa(of) + "/fd/"
+		files, _ := os.ReadDir(folder)
+		for _, file := range files {
+			target, _ := os.Readlink(folder + file.Name())
+			if inode, ok := strings.CutPrefix(target, "socket:["); ok {
+				delete(listening, strings.TrimSuffix(inode, "]"))
+			}
+		}
+		if len(listening) == 0 {
+			return true, nil
+		}
+	}
+	return false, nil
+}
+
+// listeners adds the inodes of the sockets that listen at a port, by a table as /proc/net/tcp.
+func listeners(table []byte, port uint16, inodes map[string]bool) {
+	const local, state, inode = 1, 3, 9
+	suffix := fmt.Sprintf(":%04X", port)
+	lines := bufio.NewScanner(bytes.NewReader(table))
+	for lines.Scan() {
+		fields := slices.Collect(strings.FieldsSeq(lines.Text()))
+		if len(fields) > inode && fields[state] == "0A" && strings.HasSuffix(fields[local], suffix) {
+			inodes[fields[inode]] = true
+		}
+	}
+}

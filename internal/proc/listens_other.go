@@ -1,0 +1,10 @@
+//go:build !linux
+
+package proc
+
+import "fmt"
+
+// ListensAlone needs /proc: here it returns ErrUnsupported.
+func ListensAlone(pid int, port uint16) (bool, error) {
+	return false, fmt.Errorf("sockets of process %d that listen at port %d: %w", pid, port, ErrUnsupported)
+}

@@ -1,0 +1,33 @@
+package launch
+
+import (
+	"log/slog"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// What a handler wrote long before its end is not the reason of the end.
+func TestRelay_QuotesWhatCameBeforeTheEnd(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		l := &relay{log: slog.New(slog.DiscardHandler)}
+		check := func(want string) {
+			t.Helper()
+			if got := l.last(); got != want {
+				t.Errorf("the reason is %q, want %q", got, want)
+			}
+		}
+		check("")
+		l.line([]byte("Traceback (most recent call last):\n"), "stderr", false)
+		l.line([]byte("ValueError: of one call\n"), "stderr", false)
+		check("ValueError: of one call")
+		time.Sleep(lastWords + time.Second)
+		check("")
+		l.line([]byte("panic: out of ideas\n"), "stderr", false)
+		l.line([]byte("goroutine 1 [running]:\n"), "stderr", false)
+		check("panic: out of ideas")
+		time.Sleep(lastWords + time.Second)
+		l.line([]byte("cannot listen: address in use\n"), "stderr", false)
+		check("cannot listen: address in use")
+	})
+}

@@ -1,0 +1,101 @@
+package oidc
+
+import (
+	"bytes"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+)
+
+// registered are the claims and parameters of the header that decide whether a token counts. Go's decoder would take "AUD" for "aud".
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "typ", "events", "email", "email_verified", "alg", "kid", "crit"}
+
+// tokenTypes are the values of "typ", in the header or among the claims, of tokens that say who somebody is: ID tokens and access
+// tokens. Others, such as those for logging out ("logout+jwt"), are signed by the same keys.
+var tokenTypes = []string{"jwt", "at+jwt", "id", "bearer"}
+
+// checkClaims refuses a token, whose signature is good, that is not meant for one of parties: one that another client of the
+// provider was given, that is of another type, or that can be read in two ways.
+func checkClaims(token string, parties []string) error {
+	parts := strings.Split(token, ".")
+	if len(parts) != 3 {
+		return errors.New("it does not have three parts")
+	}
+	for _, part := range parts[:2] {
+		text, err := base64.RawURLEncoding.DecodeString(part)
+		if err != nil {
+			return fmt.Errorf("read it: %w", err)
+		}
+		members, err := exactMembers(text)
+		if err != nil {
+			return err
+		}
+		if err := checkMembers(members, parties); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func checkMembers(members map[string]json.RawMessage, parties []string) error {
+	if raw, ok := members["typ"]; ok {
+		var kind string
+		if err := json.Unmarshal(raw, &kind); err != nil {
+			return errors.New("its typ is no text")
+		}
+		if !slices.Contains(tokenTypes, strings.TrimPrefix(strings.ToLower(kind), "application/")) {
+			return fmt.Errorf("its type is %.40q, which says nothing of who somebody is", kind)
+		}
+	}
+	if _, ok := members["events"]; ok {
+		return errors.New("it tells of an event, and not who somebody is")
+	}
+	var audience []string
+	if raw, ok := members["aud"]; ok && json.Unmarshal(raw, &audience) != nil {
+		audience = nil // one text
+	}
+	raw, ok := members["azp"]
+	if !ok {
+		if len(audience) > 1 {
+			return errors.New("it is for several audiences, and does not say by azp which client was given it")
+		}
+		return nil
+	}
+	var party string
+	if err := json.Unmarshal(raw, &party); err != nil || party == "" || !slices.Contains(parties, party) {
+		return fmt.Errorf("it was given to another client of the provider (azp %.80s): --oidc-party names clients whose tokens are taken", raw)
+	}
+	return nil
+}
+
+// exactMembers are the members of a JSON object, by their exact names. It refuses one with a name twice, and one with a
+// registered name in other case.
+func exactMembers(object []byte) (map[string]json.RawMessage, error) {
+	d := json.NewDecoder(bytes.NewReader(object))
+	if start, err := d.Token(); err != nil || start != json.Delim('{') {
+		return nil, errors.New("its claims are no object")
+	}
+	members := map[string]json.RawMessage{}
+	for d.More() {
+		name, err := d.Token()
+		if err != nil {
+			return nil, fmt.Errorf("read its claims: %w", err)
+		}
+		text, _ := name.(string)
+		var value json.RawMessage
+		if err := d.Decode(&value); err != nil {
+			return nil, fmt.Errorf("read its claim %.40q: %w", text, err)
+		}
+		if _, twice := members[text]; twice {
+			return nil, fmt.Errorf("it has the claim %.40q twice", text)
+		}
+		if slices.ContainsFunc(registered, func(r string) bool { return r != text && strings.EqualFold(r, text) }) {
+			return nil, fmt.Errorf("its claim %.40q differs from a known one only in case", text)
+		}
+		members[text] = value
+	}
+	return members, nil
+}

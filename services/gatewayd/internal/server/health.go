@@ -1,0 +1,68 @@
+package server
+
+import (
+	"context"
+	"log/slog"
+	"net/http"
+	"sync"
+	"time"
+)
+
+const (
+	// readyTimeout is how long the supervisor may take to answer, for one look.
+	readyTimeout = 3 * time.Second
+	// readyFor is how long the result of a look is used, so that callers without a token cannot have the supervisor called often.
+	readyFor = time.Second
+)
+
+// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token: so they are
+// answered before the Gate, and they say nothing but whether this process runs, and whether it can serve.
+type probes struct {
+	ready func(context.Context) error
+	log   *slog.Logger
+
+	mu     sync.Mutex
+	at     time.Time // of the last look
+	answer error     // of the last look
+}
+
+// serve answers a request for a probe, and reports whether it was one.
+func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
+	if r.URL.Path != "/healthz" && r.URL.Path != "/readyz" {
+		return false
+	}
+	w.Header().Set("X-Content-Type-Options", "nosniff")
+	w.Header().Set("Cache-Control", "no-store")
+	switch {
+	case r.Method != http.MethodGet && r.Method != http.MethodHead:
+		w.Header().Set("Allow", "GET, HEAD")
+		say(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+	case r.URL.Path == "/readyz" && p.look() != nil:
+		say(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
+	default:
+		say(w, http.StatusOK, "ok")
+	}
+	return true
+}
+
+// look asks whether the supervisor serves, or returns the answer of a look that is less than readyFor old. The look does not end
+// with the request that begins it, because others wait for its answer.
+func (p *probes) look() error {
+	if p.ready == nil {
+		return nil
+	}
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if !p.at.IsZero() && time.Since(p.at) < readyFor {
+		return p.answer
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), readyTimeout)
+	defer cancel()
+	before := p.answer
+	p.answer = p.ready(ctx)
+	p.at = time.Now()
+	if p.answer != nil && before == nil {
+		p.log.Info("not ready: the supervisor does not answer", "error", p.answer)
+	}
+	return p.answer
+}

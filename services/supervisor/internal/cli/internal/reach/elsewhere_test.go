@@ -1,0 +1,83 @@
+package reach_test
+
+import (
+	"context"
+	"net"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/spf13/cobra"
+
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/services/supervisor/internal/admin"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+)
+
+// TestOrder_PrefersOwnRuntimeFolder has a supervisor in the runtime folder of this environment, and another one in the
+// folder of another environment, in which commands look too.
+func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
+	for _, c := range []struct {
+		name  string
+		begin func(t *testing.T, lookup func(string) string, dir string) // the other supervisor
+	}{
+		{"other does not answer", func(t *testing.T, _ func(string) string, dir string) {
+			folder := filepath.Join(dir, "acphost")
+			if err := os.Mkdir(folder, 0o700); err != nil {
+				t.Fatal(err)
+			}
+			l, err := net.Listen("unix", filepath.Join(folder, "4712-frozen.sock")) // it accepts, and says nothing, like a process that is stopped
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Cleanup(func() { _ = l.Close() })
+		}},
+		{"other answers", func(t *testing.T, lookup func(string) string, _ string) { begin(t, lookup, 4712) }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			own, other := testkit.ShortDir(t), testkit.ShortDir(t)
+			in := func(dir string) func(string) string {
+				return func(name string) string {
+					return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_CONFIG_HOME": dir}[name]
+				}
+			}
+			begin(t, in(own), 4711)
+			c.begin(t, in(other), other)
+			stderr, err := os.Create(filepath.Join(t.TempDir(), "stderr"))
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer stderr.Close()
+			call := &command.Call{Stderr: stderr, Env: in(own), Terminal: func(*os.File) bool { return false }, Sockets: func(func(string) string) []string {
+				return []string{filepath.Join(own, "acphost"), filepath.Join(other, "acphost")}
+			}}
+			cmd := &cobra.Command{}
+			cmd.SetContext(t.Context())
+			var flags reach.Flags
+			ordered := 0
+			err = reach.Order(cmd, call, &flags, "supervisor", nil, func(_ context.Context, at *reach.Supervisor) error {
+				ordered = at.PID
+				return nil
+			})
+			text, _ := os.ReadFile(stderr.Name())
+			if err != nil || ordered != 4711 || call.Status != 0 || len(text) > 0 {
+				t.Errorf("Order: %v, supervisor %d, status %d, stderr %q", err, ordered, call.Status, text)
+			}
+			if one, err := reach.One(t.Context(), call, &flags); err != nil || one.PID != 4711 {
+				t.Errorf("One: supervisor %d, %v", one.PID, err)
+			}
+		})
+	}
+}
+
+func begin(t *testing.T, lookup func(string) string, pid int64) {
+	t.Helper()
+	server, err := admin.Start(admin.Options{State: &commandtest.Supervisor{PID: pid}, Env: lookup})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(server.Stop)
+}

@@ -1,0 +1,31 @@
+package event_test
+
+import (
+	"testing"
+
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+)
+
+func TestDecoder_TellsUpdatesOfChildSessions(t *testing.T) {
+	const update = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-child","update":`
+	for _, scanned := range []bool{true, false} { // live, and from a record
+		d := event.NewDecoder(frame.Agent{ID: "a"}, nil)
+		tell := func(body string) frame.Frame {
+			f := frame.Frame{Direction: frame.AgentToClient, SessionID: []byte("s"), Line: []byte(update + body + "}}")}
+			if scanned {
+				f.Scanned, f.Method = true, []byte("session/update")
+			}
+			return f
+		}
+		said := d.Frame(tell(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`))
+		if len(said) != 1 || said[0].GetSessionId() != "s" || said[0].GetOtherUpdate().GetKind() != client.ChildSessionUpdate {
+			t.Errorf("scanned %v: what a child says is told as %v", scanned, said)
+		}
+		called := d.Frame(tell(`{"sessionUpdate":"tool_call","toolCallId":"1","title":"T"}`))
+		if len(called) != 1 || called[0].GetSessionId() != "s" || called[0].GetToolCall() == nil {
+			t.Errorf("scanned %v: a tool call of a child is told as %v", scanned, called)
+		}
+	}
+}

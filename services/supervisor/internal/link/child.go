@@ -1,0 +1,62 @@
+package link
+
+import (
+	"bytes"
+
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+)
+
+// ofChild has a message of a child session belong to the session that it is a child of: from here on m.SessionID is the
+// parent's, and the line keeps the child's own id. p.child says whether it is one. A session that is not known, and of which it
+// is not certain whose child it is, stays unknown.
+func (p *agentPump) ofChild(m *jsonrpc.Message) {
+	p.child = false
+	if m.Method == nil || len(m.SessionID) == 0 || !acp.OfSession(m.Method) {
+		return
+	}
+	parent, known := p.opts.Sessions.Parent(m.SessionID)
+	switch {
+	case known && parent == "":
+		p.introduced(m)
+		return
+	case !known:
+		if parent, known = p.opts.Sessions.AddChild(string(m.SessionID), acp.ParentSession(m.Params)); !known {
+			return
+		}
+		p.log.Info("a session that the agent opened by itself belongs to another one", "session", excerpt(m.SessionID), "parent", excerpt([]byte(parent)))
+	}
+	m.SessionID, p.child = []byte(parent), true
+}
+
+// introduced takes up the child session that an update of its parent names.
+func (p *agentPump) introduced(m *jsonrpc.Message) {
+	if string(m.Method) != acp.MethodSessionUpdate || !bytes.Contains(m.Raw, []byte("ession")) || plainText(m.Update) {
+		return
+	}
+	if id := acp.ChildSession(m.Params); id != "" {
+		_, _ = p.opts.Sessions.AddChild(id, string(m.SessionID)) // a session of the client's stays one
+	}
+}
+
+// plainText reports whether a kind of update is one of those that come by the thousand, and name no session.
+func plainText(kind []byte) bool {
+	return string(kind) == "agent_message_chunk" || string(kind) == "agent_thought_chunk"
+}
+
+// ofParent finds the parent in a frame of a child session that nobody has scanned, so that observers take it for the parent's.
+func (l *Link) ofParent(f *frame.Frame) {
+	if len(f.Rest) > 0 || !l.opts.Sessions.HasChildren() {
+		return
+	}
+	var scan acp.Scanner
+	var m jsonrpc.Message
+	if scan.Scan(f.Line, &m) != nil || len(m.SessionID) == 0 {
+		return
+	}
+	if parent, _ := l.opts.Sessions.Parent(m.SessionID); parent != "" {
+		m.SessionID = []byte(parent)
+		fill(f, &m)
+	}
+}

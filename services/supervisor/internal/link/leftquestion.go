@@ -1,0 +1,47 @@
+package link
+
+import (
+	"slices"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+)
+
+// TerminalTools are the tools of an agent that run every command by terminal/create, and nothing else. A permission request of such
+// a tool is left to the call: the user is asked once, about the command itself.
+type TerminalTools struct {
+	// Versions are the versions of the agent, as it reports them at initialize, of which this is known.
+	Versions []string
+	// Titles are the titles of the tools' permission requests.
+	Titles []string
+}
+
+// leftToCall ends a permission request by leaving it to the agent's call, if the request is one of a tool that runs commands by
+// terminal/create alone, a handler of acphost serves that call, and the gate decides about it. The agent is told to go on, which
+// allows nothing by itself. False: the request has to be asked about.
+func (l *Link) leftToCall(a *agentQuestion, req acp.PermissionRequest, d *gate.Decision, action *permissionv1.Action) bool {
+	tools := l.opts.TerminalTools
+	if tools == nil || !slices.Contains(tools.Versions, l.Reported().Version) || !slices.Contains(tools.Titles, a.judged.Title) {
+		return false
+	}
+	switch kind := action.GetKind(); {
+	case kind == "tool.execute":
+	case kind == "unknown" && len(action.GetPaths()) == 0: // the request says nothing but the tool's name
+	default:
+		return false
+	}
+	r := l.lookup(a.SessionID, []byte(gate.MethodTerminalCreate))
+	if r == nil || r.Target != route.Handler || !l.opts.Gate.Leaves(d) {
+		return false
+	}
+	id, ok := req.Option(acp.AllowOnce)
+	if !ok {
+		return false
+	}
+	d.Said = intent.Said(a.judged)
+	return a.Finish(question.Ending{Cause: question.CallDecides, Option: id})
+}

@@ -1,0 +1,59 @@
+package link
+
+import (
+	"context"
+	"fmt"
+
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+)
+
+// mcpServers decides about the MCP servers that a client names for a session, if the agent starts them as commands. Each is an
+// action of the kind mcp.start, and is recorded. A policy that denies one refuses the session; the error says so. Where the
+// policy asks, the client has answered: it is the one who would be asked, and it has named the command.
+//
+// It waits for the policy, which has gate.DecideTimeout for each decision, and for nothing that needs the client to be read.
+func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) error {
+	servers, err := acp.MCPCommands(params)
+	if err != nil || len(servers) == 0 {
+		return err
+	}
+	if len(servers) > maxMCPServers {
+		return fmt.Errorf("it names %d MCP servers, more than the %d that are taken", len(servers), maxMCPServers)
+	}
+	if err := p.out.flush(); err != nil { // what came before waits for no policy
+		return err
+	}
+	cc := &acpv1.CallContext{}
+	for _, dir := range append([]string{o.Cwd}, o.AdditionalDirectories...) {
+		if dir != "" {
+			cc.Roots = append(cc.Roots, &acpv1.Root{Path: dir})
+		}
+	}
+	ctx := context.Background() // each decision has a timeout of its own
+	s := p.judging(ctx, "", cc, nil)
+	for _, server := range servers {
+		a := intent.StartsMCP(s, method, server.Name, server.Argv, server.EnvNames)
+		d, err := p.opts.Gate.Decide(ctx, gate.Request{Action: a})
+		if err != nil {
+			return err
+		}
+		if d.Verdict == gate.Deny {
+			_ = p.conclude("", "", d, gate.Outcome{}) // a denial holds without a record
+			return fmt.Errorf("the MCP server %q is denied: %s", server.Name, d.Denial())
+		}
+		outcome := gate.Outcome{Allowed: true}
+		if d.Verdict == gate.Ask {
+			outcome.By = gate.ByClient
+		}
+		if err := p.conclude("", "", d, outcome); err != nil {
+			return fmt.Errorf("the MCP server %q is denied, because its start cannot be recorded: %w", server.Name, err)
+		}
+	}
+	return nil
+}
+
+// maxMCPServers bounds the MCP servers of a session that are commands.
+const maxMCPServers = 64

@@ -1,0 +1,53 @@
+package programs
+
+import (
+	"context"
+
+	"github.com/acphost/acphost/internal/panics"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/activity"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
+)
+
+// maxEarlyEvents bounds what is kept of a session's output before its first turn.
+const maxEarlyEvents = 256
+
+// earlyEvents collects what an agent says in sessions while a session is being opened: the first prompt of the session
+// returns it, since its caller could not watch a session that had no id.
+type earlyEvents struct {
+	sub  *activity.Subscription
+	done chan struct{}
+	of   map[string][]*supervisorv1.Event // by session
+}
+
+// watchEarly begins to collect. The caller calls take or drop.
+func (reg *Registry) watchEarly(agentID string) *earlyEvents {
+	w := &earlyEvents{sub: reg.opts.Hub.Subscribe(agentID, ""), done: make(chan struct{}), of: map[string][]*supervisorv1.Event{}}
+	go func() {
+		defer close(w.done)
+		defer panics.Recover(reg.log, "keeping what an agent says before a session's first turn")
+		for kept := 0; ; {
+			e, err := w.sub.Next(context.Background()) // until drop closes it
+			if err != nil {
+				return
+			}
+			if event.OutputOfTurn(e) && !e.GetHistory() && kept < maxEarlyEvents {
+				w.of[e.GetSessionId()] = append(w.of[e.GetSessionId()], e)
+				kept++
+			}
+		}
+	}()
+	return w
+}
+
+// take ends the collecting, and returns what was said in a session.
+func (w *earlyEvents) take(session string) []*supervisorv1.Event {
+	w.drop()
+	return w.of[session]
+}
+
+// drop ends the collecting. It may be called again.
+func (w *earlyEvents) drop() {
+	w.sub.Close()
+	<-w.done
+}

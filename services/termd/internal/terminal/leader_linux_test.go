@@ -1,0 +1,83 @@
+package terminal
+
+import (
+	"os"
+	"os/exec"
+	"runtime/debug"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/entries"
+	"github.com/acphost/acphost/internal/sandbox"
+)
+
+// TestLeader_ClosesItsDescriptors ends 200 commands in each of the ways in which a command ends, and counts the descriptors
+// that stay open. The collector, which closes files that are forgotten, does not run meanwhile.
+func TestLeader_ClosesItsDescriptors(t *testing.T) {
+	defer debug.SetGCPercent(debug.SetGCPercent(-1))
+	for name, outcomes := range map[string][]*sandbox.Outcome{
+		"without a sandbox":            nil,
+		"in a sandbox":                 {{PID: 1}, {Ended: &sandbox.Ended{Code: 0}}},
+		"in a sandbox that ends early": {{PID: 1}},
+		"not started by its sandbox":   {{Failed: "no such file"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			before := openFiles(t)
+			for range 200 {
+				endOne(t, outcomes)
+			}
+			if after := openFiles(t); after > before {
+				t.Errorf("%d descriptors are open, and %d were before 200 commands", after, before)
+			}
+		})
+	}
+}
+
+// endOne starts a command, and waits for its end. outcomes is what the command's sandbox tells; nil: there is no sandbox.
+func endOne(t *testing.T, outcomes []*sandbox.Outcome) {
+	t.Helper()
+	cmd := exec.Command("true")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	var told *os.File
+	if outcomes != nil {
+		r, w, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, o := range outcomes {
+			data, err := entries.Marshal(o)
+			if err == nil {
+				_, err = w.Write(data)
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+		}
+		_ = w.Close()
+		told = r
+	}
+	l := newLeader(cmd.Process.Pid, told)
+	l.wait()
+	if err := cmd.Wait(); err != nil { // its remains are kept until now
+		t.Fatal(err)
+	}
+}
+
+// openFiles counts the descriptors of this process, but for those of the runtime, which come and go.
+func openFiles(t *testing.T) int {
+	t.Helper()
+	links, err := os.ReadDir("/proc/self/fd")
+	if err != nil {
+		t.Fatal(err)
+	}
+	count := 0
+	for _, l := range links {
+		to, _ := os.Readlink("/proc/self/fd/" + l.Name())
+		if strings.Contains(to, "pidfd") || strings.HasPrefix(to, "pipe:") {
+			count++
+		}
+	}
+	return count
+}

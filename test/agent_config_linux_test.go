@@ -1,0 +1,341 @@
+package e2e_test
+
+import (
+	"encoding/json"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+)
+
+// agentConfig is a configuration that sets keys of agent, and what the agent observes of them.
+type agentConfig struct {
+	keys    []string
+	text    string                 // of the section agent
+	also    string                 // further sections
+	observe func(o *observedAgent) // checks the keys
+	silent  bool                   // the agent does not answer initialize
+	guest   bool                   // the agent runs as another user, which needs root
+}
+
+// observedAgent is an agent that one command has run with a configuration.
+type observedAgent struct {
+	*testing.T
+	p *place
+	// says has one line for each fact that the agent observed of itself.
+	says string
+	// shown is the text of the agent's session; empty without one.
+	shown string
+	// failed is what the command said of an agent that does not answer.
+	failed string
+	late   bool // the agent was left running for three seconds after the end of its input
+}
+
+func (o *observedAgent) expect(line string) {
+	o.Helper()
+	if !slices.Contains(strings.Split(o.says, "\n"), line) {
+		o.Errorf("the agent observes no %q:\n%s", line, o.says)
+	}
+}
+
+// agentConfigs set every key of agent between them.
+func agentConfigs(p *place) []agentConfig {
+	return []agentConfig{
+		{
+			keys: []string{"name", "env", "no_landlock", "capabilities", "quirks", "stop_grace_ms"},
+			text: fmt.Sprintf("{name: 'of the file', env: {MINE: {value: given}, KEY: {file: %q}}, no_landlock: true, capabilities: [CHOWN], quirks: [create_by_reading], stop_grace_ms: 1}", filepath.Join(p.home, "key")),
+			observe: func(o *observedAgent) {
+				o.expect("MINE=given")
+				o.expect("KEY=from the file")
+				o.expect("signals=yes")
+				if os.Geteuid() == 0 {
+					o.expect("CapEff:\t0000000000000001")
+				}
+				if o.late {
+					o.Error("the agent was not ended by stop_grace_ms")
+				}
+				if status, out, errs := o.p.cli(o, "sessions", "list", "--json"); status != 0 || !strings.Contains(out, `"of the file"`) {
+					o.Errorf("the sessions are not of the agent's configured name: %d %s%s", status, out, errs)
+				}
+				expectContains(o, "the session", o.shown, "read ok")
+			},
+		},
+		{
+			keys:    []string{"user", "no_seccomp"},
+			guest:   true,
+			text:    "{user: nobody, no_seccomp: true}",
+			observe: func(o *observedAgent) { o.expect("user=" + fmt.Sprint(guest(o).UID)); o.expect(seccompFilters(o)) },
+		},
+		{
+			keys:    []string{"unreadable"},
+			text:    fmt.Sprintf("{unreadable: [%q]}", filepath.Join(p.home, "hidden")),
+			also:    "sidecars",
+			observe: func(o *observedAgent) { o.expect("hidden=closed") },
+		},
+		{
+			keys:   []string{"initialize_timeout_seconds"},
+			silent: true,
+			text:   "{initialize_timeout_seconds: 1}",
+			observe: func(o *observedAgent) {
+				expectContains(o, "the error", o.failed, "initialize", "1s")
+			},
+		},
+	}
+}
+
+// seccompFilters is the line of /proc/self/status for a process with as many filters as this one.
+func seccompFilters(t testing.TB) string {
+	text, err := os.ReadFile("/proc/self/status")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if strings.HasPrefix(line, "Seccomp_filters:") {
+			return strings.TrimSpace(line)
+		}
+	}
+	return "Seccomp_filters:\t0"
+}
+
+// TestAgentConfiguration_AppliesToEachCommand sets each key of agent and runs the agent with each command that runs agents. A key of
+// the message without an entry here fails the test.
+func TestAgentConfiguration_AppliesToEachCommand(t *testing.T) {
+	t.Parallel()
+	covered := map[string]bool{"max_restarts": true} // see the test of "config check"
+	for _, c := range agentConfigs(newPlace(t)) {
+		for _, key := range c.keys {
+			covered[key] = true
+		}
+	}
+	fields := (&configv1.Agent{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if name := string(fields.Get(i).Name()); !covered[name] {
+			t.Errorf("no configuration here sets agent.%s: add one, and what an agent observes of it", name)
+		}
+	}
+	for i := range agentConfigs(newPlace(t)) {
+		for _, command := range []string{"run", "prompt", "chat", "serve"} {
+			p := newPlace(t)
+			c := agentConfigs(p)[i]
+			t.Run(strings.Join(c.keys, ",")+"/"+command, func(t *testing.T) {
+				t.Parallel()
+				c.run(t, command)
+			})
+		}
+	}
+}
+
+// run runs the agent with one command.
+func (c agentConfig) run(t *testing.T, command string) {
+	p := newPlace(t)
+	c = agentConfigs(p)[slices.IndexFunc(agentConfigs(p), func(d agentConfig) bool { return slices.Equal(c.keys, d.keys) })]
+	if c.guest {
+		h := newHouse(t)
+		p = h.place
+	}
+	if c.keys[0] == "unreadable" && proc.ConfineSupported() != nil {
+		t.Skip("Landlock is not there")
+	}
+	for name, text := range map[string]string{"key": "from the file\n", "hidden": "secret"} {
+		if err := os.WriteFile(filepath.Join(p.home, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	also := ""
+	if c.also == "sidecars" {
+		for _, name := range []string{"fs", "terminal"} {
+			_, address := p.sidecar(t, map[string]string{"fs": "fsd", "terminal": "termd"}[name])
+			also += fmt.Sprintf("  %s: {address: %q, secret_file: %q, agent_may_call: true}\n", name, address, p.secret(t))
+		}
+		also = "handlers:\n" + also
+	}
+	flags := p.config(t, "agent: "+c.text+"\n"+also)
+	o := &observedAgent{T: t, p: p}
+	agent := c.agent(t, p)
+	if c.silent {
+		o.failed = p.fails(t, command, flags, agent)
+	} else {
+		o.shown = p.drives(t, command, flags, agent)
+		o.says = readFile(t, p.path("says"))
+		_, err := os.Stat(p.path("late"))
+		o.late = err == nil
+	}
+	c.observe(o)
+}
+
+// agent returns the command of an agent that writes down what it observes, and is the demo agent then.
+func (c agentConfig) agent(t *testing.T, p *place) []string {
+	if c.silent {
+		return []string{"sleep", "600"}
+	}
+	script := p.file(t, "agent.sh", `#!/bin/sh
+{
+	echo "MINE=$MINE"
+	echo "KEY=$KEY"
+	echo "user=$(id -u)"
+	grep -E '^(CapEff|Seccomp_filters):' /proc/self/status
+	if kill -0 `+strconv.Itoa(os.Getpid())+`; then echo signals=yes; fi
+	if cat '`+filepath.Join(p.home, "hidden")+`'; then echo; echo hidden=open; else echo hidden=closed; fi
+} > says
+'`+program("demoagent")+`'
+sleep 3
+echo > late
+`)
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	return []string{script}
+}
+
+// drives has a command run an agent and hold a session, and returns what the session shows.
+func (p *place) drives(t *testing.T, command string, flags, agent []string) string {
+	t.Helper()
+	words := "/read " + p.path("missing")
+	switch command {
+	case "run":
+		h := p.start(t, flags, agent)
+		h.initialize(`{}`).Result(nil)
+		var opened struct{ SessionID string }
+		h.Request("session/new", map[string]any{"cwd": p.work, "mcpServers": []any{}}, &opened)
+		h.Request("session/prompt", map[string]any{"sessionId": opened.SessionID, "prompt": []any{map[string]any{"type": "text", "text": words}}}, nil)
+		h.Close()
+		h.ExpectExit()
+	case "prompt":
+		status, out, errs := p.cli(t, slices.Concat([]string{"prompt"}, flags, []string{words, "--"}, agent)...)
+		if status != 0 {
+			t.Fatalf("status %d: %s%s", status, out, errs)
+		}
+	case "chat":
+		x := p.terminal(t, slices.Concat([]string{program("acphost"), "chat"}, flags, []string{"--"}, agent))
+		x.shows("Demo agent 1.0.0", "❯", "Ask · Maxi")
+		x.says(words)
+		x.shows("read ", "Maxi · /help")
+		x.says("/quit")
+		x.exits()
+	case "serve":
+		s := p.serve(t, slices.Concat(flags, []string{"--"}, agent))
+		var id string
+		testkit.Eventually(t, "the agent runs", func() bool {
+			agents, err := s.agents.ListAgents(s.ctx, &supervisorv1.ListAgentsRequest{})
+			if err != nil || len(agents.GetAgents()) != 1 || agents.GetAgents()[0].GetState() != supervisorv1.AgentState_AGENT_STATE_RUNNING {
+				return false
+			}
+			id = agents.GetAgents()[0].GetId()
+			return true
+		})
+		s.prompt(s.open(id).GetSessionId(), words).stopped("end_turn")
+		send(t, s.Process, syscall.SIGTERM) // sidecars stay, so that not all processes of the place end
+		if status := s.ExpectExit(); status != 0 {
+			t.Errorf("the exit status is %d, want 0", status)
+		}
+	}
+	_, out, _ := p.cli(t, "sessions", "list", "--json")
+	var listed struct {
+		ID string `json:"session"`
+	}
+	if err := json.Unmarshal([]byte(out), &listed); err != nil {
+		t.Fatalf("the sessions are %q: %v", out, err)
+	}
+	_, shown, errs := p.cli(t, "sessions", "show", listed.ID)
+	return shown + errs
+}
+
+// fails has a command run an agent that does not answer, and returns what it says of that.
+func (p *place) fails(t *testing.T, command string, flags, agent []string) string {
+	t.Helper()
+	args := slices.Concat(flags, []string{"--"}, agent)
+	switch command {
+	case "run":
+		h := p.start(t, flags, agent)
+		e := h.initialize(`{}`).Refused(-32603)
+		h.Close()
+		h.ExpectExit()
+		return e.Message
+	case "chat":
+		x := p.terminal(t, slices.Concat([]string{program("acphost"), "chat"}, args))
+		return x.shows("initialize")
+	case "prompt":
+		_, _, errs := p.cli(t, slices.Concat([]string{"prompt"}, flags, []string{"hello", "--"}, agent)...)
+		return errs
+	}
+	_, _, errs := p.cli(t, slices.Concat([]string{"serve"}, args)...)
+	return errs
+}
+
+func readFile(t testing.TB, path string) string {
+	t.Helper()
+	text, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(text)
+}
+
+// TestServeAgents_AreStartedAsConfigured sets each key of serve.agents.
+func TestServeAgents_AreStartedAsConfigured(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	script := p.file(t, "agent.sh", "#!/bin/sh\necho \"$MINE|$(pwd)|$*\" > \"$OUT\"\nexec '"+program("demoagent")+"'\n")
+	dir := p.path("below")
+	if err := os.Mkdir(dir, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Chmod(script, 0o755); err != nil {
+		t.Fatal(err)
+	}
+	folder := filepath.Join(p.home, ".config", "acphost")
+	if err := os.MkdirAll(folder, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(folder, "agents.json"), []byte(`{"agents": [{"id": "mine", "name": "Mine", "distribution": {"npx": {"package": "@me/mine", "cmd": "agent.sh", "args": ["three"]}}}]}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	keys := map[string]string{"command": script, "name": "second", "cwd": dir, "env": "MINE", "preset": "mine"}
+	fields := (&configv1.ServeAgent{}).ProtoReflect().Descriptor().Fields()
+	for i := range fields.Len() {
+		if name := string(fields.Get(i).Name()); keys[name] == "" {
+			t.Errorf("this test does not set serve.agents.%s", name)
+		}
+	}
+	s := p.serve(t, p.config(t, fmt.Sprintf(`
+agent: {env: {MINE: {value: of all}}}
+serve:
+  agents:
+    - {command: [%q, one], name: second, cwd: %q, env: {MINE: {value: own}, OUT: {value: %q}}}
+    - {command: [%q, two], env: {OUT: {value: %q}}}
+    - {preset: mine, env: {OUT: {value: %q}}}
+`, script, dir, p.path("one"), script, p.path("two"), p.path("three"))), "PATH="+p.work+":"+os.Getenv("PATH"))
+	testkit.Eventually(t, "the agents run", func() bool {
+		_, out, _ := p.cli(t, "agents", "running", "--pid", strconv.Itoa(s.PID()))
+		return strings.Count(out, "running") == 3 && strings.Contains(out, "second-1")
+	})
+	expectFile(t, p.path("one"), "own|"+dir+"|one\n")
+	expectFile(t, p.path("two"), "of all|"+p.work+"|two\n")
+	expectFile(t, p.path("three"), "of all|"+p.work+"|three\n")
+	s.finish()
+}
+
+// TestConfigCheck_NamesCommandsThatIgnoreAKey is for the keys that not every command applies.
+func TestConfigCheck_NamesCommandsThatIgnoreAKey(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for key, c := range map[string]struct{ text, ignored string }{
+		"agent.max_restarts":   {"agent: {max_restarts: 2}\n", "acphost run, acphost prompt"},
+		"serve.agents":         {"serve: {agents: [{command: [x]}]}\n", "acphost run, acphost prompt, acphost chat"},
+		"serve.gateway_agents": {"serve: {gateway_agents: [{command: [x]}]}\n", "acphost run, acphost prompt, acphost chat"},
+	} {
+		status, out, errs := p.cli(t, append([]string{"config", "check"}, p.config(t, c.text)...)...)
+		if want := "note: " + key + " does not apply to " + c.ignored; status != 0 || !strings.Contains(out, want) {
+			t.Errorf("%s: status %d, %q%q; want %q", key, status, out, errs, want)
+		}
+	}
+}

@@ -1,0 +1,168 @@
+package e2e_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+)
+
+func TestConfiguration_RejectsAFileWithoutContent(t *testing.T) {
+	t.Parallel()
+	for name, text := range map[string]string{"no bytes": "", "only comments": "# permission: {policy: workspace}\n", "null": "null\n", "a document's begin": "---\n"} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			named := p.file(t, "../config/empty.yaml", text)
+			usual := filepath.Join(p.home, ".config", "acphost", "config.yaml")
+			if err := os.MkdirAll(filepath.Dir(usual), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(usual, []byte(text), 0o600); err != nil {
+				t.Fatal(err)
+			}
+			for file, args := range map[string][]string{
+				named: {"prompt", "--config", named, "repeat hello", "--", program("demoagent")},
+				usual: {"prompt", "repeat hello", "--", program("demoagent")},
+			} {
+				status, out, errs := p.cli(t, args...)
+				if status == 0 || strings.Contains(out, "hello") || !strings.Contains(errs, file+" has no content") {
+					t.Errorf("%q: status %d\n%s%s", args, status, out, errs)
+				}
+			}
+		})
+	}
+	t.Run("an empty mapping", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		if status, out, errs := p.cli(t, append(append([]string{"config", "check"}, p.config(t, "{}\n")...), []string{}...)...); status != 0 {
+			t.Errorf("status %d\n%s%s", status, out, errs)
+		}
+	})
+}
+
+// The agent writes JSON over several lines, as jq does.
+func TestInitialize_QuotesTheFirstDroppedLine(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	flags := p.config(t, "agent: {initialize_timeout_seconds: 1}\n")
+	pretty := []string{"sh", "-c", `read line; printf '{\n  "jsonrpc": "2.0",\n  "id": 0,\n  "result": {"protocolVersion": 1}\n}\n'; cat >/dev/null`}
+	_, _, errs := p.cli(t, append(append(append([]string{"prompt"}, flags...), "hello", "--"), pretty...)...)
+	expectContains(t, "the error of prompt", errs, `"{"`, "must be one line")
+	h := p.start(t, flags, pretty)
+	expectContains(t, "the error of run", h.initialize(`{}`).Refused(-32603).Message, `"{"`, "must be one line")
+	h.Close()
+	h.ExpectExit()
+}
+
+// Claude Code says this as root.
+func TestPrompt_SaysWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for name, script := range map[string]string{
+		"as it ends":           `echo "--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons" >&2; exit 1`,
+		"as an error response": `read line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32603,"message":"Internal error","data":{"details":"--dangerously-skip-permissions cannot be used with root/sudo privileges for security reasons"}}}'; cat >/dev/null`,
+	} {
+		t.Run(name, func(t *testing.T) {
+			_, _, errs := p.cli(t, "prompt", "hello", "--", "sh", "-c", script)
+			expectContains(t, "the error", errs, "agent.user")
+		})
+	}
+}
+
+func TestServe_SaysThatAPolicyNeedsAPlaceForItsRecord(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	out, err := p.shell(t, "", "env -i PATH=\"$PATH\" TMPDIR=\"$TMPDIR\" "+program("acphost")+" serve --policy workspace")
+	if err == nil {
+		t.Errorf("serve ended in order: %s", out)
+	}
+	expectContains(t, "the error", out, "permission.audit.file", "permission.audit.disabled")
+	help := p.acphost(t, 0, "serve", "--help")
+	expectContains(t, "the help", help, "permission.audit.file", "Without a policy it needs")
+}
+
+func TestSessionsList_LeavesOutRecordingsWithoutABeginning(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	if status, out, errs := p.cli(t, "prompt", "repeat hello", "--", program("demoagent")); status != 0 {
+		t.Fatalf("status %d\n%s%s", status, out, errs)
+	}
+	recorded, err := filepath.Glob(filepath.Join(p.home, ".local/state/acphost/journal/*/s-*.ndjson"))
+	if err != nil || len(recorded) == 0 {
+		t.Fatalf("the recordings are %q (%v)", recorded, err)
+	}
+	for _, name := range []string{"s-full-0123456789ab.ndjson", "s-full-0123456789ac.ndjson"} {
+		if err := os.WriteFile(filepath.Join(filepath.Dir(recorded[0]), name), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	status, out, errs := p.cli(t, "sessions", "list", "--json")
+	if status != 0 || strings.Count(out, "\n") != 1 || !strings.Contains(errs, "2 recordings left out") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+}
+
+func TestLists_PrintJSONLines(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, p.policy(t, allowing, ""))
+	agent := s.start(p.demo()).GetId()
+	s.open(agent)
+	for _, args := range [][]string{
+		{"ps"}, {"agents", "running"}, {"agents", "list"}, {"handler", "list"}, {"sessions", "list"}, {"grants", "list"}, {"approvals", "list"},
+		{"terminals", "list"}, {"files"}, {"tokens", "list"}, {"policy", "check", "workspace", "headless"}, {"policy", "reload"},
+	} {
+		status, out, errs := p.cli(t, append(args, "--json")...)
+		if status != 0 {
+			t.Errorf("%q: status %d: %s", args, status, errs)
+		}
+		for line := range strings.Lines(out) {
+			if !strings.HasPrefix(line, "{") || !strings.HasSuffix(line, "}\n") {
+				t.Errorf("%q prints the line %.80q, want an object", args, line)
+				break
+			}
+		}
+	}
+	s.finish()
+}
+
+func TestPolicyCheck_ChecksTheConfiguredPolicy(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	flags := p.policy(t, "version: 1\nrules: [{id: x, effect: alow, on: [fs.read]}]\n", "")
+	status, out, errs := p.cli(t, append([]string{"policy", "check"}, flags...)...)
+	if status != 1 || !strings.Contains(out, "alow") {
+		t.Errorf("status %d\n%s%s", status, out, errs)
+	}
+	if status, out, errs := p.cli(t, "policy", "check"); status != 1 || !strings.Contains(errs, "no policy is configured") {
+		t.Errorf("without a policy: status %d\n%s%s", status, out, errs)
+	}
+}
+
+func TestApprovals_AcceptLetters(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, p.config(t, "permission: {timeout_seconds: 60}\n"))
+	turn := s.prompt(s.open(s.start(p.demo()).GetId()).GetSessionId(), "ask")
+	id := turn.question().GetId()
+	letters := id[strings.LastIndexByte(id, '.')+1:][:6]
+	expectContains(t, "the list", p.acphost(t, 0, "approvals", "list"), letters+"  "+handleOf(id))
+	p.acphost(t, 0, "approvals", "answer", letters, "reject_once")
+	turn.stopped("end_turn")
+	s.finish()
+}
+
+func TestDoctor_SaysHowLongCertificatesAreValid(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	keys := filepath.Join(p.home, "keys")
+	p.acphost(t, 0, "certs", "init", keys, "--days", "20")
+	config := p.config(t, "admin: {listen: '127.0.0.1:7443', agents_may_use_keys: true, tls: {ca: ../keys/server/ca.crt, cert: ../keys/server/server.crt, key: ../keys/server/server.key}}\n")
+	_, found := p.doctor(t, config...)
+	expectContains(t, "the certificate", found["configuration/certificate"], "19 days left")
+	p.acphost(t, 0, "certs", "init", keys+"2", "--days", "1")
+	config = p.config(t, "admin: {listen: '127.0.0.1:7443', agents_may_use_keys: true, tls: {ca: ../keys/server/ca.crt, cert: ../keys2/server/server.crt, key: ../keys2/server/server.key}}\n")
+	_, found = p.doctor(t, config...)
+	expectContains(t, "the certificate of a day", found["configuration/certificate"], "expires in ")
+}

@@ -1,0 +1,66 @@
+package e2e_test
+
+import (
+	"bufio"
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/test/wire"
+)
+
+// TestRun_HoldsUpdatesUntilTheirSessionIsOpen has an agent send an update before the answer that opens its session.
+func TestRun_HoldsUpdatesUntilTheirSessionIsOpen(t *testing.T) {
+	t.Parallel()
+	for _, method := range []string{"session/new", "session/fork", "session/resume"} {
+		t.Run(method, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			cmd := wire.Command(t, program("acphost"), append([]string{"run", "--"}, role("teller", "-early", "hello")...)...)
+			cmd.Dir, cmd.Env = p.work, p.env()
+			in, err := cmd.StdinPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			out, err := cmd.StdoutPipe()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{}}}`+"\n")
+			lines, order := bufio.NewScanner(out), ""
+			lines.Scan()
+			fmt.Fprintf(in, `{"jsonrpc":"2.0","id":2,"method":%q,"params":{"sessionId":"s1","cwd":%q,"mcpServers":[]}}`+"\n", method, p.work)
+			for range 2 {
+				if lines.Scan(); strings.Contains(lines.Text(), "session/update") {
+					order += "update "
+				} else {
+					order += "answer "
+				}
+			}
+			_ = in.Close()
+			if err := cmd.Wait(); err != nil {
+				t.Error(err)
+			}
+			if order != "answer update " {
+				t.Errorf("the editor got %q, want the answer first", order)
+			}
+		})
+	}
+}
+
+func TestPrompt_PrintsUpdatesThatPrecedeTheSession(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	for _, format := range []string{"text", "json"} {
+		status, out, errs := p.cli(t, append([]string{"prompt", "--output", format, "go on", "--"}, role("teller", "-early", "hello")...)...)
+		if status != 0 {
+			t.Errorf("the exit status is %d, want 0: %s", status, errs)
+		}
+		if strings.Count(out, "hello") == 0 || strings.Index(out, "hello") > strings.Index(out, "first half") {
+			t.Errorf("with --output %s, standard output is %q, want hello before the turn", format, out)
+		}
+	}
+}

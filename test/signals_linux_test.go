@@ -1,0 +1,305 @@
+package e2e_test
+
+import (
+	"bufio"
+	"bytes"
+	"cmp"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a supervisor that has stopped.
+func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
+	// Not in parallel: while its supervisor is frozen, commands of other tests cannot tell that it is not the one they mean.
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	id := s.open(s.start(p.demo()).GetId()).GetSessionId()
+	prompt := wire.Command(t, program("acphost"), "sessions", "prompt", id, "/wait", "--json")
+	prompt.Dir, prompt.Env = p.work, p.env()
+	out, err := prompt.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := prompt.Start(); err != nil {
+		t.Fatal(err)
+	}
+	lines := bufio.NewScanner(out)
+	for waits := false; !waits; waits = strings.Contains(lines.Text(), "waiting") {
+		if !lines.Scan() {
+			t.Fatal("sessions prompt ended before the agent waited")
+		}
+	}
+	testkit.Freeze(t, s.PID())
+	ends := func(signal syscall.Signal, process interface{ Signal(syscall.Signal) error }, wait func() error) {
+		t.Helper()
+		done := make(chan struct{})
+		go func() { defer close(done); _ = wait() }()
+		begun := time.Now()
+		if err := process.Signal(signal); err != nil {
+			t.Fatal(err)
+		}
+		select {
+		case <-done:
+		case <-testkit.After():
+			t.Fatalf("the command did not end after %v", signal)
+		}
+		if took, most := time.Since(begun), testkit.Scale(2*time.Second); took > most {
+			t.Errorf("the command ended %v after %v, want at most %v", took, signal, most)
+		}
+	}
+	ends(syscall.SIGTERM, pidSignal(prompt.Process.Pid), prompt.Wait)
+	for _, args := range [][]string{
+		{"sessions", "watch", id}, {"sessions", "prompt", id, "hello"}, {"sessions", "cancel", id}, {"approvals", "list"},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			t.Run(strings.Join(args[:min(2, len(args))], " ")+" "+signal.String(), func(t *testing.T) {
+				cmd := wire.Command(t, program("acphost"), args...)
+				cmd.Dir, cmd.Env = p.work, p.env()
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				testkit.Eventually(t, "the command has connected", func() bool { return hasSocket(cmd.Process.Pid) })
+				ends(signal, pidSignal(cmd.Process.Pid), cmd.Wait)
+			})
+		}
+	}
+	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
+		t.Fatal(err)
+	}
+	s.finish()
+}
+
+// hasSocket reports whether a process has a socket open.
+func hasSocket(pid int) bool {
+	files, _ := filepath.Glob(fmt.Sprintf("/proc/%d/fd/*", pid))
+	return slices.ContainsFunc(files, func(file string) bool {
+		target, err := os.Readlink(file)
+		return err == nil && strings.HasPrefix(target, "socket:")
+	})
+}
+
+type pidSignal int
+
+func (p pidSignal) Signal(signal syscall.Signal) error { return syscall.Kill(int(p), signal) }
+
+// TestServe_EndsTurnsWithLargeMessages has an agent send messages around the limit, and above what a reader may be behind.
+func TestServe_EndsTurnsWithLargeMessages(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	id := s.open(s.start(p.demo()).GetId()).GetSessionId()
+	for _, c := range []struct {
+		mib   string
+		whole bool
+	}{{"8", true}, {"33", false}} {
+		watching := s.watch(&supervisorv1.WatchSessionRequest{SessionId: id})
+		turn := s.prompt(id, "/big "+c.mib)
+		turn.stopped("end_turn")
+		if whole := len(turn.said()) >= 8<<20; whole != c.whole {
+			t.Errorf("big %s: the caller got %d bytes, whole: %t, want %t", c.mib, len(turn.said()), whole, c.whole)
+		}
+		if gaps := kinds(turn.seen)["gap"]; (gaps == 0) != c.whole {
+			t.Errorf("big %s: the caller got %d gaps", c.mib, gaps)
+		}
+		watching.until("the turn's end", func(e *supervisorv1.Event) bool { return e.GetTurnEnded() != nil })
+		if status, _, errs := p.cli(t, "sessions", "prompt", id, "/big "+c.mib, "--json"); status != 0 {
+			t.Errorf("sessions prompt big %s: exit status %d: %s", c.mib, status, errs)
+		}
+	}
+	s.finish()
+}
+
+// stubborn is the command line of an agent that ignores signals and the end of its input, with a process that has left its session.
+// It speaks through the demo agent; without, it never answers.
+func stubborn(agent ...string) []string {
+	return append([]string{"sh", "-c", `trap "" TERM INT HUP; (setsid sleep 1000 &); "$@"; while :; do sleep 1000; done`, "sh"}, agent...)
+}
+
+// TestCommands_EndOnSignal sends a signal to commands that have an agent and handlers, whatever those do.
+func TestCommands_EndOnSignal(t *testing.T) {
+	t.Parallel()
+	demoagent := []string{program("demoagent")}
+	handlers := []string{"fsd", "termd", "permd"}
+	for _, c := range []struct {
+		name   string
+		agent  []string
+		words  string
+		says   string // the turn is under way when the agent has said it; "": when a process of the program runs
+		runs   string
+		freeze []string
+	}{
+		{"turn goes on", demoagent, "hang", "hanging", "", nil},
+		{"agent is frozen", demoagent, "hang", "hanging", "", []string{"demoagent"}},
+		{"handlers are frozen", demoagent, "hang", "hanging", "", handlers},
+		{"all is frozen", demoagent, "hang", "hanging", "", append(handlers, "demoagent")},
+		{"agent ignores signals", stubborn(demoagent...), "hang", "hanging", "", nil},
+		{"command ignores signals", demoagent, `/run trap "" TERM; echo begun; while :; do sleep 1000; done`, "", "sleep", nil},
+		{"agent does not start", stubborn("true"), "", "", "sleep", nil},
+		{"agent and handlers do not start", stubborn("true"), "", "", "sleep", handlers},
+	} {
+		for _, command := range []string{"prompt", "run", "serve", "serve with a client"} {
+			for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+				starts := c.words == ""
+				if command == "serve with a client" && starts || command == "serve" && !starts || signal == syscall.SIGINT && c.freeze == nil {
+					continue
+				}
+				t.Run(command+"/"+c.name+"/"+signal.String(), func(t *testing.T) {
+					t.Parallel()
+					p := newPlace(t)
+					var process *wire.Process
+					switch command {
+					case "prompt":
+						process = wire.Start(t, wire.Options{Name: "caller", Dir: p.work, Env: p.env(), Command: append([]string{program("acphost"), "prompt", "--json", cmp.Or(c.words, "hang"), "--"}, c.agent...)})
+					case "run":
+						h := p.start(t, nil, c.agent)
+						process = h.Process
+						call := h.initialize(`{}`)
+						if !starts {
+							call.Result(nil)
+							var opened struct{ SessionID string }
+							h.Request("session/new", map[string]any{"cwd": p.work, "mcpServers": []any{}}, &opened)
+							h.Send("session/prompt", map[string]any{"sessionId": opened.SessionID, "prompt": []any{map[string]any{"type": "text", "text": c.words}}})
+						}
+					case "serve":
+						process = wire.Start(t, wire.Options{Name: "keeper", Dir: p.work, Env: p.env(), Command: append([]string{program("acphost"), "serve", "--"}, c.agent...)})
+					default:
+						s := p.serve(t, nil)
+						process = s.Process
+						request := p.demo()
+						request.Command = c.agent
+						turn := s.prompt(s.open(s.start(request).GetId()).GetSessionId(), c.words)
+						turn.until("the agent's words", func(e *supervisorv1.Event) bool { return strings.Contains(e.String(), c.says) })
+					}
+					switch {
+					case c.runs != "":
+						testkit.Eventually(t, c.runs+" runs", func() bool { return len(running(t, process.PID(), c.runs)) > 0 })
+					case command != "serve with a client":
+						process.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), c.says) })
+					}
+					family := familyOf(t, process.PID())
+					for _, name := range c.freeze {
+						for _, pid := range running(t, process.PID(), name) {
+							testkit.Freeze(t, pid)
+						}
+					}
+					begun := time.Now()
+					send(t, process, signal)
+					process.ExpectExit()
+					if took, most := time.Since(begun), testkit.Scale(1300*time.Millisecond); took > most {
+						t.Errorf("the command ended %v after %v, want at most %v", took, signal, most)
+					}
+					if left := alive(t, p, family); len(left) > 0 {
+						t.Errorf("processes are left when the command has ended:\n%s", wire.Describe(left))
+					}
+				})
+			}
+		}
+	}
+}
+
+// running are the processes below one that run a program of this name.
+func running(t *testing.T, parent int, name string) (pids []int) {
+	t.Helper()
+	for _, pid := range familyOf(t, parent) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		words := strings.Split(string(line), "\x00")
+		if filepath.Base(words[0]) == filepath.Base(name) && (len(words) < 2 || !strings.HasPrefix(words[1], "guard")) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
+
+// alive are those of some processes, and of the processes of a place, that have not ended. It leaves out termd's guards, which end by
+// themselves when they see that nothing is left.
+func alive(t *testing.T, p *place, pids []int) (left []int) {
+	t.Helper()
+	marked, err := proc.WithEnviron("HOME=" + p.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	all, err := proc.Descendants(os.Getpid())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range append(marked, pids...) {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty if it has ended
+		if slices.Contains(all, pid) && len(line) > 0 && !bytes.Contains(line, []byte("guard-of-terminals")) && !slices.Contains(left, pid) {
+			left = append(left, pid)
+		}
+	}
+	return left
+}
+
+// TestChatAndDemo_EndOnSignal is TestCommands_EndOnSignal for a command that needs a terminal, and for the one that runs another.
+func TestChatAndDemo_EndOnSignal(t *testing.T) {
+	t.Parallel()
+	ended := func(t *testing.T, p *place, pid int) {
+		t.Helper()
+		begun := time.Now()
+		if err := syscall.Kill(pid, syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		testkit.Eventually(t, "the command has ended", func() bool {
+			line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // empty, or missing, if it has ended
+			return len(line) == 0
+		})
+		if took, most := time.Since(begun), testkit.Scale(1300*time.Millisecond); took > most {
+			t.Errorf("the command ended %v after SIGTERM, want at most %v", took, most)
+		}
+		for _, name := range []string{"sleep", "demoagent", "fsd"} {
+			if left := named(t, p, name); len(left) > 0 {
+				t.Errorf("processes are left when the command has ended:\n%s", wire.Describe(left))
+			}
+		}
+	}
+	t.Run("chat", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		p.terminal(t, append([]string{program("acphost"), "chat", "--"}, stubborn(program("demoagent"))...))
+		var pids []int
+		testkit.Eventually(t, "the agent runs", func() bool {
+			pids = named(t, p, "acphost", "chat")
+			return len(pids) == 1 && len(named(t, p, "demoagent")) > 0 && len(named(t, p, "sleep")) > 0
+		})
+		ended(t, p, pids[0])
+	})
+	t.Run("demo", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		demo := wire.Start(t, wire.Options{Name: "caller", Command: []string{program("acphost"), "demo"}, Dir: p.work, Env: p.env()})
+		testkit.Eventually(t, "a handler runs", func() bool { return len(running(t, demo.PID(), "fsd")) > 0 })
+		for _, pid := range running(t, demo.PID(), "fsd") {
+			testkit.Freeze(t, pid)
+		}
+		ended(t, p, demo.PID())
+	})
+}
+
+// named are the processes of a place that run a program of this name, with these first words.
+func named(t *testing.T, p *place, name string, words ...string) (pids []int) {
+	t.Helper()
+	all, err := proc.WithEnviron("HOME=" + p.home)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, pid := range all {
+		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
+		argv := strings.Split(string(line), "\x00")
+		if filepath.Base(argv[0]) == name && slices.Equal(argv[1:min(len(argv), 1+len(words))], words) {
+			pids = append(pids, pid)
+		}
+	}
+	return pids
+}
