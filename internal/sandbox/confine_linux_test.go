@@ -156,6 +156,7 @@ func TestProgramsWorkInside(t *testing.T) {
 	for name, c := range map[string]struct{ needs, line, want string }{
 		"a shell makes, moves and removes files": {"sh", "mkdir -p a/b && echo x >a/b/f && mv a/b/f a/g && ln -s g a/l && cat a/l && chmod 600 a/g && touch -d 2001-01-01 a/g && rm -r a", "x"},
 		"a script is executed":                   {"sh", "printf '#!/bin/sh\\necho $1\\n' >s && chmod +x s && ./s hello", "hello"},
+		"a program that was just written":        {"sh", "echo >t; chmod +x t; for i in $(seq 300); do echo '#!/bin/true' >t; ./t || echo failed; done; echo ran", "ran"},
 		"a script without its first line":        {"bash", "printf 'echo $1\\n' >s && chmod +x s && bash -c './s hello; ./s again'", "hello\nagain"},
 		"a file below an open folder":            {"sh", "mkdir -p d && exec 9<d && echo x >/proc/self/fd/9/f && mv /dev/fd/9/f /proc/self/fd/9/g && cat d/g", "x"},
 		"a folder that is there already":         {"bash", "mkdir -p / .. && mkdir / 2>&1 | grep -o 'File exists'", "File exists"},

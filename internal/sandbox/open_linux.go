@@ -107,19 +107,22 @@ func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// hand gives the process the file as the result of its call, and closes it here. The kernel could do both at once
-// (SECCOMP_ADDFD_FLAG_SEND), and answers with 0 if this thread is stopped meanwhile: the caller would take its standard
+// hand gives the process the file as the result of its call. It closes the file here before the process goes on: a program that
+// was just written could not be started while it is open for writing anywhere (ETXTBSY). The kernel could give and answer at
+// once (SECCOMP_ADDFD_FLAG_SEND), and answers with 0 if this thread is stopped meanwhile: the caller would take its standard
 // input for the file.
 func (c *call) hand(fd, flags int) error {
-	defer unix.Close(fd)
 	add := addFD{id: c.id, source: uint32(fd), targetFlag: uint32(flags & unix.O_CLOEXEC)}
 	for {
 		theirs, _, errno := unix.Syscall(unix.SYS_IOCTL, uintptr(c.listener), unix.SECCOMP_IOCTL_NOTIF_ADDFD, uintptr(unsafe.Pointer(&add)))
+		if errno == unix.EINTR {
+			continue
+		}
+		unix.Close(fd)
 		switch errno {
 		case 0:
 			c.result(int64(theirs))
 			return errAnswered
-		case unix.EINTR:
 		case unix.ENOENT: // it was killed
 			return errAnswered
 		default:

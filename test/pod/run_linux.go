@@ -43,7 +43,7 @@ type Pod struct {
 	spec     Spec
 	name     string
 	dir      string
-	pause    *exec.Cmd
+	pause    *bubble
 	pausePID int
 	all      []*Running // in the order of their start
 }
@@ -56,7 +56,7 @@ type Running struct {
 
 	mu       sync.Mutex
 	pid      int // of its process 1, as this machine sees it; 0: none runs
-	cmd      *exec.Cmd
+	inside   *bubble
 	begun    int           // how often it was started
 	changed  chan struct{} // closed when pid changes
 	ending   bool
@@ -250,8 +250,14 @@ func (p *Pod) startPause() {
 	}, []string{"sleep", "infinity"}, io.Discard)
 }
 
+// bubble is a command under bubblewrap.
+type bubble struct {
+	cmd  *exec.Cmd
+	over chan struct{} // closed when it has ended
+}
+
 // bubble starts a command under bubblewrap, and returns the process id of what runs inside.
-func (p *Pod) bubble(before, args, command []string, log io.Writer) (*exec.Cmd, int) {
+func (p *Pod) bubble(before, args, command []string, log io.Writer) (*bubble, int) {
 	p.t.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -259,9 +265,11 @@ func (p *Pod) bubble(before, args, command []string, log io.Writer) (*exec.Cmd, 
 	}
 	defer r.Close()
 	line := slices.Concat(before, []string{"bwrap", "--info-fd", "3"}, args, []string{"--"}, command)
-	cmd := exec.Command(line[0], line[1:]...)
-	cmd.ExtraFiles, cmd.Stdout, cmd.Stderr = []*os.File{w}, log, log
-	err = cmd.Start()
+	b := &bubble{cmd: exec.Command(line[0], line[1:]...), over: make(chan struct{})}
+	b.cmd.ExtraFiles, b.cmd.Stdout, b.cmd.Stderr = []*os.File{w}, log, log
+	started := make(chan error)
+	go b.run(started)
+	err = <-started
 	_ = w.Close()
 	if err != nil {
 		p.t.Fatalf("start a container: %v", err)
@@ -270,10 +278,23 @@ func (p *Pod) bubble(before, args, command []string, log io.Writer) (*exec.Cmd, 
 		PID int `json:"child-pid"`
 	}
 	if err := json.NewDecoder(r).Decode(&info); err != nil {
-		_ = cmd.Wait()
-		p.t.Fatalf("start a container: bubblewrap says nothing of it: %v\n%s", err, log)
+		<-b.over
+		p.t.Fatalf("start a container: bubblewrap ended without saying its process id: %v\n%s\n%s", err, b.cmd.ProcessState, log)
 	}
-	return cmd, info.PID
+	return b, info.PID
+}
+
+// run starts the command and waits for its end, on a thread that stays as long: with --die-with-parent, bubblewrap dies with the
+// thread that started it, and a thread ends when a goroutine that is bound to it does (see inNetwork).
+func (b *bubble) run(started chan<- error) {
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
+	defer close(b.over)
+	err := b.cmd.Start()
+	started <- err
+	if err == nil {
+		_ = b.cmd.Wait()
+	}
 }
 
 // inPod is how a command begins that runs in the Pod's network.
@@ -343,11 +364,11 @@ func (r *Running) keep() {
 	defer close(r.over)
 	for {
 		r.mu.Lock()
-		cmd := r.cmd
+		inside := r.inside
 		r.mu.Unlock()
-		_ = cmd.Wait()
+		<-inside.over
 		r.mu.Lock()
-		r.pid, r.status, r.ready = 0, cmd.ProcessState.ExitCode(), false
+		r.pid, r.status, r.ready = 0, inside.cmd.ProcessState.ExitCode(), false
 		r.tell()
 		ending := r.ending
 		r.mu.Unlock()
@@ -391,10 +412,10 @@ func (r *Running) start() {
 			command = slices.Concat(image.Entrypoint, image.Cmd)
 		}
 	}
-	cmd, pid := p.bubble(p.inPod(), args, slices.Concat(r.enter(&c, image), command), &r.log)
+	inside, pid := p.bubble(p.inPod(), args, slices.Concat(r.enter(&c, image), command), &r.log)
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.cmd, r.pid = cmd, pid
+	r.inside, r.pid = inside, pid
 	r.begun++
 	r.tell()
 }
@@ -823,8 +844,8 @@ func (p *Pod) Delete() {
 			r.end(grace)
 		}
 	}
-	_ = p.pause.Process.Kill()
-	_ = p.pause.Wait()
+	_ = p.pause.cmd.Process.Kill()
+	<-p.pause.over
 	p.pause = nil
 	if p.t.Failed() {
 		for _, r := range p.all {

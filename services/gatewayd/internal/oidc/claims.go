@@ -8,18 +8,24 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 )
 
 // registered are the claims and parameters of the header that decide whether a token counts. Go's decoder would take "AUD" for "aud".
-var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "typ", "events", "email", "email_verified", "alg", "kid", "crit"}
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "typ", "events", "cnf",
+	"email", "email_verified", "alg", "kid", "crit"}
+
+// skew is how far the provider's clock may be ahead of this machine's.
+const skew = 5 * time.Minute
 
 // tokenTypes are the values of "typ", in the header or among the claims, of tokens that say who somebody is: ID tokens and access
 // tokens. Others, such as those for logging out ("logout+jwt"), are signed by the same keys.
 var tokenTypes = []string{"jwt", "at+jwt", "id", "bearer"}
 
 // checkClaims refuses a token, whose signature is good, that is not meant for one of parties: one that another client of the
-// provider was given, that is of another type, or that can be read in two ways.
-func checkClaims(token string, parties []string) error {
+// provider was given, that is of another type, that counts only together with a key, whose times are no numbers or lie ahead of
+// now, or that can be read in two ways.
+func checkClaims(token string, parties []string, now time.Time) error {
 	parts := strings.Split(token, ".")
 	if len(parts) != 3 {
 		return errors.New("it does not have three parts")
@@ -33,7 +39,7 @@ func checkClaims(token string, parties []string) error {
 		if err != nil {
 			return err
 		}
-		if err := checkMembers(members, parties); err != nil {
+		if err := errors.Join(checkMembers(members, parties), checkTimes(members, now)); err != nil {
 			return err
 		}
 	}
@@ -53,6 +59,9 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 	if _, ok := members["events"]; ok {
 		return errors.New("it tells of an event, and not who somebody is")
 	}
+	if _, ok := members["cnf"]; ok {
+		return errors.New("it counts only together with a key (cnf), which a bearer does not show")
+	}
 	var audience []string
 	if raw, ok := members["aud"]; ok && json.Unmarshal(raw, &audience) != nil {
 		audience = nil // one text
@@ -67,6 +76,25 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 	var party string
 	if err := json.Unmarshal(raw, &party); err != nil || party == "" || !slices.Contains(parties, party) {
 		return fmt.Errorf("it was given to another client of the provider (azp %.80s): --oidc-party names clients whose tokens are taken", raw)
+	}
+	return nil
+}
+
+// checkTimes refuses times that are no numbers, which decoders read in different ways (RFC 7519 has numbers), and a token that
+// was issued after now.
+func checkTimes(members map[string]json.RawMessage, now time.Time) error {
+	for _, name := range []string{"exp", "nbf", "iat"} {
+		raw, ok := members[name]
+		if !ok {
+			continue
+		}
+		var seconds *float64
+		if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil {
+			return fmt.Errorf("its %s is %.40s, and not a number of seconds", name, raw)
+		}
+		if name == "iat" && *seconds > float64(now.Add(skew).Unix()) {
+			return fmt.Errorf("it was issued at %.40s, more than %v ahead of this machine's clock", raw, skew)
+		}
 	}
 	return nil
 }

@@ -148,7 +148,7 @@ func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Re
 	}
 	got, err := f.bearer.Verify(ctx, token)
 	if err == nil {
-		err = checkClaims(token, append([]string{p.Audience, p.ClientID}, p.Parties...))
+		err = checkClaims(token, append([]string{p.Audience, p.ClientID}, p.Parties...), p.Now())
 	}
 	if err != nil {
 		return auth.Who{}, p.invalid(err)
@@ -197,7 +197,7 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 		err = errors.New("its nonce is that of another sign-in")
 	}
 	if err == nil {
-		err = checkClaims(id, []string{p.ClientID})
+		err = checkClaims(id, []string{p.ClientID}, p.Now())
 	}
 	if err != nil {
 		return auth.Who{}, p.invalid(err)

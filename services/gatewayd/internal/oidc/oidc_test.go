@@ -3,11 +3,13 @@ package oidc
 import (
 	"bytes"
 	"context"
+	"encoding/json"
 	"log/slog"
 	"net/http"
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -104,6 +106,10 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		"a refresh token":           {r.idp.Sign("RS256", with("typ", "Refresh")), 401, "does not count"},
 		"a type of the header":      {r.idp.SignTyped("RS256", "logout+jwt", with()), 401, "does not count"},
 		"an event":                  {r.idp.Sign("RS256", with("events", map[string]any{"http://schemas.openid.net/event/backchannel-logout": map[string]any{}})), 401, "does not count"},
+		"an end that is a text":     {r.idp.Sign("RS256", with("exp", strconv.FormatInt(now.Add(time.Hour).Unix(), 10))), 401, "does not count"},
+		"a beginning of null":       {r.idp.Sign("RS256", with("nbf", json.RawMessage("null"))), 401, "does not count"},
+		"issued tomorrow":           {r.idp.Sign("RS256", with("iat", now.Add(24*time.Hour).Unix())), 401, "does not count"},
+		"bound to a key":            {r.idp.Sign("RS256", with("cnf", map[string]string{"jkt": "0ZcOCORZNYy-DWpqq30jZyJGHTN0d2HglBV3uiguA4I"})), 401, "does not count"},
 		"changed":                   {strings.Replace(valid, ".", ".A", 1), 401, "does not count"},
 		"without a signature":       {valid[:strings.LastIndexByte(valid, '.')+1], 401, "does not count"},
 		"nonsense":                  {"ey.ey.ey", 401, "does not count"},

@@ -77,6 +77,13 @@ func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 		say(w, http.StatusBadRequest, "invalid_argument", "a GET takes no body")
 		return
 	}
+	query := r.URL.Query()
+	err := errors.Join(checkText("session", query.Get("session")), checkText("agent", query.Get("agent")),
+		checkText("Last-Event-ID", r.Header.Get("Last-Event-ID")))
+	if err != nil {
+		say(w, http.StatusBadRequest, "invalid_argument", err.Error())
+		return
+	}
 	ctx, done, err := h.calls.Begin(r.Context(), who)
 	if err != nil {
 		fail(w, services.Failure(r.Context(), err))

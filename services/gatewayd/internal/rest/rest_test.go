@@ -407,6 +407,8 @@ func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
 		{"GET", "/agents/%ff", "", 400, "not UTF-8"},
 		{"GET", "/agents/a%00b", "", 400, "NUL"},
 		{"POST", "/sessions/s%00/prompt", "{}", 400, "NUL"},
+		{"GET", "/events?session=%ff", "", 400, "not UTF-8"},
+		{"GET", "/events?agent=%00", "", 400, "NUL"},
 		{"GET", "/agents/x", "", 404, "agent not found"},
 		{"POST", "/sessions", `{"agentId": "locked"}`, 409, `"kind":"ERROR_KIND_AUTH_REQUIRED"`},
 		{"POST", "/sessions/busy/prompt", `{"text": "x"}`, 409, "a turn is in progress"},

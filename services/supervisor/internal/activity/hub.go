@@ -83,11 +83,15 @@ type Hub struct {
 	losses  []loss
 	skips   uint64 // frames that nobody needed, so far
 	all     int    // who watch everything
-	filers  int    // who watch files
-	ports   map[string]*port
-	room    chan struct{} // closed when there may be some, if somebody waits for it
-	waiting int
-	closed  bool
+	// watching is how many calls of WatchEvents and WatchSession are told live. drained is closed when there are none any more;
+	// nil: nobody waits for it.
+	watching int
+	drained  chan struct{}
+	filers   int // who watch files
+	ports    map[string]*port
+	room     chan struct{} // closed when there may be some, if somebody waits for it
+	waiting  int
+	closed   bool
 
 	said time.Time // when a loss was logged; the goroutine's: whose frames find no room must not wait for the log
 
@@ -141,7 +145,7 @@ func (h *Hub) lock() (unlock func()) {
 }
 
 // Close tells what is queued, ends all watching and waits for the goroutine. Frames that come later go to the journal
-// alone.
+// alone. It may be called more than once.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -149,6 +153,24 @@ func (h *Hub) Close() {
 	h.mu.Unlock()
 	h.awake()
 	<-h.ended
+}
+
+// Drain waits until everybody who watched when the Hub was closed was told everything and has left, or ctx ends.
+func (h *Hub) Drain(ctx context.Context) {
+	h.mu.Lock()
+	if h.watching == 0 {
+		h.mu.Unlock()
+		return
+	}
+	if h.drained == nil {
+		h.drained = make(chan struct{})
+	}
+	drained := h.drained
+	h.mu.Unlock()
+	select {
+	case <-drained:
+	case <-ctx.Done():
+	}
 }
 
 // Observer numbers what passes an agent's link, which may be a new one: what is known of the agent stays.

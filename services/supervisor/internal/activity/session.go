@@ -22,8 +22,8 @@ const (
 // WatchSession tells the events of a session: those behind the cursor from the record, then live, without a hole and none
 // twice, until ctx ends or send fails. Of a session of supervisors that ended it tells what is recorded, and returns nil.
 // Where there is no record it tells what is in memory. A Gap stands where events are missing. A cursor that is not known
-// is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted. Events are
-// shared: send must not change them.
+// is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted, and one who was told
+// everything when the Hub is closed gets fault.Stopping. Events are shared: send must not change them.
 func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
 	at, err := replay.Begin(req)
 	if err != nil {

@@ -60,8 +60,8 @@ type watcher struct {
 // WatchEvents tells the events of all agents, sessions and handlers: those behind the cursor that are still in memory,
 // then live, until ctx ends or send fails. If limit is not 0, up to limit events are told at once, up to 10 ms later; 0: those
 // that there are. An empty cursor, or "now": what happens next. A cursor that is too old is fault.TooOld; one who does not
-// keep up is cut off with fault.Exhausted. Events are shared: send must not change them, and must not keep the slice. Nil: the
-// Hub was closed.
+// keep up is cut off with fault.Exhausted; one who was told everything when the Hub is closed gets fault.Stopping. Events are
+// shared: send must not change them, and must not keep the slice.
 func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
@@ -99,6 +99,7 @@ func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 		earlier = slices.Clone(kept)
 	}
 	h.all++
+	h.watching++
 	h.rouse()
 	return h.feed.join(v, earlier), nil
 }
@@ -108,6 +109,7 @@ func (h *Hub) leaveAll(r *reader) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.all--
+	h.left()
 }
 
 // view is what one is told who begins to watch now. Both locks are held.
@@ -130,6 +132,9 @@ func (w *watcher) offerAll(kept []entry, skips uint64) {
 func (h *Hub) join(w *watcher) {
 	h.watchers[w] = struct{}{}
 	h.count(w, 1)
+	if w.sub == nil {
+		h.watching++
+	}
 	h.rouse()
 	if h.closed {
 		w.out.end()
@@ -148,6 +153,17 @@ func (h *Hub) leave(w *watcher) {
 	if _, ok := h.watchers[w]; ok {
 		delete(h.watchers, w)
 		h.count(w, -1)
+		if w.sub == nil {
+			h.left()
+		}
+	}
+}
+
+// left notes that somebody does not watch any more. h.mu is held.
+func (h *Hub) left() {
+	if h.watching--; h.watching == 0 && h.drained != nil {
+		close(h.drained)
+		h.drained = nil
 	}
 }
 
@@ -213,11 +229,11 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 	}
 }
 
-// ended is what one is told for whom there is no next event, and whose last one had a cursor. Nil: there are no more.
+// ended is what one is told for whom there is no next event, and whose last one had a cursor.
 func ended(err error, last string) error {
 	switch {
 	case errors.Is(err, io.EOF):
-		return nil
+		return fault.New(fault.Stopping, "the supervisor is stopping")
 	case !errors.Is(err, errBehind):
 		return err
 	case last == "":

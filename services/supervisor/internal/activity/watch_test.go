@@ -8,6 +8,8 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"testing/synctest"
+	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -292,7 +294,7 @@ func TestClosingEndsAllWatching(t *testing.T) {
 	l := p.link("agent-1")
 	l.open("s")
 	var wg sync.WaitGroup
-	results := make([]error, 3)
+	results := make([]error, 2)
 	p.watching(context.Background(), &wg, &results[0], func(*supervisorv1.Event) error { return nil })
 	wg.Go(func() {
 		results[1] = p.WatchSession(context.Background(), &supervisorv1.WatchSessionRequest{SessionId: "s"}, func(*supervisorv1.Event) error { return nil })
@@ -302,17 +304,50 @@ func TestClosingEndsAllWatching(t *testing.T) {
 	defer sub.Close()
 	p.shut(t)
 	wg.Wait()
-	if err := errors.Join(results...); err != nil {
-		t.Error(err)
+	for _, err := range results[:2] {
+		wantClass(t, err, fault.Stopping)
 	}
 	if _, err := sub.Next(context.Background()); err == nil {
 		t.Error("a subscription goes on")
 	}
-	if err := p.watch(context.Background(), "", func(*supervisorv1.Event) error { return nil }); err != nil {
-		t.Error(err)
-	}
+	wantClass(t, p.watch(context.Background(), "", func(*supervisorv1.Event) error { return nil }), fault.Stopping)
 	l.chunk("s", "too late")
 	p.Publish(&supervisorv1.Event{})
+}
+
+func TestDrain_WaitsForSlowWatchers(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		h := New(Options{Instance: "here"})
+		reads, told := make(chan struct{}), 0
+		var watching sync.WaitGroup
+		watching.Go(func() {
+			wantClass(t, h.WatchEvents(t.Context(), "", 0, func(events []event.Told) error {
+				<-reads
+				told += len(events)
+				return nil
+			}), fault.Stopping)
+		})
+		synctest.Wait()
+		const events = 5
+		for range events {
+			h.Publish(&supervisorv1.Event{AgentId: "agent-1"})
+		}
+		h.Close()
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		begun := time.Now()
+		h.Drain(ctx)
+		if took := time.Since(begun); took != time.Second {
+			t.Errorf("Drain returned after %v, want %v: nothing was read", took, time.Second)
+		}
+		close(reads)
+		h.Drain(t.Context())
+		watching.Wait()
+		if told != events {
+			t.Errorf("the watcher was told %d events, want %d", told, events)
+		}
+		h.Drain(t.Context()) // nobody watches
+	})
 }
 
 func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"iter"
+	"strings"
 	"sync"
 	"time"
 
@@ -283,6 +284,8 @@ func problem(err error) string {
 	switch e := client.ErrorOf(err); {
 	case e == nil:
 		return err.Error()
+	case e.Code == codes.Unavailable && strings.HasPrefix(e.Message, "connection error"): // gRPC's, about sockets
+		return "the supervisor does not answer any more"
 	case e.Code == codes.Unavailable:
 		return fmt.Sprintf("the supervisor does not answer (%s)", e.Message)
 	case e.Code == codes.Canceled:

@@ -75,6 +75,7 @@ func (r Reference) Certain() bool {
 var (
 	extension = lazyregexp.New(`[^/.][^/]*\.[A-Za-z0-9_]{1,10}$|(^|/)\.[A-Za-z0-9_]`)
 	place     = lazyregexp.New(`^(.*?[^:])(?::L?[0-9]+(?::[0-9]+)?(?:-L?[0-9]+(?::[0-9]+)?)?|#L?[0-9]+(?:C[0-9]+)?(?:-L?[0-9]+(?:C[0-9]+)?)?)$`)
+	fileURI   = lazyregexp.New(`(?i)file:///`)
 	scheme    = lazyregexp.New(`^[A-Za-z][A-Za-z0-9+.-]*:(//|[^0-9/])`)
 )
 
@@ -173,8 +174,8 @@ func upTo(s string, end byte) (string, bool) {
 // word reads a word of the text.
 func (s *scan) word(word string) {
 	word = trimmed(word)
-	if i := strings.Index(strings.ToLower(word), "file:///"); i >= 0 {
-		s.uri(trimmed(word[i:]))
+	if at := fileURI.FindStringIndex(word); at != nil {
+		s.uri(trimmed(word[at[0]:]))
 		return
 	}
 	if name, ok := strings.CutPrefix(word, "@"); ok {

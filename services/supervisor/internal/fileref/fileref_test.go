@@ -64,6 +64,7 @@ func TestIn_IsBounded(t *testing.T) {
 
 func FuzzIn(f *testing.F) {
 	f.Add("see @a.go:10 (`b c/d.py`), [x](file:///y)")
+	f.Add("\u0130\u023a\u212aFile:///y") // lower case has other lengths
 	f.Fuzz(func(t *testing.T, text string) {
 		for _, r := range In(text, 50) {
 			if len(r.Names) == 0 || len(r.Name()) > maxPath {

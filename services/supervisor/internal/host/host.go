@@ -56,6 +56,9 @@ const (
 // stopTimeout bounds how long the handlers may take to stop; the agent has its own grace.
 const stopTimeout = 5 * time.Second
 
+// watchGrace is how long those who watch may take to be told the last events.
+const watchGrace = 500 * time.Millisecond
+
 // Options say what is run, and with what.
 type Options struct {
 	// Agent is the agent of Run, as agentspec.Resolver returns it. Required for Run; Start is asked for agents.
@@ -248,6 +251,16 @@ func (h *host) close() {
 	h.generation.Close()
 }
 
+// stopServing tells those who watch what has happened up to now, and ends the services. One who does not read is not waited
+// for any longer than watchGrace.
+func (h *host) stopServing(server *admin.Server) {
+	h.hub.Close()
+	ctx, cancel := context.WithTimeout(h.hurry, watchGrace)
+	defer cancel()
+	h.hub.Drain(ctx)
+	server.Stop()
+}
+
 // handlerChanged tells those who watch of a handler's state.
 func (h *host) handlerChanged(st *supervisorv1.HandlerStatus) {
 	if h.hub == nil {
@@ -292,7 +305,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 			h.log.Warn("this supervisor cannot be looked into", "error", err)
 		} else {
 			h.admin.Store(server)
-			defer server.Stop()
+			defer h.stopServing(server)
 		}
 	}
 	reason, cause := la.run(ctx)

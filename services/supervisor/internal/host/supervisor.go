@@ -144,7 +144,7 @@ func (s *Supervisor) Close() {
 		s.programs.Close()
 	}
 	if server := s.host.admin.Load(); server != nil {
-		server.Stop()
+		s.host.stopServing(server)
 	}
 	if s.activity != nil {
 		s.activity()

@@ -2,6 +2,7 @@ package link
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"time"
@@ -23,10 +24,11 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 			if p.ctx.Err() != nil {
 				return errHandled // the agent is gone already, and the request is answered with that
 			}
-			if c, ok := p.removeClientCall(c.id); ok {
-				p.refuseClient(c.id, jsonrpc.CodeInternal, err.Error())
-			}
-			p.end(NotReady, err)
+			p.endAfter(NotReady, err, func() {
+				if c, ok := p.removeClientCall(c.id); ok {
+					p.refuseClient(c.id, jsonrpc.CodeInternal, err.Error())
+				}
+			})
 			return errHandled
 		}
 		p.table.Store(table)
@@ -58,9 +60,11 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	c.timer.Store(time.AfterFunc(timeout, func() {
 		defer panics.Recover(p.log, "ending an agent that does not answer initialize", p.broken)
 		if c, ok := p.clientCalls.Remove(id); ok {
-			p.refuseClient(c.id, jsonrpc.CodeInternal, fmt.Sprintf(
-				"the agent did not answer initialize within %v (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?%s", timeout, p.Dropped()))
-			p.end(NoInitialize, fmt.Errorf("the agent did not answer initialize within %v%s", timeout, p.Dropped()))
+			late := fmt.Sprintf("the agent did not answer initialize within %v", timeout)
+			p.endAfter(NoInitialize, errors.New(late+p.Dropped()), func() {
+				p.refuseClient(c.id, jsonrpc.CodeInternal,
+					late+" (agent.initialize_timeout_seconds): is it an ACP agent, and was it started with the flag that makes it speak ACP?"+p.Dropped())
+			})
 		}
 	}))
 	if &line[0] == &m.Raw[0] {

@@ -350,14 +350,22 @@ func internalError(method string, err error) *jsonrpc.Error {
 }
 
 // end records the first reason and wakes Run.
-func (l *Link) end(r Reason, err error) {
+func (l *Link) end(r Reason, err error) { l.endAfter(r, err, func() {}) }
+
+// endAfter records the first reason, has the client's last request answered, and wakes Run. Whoever reads the answer and then
+// stops the link finds the reason for the answer, not that the link was stopped.
+func (l *Link) endAfter(r Reason, err error, answer func()) {
+	first := false
 	l.endOnce.Do(func() {
 		if errors.Is(err, io.EOF) {
 			err = nil
 		}
-		l.reason, l.cause = r, err
-		close(l.ended)
+		l.reason, l.cause, first = r, err, true
 	})
+	if first {
+		defer close(l.ended)
+	}
+	answer()
 }
 
 // shutdown answers what the agent left unanswered, ends what is under way and flushes what the client still takes.

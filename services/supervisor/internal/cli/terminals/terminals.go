@@ -133,7 +133,7 @@ func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor
 	like := func(t openTerminal) bool {
 		return strings.HasPrefix(t.Of.GetTerminalId(), id) || strings.HasSuffix(t.Of.GetTerminalId(), id)
 	}
-	meant := reach.Meant(terminals(ctx, call, all), same, like)
+	meant := reach.MeantOf(terminals(ctx, call, all), same, like)
 	switch {
 	case len(meant) == 1:
 		return meant[0].At, meant[0].Of.GetTerminalId(), nil

@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
@@ -20,10 +21,11 @@ import (
 // folder of another environment, in which commands look too.
 func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
 	for _, c := range []struct {
-		name  string
-		begin func(t *testing.T, lookup func(string) string, dir string) // the other supervisor
+		name    string
+		answers bool
+		begin   func(t *testing.T, lookup func(string) string, dir string) // the other supervisor
 	}{
-		{"other does not answer", func(t *testing.T, _ func(string) string, dir string) {
+		{"other does not answer", false, func(t *testing.T, _ func(string) string, dir string) {
 			folder := filepath.Join(dir, "acphost")
 			if err := os.Mkdir(folder, 0o700); err != nil {
 				t.Fatal(err)
@@ -34,7 +36,7 @@ func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
 			}
 			t.Cleanup(func() { _ = l.Close() })
 		}},
-		{"other answers", func(t *testing.T, lookup func(string) string, _ string) { begin(t, lookup, 4712) }},
+		{"other answers", true, func(t *testing.T, lookup func(string) string, _ string) { begin(t, lookup, 4712) }},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
@@ -69,7 +71,28 @@ func TestOrder_PrefersOwnRuntimeFolder(t *testing.T) {
 			if one, err := reach.One(t.Context(), call, &flags); err != nil || one.PID != 4711 {
 				t.Errorf("One: supervisor %d, %v", one.PID, err)
 			}
+			if c.answers {
+				wantOwnTerminal(t, cmd, call, &flags)
+			}
 		})
+	}
+}
+
+// wantOwnTerminal has two supervisors with a terminal of the same id.
+func wantOwnTerminal(t *testing.T, cmd *cobra.Command, call *command.Call, flags *reach.Flags) {
+	t.Helper()
+	all, closeAll, err := reach.All(cmd, call, flags)
+	defer closeAll()
+	if err != nil || len(all) != 2 {
+		t.Fatalf("All: %d supervisors, %v, want 2", len(all), err)
+	}
+	list := reach.List(t.Context(), call, all, "terminals", func(ctx context.Context, at *reach.Supervisor) ([]*supervisorv1.Terminal, error) {
+		res, err := at.State.ListTerminals(ctx, &supervisorv1.ListTerminalsRequest{})
+		return res.GetTerminals(), err
+	})
+	has := func(t reach.Item[*supervisorv1.Terminal]) bool { return t.Of.GetTerminalId() == "acphost-1f" }
+	if meant := reach.MeantOf(list, has, has); len(meant) != 1 || meant[0].At.PID != 4711 {
+		t.Errorf("MeantOf: %d terminals of %d, want that of supervisor 4711", len(meant), len(list))
 	}
 }
 

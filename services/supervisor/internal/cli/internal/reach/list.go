@@ -124,3 +124,9 @@ func Meant[T any](list []T, same, like func(T) bool) []T {
 	}
 	return alike
 }
+
+// MeantOf is Meant for what supervisors have. Of several, the one that the supervisor in the runtime folder of this
+// environment has is meant.
+func MeantOf[T any](list []Item[T], same, like func(Item[T]) bool) []Item[T] {
+	return here(Meant(list, same, like), func(item Item[T]) bool { return !item.At.elsewhere })
+}

@@ -23,7 +23,7 @@ func WhoHas(ctx context.Context, call *command.Call, all []*Supervisor, req *sup
 	if agent := req.GetAgentId(); agent != "" {
 		list = slices.DeleteFunc(list, func(s OpenSession) bool { return s.Of.GetAgentId() != agent && s.At.Agent != agent })
 	}
-	meant := Meant(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
+	meant := MeantOf(list, func(s OpenSession) bool { return s.Of.GetSessionId() == req.GetSessionId() },
 		func(s OpenSession) bool { return strings.HasPrefix(s.Of.GetSessionId(), req.GetSessionId()) })
 	switch len(meant) {
 	case 0:
