@@ -303,9 +303,7 @@ func TestEventsGatherUntilABatchIsFullOrSomeTimeHasPassed(t *testing.T) {
 		}
 		h.Close()
 		wg.Wait()
-		if result != nil {
-			t.Error(result)
-		}
+		wantClass(t, result, fault.Stopping)
 	})
 }
 

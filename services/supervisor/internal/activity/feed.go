@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"github.com/acphost/acphost/internal/limits"
-	"io"
 	"math"
 	"sync"
 	"time"
@@ -153,7 +152,7 @@ func (r *reader) wake() {
 	}
 }
 
-// run sends batches to a reader until ctx ends, send fails, the feed is closed (nil), or the reader is cut off. If
+// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is cut off. If
 // limit is not 0, a batch has up to limit events, and events gather while they come fast: so the reader is not woken
 // for each of them.
 func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Told) error) error {
@@ -188,7 +187,7 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 }
 
 // take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is
-// io.EOF when there will be none, or errBehind.
+// fault.Stopping when there will be none, or errBehind.
 func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit int) ([]event.Told, error) {
 	for {
 		f.mu.Lock()
@@ -198,7 +197,7 @@ func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit in
 			switch {
 			case len(batch) > 0:
 			case f.closed:
-				err = io.EOF
+				err = errStopping
 			default:
 				r.wakeAt = r.next + 1
 				f.wakeAt = min(f.wakeAt, r.wakeAt)

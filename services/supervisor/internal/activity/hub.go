@@ -313,7 +313,7 @@ func (h *Hub) end() {
 	h.tell.Lock()
 	defer h.tell.Unlock()
 	for w := range h.watchers {
-		w.out.end()
+		w.shut()
 	}
 	h.feed.close()
 	for key, end := range h.turnEnds {

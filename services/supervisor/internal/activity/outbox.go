@@ -2,7 +2,6 @@ package activity
 
 import (
 	"context"
-	"io"
 	"sync"
 )
 
@@ -10,7 +9,7 @@ import (
 type outbox struct {
 	mu sync.Mutex
 	queue
-	err   error         // why there will be no more; those that are held are told before io.EOF alone
+	err   error         // why there will be no more; those that are held are told before, but for errBehind
 	ready chan struct{} // has room for one
 }
 
@@ -41,12 +40,12 @@ func (o *outbox) fail(err error) {
 	}
 }
 
-// end says that nothing more will come.
-func (o *outbox) end() {
+// end says why nothing more will come; what is held is told before.
+func (o *outbox) end(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	if o.err == nil {
-		o.err = io.EOF
+		o.err = why
 		o.signal()
 	}
 }
@@ -58,7 +57,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// next waits for the next event. The error is io.EOF when there will be none.
+// next waits for the next event. The error is that of end when there will be none.
 func (o *outbox) next(ctx context.Context, taken func()) (e entry, err error) {
 	err = o.wait(ctx, func() (ok bool) {
 		if e, ok = o.pop(); ok && taken != nil {

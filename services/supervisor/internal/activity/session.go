@@ -3,6 +3,7 @@ package activity
 import (
 	"cmp"
 	"context"
+	"io"
 	"maps"
 	"slices"
 
@@ -185,7 +186,7 @@ func (s *watched) joinMemory(at replay.Position, noFollow bool) (*watcher, error
 	}
 	w.offerAll(kept, skips)
 	if noFollow {
-		w.out.end()
+		w.out.end(io.EOF)
 	} else {
 		h.join(w)
 	}

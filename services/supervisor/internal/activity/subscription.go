@@ -2,6 +2,7 @@ package activity
 
 import (
 	"context"
+	"io"
 	"time"
 
 	"github.com/acphost/acphost/internal/panics"
@@ -53,7 +54,7 @@ func (s *Subscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
 func (s *Subscription) Close() {
 	s.hub.leave(s.watcher)
 	out := &s.watcher.out
-	out.end()
+	out.end(io.EOF)
 	out.mu.Lock()
 	defer out.mu.Unlock()
 	s.hasRoom()

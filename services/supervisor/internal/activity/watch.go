@@ -137,7 +137,7 @@ func (h *Hub) join(w *watcher) {
 	}
 	h.rouse()
 	if h.closed {
-		w.out.end()
+		w.shut()
 	}
 }
 
@@ -157,6 +157,15 @@ func (h *Hub) leave(w *watcher) {
 			h.left()
 		}
 	}
+}
+
+// shut ends the watching, as the Hub is closed.
+func (w *watcher) shut() {
+	if w.sub != nil {
+		w.out.end(io.EOF)
+		return
+	}
+	w.out.end(errStopping)
 }
 
 // left notes that somebody does not watch any more. h.mu is held.
@@ -229,11 +238,14 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 	}
 }
 
-// ended is what one is told for whom there is no next event, and whose last one had a cursor.
+// errStopping ends the watching when the Hub is closed.
+var errStopping = fault.New(fault.Stopping, "the supervisor is stopping")
+
+// ended is what one is told for whom there is no next event, and whose last one had a cursor. Nil: nothing more was wanted.
 func ended(err error, last string) error {
 	switch {
 	case errors.Is(err, io.EOF):
-		return fault.New(fault.Stopping, "the supervisor is stopping")
+		return nil
 	case !errors.Is(err, errBehind):
 		return err
 	case last == "":
