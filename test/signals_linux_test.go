@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"golang.org/x/sys/unix"
+
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
@@ -71,6 +73,9 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 				}
 				testkit.Eventually(t, "the command has connected", func() bool { return hasSocket(cmd.Process.Pid) })
 				ends(signal, pidSignal(cmd.Process.Pid), cmd.Wait)
+				if got, want := cmd.ProcessState.ExitCode(), 128+int(signal); got != want {
+					t.Errorf("the exit status is %d, want %d", got, want)
+				}
 			})
 		}
 	}
@@ -78,6 +83,46 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.finish()
+}
+
+// TestCommands_SayWhichSignal sends a signal to commands that wait for their standard input.
+func TestCommands_SayWhichSignal(t *testing.T) {
+	t.Parallel()
+	for _, args := range [][]string{{"policy", "check", "-"}, {"prompt", "-", "--", program("demoagent")}} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+			t.Run(args[0]+" "+signal.String(), func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				cmd := wire.Command(t, program("acphost"), args...)
+				cmd.Dir, cmd.Env = p.work, p.env()
+				read, write, err := os.Pipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer write.Close()
+				cmd.Stdin = read
+				err = cmd.Start()
+				_ = read.Close()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if _, err := write.WriteString("words"); err != nil {
+					t.Fatal(err)
+				}
+				testkit.Eventually(t, "the command has read what there is", func() bool {
+					unread, err := unix.IoctlGetInt(int(write.Fd()), unix.FIONREAD)
+					return err == nil && unread == 0
+				})
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				_ = cmd.Wait()
+				if got, want := cmd.ProcessState.ExitCode(), 128+int(signal); got != want {
+					t.Errorf("the exit status is %d, want %d", got, want)
+				}
+			})
+		}
+	}
 }
 
 // hasSocket reports whether a process has a socket open.
