@@ -110,7 +110,7 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 					t.Fatal(err)
 				}
 				testkit.Eventually(t, "the command has read what there is", func() bool {
-					unread, err := unix.IoctlGetInt(int(write.Fd()), unix.FIONREAD)
+					unread, err := unix.IoctlGetInt(int(write.Fd()), unix.TIOCINQ)
 					return err == nil && unread == 0
 				})
 				if err := cmd.Process.Signal(signal); err != nil {

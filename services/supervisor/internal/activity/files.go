@@ -1,6 +1,7 @@
 package activity
 
 import (
+	"cmp"
 	"context"
 	"maps"
 	"slices"
@@ -50,8 +51,8 @@ func (h *Hub) filesMeant(agent string) map[string]bool {
 }
 
 // WatchFiles sends the files that agents work with: all of them, then what has changed since, until ctx ends or send fails.
-// While send waits for a slow reader nothing is queued: what it is sent then is the difference to what it has. Nil: the Hub
-// was closed.
+// While send waits for a slow reader nothing is queued: what it is sent then is the difference to what it has. fault.Stopping: the
+// Hub was closed.
 func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error {
 	h.watchesFiles(1)
 	defer h.watchesFiles(-1)
@@ -72,7 +73,7 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 			}
 		}
 		if !h.pause(ctx, min(max(filesGap, restFactor*time.Since(began)), maxFilesGap)) {
-			return ctx.Err()
+			return cmp.Or(ctx.Err(), error(errStopping))
 		}
 		if cooling { // it is looked at again after each pause
 			continue
@@ -80,7 +81,7 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 		select {
 		case <-changed:
 		case <-h.ended:
-			return nil
+			return errStopping
 		case <-ctx.Done():
 			return ctx.Err()
 		}

@@ -96,8 +96,13 @@ func runtimeDir(dir string) func(string) string {
 	}
 }
 
+// start serves until the test's end. Without Env, the runtime folder is one of its own: in the user's, commands of other tests would find
+// the server.
 func start(t *testing.T, o admin.Options) *admin.Server {
 	t.Helper()
+	if o.Env == nil {
+		o.Env = runtimeDir(testkit.ShortDir(t))
+	}
 	if o.State == nil {
 		o.State = fake{pid: int64(os.Getpid())}
 	}

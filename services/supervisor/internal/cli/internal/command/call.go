@@ -95,11 +95,15 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 			err = own // rather than what the socket says that agents are left
 		}
 	}
+	status := call.Status
 	if err != nil {
 		call.Complain(err)
-		return StatusFailed
+		status = StatusFailed
 	}
-	return call.Status
+	if status == StatusFailed && ctx.Err() != nil && !call.endsItself.Load() {
+		return StatusOfSignal(ctx)
+	}
+	return status
 }
 
 // signalGrace is how long a command may take to return after a signal, unless EndsItself was called.
