@@ -89,7 +89,7 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 func TestCommands_SayWhichSignal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"policy", "check", "-"}, {"prompt", "-", "--", program("demoagent")}} {
-		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			t.Run(args[0]+" "+signal.String(), func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t)

@@ -35,7 +35,18 @@ func TestMain(m *testing.M) {
 			os.Exit(status)
 		}
 	}
-	goleak.VerifyTestMain(m)
+	// In the user's runtime folder, commands in tests of other packages would find the servers of these.
+	dir, err := os.MkdirTemp("", "acp")
+	if err != nil {
+		panic(err)
+	}
+	if err := os.Setenv("XDG_RUNTIME_DIR", dir); err != nil {
+		panic(err)
+	}
+	goleak.VerifyTestMain(m, goleak.Cleanup(func(status int) {
+		_ = os.RemoveAll(dir)
+		os.Exit(status)
+	}))
 }
 
 // fake is a State with one of each.
@@ -96,13 +107,8 @@ func runtimeDir(dir string) func(string) string {
 	}
 }
 
-// start serves until the test's end. Without Env, the runtime folder is one of its own: in the user's, commands of other tests would find
-// the server.
 func start(t *testing.T, o admin.Options) *admin.Server {
 	t.Helper()
-	if o.Env == nil {
-		o.Env = runtimeDir(testkit.ShortDir(t))
-	}
 	if o.State == nil {
 		o.State = fake{pid: int64(os.Getpid())}
 	}
