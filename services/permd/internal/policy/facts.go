@@ -268,10 +268,10 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 // maxLeftOut bounds the globs of a decision.
 const maxLeftOut = 200
 
-// leaveOut returns globs of the files that the deny and ask rules of all parts keep from the action, and that may lie below
-// the folders that its commands or its search read. A rule counts if its other conditions hold, or may. The globs are written without
-// ${root} and "~".
-func leaveOut(parts []Part, a *action) []string {
+// leaveOut returns globs of the files that the deny rules of all parts keep from the action, and with the verdict ask the ask rules
+// too, and that may lie below the folders that its commands or its search read. A rule counts if its other conditions hold, or may.
+// The globs are written without ${root} and "~".
+func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	var through []*pathAccess
 	for i := range a.uses {
 		if u := &a.uses[i]; u.recursive && !u.writes && !u.onlyNames {
@@ -296,7 +296,11 @@ func leaveOut(parts []Part, a *action) []string {
 	}
 	for _, p := range parts {
 		add(p.Policy.protected)
-		for _, r := range slices.Concat(p.Policy.deny, p.Policy.ask) {
+		rules := p.Policy.deny
+		if of == ask {
+			rules = slices.Concat(rules, p.Policy.ask)
+		}
+		for _, r := range rules {
 			if (r.paths != nil || r.effects.reads != nil) && r.holdsButFiles(a) {
 				add(r.paths)
 				add(r.effects.reads)

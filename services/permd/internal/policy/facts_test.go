@@ -269,10 +269,25 @@ rules:
 	if got := decide(list(201), walk); got.GetVerdict() != ask || len(got.GetLeaveOut()) != 0 {
 		t.Errorf("201 globs: got %v", got)
 	}
+	asking := strings.Replace(rules, "{id: look, effect: allow, reads: [\"**\"]}", "{id: greps, effect: ask, command: [grep]}", 1)
+	want := []string{"/ws/private/**", "**/.env", "/ws/sub/x/*.key"}
+	slices.Sort(want)
+	got := decide(parse(t, asking), walk)
+	if slices.Sort(got.LeaveOut); got.GetVerdict() != ask || !slices.Equal(got.GetLeaveOut(), want) {
+		t.Errorf("a question: got %v, %q, want %q", got.GetVerdict(), got.GetLeaveOut(), want)
+	}
+	tooMany := parse(t, "version: 1\nunattended: allow\nrules:\n- {id: d, effect: deny, path: ["+strings.Join(many, ", ")+"]}\n- {id: a, effect: ask, command: [grep]}\n")
+	if got := decide(tooMany, walk); got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || len(got.GetLeaveOut()) != 0 {
+		t.Errorf("a question with 201 globs: got %v", got)
+	}
+	asks := &permissionv1.DecideResponse{Verdict: ask, LeaveOut: []string{"**/a"}}
 	a := &permissionv1.DecideResponse{Verdict: allow, LeaveOut: []string{"**/a"}}
 	b := &permissionv1.DecideResponse{Verdict: allow, LeaveOut: []string{"**/b", "**/a"}}
 	if got := policy.Stricter(a, b); !slices.Equal(got.GetLeaveOut(), []string{"**/a", "**/b"}) || len(a.GetLeaveOut()) != 1 {
 		t.Errorf("two decisions: got %v", got)
+	}
+	if got := policy.Stricter(b, asks); got.GetVerdict() != ask || !slices.Equal(got.GetLeaveOut(), []string{"**/a", "**/b"}) {
+		t.Errorf("a question and an allowance: got %v", got)
 	}
 }
 

@@ -35,6 +35,9 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	d := decideTogether(parts, a)
 	d.PolicyDigest = digestOf(parts)
 	if d.Verdict == ask {
+		if d.Unattended != deny { // else too many globs have made it a question
+			keepDenied(parts, a, d)
+		}
 		if d.Unattended == permissionv1.Verdict_VERDICT_UNSPECIFIED {
 			d.Unattended = unattendedOf(parts)
 		}
@@ -44,6 +47,19 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 		}
 	}
 	return d
+}
+
+// keepDenied adds what the command has to leave out for the rules that deny, whatever the answer to the question is. If that is
+// more than a decision holds, no answer denies.
+func keepDenied(parts []Part, a *action, d *permissionv1.DecideResponse) {
+	globs := leaveOut(parts, a, deny)
+	if len(globs) <= maxLeftOut {
+		d.LeaveOut = globs
+		return
+	}
+	d.Unattended, d.Grantable = deny, false
+	d.Reason += fmt.Sprintf("; the command reads whole folders, and deny rules keep files by %d globs from it: more than the %d that it can be told "+
+		"to leave out", len(globs), maxLeftOut)
 }
 
 // notUnattended says why an action that is asked about is denied if no one answers, although the rule files say "unattended:
@@ -141,7 +157,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 
 // allowing is the verdict allow, with what the command has to leave out for the rules that deny or ask.
 func allowing(parts []Part, a *action, rule, reason string) *permissionv1.DecideResponse {
-	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a))
+	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a, ask))
 }
 
 // leavingOut adds globs to what a decision to allow leaves out. If they are more than a decision holds, the user is asked, and
@@ -235,8 +251,8 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 	return verdict
 }
 
-// Stricter returns the stricter of two decisions, the first of two that are alike. Of two that allow, it leaves out what
-// either does, and both must name the paths.
+// Stricter returns the stricter of two decisions, the first of two that are alike. It leaves out what either does. Of two that
+// allow, both must name the paths.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -248,10 +264,13 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
 		d.NamesAddresses = a.GetNamesAddresses() && b.GetNamesAddresses() && d.GetVerdict() == allow
 		return d
-	case rank(a) >= rank(b):
-		return a
+	case rank(a) < rank(b):
+		a, b = b, a
 	}
-	return b
+	if a.GetVerdict() == ask && len(b.GetLeaveOut()) > 0 {
+		a = leavingOut(proto.CloneOf(a), together(a.GetLeaveOut(), b.GetLeaveOut()))
+	}
+	return a
 }
 
 // rank orders decisions by strictness; of two that ask, one that a remembered answer does not satisfy is stricter.

@@ -8,6 +8,7 @@ import (
 	"net"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"syscall"
@@ -77,7 +78,7 @@ func play(role string, args []string) (exit int, ok bool) {
 func playSupervisor(socket, script string) int {
 	s, err := admin.Start(admin.Options{
 		State: fake{pid: int64(os.Getpid())}, Control: obedient{}, Agents: willing{}, Sessions: willing{}, Gateway: willing{}, Events: willing{}, Files: willing{}, Approvals: willing{}, Decisions: willing{},
-		Socket: socket,
+		Socket: socket, Env: runtimeDir(filepath.Dir(socket)),
 	})
 	if err != nil {
 		fmt.Println(err)

@@ -378,6 +378,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		return nil
 	}
 	if a.GetDoor() == permissionv1.Door_DOOR_CALL && !r.GivenUp && g.answeredEarlier(r, d) {
+		g.leaveOutAsked(ctx, r, d)
 		return nil
 	}
 	if len(g.opts.Chain) == 0 {

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"cmp"
+	"context"
 	"fmt"
 	"os"
 	"path"
@@ -16,10 +17,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
-// leaveOut makes sure that a command, or a search of the agent's, which a policy allows reads none of the files that the policy wants left out: there are
-// none, or its programs are told to leave them out. Otherwise a person is asked.
+// leaveOut makes sure that a command, or a search of the agent's, which a policy allows or asks about reads none of the files that
+// the policy wants left out: there are none, or its programs are told to leave them out. Otherwise the user is asked, no answer
+// denies, and no remembered answer is used.
 func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
-	if d.Verdict != Allow || len(globs) == 0 {
+	if d.Verdict == Deny || len(globs) == 0 {
 		return
 	}
 	finder := leaveout.New(globs)
@@ -61,13 +63,44 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	switch {
 	case why == "" && !found.Any():
 	case why == "" && tellable && r.LeaveOut(walking, found):
-		d.Reason = strings.TrimPrefix(d.Reason+" Left out: "+listed(shown)+".", " ")
+		if d.Reason != "" {
+			d.Reason = strings.TrimSuffix(d.Reason, ".") + ". "
+		}
+		d.Reason += "Left out: " + listed(shown) + "."
 	default:
 		if why == "" {
 			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
 		}
+		if d.Verdict == Ask {
+			d.Grantable, d.Unattended = false, Deny
+			d.Reason = strings.TrimPrefix(d.Reason+"; denied if no one answers: "+why, "; ")
+			return
+		}
 		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Ask, RuleLeaveOut, ByPolicy, false, why
 	}
+}
+
+// leaveOutAsked has a command that the user allowed earlier, as the agent asked for it, leave out what the policy keeps from it. If
+// it cannot be told to, it runs as the user allowed it.
+func (g *Gate) leaveOutAsked(ctx context.Context, r Request, d *Decision) {
+	if d.Verdict != Allow || r.LeaveOut == nil || len(g.opts.Chain) == 0 || !walksFolders(r.Action.GetCommand()) {
+		return
+	}
+	said, err := g.ask(ctx, r.Action)
+	if err != nil {
+		return
+	}
+	left := &Decision{Verdict: Allow, Reason: d.Reason}
+	if g.leaveOut(r, left, said.GetLeaveOut()); left.Verdict == Allow {
+		d.Reason = left.Reason
+	}
+}
+
+// walksFolders reports whether a command reads the files below a folder.
+func walksFolders(c *permissionv1.Command) bool {
+	return slices.ContainsFunc(c.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
+		return slices.ContainsFunc(sub.GetFacts().GetFiles(), func(f *permissionv1.FileUse) bool { return f.GetRecursive() && !f.GetMetadataOnly() })
+	})
 }
 
 // gitCommand is a command of git's that shows contents of files, and the folder that it runs in; or another command, and the path

@@ -15,6 +15,38 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
+// TestLeaveOut_HoldsForQuestions has a policy that asks about a command, with "unattended: allow", and denies a file below the folder
+// that the command reads.
+func TestLeaveOut_HoldsForQuestions(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Ask, Rule: "greps", Reason: "Searching.", Grantable: true, Unattended: Allow, LeaveOut: []string{"**/.env"}}, nil
+	})
+	for _, c := range []struct {
+		name       string
+		tells      bool
+		unattended permissionv1.Verdict
+		reason     string
+	}{
+		{"the program is told", true, Allow, "Left out: .env."},
+		{"the program cannot be told", false, Deny, "denied if no one answers: it walks through a folder with .env"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
+				Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
+					Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}}}}}}
+			r.LeaveOut = func([][]string, leaveout.Found) bool { return c.tells }
+			d, err := g.Decide(t.Context(), r)
+			if err != nil || d.Verdict != Ask || d.Unattended != c.unattended || d.Grantable != c.tells || !strings.Contains(d.Reason, c.reason) {
+				t.Errorf("got %v, unattended %v, grantable %t: %s (%v), want unattended %v and %q", d.Verdict, d.Unattended, d.Grantable, d.Reason, err, c.unattended, c.reason)
+			}
+		})
+	}
+}
+
 func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -47,6 +47,8 @@ type heldCall struct {
 	seen *[sha256.Size]byte
 	// decision is the gate's, once it is acted on.
 	decision *gate.Decision
+	// told is the command with its programs told to leave out files that the policy keeps from it; nil: there are none.
+	told []string
 	// recorded, if set, reports whether the decision could be recorded, once it was.
 	recorded chan error
 }
@@ -95,14 +97,13 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	about.Outside = h.outside != ""
 	about.Elsewhere = h.atHandler() && l.opts.Sidecar != nil && l.opts.Sidecar(h.route.Handler)
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
-	var told []string // the command, with its programs told to leave files out
 	about.LeaveOut = func(walking [][]string, found leaveout.Found) (ok bool) {
-		told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
+		h.told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
 		return ok
 	}
 	d, err := l.gateDecides(ctx, h.call, about)
 	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
-		about.Written = nil
+		about.Written, h.told = nil, nil
 		d, err = l.gateDecides(ctx, h.call, about)
 	}
 	if err != nil {
@@ -110,10 +111,6 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	}
 	switch d.Verdict {
 	case gate.Allow:
-		if told != nil {
-			h.cc.ResolvedCommand.Argv = told
-			l.tellAbout(d.DenialKey(), h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
-		}
 		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
 	case gate.Ask:
 		if why := h.unreachable(action); why != "" {
@@ -159,6 +156,9 @@ func (l *Link) checkPaths(h *heldCall) *jsonrpc.Error {
 
 // actOn records a decision that needed no person, and passes the call or refuses it.
 func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome) {
+	if o.Allowed {
+		l.leaveOut(h, d)
+	}
 	if o.Allowed && h.call.safe && l.stillMeant(h) {
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		h.decidedBy(d, o)
@@ -170,6 +170,14 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 		return
 	}
 	l.follow(ctx, h, d, o, l.recordCall(h, d, o))
+}
+
+// leaveOut has the programs of a command that is allowed leave out the files that the policy keeps from it, and says so.
+func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
+	if h.told != nil {
+		h.cc.ResolvedCommand.Argv = h.told
+		l.tellAbout(d.DenialKey(), h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
+	}
 }
 
 // errNotMeant says that a call's session ended, or its folders changed, after the call was judged.
@@ -324,6 +332,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	}
 	if r.Outcome.Allowed {
 		l.postClient(shown.updated("in_progress"))
+		l.leaveOut(h, d)
 	}
 	l.follow(ctx, h, d, r.Outcome, r.Unrecorded)
 }

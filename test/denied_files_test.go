@@ -1,0 +1,76 @@
+package e2e_test
+
+import (
+	"strings"
+	"testing"
+)
+
+// greps asks about grep and tar, and denies a file that lies in a folder that they read.
+const greps = `
+version: 1
+unattended: allow
+rules:
+  - {id: env, effect: deny, path: ["**/.env"], reason: no secrets}
+  - {id: reads, effect: ask, command: ["grep"]}
+  - {id: packs, effect: ask, command: ["tar"]}
+`
+
+// folderWithSecret makes the folder d with a file that greps denies, and one that it does not.
+func folderWithSecret(t *testing.T, p *place) {
+	t.Helper()
+	p.file(t, "d/.env", "T=secret\n")
+	p.file(t, "d/a", "T=open\n")
+}
+
+func TestDenyRules_HoldIfNobodyAnswersTheQuestion(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ line, want string }{
+		"left out":           {"grep -rn T d", "d/a:1:T=open"},
+		"cannot be left out": {"tar -cf - d", "denied"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			folderWithSecret(t, p)
+			_, out, errs := p.cli(t, append(append([]string{"prompt"}, p.policy(t, greps, "")...), "/run "+c.line, "--", program("demoagent"))...)
+			if all := out + errs; strings.Contains(all, "T=secret") || !strings.Contains(all, c.want) {
+				t.Errorf("%s: got %s, want %q in it and not the secret", c.line, all, c.want)
+			}
+		})
+	}
+}
+
+func TestDenyRules_HoldIfTheUserAllowsTheCommand(t *testing.T) {
+	t.Parallel()
+	for _, option := range []string{"allow_once", "allow_always"} {
+		t.Run(option, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			folderWithSecret(t, p)
+			s := p.scene(t, p.policy(t, greps, ""))
+			for n := range 2 { // with allow_always, the second is allowed by the answer that is remembered
+				run := s.agent.Send("terminal/create", params("command", "grep -rn T d"))
+				var made struct{ TerminalID string }
+				if n == 0 || option == "allow_once" {
+					q := s.asked()
+					s.choose(q, option)
+					run.Result(&made)
+					s.status(q, "in_progress")
+					s.Expect("session/update") // that a file was left out
+					s.status(q, "completed")
+				} else {
+					run.Result(&made)
+					s.Expect("session/update")
+				}
+				terminal := params("terminalId", made.TerminalID)
+				s.agent.Request("terminal/wait_for_exit", terminal, nil)
+				var output struct{ Output string }
+				s.agent.Request("terminal/output", terminal, &output)
+				if strings.Contains(output.Output, "T=secret") || !strings.Contains(output.Output, "d/a:1:T=open") {
+					t.Errorf("the command has printed %q, want the file that no rule denies, and not the other", output.Output)
+				}
+			}
+			s.finish()
+		})
+	}
+}
