@@ -5,6 +5,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
@@ -90,6 +91,24 @@ func TestTwoPeopleShareASession(t *testing.T) {
 	third.says("/quit")
 	third.exits()
 	p.expectNobodyBut(t, "tmux")
+}
+
+// A chat that joined a session ends its turn when the supervisor is killed, and does not say that the session goes on.
+func TestChatAttach_SupervisorIsKilled(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, nil)
+	s.open(s.start(p.demo()).GetId())
+	x := p.joins(t)
+	x.says("hang")
+	x.shows("esc cancels")
+	send(t, s.Process, syscall.SIGKILL)
+	x.shows("the supervisor is gone: the supervisor does not answer any more", "/quit leaves")
+	x.says("/quit")
+	x.exits()
+	if all := x.all(); strings.Contains(all, "the session goes on") || strings.Contains(all, "esc cancels") {
+		t.Errorf("the screen says that it goes on:\n%s", all)
+	}
 }
 
 // An editor's session can be followed, and its questions answered. Its prompts are the editor's own.

@@ -128,12 +128,32 @@ func (o options) address() (network, target string, err error) {
 
 // versionText says which version the binary is, and what it speaks.
 func versionText(h Handler) string {
-	var services []string
-	if h.Register != nil {
-		h.Register(&listing{to: grpc.NewServer(), names: &services})
-	}
+	services := servicesOf(h)
 	build := buildinfo.Read(h.Version)
 	return build.Text(h.Name, [2]string{"handlers", "plugin protocol " + strconv.Itoa(wire.ProtocolVersion)}, [2]string{"gRPC", strings.Join(services, ", ")})
+}
+
+// servicesOf are the names of the gRPC services that the supervisor may call.
+func servicesOf(h Handler) (names []string) {
+	if h.Register != nil {
+		h.Register(&listing{to: grpc.NewServer(), names: &names})
+	}
+	return names
+}
+
+// settingOf is how a configuration file names a command of the handler, in YAML that is indented by four spaces.
+func settingOf(h Handler, command string) string {
+	for _, service := range servicesOf(h) {
+		switch {
+		case strings.HasPrefix(service, "acphost.permission."):
+			return "    permission:\n      command: [" + command + "]"
+		case strings.HasPrefix(service, "acphost.fs."):
+			return "    handlers:\n      fs:\n        command: [" + command + "]"
+		case strings.HasPrefix(service, "acphost.terminal."):
+			return "    handlers:\n      terminal:\n        command: [" + command + "]"
+		}
+	}
+	return "    handlers:\n      " + h.Name + ":\n        command: [" + command + "]"
 }
 
 // about says what the binary is and how it is run.
@@ -142,9 +162,7 @@ func about(h Handler, program string) string {
 
 It is not run by hand. Either acphost starts it, as its configuration file says:
 
-    handlers:
-      %[1]s:
-        command: [%[3]s]
+%[5]s
 
 or it runs on its own, as a sidecar, and the configuration names its address:
 
@@ -170,5 +188,5 @@ Other flags:
   --log-level LEVEL     debug, info, warn or error (default: $%[4]s, else info)
   --log-format FORMAT   text or json
   --version, --help
-`, h.Name, h.Version, program, wire.LogEnv)
+`, h.Name, h.Version, program, wire.LogEnv, settingOf(h, program))
 }

@@ -74,8 +74,7 @@ func (l *relay) line(line []byte, from string, cut bool) {
 	if from == "stderr" { // where most languages write exceptions with their stacks
 		level = slog.LevelWarn
 	}
-	begins := strings.HasPrefix(text, "panic: ") || strings.HasPrefix(text, "fatal error: ")
-	if l.remember(text, begins) {
+	if l.remember(text, beginsCrash(text)) {
 		level = slog.LevelError
 	}
 	attrs := []slog.Attr{slog.String("line", text)}
@@ -83,6 +82,14 @@ func (l *relay) line(line []byte, from string, cut bool) {
 		attrs = append(attrs, slog.Bool("cut", true))
 	}
 	l.log.LogAttrs(context.Background(), level, "handler wrote to "+from, attrs...)
+}
+
+// beginsCrash reports whether a line begins what a Go runtime prints before it ends a process: "panic: …", "fatal error: …", or the
+// signal, "SIGSEGV: segmentation violation".
+func beginsCrash(line string) bool {
+	signal, what, named := strings.Cut(line, ": ")
+	return strings.HasPrefix(line, "panic: ") || strings.HasPrefix(line, "fatal error: ") ||
+		named && what != "" && len(signal) <= len("SIGVTALRM") && strings.HasPrefix(signal, "SIG") && signal == strings.ToUpper(signal)
 }
 
 // remember adds a line to the tail and says whether the process is saying its last words.

@@ -29,5 +29,8 @@ func TestRelay_QuotesWhatCameBeforeTheEnd(t *testing.T) {
 		time.Sleep(lastWords + time.Second)
 		l.line([]byte("cannot listen: address in use\n"), "stderr", false)
 		check("cannot listen: address in use")
+		l.line([]byte("SIGSEGV: segmentation violation\n"), "stderr", false)
+		l.line([]byte("gs     0x0\n"), "stderr", false)
+		check("SIGSEGV: segmentation violation")
 	})
 }

@@ -36,7 +36,7 @@ func (v Validity) Left(now time.Time) string {
 		return "expired on " + on
 	case now.Before(v.From):
 		return "not valid before " + v.From.UTC().Format("2006-01-02 15:04 MST")
-	case left < 24*time.Hour:
+	case left < 48*time.Hour:
 		return fmt.Sprintf("expires in %v, on %s", left.Round(time.Second), on)
 	default:
 		return fmt.Sprintf("%d days left, until %s", int(left/(24*time.Hour)), on)

@@ -23,7 +23,7 @@ func TestValidity_SaysWhatIsLeft(t *testing.T) {
 		"a minute before":        {year, time.Minute, "expires in 1m0s", true},
 		"after":                  {year, -time.Minute, "expired on 2030-06-01 12:00 UTC", true},
 		"of a week, at its half": {week, 84 * time.Hour, "3 days left", false},
-		"of a week, at its end":  {week, 36 * time.Hour, "1 days left", true},
+		"of a week, at its end":  {week, 36 * time.Hour, "expires in 36h0m0s", true},
 		"too early":              {year, 400 * 24 * time.Hour, "not valid before", false},
 	} {
 		t.Run(name, func(t *testing.T) {

@@ -74,6 +74,8 @@ type Result struct {
 	Used bool
 	// Reopens: the agent can go on with the session another time.
 	Reopens bool
+	// Over: the session has ended, or whoever has it does not answer any more.
+	Over bool
 	// Interrupted: Ctrl-C ended the chat.
 	Interrupted bool
 }

@@ -123,7 +123,7 @@ func newModel(o Options, sup *supervisor) *model {
 
 // result is how it ended.
 func (m *model) result() (Result, error) {
-	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0, Interrupted: m.interrupts}
+	r := Result{Session: m.session.GetSessionId(), Used: m.turns > 0, Over: m.phase == broken, Interrupted: m.interrupts}
 	can := m.agent.GetInfo().GetCapabilities()
 	r.Reopens = m.o.Attach == nil && r.Session != "" && (can.GetLoadSession() || can.GetResumeSession())
 	if !m.opened {

@@ -69,11 +69,15 @@ func (m *model) watchSaw(ev *supervisorv1.Event) tea.Cmd {
 // again tries a stream again after a moment.
 func (m *model) again(cmd tea.Cmd, err error) tea.Cmd {
 	m.retries++
-	if m.retries == 20 {
+	if m.retries == 20 && m.phase != broken { // else it was told why the session is over
+		m.phase = broken
+		if m.turn != nil {
+			m.endTurn()
+		}
 		m.fail("the supervisor is gone: " + problem(err))
+		m.note("/quit leaves")
 	}
 	if m.retries >= 20 {
-		m.phase = broken
 		return nil
 	}
 	return m.sup.after(200*time.Millisecond, retryMsg{what: cmd})

@@ -3,7 +3,6 @@ package agents
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"path/filepath"
 	"slices"
@@ -187,7 +186,7 @@ func agentVerb(call *command.Call, verb, done, short string, do func(context.Con
 func runningAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, error) {
 	switch len(all) {
 	case 0:
-		return nil, errors.New("no supervisor is running")
+		return nil, reach.None(call, "supervisor")
 	case 1:
 		return all[0], nil // it says what is wrong
 	}

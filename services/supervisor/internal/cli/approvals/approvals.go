@@ -3,7 +3,6 @@ package approvals
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -130,7 +129,7 @@ func answer(
 	ctx context.Context, call *command.Call, all []*reach.Supervisor, given string, with *supervisorv1.AnswerApprovalRequest,
 ) error {
 	list := questions(ctx, call, all, "")
-	at, id, err := having(all, list, given)
+	at, id, err := having(call, all, list, given)
 	if err != nil {
 		return err
 	}
@@ -155,9 +154,9 @@ func answer(
 // having finds the supervisor that has a question of the list, and the question's id. Where none of several supervisors has
 // it, none is asked further: handles of different supervisors can be the same. One alone says what is wrong, and who has
 // answered before.
-func having(all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
+func having(call *command.Call, all []*reach.Supervisor, list []waiting, given string) (at *reach.Supervisor, id string, err error) {
 	if len(all) == 0 {
-		return nil, "", errors.New("no supervisor is running")
+		return nil, "", reach.None(call, "supervisor")
 	}
 	var of []*reach.Supervisor
 	var named []waiting
@@ -248,8 +247,7 @@ func questions(ctx context.Context, call *command.Call, all []*reach.Supervisor,
 
 func printQuestions(call *command.Call, list []waiting, full bool) error {
 	if len(list) == 0 {
-		_, err := fmt.Fprintln(call.Stderr, "no question waits")
-		return err
+		return output.PrintEmpty(call, "no question waits")
 	}
 	several := slices.ContainsFunc(list, func(w waiting) bool { return w.At != list[0].At })
 	var b strings.Builder

@@ -164,7 +164,7 @@ func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, a
 	if ended(call, end, err) {
 		return nil
 	}
-	if id := cmp.Or(result.Session, session.GetSessionId()); plainWord.MatchString(id) {
+	if id := cmp.Or(result.Session, session.GetSessionId()); !result.Over && plainWord.MatchString(id) {
 		more := ""
 		if f.connect != "" {
 			more = " --connect …"

@@ -3,7 +3,6 @@ package files
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -51,7 +50,7 @@ a line with a WatchFilesResponse: the first has all files, the others what has c
 				}
 				switch len(all) {
 				case 0:
-					return errors.New("no supervisor is running")
+					return reach.None(call, "supervisor")
 				case 1:
 					return watch(cmd.Context(), call, all[0], o, asJSON)
 				}

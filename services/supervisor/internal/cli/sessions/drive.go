@@ -340,7 +340,7 @@ session's, or how one begins. It is no mistake if no turn is under way.`,
 // openAt finds the supervisor with the open session that is meant, and the ids of its agent and of the session.
 func openAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, agent, id string) (at *reach.Supervisor, agentID, sessionID string, err error) {
 	if len(all) == 0 {
-		return nil, "", "", fmt.Errorf("no %s is running", whatServes)
+		return nil, "", "", reach.None(call, whatServes)
 	}
 	req := &supervisorv1.WatchSessionRequest{AgentId: agent, SessionId: id}
 	at, err = reach.WhoHas(ctx, call, all, req)

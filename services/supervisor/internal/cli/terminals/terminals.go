@@ -4,7 +4,6 @@ package terminals
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -127,7 +126,7 @@ func endWord(running bool, code *uint32, signal string) string {
 // terminalAt finds the one terminal that is meant, and the supervisor that has it.
 func terminalAt(ctx context.Context, call *command.Call, all []*reach.Supervisor, id string) (*reach.Supervisor, string, error) {
 	if len(all) == 0 {
-		return nil, "", errors.New("no supervisor is running")
+		return nil, "", reach.None(call, "supervisor")
 	}
 	same := func(t openTerminal) bool { return t.Of.GetTerminalId() == id }
 	like := func(t openTerminal) bool {

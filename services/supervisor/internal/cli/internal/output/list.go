@@ -99,8 +99,7 @@ func (t *Table) Add(cells ...any) {
 // empty.
 func PrintTable(call *command.Call, t *Table) error {
 	if len(t.rows) == 0 {
-		_, err := fmt.Fprintln(call.Stderr, t.empty)
-		return err
+		return PrintEmpty(call, t.empty)
 	}
 	terminal := call.Terminal(call.Stdout)
 	lay := layout{color: Colored(call, terminal)}
@@ -108,6 +107,15 @@ func PrintTable(call *command.Call, t *Table) error {
 		lay.width, lay.today = Width(call), time.Now()
 	}
 	return Page(call, t.text(lay))
+}
+
+// PrintEmpty says on standard error that there is nothing to print, unless that is not known, since somebody could not be asked.
+func PrintEmpty(call *command.Call, text string) error {
+	if call.Status != 0 {
+		return nil
+	}
+	_, err := fmt.Fprintln(call.Stderr, text)
+	return err
 }
 
 // Text is the table for a screen of so many columns; empty: it has no rows. Times are left to the caller, who knows how old what

@@ -134,9 +134,20 @@ func All(cmd *cobra.Command, call *command.Call, f *Flags) (all []*Supervisor, c
 	return all, closeAll, nil
 }
 
+// unanswered says why a supervisor of this machine does not answer.
+func unanswered(s client.Supervisor) error {
+	switch e := client.ErrorOf(s.Err); {
+	case e != nil && e.Code == codes.DeadlineExceeded:
+		return fmt.Errorf("it is busy, or stopped (kill -CONT %d has it go on)", s.PID)
+	case e != nil && e.Code == codes.Canceled:
+		return errors.New("it was not waited for")
+	}
+	return Plainly(s.Err)
+}
+
 func dialFound(s client.Supervisor) (*Supervisor, error) {
 	if s.Err != nil {
-		return nil, fmt.Errorf("supervisor %d does not answer at %s: %w", s.PID, s.Socket, Plainly(s.Err))
+		return nil, fmt.Errorf("supervisor %d does not answer at %s: %w", s.PID, s.Socket, unanswered(s))
 	}
 	c, err := s.Dial()
 	if err != nil {
@@ -226,7 +237,7 @@ func Order(
 		all = here(all, func(s *Supervisor) bool { return !s.elsewhere })
 		switch len(all) {
 		case 0:
-			return fmt.Errorf("no %s is running", what)
+			return None(call, what)
 		case 1:
 			ctx, cancel := context.WithTimeout(cmd.Context(), VerbTimeout)
 			defer cancel()
@@ -234,6 +245,14 @@ func Order(
 		}
 		return fmt.Errorf("%d supervisors are running: say which one is meant%s", len(all), Choices(all))
 	})
+}
+
+// None is the error of a command that finds no supervisor of a kind: none is running, or none of those that run answers.
+func None(call *command.Call, what string) error {
+	if call.Status == command.StatusFailed { // it was complained of
+		return fmt.Errorf("no %s answers", what)
+	}
+	return fmt.Errorf("no %s is running", what)
 }
 
 // Running returns the running supervisors of this user, also those that do not answer, and one whose socket the
