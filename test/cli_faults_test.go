@@ -1,6 +1,7 @@
 package e2e_test
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"strings"
@@ -29,6 +30,28 @@ func TestConfiguration_RejectsAFileWithoutContent(t *testing.T) {
 				if status == 0 || strings.Contains(out, "hello") || !strings.Contains(errs, file+" has no content") {
 					t.Errorf("%q: status %d\n%s%s", args, status, out, errs)
 				}
+			}
+		})
+	}
+	t.Run("link to a missing file", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		usual := filepath.Join(p.home, ".config", "acphost", "config.yaml")
+		if err := errors.Join(os.MkdirAll(filepath.Dir(usual), 0o700), os.Symlink(filepath.Join(p.home, "none"), usual)); err != nil {
+			t.Fatal(err)
+		}
+		status, out, errs := p.cli(t, "prompt", "repeat hello", "--", program("demoagent"))
+		if status == 0 || strings.Contains(out, "hello") || !strings.Contains(errs, usual+" is a symbolic link to a file that is missing") {
+			t.Errorf("status %d\n%s%s", status, out, errs)
+		}
+	})
+	for _, flag := range []string{"--config", "--policy"} {
+		t.Run("empty "+flag, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			status, out, errs := p.cli(t, "prompt", flag, "", "repeat hello", "--", program("demoagent"))
+			if status != 2 || strings.Contains(out, "hello") || !strings.Contains(errs, flag+" is empty") {
+				t.Errorf("status %d\n%s%s", status, out, errs)
 			}
 		})
 	}

@@ -280,11 +280,11 @@ type DecideResponse struct {
 	// Optional. The handler's new "keep", if kept_digest is not empty and differs from its digest. Empty: nothing has
 	// changed.
 	Keep []byte `protobuf:"bytes,7,opt,name=keep,proto3" json:"keep,omitempty"`
-	// Optional. For "allow": globs of files that the action must not read below the folders that it walks through
+	// Optional. For "allow" and "ask": globs of files that the action must not read below the folders that it walks through
 	// (FileUse.recursive, PathAccess.recursive), at most 200. They have the form of path in Rule, without ${root} and "~", and match without
 	// regard to case. They do not hold for folders of which the command reads only names. The supervisor runs the command
-	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user. Empty:
-	// the command may read everything that its facts name.
+	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user, and no
+	// answer denies. Empty: the command may read everything that its facts name.
 	LeaveOut []string `protobuf:"bytes,8,rep,name=leave_out,json=leaveOut,proto3" json:"leave_out,omitempty"`
 	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
 	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep

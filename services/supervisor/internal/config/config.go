@@ -75,6 +75,9 @@ func (c *Config) load(path string, env func(string) string) error {
 	}
 	data, warnings, err := read(path)
 	if errors.Is(err, fs.ErrNotExist) && !named {
+		if _, err := os.Lstat(path); err == nil { // the defaults would turn the policy off
+			return fmt.Errorf("configuration file: %s is a symbolic link to a file that is missing; restore the file, or remove the link for the defaults", path)
+		}
 		return nil
 	}
 	if err != nil {

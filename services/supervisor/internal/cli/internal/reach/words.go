@@ -69,7 +69,16 @@ func Plainly(err error) error {
 	return err
 }
 
-func line(e *client.Error) string { return output.Cell(strings.ReplaceAll(e.Message, "\n", "; ")) }
+func line(e *client.Error) string {
+	text := e.Message
+	if _, why, refused := strings.Cut(text, "tls: failed to verify certificate: x509: "); refused { // in gRPC's words
+		text = "the certificate of the other end is not accepted: " + strings.TrimSuffix(why, `"`)
+		if strings.HasPrefix(why, "certificate has expired") {
+			text += "; \"acphost certs renew\" on its machine makes a new one"
+		}
+	}
+	return output.Cell(strings.ReplaceAll(text, "\n", "; "))
+}
 
 func inWords(e *client.Error, text string) error {
 	if e.Code == codes.PermissionDenied {

@@ -113,11 +113,11 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
   keep: Uint8Array;
 
   /**
-   * Optional. For "allow": globs of files that the action must not read below the folders that it walks through
+   * Optional. For "allow" and "ask": globs of files that the action must not read below the folders that it walks through
    * (FileUse.recursive, PathAccess.recursive), at most 200. They have the form of path in Rule, without ${root} and "~", and match without
    * regard to case. They do not hold for folders of which the command reads only names. The supervisor runs the command
-   * only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user. Empty:
-   * the command may read everything that its facts name.
+   * only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user, and no
+   * answer denies. Empty: the command may read everything that its facts name.
    *
    * @generated from field: repeated string leave_out = 8;
    */
