@@ -77,7 +77,7 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	root.SetOut(call.Stdout)
 	root.SetErr(call.Stderr)
 	root.SilenceErrors, root.SilenceUsage = true, true
-	root.PersistentPreRunE = refuseEmpty
+	root.PersistentPreRunE = refuseEmptyConfig
 	root.SetUsageTemplate(root.UsageTemplate() + `{{index .Annotations "` + Sections + `"}}`)
 	root.SetFlagErrorFunc(func(cmd *cobra.Command, err error) error { return WrongUse(cmd, "%v%s", err, nearFlag(cmd, err)) })
 	cmd, err, ended := call.execute(ctx, root)
@@ -107,13 +107,11 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 	return status
 }
 
-// refuseEmpty refuses an empty name of a configuration or of a policy: from a variable of a shell that is not set, it would mean the
-// defaults, and no policy.
-func refuseEmpty(cmd *cobra.Command, _ []string) error {
-	for _, name := range []string{"config", "policy"} {
-		if f := cmd.Flags().Lookup(name); f != nil && f.Changed && f.Value.String() == "" {
-			return WrongUse(cmd, "--%s is empty: name a file, or leave the flag out for the default", name)
-		}
+// refuseEmptyConfig refuses an empty name of a configuration: from a variable of a shell that is not set, it would mean the defaults,
+// without a policy.
+func refuseEmptyConfig(cmd *cobra.Command, _ []string) error {
+	if f := cmd.Flags().Lookup("config"); f != nil && f.Changed && f.Value.String() == "" {
+		return WrongUse(cmd, "--config is empty: name a file, or leave the flag out for the default")
 	}
 	return nil
 }
