@@ -212,7 +212,11 @@ func TestWhatWasSaidBeforeACrashCanBeRead(t *testing.T) {
 		words = append(words, fmt.Sprintf("word-%d.", n))
 		s.agent.update("s1", chunk(words[n]))
 	}
-	watching.says(words[49]) // what was told is recorded
+	watching.says(words[49])
+	testkit.Eventually(t, "the record has the last word", func() bool { // it is written some milliseconds later
+		_, shown, _ := p.cli(t, "sessions", "show", "s1")
+		return strings.Contains(shown, words[49])
+	})
 	family := s.family()
 	if err := syscall.Kill(s.PID(), syscall.SIGKILL); err != nil {
 		t.Fatal(err)
