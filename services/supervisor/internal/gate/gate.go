@@ -270,6 +270,8 @@ type Decision struct {
 	reused  bool // the policies said so about an earlier action
 	special bool // by a policy whose rule names the addresses, or by what is known of the agent
 
+	kept []string // globs of files that the command must not read below folders, unless the user knows that it does
+
 	left *leftRequest // the request that was left to this call; nil: none was
 
 	reuse *permissionv1.Reuse // for which other actions all that the policies said holds; nil: for none

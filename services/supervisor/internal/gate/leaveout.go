@@ -24,6 +24,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	if d.Verdict == Deny || len(globs) == 0 {
 		return
 	}
+	d.kept = globs
 	finder := leaveout.New(globs)
 	finder.Elsewhere = r.Elsewhere
 	var walking [][]string
@@ -71,6 +72,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		if why == "" {
 			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
 		}
+		d.kept = nil // the user decides, knowing it
 		if d.Verdict == Ask {
 			d.Grantable, d.Unattended = false, Deny
 			d.Reason = strings.TrimPrefix(d.Reason+"; denied if no one answers: "+why, "; ")
@@ -78,6 +80,14 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Ask, RuleLeaveOut, ByPolicy, false, why
 	}
+}
+
+// LeavesOut looks again for what a command must not read, when the user has answered the question about it: files may have appeared
+// meanwhile. It has the programs leave them out, as Request.LeaveOut does; false: they cannot be told to.
+func (g *Gate) LeavesOut(d *Decision) bool {
+	now := &Decision{Verdict: Allow}
+	g.leaveOut(d.request, now, d.kept)
+	return now.Verdict == Allow
 }
 
 // leaveOutAsked has a command that the user allowed earlier, as the agent asked for it, leave out what the policy keeps from it. If

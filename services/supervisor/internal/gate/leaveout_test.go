@@ -47,6 +47,31 @@ func TestLeaveOut_HoldsForQuestions(t *testing.T) {
 	}
 }
 
+// TestLeavesOut_FindsWhatAppeared has a file appear while the user is asked.
+func TestLeavesOut_FindsWhatAppeared(t *testing.T) {
+	for _, tells := range []bool{true, false} {
+		dir := t.TempDir()
+		g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+			return &permissionv1.DecideResponse{Verdict: Ask, Rule: "greps", LeaveOut: []string{"**/.env"}}, nil
+		})
+		told := 0
+		r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
+			Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
+				Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}}}}}}
+		r.LeaveOut = func([][]string, leaveout.Found) bool { told++; return tells }
+		d, err := g.Decide(t.Context(), r)
+		if err != nil || !g.LeavesOut(d) || told != 0 {
+			t.Fatalf("without the file: %v, the program was told %d times", err, told)
+		}
+		if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if got := g.LeavesOut(d); got != tells || told != 1 {
+			t.Errorf("with the file: got %t, and the program was told %d times, want %t and once", got, told, tells)
+		}
+	}
+}
+
 func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -180,6 +180,17 @@ func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
 	}
 }
 
+// leavesOutNow is leaveOut for a command that the user was asked about, by what there is now; false: it would read what the policy
+// keeps from it.
+func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
+	h.told = nil
+	if !l.opts.Gate.LeavesOut(d) {
+		return false
+	}
+	l.leaveOut(h, d)
+	return true
+}
+
 // errNotMeant says that a call's session ended, or its folders changed, after the call was judged.
 var errNotMeant = errors.New("the session ended, or its folders changed, before this was decided: ask again")
 
@@ -218,6 +229,10 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 		l.shownEnds(h.call, true)
 		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: h.call.method + ": the path leads elsewhere than when the user was asked about it: ask again"})
+	case h.waited && !l.leavesOutNow(h, d):
+		l.shownEnds(h.call, true)
+		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
+			Message: h.call.method + ": a file that the policy keeps from the command appeared while the user was asked about it: ask again"})
 	default:
 		h.pass(ctx)
 	}
@@ -332,7 +347,6 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	}
 	if r.Outcome.Allowed {
 		l.postClient(shown.updated("in_progress"))
-		l.leaveOut(h, d)
 	}
 	l.follow(ctx, h, d, r.Outcome, r.Unrecorded)
 }
