@@ -117,13 +117,13 @@ func TestFlagsOfGatewaydThatCannotBeAreRefused(t *testing.T) {
 		{2, "--oidc-role: expected ROLE=GROUP", []string{"--oidc-issuer", "https://login.example", "--oidc-audience", "x", "--oidc-role", "viewer="}},
 		{2, "--no-console takes away", []string{"--oidc-issuer", "https://login.example", "--oidc-client-id", "x", "--oidc-role", "viewer=x", "--no-console", "--tokens", "x"}},
 		{1, "--oidc-client-secret: there is no file", []string{"--oidc-issuer", "https://login.example", "--oidc-client-id", "x", "--oidc-role", "viewer=x", "--oidc-client-secret", "x"}},
-		{1, "--notices-webhook: http://example.org has no TLS", []string{"--notices-webhook", "http://example.org/KEY"}},
+		{1, "--notices-webhook: http://example.org has no TLS", []string{"--notices-webhook", "http://example.org/not-to-be-shown"}},
 		{1, "--notices-ntfy: expected the URL of a topic", []string{"--notices-ntfy", "https://ntfy.sh"}},
 		{1, "libnotify-bin", []string{"--notices-desktop"}},
 	} {
 		command := append([]string{program("gatewayd"), "--listen", "127.0.0.1:0", "--socket", filepath.Join(p.home, "no.sock")}, c.flags...)
 		g := wire.Start(t, wire.Options{Name: "gateway's starter", Command: command, Dir: p.work, Env: p.env("PATH=" + p.home)})
-		if got := g.ExpectExit(); got != c.status || !strings.Contains(g.Stderr(), c.says) || strings.Contains(g.Stderr(), "KEY") {
+		if got := g.ExpectExit(); got != c.status || !strings.Contains(g.Stderr(), c.says) || strings.Contains(g.Stderr(), "not-to-be-shown") {
 			t.Errorf("%q: status %d, %s", c.flags, got, g.Stderr())
 			_ = g.Cmd.Process.Signal(syscall.SIGTERM)
 		}
