@@ -77,6 +77,21 @@ func (s *supervisor) notes(lines <-chan string) tea.Cmd {
 	})
 }
 
+// firstDrawn waits for the first frame. Bubble Tea takes a frame for as high as the terminal until it has drawn one: lines that are
+// printed before that appear at the top of the terminal, over what is there.
+func (s *supervisor) firstDrawn(drawn <-chan struct{}) tea.Cmd {
+	if drawn == nil {
+		return nil
+	}
+	return s.do(func(ctx context.Context) tea.Msg {
+		select {
+		case <-ctx.Done():
+		case <-drawn:
+		}
+		return printedMsg{}
+	})
+}
+
 // maxStored bounds the list of sessions to choose from.
 const maxStored = 200
 

@@ -7,6 +7,7 @@
 package chat
 
 import (
+	"bytes"
 	"cmp"
 	"context"
 	"errors"
@@ -106,11 +107,13 @@ func Run(ctx context.Context, o Options) (Result, error) {
 	sup := newSupervisor(context.WithoutCancel(ctx), o.Conn)
 	m := newModel(o, sup)
 	m.loan = newLoan(ctx)
+	m.printing, m.framed = true, make(chan struct{}) // nothing is printed before the first frame
 
 	gone := make(chan struct{})
 	p := tea.NewProgram(m,
 		tea.WithInput(&input{File: o.Input, gone: sync.OnceFunc(func() { close(gone) })}),
-		tea.WithOutput(output{File: o.Output, fd: o.Output.Fd()}), tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
+		tea.WithOutput(output{File: o.Output, fd: o.Output.Fd(), drawn: sync.OnceFunc(func() { close(m.framed) })}),
+		tea.WithEnvironment(o.Env), tea.WithoutSignalHandler(), tea.WithFPS(30),
 		tea.WithFilter(sized(o.Env)))
 	r := &running{Program: p, over: make(chan struct{})}
 	go r.run()
@@ -181,7 +184,20 @@ func (r *running) quit() error {
 // that it does not wait for, and the file may be closed meanwhile.
 type output struct {
 	*os.File
-	fd uintptr
+	fd    uintptr
+	drawn func() // is called when the first frame was written, and perhaps again
+}
+
+// firstFrame is in what Bubble Tea writes with its first frame (cursedRenderer.flush): it turns bracketed paste on.
+const firstFrame = "\x1b[?2004h"
+
+// Write implements io.Writer.
+func (o output) Write(p []byte) (int, error) {
+	n, err := o.File.Write(p)
+	if bytes.Contains(p, []byte(firstFrame)) {
+		o.drawn()
+	}
+	return n, err
 }
 
 // Fd implements what Bubble Tea knows a terminal by.

@@ -69,6 +69,7 @@ type model struct {
 	out      []string  // rows that wait to be printed
 	held     []tea.Cmd // until fewer wait
 	printing bool
+	framed   chan struct{}    // closed when the first frame is on the terminal; nil: it is not waited for
 	expanded bool             // more is shown of a command's output
 	cut      *render.Renderer // that has left out lines of the command that ended last; nil: none
 	leaving  bool
@@ -137,7 +138,7 @@ func (m *model) Init() tea.Cmd {
 	if a := m.o.Attach; a != nil {
 		m.joined.waits = a.History == HistoryNone
 	}
-	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.settle())
+	return tea.Batch(m.sup.watch("", ""), m.sup.questions(), m.sup.notes(m.o.Notes), m.sup.firstDrawn(m.framed), m.settle())
 }
 
 // begin starts the agent, once.

@@ -294,3 +294,17 @@ func TestALoadedSessionTellsItsHistory(t *testing.T) {
 		t.Errorf("the session is %q, want the one that was chosen", e.result.Session)
 	}
 }
+
+// Lines that are printed before the first frame would overwrite what is at the top of the terminal.
+func TestRun_PrintsNothingBeforeTheFirstFrame(t *testing.T) {
+	notes := make(chan string, 1)
+	notes <- "early words"
+	c := run(t, newFake(), func(o *Options) { o.Notes = notes })
+	c.see("early words")
+	c.mu.Lock()
+	output := c.output.String()
+	c.mu.Unlock()
+	if frame, words := strings.Index(output, firstFrame), strings.Index(output, "early words"); frame < 0 || words < frame {
+		t.Errorf("the first frame is at %d of the output, and the words are at %d:\n%q", frame, words, output)
+	}
+}
