@@ -280,6 +280,11 @@ rules:
 	if got := decide(tooMany, walk); got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || len(got.GetLeaveOut()) != 0 {
 		t.Errorf("a question with 201 globs: got %v", got)
 	}
+	some := parse(t, "version: 1\nrules:\n- {id: d, effect: deny, path: ["+strings.Join(many[:150], ", ")+"]}\n"+
+		"- {id: q, effect: ask, path: ["+strings.Join(many[150:], ", ")+"]}\n- {id: a, effect: allow, reads: ['**']}\n")
+	if got := decide(some, walk); got.GetVerdict() != ask || got.GetUnattended() != deny || len(got.GetLeaveOut()) != 150 {
+		t.Errorf("150 globs of deny rules and 51 of ask rules: got %v", got)
+	}
 	asks := &permissionv1.DecideResponse{Verdict: ask, LeaveOut: []string{"**/a"}}
 	a := &permissionv1.DecideResponse{Verdict: allow, LeaveOut: []string{"**/a"}}
 	b := &permissionv1.DecideResponse{Verdict: allow, LeaveOut: []string{"**/b", "**/a"}}

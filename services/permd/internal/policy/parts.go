@@ -35,9 +35,7 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	d := decideTogether(parts, a)
 	d.PolicyDigest = digestOf(parts)
 	if d.Verdict == ask {
-		if d.Unattended != deny { // else too many globs have made it a question
-			keepDenied(parts, a, d)
-		}
+		keepDenied(parts, a, d)
 		if d.Unattended == permissionv1.Verdict_VERDICT_UNSPECIFIED {
 			d.Unattended = unattendedOf(parts)
 		}

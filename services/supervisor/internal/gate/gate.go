@@ -181,9 +181,9 @@ type Request struct {
 	Written *intent.File
 	// GivenUp: the client has cancelled the turn, so that no answer of the user's in it lets a call pass.
 	GivenUp bool
-	// LeaveOut has the programs that walk through folders leave files out, once the call is made; it reports whether they can be
-	// told to. Nil: the command is run as it is.
-	LeaveOut func(walking [][]string, found leaveout.Found) bool
+	// Argv is the program that the call starts, with its arguments, if acphost can start it with others: Decision.Argv are those
+	// that have it leave files out. Nil: the command runs as it is.
+	Argv []string
 	// Elsewhere: the command of the call runs at a sidecar, which may have folders that are not seen from here.
 	Elsewhere bool
 	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person, or a rule, meant
@@ -270,7 +270,9 @@ type Decision struct {
 	reused  bool // the policies said so about an earlier action
 	special bool // by a policy whose rule names the addresses, or by what is known of the agent
 
-	kept []string // globs of files that the command must not read below folders, unless the user knows that it does
+	kept      []string // globs of files that the command must not read below folders, unless the user knows that it does
+	readsKept bool     // Reason says that it reads such files; for ByEarlier: the person who answered has read that
+	argv      []string // Argv
 
 	left *leftRequest // the request that was left to this call; nil: none was
 
@@ -282,6 +284,10 @@ type ruleAt struct{ rule, place string }
 
 // ID names the decision in the audit.
 func (d *Decision) ID() string { return d.id }
+
+// Argv is the program to start, with its arguments, in the place of Request.Argv: it leaves out the files that the policy keeps from it.
+// Nil: it is started as the request has it.
+func (d *Decision) Argv() []string { return d.argv }
 
 // Active reports whether a policy decided, and not nobody since none was chosen.
 func (d *Decision) Active() bool { return d.active }
@@ -380,8 +386,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		return nil
 	}
 	if a.GetDoor() == permissionv1.Door_DOOR_CALL && !r.GivenUp && g.answeredEarlier(r, d) {
-		g.leaveOutAsked(ctx, r, d)
-		return nil
+		return g.leaveOutAnswered(ctx, r, d)
 	}
 	if len(g.opts.Chain) == 0 {
 		d.Verdict, d.Reason = Ask, "questions are routed to the client"
@@ -394,7 +399,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	case err != nil && !d.active:
 		d.Verdict, d.Reason = Ask, "no policy is set"
 	case err != nil:
-		d.Verdict, d.Reason = Deny, fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
+		d.Verdict, d.Reason = Deny, unasked(err)
 	default:
 		d.By = ByPolicy
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason

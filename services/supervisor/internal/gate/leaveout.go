@@ -29,7 +29,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	finder.Elsewhere = r.Elsewhere
 	var walking [][]string
 	var commands []gitCommand
-	tellable := r.LeaveOut != nil
+	tellable := r.Argv != nil
 	for _, sub := range r.Action.GetCommand().GetSubCommands() {
 		walks := false
 		for _, f := range sub.GetFacts().GetFiles() {
@@ -56,14 +56,14 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	}
 	found := finder.Found()
 	kept, why := g.keptByGit(commands, globs, gitLook{
-		tells: r.LeaveOut != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere,
+		tells: r.Argv != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere,
 	})
 	found.Git = kept.rewrites
 	shown := found
 	shown.Names, shown.Incomplete = slices.Concat(found.Names, kept.names), found.Incomplete || kept.incomplete
 	switch {
 	case why == "" && !found.Any():
-	case why == "" && tellable && r.LeaveOut(walking, found):
+	case why == "" && tellable && d.tell(walking, found):
 		if d.Reason != "" {
 			d.Reason = strings.TrimSuffix(d.Reason, ".") + ". "
 		}
@@ -72,7 +72,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		if why == "" {
 			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
 		}
-		d.kept = nil // the user decides, knowing it
+		d.kept, d.readsKept = nil, true // the user decides, knowing it
 		if d.Verdict == Ask {
 			d.Grantable, d.Unattended = false, Deny
 			d.Reason = strings.TrimPrefix(d.Reason+"; denied if no one answers: "+why, "; ")
@@ -82,28 +82,48 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	}
 }
 
-// LeavesOut looks again for what a command must not read, when the user has answered the question about it: files may have appeared
-// meanwhile. It has the programs leave them out, as Request.LeaveOut does; false: they cannot be told to.
-func (g *Gate) LeavesOut(d *Decision) bool {
-	now := &Decision{Verdict: Allow}
+// tell sets the command that leaves out what was found; false: it cannot be told to.
+func (d *Decision) tell(walking [][]string, found leaveout.Found) (ok bool) {
+	d.argv, ok = leaveout.Tell(d.request.Argv, walking, found)
+	return ok
+}
+
+// LeaveOutNow looks again for what a command must not read, when the user has answered the question about it, since files may have
+// appeared meanwhile, and sets Argv anew. It returns false if the command would read them all the same.
+func (g *Gate) LeaveOutNow(d *Decision) bool {
+	now := &Decision{Verdict: Allow, request: d.request}
 	g.leaveOut(d.request, now, d.kept)
+	d.argv = now.argv
 	return now.Verdict == Allow
 }
 
-// leaveOutAsked has a command that the user allowed earlier, as the agent asked for it, leave out what the policy keeps from it. If
-// it cannot be told to, it runs as the user allowed it.
-func (g *Gate) leaveOutAsked(ctx context.Context, r Request, d *Decision) {
-	if d.Verdict != Allow || r.LeaveOut == nil || len(g.opts.Chain) == 0 || !walksFolders(r.Action.GetCommand()) {
-		return
+// leaveOutAnswered has a command that the user allowed earlier, as the agent asked for it, leave out what the policy keeps from it. If
+// it cannot be told to, the user is asked about it, unless the earlier question said so.
+func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) error {
+	if d.Verdict != Allow || len(g.opts.Chain) == 0 || !walksFolders(r.Action.GetCommand()) {
+		return nil
 	}
 	said, err := g.ask(ctx, r.Action)
-	if err != nil {
-		return
+	switch {
+	case ctx.Err() != nil:
+		return ctx.Err()
+	case err != nil && d.active:
+		d.Verdict, d.By, d.Reason = Deny, ByAcphost, unasked(err)
+	case err == nil:
+		left := &Decision{Verdict: Allow, Reason: d.Reason, request: r}
+		if g.leaveOut(r, left, said.GetLeaveOut()); left.Verdict == Allow {
+			d.Reason, d.argv = left.Reason, left.argv
+		} else if !d.readsKept {
+			d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = left.Verdict, left.Rule, left.By, false, left.Reason
+			d.person, d.readsKept = false, true
+		}
 	}
-	left := &Decision{Verdict: Allow, Reason: d.Reason}
-	if g.leaveOut(r, left, said.GetLeaveOut()); left.Verdict == Allow {
-		d.Reason = left.Reason
-	}
+	return nil
+}
+
+// unasked says why a call is denied whose policy gave no decision.
+func unasked(err error) string {
+	return fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
 }
 
 // walksFolders reports whether a command reads the files below a folder.

@@ -2,6 +2,7 @@ package gate
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -12,7 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
 // TestLeaveOut_HoldsForQuestions has a policy that asks about a command, with "unattended: allow", and denies a file below the folder
@@ -27,48 +29,89 @@ func TestLeaveOut_HoldsForQuestions(t *testing.T) {
 	})
 	for _, c := range []struct {
 		name       string
-		tells      bool
+		command    string
 		unattended permissionv1.Verdict
 		reason     string
 	}{
-		{"the program is told", true, Allow, "Left out: .env."},
-		{"the program cannot be told", false, Deny, "denied if no one answers: it walks through a folder with .env"},
+		{"the program is told", "grep -r x", Allow, "Left out: .env."},
+		{"the program cannot be told", "tar c x", Deny, "denied if no one answers: it walks through a folder with .env"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
-				Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
-					Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}}}}}}
-			r.LeaveOut = func([][]string, leaveout.Found) bool { return c.tells }
-			d, err := g.Decide(t.Context(), r)
-			if err != nil || d.Verdict != Ask || d.Unattended != c.unattended || d.Grantable != c.tells || !strings.Contains(d.Reason, c.reason) {
+			d, err := g.Decide(t.Context(), walks(c.command, dir))
+			if err != nil || d.Verdict != Ask || d.Unattended != c.unattended || d.Grantable != (d.Argv() != nil) || !strings.Contains(d.Reason, c.reason) {
 				t.Errorf("got %v, unattended %v, grantable %t: %s (%v), want unattended %v and %q", d.Verdict, d.Unattended, d.Grantable, d.Reason, err, c.unattended, c.reason)
 			}
 		})
 	}
 }
 
-// TestLeavesOut_FindsWhatAppeared has a file appear while the user is asked.
-func TestLeavesOut_FindsWhatAppeared(t *testing.T) {
-	for _, tells := range []bool{true, false} {
+// walks is the call of a command that reads all that is below a folder.
+func walks(command, dir string) Request {
+	r := Request{Scope: "1", Turn: 1, Argv: strings.Fields(command), Action: runs(permissionv1.Door_DOOR_CALL, command)}
+	r.Action.GetCommand().GetSubCommands()[0].Facts = &permissionv1.Facts{Known: true,
+		Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}
+	return r
+}
+
+// TestLeaveOutNow_FindsWhatAppeared has a file appear while the user is asked.
+func TestLeaveOutNow_FindsWhatAppeared(t *testing.T) {
+	for command, told := range map[string]string{"grep -r x": "grep -r x '--exclude=.env' '--exclude-dir=.env'", "tar c x": ""} {
 		dir := t.TempDir()
 		g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
 			return &permissionv1.DecideResponse{Verdict: Ask, Rule: "greps", LeaveOut: []string{"**/.env"}}, nil
 		})
-		told := 0
-		r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
-			Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
-				Files: []*permissionv1.FileUse{{Path: dir, ResolvedPath: dir, Recursive: true}}}}}}}}
-		r.LeaveOut = func([][]string, leaveout.Found) bool { told++; return tells }
-		d, err := g.Decide(t.Context(), r)
-		if err != nil || !g.LeavesOut(d) || told != 0 {
-			t.Fatalf("without the file: %v, the program was told %d times", err, told)
+		d, err := g.Decide(t.Context(), walks(command, dir))
+		if err != nil || !g.LeaveOutNow(d) || d.Argv() != nil {
+			t.Fatalf("%s, without the file: told %q (%v)", command, d.Argv(), err)
 		}
 		if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if got := g.LeavesOut(d); got != tells || told != 1 {
-			t.Errorf("with the file: got %t, and the program was told %d times, want %t and once", got, told, tells)
+		if left := g.LeaveOutNow(d); left != (told != "") || shell.Quote(d.Argv()) != told {
+			t.Errorf("%s, with the file: got %t, told %s, want %s", command, left, shell.Quote(d.Argv()), told)
 		}
+	}
+}
+
+// TestLeaveOut_HoldsForEarlierAnswers has a person allow a command when the agent asks for it, which then reads a file that a rule denies.
+func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
+	for _, c := range []struct {
+		name, command string
+		on            Surface
+		fails         bool // the policy, when the command is called
+		verdict       permissionv1.Verdict
+		rule, reason  string
+		told          bool
+	}{
+		{"it is told", "grep -r x", supervisorv1.Surface_SURFACE_AGENT_WORDS, false, Allow, "", "Left out: .env.", true},
+		{"it cannot be told", "tar c x", supervisorv1.Surface_SURFACE_AGENT_WORDS, false, Ask, RuleLeaveOut, "it walks through a folder with .env", false},
+		{"it cannot be told, and the person has read that", "tar c x", SurfaceInput, false, Allow, "", "it was allowed when the agent asked", false},
+		{"the policy does not answer", "grep -r x", SurfaceInput, true, Deny, "", "could not be asked", false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			dir, fails := t.TempDir(), false
+			if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+				if fails {
+					return nil, errors.New("gone")
+				}
+				return &permissionv1.DecideResponse{Verdict: Ask, Rule: "asks", LeaveOut: []string{"**/.env"}}, nil
+			})
+			call, request := walks(c.command, dir), Request{Scope: "1", Turn: 1, Action: runs(permissionv1.Door_DOOR_REQUEST, c.command)}
+			request.Action.GetCommand().SubCommands = call.Action.GetCommand().GetSubCommands()
+			asked := decide(t, g, request)
+			asked.Shown.Command = true
+			if err := g.Record(asked, Outcome{Allowed: true, Option: acp.AllowOnce, By: ByClient, Surface: c.on}); err != nil {
+				t.Fatal(err)
+			}
+			fails = c.fails
+			d := decide(t, g, call)
+			if d.Verdict != c.verdict || d.Rule != c.rule || !strings.Contains(d.Reason, c.reason) || (d.Argv() != nil) != c.told {
+				t.Errorf("got %v by %q: %s; told %q", d.Verdict, d.Rule, d.Reason, d.Argv())
+			}
+		})
 	}
 }
 
@@ -108,7 +151,6 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 		{"another variable", &permissionv1.FileUse{Path: dir, Recursive: true}, true, Allow, "look", "Left out: .env.", []string{"grep", "-r", "x", "."}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			var walking [][]string
 			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
 				Text: "grep -r x", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"grep", "-r", "x"}, Facts: &permissionv1.Facts{Known: true,
 					Files: []*permissionv1.FileUse{c.use}}}}}}}
@@ -116,7 +158,7 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 				sub.Argv, sub.Written = c.argv, "grep -r x $f"
 			}
 			if c.told {
-				r.LeaveOut = func(commands [][]string, _ leaveout.Found) bool { walking = commands; return true }
+				r.Argv = r.Action.GetCommand().GetSubCommands()[0].GetArgv()
 			}
 			d, err := g.Decide(t.Context(), r)
 			if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
@@ -129,8 +171,8 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 					t.Errorf("a search: got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 				}
 			}
-			if c.told && c.want == Allow && (len(walking) != 1 || walking[0][0] != "grep") {
-				t.Errorf("walking through folders: %q", walking)
+			if told := strings.Contains(c.in, "Left out"); told != (d.Argv() != nil) {
+				t.Errorf("told %q", d.Argv())
 			}
 		})
 	}
@@ -218,15 +260,11 @@ func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 			}
 			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Command: &permissionv1.Command{
 				Text: c.line, SubCommands: []*permissionv1.SubCommand{{Argv: argv, Facts: &permissionv1.Facts{Known: true, Files: []*permissionv1.FileUse{use}}}}}}}
-			told := ""
 			if !c.door {
-				r.LeaveOut = func(walking [][]string, found leaveout.Found) bool {
-					now, ok := leaveout.Tell(argv, walking, found)
-					told = shell.Quote(now)
-					return ok
-				}
+				r.Argv = argv
 			}
 			d, err := g.Decide(t.Context(), r)
+			told := shell.Quote(d.Argv())
 			switch asked := c.told == "-"; {
 			case err != nil || asked != (d.Verdict == Ask) || asked && d.Rule != RuleLeaveOut:
 				t.Errorf("got %v by %q: %s (%v)", d.Verdict, d.Rule, d.Reason, err)

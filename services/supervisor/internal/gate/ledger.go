@@ -37,6 +37,7 @@ type answer struct {
 	surface Surface // that a person who answered has read; SurfaceInput if the answer covers the action anyway
 	named   bool    // only the name of the tool was allowed: no call passes for that
 	at      time.Time
+	reads   bool            // the person has read that the command reads files that the policy keeps from it
 	used    map[string]bool // the writes, and the command, that passed for this answer
 	over    bool            // the tool call has ended
 }
@@ -142,6 +143,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			e.used[key] = true
 		}
 		d.Verdict, d.By, d.Reason, d.person, d.Before = Allow, ByEarlier, "it was allowed when the agent asked", e.person, before
+		d.readsKept = e.reads
 		return true
 	}
 	return false
@@ -184,6 +186,7 @@ func (g *Gate) enter(d *Decision, o Outcome, allowed, person bool) {
 		return
 	}
 	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
+	e.reads = person && d.readsKept && showsInput(o.Surface)
 	if e.surface = o.Surface; o.Option == "" { // a policy's answer, or a grant's: both are about the action itself
 		e.surface = SurfaceInput
 	}

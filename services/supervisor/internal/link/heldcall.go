@@ -20,7 +20,6 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
@@ -47,8 +46,6 @@ type heldCall struct {
 	seen *[sha256.Size]byte
 	// decision is the gate's, once it is acted on.
 	decision *gate.Decision
-	// told is the command with its programs told to leave out files that the policy keeps from it; nil: there are none.
-	told []string
 	// recorded, if set, reports whether the decision could be recorded, once it was.
 	recorded chan error
 }
@@ -97,13 +94,10 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	about.Outside = h.outside != ""
 	about.Elsewhere = h.atHandler() && l.opts.Sidecar != nil && l.opts.Sidecar(h.route.Handler)
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
-	about.LeaveOut = func(walking [][]string, found leaveout.Found) (ok bool) {
-		h.told, ok = leaveout.Tell(h.cc.GetResolvedCommand().GetArgv(), walking, found)
-		return ok
-	}
+	about.Argv = h.cc.GetResolvedCommand().GetArgv()
 	d, err := l.gateDecides(ctx, h.call, about)
 	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
-		about.Written, h.told = nil, nil
+		about.Written = nil
 		d, err = l.gateDecides(ctx, h.call, about)
 	}
 	if err != nil {
@@ -174,8 +168,8 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 
 // leaveOut has the programs of a command that is allowed leave out the files that the policy keeps from it, and says so.
 func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
-	if h.told != nil {
-		h.cc.ResolvedCommand.Argv = h.told
+	if argv := d.Argv(); argv != nil {
+		h.cc.ResolvedCommand.Argv = argv
 		l.tellAbout(d.DenialKey(), h.call.sessionID, "Files were left out", d.What()+": "+d.Why())
 	}
 }
@@ -183,8 +177,7 @@ func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
 // leavesOutNow is leaveOut for a command that the user was asked about, by what there is now; false: it would read what the policy
 // keeps from it.
 func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
-	h.told = nil
-	if !l.opts.Gate.LeavesOut(d) {
+	if !l.opts.Gate.LeaveOutNow(d) {
 		return false
 	}
 	l.leaveOut(h, d)
