@@ -470,7 +470,8 @@ type ApprovalAnswer struct {
 	// Required. The question's id.
 	Id string `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
 	// Required. The outcome: "allowed", "denied", "accepted", "declined", "cancelled", "withdrawn" (the agent cancelled
-	// the question), or "expired" (nobody answered).
+	// the question), or "expired" (nobody answered). If nobody answered and the policy allows the action then, it is "allowed",
+	// answered by "nobody".
 	Outcome string `protobuf:"bytes,2,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Optional. The chosen option.
 	OptionId string `protobuf:"bytes,3,opt,name=option_id,json=optionId,proto3" json:"option_id,omitempty"`

@@ -207,6 +207,7 @@ func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
 		{"the front fails", "", fails("7", `{"code":-32603,"message":"x"}`), answeredWith("cancelled", "", "front"), frame.ClientToAgent},
 		{"a program answers", "cli", selected("y"), answeredWith("allowed", "y", "cli"), frame.OursToAgent},
 		{"nobody answers", "nobody", selected("n"), answeredWith("expired", "n", "nobody"), frame.OursToAgent},
+		{"nobody answers, and the policy allows it then", "nobody", selected("y"), answeredWith("allowed", "y", "nobody"), frame.OursToAgent},
 		{"a policy answers after all", "", selected("n"), answeredWith("denied", "n", "policy"), frame.OursToAgent},
 		{"the turn is cancelled", "", cancelled, answeredWith("cancelled", "", "nobody"), frame.OursToAgent},
 		{"the agent gives it up", "", cancel("7"), answeredWith("withdrawn", "", "nobody"), frame.AgentToClient},

@@ -164,6 +164,7 @@ func (d *Decoder) questionAnswered(r *request, a *answer) {
 		}
 	}
 	switch {
+	case a.handler == byNobody && end.GetOutcome() == "allowed": // the policy lets it pass then
 	case a.handler == byNobody:
 		end.Outcome = "expired"
 	case a.handler != "":

@@ -493,7 +493,7 @@ func TestNobodyAnswersInTime(t *testing.T) {
 		end          question.End
 	}{
 		"no":               {askedEdit, reject, false, gate.Deny, question.End{Outcome: question.Expired, Option: "r", By: "nobody"}},
-		"yes, by a policy": {askedEdit, answerYes, true, gate.Allow, question.End{Outcome: question.Expired, Option: "a", By: "nobody"}},
+		"yes, by a policy": {askedEdit, answerYes, true, gate.Allow, question.End{Outcome: question.Allowed, Option: "a", By: "nobody"}},
 		"a form":           {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`, true, gate.Deny, question.End{Outcome: question.Expired, By: "nobody"}},
 	} {
 		t.Run(name, func(t *testing.T) {

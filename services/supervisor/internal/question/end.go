@@ -173,7 +173,7 @@ func (q *Question) conclude(told bool) {
 	if q.decision != nil {
 		if r.Unrecorded = q.asker.Record(q.decision, r.Outcome, q.ending.answered()); r.Unrecorded != nil {
 			r.End.Option, _ = q.option(rejectingKinds...)
-			if q.ending.Cause != TimedOut {
+			if r.End.Outcome = Expired; q.ending.Cause != TimedOut {
 				r.End.Outcome, r.End.By = Denied, gate.ByPolicy
 			}
 		}
@@ -275,7 +275,10 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 		if q.decision.Unattended == gate.Allow {
 			kinds, o.Allowed = []string{acp.AllowOnce}, true
 		}
-		end.Option, _ = q.option(kinds...)
+		var ok bool
+		if end.Option, ok = q.option(kinds...); ok && o.Allowed {
+			end.Outcome = Allowed
+		}
 		if q.Own {
 			q.decision.Reason = strings.TrimSuffix(q.set.nobodySaid()+"; "+q.decision.Reason, "; ")
 		}

@@ -255,7 +255,11 @@ func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOp
 		}
 	}
 	switch by := a.GetAnsweredBy(); by {
-	case "nobody", "":
+	case "nobody":
+		if a.GetOutcome() == "allowed" {
+			text += ", since nobody answered"
+		}
+	case "":
 	case "front":
 		text += " in the editor"
 	case "policy":

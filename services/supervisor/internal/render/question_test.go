@@ -154,3 +154,16 @@ func TestOfALongLineTheEndIsShownAndTheRestCounted(t *testing.T) {
 		t.Errorf("it is said as %q", got)
 	}
 }
+
+func TestAnswer_SaysThatNobodyAnswered(t *testing.T) {
+	options := []*supervisorv1.PermissionOption{{OptionId: "y", Name: "Allow once"}, {OptionId: "n", Name: "Reject"}}
+	for want, a := range map[string]*supervisorv1.ApprovalAnswer{
+		"nobody answered (Reject)":                    {Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"},
+		"allowed (Allow once), since nobody answered": {Outcome: "allowed", OptionId: "y", AnsweredBy: "nobody"},
+		"cancelled": {Outcome: "cancelled", AnsweredBy: "nobody"},
+	} {
+		if got := Answer(a, options); got != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+}

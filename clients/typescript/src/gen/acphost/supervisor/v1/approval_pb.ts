@@ -274,7 +274,8 @@ export type ApprovalAnswer = Message<"acphost.supervisor.v1.ApprovalAnswer"> & {
 
   /**
    * Required. The outcome: "allowed", "denied", "accepted", "declined", "cancelled", "withdrawn" (the agent cancelled
-   * the question), or "expired" (nobody answered).
+   * the question), or "expired" (nobody answered). If nobody answered and the policy allows the action then, it is "allowed",
+   * answered by "nobody".
    *
    * @generated from field: string outcome = 2;
    */
