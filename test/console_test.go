@@ -73,6 +73,18 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 	if status, _, errs := p.cli(t, "console", code, "--role", "approver"); status == 0 || !strings.Contains(errs, "terminal") {
 		t.Errorf("without a terminal: %d, %s", status, errs)
 	}
+	// browsers are those that are signed in as approvers by a code, at any gateway of this user.
+	type browser struct{ ID, Role, How string }
+	browsers := func() []browser {
+		t.Helper()
+		status, out, errs := p.cli(t, "console", "--list", "--json")
+		all, err := testkit.JSONLines[browser]([]byte(out))
+		if status != 0 || err != nil {
+			t.Fatalf("the list is %d, %s%s (%v)", status, out, errs, err)
+		}
+		return slices.DeleteFunc(all, func(b browser) bool { return b.How != "code" || b.Role != "approver" })
+	}
+	before := browsers()
 	// confirm types letters: those that are shown, or others.
 	confirm := func(answer func(letters string) string) string {
 		t.Helper()
@@ -105,12 +117,9 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 			t.Errorf("%s the browser is %q", what, state)
 		}
 	}
-	status, out, errs := p.cli(t, "console", "--list", "--json")
-	all, err := testkit.JSONLines[struct{ ID, Role, How string }]([]byte(out))
-	// Other gateways of this user are listed, too: those of other tests, in which browsers are by tokens.
-	all = slices.DeleteFunc(all, func(s struct{ ID, Role, How string }) bool { return s.How != "code" || s.Role != "approver" })
-	if status != 0 || err != nil || len(all) != 1 {
-		t.Fatalf("the list is %d, %s%s (%v)", status, out, errs, err)
+	all := slices.DeleteFunc(browsers(), func(b browser) bool { return slices.Contains(before, b) })
+	if len(all) != 1 {
+		t.Fatalf("the list has %v besides %v", all, before)
 	}
 	if status, _, errs := p.cli(t, "console", "--sign-out", all[0].ID); status != 0 {
 		t.Fatalf("signing out: %s", errs)

@@ -82,6 +82,14 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
+	// The turn goes on without whoever prompted. TERM would cut it off if the agent is slow, and make the status 1.
+	if _, err := s.sessions.CancelPrompt(s.ctx, &supervisorv1.CancelPromptRequest{SessionId: id}); err != nil {
+		t.Fatal(err)
+	}
+	testkit.Eventually(t, "the turn has ended", func() bool {
+		list, err := s.state.ListSessions(s.ctx, &supervisorv1.ListSessionsRequest{})
+		return err == nil && len(list.GetSessions()) == 1 && !list.GetSessions()[0].GetTurnActive()
+	})
 	s.finish()
 }
 

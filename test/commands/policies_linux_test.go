@@ -20,10 +20,11 @@ import (
 // mostAsked is the share of harmless lines, in percent, that a policy may ask about.
 const mostAsked = 5
 
-// policyOfList is a ready policy, and whether it allows commands that only look.
+// policyOfList is a ready policy, whether it allows commands that only look, and whether such commands are run to their ends under it: what
+// they do there is the same under each policy that allows them.
 type policyOfList struct {
-	name  string
-	looks bool
+	name        string
+	looks, runs bool
 }
 
 // The rules that allow what an entry says is meant, and what it says is an edit; and those that only look, of which others of the
@@ -34,8 +35,7 @@ var (
 	looksOnly   = []string{"look-around"}
 )
 
-// ready are the ready policies, and whether they allow commands that only look.
-var ready = []policyOfList{{"ask", false}, {"workspace", true}, {"readonly", true}, {"headless", true}}
+var ready = []policyOfList{{"ask", false, false}, {"workspace", true, true}, {"readonly", true, false}, {"headless", true, false}}
 
 // What became of a line.
 const (
@@ -106,13 +106,13 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 				plain := b.scene(t, policy.name)
 				for i := range bad {
 					e := &bad[i]
-					outcome, why, _ := d.create(cmp.Or(badScenes[i], plain), e)
+					outcome, why, _ := d.create(cmp.Or(badScenes[i], plain), e, true)
 					wrong := e.judged(policy.name, outcome, d.lastRules)
 					badly.note(policy.name, outcome, e, wrong == "", strings.TrimSpace(why+" "+wrong))
 				}
 				for i := range good {
 					e := &good[i]
-					outcome, why, status := d.create(cmp.Or(goodScenes[i], plain), e)
+					outcome, why, status := d.create(cmp.Or(goodScenes[i], plain), e, policy.runs)
 					well.note(policy.name, outcome, e, policy.looks == (outcome == allowed), why)
 					if status != 0 && status != 1 && e.lacks() == "" {
 						t.Errorf("%s: %s: it ran, and its status is %d", e.Name, e.text(), status)
@@ -256,9 +256,9 @@ func (d *desk) lastRules() []string {
 	return strings.Split(last.Rule, ", ")
 }
 
-// create has the agent send a line, in a session of its own, and says what became of it, and why. A line that is allowed may
-// run to its end; status is its own, 0 if it did not run.
-func (d *desk) create(s *scene, e *entry) (outcome, why string, status int) {
+// create has the agent send a line, in a session of its own, and says what became of it, and why. A line that is allowed is ended at
+// once, or runs to its end if it runs; status is its own then, and else 0.
+func (d *desk) create(s *scene, e *entry, runs bool) (outcome, why string, status int) {
 	d.t.Helper()
 	d.sessions++
 	id := fmt.Sprintf("s%d", d.sessions)
@@ -271,7 +271,13 @@ func (d *desk) create(s *scene, e *entry) (outcome, why string, status int) {
 	case answer.Error == nil:
 		var made struct{ TerminalID string }
 		answer.Decode(d.t, &made)
-		outcome, status = d.watch(s, e, map[string]any{"sessionId": id, "terminalId": made.TerminalID})
+		terminal := map[string]any{"sessionId": id, "terminalId": made.TerminalID}
+		if !runs {
+			d.agent.Request("terminal/release", terminal, nil)
+			outcome = allowed
+			break
+		}
+		outcome, status = d.watch(s, e, terminal)
 	case d.asked.Load() > before:
 		outcome, why = asked, *d.question.Load()
 	default:
