@@ -102,6 +102,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	x := p.joins(t)
 	x.says("hang")
 	x.shows("esc cancels")
+	testkit.Eventually(t, "the turn has begun", s.inTurn) // else the words are put back into the input
 	send(t, s.Process, syscall.SIGKILL)
 	x.shows("the supervisor is gone: the supervisor does not answer any more", "/quit leaves")
 	x.says("/quit")

@@ -107,6 +107,16 @@ func (s *server) finish() {
 	s.expectNobody(s.t, nil)
 }
 
+// inTurn reports whether the only session has a turn under way.
+func (s *server) inTurn() bool {
+	s.t.Helper()
+	list, err := s.state.ListSessions(s.ctx, &supervisorv1.ListSessionsRequest{})
+	if err != nil || len(list.GetSessions()) != 1 {
+		s.t.Fatalf("the sessions are %v (%v)", list.GetSessions(), explain(err))
+	}
+	return list.GetSessions()[0].GetTurnActive()
+}
+
 // value makes an environment variable's value.
 func value(text string) *supervisorv1.EnvValue {
 	return &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: text}}
