@@ -33,7 +33,7 @@ func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
 	g := newConsole(t, p, "--policy", "workspace")
 	agent := g.start(p.demo())
 	s := g.open(agent.GetId())
-	tab := g.operator(b, sessionAt(s))
+	tab := openAsOperator(g, b, sessionAt(s))
 	tab.shows("Timeline: nothing yet")
 	asked := g.prompt(s.GetSessionId(), "ask /"+strings.ReplaceAll(hostile, "/", ""))
 	asked.question()
@@ -114,7 +114,7 @@ func TestFilesGoWithAPrompt(t *testing.T) {
 	g := newConsole(t, p)
 	agent := g.start(p.demo())
 	s := g.open(agent.GetId())
-	tab := g.operator(b, sessionAt(s))
+	tab := openAsOperator(g, b, sessionAt(s))
 	tab.shows("idle")
 	dir := t.TempDir()
 	file := func(name, content string) string {
@@ -219,7 +219,7 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	g := newConsole(t, p)
 	agent := g.start(p.demo())
 	s := g.open(agent.GetId())
-	tab := g.operator(b, sessionAt(s))
+	tab := openAsOperator(g, b, sessionAt(s))
 	said := g.prompt(s.GetSessionId(), "repeat "+hostile)
 	said.stopped("end_turn")
 	tab.shows(`<img src=x onerror="alert(1)">`)
@@ -237,7 +237,7 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	if n := eval[int](tab, `document.querySelectorAll("#app script, #app img, #app iframe, #app style, #app a[href^=javascript]").length`); n != 0 {
 		t.Errorf("there are %d elements that an agent has named", n)
 	}
-	g.leaveWith(tab)
+	leaveWith(g, tab)
 }
 
 // A block of code in a question is shown as code, as text like all else: without its fences, and with what stands
@@ -248,7 +248,7 @@ func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
 	p := newPlace(t)
 	g := newConsole(t, p, "--policy", "workspace")
 	s := g.open(g.start(p.demo()).GetId())
-	tab := g.operator(b, "#/inbox")
+	tab := openAsOperator(g, b, "#/inbox")
 	turn := g.prompt(s.GetSessionId(), `/run frobnicate '<img src=x onerror="alert(1)">'`)
 	turn.question()
 	tab.until("the command is shown as code", `(document.querySelector("article.question figure.code pre.exact")?.innerText ?? "").startsWith("frobnicate '<img src=x onerror=")`)
@@ -262,7 +262,7 @@ func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
 		t.Errorf("there are %d elements that an agent has named", n)
 	}
 	tab.clean("a question with code")
-	g.leaveWith(tab)
+	leaveWith(g, tab)
 }
 
 // A form is filled in by a person in a browser, whatever an agent calls its fields; and declined.
@@ -275,7 +275,7 @@ func TestAFormIsFilledInInABrowser(t *testing.T) {
 	req.Attended = true // else it may not put forms
 	agent := g.start(req)
 	s := g.open(agent.GetId())
-	tab := g.operator(b, "#/inbox")
+	tab := openAsOperator(g, b, "#/inbox")
 	texts := map[string]any{"title": hostile, "description": hostile}
 	field := func(of map[string]any) map[string]any { maps.Copy(of, texts); return of }
 	choices := []any{map[string]any{"const": "a", "title": hostile}, map[string]any{"const": hostile, "title": "B"}}
@@ -326,7 +326,7 @@ func TestAFormIsFilledInInABrowser(t *testing.T) {
 }
 
 // leaveWith ends all while a page is open: it must not keep gatewayd.
-func (g *gateway) leaveWith(tab *webPage) {
+func leaveWith(g *gateway, tab *webPage) {
 	g.t.Helper()
 	g.leave()
 	tab.shows("cannot be reached. Trying again")

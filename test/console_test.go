@@ -46,8 +46,8 @@ func (p *webPage) signIn(token string) {
 
 func (g *gateway) console() string { return "http://" + g.at + "/console/" }
 
-// operator is a page that is signed in as an operator.
-func (g *gateway) operator(b *chromium, fragment string) *webPage {
+// openAsOperator opens a page that is signed in as an operator.
+func openAsOperator(g *gateway, b *chromium, fragment string) *webPage {
 	g.t.Helper()
 	p := b.open(g.console()+fragment, desktopWidth, desktopHeight)
 	p.signIn(g.token("operator"))
@@ -170,7 +170,7 @@ func TestEachViewOfTheConsole(t *testing.T) {
 	g := newConsole(t, p)
 	agent := g.start(p.demo())
 	s := g.open(agent.GetId())
-	tab := g.operator(b, sessionAt(s))
+	tab := openAsOperator(g, b, sessionAt(s))
 	tab.do(chromedp.WaitVisible(chromedp.CSS("#prompt")), chromedp.SendKeys(chromedp.CSS("#prompt"), "ask notes.txt"+kb.Enter))
 	tab.until("the question is in the session", `!!document.querySelector(".session article.question .diff")`)
 	tab.clean("a session with a question")
@@ -206,7 +206,7 @@ func TestKeysReachQuestionsAndTheEndOfASessionIsSeen(t *testing.T) {
 	g := newConsole(t, p)
 	agent := g.start(p.demo())
 	one, two := g.open(agent.GetId()), g.open(agent.GetId())
-	tab := g.operator(b, "#/inbox")
+	tab := openAsOperator(g, b, "#/inbox")
 	tab.shows("No question waits.")
 	const focused, count = `!!document.activeElement.closest("article.question:not(.over)")`, `document.querySelectorAll("article.question:not(.over)").length`
 	first := g.prompt(one.GetSessionId(), "ask one.txt")
@@ -249,7 +249,7 @@ func TestADenialAndItsRuleAreSeenInTheConsole(t *testing.T) {
 	secret := p.file(t, ".env", "TOKEN=1\n")
 	g := newConsole(t, p, "--policy", "workspace")
 	s := g.open(g.start(p.demo()).GetId())
-	tab := g.operator(b, sessionAt(s))
+	tab := openAsOperator(g, b, sessionAt(s))
 	tab.do(chromedp.WaitVisible(chromedp.CSS("#prompt")), chromedp.SendKeys(chromedp.CSS("#prompt"), "/read "+secret+kb.Enter))
 	tab.shows("rule secrets")
 	tab.shows("idle")
@@ -271,7 +271,7 @@ func TestDecisionsAreSeenAsTheyComeWithTheirRules(t *testing.T) {
 	g := newConsole(t, p, "--policy", "workspace")
 	s := g.open(g.start(p.demo()).GetId())
 	g.prompt(s.GetSessionId(), "/read "+secret).stopped("end_turn")
-	tab := g.operator(b, "#/policy")
+	tab := openAsOperator(g, b, "#/policy")
 	tab.until("what was decided before is there, with its rule and where that stands", decided+`.some((d) => /^deny\|.*\.env\|rule secrets in workspace:\d+: /.test(d))`)
 	before := eval[int](tab, decided+".length")
 	g.prompt(s.GetSessionId(), "/read "+plain).stopped("end_turn")
@@ -290,7 +290,7 @@ func TestDecisionsAreSeenAsTheyComeWithTheirRules(t *testing.T) {
 	}
 	tab.run(`const s = [...document.querySelectorAll(".choices select")][0]; s.value = "allow"; s.dispatchEvent(new Event("change", {bubbles: true}))`)
 	tab.until("only what was allowed is shown", decided+`.length > 0 && `+decided+`.every((d) => d.startsWith("allow|"))`)
-	g.leaveWith(tab)
+	leaveWith(g, tab)
 }
 
 func TestARuleFileIsTriedInTheConsole(t *testing.T) {
@@ -303,7 +303,7 @@ func TestARuleFileIsTriedInTheConsole(t *testing.T) {
 	for _, file := range []string{secret, plain} {
 		g.prompt(s.GetSessionId(), "/read "+file).stopped("end_turn")
 	}
-	tab := g.operator(b, "#/policy")
+	tab := openAsOperator(g, b, "#/policy")
 	file := chromedp.CSS("#replay-file")
 	tab.do(chromedp.WaitVisible(file), chromedp.SetUploadFiles(file, []string{p.file(t, "bad.yaml", "version: 1\nrules:\n  - id: x\n    effect: allwo\n    on: [fs.read]\n")}))
 	tab.until("the file is in the page", `document.querySelector("#replay-policy").value.includes("allwo")`)
@@ -330,7 +330,7 @@ func TestARuleFileIsTriedInTheConsole(t *testing.T) {
 	}
 	viewer.clean("decisions on a phone")
 	viewer.picture("console-policy-phone.png")
-	g.leaveWith(tab)
+	leaveWith(g, tab)
 }
 
 func TestItIsSaidThatNothingIsRecorded(t *testing.T) {
@@ -338,7 +338,7 @@ func TestItIsSaidThatNothingIsRecorded(t *testing.T) {
 	b := newBrowser(t)
 	p := newPlace(t)
 	g := newConsole(t, p)
-	tab := g.operator(b, "#/policy")
+	tab := openAsOperator(g, b, "#/policy")
 	tab.shows("set permission.policy")
 	tab.shows("No decision is recorded yet.")
 	g.leave()
@@ -351,7 +351,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	g := newConsole(t, p)
 	agent := g.start(p.demo())
 	s := g.open(agent.GetId())
-	one := g.operator(b, "#/inbox")
+	one := openAsOperator(g, b, "#/inbox")
 	two := b.open(g.console()+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
 	two.until("the second tab is in", `!!document.querySelector("nav")`)
 	turn := g.prompt(s.GetSessionId(), "ask notes.txt")

@@ -78,7 +78,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 	noon := time.Date(yesterday.Year(), yesterday.Month(), yesterday.Day(), 12, 0, 0, 0, time.Local)
 	p.recorded(t, noon)
 	g := newConsole(t, p)
-	tab := g.operator(b, "#/usage")
+	tab := openAsOperator(g, b, "#/usage")
 	tab.shows("Sessions that are open")
 	tab.until("five plots are drawn", drawn+` === 5`)
 	for _, title := range []string{"Tokens", "Cost in USD", "Time of turns", "Time of decisions by policies", "Time that people took to answer"} {
@@ -124,7 +124,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 	// An agent can be left out.
 	tab.run(`document.querySelector(".agents input").click()`)
 	tab.until("one agent's rows are left", `document.querySelectorAll("table.days tbody tr").length === 3`)
-	g.leaveWith(tab)
+	leaveWith(g, tab)
 }
 
 func TestUsageOnAPhone(t *testing.T) {
@@ -149,7 +149,7 @@ func TestUsageThatIsNotRecordedIsSaidSo(t *testing.T) {
 	b := newBrowser(t)
 	p := newPlace(t)
 	g := newConsole(t, p, p.config(t, "journal: {disabled: true}\npermission: {policy: workspace, audit: {disabled: true}}\n")...)
-	tab := g.operator(b, "#/usage")
+	tab := openAsOperator(g, b, "#/usage")
 	tab.shows("journal.disabled")
 	tab.shows("permission.audit.disabled")
 	tab.shows("Nothing is recorded of these days.")
