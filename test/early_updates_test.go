@@ -64,3 +64,31 @@ func TestPrompt_PrintsUpdatesThatPrecedeTheSession(t *testing.T) {
 		}
 	}
 }
+
+// TestGateway_HoldsUpdatesUntilTheirSessionIsOpen is the same for clients of a gateway.
+func TestGateway_HoldsUpdatesUntilTheirSessionIsOpen(t *testing.T) {
+	t.Parallel()
+	for name, connect := range map[string]func(*testing.T, *gateway) *wire.Peer{
+		"WebSocket": func(t *testing.T, g *gateway) *wire.Peer { return g.client(t, "client", g.token("operator"), "").Peer },
+		"acphost connect": func(t *testing.T, g *gateway) *wire.Peer {
+			editor := wire.Start(t, wire.Options{Name: "editor", Command: g.connect(), Dir: g.work, Env: g.place.env()})
+			editor.Send("initialize", map[string]any{"protocolVersion": 1, "clientCapabilities": map[string]any{}}).Result(nil)
+			return editor.Peer
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			g := far(t, p, role("teller", "-early", "hello"))
+			for _, method := range []string{"session/new", "session/fork", "session/resume"} {
+				client := connect(t, g)
+				client.Send(method, map[string]any{"sessionId": "s1", "cwd": p.work, "mcpServers": []any{}})
+				if first, second := client.Next(), client.Next(); first.Method != "" || first.Error != nil || second.Method != "session/update" {
+					t.Errorf("%s: the client got %s, then %s; want the answer first", method, first.Raw, second.Raw)
+				}
+				client.Close()
+			}
+			g.leave()
+		})
+	}
+}
