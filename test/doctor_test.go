@@ -1,10 +1,18 @@
 package e2e_test
 
 import (
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
 	"path/filepath"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/internal/sandbox"
 	_ "github.com/acphost/acphost/internal/sandbox/sandboxed" // has sandbox.Supported try
@@ -198,5 +206,43 @@ func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
 	status, found := p.doctor(t, "--sandbox", "on")
 	if got := found["configuration/flags"]; status != 1 || !strings.Contains(got, `--sandbox: expected one of off, observe, enforce, got "on"`) {
 		t.Errorf("status %d, found %q", status, got)
+	}
+}
+
+func TestDoctor_AdvisesToRenewCertificates(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct {
+		left   time.Duration
+		status int
+		want   string
+	}{
+		"expired": {-time.Hour, 1, "problem: admin.tls.cert: %s: expired on "},
+		"soon":    {time.Minute, 0, "warning: admin.tls.cert: %s: expires in "},
+		"valid":   {60*24*time.Hour + time.Hour, 0, "ok: admin.tls.cert: %s: 60 days left, until "},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			p := newPlace(t)
+			key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+			if err != nil {
+				t.Fatal(err)
+			}
+			now := time.Now()
+			template := &x509.Certificate{SerialNumber: big.NewInt(1), NotBefore: now.Add(-90 * 24 * time.Hour), NotAfter: now.Add(c.left)}
+			der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
+			if err != nil {
+				t.Fatal(err)
+			}
+			cert := p.file(t, "../server.crt", string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})))
+			p.file(t, "../.config/acphost/config.yaml", fmt.Sprintf("admin: {listen: \"127.0.0.1:7443\", tls: {ca: %[1]q, cert: %[1]q, key: %[1]q}}\n", cert))
+			status, found := p.doctor(t)
+			f := found["configuration/certificate"]
+			if want := fmt.Sprintf(c.want, cert); status != c.status || !strings.Contains(f, want) {
+				t.Errorf("the status is %d, want %d, and found %q, want %q", status, c.status, f, want)
+			}
+			if advised := strings.Contains(f, `run "acphost certs renew DIR"`); advised != (name != "valid") {
+				t.Errorf("the renewal is advised: %v, in %q", advised, f)
+			}
+		})
 	}
 }

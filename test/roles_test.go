@@ -39,6 +39,8 @@ func playRole(args []string) int {
 		return mute()
 	case "teller":
 		return teller(args)
+	case "browser":
+		return playBrowser(args[0], args[1])
 	case "subagent":
 		return subagent(args[0], args[1])
 	case "idles":

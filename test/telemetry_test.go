@@ -5,6 +5,7 @@ import (
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"io"
 	"net/http"
 	"net/url"
@@ -13,8 +14,10 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
@@ -285,4 +288,46 @@ func TestTheAlertsPassTheirTests(t *testing.T) {
 			t.Errorf("promtool %s: %v\n%s", strings.Join(args, " "), err, out)
 		}
 	}
+}
+
+func TestMetrics_HaveTheExpiryOfCertificates(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	m := p.measure(t)
+	deployed := filepath.Join(p.home, "deployed", "tls")
+	metric := regexp.MustCompile(`(?m)^acphost_certificate_expiry_seconds\{.*certificate="admin\.tls\.(ca|cert)".*\} (\S+)$`)
+	expect := func() (leaf time.Time) {
+		t.Helper()
+		text := m.scrape()
+		got := map[string]string{}
+		for _, found := range metric.FindAllStringSubmatch(text, -1) {
+			got[found[1]] = found[2]
+		}
+		for name, file := range map[string]string{"cert": "server.crt", "ca": "ca.crt"} {
+			block, _ := pem.Decode(must(t, filepath.Join(deployed, file)))
+			cert, err := x509.ParseCertificate(block.Bytes)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if seconds, err := strconv.ParseFloat(got[name], 64); err != nil || int64(seconds) != cert.NotAfter.Unix() {
+				t.Errorf("the expiry of admin.tls.%s is %q (%v), want %d\n%s", name, got[name], err, cert.NotAfter.Unix(), text)
+			}
+			if name == "cert" {
+				leaf = cert.NotAfter
+			}
+		}
+		return leaf
+	}
+	before := expect()
+	if status, out, errs := p.cli(t, "certs", "renew", m.keys, "--days", "9"); status != 0 {
+		t.Fatalf("acphost certs renew: %s%s", out, errs)
+	}
+	if err := os.RemoveAll(deployed); err != nil {
+		t.Fatal(err)
+	}
+	p.deploy(t, m.keys)
+	if after := expect(); !after.Before(before) {
+		t.Errorf("the new certificate ends on %s, the old one on %s", after, before)
+	}
+	m.finish()
 }

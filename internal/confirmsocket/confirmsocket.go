@@ -67,6 +67,8 @@ type Confirm struct {
 type Answer struct {
 	// Error is why not; empty: there is none.
 	Error string `json:"error,omitempty"`
+	// Known, with Error: this gateway knows the code that was asked about, so that no other one does.
+	Known bool `json:"known,omitempty"`
 	// Browser is the one that shows the code.
 	Browser *Browser `json:"browser,omitempty"`
 	// Session is the one that was confirmed and came in.
@@ -226,7 +228,7 @@ func Call(ctx context.Context, name string, r Request) (Answer, error) {
 	case err != nil:
 		return Answer{}, fmt.Errorf("gatewayd does not answer: %w", err)
 	case a.Error != "":
-		return Answer{}, errors.New(a.Error)
+		return a, errors.New(a.Error)
 	}
 	return a, nil
 }

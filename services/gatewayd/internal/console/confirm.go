@@ -2,6 +2,7 @@ package console
 
 import (
 	"context"
+	"errors"
 	"strings"
 	"time"
 
@@ -34,7 +35,7 @@ func Confirm(desk *signin.Desk) confirmsocket.Handler {
 		}
 		b, err := desk.Look(ctx, r.Code)
 		if err != nil {
-			return confirmsocket.Answer{Error: err.Error()}
+			return confirmsocket.Answer{Error: err.Error(), Known: !errors.Is(err, signin.ErrNoBrowser) && !errors.Is(err, signin.ErrOffers)}
 		}
 		return confirmsocket.Answer{Browser: &confirmsocket.Browser{Address: b.Address, Agent: b.Agent}}
 	}

@@ -120,7 +120,8 @@ var allows = map[string]string{
 	"operator": "start agents, give them prompts and answer their questions: it can read and change all that you can",
 }
 
-// ask asks each gateway at once, and returns the first answer that is no error, and who gave it.
+// ask asks each gateway at once, and returns the first answer that is no error, and who gave it. The error of a gateway that
+// knows the code counts at once.
 func ask(ctx context.Context, names []string, r confirmsocket.Request) (confirmsocket.Answer, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
@@ -139,8 +140,8 @@ func ask(ctx context.Context, names []string, r confirmsocket.Request) (confirms
 	var failed error
 	for range names {
 		got := <-results
-		if got.err == nil {
-			return got.answer, got.name, nil
+		if got.err == nil || got.answer.Known {
+			return got.answer, got.name, got.err
 		}
 		failed = got.err
 	}
