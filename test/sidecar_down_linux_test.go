@@ -36,6 +36,13 @@ func TestSidecar_ThatIsDownIsNamed(t *testing.T) {
 
 	fsd.kill()
 	testkit.Eventually(t, "the sidecar is missed", func() bool { return handler().GetState() != supervisorv1.HandlerState_HANDLER_STATE_READY })
+	// Nothing here starts it, and the log does not say so.
+	testkit.Eventually(t, "the log says that it cannot be reached", func() bool {
+		return strings.Contains(s.Stderr(), "sidecar cannot be reached: connecting again until it can")
+	})
+	if log := s.Stderr(); strings.Contains(log, "starting it again") {
+		t.Errorf("the log says that a sidecar is started:\n%s", log)
+	}
 	for range 3 {
 		const want = "handler fs cannot be reached: acphost connects again as soon as the sidecar runs"
 		if e := s.read("a.txt").Refused(-32603); !strings.Contains(e.Message, want) {
