@@ -2,11 +2,13 @@ package main
 
 import (
 	"bytes"
+	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -294,5 +296,35 @@ func TestTheChecksumsAreSigned(t *testing.T) {
 	}
 	if _, err := output(t.Context(), dir, nil, "sh", "-c", verify); err == nil {
 		t.Error("the signature holds for other checksums")
+	}
+}
+
+// TestMakefile_ChoosesVersion shows what make passes to this program: of a release without VERSION one that is before all others, and
+// for tags none, which is an error.
+func TestMakefile_ChoosesVersion(t *testing.T) {
+	t.Parallel()
+	dev := "v0.0.0-dev.g" + git(t, root, "rev-parse", "--short=12", "HEAD")
+	for _, c := range []struct {
+		args []string
+		want string
+	}{
+		{[]string{"release"}, dev},
+		{[]string{"release", "VERSION=v1.2.3"}, "v1.2.3"},
+		{[]string{"release-tag"}, ""},
+		{[]string{"release-tag", "VERSION=v1.2.3"}, "v1.2.3"},
+	} {
+		cmd := exec.CommandContext(t.Context(), "make", append([]string{"--no-print-directory", "--dry-run", "-C", root}, c.args...)...)
+		cmd.Env = slices.DeleteFunc(os.Environ(), func(v string) bool {
+			return strings.HasPrefix(v, "VERSION=") || strings.HasPrefix(v, "MAKE") || strings.HasPrefix(v, "MFLAGS=")
+		})
+		out, err := cmd.CombinedOutput()
+		if want := fmt.Sprintf("-version %q", c.want); err != nil || !strings.Contains(string(out), want) {
+			t.Errorf("make %q runs %s (%v), want %s", c.args, out, err, want)
+		}
+	}
+
+	err := run(t.Context(), []string{"tag", "-repo", root, "-version", ""}, io.Discard)
+	if err == nil || !strings.Contains(err.Error(), `"" is no version such as v1.2.3 or v1.2.3-rc.1: name one, make release VERSION=v1.2.3`) {
+		t.Errorf("without a version: %v", err)
 	}
 }

@@ -176,3 +176,23 @@ func TestAnAgentsLastWordsAreToldOnce(t *testing.T) {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
+
+func TestEvent_ShowsModelOfUpdate(t *testing.T) {
+	for raw, want := range map[string]string{
+		`{"sessionUpdate":"current_model_update","currentModelId":"big"}`:             "model: big\n",
+		`{"sessionUpdate":"current_model_update","modelId":"big"}`:                    "model: big\n",
+		`{"sessionUpdate":"current_model_update","model":"big"}`:                      "model: big\n",
+		`{"sessionUpdate":"current_model_update","model":{"modelId":"big","x":[1]}}`:  "model: big\n",
+		`{"sessionUpdate":"currentModelUpdate","currentModelId":"b\u001b[31mi\ng"}`:   "model: b\\u{1b}[31mi g\n",
+		`{"sessionUpdate":"current_model_update","currentModelId":7,"other":"small"}`: "[update \"current_model_update\", which acphost does not know]\n",
+	} {
+		kind := "current_model_update"
+		if strings.Contains(raw, "currentModelUpdate") {
+			kind = "currentModelUpdate"
+		}
+		ev := &supervisorv1.Event{Raw: raw, Event: &supervisorv1.Event_OtherUpdate{OtherUpdate: &supervisorv1.OtherUpdate{Kind: kind}}}
+		if got := New(Options{}).Event(ev); got != want {
+			t.Errorf("%s: got %q, want %q", raw, got, want)
+		}
+	}
+}
