@@ -9,6 +9,7 @@ import (
 	"encoding/pem"
 	"fmt"
 	"math/big"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -206,6 +207,34 @@ func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
 	status, found := p.doctor(t, "--sandbox", "on")
 	if got := found["configuration/flags"]; status != 1 || !strings.Contains(got, `--sandbox: expected one of off, observe, enforce, got "on"`) {
 		t.Errorf("status %d, found %q", status, got)
+	}
+}
+
+// TestDoctor_LeavesOpenWhetherSandboxStopsAgent has doctor and init look at agents that they do not start in the sandbox.
+func TestDoctor_LeavesOpenWhetherSandboxStopsAgent(t *testing.T) {
+	t.Parallel()
+	if err := sandbox.Supported(); err != nil {
+		t.Skip("there is no sandbox on this machine: ", err)
+	}
+	p := newPlace(t)
+	tools := filepath.Join(p.home, "tools")
+	for _, name := range []string{"copilot", "gemini"} {
+		program := p.file(t, "../tools/"+name, "#!/bin/sh\nexec "+program("demoagent")+"\n")
+		if err := os.Chmod(program, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	acphost := program("acphost")
+	doctor, err := p.shell(t, tools, acphost+" doctor --policy workspace --sandbox enforce --network none -- copilot --acp")
+	words := strings.Join(strings.Fields(doctor), " ")
+	expectContains(t, "doctor", words, "whether the policy lets it start inside was not tried",
+		"try it: acphost prompt --sandbox enforce --policy workspace --network none hello -- copilot --acp", "no problem, ")
+	if err != nil || strings.Contains(words, "it works") || strings.Contains(words, "everything is in order") {
+		t.Errorf("doctor says that an agent works that it did not start in the sandbox (%v):\n%s", err, doctor)
+	}
+	made, err := p.shell(t, tools, acphost+" init --agent gemini --yes")
+	if expectContains(t, "init", made, "acphost chat --agent gemini"); err != nil || strings.Contains(made, "it works") {
+		t.Errorf("init says that an agent works that it did not start (%v):\n%s", err, made)
 	}
 }
 

@@ -14,6 +14,7 @@ import (
 
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
@@ -119,12 +120,16 @@ func (d *doctor) sandbox(c *config.Config) {
 	d.network(c, err)
 }
 
-// agentWords name the agent on the command line of a command that runs it.
+// agentWords are the arguments of a command that runs the agent: the flags that doctor was given, and the agent.
 func (d *doctor) agentWords() string {
-	if d.Agent.Preset {
-		return "--agent " + d.Agent.Name + " hello"
+	flags := ""
+	if len(d.Flags) > 0 {
+		flags = shell.Quote(d.Flags) + " "
 	}
-	return "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
+	if d.Agent.Preset {
+		return flags + "--agent " + d.Agent.Name + " hello"
+	}
+	return flags + "hello -- " + strings.Join(secret.Shown(d.Agent.Command), " ")
 }
 
 // network says what would stand of the network, if it is not open. confined is why the agent cannot be confined; nil: it can.

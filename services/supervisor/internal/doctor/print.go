@@ -62,7 +62,7 @@ func (p *Printer) Summary(all []Finding) {
 			verdict += ", " + safetext.Count(count[Warning], "warning")
 		}
 	case count[Warning] > 0:
-		verdict, color = "it works, with "+safetext.Count(count[Warning], "warning"), "33"
+		verdict, color = "no problem, "+safetext.Count(count[Warning], "warning"), "33"
 	}
 	fmt.Fprintf(p.Out, "\n%s\n", p.paint(color, verdict))
 }

@@ -101,6 +101,11 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 		}
 		return f.sandbox.Apply(cmd, c)
 	}
+	for _, name := range []string{"config", "policy", "network"} {
+		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
+			o.Flags = append(o.Flags, "--"+name, flag.Value.String())
+		}
+	}
 	o.Permd = func(ctx context.Context) (permissionv1.PolicyServiceClient, func(context.Context) error, error) {
 		return start(ctx, o.Logger)
 	}
