@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestGate_ChecksProgramsItNeeds runs .ci/run with programs that only answer its checks. Its first step, a make target, fails.
+// TestGate_ChecksProgramsItNeeds runs .ci/run with programs that only answer its checks. Its first make target fails.
 func TestGate_ChecksProgramsItNeeds(t *testing.T) {
 	t.Parallel()
 	script, err := filepath.Abs("../.ci/run")

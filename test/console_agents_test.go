@@ -17,8 +17,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// playBrowser signs in to the console at a URL as its page does. It writes the code to a file, and asks every 50 ms whether a
-// person has confirmed it. What it is answered in the end goes to the file with ".end" behind its name.
+// playBrowser signs in to the console at a URL as its page does. It writes the code to a file, and asks every 50 ms
+// whether a person has confirmed it. The last answer goes to the file with ".end" behind its name.
 func playBrowser(url, file string) int {
 	var cookies []*http.Cookie
 	call := func(path, body string) (status int, answer string) {

@@ -210,7 +210,7 @@ func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
 	}
 }
 
-// TestDoctor_LeavesOpenWhetherSandboxStopsAgent has doctor and init look at agents that they do not start in the sandbox.
+// TestDoctor_LeavesOpenWhetherSandboxStopsAgent has doctor and init check agents that they do not start in the sandbox.
 func TestDoctor_LeavesOpenWhetherSandboxStopsAgent(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Supported(); err != nil {

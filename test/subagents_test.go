@@ -13,8 +13,8 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// subagent is an agent that sends one call in each turn, from a child session "s1-child" of the client's session "s1". params are
-// the members of the call's params after sessionId. The agent's message is the answer to the call.
+// subagent is an agent that sends one call in each turn, from a child session "s1-child" of the client's session
+// "s1". params are the members of the call's params after sessionId. The agent's message is the answer to the call.
 func subagent(method, params string) int {
 	const update = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%q}}}}` + "\n"
 	in := bufio.NewReader(os.Stdin)

@@ -299,8 +299,8 @@ func TestTheChecksumsAreSigned(t *testing.T) {
 	}
 }
 
-// TestMakefile_ChoosesVersion shows what make passes to this program: of a release without VERSION one that is before all others, and
-// for tags none, which is an error.
+// TestMakefile_ChoosesVersion shows which version make passes to this program. Without VERSION, a release has one
+// that is before all others, and tags have none, which is an error.
 func TestMakefile_ChoosesVersion(t *testing.T) {
 	t.Parallel()
 	dev := "v0.0.0-dev.g" + git(t, root, "rev-parse", "--short=12", "HEAD")

@@ -57,7 +57,7 @@ type Options struct {
 	ConfigFile string
 	// Override changes what the configuration says, as flags of the commands that run agents do; nil: nothing does.
 	Override func(*config.Config) error
-	// Flags are the flags that Override and ConfigFile stand for, but --sandbox: commands that findings advise have them too.
+	// Flags are the flags that Override and ConfigFile stand for, but --sandbox. Advised commands have them too.
 	Flags []string
 	// Dir is the working directory, whose rule file counts too. Required.
 	Dir string

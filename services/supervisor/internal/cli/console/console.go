@@ -120,8 +120,8 @@ var allows = map[string]string{
 	"operator": "start agents, give them prompts and answer their questions: it can read and change all that you can",
 }
 
-// ask asks each gateway at once, and returns the first answer that is no error, and who gave it. The error of a gateway that
-// knows the code counts at once.
+// ask asks all gateways at once, and returns the first answer without an error, and the gateway that gave it. The
+// error of a gateway that knows the code is returned at once.
 func ask(ctx context.Context, names []string, r confirmsocket.Request) (confirmsocket.Answer, string, error) {
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
