@@ -8,6 +8,7 @@ import (
 	"net/http"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"syscall"
 	"testing"
@@ -66,6 +67,9 @@ func playBrowser(url, file string) int {
 // TestConsole_RefusesBrowsersOfAgents has the same program show a code twice: started by the test, and as an agent.
 func TestConsole_RefusesBrowsersOfAgents(t *testing.T) {
 	t.Parallel()
+	if runtime.GOOS != "linux" {
+		t.Skip("only Linux tells which process a connection belongs to")
+	}
 	p := newPlace(t)
 	g := newConsole(t, p)
 	other := &gateway{edge: g.edge, at: testkit.FreePort(t), tokens: g.tokens} // which does not know the codes
