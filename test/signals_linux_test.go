@@ -5,6 +5,7 @@ import (
 	"bytes"
 	"cmp"
 	"fmt"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
@@ -63,6 +64,7 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	ends(syscall.SIGTERM, pidSignal(prompt.Process.Pid), prompt.Wait)
 	for _, args := range [][]string{
 		{"sessions", "watch", id}, {"sessions", "prompt", id, "hello"}, {"sessions", "cancel", id}, {"approvals", "list"},
+		{"ps"}, {"health"}, {"agents", "running"}, {"files"}, {"files", "--watch"}, {"handler", "list"}, {"terminals", "list"}, {"top"},
 	} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
 			t.Run(strings.Join(args[:min(2, len(args))], " ")+" "+signal.String(), func(t *testing.T) {
@@ -123,6 +125,86 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 				}
 				_ = cmd.Wait()
 				if got, want := cmd.ProcessState.ExitCode(), 128+int(signal); got != want {
+					t.Errorf("the exit status is %d, want %d", got, want)
+				}
+			})
+		}
+	}
+}
+
+// TestFollowers_SayWhichSignal sends a signal to commands that print what happens until they are ended.
+func TestFollowers_SayWhichSignal(t *testing.T) {
+	t.Parallel()
+	p := newPlace(t)
+	s := p.serve(t, p.policy(t, "version: 1\nrules: [{id: all, effect: allow, on: [tool.execute, terminal.create]}]\n", ""))
+	id := s.open(s.start(p.demo()).GetId()).GetSessionId()
+	p.file(t, "notes.md", "words\n")
+	s.prompt(id, "repeat hello @notes.md").stopped("end_turn")
+	p.acphost(t, 0, "sessions", "prompt", id, "/run echo begun; sleep 1000", "--detach")
+	type terminal struct {
+		ID string `json:"terminal_id"`
+	}
+	var terminals []terminal
+	testkit.Eventually(t, "a command runs", func() bool {
+		var err error
+		terminals, err = testkit.JSONLines[terminal]([]byte(p.acphost(t, 0, "terminals", "list", "--json")))
+		return err == nil && len(terminals) == 1
+	})
+	for _, args := range [][]string{
+		{"audit", "tail", "-f"}, {"audit", "tail", "-f", "--json"}, {"sessions", "watch", id}, {"sessions", "show", id, "--follow"},
+		{"files", "--watch", "--json"}, {"terminals", "tail", terminals[0].ID},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+			t.Run(strings.Join(slices.DeleteFunc(slices.Clone(args), func(word string) bool { return len(word) > 20 }), " ")+" "+signal.String(), func(t *testing.T) {
+				cmd := wire.Command(t, program("acphost"), args...)
+				cmd.Dir, cmd.Env = p.work, p.env()
+				out, err := cmd.StdoutPipe()
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := cmd.Start(); err != nil {
+					t.Fatal(err)
+				}
+				if _, err := out.Read(make([]byte, 1)); err != nil { // it has connected, and goes on
+					t.Fatalf("%v has printed nothing: %v", args, err)
+				}
+				if err := cmd.Process.Signal(signal); err != nil {
+					t.Fatal(err)
+				}
+				_, _ = io.Copy(io.Discard, out)
+				_ = cmd.Wait()
+				if got, want := cmd.ProcessState.ExitCode(), 128+int(signal); got != want {
+					t.Errorf("the exit status is %d, want %d", got, want)
+				}
+			})
+		}
+	}
+	s.finish()
+}
+
+// TestScreens_SayWhichSignal sends a signal to commands that have a terminal.
+func TestScreens_SayWhichSignal(t *testing.T) {
+	t.Parallel()
+	for name, c := range map[string]struct{ script, runs string }{
+		"top":     {"exec " + program("acphost") + " top", ""},
+		"a pager": {"stty rows 4; exec " + program("acphost") + " agents list", "sleep"},
+	} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGHUP} {
+			t.Run(name+" "+signal.String(), func(t *testing.T) {
+				t.Parallel()
+				p := newPlace(t)
+				x := p.terminal(t, []string{"sh", "-c", c.script}, "ACPHOST_PAGER=sleep 1000")
+				if c.runs == "" {
+					x.shows("q leaves")
+				} else {
+					testkit.Eventually(t, "the pager runs", func() bool { return len(named(t, p, c.runs)) == 1 })
+				}
+				for _, pid := range named(t, p, "acphost") {
+					if err := syscall.Kill(pid, signal); err != nil {
+						t.Fatal(err)
+					}
+				}
+				if got, want := x.exits(), 128+int(signal); got != want {
 					t.Errorf("the exit status is %d, want %d", got, want)
 				}
 			})

@@ -23,6 +23,7 @@ const docs = "../../../../docs"
 func TestTheReferenceHasEveryCommand(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Reference: command line\n\nMade from `acphost --help` by `make reference`. A flag's value is in capitals.\n")
+	fmt.Fprintf(&b, "\nUnless a command says otherwise:\n\n```text\n%s\n```\n", strings.Trim(command.ExitStatus, "\n"))
 	var write func(cmd *cobra.Command)
 	write = func(cmd *cobra.Command) {
 		if cmd.Hidden || !cmd.IsAvailableCommand() && cmd.HasParent() || cmd.Name() == "help" || cmd.Name() == "completion" {
@@ -45,7 +46,7 @@ func TestTheReferenceHasEveryCommand(t *testing.T) {
 		if cmd.Example != "" {
 			fmt.Fprintf(&b, "\n```text\n%s\n```\n", outdented(cmd.Example))
 		}
-		if more := strings.Trim(cmd.Annotations[command.Sections], "\n"); more != "" {
+		if more := strings.Trim(strings.Replace(cmd.Annotations[command.Sections], command.ExitStatus, "", 1), "\n"); more != "" {
 			fmt.Fprintf(&b, "\n```text\n%s\n```\n", more)
 		}
 		for _, c := range cmd.Commands() {

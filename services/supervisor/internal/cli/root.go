@@ -91,6 +91,7 @@ session on this terminal, and "acphost serve" runs agents for programs, over gRP
 		grants.New(call), audit.New(call), sessions.New(call), serve.New(call, p.Supervise),
 		agents.New(call, p.Exec), doctor.New(call, p.Permd), man.New(call),
 		approvals.New(call), terminals.New(call), top.New(call), files.New(call), health.New(call), certs.New(call), dial.New(call), tokens.New(call), connect.New(call), console.New(call))
+	command.AddExitStatus(root)
 	root.Version = call.Version
 	root.SetVersionTemplate(version.Text(call.Version))
 	return root

@@ -138,6 +138,23 @@ func TestHelpIsADocument(t *testing.T) {
 	}
 }
 
+func TestHelp_SaysTheExitStatusOfEachCommand(t *testing.T) {
+	var check func(cmd *cobra.Command)
+	check = func(cmd *cobra.Command) {
+		for _, c := range cmd.Commands() {
+			check(c)
+		}
+		if cmd.HasSubCommands() || cmd.Hidden {
+			return
+		}
+		_, stdout, _ := (&call{}).run(t, append(strings.Fields(cmd.CommandPath())[1:], "--help")...)
+		if n := strings.Count(stdout, "\nExit status:\n"); n != 1 || !strings.Contains(stdout, "signal") && !strings.Contains(stdout, "SIGTERM") {
+			t.Errorf("%s --help has %d sections \"Exit status\", want one that says what a signal does:\n%s", cmd.CommandPath(), n, stdout)
+		}
+	}
+	check(newRoot(&command.Call{Env: func(string) string { return "" }}, programs{}))
+}
+
 func TestVersionSaysWhatItIs(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		status, stdout, _ := (&call{}).run(t, args...)

@@ -40,6 +40,7 @@ Exit status:
   0   standard input ended, or the gateway closed the connection in order
   1   there is no connection, or it broke
   2   it was called wrongly
+  128 and the signal's number, if a signal ended it
 
 Environment:
 ` + gateway.Environment

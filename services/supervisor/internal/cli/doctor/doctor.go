@@ -35,7 +35,8 @@ outside of the sandbox; what would stand of that is said.`
 
 const doctorExit = `
 Exit status:
-  0 if there is no problem, even with warnings; else 1.
+  0 if there is no problem, even with warnings; else 1; 2 if it was called wrongly;
+  128 and the signal's number if a signal ended it.
 `
 
 type doctorFlags struct {

@@ -59,7 +59,7 @@ HOME, XDG_STATE_HOME or permission.audit.file, unless permission.audit.disabled 
 
 const serveExit = `
 Exit status:
-  0   it was told to end, and did in order
+  0   a signal (SIGTERM, Ctrl-C) or a program told it to end, and it did in order
   1   it could not start as configured, or not end in order
   2   it was called wrongly
 

@@ -246,7 +246,7 @@ func prompted(ctx context.Context, call *command.Call, at *reach.Supervisor, req
 		case end.GetError() != nil:
 			return errors.New(safetext.Line(end.GetError().GetMessage()))
 		case end != nil:
-			call.Status = command.TurnStatus(end.GetStopReason())
+			call.Settle(command.TurnStatus(end.GetStopReason()))
 		case f.detach && ev.GetTurnStarted() != nil:
 			return nil
 		}

@@ -201,8 +201,8 @@ func TestASessionThatIsShownCanBeFollowed(t *testing.T) {
 	for lines.Scan() {
 		t.Errorf("%q was printed", lines.Text())
 	}
-	if status := <-done; status != 0 {
-		t.Errorf("status %d", status)
+	if status := <-done; status != command.StatusInterrupted {
+		t.Errorf("status %d, want %d", status, command.StatusInterrupted)
 	}
 }
 

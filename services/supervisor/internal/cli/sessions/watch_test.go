@@ -204,7 +204,7 @@ func TestWhatComesIsPrintedAsItComes(t *testing.T) {
 		f.until(t, news)
 		f.cancel()
 		f.wg.Wait()
-		if f.status != 0 {
+		if f.status != command.StatusInterrupted {
 			t.Errorf("%q: status %d", args, f.status)
 		}
 	}

@@ -86,7 +86,8 @@ func live(ctx context.Context, call *command.Call, connect func() (*connected, e
 	}
 	c.close()
 	ctx, stop := context.WithCancel(ctx)
-	p := tea.NewProgram(&screen{color: output.Colored(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx), tea.WithFPS(30))
+	p := tea.NewProgram(&screen{color: output.Colored(call, true)}, tea.WithInput(call.Stdin), tea.WithOutput(call.Stdout), tea.WithContext(ctx),
+		tea.WithoutSignalHandler(), tea.WithFPS(30)) // signals end ctx
 	done := make(chan struct{})
 	go func() {
 		defer close(done)

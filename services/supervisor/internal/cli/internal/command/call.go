@@ -68,10 +68,12 @@ type Call struct {
 	FromAgent func(pid int) (bool, error)
 
 	endsItself *atomic.Bool // see EndsItself; made by Execute, and shared by copies of a Call
+	settled    *atomic.Bool // see Settle; made by Execute, and shared by copies of a Call
 }
 
 // Execute parses the arguments, runs the command of the tree below root that they name, and returns the exit status. It
-// says on standard error why a command failed.
+// says on standard error why a command failed. The status of a command that a signal ended is StatusOfSignal, unless the command
+// called EndsItself or Settle, or has a status of its own above StatusFailed.
 func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string) int {
 	root.SetArgs(args)
 	root.SetOut(call.Stdout)
@@ -101,7 +103,7 @@ func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string
 		call.Complain(err)
 		status = StatusFailed
 	}
-	if status == StatusFailed && ctx.Err() != nil && !call.endsItself.Load() {
+	if ctx.Err() != nil && (status == 0 || status == StatusFailed) && !call.endsItself.Load() && !call.settled.Load() {
 		return StatusOfSignal(ctx)
 	}
 	return status
@@ -128,6 +130,15 @@ func (c *Call) EndsItself() {
 	}
 }
 
+// Settle sets the exit status to that of an end which a signal does not change: what was asked for is done. It is safe for
+// concurrent use with EndsItself.
+func (c *Call) Settle(status int) {
+	c.Status = status
+	if c.settled != nil {
+		c.settled.Store(true)
+	}
+}
+
 // execute runs the command. ended is false if the context ended and the command did not return within signalGrace: it still
 // runs then, and the process has to exit.
 func (c *Call) execute(ctx context.Context, root *cobra.Command) (cmd *cobra.Command, err error, ended bool) {
@@ -135,7 +146,7 @@ func (c *Call) execute(ctx context.Context, root *cobra.Command) (cmd *cobra.Com
 		cmd *cobra.Command
 		err error
 	}
-	c.endsItself = &atomic.Bool{}
+	c.endsItself, c.settled = &atomic.Bool{}, &atomic.Bool{}
 	done := make(chan result, 1)
 	go func() {
 		cmd, err := root.ExecuteContextC(ctx)

@@ -14,6 +14,28 @@ import (
 // Sections is the annotation of a command with sections that stand after its usage, such as "Exit status:".
 const Sections = "sections"
 
+// ExitStatus is the section of commands that have no exit status of their own.
+const ExitStatus = `
+Exit status:
+  0  it worked
+  1  something went wrong
+  2  acphost was called wrongly
+  128 and the signal's number, if a signal ended it: 130 for Ctrl-C, 143 for SIGTERM
+`
+
+// AddExitStatus puts ExitStatus before the sections of each command below one that says nothing of its exit status.
+func AddExitStatus(root *cobra.Command) {
+	for _, cmd := range root.Commands() {
+		AddExitStatus(cmd)
+		if sections := cmd.Annotations[Sections]; !cmd.HasSubCommands() && !strings.Contains(sections, "Exit status:") {
+			if cmd.Annotations == nil {
+				cmd.Annotations = map[string]string{}
+			}
+			cmd.Annotations[Sections] = ExitStatus + sections
+		}
+	}
+}
+
 // UsageError is a mistake in how the program was called, not in what it then did.
 type UsageError struct {
 	Command string // the command's path: "acphost run"

@@ -7,7 +7,10 @@ import (
 	"os"
 	"os/exec"
 	"os/signal"
+	"slices"
 	"strings"
+	"syscall"
+	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
@@ -31,11 +34,17 @@ type Pager struct {
 	plain   bool           // standard output takes it
 
 	interrupts chan os.Signal // SIGINTs, while the pager has the terminal
+	ends       chan os.Signal // the other signals that end a command, meanwhile
+	left       chan struct{}  // closed when the pager has ended; nil if none was started
+	watched    chan struct{}  // closed when endOnSignal has returned
 }
+
+// pagerGrace is how long a pager may take to end after a signal.
+const pagerGrace = 500 * time.Millisecond
 
 // NewPager returns a Pager for standard output.
 func NewPager(call *command.Call) *Pager {
-	p := &Pager{call: call, rows: terminalHeight(call.Stdout), interrupts: make(chan os.Signal, 1)}
+	p := &Pager{call: call, rows: terminalHeight(call.Stdout), interrupts: make(chan os.Signal, 1), ends: make(chan os.Signal, 1)}
 	if p.rows > 0 && call.Terminal(call.Stdout) && call.Terminal(call.Stdin) && call.Env("TERM") != "dumb" {
 		p.program = pagerOf(call.Env)
 	}
@@ -125,10 +134,34 @@ func (p *Pager) start() (err error) {
 	}
 	p.call.EndsItself()
 	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C is the pager's, however often
+	signal.Notify(p.ends, slices.DeleteFunc(command.StopSignals(), func(s os.Signal) bool { return s == os.Interrupt })...)
+	p.left, p.watched = make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(p.watched)
+		p.endOnSignal()
+	}()
 	return nil
 }
 
-// Close writes what is held, and waits until the person has left the pager.
+// endOnSignal ends the pager, and sets the exit status, if a signal comes before the person has left it.
+func (p *Pager) endOnSignal() {
+	select {
+	case <-p.left:
+	case s := <-p.ends:
+		if number, ok := s.(syscall.Signal); ok {
+			p.call.Settle(128 + int(number))
+		}
+		_ = p.cmd.Process.Signal(s) // it restores the terminal
+		select {
+		case <-p.left:
+		case <-time.After(pagerGrace):
+			_ = p.cmd.Process.Kill()
+		}
+	}
+}
+
+// Close writes what is held, and waits until the person has left the pager. A signal that ends the command ends the pager too; it is
+// the exit status then.
 func (p *Pager) Close() error {
 	if p.to == nil {
 		_, err := p.call.Stdout.Write(p.held.Bytes())
@@ -137,5 +170,8 @@ func (p *Pager) Close() error {
 	defer signal.Stop(p.interrupts)
 	_ = p.to.Close() // it may have been quit
 	_ = p.cmd.Wait() // how it ended is its own business
+	signal.Stop(p.ends)
+	close(p.left)
+	<-p.watched
 	return nil
 }
