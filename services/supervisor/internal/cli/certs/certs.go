@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -97,7 +98,7 @@ name. Nothing that is there is overwritten.`,
 	}
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which callers reach the supervisor; may be repeated")
 	cmd.Flags().StringArrayVar(&clients, "client", nil, "a caller, as `NAME:ROLE`; may be repeated (default: one of each role)")
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
+	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
 	cliflag.Complete(cmd, "client", completeClient)
 	cliflag.Complete(cmd, "host", cliflag.Words())
 	return cmd
@@ -130,7 +131,7 @@ func newClient(call *command.Call) *cobra.Command {
 			return addClient(call, args[0], c, days, clientRecipe)
 		},
 	}
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
+	registerDays(cmd, &days, "for how many days, `N`, the certificate is valid")
 	return cmd
 }
 
@@ -175,7 +176,7 @@ them up by itself; connections that are there stay.`,
 			return err
 		},
 	}
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid")
+	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid")
 	return cmd
 }
 
@@ -240,4 +241,29 @@ func clientRecipe(dir string) string {
     grpcurl -cacert %s -cert %s -key %s 127.0.0.1:7443 \
         acphost.supervisor.v1.SupervisorStateService/GetStatus
 `, word(dir), word(f.CA), word(f.Cert), word(f.Key))
+}
+
+// registerDays gives a command the flag --days.
+func registerDays(cmd *cobra.Command, to *int, usage string) {
+	*to = certs.DefaultDays
+	cmd.Flags().Var((*days)(to), "days", usage)
+}
+
+// days is the value of --days.
+type days int
+
+// String implements pflag.Value.
+func (d *days) String() string { return strconv.Itoa(int(*d)) }
+
+// Type implements pflag.Value.
+func (*days) Type() string { return "int" }
+
+// Set implements pflag.Value.
+func (d *days) Set(text string) error {
+	n, err := strconv.Atoi(text)
+	if err != nil || n < 1 || n > certs.MaxDays {
+		return fmt.Errorf("expected a number of days from 1 to %d; leave --days out for %d", certs.MaxDays, certs.DefaultDays)
+	}
+	*d = days(n)
+	return nil
 }

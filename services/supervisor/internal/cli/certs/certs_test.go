@@ -1,11 +1,15 @@
 package certs
 
 import (
+	"errors"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
@@ -62,11 +66,29 @@ func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
 		`"root" is no role; there are vi`:                     {"client", dir, "x:root"},
 		"expected an authority's folder":                      {"client", dir},
 		"no folder of an authority":                           {"client", t.TempDir(), "x:viewer"},
-		"1 to 3650 days":                                      {"init", dir + "2", "--days", "99999"},
+		"from 1 to 3650;":                                     {"init", dir + "2", "--days", "99999"},
 	} {
 		if status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"certs"}, args...)...); status == 0 || !strings.Contains(stderr, want) {
 			t.Errorf("%q: status %d, %q; want %q", args, status, stderr, want)
 		}
+	}
+}
+
+func TestDays_AreAtLeastOne(t *testing.T) {
+	dir := filepath.Join(t.TempDir(), "tls")
+	if status, _, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir); status != 0 {
+		t.Fatal(stderr)
+	}
+	for _, args := range [][]string{{"init", dir + "2"}, {"sidecar", "fs", dir + "2"}, {"client", dir, "me:operator"}, {"gateway", dir}, {"renew", dir}} {
+		for _, days := range []string{"0", "-1", "3651", "", "a"} {
+			status, stdout, stderr := (&commandtest.Call{}).Run(t, New, append(append([]string{"certs"}, args...), "--days="+days)...)
+			if status != command.StatusUsage || stdout != "" || !strings.Contains(stderr, "--days") || !strings.Contains(stderr, "expected a number of days from 1 to 3650") {
+				t.Errorf("%q --days=%s: status %d, %q, %q", args, days, status, stdout, stderr)
+			}
+		}
+	}
+	if _, err := os.Stat(dir + "2"); !errors.Is(err, fs.ErrNotExist) {
+		t.Errorf("certificates were made: %v", err)
 	}
 }
 

@@ -46,7 +46,7 @@ caller's role may, and never more than --acts-as.`,
 			return addClient(call, args[0], c, days, gatewayRecipe)
 		},
 	}
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificate is valid")
+	registerDays(cmd, &days, "for how many days, `N`, the certificate is valid")
 	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
 	cmd.Flags().StringVar(&actsAs, "acts-as", "", "the greatest `ROLE` of the people for whom it may call: viewer, approver or operator (default: it may call for nobody)")
 	cliflag.Complete(cmd, "acts-as", cliflag.Words(behalf.Roles()...))

@@ -70,7 +70,7 @@ the supervisor has to be started again.`,
 		},
 	}
 	cmd.Flags().StringArrayVar(&hosts, "host", nil, "a `NAME` or address by which the supervisor reaches the sidecar; may be repeated")
-	cmd.Flags().IntVar(&days, "days", certs.DefaultDays, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
+	registerDays(cmd, &days, "for how many days, `N`, the certificates are valid; the authority's own is for ten years")
 	cliflag.Complete(cmd, "host", cliflag.Words())
 	return cmd
 }
