@@ -236,7 +236,7 @@ func runningTable(list []runningAgent) *output.Table {
 		Long("COMMAND", "ERROR").Spare("SUPERVISOR", "RESTARTS", "PID", "COMMAND")
 	for _, r := range list {
 		a := r.Of
-		line, problem := output.OneLine(strings.Join(a.GetCommand(), " "), 80), output.OneLine(a.GetError().GetMessage(), 80)
+		line, problem := output.Short(strings.Join(a.GetCommand(), " "), 80), output.Short(a.GetError().GetMessage(), 80)
 		t.Add(r.At.PID, a.GetId(), a.GetName(), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), a.GetStartTime().AsTime(),
 			a.GetRestarts(), len(a.GetSessionIds()), line, problem)
 	}

@@ -47,8 +47,9 @@ func newList(call *command.Call) *cobra.Command {
 		Use:   "list",
 		Short: "List the questions that wait, oldest first",
 		Long: `List the questions that wait, oldest first, each with the command or the change that
-it is about and the answers that there are. A long one is cut, and says so; --full
-shows all of it, with all of the input that the agent gives the tool.`,
+it is about and the answers that there are. On a terminal, a long one is cut, and says
+so; --full shows all of it, with all of the input that the agent gives the tool.
+Elsewhere it is whole.`,
 		Example: `  acphost approvals list
   acphost approvals list --json | jq -r .id`,
 	}, call, func(ctx context.Context, call *command.Call, all []*reach.Supervisor) []waiting {
@@ -202,6 +203,14 @@ func shown(q *supervisorv1.Approval) string {
 	return output.Cell(called(q))
 }
 
+// shownWhole is shown without a limit.
+func shownWhole(q *supervisorv1.Approval) string {
+	if r := random(q); r != "" {
+		return r[:shownLetters] + "  " + output.Whole(called(q))
+	}
+	return output.Whole(called(q))
+}
+
 // called is what a question is called where it is listed, and answered by: its handle, whole. A handle of which the end
 // looks like an id's gives way to the id: an agent that has seen an id must not have its next question called so.
 func called(q *supervisorv1.Approval) string {
@@ -252,6 +261,7 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 	several := slices.ContainsFunc(list, func(w waiting) bool { return w.At != list[0].At })
 	var b strings.Builder
 	look := output.Look(call, "", false, false)
+	full = full || !call.Terminal(call.Stdout)
 	for i, w := range list {
 		if i > 0 {
 			b.WriteByte('\n')
@@ -264,12 +274,16 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 // writeQuestion writes one question: what it is about, then what can be answered.
 func writeQuestion(b *strings.Builder, look render.Options, w waiting, several, full bool) {
 	q := w.Of
-	fmt.Fprintf(b, "%s  asked %s", shown(q), clock(q.GetTime().AsTime()))
+	name, session := shown(q), output.OneLine(q.GetSessionId(), 40)
+	if full {
+		name, session = shownWhole(q), output.Whole(q.GetSessionId())
+	}
+	fmt.Fprintf(b, "%s  asked %s", name, clock(q.GetTime().AsTime()))
 	if q.GetExpireTime().IsValid() {
 		fmt.Fprintf(b, ", waits until %s", clock(q.GetExpireTime().AsTime()))
 	}
 	if q.GetSessionId() != "" {
-		fmt.Fprintf(b, ", session %s", output.OneLine(q.GetSessionId(), 40))
+		fmt.Fprintf(b, ", session %s", session)
 	}
 	if several {
 		fmt.Fprintf(b, ", supervisor %d", w.At.PID)
@@ -300,8 +314,7 @@ type cells struct {
 }
 
 func (c *cells) line(text string, most int) string {
-	const longest = 10 // characters of an escape
-	all := output.OneLine(text, longest*utf8.RuneCountInString(text))
+	all := output.Whole(text)
 	n := utf8.RuneCountInString(all)
 	if n <= most || c.full {
 		return all
@@ -317,7 +330,11 @@ func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Ap
 	if q.GetKind() != "" {
 		kind = text.line(q.GetKind(), 20) + ": "
 	}
-	fmt.Fprintf(b, "  %s%s\n", kind, output.OneLine(q.GetTitle(), safetext.MaxLine))
+	title := output.Cell(q.GetTitle())
+	if full {
+		title = output.Whole(q.GetTitle())
+	}
+	fmt.Fprintf(b, "  %s%s\n", kind, title)
 	var options strings.Builder
 	for _, o := range q.GetOptions() {
 		fmt.Fprintf(&options, "  %-20s %s (%s)\n", text.line(o.GetOptionId(), 60), text.line(o.GetName(), 80), text.line(o.GetKind(), 20))

@@ -190,13 +190,19 @@ func TestAListShowsTheChangeAndSaysWhatItLeavesOut(t *testing.T) {
 	}, {
 		Id: "a/2", Elicitation: &supervisorv1.Elicitation{Mode: "form", Message: strings.Repeat("y ", 300) + "\nreally"},
 	}}})
-	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list")
+	env["NO_COLOR"] = "1"
+	status, stdout, stderr := (&commandtest.Call{Env: env, Terminal: true}).Run(t, New, "approvals", "list")
 	if status != 0 || !strings.Contains(stdout, "    +x\n") || !strings.Contains(stdout, "… 41 more lines: --full shows all\n") || strings.Contains(stdout, "the end") || strings.Contains(stdout, "really") {
 		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
 	}
-	status, stdout, stderr = (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list", "--full")
-	if status != 0 || !strings.Contains(stdout, "    +the end\n") || !strings.Contains(stdout, "\n  really\n") || strings.Contains(stdout, "more line") {
-		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
+	for _, c := range []struct {
+		terminal bool
+		args     []string
+	}{{true, []string{"approvals", "list", "--full"}}, {false, []string{"approvals", "list"}}} {
+		status, stdout, stderr = (&commandtest.Call{Env: env, Terminal: c.terminal}).Run(t, New, c.args...)
+		if status != 0 || !strings.Contains(stdout, "    +the end\n") || !strings.Contains(stdout, "\n  really\n") || strings.Contains(stdout, "more line") {
+			t.Errorf("status %d: %s\n%s", status, stdout, stderr)
+		}
 	}
 }
 
@@ -208,13 +214,19 @@ func TestAListSaysThatFullShowsMore(t *testing.T) {
 			{OptionId: "yes  no", Kind: "allow_once", Name: name},
 		}}},
 	}})
-	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list")
+	env["NO_COLOR"] = "1"
+	status, stdout, stderr := (&commandtest.Call{Env: env, Terminal: true}).Run(t, New, "approvals", "list")
 	if status != 0 || !strings.Contains(stdout, "    $ make\n    in /etc\n    … 1 more member of the input: --full shows all\n") ||
 		!strings.Contains(stdout, "    $ make\n    … 14 more characters: --full shows all\n  yes  no ") || strings.Contains(stdout, "Build") {
 		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
 	}
-	status, stdout, stderr = (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list", "--full")
-	if status != 0 || !strings.Contains(stdout, `"description":"Build"`) || !strings.Contains(stdout, name+" (") || strings.Contains(stdout, "--full") {
-		t.Errorf("status %d: %s\n%s", status, stdout, stderr)
+	for _, c := range []struct {
+		terminal bool
+		args     []string
+	}{{true, []string{"approvals", "list", "--full"}}, {false, []string{"approvals", "list"}}} {
+		status, stdout, stderr = (&commandtest.Call{Env: env, Terminal: c.terminal}).Run(t, New, c.args...)
+		if status != 0 || !strings.Contains(stdout, `"description":"Build"`) || !strings.Contains(stdout, name+" (") || strings.Contains(stdout, "--full") {
+			t.Errorf("status %d: %s\n%s", status, stdout, stderr)
+		}
 	}
 }

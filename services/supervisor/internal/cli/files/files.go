@@ -195,13 +195,13 @@ func printChanges(text *strings.Builder, known tree, r *supervisorv1.WatchFilesR
 			was := before[file.GetPath()]
 			switch {
 			case was == nil, !was.GetTime().AsTime().Equal(file.GetTime().AsTime()), was.GetAction() != file.GetAction():
-				fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), actionWord(file.GetAction()), output.Cell(file.GetPath()))
+				fmt.Fprintf(text, "%s  %-10s  %s\n", output.Whole(s.GetSessionId()), actionWord(file.GetAction()), output.Whole(file.GetPath()))
 			case was.GetInContext() && !file.GetInContext():
-				fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), "left", output.Cell(file.GetPath()))
+				fmt.Fprintf(text, "%s  %-10s  %s\n", output.Whole(s.GetSessionId()), "left", output.Whole(file.GetPath()))
 			}
 		}
 		for _, path := range s.GetRemoved() {
-			fmt.Fprintf(text, "%s  %-10s  %s\n", output.OneLine(s.GetSessionId(), 40), "cold", output.Cell(path))
+			fmt.Fprintf(text, "%s  %-10s  %s\n", output.Whole(s.GetSessionId()), "cold", output.Whole(path))
 		}
 	}
 }

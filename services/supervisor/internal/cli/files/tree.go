@@ -38,7 +38,11 @@ func printTree(text *strings.Builder, pid, columns int, s *supervisorv1.SessionF
 	if len(s.GetRoots()) > 0 {
 		root = strings.TrimSuffix(s.GetRoots()[0], "/") + "/"
 	}
-	fmt.Fprintf(text, "supervisor %d, session %s", pid, output.OneLine(s.GetSessionId(), 60))
+	session := output.OneLine(s.GetSessionId(), 60)
+	if columns == 0 {
+		session = output.Whole(s.GetSessionId())
+	}
+	fmt.Fprintf(text, "supervisor %d, session %s", pid, session)
 	if root != "" {
 		fmt.Fprintf(text, ", %s", output.Cell(strings.TrimSuffix(root, "/")))
 	}

@@ -222,7 +222,7 @@ func printSessions(call *command.Call, all []journal.Session, asJSON, everything
 		case s.Live:
 			state = output.Good("live")
 		}
-		t.Add(s.Started, fileKey(s.File), output.OneLine(s.Session, 40), output.OneLine(s.Agent, 20), s.Turns, output.Size(s.Bytes), state, output.OneLine(s.Title, 60))
+		t.Add(s.Started, fileKey(s.File), output.Short(s.Session, 40), output.Short(s.Agent, 20), s.Turns, output.Size(s.Bytes), state, output.Short(s.Title, 60))
 	}
 	return output.PrintTable(call, t)
 }

@@ -91,9 +91,9 @@ func terminalTable(list []openTerminal) *output.Table {
 		Long("COMMAND").Spare("SUPERVISOR", "OUTPUT", "SESSION")
 	for _, item := range list {
 		o := item.Of
-		t.Add(item.At.PID, o.GetTerminalId(), output.OneLine(o.GetSessionId(), 40),
+		t.Add(item.At.PID, o.GetTerminalId(), output.Short(o.GetSessionId(), 40),
 			stateWord(o), o.GetStartTime().AsTime(),
-			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(o.GetArgv(), " "), 100))
+			output.Size(int64(min(o.GetOutputBytes(), 1<<62))), output.Short(strings.Join(o.GetArgv(), " "), 100))
 	}
 	return t
 }

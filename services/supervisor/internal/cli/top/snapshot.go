@@ -146,8 +146,8 @@ func (n *snapshot) text(now time.Time, columns int, color bool) string {
 func (n *snapshot) questionTable(now time.Time) *output.Table {
 	t := output.NewTable("", "ID", "WAITS", "SESSION", "QUESTION").Long("SESSION", "QUESTION").Spare("SESSION")
 	for _, q := range n.questions {
-		t.Add(output.Cell(client.Handle(q.Of.GetId())), output.Warn(since(now, q.Of.GetTime().AsTime())), output.OneLine(q.Of.GetSessionId(), 40),
-			output.OneLine(q.Of.GetPermission().GetTitle()+q.Of.GetElicitation().GetMessage(), 200))
+		t.Add(client.Handle(q.Of.GetId()), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
+			output.Short(q.Of.GetPermission().GetTitle()+q.Of.GetElicitation().GetMessage(), 200))
 	}
 	return t
 }
@@ -168,8 +168,8 @@ func (n *snapshot) sessionTable(now time.Time) *output.Table {
 		case s.GetTurnActive():
 			state = output.Good("working")
 		}
-		t.Add(output.OneLine(s.GetAgentId(), 30), output.OneLine(s.GetSessionId(), 40), state, since(now, s.GetStartTime().AsTime()), s.GetTurns(),
-			context100(s.GetUsage()), thousands(s.GetTokens().GetTotal()), cost(s.GetUsage()), output.OneLine(does(s), 200))
+		t.Add(output.Short(s.GetAgentId(), 30), output.Short(s.GetSessionId(), 40), state, since(now, s.GetStartTime().AsTime()), s.GetTurns(),
+			context100(s.GetUsage()), thousands(s.GetTokens().GetTotal()), cost(s.GetUsage()), output.Short(does(s), 200))
 	}
 	return t
 }
@@ -178,8 +178,8 @@ func (n *snapshot) agentTable(now time.Time) *output.Table {
 	t := output.NewTable("", "AGENT", "STATE", "PID", "UP", "SESSIONS", "SUPERVISOR", "COMMAND").Long("COMMAND").Spare("SUPERVISOR", "PID")
 	for _, item := range n.agents {
 		a := item.Of
-		t.Add(output.OneLine(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), since(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
-			item.At.PID, output.OneLine(strings.Join(a.GetCommand(), " "), 100))
+		t.Add(output.Short(a.GetId(), 30), reach.StateWord(a.GetState()), output.OrNone(a.GetPid()), since(now, a.GetStartTime().AsTime()), len(a.GetSessionIds()),
+			item.At.PID, output.Short(strings.Join(a.GetCommand(), " "), 100))
 	}
 	return t
 }
@@ -188,7 +188,7 @@ func (n *snapshot) terminalTable(now time.Time) *output.Table {
 	t := output.NewTable("", "TERMINAL", "SESSION", "RUNS", "OUTPUT", "COMMAND").Long("TERMINAL", "SESSION", "COMMAND").Spare("OUTPUT", "SESSION")
 	for _, item := range n.terminals {
 		x := item.Of
-		t.Add(output.Cell(x.GetTerminalId()), output.OneLine(x.GetSessionId(), 40), since(now, x.GetStartTime().AsTime()),
+		t.Add(x.GetTerminalId(), output.Short(x.GetSessionId(), 40), since(now, x.GetStartTime().AsTime()),
 			output.Size(int64(min(x.GetOutputBytes(), 1<<62))), output.OneLine(strings.Join(x.GetArgv(), " "), 200))
 	}
 	return t

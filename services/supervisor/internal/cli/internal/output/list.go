@@ -23,10 +23,20 @@ type Table struct {
 
 // cell is one of a table.
 type cell struct {
-	text  string
+	text  string // on a terminal
+	whole string // elsewhere
 	style style
 	time  time.Time
 	timed bool
+}
+
+// Short is a cell of which a terminal shows so many characters at most. Elsewhere it is whole.
+func Short(text string, most int) Part { return Part{text, most} }
+
+// Part is a cell that is short on a terminal.
+type Part struct {
+	text string
+	most int
 }
 
 // style is how a word looks on a terminal: the parameters of an escape sequence.
@@ -82,11 +92,13 @@ func (t *Table) Add(cells ...any) {
 				row[i].time = *c
 			}
 		case string:
-			row[i].text = Cell(c)
+			row[i] = cell{text: Cell(c), whole: Whole(c)}
+		case Part:
+			row[i] = cell{text: OneLine(c.text, c.most), whole: Whole(c.text)}
 		case Word:
-			row[i] = cell{text: Cell(c.text), style: c.style}
+			row[i] = cell{text: Cell(c.text), whole: Whole(c.text), style: c.style}
 		default:
-			row[i].text = Cell(fmt.Sprint(c))
+			row[i] = cell{text: Cell(fmt.Sprint(c)), whole: Whole(fmt.Sprint(c))}
 		}
 		if row[i].text == "-" {
 			row[i].style = cmp.Or(row[i].style, faint)
@@ -141,7 +153,11 @@ func (t *Table) text(lay layout) string {
 	for i, row := range t.rows {
 		rows[i] = slices.Clone(row)
 		for j := range row {
-			if c := &rows[i][j]; c.timed {
+			c := &rows[i][j]
+			if lay.width <= 0 {
+				c.text = c.whole
+			}
+			if c.timed {
 				c.text = shortMoment(c.time, lay.today)
 				if head[j] == t.head[j] {
 					head[j] += " (" + Zone(time.Now()) + ")"

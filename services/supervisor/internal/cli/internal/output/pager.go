@@ -134,7 +134,8 @@ func (p *Pager) start() (err error) {
 	}
 	p.call.EndsItself()
 	signal.Notify(p.interrupts, os.Interrupt) // Ctrl-C is the pager's, however often
-	signal.Notify(p.ends, slices.DeleteFunc(command.StopSignals(), func(s os.Signal) bool { return s == os.Interrupt })...)
+	ends := slices.DeleteFunc(command.StopSignals(), func(s os.Signal) bool { return s == os.Interrupt })
+	signal.Notify(p.ends, append(ends, syscall.SIGQUIT)...)
 	p.left, p.watched = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.watched)
@@ -151,7 +152,7 @@ func (p *Pager) endOnSignal() {
 		if number, ok := s.(syscall.Signal); ok {
 			p.call.Settle(128 + int(number))
 		}
-		_ = p.cmd.Process.Signal(s) // it restores the terminal
+		_ = p.cmd.Process.Signal(syscall.SIGTERM) // it restores the terminal
 		select {
 		case <-p.left:
 		case <-time.After(pagerGrace):

@@ -10,6 +10,7 @@ import (
 	"strings"
 	"time"
 	"unicode"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -73,6 +74,12 @@ func Cell(s string) string { return cmp.Or(safetext.Line(s), "-") }
 
 // OneLine is Cell for at most so many characters.
 func OneLine(text string, most int) string { return cmp.Or(safetext.LineOf(text, most), "-") }
+
+// Whole is Cell without a limit, for what is no terminal.
+func Whole(text string) string {
+	const longest = 10 // characters of an escape
+	return OneLine(text, longest*utf8.RuneCountInString(text))
+}
 
 // Completions adds a completion with what it is, for people, to others. A word that means something to a shell is left out,
 // and of what it is such characters are not shown: agents choose both, and a shell may put them on the line as they are or

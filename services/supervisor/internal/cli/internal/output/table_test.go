@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 func TestNothingInJSONActsOnATerminal(t *testing.T) {
@@ -38,5 +39,17 @@ func TestNoCompletionActsInAShell(t *testing.T) {
 	if len(list) != 2 || !strings.HasPrefix(list[0], "claude-1/7\tgit push") || !strings.HasPrefix(list[1], "ünïcode\t") ||
 		strings.ContainsAny(strings.Join(list, ""), "`$()\x1b\n") {
 		t.Errorf("the completions are %q", list)
+	}
+}
+
+func TestTable_IsWholeElsewhere(t *testing.T) {
+	table := NewTable("nothing", "ID", "TEXT", "WORD").Long("TEXT")
+	long := strings.Repeat("n", 2*safetext.MaxLine)
+	table.Add(long+"\n1", Short(long+"\x1b2", 10), Good(long+"3"))
+	if got := table.Text(0, false); strings.Contains(got, "…") || !strings.Contains(got, long+" 1") || !strings.Contains(got, long+`\u{1b}2`) || !strings.Contains(got, long+"3") {
+		t.Errorf("without a terminal, a table is cut:\n%s", got)
+	}
+	if got := table.Text(2000, false); !strings.Contains(got, strings.Repeat("n", 10)+"…  ") {
+		t.Errorf("on a terminal, a table is not cut:\n%s", got)
 	}
 }
