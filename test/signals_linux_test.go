@@ -81,6 +81,24 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 			})
 		}
 	}
+	t.Run("chat --attach", func(t *testing.T) {
+		x := p.terminal(t, []string{program("acphost"), "chat", "--attach", id})
+		var pids []int
+		testkit.Eventually(t, "the chat has connected", func() bool {
+			pids = named(t, p, "acphost", "chat")
+			return len(pids) == 1 && hasSocket(pids[0])
+		})
+		begun := time.Now()
+		if err := syscall.Kill(pids[0], syscall.SIGTERM); err != nil {
+			t.Fatal(err)
+		}
+		if got := x.exits(); got != 143 {
+			t.Errorf("the exit status is %d, want 143", got)
+		}
+		if took, most := time.Since(begun), testkit.Scale(2*time.Second); took > most {
+			t.Errorf("the command ended %v after SIGTERM, want at most %v", took, most)
+		}
+	})
 	if err := syscall.Kill(s.PID(), syscall.SIGCONT); err != nil {
 		t.Fatal(err)
 	}
@@ -96,7 +114,7 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 func TestCommands_SayWhichSignal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"policy", "check", "-"}, {"prompt", "-", "--", program("demoagent")}} {
-		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT} {
+		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
 			t.Run(args[0]+" "+signal.String(), func(t *testing.T) {
 				t.Parallel()
 				p := newPlace(t)
@@ -108,6 +126,8 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 				}
 				defer write.Close()
 				cmd.Stdin = read
+				var printed bytes.Buffer
+				cmd.Stdout, cmd.Stderr = &printed, &printed
 				err = cmd.Start()
 				_ = read.Close()
 				if err != nil {
@@ -126,6 +146,9 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 				_ = cmd.Wait()
 				if got, want := cmd.ProcessState.ExitCode(), 128+int(signal); got != want {
 					t.Errorf("the exit status is %d, want %d", got, want)
+				}
+				if strings.Contains(printed.String(), "goroutine") {
+					t.Errorf("the command dumps its goroutines:\n%s", printed.String())
 				}
 			})
 		}

@@ -120,7 +120,6 @@ func New(call *command.Call, start hosting.Starter, export Exporter) *cobra.Comm
 			return nil
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			call.EndsItself()
 			if cmd.Flags().Changed("attach") {
 				return join(cmd, call, export, &f)
 			}
@@ -190,6 +189,7 @@ func checkTerminal(cmd *cobra.Command, call *command.Call, f *flags) error {
 // after a signal, or after Ctrl-C, the supervisor's processes are killed: then the context kill ends.
 func holdChat(ctx context.Context, call *command.Call, export Exporter, f *flags, r *supervisorv1.StartAgentRequest, meta, where string, logs *logRelay, grace time.Duration, start func(ctx, kill context.Context) (hosting.Supervisor, error)) error {
 	end := newEnding(ctx, grace)
+	call.EndsItself()
 	defer end.close()
 	// In the background it waits to be brought to the foreground: nothing is started and no setting is read before.
 	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {

@@ -2,12 +2,14 @@ package chat
 
 import (
 	"context"
+	"errors"
 	"os"
 	"os/signal"
 	"sync"
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 )
 
@@ -31,6 +33,9 @@ func newEnding(ctx context.Context, grace time.Duration) *ending {
 	e.kill, e.now = context.WithCancel(context.WithoutCancel(ctx))
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, hosting.EndSignals()...)
+	if by, ok := errors.AsType[*command.SignalError](context.Cause(ctx)); ok && len(signals) == 0 { // it came before
+		signals <- by.Signal
+	}
 	go func() {
 		defer close(e.done)
 		defer signal.Stop(signals)
@@ -45,7 +50,7 @@ func newEnding(ctx context.Context, grace time.Duration) *ending {
 					continue
 				}
 				if s == syscall.SIGQUIT {
-					e.dump = hosting.Goroutines(os.Getenv)
+					e.dump = command.Goroutines(os.Getenv)
 					hurry()
 				}
 				defer time.AfterFunc(grace, hurry).Stop()

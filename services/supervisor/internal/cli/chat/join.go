@@ -140,6 +140,7 @@ func joinFar(cmd *cobra.Command, call *command.Call, export Exporter, f *flags) 
 
 func joinAt(cmd *cobra.Command, call *command.Call, export Exporter, f *flags, at *reach.Supervisor, session *supervisorv1.WatchSessionRequest) error {
 	end := newEnding(cmd.Context(), hosting.EndGrace(nil))
+	call.EndsItself()
 	defer end.close()
 	if err := jobcontrol.Await(end.ctx, call.Stdin); err != nil {
 		if s, ok := end.signal().(syscall.Signal); ok {

@@ -119,7 +119,7 @@ func TestSIGQUITEndsAPromptAtOnce(t *testing.T) {
 
 func TestGoroutinesAreDumpedWhereTheyAreWanted(t *testing.T) {
 	for level, want := range map[string]bool{"": false, "none": false, "0": false, "all": true, "single": true} {
-		dump := string(hosting.Goroutines(func(name string) string { return map[string]string{"GOTRACEBACK": level}[name] }))
+		dump := string(command.Goroutines(func(name string) string { return map[string]string{"GOTRACEBACK": level}[name] }))
 		if got := strings.Contains(dump, "TestGoroutinesAreDumped"); got != want {
 			t.Errorf("GOTRACEBACK=%s: %q", level, dump)
 		}

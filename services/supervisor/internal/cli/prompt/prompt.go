@@ -158,7 +158,6 @@ func (f *promptFlags) check(cmd *cobra.Command, args []string) error {
 
 // prompt runs one turn with an agent in a supervisor of its own.
 func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *promptFlags, args []string) error {
-	call.EndsItself()
 	text, argv := args[0], args[1:]
 	if text == "-" {
 		var err error
@@ -193,6 +192,7 @@ func prompt(cmd *cobra.Command, call *command.Call, start hosting.Starter, f *pr
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, hosting.EndSignals()...)
 	defer signal.Stop(signals)
+	call.EndsItself()
 	if cmd.Context().Err() != nil { // it came before that
 		call.Status = command.StatusOfSignal(cmd.Context())
 		return nil

@@ -6,6 +6,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/hosting"
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
@@ -34,7 +35,7 @@ func (p *promptRun) run(ctx context.Context) int {
 			return code
 		case s := <-p.signals:
 			if s == syscall.SIGQUIT {
-				dump = hosting.Goroutines(os.Getenv)
+				dump = command.Goroutines(os.Getenv)
 			}
 			select {
 			case p.heard <- s:

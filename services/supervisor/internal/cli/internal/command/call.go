@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"sync/atomic"
 	"syscall"
@@ -69,12 +70,16 @@ type Call struct {
 
 	endsItself *atomic.Bool // see EndsItself; made by Execute, and shared by copies of a Call
 	settled    *atomic.Bool // see Settle; made by Execute, and shared by copies of a Call
+	quits      chan os.Signal
 }
 
 // Execute parses the arguments, runs the command of the tree below root that they name, and returns the exit status. It
 // says on standard error why a command failed. The status of a command that a signal ended is StatusOfSignal, unless the command
 // called EndsItself or Settle, or has a status of its own above StatusFailed.
 func Execute(ctx context.Context, call *Call, root *cobra.Command, args []string) int {
+	call.endsItself, call.settled, call.quits = &atomic.Bool{}, &atomic.Bool{}, make(chan os.Signal, 1)
+	ctx, stop := call.withQuit(ctx)
+	defer stop()
 	root.SetArgs(args)
 	root.SetOut(call.Stdout)
 	root.SetErr(call.Stderr)
@@ -123,10 +128,11 @@ const signalGrace = 800 * time.Millisecond
 
 // EndsItself says that the command bounds its own end after a signal, since it has processes to stop or a terminal to restore.
 // Other commands are left after signalGrace, whatever they wait for: a peer that does not answer, or output that nothing reads.
-// It is safe for concurrent use.
+// From then on SIGQUIT is the command's, too, or has its usual effect: a dump of goroutines. It is safe for concurrent use.
 func (c *Call) EndsItself() {
 	if c.endsItself != nil {
 		c.endsItself.Store(true)
+		signal.Stop(c.quits)
 	}
 }
 
@@ -146,7 +152,6 @@ func (c *Call) execute(ctx context.Context, root *cobra.Command) (cmd *cobra.Com
 		cmd *cobra.Command
 		err error
 	}
-	c.endsItself, c.settled = &atomic.Bool{}, &atomic.Bool{}
 	done := make(chan result, 1)
 	go func() {
 		cmd, err := root.ExecuteContextC(ctx)

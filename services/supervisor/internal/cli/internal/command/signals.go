@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"runtime"
 	"syscall"
 
 	"github.com/acphost/acphost/internal/panics"
@@ -53,4 +54,42 @@ func StatusOfSignal(ctx context.Context) int {
 		return 128 + int(by.Signal)
 	}
 	return StatusInterrupted
+}
+
+// maxDump bounds a dump of goroutines, in bytes.
+const maxDump = 16 << 20
+
+// Goroutines is what a Go program prints for SIGQUIT: where each goroutine is. Most who press Ctrl-\ want it to end and
+// no more; it is for those who have set GOTRACEBACK, and nil for others.
+func Goroutines(env func(string) string) []byte {
+	if level := env("GOTRACEBACK"); level == "" || level == "none" || level == "0" {
+		return nil
+	}
+	buf := make([]byte, 1<<20)
+	for {
+		n := runtime.Stack(buf, true)
+		if n < len(buf) || len(buf) >= maxDump {
+			return append(append([]byte("SIGQUIT: quit\n\n"), buf[:n]...), '\n')
+		}
+		buf = make([]byte, 2*len(buf))
+	}
+}
+
+// withQuit returns a context that SIGQUIT ends, too, with a *SignalError as the cause, until the command calls EndsItself: a person
+// who presses Ctrl-\ gets no dump of goroutines. stop must be called.
+func (c *Call) withQuit(parent context.Context) (ctx context.Context, stop func()) {
+	ctx, cancel := context.WithCancelCause(parent)
+	signal.Notify(c.quits, syscall.SIGQUIT)
+	done, over := make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(done)
+		defer panics.Recover(nil, "waiting for SIGQUIT", cancel)
+		select {
+		case <-c.quits:
+			_, _ = c.Stderr.Write(Goroutines(c.Env))
+			cancel(&SignalError{syscall.SIGQUIT})
+		case <-over:
+		}
+	}()
+	return ctx, func() { signal.Stop(c.quits); close(over); <-done; cancel(nil) }
 }

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"runtime"
 	"strings"
 	"syscall"
 	"time"
@@ -32,9 +31,6 @@ type Supervisor interface {
 
 // Starter starts a supervisor without an editor. It is host.Start, but in tests.
 type Starter func(context.Context, host.Options) (*host.Supervisor, error)
-
-// maxDump bounds a dump of goroutines, in bytes.
-const maxDump = 16 << 20
 
 // EndSignals are what ends a command that has a terminal to give back.
 func EndSignals() []os.Signal { return append(command.StopSignals(), syscall.SIGQUIT) }
@@ -97,22 +93,6 @@ func Status(kind supervisorv1.ErrorKind) int {
 		return command.StatusNotExecutable
 	}
 	return command.StatusFailed
-}
-
-// Goroutines is what a Go program prints for SIGQUIT: where each goroutine is. Most who press Ctrl-\ want it to end and
-// no more; it is for those who have set GOTRACEBACK.
-func Goroutines(env func(string) string) []byte {
-	if level := env("GOTRACEBACK"); level == "" || level == "none" || level == "0" {
-		return nil
-	}
-	buf := make([]byte, 1<<20)
-	for {
-		n := runtime.Stack(buf, true)
-		if n < len(buf) || len(buf) >= maxDump {
-			return append(append([]byte("SIGQUIT: quit\n\n"), buf[:n]...), '\n')
-		}
-		buf = make([]byte, 2*len(buf))
-	}
 }
 
 // folder is the absolute path of a folder that is there; "": the current one.
