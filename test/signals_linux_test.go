@@ -440,6 +440,18 @@ func TestChatAndDemo_EndOnSignal(t *testing.T) {
 		}
 		ended(t, p, demo.PID())
 	})
+	t.Run("demo with frozen children", func(t *testing.T) {
+		t.Parallel()
+		p := newPlace(t)
+		demo := wire.Start(t, wire.Options{Name: "caller", Command: []string{program("acphost"), "demo"}, Dir: p.work, Env: p.env()})
+		testkit.Eventually(t, "a handler runs", func() bool { return len(running(t, demo.PID(), "fsd")) > 0 })
+		for _, name := range []string{"acphost", "fsd"} { // the supervisor first, so that it starts nothing more
+			for _, pid := range running(t, demo.PID(), name) {
+				testkit.Freeze(t, pid)
+			}
+		}
+		ended(t, p, demo.PID())
+	})
 }
 
 // named are the processes of a place that run a program of this name, with these first words.

@@ -88,6 +88,9 @@ func play(ctx context.Context, o Options, s *story) error {
 	}
 	turn := turn{editor: e, story: s, workspace: w}
 	err = turn.play(ctx)
+	if ctx.Err() != nil { // it has got TERM
+		defer time.AfterFunc(killTime, e.kill).Stop()
+	}
 	processes, listed := proc.Descendants(e.pid())
 	err = errors.Join(err, e.stop())
 	if err != nil {

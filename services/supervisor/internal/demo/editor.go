@@ -13,6 +13,8 @@ import (
 	"sync"
 	"syscall"
 	"time"
+
+	"github.com/acphost/acphost/internal/proc"
 )
 
 // editor is the plainest editor: it runs the supervisor, asks, and listens.
@@ -76,8 +78,8 @@ func (e event) decided() bool { return e.Msg == "decided" && e.Door != "" }
 
 func (e event) took() time.Duration { return time.Duration(e.Micros) * time.Microsecond }
 
-// killTime is how long the supervisor may take to end after TERM until it is killed.
-const killTime = 2 * time.Second
+// killTime is how long the supervisor may take to end after TERM until it is killed: the demo ends within a second.
+const killTime = 800 * time.Millisecond
 
 func startEditor(ctx context.Context, dir string, argv ...string) (*editor, error) {
 	e := &editor{
@@ -89,7 +91,7 @@ func startEditor(ctx context.Context, dir string, argv ...string) (*editor, erro
 	e.cmd.Dir = dir
 	// TERM, since the supervisor has processes to end. It does so within a second.
 	e.cmd.Cancel = func() error { return e.cmd.Process.Signal(syscall.SIGTERM) }
-	e.cmd.WaitDelay = killTime
+	e.cmd.WaitDelay = killTime + 100*time.Millisecond // where processes cannot be listed
 	in, err := e.cmd.StdinPipe()
 	if err != nil {
 		return nil, err
@@ -227,6 +229,15 @@ func (e *editor) broken(what string, err error) error {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return fmt.Errorf("%s: %w; the supervisor's last words:\n%s", what, err, strings.Join(e.words, "\n"))
+}
+
+// kill kills the supervisor and all below it.
+func (e *editor) kill() {
+	pids, _ := proc.Descendants(e.pid()) // without /proc, the handlers end when they see that the supervisor has
+	for _, pid := range pids {
+		_ = syscall.Kill(pid, syscall.SIGKILL) // it may have ended
+	}
+	_ = e.cmd.Process.Kill()
 }
 
 // stop goes away, as an editor does that closes, and waits for the supervisor's end.
