@@ -22,11 +22,15 @@ func ValidityOf(file string) (Validity, error) {
 	return Validity{From: cert.NotBefore, Until: cert.NotAfter}, nil
 }
 
-// Soon reports whether the certificate has expired at the time now, or has to be renewed soon: fewer than 30 days are left,
-// and less than a third of its whole validity.
-func (v Validity) Soon(now time.Time) bool {
-	return v.Until.Sub(now) < min(30*24*time.Hour, v.Until.Sub(v.From)/3)
+// RenewFrom returns the time from which the certificate should be renewed: when less than 30 days, and less than a third of its
+// whole validity, are left. "acphost doctor" warns from then on, and the metric acphost_certificate_renewal_seconds, which the
+// alert goes by, is this time.
+func (v Validity) RenewFrom() time.Time {
+	return v.Until.Add(-min(30*24*time.Hour, v.Until.Sub(v.From)/3))
 }
+
+// Soon reports whether the time now is after RenewFrom.
+func (v Validity) Soon(now time.Time) bool { return now.After(v.RenewFrom()) }
 
 // Left says in words how much of the validity is left at the time now.
 func (v Validity) Left(now time.Time) string {

@@ -19,6 +19,7 @@ func TestValidity_SaysWhatIsLeft(t *testing.T) {
 		soon   bool
 	}{
 		"long before":            {year, 100 * 24 * time.Hour, "100 days left, until 2030-06-01 12:00 UTC", false},
+		"within 31 days":         {year, 30*24*time.Hour + time.Hour, "30 days left", false},
 		"within a month":         {year, 29*24*time.Hour + time.Hour, "29 days left", true},
 		"a minute before":        {year, time.Minute, "expires in 1m0s", true},
 		"after":                  {year, -time.Minute, "expired on 2030-06-01 12:00 UTC", true},

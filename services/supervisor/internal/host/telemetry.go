@@ -89,10 +89,10 @@ func (h *host) measured() telemetry.State {
 		Goroutines: runtime.NumGoroutine(), HeapBytes: heapBytes(),
 	}
 	s.QueuedBytes = h.hub.Queued()
-	s.Certificates = map[string]time.Time{}
+	s.Certificates = map[string]telemetry.Certificate{}
 	for _, cert := range h.opts.Config.Certificates() {
 		if v, err := certs.ValidityOf(cert.File); err == nil { // "acphost doctor" reports a file that cannot be read
-			s.Certificates[cert.Setting] = v.Until
+			s.Certificates[cert.Setting] = telemetry.Certificate{Expires: v.Until, RenewFrom: v.RenewFrom()}
 		}
 	}
 	for _, la := range h.agents.list() {

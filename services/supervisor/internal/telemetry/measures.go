@@ -32,9 +32,12 @@ type State struct {
 	Handlers    []*supervisorv1.HandlerStatus
 	Goroutines  int
 	HeapBytes   uint64
-	// Certificates are the ends of the validity of certificates, by the setting that names their file.
-	Certificates map[string]time.Time
+	// Certificates are times of certificates, by the setting that names their file.
+	Certificates map[string]Certificate
 }
+
+// Certificate is when a certificate expires, and from when on it should be renewed.
+type Certificate struct{ Expires, RenewFrom time.Time }
 
 // Source says what a supervisor is like. It is called when the metrics are read, concurrently, and must not wait for an agent.
 type Source func() State
@@ -105,10 +108,15 @@ func (m *measures) make(meter metric.Meter, source Source, l *labels) error {
 	expiry, err := meter.Float64ObservableGauge("acphost.certificate.expiry", metric.WithUnit("s"),
 		metric.WithDescription("When a certificate of the configuration expires, in seconds since 1970, by the setting that names its file."))
 	note(err)
-	observed = append(observed, expiry)
+	renewal, err := meter.Float64ObservableGauge("acphost.certificate.renewal", metric.WithUnit("s"),
+		metric.WithDescription("From when on a certificate of the configuration should be renewed, in seconds since 1970, by the setting that names its file."))
+	note(err)
+	observed = append(observed, expiry, renewal)
 	tell = append(tell, func(o metric.Observer, s *State) {
-		for setting, until := range s.Certificates {
-			o.ObserveFloat64(expiry, float64(until.Unix()), with(attribute.String("certificate", setting)))
+		for setting, c := range s.Certificates {
+			of := with(attribute.String("certificate", setting))
+			o.ObserveFloat64(expiry, float64(c.Expires.Unix()), of)
+			o.ObserveFloat64(renewal, float64(c.RenewFrom.Unix()), of)
 		}
 	})
 	from := func(who string) attribute.KeyValue { return attribute.String("from", who) }

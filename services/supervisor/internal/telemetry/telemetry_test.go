@@ -31,6 +31,7 @@ func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 func still() telemetry.State {
 	return telemetry.State{
 		Start: time.Unix(1000, 0), Agents: 2, Sessions: 3, Questions: 1, Oldest: 90 * time.Second,
+		Certificates: map[string]telemetry.Certificate{"admin.tls.cert": {Expires: time.Unix(5000, 0), RenewFrom: time.Unix(4000, 0)}},
 		Link:     &supervisorv1.LinkCounters{AgentMessages: 7, PendingRequests: 4},
 		Gate:     &supervisorv1.GateCounters{Unrecorded: 1, Unasked: map[string]uint64{"deny": 2}},
 		Handlers: []*supervisorv1.HandlerStatus{{Name: "fs", Restarts: 5, State: supervisorv1.HandlerState_HANDLER_STATE_READY}, {Name: "terminal"}},
@@ -134,6 +135,7 @@ func TestMetricsAreReadAsPrometheusReadsThem(t *testing.T) {
 		`acphost_requests_pending 4`, `acphost_messages_total{from="agent"} 7`, `acphost_unrecorded_decisions_total 1`,
 		`acphost_undecided_actions_total{verdict="deny"} 2`, `acphost_handler_restarts_total{handler="fs"} 5`,
 		`acphost_handler_ready{handler="fs"} 1`, `acphost_handler_ready{handler="terminal"} 0`, `acphost_start_time_seconds 1000`,
+		`acphost_certificate_expiry_seconds{certificate="admin.tls.cert"} 5000`, `acphost_certificate_renewal_seconds{certificate="admin.tls.cert"} 4000`,
 		`# TYPE acphost_turns_total counter`,
 	)
 	if strings.Contains(text, "s1") || strings.Contains(text, "claude-1") {
