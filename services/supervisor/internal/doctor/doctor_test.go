@@ -102,6 +102,14 @@ func TestAFolderThatOthersCanEnterIsAProblem(t *testing.T) {
 	}
 }
 
+func TestDoctor_ReportsAStateFolderBelowAFile(t *testing.T) {
+	p := newPatient(t)
+	file := p.write("state", "", 0o600)
+	p.vars["XDG_STATE_HOME"] = file
+	found, _ := p.examine()
+	expect(t, found["machine/state folder"], Problem, "acphost cannot be made, because "+file+" is a file", "or set XDG_STATE_HOME to another folder")
+}
+
 func TestASocketPathThatIsTooLongIsAProblem(t *testing.T) {
 	p := newPatient(t)
 	p.vars["TMPDIR"] = "/" + strings.Repeat("x", 100)

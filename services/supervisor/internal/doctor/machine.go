@@ -6,6 +6,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"syscall"
 
 	"github.com/acphost/acphost/internal/rundir"
 	"github.com/acphost/acphost/internal/sandbox"
@@ -60,11 +61,14 @@ func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 		return !known || owner == os.Geteuid()
 	}
 	switch {
-	case errors.Is(err, fs.ErrNotExist):
-		if parent := existing(dir); writable(parent) {
+	case errors.Is(err, fs.ErrNotExist), errors.Is(err, syscall.ENOTDIR):
+		parent := existing(dir)
+		if info, err := os.Stat(parent); err == nil && !info.IsDir() {
+			in.problem(check, fmt.Sprintf("%s cannot be made, because %s is a file", dir, parent), "move "+parent+" away, or set "+variable(what)+" to another folder")
+		} else if writable(parent) {
 			in.ok(check, dir+", made when it is needed")
 		} else {
-			in.problem(check, fmt.Sprintf("%s does not exist, and cannot be made in %s", dir, parent), "make it, or make "+parent+" writable to you")
+			in.problem(check, fmt.Sprintf("%s does not exist, and cannot be made in %s", dir, parent), "make it, make "+parent+" writable to you, or set "+variable(what)+" to another folder")
 		}
 	case err != nil:
 		in.problem(check, err.Error(), "make it readable to you")
@@ -79,6 +83,17 @@ func (d *doctor) folder(in area, what, dir string, closed fs.FileMode) {
 	default:
 		in.ok(check, fmt.Sprintf("%s (mode %04o)", dir, info.Mode().Perm()))
 	}
+}
+
+// variable is the environment variable that names the folder in which one of acphost's own folders is.
+func variable(folder string) string {
+	switch folder {
+	case "configuration":
+		return "XDG_CONFIG_HOME"
+	case "sockets":
+		return "XDG_RUNTIME_DIR"
+	}
+	return "XDG_STATE_HOME"
 }
 
 // existing returns the nearest folder above a path, or the path itself, that exists.
