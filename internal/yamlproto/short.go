@@ -68,6 +68,12 @@ func (d *Document) Len(field string) int {
 	return 0
 }
 
+// Given reports whether the field stands in the file with a value, which may be an empty one. field is a path as Errorf takes it.
+func (d *Document) Given(field string) bool {
+	n, all := d.find(field)
+	return all && !isNull(n)
+}
+
 // expand puts what change makes of the value of field in its place. The way there is copied where it leads through an
 // alias, since the same value may stand elsewhere in another meaning.
 func (d *Document) expand(field string, change func(*yaml.Node) *yaml.Node) {

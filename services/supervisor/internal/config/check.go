@@ -41,6 +41,13 @@ func (v *checker) problem(p path, format string, args ...any) {
 	v.problems = append(v.problems, v.doc.Errorf(string(p), format, args...))
 }
 
+// empty reports a key that stands in the file with an empty value, which would mean the default without a word.
+func (v *checker) empty(p path, is bool) {
+	if is && v.doc.Given(string(p)) {
+		v.problem(p, "expected a value, got an empty one; remove the key for the default")
+	}
+}
+
 // err joins the problems in the order in which they stand in the file.
 func (v *checker) err() error { return yamlproto.Join(nil, v.problems) }
 

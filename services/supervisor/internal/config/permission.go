@@ -225,6 +225,12 @@ func expandPermission(doc *yamlproto.Document) {
 
 func (v *checker) permission(c *configv1.Config) {
 	p, at := c.GetPermission(), path("permission")
+	v.empty(at.to("policy"), p.GetPolicy() == "")
+	v.empty(at.to("command"), len(p.GetCommand()) == 0)
+	v.empty(at.to("address"), p.GetAddress() == "")
+	v.empty(at.to("chain"), len(p.GetChain()) == 0)
+	v.empty(at.to("admin_policy"), p.GetAdminPolicy() == "")
+	v.empty(at.to("workspace_policy"), p.GetWorkspacePolicy() == "")
 	v.deciders(c)
 	v.policy(c)
 	v.absoluteFile(at.to("admin_policy"), p.GetAdminPolicy())

@@ -304,3 +304,18 @@ func TestFilesOfThePolicyMustBeThere(t *testing.T) {
 		t.Errorf("a ready policy is no file, but the error is %v", err)
 	}
 }
+
+func TestPermission_RefusesEmptyValues(t *testing.T) {
+	for _, key := range []string{"policy: ''", "command: []", "address: ''", "chain: []", "admin_policy: ''", "workspace_policy: ''"} {
+		name, _, _ := strings.Cut(key, ":")
+		_, err := config.Load(write(t, "permission: {"+key+"}"), environment("HOME=/home/me"))
+		want := "permission." + name + ": expected a value, got an empty one; remove the key for the default"
+		if err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", key, err, want)
+		}
+	}
+	if _, err := config.Load(write(t, "permission: []"), environment("HOME=/home/me")); err == nil || !strings.Contains(err.Error(), "permission.chain: expected a value") {
+		t.Errorf("an empty list: %v", err)
+	}
+	load(t, "permission: {policy: null, chain: null}") // which is said to mean that it is not set
+}
