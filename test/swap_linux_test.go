@@ -119,6 +119,9 @@ func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
 		if status == 0 || errs == "" {
 			t.Errorf("acphost %s: exit %d, %q", strings.Join(bad, " "), status, errs)
 		}
+		if stays := "the old handler stays in place and serves"; strings.Contains(errs, stays) != (bad[2] == "permission") {
+			t.Errorf("acphost %s: %q, want %q in it if the handler exists", strings.Join(bad, " "), errs, stays)
+		}
 	}
 	if now := s.handler("permission"); now.PID != before || now.State != "HANDLER_STATE_READY" {
 		t.Errorf("the policy is now %+v, was process %s", now, before)

@@ -43,20 +43,32 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	sidecar := handler.Status().GetAddress() != "" // which goes on: only the connection is made anew
 	leave := h.leaves(req.GetName(), req.GetForce() || sidecar)
 	if err := leave(ctx); err != nil {
-		return nil, fmt.Errorf("restart handler %s: %w", req.GetName(), err)
+		return nil, h.stays(req.GetName(), fmt.Errorf("restart handler %s: %w", req.GetName(), err))
 	}
 	if err := handler.Restart(ctx, leave); err != nil {
-		return nil, err
+		return nil, h.stays(req.GetName(), err)
 	}
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
 }
 
+// stays adds to an error, if there is one, what became of the handler that was to be replaced: it stays.
+func (h *host) stays(name string, err error) error {
+	if err == nil {
+		return nil
+	}
+	if h.statusOf(name).GetState() == supervisorv1.HandlerState_HANDLER_STATE_READY {
+		return fmt.Errorf("%w; the old handler stays in place and serves", err)
+	}
+	return fmt.Errorf("%w; the old handler stays in place, and is not ready: \"acphost handler list\" says why", err)
+}
+
 // SwapHandler implements admin.Control.
-func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerRequest) (*supervisorv1.SwapHandlerResponse, error) {
+func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerRequest) (_ *supervisorv1.SwapHandlerResponse, err error) {
 	handler, err := h.handlerNamed(req.GetName())
 	if err != nil {
 		return nil, err
 	}
+	defer func() { err = h.stays(req.GetName(), err) }()
 	failed := func(err error) error { return fmt.Errorf("swap handler %s: %w", req.GetName(), err) }
 	spec, err := h.specFor(req)
 	if err != nil {

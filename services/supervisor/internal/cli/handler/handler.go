@@ -213,9 +213,9 @@ func notSwapped(err error, argv []string) error {
 	}
 	switch info, failed := os.Stat(argv[0]); {
 	case errors.Is(failed, fs.ErrNotExist):
-		return fmt.Errorf("there is no program %s; the handler stays as it is", argv[0])
+		return fmt.Errorf("there is no program %s; the old handler stays in place and serves", argv[0])
 	case failed == nil && (info.IsDir() || info.Mode().Perm()&0o111 == 0):
-		return fmt.Errorf("%s cannot be executed; the handler stays as it is (chmod +x %s, if it is a program)", argv[0], argv[0])
+		return fmt.Errorf("%s cannot be executed; the old handler stays in place and serves (chmod +x %s, if it is a program)", argv[0], argv[0])
 	}
 	return err
 }
