@@ -191,7 +191,7 @@ func TestAFailedStartSaysHowItFailed(t *testing.T) {
 		kind     supervisorv1.ErrorKind
 		contains string
 	}{
-		"not found":        {fmt.Errorf("start: %w", notFound), nil, notFoundKind, `the command "/opt/bot" was not found: bot: not in PATH`},
+		"not found":        {fmt.Errorf("start: %w", notFound), nil, notFoundKind, `was not found; install it or give its absolute path`},
 		"no permission":    {agent.Exit{Reason: agent.StartFailed, Code: 126, Detail: "permission denied"}, nil, spawnKind, "could not be started: permission denied"},
 		"no guard":         {errors.New("no guard"), nil, spawnKind, "no guard"},
 		"crash":            {nil, map[string]part{"initialize": func(a *scripted, _ message) { a.crash() }}, crashedKind, "before it answered initialize, it exited with status 3; its last error output: cannot go on"},

@@ -63,7 +63,7 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 	switch exit.Reason {
 	case agent.NotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
-		e.Message = fmt.Sprintf("%sthe command %q was not found%s; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)",
+		e.Message = fmt.Sprintf("%sthe command %q was not found; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)%s",
 			about, command[0], detail)
 	case agent.StartFailed:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED

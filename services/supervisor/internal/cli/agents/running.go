@@ -46,6 +46,9 @@ be seen by other processes.`,
 			takesAgents := func(r *reach.Supervisor) bool { return r.Mode == modeServe }
 			return reach.Order(cmd, call, &which, `supervisor that takes agents ("acphost serve")`, takesAgents, func(ctx context.Context, at *reach.Supervisor) error {
 				res, err := at.Agents.StartAgent(ctx, req)
+				if name := req.GetPreset(); err != nil && name != "" && strings.Contains(err.Error(), "no agent is called") {
+					return fmt.Errorf(`%w; if it is a command, put "--" before it: acphost agents start -- %s`, reach.Explained(err), output.Cell(name))
+				}
 				if err != nil {
 					return reach.Explained(err)
 				}
