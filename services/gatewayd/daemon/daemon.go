@@ -67,7 +67,8 @@ Examples:
       --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
 
 Told to end (TERM), it lets no client connect any more, closes what is idle, and lets
-turns that run go on for the time of --drain. A second TERM ends it at once.
+turns that run go on for the time of --drain. Without such turns it ends within a
+second. A second TERM ends it at once.
 
 Exit status:
   0   it was told to end, and did
@@ -323,6 +324,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
+	endSilent(s)
 	if err := serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log); err != nil {
 		return err
 	}

@@ -32,9 +32,9 @@ func still() telemetry.State {
 	return telemetry.State{
 		Start: time.Unix(1000, 0), Agents: 2, Sessions: 3, Questions: 1, Oldest: 90 * time.Second,
 		Certificates: map[string]telemetry.Certificate{"admin.tls.cert": {Expires: time.Unix(5000, 0), RenewFrom: time.Unix(4000, 0)}},
-		Link:     &supervisorv1.LinkCounters{AgentMessages: 7, PendingRequests: 4},
-		Gate:     &supervisorv1.GateCounters{Unrecorded: 1, Unasked: map[string]uint64{"deny": 2}},
-		Handlers: []*supervisorv1.HandlerStatus{{Name: "fs", Restarts: 5, State: supervisorv1.HandlerState_HANDLER_STATE_READY}, {Name: "terminal"}},
+		Link:         &supervisorv1.LinkCounters{AgentMessages: 7, PendingRequests: 4},
+		Gate:         &supervisorv1.GateCounters{Unrecorded: 1, Unasked: map[string]uint64{"deny": 2}},
+		Handlers:     []*supervisorv1.HandlerStatus{{Name: "fs", Restarts: 5, State: supervisorv1.HandlerState_HANDLER_STATE_READY}, {Name: "terminal"}},
 	}
 }
 
