@@ -51,15 +51,16 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
 }
 
-// stays adds to an error, if there is one, what became of the handler that was to be replaced: it stays.
+// stays puts before an error, if there is one, what became of the handler that was to be replaced: it stays. A long error is cut at
+// its end.
 func (h *host) stays(name string, err error) error {
 	if err == nil {
 		return nil
 	}
 	if h.statusOf(name).GetState() == supervisorv1.HandlerState_HANDLER_STATE_READY {
-		return fmt.Errorf("%w; the old handler stays in place and serves", err)
+		return fmt.Errorf("the old handler stays in place and serves: %w", err)
 	}
-	return fmt.Errorf("%w; the old handler stays in place, and is not ready: \"acphost handler list\" says why", err)
+	return fmt.Errorf("the old handler stays in place, and is not ready (\"acphost handler list\" says why): %w", err)
 }
 
 // SwapHandler implements admin.Control.

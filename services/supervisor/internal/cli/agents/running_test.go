@@ -65,6 +65,14 @@ func TestAnAgentIsStartedWhereAgentsAreTaken(t *testing.T) {
 	}
 }
 
+func TestAgentsStart_SaysWhereACommandGoes(t *testing.T) {
+	status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"})}).Run(t, newCommand, "agents", "start", "./agent")
+	want := `no agent is called "./agent"; there are gemini; if it is a command, put "--" before it: acphost agents start -- ./agent` + "\n"
+	if status != 1 || !strings.HasSuffix(stderr, want) {
+		t.Errorf("status %d, %q, want %q", status, stderr, want)
+	}
+}
+
 func TestAnAgentThatDoesNotStartSaysWhatItSaid(t *testing.T) {
 	status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"})}).Run(t, newCommand, "agents", "start", "broken")
 	want := "acphost: start broken: it ended with exit code 3\n  | no key\\u{1b}[2J\n  | bye\n"

@@ -2,6 +2,7 @@ package commandtest
 
 import (
 	"context"
+	"fmt"
 	"path/filepath"
 	"slices"
 	"sync"
@@ -16,6 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
+	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
 // LongAgo is when all that a Supervisor has began.
@@ -81,6 +83,9 @@ func (p *Supervisor) StartAgent(_ context.Context, req *supervisorv1.StartAgentR
 			Kind: supervisorv1.ErrorKind_ERROR_KIND_CRASHED, Message: "start broken: it ended with exit code 3", ExitCode: &code,
 			StderrTail: []string{"no key\x1b[2J", "bye"},
 		})
+	}
+	if name := req.GetPreset(); name == "./agent" {
+		return nil, fmt.Errorf("start agent: %w", &preset.UnknownError{Name: name, Known: []string{"gemini"}})
 	}
 	return &supervisorv1.StartAgentResponse{Agent: p.agent(), Reused: req.GetName() == "again"}, nil
 }

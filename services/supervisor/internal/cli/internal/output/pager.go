@@ -12,6 +12,7 @@ import (
 	"syscall"
 	"time"
 
+	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
@@ -139,6 +140,7 @@ func (p *Pager) start() (err error) {
 	p.left, p.watched = make(chan struct{}), make(chan struct{})
 	go func() {
 		defer close(p.watched)
+		defer panics.Recover(nil, "waiting for a signal")
 		p.endOnSignal()
 	}()
 	return nil
