@@ -70,9 +70,11 @@ RUNTESTS := $(CURDIR)/bin/runtests -gotestsum $(TOOLS)/gotestsum
 TESTTIME ?= 60m
 # With -trimpath, compiled packages are cached for every folder that holds the repository; results of tests are not kept.
 RACE     := -race -trimpath -vet=off -count=1
-# What is tested without the race detector, with which the tests take several times as long: ./test starts the programs of bin/, which
+# The end-to-end tests, by subject.
+E2E      := ./test/cli ./test/console ./test/gateway ./test/handlers ./test/headless ./test/policy ./test/protocol
+# What is tested without the race detector, with which the tests take several times as long: those of E2E start the programs of bin/, which
 # have none, the parser of shells starts no goroutine, and the others read the repository.
-UNRACED  := ./test ./test/pages ./internal/shell ./internal/tools/typecheck
+UNRACED  := $(E2E) ./test/pages ./internal/shell ./internal/tools/typecheck
 # Else a process with the race detector sleeps for a second when it ends: each test binary, and what tests start from it.
 export GORACE ?= atexit_sleep_ms=0
 
@@ -117,7 +119,7 @@ deploy-check: ## read the files in deploy/ as strictly as those read them for wh
 
 .PHONY: metrics-check
 metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; unpacks Debian's prometheus into .tools/ if there is none
-	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test
+	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test/headless
 
 .PHONY: pod-bench
 pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
@@ -145,15 +147,15 @@ fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: 
 .PHONY: barrage
 barrage: build ## send FRAMES valid and broken messages both ways through a link, and as many through the binaries, at random from SEED, and check what becomes of each
 	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test -frames $(FRAMES) -seed $(SEED)
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: remote
 remote: build test-deps ## hold the gateway to the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 connections cut at random
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test -whole -cuts 1000
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test/gateway -whole -cuts 1000
 
 .PHONY: crowd
 crowd: build ## press the gateway with 10,000 TCP connections that never finish what they say, while 200 clients have a turn, a quarter of which do not read
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test -crowd 10000 -clients 200
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test/gateway -crowd 10000 -clients 200
 
 .PHONY: arm64
 arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older kernel, in machines of QEMU's: about 20 minutes; needs qemu-system-arm, and apt for Debian's kernels (ONLY=TEXT: the machines with this in their names)
@@ -283,7 +285,7 @@ picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what
 	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
 	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
 	@rm bin/demo.out
-	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test -update
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test/cli -update
 
 .PHONY: map
 map: ## draw docs/map.md from the code

@@ -1,0 +1,119 @@
+package console_test
+
+import (
+	"encoding/csv"
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/acphost/acphost/test/e2e"
+)
+
+// saved is what the page has a browser save when a button is pressed.
+func (p *webPage) saved(button string) [][]string {
+	p.t.Helper()
+	p.run(`const make = URL.createObjectURL; URL.createObjectURL = (b) => { window.__saved = b.text(); return make.call(URL, b); }`)
+	p.button(button)
+	all, err := csv.NewReader(strings.NewReader(eval[string](p, `__saved`))).ReadAll()
+	if err != nil {
+		p.t.Fatalf("what is saved is no CSV: %v", err)
+	}
+	return all
+}
+
+// drawn is the number of a page's plots on which more is drawn than axes: something in a colour.
+const drawn = `[...document.querySelectorAll(".plot canvas")].filter((c) => {
+	const d = c.getContext("2d").getImageData(0, 0, c.width, c.height).data;
+	let n = 0;
+	for (let i = 0; i < d.length; i += 4) if (d[i + 3] > 200 && Math.max(d[i], d[i + 1], d[i + 2]) - Math.min(d[i], d[i + 1], d[i + 2]) > 60) n++;
+	return n > 20;
+}).length`
+
+func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := e2e.NewPlace(t)
+	yesterday := time.Now().AddDate(0, 0, -1)
+	noon := time.Date(yesterday.Year(), yesterday.Month(), yesterday.Day(), 12, 0, 0, 0, time.Local)
+	p.Recorded(t, noon)
+	g := e2e.NewConsole(t, p)
+	tab := openAsOperator(g, b, "#/usage")
+	tab.shows("Sessions that are open")
+	tab.until("five plots are drawn", drawn+` === 5`)
+	for _, title := range []string{"Tokens", "Cost in USD", "Time of turns", "Time of decisions by policies", "Time that people took to answer"} {
+		if !eval[bool](tab, fmt.Sprintf(`[...document.querySelectorAll(".plot [role=img]")].some((e) => e.getAttribute("aria-label").startsWith(%q))`, title)) {
+			t.Errorf("no plot is called %q", title)
+		}
+	}
+	if words := eval[string](tab, `document.querySelector(".plot [role=img]").getAttribute("aria-label")`); !strings.Contains(words, "claude 3K") || !strings.Contains(words, e2e.Formula+" 6K") {
+		t.Errorf("the plot of tokens says %q", words)
+	}
+	if n := eval[int](tab, `document.querySelectorAll("table.days tbody tr").length`); n != 6 {
+		t.Errorf("the table has %d rows, want 6", n)
+	}
+	tab.picture("console-usage.png")
+	tab.clean("usage with plots")
+	tab.until("five plots are drawn in the dark", drawn+` === 5`)
+
+	rows := tab.saved("Save as CSV")
+	column := func(row []string, name string) string { return row[slices.Index(rows[0], name)] }
+	if len(rows) != 7 {
+		t.Fatalf("the file has %d rows: %q", len(rows), rows)
+	}
+	for i, row := range rows[1:] {
+		ago := 2 - i/2
+		want := map[string]string{
+			"day": noon.AddDate(0, 0, -ago).Format(time.DateOnly), "turns": "1", "turn_sum_micros": "60000000", "input": "40", "output": "2",
+			"cost": fmt.Sprintf("%d.25", ago+1), "currency": "USD",
+		}
+		if column(row, "agent") == "claude" {
+			want["tokens"], want["policy_times"], want["allowed"] = fmt.Sprint(1000+ago), "", "0"
+		} else {
+			want["agent"], want["tokens"], want["policy_sum_micros"] = "'"+e2e.Formula, fmt.Sprint(2000+ago), "2000"
+			want["allowed"], want["asked"], want["denied"] = []string{"1", "0", "0"}[ago], []string{"0", "1", "0"}[ago], []string{"0", "0", "1"}[ago]
+			want["people_sum_micros"] = []string{"", "3000000", ""}[ago]
+		}
+		for name, value := range want {
+			if got := column(row, name); got != value {
+				t.Errorf("row %d, %s: got %q, want %q", i+1, name, got, value)
+			}
+		}
+	}
+
+	// An agent can be left out.
+	tab.run(`document.querySelector(".agents input").click()`)
+	tab.until("one agent's rows are left", `document.querySelectorAll("table.days tbody tr").length === 3`)
+	leaveWith(g, tab)
+}
+
+func TestUsageOnAPhone(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := e2e.NewPlace(t)
+	p.Recorded(t, time.Now().AddDate(0, 0, -1))
+	g := e2e.NewConsole(t, p)
+	tab := b.open(g.Console()+"#/usage", phoneWidth, phoneHeight)
+	tab.signIn(g.Token("viewer"))
+	tab.until("five plots are drawn", drawn+` === 5`)
+	if wide := eval[bool](tab, "document.documentElement.scrollWidth > innerWidth"); wide {
+		t.Error("the page is wider than the phone")
+	}
+	tab.picture("console-usage-phone.png")
+	tab.clean("usage on a phone")
+	g.Leave()
+}
+
+func TestUsageThatIsNotRecordedIsSaidSo(t *testing.T) {
+	t.Parallel()
+	b := newBrowser(t)
+	p := e2e.NewPlace(t)
+	g := e2e.NewConsole(t, p, p.Config(t, "journal: {disabled: true}\npermission: {policy: workspace, audit: {disabled: true}}\n")...)
+	tab := openAsOperator(g, b, "#/usage")
+	tab.shows("journal.disabled")
+	tab.shows("permission.audit.disabled")
+	tab.shows("Nothing is recorded of these days.")
+	tab.clean("usage that is not recorded")
+	g.Leave()
+}

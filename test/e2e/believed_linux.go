@@ -1,0 +1,40 @@
+package e2e
+
+import (
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// Crash kills a policy and waits for the next one.
+func (s *Scene) Crash(program string) {
+	s.T.Helper()
+	pid := s.Daemon(program)
+	s.Signal(pid, syscall.SIGKILL)
+	if !testkit.Poll(func() bool {
+		state := s.Handler("permission")
+		return state.State == "HANDLER_STATE_READY" && state.PID.String() != "" && s.Daemon(program) != pid
+	}) {
+		s.T.Fatalf("%s does not come back: %+v", program, s.Handler("permission"))
+	}
+}
+
+// Decided asks about an edit, and expects the option that a policy chooses, or "asked": a person is asked.
+func (s *Scene) Decided(t *testing.T, path, want string) {
+	t.Helper()
+	s.Answered(t, s.Ask(Edit(s.Path(path)), Options), want)
+}
+
+// Answered expects the option that a policy chooses, or "asked": a person is asked, and cancels.
+func (s *Scene) Answered(t *testing.T, request *wire.Call, want string) {
+	t.Helper()
+	if want == "asked" {
+		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "cancelled"}})
+		want = "cancelled"
+	}
+	if got := Chosen(t, request); got != want {
+		t.Errorf("the answer is %q, want %q", got, want)
+	}
+}

@@ -1,0 +1,110 @@
+package e2e
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"net/http"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+// ForPeople serves a gateway whose certificate lets it call for people up to a role; page is the origin of a page that may call.
+func ForPeople(t *testing.T, p *Place, limit, page string, flags ...string) *Gateway {
+	t.Helper()
+	p.File(t, "notes.md", "I recieve what you send.\n")
+	g := &Gateway{Edge: NewEdge(t, p, fmt.Sprintf("[{command: [%q]}]", Program("demoagent")), flags...), At: testkit.FreePort(t), Tokens: filepath.Join(p.Home, "gateway", "tokens.json")}
+	if status, out, errs := p.Cli(t, "certs", "gateway", g.Keys, "--name", "people", "--acts-as", limit); status != 0 || !strings.Contains(out, "up to the role "+limit) {
+		t.Fatalf("acphost certs gateway --acts-as: %s%s", out, errs)
+	}
+	_ = g.Token("viewer") // else there is no file yet
+	g.Begin(p, "people", "--origin", page)
+	return g
+}
+
+// RestClient calls a gateway's paths with a token.
+type RestClient struct {
+	G     *Gateway
+	Token string
+}
+
+func (c RestClient) Request(ctx context.Context, verb, path, body string, header ...string) *http.Response {
+	c.G.T.Helper()
+	req, err := http.NewRequestWithContext(ctx, verb, "http://"+c.G.At+path, strings.NewReader(body))
+	if err != nil {
+		c.G.T.Fatal(err)
+	}
+	req.Header.Set("Authorization", "Bearer "+c.Token)
+	if verb == http.MethodPost {
+		req.Header.Set("Content-Type", "application/json")
+	}
+	for i := 0; i < len(header); i += 2 {
+		req.Header.Set(header[i], header[i+1])
+	}
+	res, err := http.DefaultClient.Do(req)
+	if err != nil {
+		c.G.T.Fatal(err)
+	}
+	c.G.T.Cleanup(func() { _ = res.Body.Close() })
+	return res
+}
+
+// Do returns a request's status and answer.
+func (c RestClient) Do(verb, path, body string) (int, map[string]any) {
+	c.G.T.Helper()
+	res := c.Request(c.G.Ctx, verb, path, body) //nolint:bodyclose // request closes it
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.G.T.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(text, &got); err != nil {
+		c.G.T.Fatalf("%s %s: %d %s", verb, path, res.StatusCode, text)
+	}
+	return res.StatusCode, got
+}
+
+// sse is a server-sent event.
+type sse struct {
+	Id, Name string
+	Data     map[string]any
+}
+
+// Events follows a stream, until the gateway ends it or the test does.
+func (c RestClient) Events(query, last string) <-chan sse {
+	c.G.T.Helper()
+	ctx, cancel := context.WithCancel(c.G.Ctx)
+	res := c.Request(ctx, http.MethodGet, "/events?"+query, "", "Last-Event-ID", last) //nolint:bodyclose // request closes it
+	if res.StatusCode != http.StatusOK {
+		c.G.T.Fatalf("/events?%s: %s", query, res.Status)
+	}
+	all, done := make(chan sse, 10_000), make(chan struct{})
+	c.G.T.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		defer close(all)
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 4<<20)
+		for e := (sse{}); lines.Scan(); {
+			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
+			case "id":
+				e.Id = value
+			case "event":
+				e.Name = value
+			case "data":
+				_ = json.Unmarshal([]byte(value), &e.Data)
+			case "":
+				if e.Name != "" {
+					all <- e
+				}
+				e = sse{}
+			}
+		}
+	}()
+	return all
+}

@@ -1,0 +1,33 @@
+package e2e
+
+import (
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/testkit"
+)
+
+// varying are parts of what acphost prints that differ from run to run, and what stands for them in golden files.
+var varying = []struct {
+	re *regexp.Regexp
+	by string
+}{
+	{regexp.MustCompile(`acphost-[0-9a-f]{32}`), "TERMINAL"},
+	{regexp.MustCompile(`demo-[A-Z2-7]{26}`), "SESSION"},
+	{regexp.MustCompile(`([a-z]+-[0-9]+/[0-9]+)\.[A-Z2-7]{26}`), "$1"},
+	{regexp.MustCompile(`"cursor":"[^"]*"`), `"cursor":"CURSOR"`},
+	{regexp.MustCompile(`"(time|expireTime|startTime|updatedAt)":"20[^"]*Z"`), `"$1":"TIME"`},
+	{regexp.MustCompile(`"pid":"?[0-9]+"?`), `"pid":PID`},
+	{regexp.MustCompile(`[0-9]+(\.[0-9]+)? ?(ms|µs|s)\b`), "DURATION"},
+}
+
+// Golden compares with a file below testdata, in which the place is HOME.
+func (p *Place) Golden(t testing.TB, name, got string) {
+	t.Helper()
+	got = strings.ReplaceAll(got, p.Home, "HOME")
+	for _, v := range varying {
+		got = v.re.ReplaceAllString(got, v.by)
+	}
+	testkit.Golden(t, name, got)
+}

@@ -1,0 +1,14 @@
+package e2e
+
+import (
+	"os"
+	"testing"
+)
+
+func ExpectFile(t *testing.T, path, want string) {
+	t.Helper()
+	got, err := os.ReadFile(path)
+	if err != nil || string(got) != want {
+		t.Errorf("%s holds %q (%v), want %q", path, got, err, want)
+	}
+}

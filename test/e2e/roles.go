@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"bufio"
+	"fmt"
+	"io"
+	"os"
+	"os/exec"
+	"os/signal"
+	"slices"
+	"syscall"
+
+	"github.com/acphost/acphost/test/wire"
+)
+
+// rolePrefix marks a command line of the test binary as an agent's.
+const rolePrefix = "agent:"
+
+// Role is the command line of an agent that this binary plays.
+func Role(name string, args ...string) []string {
+	exe, err := os.Executable()
+	if err != nil {
+		panic(err) // the platform cannot run these tests
+	}
+	return append([]string{exe, rolePrefix + name}, args...)
+}
+
+// playRole returns the exit status.
+func playRole(args []string) int {
+	switch name, args := args[0][len(rolePrefix):], args[1:]; name {
+	case "puppet":
+		return puppet(args[0], args[1:])
+	case "silent":
+		_, _ = io.Copy(io.Discard, os.Stdin)
+		return 0
+	case "older":
+		return playOlder()
+	case "mute":
+		return mute()
+	case "teller":
+		return teller(args)
+	case "browser":
+		return playBrowser(args[0], args[1])
+	case "subagent":
+		return subagent(args[0], args[1])
+	case "idles":
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+		select {}
+	}
+	fmt.Fprintf(os.Stderr, "there is no role %q\n", args[0])
+	return 2
+}
+
+// puppet joins its standard input and output to the socket of a test, which plays the agent. It ends when either side does.
+//
+//	stubborn   neither the end of its input nor a signal ends it
+//	family     it has children: one in a session of its own, one whose parent is gone
+func puppet(socket string, how []string) int {
+	stubborn := slices.Contains(how, "stubborn")
+	if stubborn {
+		signal.Ignore(syscall.SIGTERM, syscall.SIGHUP, syscall.SIGINT)
+	}
+	if slices.Contains(how, "family") {
+		if err := family(); err != nil {
+			fmt.Fprintln(os.Stderr, err)
+			return 1
+		}
+	}
+	if err := wire.Puppet(socket, stubborn); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	return 0
+}
+
+// family leaves processes that ignore TERM where they are not looked for: in a session of its own, and under a parent
+// that has exited.
+func family() error {
+	idle := Role("idles")
+	own := exec.Command(idle[0], idle[1:]...)
+	own.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	if err := own.Start(); err != nil {
+		return err
+	}
+	lost := exec.Command("sh", "-c", `"$0" "$1" </dev/null >/dev/null 2>&1 &`, idle[0], idle[1])
+	lost.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
+	return lost.Run()
+}
+
+// mute closes its output and lives on, deaf to everything.
+func mute() int {
+	terms := make(chan os.Signal, 1)
+	signal.Notify(terms, syscall.SIGTERM)
+	_, _ = bufio.NewReader(os.Stdin).ReadString('\n')
+	_ = os.Stdout.Close()
+	for range terms { // each is ignored
+	}
+	return 1 // not reached: nobody closes the channel
+}

@@ -1,0 +1,93 @@
+package gateway_test
+
+import (
+	"crypto/x509"
+	"encoding/pem"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// The configurations in deploy/ are read as acphost reads them; their keys and sockets are made where they are deployed.
+func TestDeployedConfigurationsAreRead(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	deploy, err := filepath.Abs("../deploy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	files, err := filepath.Glob(deploy + "/*/config.yaml")
+	more, _ := filepath.Glob(deploy + "/*/*/config.yaml")
+	if files = append(files, more...); err != nil || len(files) != 2 {
+		t.Fatalf("the configurations are %q (%v)", files, err)
+	}
+	for _, file := range files {
+		if code, out, errs := p.Cli(t, "config", "show", "--config", file); code != 0 || !strings.Contains(out, "unreadable") {
+			t.Errorf("%s: status %d\n%s%s", file, code, out, errs)
+		}
+	}
+	if code, out, errs := p.Cli(t, "policy", "check", filepath.Join(deploy, "kubernetes", "policy.yaml")); code != 0 || strings.Contains(out+errs, "warning") {
+		t.Errorf("the policy: status %d\n%s%s", code, out, errs)
+	}
+}
+
+// TestKeysScript_NamesHostsAndRoles has deploy/kubernetes/keys.sh make the keys of a deployment.
+func TestKeysScript_NamesHostsAndRoles(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	script, err := filepath.Abs("../deploy/kubernetes/keys.sh")
+	if err != nil {
+		t.Fatal(err)
+	}
+	keys := func(args ...string) (string, error) {
+		t.Helper()
+		cmd := wire.Command(t, "sh", append([]string{script}, args...)...)
+		cmd.Dir, cmd.Env = p.Work, p.Env("ACPHOST="+e2e.Program("acphost"))
+		out, err := cmd.CombinedOutput()
+		return string(out), err
+	}
+	certificate := func(name ...string) *x509.Certificate {
+		t.Helper()
+		block, _ := pem.Decode(e2e.Must(t, filepath.Join(append([]string{p.Work}, name...)...)))
+		if block == nil {
+			t.Fatalf("%s holds no certificate", name)
+		}
+		cert, err := x509.ParseCertificate(block.Bytes)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return cert
+	}
+	if out, err := keys("--agent", "helper", "--namespace", "build", "--host", "acp.example.org", "--host", "192.0.2.7", "made"); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	server := certificate("made", "callers", "server", "server.crt")
+	for _, host := range []string{"localhost", "helper", "helper.build", "helper.build.svc", "helper.build.svc.cluster.local", "acp.example.org", "192.0.2.7"} {
+		if err := server.VerifyHostname(host); err != nil {
+			t.Error(err)
+		}
+	}
+	for _, host := range []string{"agent", "helper.default.svc"} {
+		if server.VerifyHostname(host) == nil {
+			t.Errorf("the certificate is good for %s, which nothing names", host)
+		}
+	}
+	for _, role := range []string{"viewer", "approver", "operator", "metrics", "gateway"} {
+		if cert := certificate("made", "callers", role, "client.crt"); len(cert.URIs) == 0 || cert.URIs[0].String() != "acphost:role:"+role {
+			t.Errorf("the certificate of %s says %v", role, cert.URIs)
+		}
+	}
+	if out, err := keys("made"); err != nil || certificate("made", "callers", "server", "server.crt").SerialNumber.Cmp(server.SerialNumber) != 0 {
+		t.Errorf("the second time: %v, %s; want that the keys stay", err, out)
+	}
+	for want, args := range map[string][]string{
+		"--host needs a value": {"--host"}, "unknown flag --hosts": {"--hosts", "x"}, "more than one folder": {"one", "two"},
+	} {
+		if out, err := keys(args...); err == nil || !strings.Contains(out, want) {
+			t.Errorf("keys.sh %q: %v, %s, want %s", args, err, out, want)
+		}
+	}
+}

@@ -1,0 +1,187 @@
+package handlers_test
+
+import (
+	"os"
+	"os/signal"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
+)
+
+func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "a\n")
+	s := p.Scene(t, nil)
+	fsd := s.Daemon("fsd")
+	// Stopped first, so that what is sent is in flight when it dies.
+	s.Signal(fsd, syscall.SIGSTOP)
+	var ids []string
+	for range 20 {
+		ids = append(ids, s.Read("a.txt").ID())
+	}
+	for range 20 {
+		ids = append(ids, s.WriteFile("b.txt", "b\n").ID())
+	}
+	s.Signal(fsd, syscall.SIGKILL)
+	s.ExpectRefusals("fs", ids)
+	// It is started anew, and works.
+	if !testkit.Poll(func() bool {
+		m := s.Read("a.txt").Answer()
+		return m.Error == nil
+	}) {
+		t.Errorf("fsd did not come back")
+	}
+	if again := s.Daemon("fsd"); again == fsd {
+		t.Errorf("fsd has the pid that was killed")
+	}
+	if _, err := os.Stat(p.Path("b.txt")); err == nil {
+		t.Errorf("a write that was answered with an error was done")
+	}
+	s.ExpectQuiet()
+	s.Finish()
+}
+
+func TestAHandlersDeathIsToldInWordsThatSayWhatHappened(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "a\n")
+	s := p.Scene(t, nil)
+	fsd := s.Daemon("fsd")
+	s.Signal(fsd, syscall.SIGSTOP)
+	call := s.Read("a.txt")
+	s.Signal(fsd, syscall.SIGKILL)
+	if e := call.Refused(-32603); !strings.Contains(e.Message, "handler fs") || strings.Contains(e.Message, p.Home) {
+		t.Errorf("the agent was told %q", e.Message)
+	}
+	s.Finish()
+}
+
+func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "a\n")
+	s := p.Scene(t, nil)
+	fsd := s.Daemon("fsd")
+	s.Signal(fsd, syscall.SIGSTOP)
+	call := s.Read("a.txt")
+	call.Refused(-32603) // two missed looks at its health, then it is killed
+	if !testkit.Poll(func() bool { return s.Read("a.txt").Answer().Error == nil }) {
+		t.Errorf("fsd did not come back")
+	}
+	s.Finish()
+}
+
+func TestAStoppedHandlerDoesNotKeepTheSupervisor(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	s := p.Scene(t, nil)
+	for _, name := range []string{"fsd", "permd", "termd"} {
+		s.Signal(s.Daemon(name), syscall.SIGSTOP)
+	}
+	s.Finish()
+}
+
+func TestAHandlerThatDiesAgainAndAgainIsGivenUpAndSaysSo(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "a\n")
+	s := p.Scene(t, nil)
+	failed, last := "", 0
+	if !testkit.Poll(func() bool {
+		m := s.Read("a.txt").Answer()
+		if m.Error != nil {
+			failed = m.Error.Message
+			return strings.Contains(failed, "will not be started again")
+		}
+		if fsd := s.Daemon("fsd"); fsd != last {
+			s.Signal(fsd, syscall.SIGKILL)
+			last = fsd
+		}
+		return false
+	}) {
+		t.Errorf("fsd was not given up; the last error was %q", failed)
+	}
+	// The rest of the link is as before.
+	s.ExpectQuiet()
+	s.Finish()
+}
+
+func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct {
+		name string
+		kill func(s *e2e.Scene) []int
+	}{
+		{"the supervisor itself", func(s *e2e.Scene) []int { return []int{s.PID()} }},
+		{"the agent first", func(s *e2e.Scene) []int { return []int{s.Agent.Pid, s.PID()} }},
+		{"the daemons first", func(s *e2e.Scene) []int { return []int{s.Daemon("fsd"), s.Daemon("termd"), s.Daemon("permd"), s.PID()} }},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			t.Parallel()
+			p := e2e.NewPlace(t)
+			s := p.SceneWith(t, `{}`, nil, []string{"stubborn", "family"})
+			if create := s.Agent.Send("terminal/create", map[string]any{"sessionId": "s1", "command": `trap "" TERM HUP; setsid sleep 1000 & sleep 1000; sleep 1000`}).Answer(); create.Error != nil {
+				t.Errorf("no terminal: %v", create.Error)
+			}
+			family := s.Family()
+			if len(family) < 7 { // the daemons, the guard, the agent and its two children
+				t.Errorf("the supervisor's family is\n%s", wire.Describe(family))
+			}
+			for _, pid := range c.kill(s) {
+				s.Signal(pid, syscall.SIGKILL)
+			}
+			s.ExpectExit()
+			p.ExpectNobody(t, family)
+		})
+	}
+}
+
+func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
+	t.Parallel()
+	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
+		t.Run(proc.SignalName(sig), func(t *testing.T) {
+			t.Parallel()
+			if signal.Ignored(sig) {
+				t.Skipf("%v is ignored here, as under nohup, and so it is in what is started from here", sig)
+			}
+			p := e2e.NewPlace(t)
+			s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+			family := s.Family()
+			s.Signal(s.PID(), sig)
+			s.ExpectExit()
+			p.ExpectNobody(t, family)
+		})
+	}
+}
+
+func TestAnEditorThatGoesAwayTakesAStubbornAgentAlong(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	if status := s.Finish(); status != 128+9 {
+		t.Errorf("the exit status is %d, want 137: only KILL ends this agent", status)
+	}
+}
+
+func TestAGuardThatIsKilledEndsTheAgent(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	prompt := s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}})
+	s.Agent.Expect("session/prompt")
+	family := s.Family()
+	s.Signal(s.Guard(), syscall.SIGKILL)
+	if e := prompt.Refused(-32603); !strings.Contains(e.Message, "session/prompt") {
+		t.Errorf("the turn was refused with %q", e.Message)
+	}
+	if status := s.ExpectExit(); status == 0 {
+		t.Errorf("the exit status is 0, though the agent was lost")
+	}
+	p.ExpectNobody(t, family)
+}

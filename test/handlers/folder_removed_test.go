@@ -1,0 +1,29 @@
+package handlers_test
+
+import (
+	"os"
+	"testing"
+
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/test/e2e"
+)
+
+// Once the session's folder was removed, files and terminals refuse calls with the same message, and nothing makes it again.
+func TestSession_WhoseFolderWasRemovedRefusesCalls(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	s := p.Scene(t, nil)
+	if err := os.RemoveAll(p.Work); err != nil {
+		t.Fatal(err)
+	}
+	want := paths.RootMissing(p.Work)
+	if e := s.WriteFile("a.txt", "a\n").Refused(-32602); e.Message != want {
+		t.Errorf("a write was refused with %q, want %q", e.Message, want)
+	}
+	if e := s.Agent.Send("terminal/create", e2e.Params("command", "true")).Refused(-32602); e.Message != want {
+		t.Errorf("a command was refused with %q, want %q", e.Message, want)
+	}
+	if _, err := os.Stat(p.Work); err == nil {
+		t.Error("the folder is there again")
+	}
+}

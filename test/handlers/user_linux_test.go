@@ -1,0 +1,329 @@
+package handlers_test
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"syscall"
+	"testing"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/testkit"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
+)
+
+// ownerOf is who a file belongs to.
+func ownerOf(t testing.TB, path string) uint32 {
+	t.Helper()
+	info, err := os.Stat(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return info.Sys().(*syscall.Stat_t).Uid
+}
+
+// userOf is the user id that a process runs as.
+func userOf(t testing.TB, pid int64) string {
+	t.Helper()
+	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if ids, ok := strings.CutPrefix(line, "Uid:"); ok {
+			if all := slices.Compact(strings.Fields(ids)); len(all) == 1 {
+				return all[0]
+			}
+			return line
+		}
+	}
+	t.Fatalf("process %d has no user", pid)
+	return ""
+}
+
+func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	h.File(t, "secret.txt", "root's alone\n") // 0600
+	h.Own(t, h.File(t, "mine.txt", "mine\n"))
+	if err := os.Mkdir(h.Path("closed"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	hidden := filepath.Join(h.Home, "hidden")
+	if err := os.Mkdir(hidden, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	s := h.Scene(t, h.Flags)
+
+	uid := fmt.Sprint(h.Guest.UID)
+	if got := s.Prints(`id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
+		uid+"\n"+uid+"\nnobody\n0\n"+h.Guest.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
+		t.Errorf("a command says %q", got)
+	}
+	if got := s.Prints("cat secret.txt; echo x >closed/x; ls " + hidden); strings.Count(got, "ermission denied") != 3 {
+		t.Errorf("a command got what its user may not: %q", got)
+	}
+	for _, refused := range []*wire.Call{
+		s.Read("secret.txt"), s.WriteFile("secret.txt", "x"), s.WriteFile("closed/new.txt", "x"), s.Read("closed/../secret.txt"),
+	} {
+		if m := refused.Answer(); m.Error == nil {
+			t.Errorf("the file handler did what the agent's user may not: %s", m.Raw)
+		} else if strings.Contains(string(m.Raw), "root's alone") {
+			t.Errorf("a refusal tells what it refuses: %s", m.Raw)
+		}
+	}
+	if text, err := os.ReadFile(h.Path("secret.txt")); err != nil || string(text) != "root's alone\n" {
+		t.Errorf("secret.txt holds %q (%v)", text, err)
+	}
+	if got := e2e.Content(s.Read("mine.txt")); got != "mine\n" {
+		t.Errorf("the agent read %q of its own file", got)
+	}
+	s.WriteFile("new.txt", "new\n").Result(nil)
+	s.Prints("echo made >made.txt")
+	for _, name := range []string{"new.txt", "made.txt"} {
+		if got := ownerOf(t, h.Path(name)); got != h.Guest.UID {
+			t.Errorf("%s belongs to %d, want the agent's user %d", name, got, h.Guest.UID)
+		}
+	}
+	s.Finish()
+}
+
+func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	s := h.Scene(t, h.Flags)
+	calls := h.Dial(t, s.PID())
+	want := map[string]string{"fs": "nobody (" + fmt.Sprint(h.Guest.UID) + ")", "permission": "root (0)"}
+	want["terminal"] = want["fs"]
+	look := func() map[string]*supervisorv1.HandlerStatus {
+		t.Helper()
+		res, err := calls.State.ListHandlers(wire.Context(t), &supervisorv1.ListHandlersRequest{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		found := map[string]*supervisorv1.HandlerStatus{}
+		for _, st := range res.GetHandlers() {
+			found[st.GetName()] = st
+			uid := "0"
+			if st.GetName() != "permission" {
+				uid = fmt.Sprint(h.Guest.UID)
+			}
+			if st.GetUser() != want[st.GetName()] || userOf(t, st.GetPid()) != uid {
+				t.Errorf("handler %s is said to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
+			}
+		}
+		return found
+	}
+	before := look()
+	h.Acphost(t, 0, "handler", "restart", "fs")
+	h.Acphost(t, 0, "handler", "swap", "terminal", "--", h.Install(t, e2e.Program("termd")))
+	after := look()
+	for _, name := range []string{"fs", "terminal"} {
+		if before[name].GetPid() == after[name].GetPid() {
+			t.Errorf("handler %s is the same process as before", name)
+		}
+	}
+	// One that dies comes back as the same user.
+	if err := syscall.Kill(int(after["terminal"].GetPid()), syscall.SIGKILL); err != nil {
+		t.Fatal(err)
+	}
+	if !testkit.Poll(func() bool {
+		res, err := calls.State.ListHandlers(wire.Context(t), &supervisorv1.ListHandlersRequest{})
+		return err == nil && slices.ContainsFunc(res.GetHandlers(), func(st *supervisorv1.HandlerStatus) bool {
+			return st.GetName() == "terminal" && st.GetPid() != after["terminal"].GetPid() && st.GetState() == supervisorv1.HandlerState_HANDLER_STATE_READY
+		})
+	}) {
+		t.Fatal("the terminal handler did not come back")
+	}
+	look()
+	if got := s.Prints("id -u"); got != fmt.Sprint(h.Guest.UID)+"\n" {
+		t.Errorf("a command runs as %q", got)
+	}
+	s.Finish()
+}
+
+func TestTerminalsOfAnotherUserAreKilledAndReleased(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	s := h.Scene(t, h.Flags)
+	create := func(line string) string {
+		var made struct{ TerminalID string }
+		s.Agent.Request("terminal/create", e2e.Params("command", line), &made)
+		return made.TerminalID
+	}
+	killed := create("trap '' TERM; sleep 1000 & setsid sleep 1000 & wait")
+	s.Agent.Request("terminal/kill", e2e.Params("terminalId", killed), nil)
+	var exit struct{ Signal *string }
+	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", killed), &exit)
+	released := create("sleep 1000 & setsid sleep 1000 & wait")
+	s.Agent.Request("terminal/release", e2e.Params("terminalId", released), nil)
+	create("sleep 1000 & setsid sleep 1000 & wait") // left to the end
+	family := s.Family()
+	if !testkit.Poll(func() bool {
+		pids, err := proc.Descendants(s.PID())
+		return err == nil && strings.Count(wire.Describe(pids), "sleep 1000") <= 4
+	}) {
+		t.Error("processes of terminals that were ended are left")
+	}
+	// Nor does a supervisor that is killed leave anything.
+	if err := s.Cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	s.ExpectExit()
+	s.ExpectNobody(t, family)
+}
+
+func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	private := filepath.Join(h.Home, "private")
+	if err := os.Mkdir(private, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	_, socket := h.Sidecar(t, "fsd") // root's
+	secret := h.Secret(t)
+	own := h.Install(t, e2e.Program("termd"))
+	hiddenTermd := filepath.Join(private, "termd")
+	if err := os.Rename(own, hiddenTermd); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct {
+		config string
+		says   []string
+	}{
+		"an unknown user":        {"agent: {user: no-such-user}\n", []string{"agent.user", "no-such-user"}},
+		"a sidecar of root's":    {fmt.Sprintf("agent: {user: nobody}\nhandlers: {fs: {address: %q, secret_file: %q, agent_may_call: true}}\n", socket, secret), []string{"handler fs", "runs as user 0", fmt.Sprint(h.Guest.UID)}},
+		"a sidecar named so":     {fmt.Sprintf("agent: {user: nobody}\nhandlers: {fs: {address: %q, uid: 0, secret_file: %q}}\n", socket, secret), []string{"handlers.fs.uid", "user 0", "nobody"}},
+		"a program out of reach": {fmt.Sprintf("agent: {user: nobody}\nhandlers: {terminal: {command: [%q]}}\n", hiddenTermd), []string{hiddenTermd, "nobody", "may not execute"}},
+		"a handler without TLS":  {fmt.Sprintf("agent: {user: nobody}\nhandlers: {terminal: {command: [%q], no_tls: true, agent_may_call: true}}\n", e2e.Program("termd")), []string{"handlers.terminal", "no_tls"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			p := e2e.NewPlace(t)
+			if err := os.Chmod(p.Home, 0o711); err != nil {
+				t.Fatal(err)
+			}
+			h.Own(t, p.Work)
+			status, out, errs := p.Cli(t, append([]string{"prompt"}, append(p.Config(t, c.config), "repeat hello", "--", e2e.Program("demoagent"))...)...)
+			if status == 0 {
+				t.Errorf("it was started: %s", out)
+			}
+			e2e.ExpectContains(t, "what is said", errs, c.says...)
+		})
+	}
+}
+
+func TestAQuestionDoesNotTellWhatItsUserMayNotSee(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	h.File(t, "secret.txt", "root's alone\n")
+	h.Own(t, h.File(t, "x.txt", "mine\n"))
+	private := filepath.Join(h.Home, "private")
+	if err := os.MkdirAll(filepath.Join(private, "there"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for link, to := range map[string]string{
+		filepath.Join(private, "back"): h.Work,
+		// A way that only root can follow leads nowhere for the agent, whether it is there or not.
+		h.Path("there.txt"): filepath.Join(private, "back", "x.txt"),
+		h.Path("gone.txt"):  filepath.Join(private, "gone", "x.txt"),
+	} {
+		if err := os.Symlink(to, link); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := h.Scene(t, h.Policy(t, `
+version: 1
+rules:
+  - {id: writing, effect: ask, on: [fs.write]}
+  - {id: reading, effect: allow, on: [fs.read], path: ["${root}/**"]}
+`, "agent: {user: nobody}\n"))
+	call := s.WriteFile("secret.txt", "mine now\n")
+	q := s.Asked()
+	if strings.Contains(string(q.Raw), "root's alone") {
+		t.Errorf("a question shows what the agent's user may not read: %s", q.Raw)
+	}
+	s.Choose(q, "allow_once")
+	call.Refused(-32603)
+	s.Status(q, "in_progress")
+	s.Status(q, "failed")
+	told := map[string]bool{}
+	for _, name := range []string{"there.txt", "gone.txt"} {
+		call := s.Read(name)
+		q := s.Asked() // since neither counts as one of the workspace's
+		s.Choose(q, "allow_once")
+		told[strings.ReplaceAll(call.Refused(-32602).Message, name, "…")] = true
+		s.Status(q, "in_progress")
+		s.Status(q, "failed")
+	}
+	if len(told) != 1 {
+		t.Errorf("what is told differs by what is there: %v", told)
+	}
+	s.Finish()
+}
+
+func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	s := h.Serve(t, h.Flags)
+	req := h.Demo()
+	req.Env["DEMOAGENT_STATE"] = e2e.Value(filepath.Join(h.Work, "kept"))
+	res, err := s.Agents.StartAgent(s.Ctx, req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := userOf(t, res.GetAgent().GetPid()); got != fmt.Sprint(h.Guest.UID) {
+		t.Errorf("the agent runs as %s", got)
+	}
+	st, err := s.State.GetStatus(s.Ctx, &supervisorv1.GetStatusRequest{})
+	if err != nil || st.GetProtection().GetAgentUser() != "nobody" {
+		t.Errorf("the status says %v (%v)", st.GetProtection(), err)
+	}
+	s.Finish()
+}
+
+func TestOnATerminalTheAgentIsItsUserToo(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	command := append([]string{e2e.Program("acphost"), "run"}, h.Flags...)
+	x := h.Terminal(t, append(command, "--", "sh", "-c", `echo "I am $(id -u), at home in $HOME"; cat `+h.File(t, "secret.txt", "root's alone")))
+	if got := x.Exits(); got != 1 {
+		t.Errorf("the exit status is %d, want the agent's 1", got)
+	}
+	e2e.ExpectContains(t, "the terminal", x.All(), fmt.Sprintf("I am %d, at home in %s", h.Guest.UID, h.Guest.Home), "ermission denied")
+}
+
+func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *testing.T) {
+	t.Parallel()
+	h := e2e.NewHouse(t)
+	open, private := filepath.Join(filepath.Dir(h.Work), "open"), filepath.Join(filepath.Dir(h.Work), "private")
+	for dir, mode := range map[string]os.FileMode{open: 0o777, private: 0o700} {
+		if err := os.Mkdir(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.Chmod(dir, mode); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "f"), []byte("old"), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	s := h.Scene(t, h.Policy(t, "version: 1\nrules:\n  - {id: all, effect: ask, on: [\"fs.*\"]}\n", "agent: {user: nobody}\n"))
+	read := s.Agent.Send("fs/read_text_file", e2e.Params("path", filepath.Join(open, "f")))
+	q := s.Asked()
+	s.Choose(q, "allow_once")
+	if got := e2e.Content(read); got != "old" {
+		t.Errorf("the read says %q", got)
+	}
+	s.Status(q, "in_progress")
+	s.Status(q, "completed")
+	read = s.Agent.Send("fs/read_text_file", e2e.Params("path", filepath.Join(private, "f")))
+	q = s.Asked()
+	s.Choose(q, "allow_once")
+	if got := read.Answer(); got.Error == nil {
+		t.Errorf("what only root may read was read: %s", got.Raw)
+	}
+}

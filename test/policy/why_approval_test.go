@@ -1,0 +1,116 @@
+package policy_test
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/test/e2e"
+)
+
+func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	flags := p.Policy(t, e2e.GateRules, "")
+	s := p.Scene(t, flags)
+	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": "careful"}))
+	s.Expect("session/update")
+	// What the agent reported before counts as it did: the question itself names no command.
+	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "tool_call", "toolCallId": "x", "title": "push",
+		"kind": "execute", "rawInput": map[string]any{"command": "git push origin main && ls"}}))
+	s.Expect("session/update")
+	asked := s.Ask(map[string]any{"toolCallId": "x"}, e2e.Options)
+	q := s.Expect("session/request_permission")
+	id := s.WaitingQuestion(t, p)
+	open, verdict, notes := p.WhyApproval(t, flags, id)
+	e2e.ExpectContains(t, "what is said of an open question", notes, "made of the recorded frames")
+	if verdict != "VERDICT_ASK pushing" || open.GetCommand().GetText() != "git push origin main && ls" || open.GetMode() != "careful" || open.GetDoor() != permissionv1.Door_DOOR_REQUEST {
+		t.Errorf("%s, of %v", verdict, open)
+	}
+	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
+	e2e.Chosen(t, asked)
+	answered, verdict, notes := p.WhyApproval(t, flags, id)
+	e2e.ExpectContains(t, "what is said of an answered question", notes, "as it was judged then, from the audit")
+	if verdict != "VERDICT_ASK pushing" {
+		t.Errorf("the answered question's verdict is %s", verdict)
+	}
+	if !proto.Equal(open, answered) {
+		t.Errorf("the open question was about\n%v\nand the answered one about\n%v", open, answered)
+	}
+
+	// acphost's own question, about a call.
+	write := s.WriteFile("new.txt", "text")
+	own := s.Asked()
+	id = s.WaitingQuestion(t, p)
+	a, verdict, _ := p.WhyApproval(t, flags, id)
+	if a.GetKind() != "fs.write" || a.GetDoor() != permissionv1.Door_DOOR_CALL || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetPath() != s.Path("new.txt") {
+		t.Errorf("the question about a call is about %v (%s)", a, verdict)
+	}
+	s.Choose(own, "allow_once")
+	write.Result(nil)
+
+	// The record lacks secrets, and that is said.
+	asked = s.Ask(e2e.Command("curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345' x"), e2e.Options)
+	q = s.Expect("session/request_permission")
+	secret := s.WaitingQuestion(t, p)
+	shows := func(a *permissionv1.Action) {
+		if text := a.GetCommand().GetText(); strings.Contains(text, "ghp_") || !strings.Contains(text, "curl") {
+			t.Errorf("of a command with a secret, this is shown: %s", text)
+		}
+	}
+	a, _, _ = p.WhyApproval(t, flags, secret)
+	shows(a)
+	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
+	e2e.Chosen(t, asked)
+	a, _, notes = p.WhyApproval(t, flags, secret)
+	shows(a)
+	e2e.ExpectContains(t, "what is said of a question with a secret", notes, "may have been judged otherwise")
+	s.Finish()
+
+	// The session has ended; the handle alone is enough.
+	a, _, notes = p.WhyApproval(t, flags, client.Handle(id))
+	e2e.ExpectContains(t, "what is said of an ended session", notes, "from the audit")
+	if a.GetKind() != "fs.write" {
+		t.Errorf("after the end, it is about %v", a)
+	}
+	for _, d := range p.Decisions(t) {
+		if a, _, _ := p.WhyApproval(t, flags, d.ID); a.GetKind() != d.Action.Kind {
+			t.Errorf("decision %s is about %v, want %s", d.ID, a, d.Action.Kind)
+		}
+	}
+	if status, _, errs := p.Cli(t, "policy", "why", "--approval", "no-such"); status == 0 || !strings.Contains(errs, "no question and no decision") {
+		t.Errorf("of an unknown decision, exit %d and %s", status, errs)
+	}
+	if status, _, errs := p.Cli(t, "policy", "why", "--approval", "agent/99"); status == 0 || !strings.Contains(errs, "no question agent/99") {
+		t.Errorf("of an unknown question, exit %d and %s", status, errs)
+	}
+	if status, _, errs := p.Cli(t, "policy", "why", "--approval", id, "--command", "ls"); status == 0 || !strings.Contains(errs, "expected one of") {
+		t.Errorf("of two questions at once, exit %d and %s", status, errs)
+	}
+}
+
+func TestWhyTheLastActionWasDeniedIsSaidFromTheAudit(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	why := []string{"policy", "why", "--denied", "--policy", "workspace"}
+	if status, out, errs := p.Cli(t, why...); status == 0 || !strings.Contains(errs, "nothing was denied") {
+		t.Errorf("before anything was denied: exit %d\n%s%s", status, out, errs)
+	}
+	p.File(t, ".env", "TOKEN=1\n")
+	p.File(t, "a.txt", "a\n")
+	for _, prompt := range []string{"/read " + p.Path("a.txt"), "/read " + p.Path(".env"), "/read " + p.Path("a.txt")} {
+		if status, out, errs := p.Cli(t, "prompt", "--policy", "workspace", prompt, "--", e2e.Program("demoagent")); status != 0 {
+			t.Fatalf("%s: exit %d\n%s%s", prompt, status, out, errs)
+		}
+	}
+	status, out, errs := p.Cli(t, why...)
+	if status != 0 || !strings.HasPrefix(out, "deny  rule secrets") || !strings.Contains(out, p.Path(".env")) || !strings.Contains(errs, "it was denied by rule secrets") {
+		t.Errorf("exit %d\n%s%s", status, out, errs)
+	}
+	if status, _, errs := p.Cli(t, "policy", "why", "--denied", "--on", "fs.read"); status != 2 || !strings.Contains(errs, "the action says them itself") {
+		t.Errorf("with a kind: exit %d\n%s", status, errs)
+	}
+}

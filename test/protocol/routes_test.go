@@ -1,0 +1,61 @@
+package protocol_test
+
+import (
+	"fmt"
+	"os"
+	"slices"
+	"testing"
+
+	"github.com/acphost/acphost/test/e2e"
+)
+
+func TestFilesThatAreLeftToTheEditorPassAsTheyAre(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "on the disk\n")
+	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, []string{"--fs=front"}, nil)
+	read := fmt.Sprintf(`{"sessionId":"s1","path":%q,"x":%s}`, p.Path("a.txt"), e2e.Odd)
+	s.Forwards("fs/read_text_file", read)
+	s.Forwards("fs/write_text_file", fmt.Sprintf(`{"path":%q,"content":"x","sessionId":"s1"}`, p.Path("b.txt")))
+	if _, err := os.Stat(p.Path("b.txt")); err == nil {
+		t.Error("a file was written that the editor should have")
+	}
+	// Terminals are served here all the same.
+	s.Agent.Request("terminal/run", e2e.Params("command", "true"), nil)
+	s.Finish()
+}
+
+func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	p.File(t, "a.txt", "a\n")
+	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`,
+		p.Config(t, "routes: {fs/write_text_file: front, \"terminal/*\": deny, _acme/x: deny}\n"), nil)
+	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
+		t.Errorf("fsd read %q", got)
+	}
+	s.Forwards("fs/write_text_file", fmt.Sprintf(`{"sessionId":"s1","path":%q,"content":"x"}`, p.Path("b.txt")))
+	for _, method := range []string{"terminal/create", "terminal/output", "terminal/run", "_acme/x"} {
+		s.Agent.Send(method, e2e.Params("command", "touch made", "terminalId", "t")).Refused(-32601)
+	}
+	s.Forwards("_acme/y", `{"sessionId":"s1"}`)
+	s.Finish()
+	// A flag is stronger than the file.
+	again := p.SceneWith(t, `{}`, slices.Concat(p.Config(t, "routes: {\"fs/*\": deny}\n"), []string{"--fs=handler"}), nil)
+	if got := e2e.Content(again.Read("a.txt")); got != "a\n" {
+		t.Errorf("fsd read %q", got)
+	}
+	again.Finish()
+}
+
+func TestARouteThatCannotBeFailsTheStart(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	st := p.Stage(t)
+	h := p.Start(t, p.Config(t, "routes: {_acme/x: handler}\n"), st.Command)
+	st.Play(t)
+	e2e.ExpectContains(t, "the error", h.Initialize(`{}`).Refused(-32603).Message, "_acme/x")
+	if status := h.ExpectExit(); status != 1 {
+		t.Errorf("the exit status is %d, want 1", status)
+	}
+}
