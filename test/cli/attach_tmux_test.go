@@ -146,7 +146,7 @@ func TestASessionBehindAGatewayIsJoined(t *testing.T) {
 	owner := g.Client(t, "owner", g.Token("operator"), "")
 	owner.Opens(p.Work)
 	owner.Prompts("repeat good morning").Result(nil)
-	x := p.Joins(t, "--connect", g.Url("ws"), "--token-file", tokenFile("operator"))
+	x := p.Joins(t, "--connect", g.URL("ws"), "--token-file", tokenFile("operator"))
 	x.Told("> repeat good morning", ": good morning")
 	owner.Prompts("repeat from the first").Result(nil)
 	x.Shows("> repeat from the first", ": from the first")
@@ -164,7 +164,7 @@ func TestASessionBehindAGatewayIsJoined(t *testing.T) {
 	}
 	x.End()
 
-	viewer := p.Joins(t, "--connect", g.Url("ws"), "--token-file", tokenFile("viewer"))
+	viewer := p.Joins(t, "--connect", g.URL("ws"), "--token-file", tokenFile("viewer"))
 	viewer.Told("cannot answer its questions: this takes the role approver")
 	viewer.Says("repeat nothing")
 	viewer.Shows("this takes the role operator", "repeat nothing")

@@ -76,8 +76,8 @@ rules:
 	names, ids, last, diffs := map[string]int{}, map[string]bool{}, "", 0
 	for e := range seen {
 		names[e.Name]++
-		if e.Id != "" {
-			last = e.Id
+		if e.ID != "" {
+			last = e.ID
 		}
 		if e.Name == "permission.request" {
 			id, _ := e2e.Dig(e.Data, "questionAsked", "id").(string)

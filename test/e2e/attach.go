@@ -37,9 +37,10 @@ func (w socketWriter) Close() error { return w.ws.CloseNow() }
 // Client connects with a token; query goes behind /acp. It has said initialize.
 func (g *Gateway) Client(t *testing.T, name, token, query string) *SocketPeer {
 	t.Helper()
-	return NewSocketPeer(g.Ctx, t, name, g.Url("ws")+query, token)
+	return NewSocketPeer(g.Ctx, t, name, g.URL("ws")+query, token)
 }
 
+// NewSocketPeer connects a client to a gateway over WebSocket, with a token.
 func NewSocketPeer(ctx context.Context, t *testing.T, name, url, token string) *SocketPeer {
 	t.Helper()
 	ws, _, err := websocket.Dial(ctx, url, &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + token}}}) //nolint:bodyclose // there is none
@@ -115,12 +116,13 @@ func (c *SocketPeer) Hears(until string) (said []string, last map[string]any) {
 	}
 }
 
-// Asked waits for a question, and resolved for its end.
+// Asked waits for a question.
 func (c *SocketPeer) Asked() wire.Message {
 	c.T.Helper()
 	return c.Expect("session/request_permission")
 }
 
+// Resolved waits for the end of a question, and returns what is told of it.
 func (c *SocketPeer) Resolved() map[string]any {
 	c.T.Helper()
 	_, got := c.Hears("permission_resolved")

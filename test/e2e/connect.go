@@ -19,5 +19,5 @@ func Far(t *testing.T, p *Place, command []string) *Gateway {
 
 // Connect is the command that is the agent there.
 func (g *Gateway) Connect(more ...string) []string {
-	return append([]string{Program("acphost"), "connect", g.Url("ws"), "--agent", "there", "--token-file", g.TokenFile}, more...)
+	return append([]string{Program("acphost"), "connect", g.URL("ws"), "--agent", "there", "--token-file", g.TokenFile}, more...)
 }

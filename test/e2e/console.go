@@ -29,6 +29,7 @@ func NewConsoleWith(t *testing.T, p *Place, flags, gatewayFlags []string, env ..
 	return g
 }
 
+// Console is the URL of the console.
 func (g *Gateway) Console() string { return "http://" + g.At + "/console/" }
 
 // SessionAt is the fragment of a session's view.

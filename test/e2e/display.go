@@ -10,4 +10,5 @@ func (s *Scene) Terminal(line string) (id, mention string) {
 	return made.TerminalID, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"status":"in_progress","x":1.0,"sessionUpdate":"tool_call_update","toolCallId":"c","content":[{"type":"terminal","terminalId":"` + made.TerminalID + `"}]}}}`
 }
 
+// ShowsTerminals are the capabilities of a client that shows agents' terminals.
 const ShowsTerminals = `{"_meta":{"terminal_output":true}}`

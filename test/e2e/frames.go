@@ -67,7 +67,7 @@ func (e *Edge) Gateway(role string) supervisorv1.GatewayServiceClient {
 	return supervisorv1.NewGatewayServiceClient(conn)
 }
 
-// open opens an agent; the error is that of the call, if it comes before the agent does.
+// OpenAgent opens an agent; the error is that of the call, if it comes before the agent does.
 func (e *Edge) OpenAgent(service supervisorv1.GatewayServiceClient, name string) (*FrameClient, error) {
 	ctx, cancel := context.WithCancel(e.Ctx)
 	e.T.Cleanup(cancel)

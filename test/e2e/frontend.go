@@ -33,6 +33,7 @@ type RestClient struct {
 	Token string
 }
 
+// Request sends a request, with pairs of header names and values, and returns the response. The test's end closes it.
 func (c RestClient) Request(ctx context.Context, verb, path, body string, header ...string) *http.Response {
 	c.G.T.Helper()
 	req, err := http.NewRequestWithContext(ctx, verb, "http://"+c.G.At+path, strings.NewReader(body))
@@ -71,7 +72,7 @@ func (c RestClient) Do(verb, path, body string) (int, map[string]any) {
 
 // sse is a server-sent event.
 type sse struct {
-	Id, Name string
+	ID, Name string
 	Data     map[string]any
 }
 
@@ -93,7 +94,7 @@ func (c RestClient) Events(query, last string) <-chan sse {
 		for e := (sse{}); lines.Scan(); {
 			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
 			case "id":
-				e.Id = value
+				e.ID = value
 			case "event":
 				e.Name = value
 			case "data":

@@ -62,7 +62,8 @@ func (g *Gateway) Token(role string, more ...string) string {
 	return strings.TrimSpace(out)
 }
 
-func (g *Gateway) Url(scheme string) string { return scheme + "://" + g.At + "/acp" }
+// URL is the address of ACP over HTTP or WebSocket.
+func (g *Gateway) URL(scheme string) string { return scheme + "://" + g.At + "/acp" }
 
 // Leave ends gateway and supervisor in order, and expects nothing to be left.
 func (g *Gateway) Leave() {
@@ -76,6 +77,7 @@ func (g *Gateway) Leave() {
 	g.Finish()
 }
 
+// TypeScriptAgent is the configuration of an agent of the TypeScript SDK, as agents: takes it.
 func (p *Place) TypeScriptAgent(t *testing.T) string {
 	t.Helper()
 	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", Peer(t, "ts-agent.mjs"))

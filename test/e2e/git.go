@@ -53,11 +53,12 @@ func (s *Scene) AskedFor(with ...any) string {
 	run := s.Agent.Send("terminal/create", Params(with...))
 	q := s.Asked()
 	s.Choose(q, "reject_once")
-	run.Refused(-32603)
+	_ = run.Refused(-32603)
 	s.Status(q, "failed")
 	return string(q.Raw)
 }
 
+// ExpectNoTrace fails the test if a program that Trap made has run, and makes room for the next one.
 func (p *Place) ExpectNoTrace(t testing.TB, trace string) {
 	t.Helper()
 	if _, err := os.Stat(trace); err == nil {
@@ -66,6 +67,7 @@ func (p *Place) ExpectNoTrace(t testing.TB, trace string) {
 	}
 }
 
+// Ready is the configuration with a ready-made policy.
 func (p *Place) Ready(t testing.TB, name string) []string {
 	t.Helper()
 	return p.Config(t, "permission: {policy: "+name+"}\n")

@@ -5,6 +5,7 @@ import (
 	"testing"
 )
 
+// ExpectFile fails the test unless a file holds a text.
 func ExpectFile(t *testing.T, path, want string) {
 	t.Helper()
 	got, err := os.ReadFile(path)

@@ -17,6 +17,7 @@ type Place struct {
 	*wire.Place
 }
 
+// NewPlace makes a place, which is removed after the test.
 func NewPlace(t testing.TB) *Place {
 	t.Helper()
 	return &Place{Place: wire.NewPlace(t)}
@@ -105,6 +106,7 @@ func (p *Place) Scene(t testing.TB, flags []string, env ...string) *Scene {
 	return p.SceneWith(t, `{}`, flags, nil, env...)
 }
 
+// SceneWith is Scene with the capabilities of the editor, and words for the agent (Role).
 func (p *Place) SceneWith(t testing.TB, capabilities string, flags, how []string, env ...string) *Scene {
 	t.Helper()
 	st := p.Stage(t, how...)
@@ -154,6 +156,7 @@ func ExpectContains(t testing.TB, what, text string, parts ...string) {
 	}
 }
 
+// Shorten cuts a text to what can be read in the output of a test.
 func Shorten(s string) string {
 	if len(s) > 4000 {
 		return fmt.Sprintf("%s … (%d bytes)", s[:4000], len(s))

@@ -52,6 +52,7 @@ func (p *Pupil) Update(session, update string) {
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, session, update))
 }
 
+// Chunk is an update with a part of the answer.
 func Chunk(words string) string {
 	text, _ := json.Marshal(words) // a string always marshals
 	return fmt.Sprintf(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":%s}}`, text)

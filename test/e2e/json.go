@@ -12,6 +12,7 @@ func EqualJSON(t testing.TB, a, b any) bool {
 	return reflect.DeepEqual(Plain(t, a), Plain(t, b))
 }
 
+// Plain is a value as JSON has it: maps, slices, strings and numbers.
 func Plain(t testing.TB, v any) any {
 	t.Helper()
 	data, err := json.Marshal(v)

@@ -6,6 +6,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
+// Rules are a policy that denies, asks and allows.
 const Rules = `
 version: 1
 rules:
@@ -36,6 +37,7 @@ func Edit(path string) map[string]any {
 	}
 }
 
+// Command is a tool call that runs a command.
 func Command(line string) map[string]any {
 	return map[string]any{"toolCallId": "x", "title": line, "kind": "execute", "rawInput": map[string]any{"command": line}}
 }

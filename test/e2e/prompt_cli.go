@@ -22,6 +22,7 @@ func (p *Place) Prompting(t *testing.T, words, says string) (*wire.Process, []in
 	return proc, FamilyOf(t, proc.PID())
 }
 
+// FamilyOf is every process below one.
 func FamilyOf(t *testing.T, pid int) []int {
 	t.Helper()
 	pids, err := proc.Descendants(pid)
@@ -31,6 +32,7 @@ func FamilyOf(t *testing.T, pid int) []int {
 	return pids
 }
 
+// Send sends a signal to a process.
 func Send(t *testing.T, p *wire.Process, sig syscall.Signal) {
 	t.Helper()
 	if err := p.Cmd.Process.Signal(sig); err != nil {

@@ -27,6 +27,7 @@ func (p *Place) Deploy(t *testing.T, keys string) (dir string) {
 	return dir
 }
 
+// Must reads a file.
 func Must(t *testing.T, path string) []byte {
 	t.Helper()
 	data, err := os.ReadFile(path)

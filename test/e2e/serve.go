@@ -151,6 +151,7 @@ func (s *Server) Open(agent string) *supervisorv1.Session {
 	return resp.GetSession()
 }
 
+// Text is a block of a prompt.
 func Text(s string) *supervisorv1.ContentBlock {
 	return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}
 }
@@ -168,6 +169,7 @@ func (s *Server) Prompt(session, words string) *Stream {
 	return s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{Text(words)}})
 }
 
+// PromptWith begins a turn with a request of the caller's.
 func (s *Server) PromptWith(ctx context.Context, req *supervisorv1.PromptRequest) *Stream {
 	s.T.Helper()
 	events, err := s.Sessions.Prompt(ctx, req)
@@ -257,6 +259,7 @@ func Kind(e *supervisorv1.Event) string {
 	return "nothing"
 }
 
+// Kinds counts events by their kinds.
 func Kinds(events []*supervisorv1.Event) map[string]int {
 	n := map[string]int{}
 	for _, e := range events {

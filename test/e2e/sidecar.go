@@ -52,6 +52,7 @@ func (p *Place) SidecarKnownBy(t testing.TB, name string, flags ...string) (s *S
 	return s, address
 }
 
+// Kill kills the sidecar, if it still runs, and waits for its end.
 func (s *Sidecar) Kill() {
 	s.once.Do(func() {
 		_ = s.Cmd.Process.Kill()

@@ -10,6 +10,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
+// StateService is the beginning of the names of the state service's methods.
 const StateService = "acphost.supervisor.v1.SupervisorStateService/"
 
 // Socket is the admin socket's path, as "acphost ps" tells it.
@@ -60,6 +61,7 @@ func (h *Host) State(method string, v any) {
 	}
 }
 
+// HandlerState is a handler as the state service has it.
 type HandlerState struct {
 	Name, State, Description, SHA256 string
 	PID, Restarts                    json.Number
@@ -67,6 +69,7 @@ type HandlerState struct {
 	Error                            string
 }
 
+// Handler is the state of a handler.
 func (h *Host) Handler(name string) HandlerState {
 	h.T.Helper()
 	var list struct{ Handlers []HandlerState }

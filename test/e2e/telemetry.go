@@ -63,6 +63,7 @@ func (m *measured) Scrape() string {
 	return Fetch(m.Ctx, m.T, m.http, "https://"+m.address+"/metrics")
 }
 
+// Fetch gets a page, which must be there.
 func Fetch(ctx context.Context, t testing.TB, client *http.Client, address string) string {
 	t.Helper()
 	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)

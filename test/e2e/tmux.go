@@ -77,6 +77,7 @@ func (p *Place) Terminal(t testing.TB, command []string, env ...string) *Termina
 	return x
 }
 
+// Tmux runs a command of tmux on the terminal's server, and returns what it prints.
 func (x *Terminal) Tmux(args ...string) (string, error) {
 	cmd := wire.Command(x.t, "tmux", append([]string{"-N", "-u", "-S", x.socket}, args...)...)
 	cmd.Env = x.env

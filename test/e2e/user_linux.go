@@ -33,6 +33,7 @@ type house struct {
 	Flags []string
 }
 
+// NewHouse makes a place in which agents and handlers run as the user nobody. It skips the test where that is not possible.
 func NewHouse(t testing.TB) *house {
 	t.Helper()
 	u := Guest(t)

@@ -105,7 +105,7 @@ func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
 			session := owner.Opens(p.Work)
 			owner.Prompts("repeat one").Result(nil)
 			process := wire.Start(t, wire.Options{
-				Name: "second", Command: []string{"node", e2e.Peer(t, "ts-stream.mjs"), g.Url(scheme) + "?attach"}, Dir: p.Work, Env: p.Env("EDITOR_TOKEN_FILE=" + file),
+				Name: "second", Command: []string{"node", e2e.Peer(t, "ts-stream.mjs"), g.URL(scheme) + "?attach"}, Dir: p.Work, Env: p.Env("EDITOR_TOKEN_FILE=" + file),
 			})
 			second := &e2e.SocketPeer{Peer: process.Peer, T: t}
 			second.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(&second.First)
@@ -452,11 +452,11 @@ func TestAnAttachedClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
 	ctx := wire.Context(t) // which is longer than the supervisor's
-	owner, err := dialFar(ctx, g.Url("ws"), g.Token("operator"), p.Work)
+	owner, err := dialFar(ctx, g.URL("ws"), g.Token("operator"), p.Work)
 	if err != nil {
 		t.Fatal(err)
 	}
-	slow, err := dialFar(ctx, g.Url("ws")+"?attach", g.Token("viewer"), "")
+	slow, err := dialFar(ctx, g.URL("ws")+"?attach", g.Token("viewer"), "")
 	if err == nil {
 		_, err = slow.ask("session/attach", `{"sessionId":"`+owner.session+`","historyPolicy":"none"}`)
 	}

@@ -64,7 +64,7 @@ func TestAnAgentElsewhereIsGatedHere(t *testing.T) {
 	if err := os.Chmod(bad, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	status, out, errs = here.Cli(t, "prompt", "Hello", "--", e2e.Program("acphost"), "connect", g.Url("ws"), "--token-file", filepath.Clean(bad))
+	status, out, errs = here.Cli(t, "prompt", "Hello", "--", e2e.Program("acphost"), "connect", g.URL("ws"), "--token-file", filepath.Clean(bad))
 	if status == 0 || !strings.Contains(out+errs, "answers 401") {
 		t.Errorf("with a bad token: status %d: %s%s", status, out, errs)
 	}

@@ -109,7 +109,7 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 	for range *crowdClients / 16 {
 		secrets = append(secrets, g.Token("operator"))
 	}
-	settled, err := dialFar(ctx, g.Url("ws"), secrets[0], p.Work)
+	settled, err := dialFar(ctx, g.URL("ws"), secrets[0], p.Work)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -136,7 +136,7 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 			var err error
 			for range 20 {
 				tries.Add(1)
-				if sockets[i], err = dialFar(ctx, g.Url("ws"), secrets[i%len(secrets)], p.Work); err == nil {
+				if sockets[i], err = dialFar(ctx, g.URL("ws"), secrets[i%len(secrets)], p.Work); err == nil {
 					break
 				}
 			}

@@ -146,7 +146,7 @@ func TestNoFrameIsLostOrDoubledHoweverOftenTheStreamsAreCut(t *testing.T) {
 			ctx, cancel := context.WithCancel(context.WithoutCancel(g.Ctx)) // a thousand cuts take their time
 			c := &farClient{
 				t: t, ctx: ctx, direct: &http.Client{Transport: &http.Transport{}}, cutting: &http.Client{Transport: through},
-				at: g.Url("http"), cut: "http://" + cutter.at() + "/acp", secret: strings.TrimSpace(string(e2e.Must(t, g.TokenFile))),
+				at: g.URL("http"), cut: "http://" + cutter.at() + "/acp", secret: strings.TrimSpace(string(e2e.Must(t, g.TokenFile))),
 			}
 			defer func() {
 				cancel()

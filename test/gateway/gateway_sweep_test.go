@@ -31,7 +31,7 @@ func TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports(t *testing.T) {
 					t.Fatal(err)
 				}
 				g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: puppet, command: %s}]", command))
-				h := g.NewStream(t, here, g.Url(scheme))
+				h := g.NewStream(t, here, g.URL(scheme))
 				first := h.Send("initialize", json.RawMessage(fmt.Sprintf(`{"protocolVersion":%d,"clientCapabilities":{}}`, version)))
 				agent := st.Play(t)
 				agent.Reply(agent.Expect("initialize"), map[string]any{"protocolVersion": version, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})

@@ -67,7 +67,7 @@ func TestTheTypeScriptSDKHasWholeTurnsThroughTheGateway(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			g := e2e.NewGateway(t, p, p.TypeScriptAgent(t))
-			seen := playTypeScriptWith(t, p, "everything", []string{g.Url(scheme)}, "EDITOR_TOKEN_FILE="+g.TokenFile)
+			seen := playTypeScriptWith(t, p, "everything", []string{g.URL(scheme)}, "EDITOR_TOKEN_FILE="+g.TokenFile)
 			expectEveryMethod(t, p, seen)
 			g.Leave()
 		})
@@ -79,7 +79,7 @@ func TestAGatewayThatIsToldToEndLetsTheTurnEnd(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}]", e2e.Program("demoagent")))
-	s, err := dialFar(g.Ctx, g.Url("ws"), strings.TrimSpace(string(e2e.Must(t, g.TokenFile))), p.Work)
+	s, err := dialFar(g.Ctx, g.URL("ws"), strings.TrimSpace(string(e2e.Must(t, g.TokenFile))), p.Work)
 	if err != nil {
 		t.Fatal(err)
 	}
