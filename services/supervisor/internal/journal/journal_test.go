@@ -17,6 +17,7 @@ import (
 	"go.uber.org/goleak"
 
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
@@ -259,6 +260,43 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	q.give(b)
 	if held(q) != 0 || q.dropped != 6 {
 		t.Errorf("%d held, %d dropped", held(q), q.dropped)
+	}
+}
+
+// TestQueue_KeepsWhatIsBesideALongFrame queues a frame that is longer than the queue, and others.
+func TestQueue_KeepsWhatIsBesideALongFrame(t *testing.T) {
+	const room = 1 << 20
+	long, answer := []byte(`{"x":"`+strings.Repeat("x", 2*room)+`"}`), []byte(`{"id":1}`)
+	for name, content := range map[string]bool{"a run of updates": true, "a frame": false} {
+		t.Run(name, func(t *testing.T) {
+			q := newQueue(room, content)
+			put := func(id, line []byte) {
+				method := []byte(acp.MethodSessionUpdate)
+				if id != nil {
+					method = nil
+				}
+				q.put(&frame.Frame{Direction: frame.AgentToClient, Scanned: true, Method: method, ID: id, SessionID: []byte("s"), Line: line}, time.Now)
+			}
+			put(nil, []byte(`{"x":1}`))
+			put(nil, long)
+			put(nil, []byte(`{"x":2}`))
+			put([]byte("1"), answer)
+			if q.dropped != 0 {
+				t.Errorf("%d frames beside one of %d bytes are dropped from a queue of %d", q.dropped, len(long), room)
+			}
+			put(nil, long)
+			if q.dropped != 1 {
+				t.Errorf("%d frames are dropped, want the second one that is longer than the queue", q.dropped)
+			}
+			size := 0
+			b := q.take(batch{})
+			for _, r := range b.blocks[0] {
+				size += r.queued
+			}
+			if q.written(size); held(q) != 0 {
+				t.Errorf("%d bytes are held, and nothing is queued", held(q))
+			}
+		})
 	}
 }
 

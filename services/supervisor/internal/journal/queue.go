@@ -24,6 +24,9 @@ const (
 	reserveShare = 4
 	// recordCost is what a queued frame counts for beside its bytes.
 	recordCost = 160
+	// largeShare is the share of the queue that one frame is counted as at most, however long it is. The rest is for frames before and
+	// after it: a queue holds one frame that is longer than it, and no second one.
+	largeShare = 0.75
 	// maxGapSessions bounds the sessions whose losses are counted apart; the losses of further ones are counted together.
 	maxGapSessions = 1024
 )
@@ -148,7 +151,8 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) {
 	if f.Time.IsZero() { // under the lock, so that times are in order
 		at = now().UnixNano()
 	}
-	if q.held > 0 && q.held+cost > limit { // an empty queue takes a frame of any size, as the link does
+	counted := q.counted(cost)
+	if q.held > 0 && q.held+counted > limit {
 		q.lose(f, at, size)
 		return
 	}
@@ -174,8 +178,11 @@ func (q *queue) put(f *frame.Frame, now func() time.Time) {
 	if shared {
 		q.chunk = room
 	}
-	q.push(r, cost)
+	q.push(r, counted)
 }
+
+// counted is what a frame of so many bytes counts for in the queue.
+func (q *queue) counted(cost int) int { return min(cost, int(largeShare*float64(q.max))) }
 
 // update queues an update: it goes on with the run of its session, or begins one.
 func (q *queue) update(f *frame.Frame, at int64, size int) {
@@ -190,7 +197,7 @@ func (q *queue) update(f *frame.Frame, at int64, size int) {
 		if !shared {
 			rec.run.text = q.updates.line(rec.run.text, f, at)
 			rec.run.holds = oneLost(f.Seq, at, size)
-			q.push(rec, recordCost+len(rec.run.text))
+			q.push(rec, q.counted(recordCost+len(rec.run.text)))
 			return
 		}
 		q.chunk = room
