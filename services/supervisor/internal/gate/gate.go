@@ -104,8 +104,8 @@ type Options struct {
 	Audit *audit.Log
 	// AuditOptional: an action that is allowed stays allowed if its record cannot be written.
 	AuditOptional bool
-	// Denied is told each action that is denied, as its record, whether it is recorded or not. It is called from any goroutine
-	// and must not wait. Nil: nobody is told.
+	// Denied is told each action that is denied, or that the agent did although the policy denies it, as its record, whether it is
+	// recorded or not. It is called from any goroutine and must not wait. Nil: nobody is told.
 	Denied func(*supervisorv1.AuditRecord)
 	// Decided is told each decision with its outcome, as its record, whether it is recorded or not. It is called from any
 	// goroutine, must not wait, and must not keep the record. Nil: nobody is told.

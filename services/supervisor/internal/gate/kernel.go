@@ -313,7 +313,7 @@ func (g *Gate) AllowMountPoint(d *Decision) bool {
 func (g *Gate) ReportDone(d *Decision) {
 	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })
 	if d.Verdict != Allow {
-		g.report(d, "done, not asked")
+		g.report(d, outcomeUnasked)
 	}
 }
 

@@ -238,6 +238,8 @@ const (
 	OutcomeLeft = "left to the call"
 	// outcomeDenied is the outcome of an action that was denied, as records have it.
 	outcomeDenied = "denied"
+	// outcomeUnasked is the outcome of what an agent did without asking, though the policy denies it or would have asked.
+	outcomeUnasked = "done, not asked"
 )
 
 func outcomeName(o Outcome) string {

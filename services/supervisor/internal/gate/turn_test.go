@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"slices"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -395,9 +396,14 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 			for _, s := range tt.before {
 				settle(t, g, request(s.action), s.said)
 			}
+			var told []string
+			g.opts.Denied = func(rec *supervisorv1.AuditRecord) { told = append(told, rec.GetOutcome()) }
 			rep, err := g.Reported(t.Context(), request(tt.done), true)
 			if err != nil {
 				t.Fatal(err)
+			}
+			if denied := tt.counted == "deny"; denied != slices.Equal(told, []string{"done, not asked"}) || !denied && len(told) > 0 {
+				t.Errorf("told as denied: %q", told)
 			}
 			var got permissionv1.Verdict
 			if rep.Decision != nil {

@@ -60,7 +60,7 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 		return Report{}, nil
 	}
 	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })
-	g.report(d, "done, not asked")
+	g.report(d, outcomeUnasked)
 	return Report{Decision: d}, nil
 }
 
@@ -182,7 +182,11 @@ func elsewhere(asked, done *permissionv1.Action) bool {
 
 // report records what can only be reported.
 func (g *Gate) report(d *Decision, outcome string) {
-	_ = g.record(d, Outcome{By: ByNobody, reported: outcome}, nil) // the log says if it is not recorded
+	o := Outcome{By: ByNobody, reported: outcome}
+	_ = g.record(d, o, nil) // the log says if it is not recorded
+	if g.opts.Denied != nil && d.Verdict == Deny && outcome == outcomeUnasked {
+		g.opts.Denied(g.recordOf(d, o, nil))
+	}
 	g.opts.Logger.Warn("an agent did what it should have asked for", "what", secret.Text(d.What()), "outcome", outcome,
 		"verdict", VerdictName(d.Verdict), "rule", d.Rule, "reason", secret.Text(d.Reason), "session", d.request.Action.GetSessionId())
 }

@@ -118,8 +118,8 @@ type Options struct {
 	// Hurry ends when what still runs is to be killed instead of being waited for: handlers, agents, and all that they started. What
 	// is recorded is written all the same. Nil: it never does, and each process has its own grace.
 	Hurry context.Context
-	// Denied is told each action of an agent's that is denied, as its record, whether it is recorded or not. It is called
-	// from any goroutine and must not wait. Nil: nobody is told.
+	// Denied is told each action of an agent's that is denied, or that the agent did although the policy denies it, as its record,
+	// whether it is recorded or not. It is called from any goroutine and must not wait. Nil: nobody is told.
 	Denied func(*supervisorv1.AuditRecord)
 }
 

@@ -90,6 +90,11 @@ func TestWhatWasDeniedIsNamed(t *testing.T) {
 			"acphost: 1 action denied: write /w/.env (rule secrets)\n"},
 		"by a person": {[]*supervisorv1.AuditRecord{write("/w/a\x1b", "edits", "", "cli")}, false, 0,
 			"acphost: 1 action denied: write /w/a\\u{1b} (answered by cli)\n"},
+		"done, though the policy denies it, and it fails": {[]*supervisorv1.AuditRecord{func() *supervisorv1.AuditRecord {
+			rec := write("/w/.env", "secrets", "", "nobody")
+			rec.Outcome = "done, not asked"
+			return rec
+		}()}, true, 8, "acphost: the agent reports that it did what the policy denies, without asking: write /w/.env (rule secrets)\n"},
 		"by nobody, which the question's end tells": {[]*supervisorv1.AuditRecord{write("/w/a", "edits", "", "nobody")}, true, 0, ""},
 		"more than are named": {func() (all []*supervisorv1.AuditRecord) {
 			for range maxNamed + 3 {

@@ -24,26 +24,35 @@ const (
 	byTimeout = "timeout"
 )
 
-// denials are the actions of a turn that were denied, and its questions that nobody answered. Safe for concurrent use.
+// unasked is the outcome, as records have it, of what an agent did without asking.
+const unasked = "done, not asked"
+
+// denials are the actions of a turn that were denied, those that the agent did although the policy denies them, and its questions that
+// nobody answered. Safe for concurrent use.
 type denials struct {
 	mu         sync.Mutex
 	denied     int
 	named      []string
+	done       int
+	doneNamed  []string
 	unanswered int
 	questions  []string
 	asked      map[string]string // questions that are open, by id
 }
 
-// add takes the record of an action that was denied. Where nobody answered, the events say so.
+// add takes the record of an action that was denied, or done although it is. Where nobody answered, the events say so.
 func (d *denials) add(rec *supervisorv1.AuditRecord) {
-	by := rec.GetAnsweredBy()
-	if by == byNobody || by == byTimeout {
-		return
-	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.denied++
-	if len(d.named) >= maxNamed {
+	by, count, named := rec.GetAnsweredBy(), &d.denied, &d.named
+	switch {
+	case rec.GetOutcome() == unasked:
+		by, count, named = byPolicy, &d.done, &d.doneNamed
+	case by == byNobody || by == byTimeout:
+		return
+	}
+	*count++
+	if len(*named) >= maxNamed {
 		return
 	}
 	why := "rule " + safetext.Line(rec.GetRule())
@@ -53,7 +62,7 @@ func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	case rec.GetReason() != "":
 		why += ": " + safetext.Line(rec.GetReason())
 	}
-	d.named = append(d.named, fmt.Sprintf("%s (%s)", safetext.Line(intent.Summary(rec.GetAction())), why))
+	*named = append(*named, fmt.Sprintf("%s (%s)", safetext.Line(intent.Summary(rec.GetAction())), why))
 }
 
 // event takes an event of the turn. A question that nobody answers counts where nobody is here.
@@ -81,14 +90,14 @@ func (d *denials) event(ev *supervisorv1.Event, attended bool) {
 	}
 }
 
-// any reports whether something was denied, or not answered.
+// any reports whether something was denied, done although it is, or not answered.
 func (d *denials) any() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.denied+d.unanswered > 0
+	return d.denied+d.done+d.unanswered > 0
 }
 
-// lines says what was denied and what nobody answered, in a line each.
+// lines says what nobody answered, what was denied and what was done although it is, in a line each.
 func (d *denials) lines() []string {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -98,6 +107,9 @@ func (d *denials) lines() []string {
 	}
 	if d.denied > 0 {
 		lines = append(lines, fmt.Sprintf("%s denied: %s", safetext.Count(d.denied, "action"), listed(d.named, d.denied)))
+	}
+	if d.done > 0 {
+		lines = append(lines, fmt.Sprintf("the agent reports that it did what the policy denies, without asking: %s", listed(d.doneNamed, d.done)))
 	}
 	return lines
 }
@@ -116,7 +128,7 @@ func (p *promptRun) sayDenied() {
 	for _, line := range p.denials.lines() {
 		p.say("%s", line)
 	}
-	if p.status != nil && p.denials.denied > 0 { // a person reads it
+	if p.status != nil && p.denials.denied+p.denials.done > 0 { // a person reads it
 		p.say(`"acphost policy why --denied" explains the last one; give it the --policy that you gave here`)
 	}
 }

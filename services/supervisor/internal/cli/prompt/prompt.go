@@ -58,7 +58,8 @@ Exit status:
   5    the agent asked its model as often as it may in one turn
   6    the turn was cancelled, by Ctrl-C or by another client
   7    somebody has to log in to the agent first
-  8    the agent ended its turn, but an action of it was denied (with --fail-on-denied)
+  8    the agent ended its turn, but an action of it was denied, or done although the policy
+       denies it (with --fail-on-denied)
   124  the turn had not ended after --timeout, and was cancelled
   126  the agent's command cannot be executed
   127  the agent's command is not found
@@ -123,7 +124,7 @@ func New(call *command.Call, start hosting.Starter) *cobra.Command {
 	flags.StringVar(&f.output, "output", string(printText), "what is printed: `text|final|json`: all that happens, the agent's answer alone, or events as JSON, one a line")
 	flags.BoolVar(&f.json, "json", false, "the same as --output json")
 	flags.BoolVar(&f.goOn, "continue", false, "go on with the agent's newest recorded session in this folder")
-	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or nobody was here to allow it")
+	flags.BoolVar(&f.failOnDenied, "fail-on-denied", false, "end with exit status 8 if an action of the agent was denied, or done although the policy denies it, or nobody was here to allow it")
 	flags.DurationVar(&f.timeout, "timeout", 0, "cancel the turn if it has not ended after this `DURATION`: 90s, 15m (default: never)")
 	cliflag.Complete(cmd, "output", cliflag.Words(printings...))
 	cmd.MarkFlagsMutuallyExclusive("session", "continue")
