@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/acphost/acphost/internal/limits"
+	"github.com/acphost/acphost/internal/shell"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
@@ -17,7 +18,7 @@ const (
 
 // Shorten replaces the message of a frame that is over limits.Whole by one that has its small members alone, and notes its
 // size in Omitted. Its ids, its kind, its status and its stop reason are small, so it means the same to everything that does
-// not need its content. The frame's own bytes are not changed.
+// not need its content. A text becomes empty, since a block of text without one means nothing. The frame's own bytes are not changed.
 func Shorten(f *frame.Frame) {
 	size := len(f.Line)
 	for _, b := range f.Rest {
@@ -36,6 +37,9 @@ func shortObject(dst, v []byte, depth int, room *int) []byte {
 	first := true
 	members(v, func(name, v []byte) {
 		deeper := len(v) > keptMember
+		if deeper && v[0] == '"' && string(name) == "text" {
+			v, deeper = []byte(`""`), false
+		}
 		if deeper && (v[0] != '{' || depth == 0) || len(name) > keptMember || !deeper && len(name)+len(v) > *room {
 			return
 		}
@@ -60,5 +64,6 @@ func (d *Decoder) omitted(session string, f *frame.Frame) {
 		return
 	}
 	d.tell(&supervisorv1.Event{SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{Frames: 1, Reason: fmt.Sprintf(
-		"a message of %d bytes is told without its large members, since it has more than %d; the session's record has it whole", f.Omitted, limits.Whole)}}})
+		"a message of %d bytes is told without its large parts, since it has more than %d; \"acphost sessions export %s --format ndjson\" prints it whole",
+		f.Omitted, limits.Whole, shell.Quote([]string{session}))}}})
 }
