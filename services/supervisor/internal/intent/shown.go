@@ -1,6 +1,7 @@
 package intent
 
 import (
+	"fmt"
 	"path"
 	"slices"
 	"strings"
@@ -19,6 +20,7 @@ const (
 	maxShownLines = 10
 	maxBlanks     = 8 // spaces in a row: the indentation of a script
 	maxShownPath  = 200
+	maxMarks      = 4 // combining marks in a row: more move off what they stand on, or hide it
 )
 
 // ShowsCommand reports whether the title or a text of a question shows all of its command to people: the line, or the words,
@@ -114,12 +116,17 @@ func consistsOf(text, what string, before, after *lazyregexp.Regexp) bool {
 }
 
 // isReadable reports whether people who see a text in a client see all of it: a short one, of few lines, without characters
-// that cannot be seen and without long blanks.
+// that cannot be seen, without long blanks, and without two lines in a row that have nothing but blanks and backslashes.
 func isReadable(text string) bool {
 	return utf8.RuneCountInString(text) <= maxShown && strings.Count(text, "\n") < maxShownLines && safetext.ExactLines(text) == text &&
 		!strings.Contains(strings.ReplaceAll(text, "\t", strings.Repeat(" ", maxBlanks/2)), strings.Repeat(" ", maxBlanks+1)) &&
-		!strings.Contains(text, "\n\n\n")
+		!emptyLines.MatchString(text) && !manyMarks.MatchString(text)
 }
+
+var (
+	emptyLines = lazyregexp.New(`\n[ \t\\]*\n[ \t\\]*\n`)
+	manyMarks  = lazyregexp.New(fmt.Sprintf(`\p{M}{%d}`, maxMarks+1))
+)
 
 // isReadablePath reports whether a path reads as acphost itself would write it: the shortest spelling, in characters that can
 // be seen. Of a relative one, that it leads nowhere above.
