@@ -125,12 +125,16 @@ func (l *Link) place(e *kernelEvent) {
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 }
 
-// concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none.
+// concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none. The
+// newest is the first, and the one in which a question is asked if it may belong to several: an older turn may be one that hangs, and
+// that nobody follows any more.
 func (l *Link) concerned() []string {
-	if sessions := l.opts.Sessions.Prompting(); len(sessions) > 0 {
-		return sessions
+	sessions := l.opts.Sessions.Prompting()
+	if len(sessions) == 0 {
+		sessions = l.opts.Sessions.Open()
 	}
-	return l.opts.Sessions.Open()
+	slices.Reverse(sessions)
+	return sessions
 }
 
 // Refused implements decisions.Judge. It records what was refused, for each session that the process may belong to: the first time in

@@ -94,3 +94,21 @@ func TestKernel_AsksByTheWholePath(t *testing.T) {
 		}
 	}
 }
+
+// TestKernel_AsksInTheNewestTurn has a turn that hangs, and a newer one of another session.
+func TestKernel_AsksInTheNewestTurn(t *testing.T) {
+	r := newRig(t, func(o *Options) { o.Kernel = &Kernel{} })
+	r.open(`{}`)
+	r.client.send(promptS)
+	r.agent.want(promptS)
+	r.openToo("s2")
+	prompt := strings.NewReplacer(`"sessionId":"s"`, `"sessionId":"s2"`, `"id":"turn"`, `"id":"turn2"`).Replace(promptS)
+	r.client.send(prompt)
+	r.agent.want(prompt)
+	r.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: similar[0]}})
+	for got := ""; !strings.Contains(got, `"session/request_permission"`); {
+		if got = r.client.next(); strings.Contains(got, `"sessionId"`) && !strings.Contains(got, `"sessionId":"s2"`) {
+			t.Fatalf("the client got %s, want a question of the session s2", got)
+		}
+	}
+}
