@@ -28,7 +28,7 @@ func (f *oidcFlags) define(set *flag.FlagSet) {
 	set.StringVar(&f.clientID, "oidc-client-id", "", "people sign in to the console at the provider, where this `ID` is gatewayd's; the redirect is PUBLIC-URL"+callback)
 	set.StringVar(&f.secret, "oidc-client-secret", "", "the `FILE` with the secret that the provider has given for that ID, if it has")
 	set.StringVar(&f.audience, "oidc-audience", "", "take tokens (JWT) of the provider for this `AUDIENCE` as bearer tokens")
-	set.Var(&f.parties, "oidc-party", "take tokens for that audience that another `CLIENT` of the provider was given (their azp); may be repeated")
+	set.Var(&f.parties, "oidc-party", "take tokens for that audience that another `CLIENT` of the provider was given (their azp or client_id); may be repeated")
 	set.StringVar(&f.claim, "oidc-role-claim", "groups", "the `CLAIM` of the provider's tokens that has a person's groups, such as realm_access.roles")
 	set.Var(&f.roles, "oidc-role", "`ROLE=GROUP`: who is in this group has the role viewer, approver or operator; may be repeated, and the greatest counts")
 	set.Var(&f.scopes, "oidc-scope", "ask the provider for this `SCOPE`, too; may be repeated (default: profile, email)")

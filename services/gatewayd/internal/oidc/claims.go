@@ -12,7 +12,7 @@ import (
 )
 
 // registered are the claims and parameters of the header that decide whether a token counts. Go's decoder would take "AUD" for "aud".
-var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "nonce", "typ", "events", "cnf",
+var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "client_id", "nonce", "typ", "events", "cnf",
 	"email", "email_verified", "alg", "kid", "crit"}
 
 // skew is how far the provider's clock may be ahead of this machine's.
@@ -21,6 +21,10 @@ const skew = 5 * time.Minute
 // tokenTypes are the values of "typ", in the header or among the claims, of tokens that say who somebody is: ID tokens and access
 // tokens. Others, such as those for logging out ("logout+jwt"), are signed by the same keys.
 var tokenTypes = []string{"jwt", "at+jwt", "id", "bearer"}
+
+// clientClaims name the client that the provider gave a token: azp in ID tokens (OpenID Connect Core, section 2), client_id in
+// access tokens (RFC 9068, section 2.2). A token with both must name accepted clients in both.
+var clientClaims = []string{"azp", "client_id"}
 
 // checkClaims refuses a token, whose signature is good, that is not meant for one of parties: one that another client of the
 // provider was given, that is of another type, that counts only together with a key, whose times are no numbers or lie ahead of
@@ -66,16 +70,20 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 	if raw, ok := members["aud"]; ok && json.Unmarshal(raw, &audience) != nil {
 		audience = nil // one text
 	}
-	raw, ok := members["azp"]
-	if !ok {
-		if len(audience) > 1 {
-			return errors.New("it is for several audiences, and does not say by azp which client was given it")
+	named := false
+	for _, name := range clientClaims {
+		raw, ok := members[name]
+		if !ok {
+			continue
 		}
-		return nil
+		named = true
+		var party string
+		if err := json.Unmarshal(raw, &party); err != nil || party == "" || !slices.Contains(parties, party) {
+			return fmt.Errorf("it was given to another client of the provider (%s %.80s): --oidc-party names clients whose tokens are taken", name, raw)
+		}
 	}
-	var party string
-	if err := json.Unmarshal(raw, &party); err != nil || party == "" || !slices.Contains(parties, party) {
-		return fmt.Errorf("it was given to another client of the provider (azp %.80s): --oidc-party names clients whose tokens are taken", raw)
+	if !named && len(audience) > 1 {
+		return errors.New("it is for several audiences, and does not say by azp or client_id which client was given it")
 	}
 	return nil
 }

@@ -57,7 +57,7 @@ type Options struct {
 	Scopes   []string
 	// Audience is that of bearer tokens; "": none are taken.
 	Audience string
-	// Parties are further clients of the provider whose tokens (azp) for Audience are taken.
+	// Parties are further clients of the provider whose tokens (azp, client_id) for Audience are taken.
 	Parties []string
 	// RoleClaim is the claim with a person's groups, "groups"; a dot leads into an object. Roles are the roles of groups.
 	RoleClaim string

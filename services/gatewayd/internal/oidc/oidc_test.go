@@ -101,6 +101,11 @@ func TestTokensThatDoNotCount(t *testing.T) {
 		"an end in other case":      {r.idp.Sign("RS256", with("exp", nil, "Exp", now.Add(time.Hour).Unix())), 401, "does not count"},
 		"a claim of other letters":  {r.idp.Sign("RS256", with("i\u017fs", r.idp.URL)), 401, "does not count"},
 		"another client's":          {r.idp.Sign("RS256", with("azp", "other")), 401, "does not count"},
+		"a client_id of another":    {r.idp.SignTyped("RS256", "at+jwt", with("client_id", "other")), 401, "does not count"},
+		"azp good, client_id other": {r.idp.Sign("RS256", with("azp", idp.Client, "client_id", "other")), 401, "does not count"},
+		"client_id good, azp other": {r.idp.Sign("RS256", with("azp", "other", "client_id", idp.Client)), 401, "does not count"},
+		"a client_id in other case": {r.idp.Sign("RS256", with("Client_ID", "other")), 401, "does not count"},
+		"a client_id of no text":    {r.idp.Sign("RS256", with("client_id", 7)), 401, "does not count"},
 		"several audiences":         {r.idp.Sign("RS256", with("aud", []string{"acp", "other"})), 401, "does not count"},
 		"a type of the claims":      {r.idp.Sign("RS256", with("typ", "logout+jwt")), 401, "does not count"},
 		"a refresh token":           {r.idp.Sign("RS256", with("typ", "Refresh")), 401, "does not count"},
@@ -122,14 +127,20 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	if _, refusal := r.Bearer(t.Context(), valid); refusal != nil {
 		t.Errorf("the good one: %v", refusal)
 	}
-	for name, c := range map[string]idp.Claims{"its own client's": with("azp", idp.Client), "the audience's": with("azp", "acp"), "an access token": with("typ", "Bearer")} {
+	for name, c := range map[string]idp.Claims{
+		"its own client's": with("azp", idp.Client), "the audience's": with("azp", "acp"), "an access token": with("typ", "Bearer"),
+		"an access token of its own client": with("client_id", idp.Client),
+		"several audiences and a client_id": with("aud", []string{"acp", "other"}, "client_id", idp.Client),
+	} {
 		if _, refusal := r.Bearer(t.Context(), r.idp.SignTyped("RS256", "at+jwt", c)); refusal != nil {
 			t.Errorf("%s: %v", name, refusal)
 		}
 	}
 	r.Parties = []string{"cli"}
-	if _, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", with("azp", "cli"))); refusal != nil {
-		t.Errorf("a party's: %v", refusal)
+	for _, claim := range []string{"azp", "client_id"} {
+		if _, refusal := r.Bearer(t.Context(), r.idp.Sign("RS256", with(claim, "cli"))); refusal != nil {
+			t.Errorf("a party's %s: %v", claim, refusal)
+		}
 	}
 	if strings.Contains(r.log.String(), valid[:40]) {
 		t.Error("tokens are in the log")
