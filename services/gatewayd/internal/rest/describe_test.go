@@ -122,7 +122,7 @@ func describe(t *testing.T) string {
 				t.Fatalf("%s: %s is no field of the request", p.path, name[1])
 			}
 			delete(request["properties"].(object), f.JSONName())
-			parameters = append(parameters, parameter("path", name[1], "", true))
+			parameters = append(parameters, parameter("path", name[1], "percent-encoded: a slash in it is %2F", true))
 		}
 		for _, name := range slices.Sorted(maps.Keys(p.query)) {
 			parameters = append(parameters, parameter("query", name, "", false))

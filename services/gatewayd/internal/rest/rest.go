@@ -64,9 +64,12 @@ func (h *Handler) Close() {
 	h.logins.Wait()
 }
 
-// Register serves the paths on a mux, for requests of somebody whom auth.From knows.
+// Register serves the paths on a mux, for requests of somebody whom auth.From knows. It also answers every path of the mux that
+// nothing else serves.
 func (h *Handler) Register(mux *http.ServeMux) {
+	verbs := map[string][]string{"/events": {"GET"}, "/openapi.json": {"GET"}}
 	for _, p := range h.plans {
+		verbs[p.path] = append(verbs[p.path], p.verb)
 		mux.HandleFunc(p.verb+" "+p.path, func(w http.ResponseWriter, r *http.Request) { h.call(w, r, p) })
 	}
 	mux.HandleFunc("GET /events", h.events)
@@ -74,6 +77,7 @@ func (h *Handler) Register(mux *http.ServeMux) {
 		w.Header().Set("Content-Type", "application/json")
 		_, _ = w.Write(description)
 	})
+	registerUnknown(mux, verbs)
 }
 
 // call serves a route.

@@ -442,6 +442,39 @@ func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
 	}
 }
 
+func TestUnknownPathsAndMethodsAreAnsweredInJSON(t *testing.T) {
+	r := newRig(t)
+	for _, c := range []struct {
+		verb, path string
+		status     int
+		want       string
+	}{
+		{"POST", "/permissions/python3-1/132.XXXX", 404, "a slash in an id must be written %2F, as in /permissions/python3-1%2F132.XXXX"},
+		{"POST", "/permissions/a%20b/c", 404, "as in /permissions/a%20b%2Fc"},
+		{"GET", "/sessions/s/x", 404, "/sessions/s/x is not found: GET /openapi.json shows the paths; a slash in an id must be written %2F"},
+		{"GET", "/nothing%3Cb%3E", 404, "the path /nothing%3Cb%3E is not found: GET /openapi.json shows the paths"},
+		{"GET", "/", 404, "the path / is not found"},
+		{"GET", "/" + strings.Repeat("x", 5000), 404, "xxx is not found"},
+		{"PUT", "/agents", 405, "/agents takes GET, POST, got PUT"},
+		{"GET", "/permissions/q", 405, "/permissions/{id} takes POST, got GET"},
+		{"DELETE", "/events", 405, "/events takes GET, got DELETE"},
+		{"POST", "/openapi.json", 405, "/openapi.json takes GET, got POST"},
+	} {
+		status, text := r.do(c.verb, "", c.path, "")
+		if status != c.status || !strings.Contains(text, c.want) || len(text) > 1000 {
+			t.Errorf("%s %.60s: %d %.300s, want %d %q", c.verb, c.path, status, text, c.status, c.want)
+		}
+	}
+	// The id that such an error shows is the one that was meant.
+	if status, text := r.do("POST", "/permissions/{id}", "/permissions/python3-1%2F132.XXXX", `{"cancel": true}`); status != 200 {
+		t.Errorf("%d %s", status, text)
+	}
+	asked, _ := r.last()
+	if got := asked.(*supervisorv1.AnswerApprovalRequest).GetId(); got != "python3-1/132.XXXX" {
+		t.Errorf("answered the question %q", got)
+	}
+}
+
 func TestRolesMayWhatTheirMethodsTake(t *testing.T) {
 	r := newRig(t)
 	for _, role := range []string{"", "viewer", "approver", "operator", "gateway"} {
