@@ -193,6 +193,10 @@ func (g *Gate) byToken(ctx context.Context, header string) (Who, *Refusal) {
 	if g.opts.JWT != nil && g.opts.IsJWT(secret) {
 		return g.opts.JWT(ctx, secret)
 	}
+	if g.opts.Tokens == "" {
+		return Who{}, &Refusal{http.StatusUnauthorized, "this gateway accepts no token of \"acphost tokens create\", since it was started without a file of tokens: " +
+			"start gatewayd with --tokens FILE"}
+	}
 	t, ok := g.tokens().Find(secret, g.opts.Now())
 	if !ok {
 		return Who{}, &Refusal{http.StatusUnauthorized, "the token is not known, or has expired: \"acphost tokens create\" makes one"}

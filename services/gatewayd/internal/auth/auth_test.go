@@ -3,6 +3,8 @@ package auth_test
 import (
 	"bytes"
 	"log/slog"
+	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -21,5 +23,24 @@ func TestATokensFileThatIsMissingIsSaidAtOnce(t *testing.T) {
 	auth.New(auth.Options{Logger: slog.New(slog.NewTextHandler(&said, nil))})
 	if said.Len() > 0 {
 		t.Errorf("without a file the log says %q", said.String())
+	}
+}
+
+// TestGate_WithoutATokensFileSaysSo: a new token does not help a caller of a gateway that reads no tokens.
+func TestGate_WithoutATokensFileSaysSo(t *testing.T) {
+	t.Parallel()
+	file := filepath.Join(t.TempDir(), "tokens.json")
+	if err := os.WriteFile(file, []byte("[]"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for name, c := range map[string]struct{ file, want string }{
+		"no file":   {"", "start gatewayd with --tokens FILE"},
+		"with file": {file, "is not known, or has expired"},
+	} {
+		gate := auth.New(auth.Options{Tokens: c.file, Logger: slog.New(slog.DiscardHandler)})
+		_, refusal := gate.Token(t.Context(), "acphost_x")
+		if refusal == nil || refusal.Status != http.StatusUnauthorized || !strings.Contains(refusal.Words, c.want) {
+			t.Errorf("%s: refused by %v, want 401 and %q", name, refusal, c.want)
+		}
 	}
 }
