@@ -47,8 +47,8 @@ func (c *Checked) errors() (n int) {
 	return n
 }
 
-// Print writes each finding as "FILE:LINE:COLUMN: SEVERITY: MESSAGE" and then what the file is in all.
-func (c *Checked) Print(w io.Writer, s Style) {
+// PrintFindings writes each finding as "FILE:LINE:COLUMN: SEVERITY: MESSAGE".
+func (c *Checked) PrintFindings(w io.Writer, s Style) {
 	for _, f := range c.Answer.GetFindings() {
 		severity := "error"
 		if f.GetSeverity() == permissionv1.Severity_SEVERITY_WARNING {
@@ -69,6 +69,11 @@ func (c *Checked) Print(w io.Writer, s Style) {
 		}
 		fmt.Fprintf(w, "%s: %s: %s\n", safetext.Exact(place), s.paint(colorOf(severity), severity), strings.Join(lines, "\n    "))
 	}
+}
+
+// Print writes the findings, and then what the file is in all.
+func (c *Checked) Print(w io.Writer, s Style) {
+	c.PrintFindings(w, s)
 	rules, tests := safetext.Count(int(c.Answer.GetRules()), "rule"), safetext.Count(int(c.Answer.GetTests()), "test")
 	parts, verdict := []string{rules, tests}, s.paint(green, "ok")
 	errs := c.errors()

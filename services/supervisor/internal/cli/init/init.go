@@ -309,11 +309,30 @@ func (a *answers) rules(ctx context.Context, call *command.Call, service permiss
 	if err != nil {
 		return "", err
 	}
-	if len(checked.Answer.GetFindings()) > 0 {
-		checked.Print(call.Stderr, output.Style(call, call.Stderr))
-		return "", errors.New("the commands make no rule that works; nothing was written: leave out those that are named above, or choose another policy")
+	if findings := checked.Answer.GetFindings(); len(findings) > 0 {
+		checked.PrintFindings(call.Stderr, output.Style(call, call.Stderr))
+		return "", a.rejected(findings)
 	}
 	return b.String(), nil
+}
+
+// rejected is the error for the commands that findings are about: those that a finding names, else all of them.
+func (a *answers) rejected(findings []*permissionv1.Finding) error {
+	var named, all []string
+	for _, c := range a.allow {
+		all = append(all, strconv.Quote(c))
+		if slices.ContainsFunc(findings, func(f *permissionv1.Finding) bool { return strings.Contains(f.GetMessage(), "`"+c+"`") }) {
+			named = append(named, strconv.Quote(c))
+		}
+	}
+	switch {
+	case len(all) == 0:
+		return fmt.Errorf("the policy %s does not work here, for the reasons above; nothing was written: choose another policy", a.policy)
+	case len(named) == 0:
+		named = all
+	}
+	return fmt.Errorf("the policy %s takes no rule that always allows %s, for the reasons above; nothing was written: leave out these commands, or choose another policy",
+		a.policy, safetext.Exact(strings.Join(named, ", ")))
 }
 
 // config is the text of the configuration.

@@ -5,6 +5,7 @@ import (
 	"log/slog"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -32,10 +33,13 @@ func (rules) ListReadyPolicies(context.Context, *permissionv1.ListReadyPoliciesR
 }
 
 func (rules) Check(_ context.Context, req *permissionv1.CheckRequest, _ ...grpc.CallOption) (*permissionv1.CheckResponse, error) {
-	if strings.Contains(string(req.GetFile().GetContent()), "f (") {
-		return &permissionv1.CheckResponse{Findings: []*permissionv1.Finding{{Severity: permissionv1.Severity_SEVERITY_WARNING, Message: "it never matches"}}}, nil
+	answer := &permissionv1.CheckResponse{}
+	for command, message := range map[string]string{"f (": "it never matches", "git push": "`git push` has no effect here"} {
+		if strings.Contains(string(req.GetFile().GetContent()), strconv.Quote(command)) {
+			answer.Findings = append(answer.Findings, &permissionv1.Finding{Severity: permissionv1.Severity_SEVERITY_WARNING, Message: message})
+		}
 	}
-	return &permissionv1.CheckResponse{}, nil
+	return answer, nil
 }
 
 // initialised calls the command in a home of its own, and returns that.
@@ -144,7 +148,8 @@ func TestWhatMakesNoFilesIsSaid(t *testing.T) {
 	}{
 		{commandtest.Call{Agent: true}, 1, nil, "for people"},
 		{commandtest.Call{Terminal: true, Stdin: "1\n"}, 1, nil, "the input ended before all was answered; nothing was written"},
-		{commandtest.Call{}, 1, []string{"--allow", "f ("}, "make no rule that works; nothing was written"},
+		{commandtest.Call{}, 1, []string{"--allow", "f ("}, `takes no rule that always allows "f (", for the reasons above; nothing was written`},
+		{commandtest.Call{}, 1, []string{"--allow", "make test", "--allow", "git push"}, `the policy workspace takes no rule that always allows "git push", for the reasons above; nothing was written: leave out these`},
 		{commandtest.Call{}, 1, []string{"--policy", "readonly", "--allow", "make"}, "leave out --allow"},
 		{commandtest.Call{}, 1, []string{"--agent", "gemni"}, `did you mean "gemini"?`},
 		{commandtest.Call{}, 2, []string{"--policy", "workspce"}, `did you mean "workspace"?`},
