@@ -39,8 +39,9 @@ func newCheck(call *command.Call, start permd.Starter) *cobra.Command {
 	var asJSON bool
 	var configFile string
 	cmd := &cobra.Command{
-		Use:   "check [FILE...]",
-		Short: "Check rule files and run their tests",
+		Use:        "check [FILE...]",
+		SuggestFor: []string{"test"},
+		Short:      "Check rule files and run their tests",
 		Long: `Load rule files as permd would, run their tests and look for rules that most
 likely do not do what was meant. Without a file, the rule files that count in this
 folder are checked: those that the configuration names, the administrator's, and the

@@ -293,6 +293,7 @@ func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 		want   string
 	}{
 		{"an unknown command", []string{"chek"}, 2, `there is no command "chek"`},
+		{"the tests", []string{"test", "p.yaml"}, 2, `there is no command "test": did you mean "acphost policy check [FILE...]" (check rule files and run their tests)?`},
 		{"nothing to explain", []string{"why"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
 		{"two to explain", []string{"why", "--command=a", "--path=b"}, 2, "expected one of --command, --path, --host, --denied, --approval and --action"},
 		{"an action and its kind", []string{"why", "--action=-", "--on=fs.read"}, 2, "the action says them itself"},

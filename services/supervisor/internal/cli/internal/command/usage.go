@@ -1,8 +1,10 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -69,7 +71,7 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 		Use: use, Short: short, Long: long,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) > 0 {
-				return WrongUse(cmd, "there is no command %q%s", args[0], DidYouMean(args[0], names(cmd)))
+				return WrongUse(cmd, "there is no command %q%s", args[0], cmp.Or(suggested(cmd, args[0]), DidYouMean(args[0], names(cmd))))
 			}
 			return nil
 		},
@@ -77,6 +79,17 @@ func Group(use, short, long string, commands ...*cobra.Command) *cobra.Command {
 	}
 	cmd.AddCommand(commands...)
 	return cmd
+}
+
+// suggested names the command below cmd that has another name (cobra's SuggestFor) for what somebody called, for the end of an
+// error; empty: no command has.
+func suggested(cmd *cobra.Command, got string) string {
+	for _, c := range cmd.Commands() {
+		if slices.Contains(c.SuggestFor, got) {
+			return fmt.Sprintf(": did you mean \"%s %s\" (%s)?", cmd.CommandPath(), c.Use, strings.ToLower(c.Short[:1])+c.Short[1:])
+		}
+	}
+	return ""
 }
 
 // names are those of the commands below one that people call.
