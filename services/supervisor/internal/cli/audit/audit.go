@@ -64,12 +64,12 @@ func newTail(call *command.Call) *cobra.Command {
 				return err
 			}
 			if follow {
-				return printRecords(call, audit.Follow(cmd.Context(), name, audit.Filter{Limit: number}), asJSON, true)
+				return printRecords(call, audit.Follow(cmd.Context(), name, audit.Filter{Limit: number}), noRecord, asJSON, true)
 			}
 			if number == 0 {
 				return nil
 			}
-			return printRecords(call, audit.Read(name, audit.Filter{Limit: number}), asJSON, false)
+			return printRecords(call, audit.Read(name, audit.Filter{Limit: number}), noRecord, asJSON, false)
 		},
 	}
 	cmd.Flags().IntVarP(&number, "lines", "n", 20, "how many of the newest")
@@ -112,7 +112,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 			if err != nil {
 				return err
 			}
-			return printRecords(call, audit.Read(name, f), asJSON, false)
+			return printRecords(call, audit.Read(name, f), "no recorded decision matches", asJSON, false)
 		},
 	}
 	only.Register(cmd, call.Env, cliflag.SinceFlag, cliflag.AgentFlag, cliflag.CwdFlag, cliflag.LimitFlag)
@@ -160,11 +160,15 @@ func completeRules(call *command.Call, file *string) cobra.CompletionFunc {
 	}
 }
 
-// printRecords prints records as they come. A line that cannot be read is complained of. follow: more will come.
-func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], asJSON, follow bool) error {
+// noRecord stands in place of the records of an audit without any.
+const noRecord = "no decision is recorded"
+
+// printRecords prints records as they come, and if there are none, the text of none. A line that cannot be read is complained of.
+// follow: more will come.
+func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecord, error], none string, asJSON, follow bool) error {
 	var t *output.Table
 	if !asJSON && !follow {
-		t = output.NewTable("no decision is recorded that is meant", "TIME", "VERDICT", "OUTCOME", "WHAT", "DOOR", "RULE", "AGENT", "BY").Long("WHAT", "RULE").Spare("BY", "AGENT", "DOOR")
+		t = output.NewTable(none, "TIME", "VERDICT", "OUTCOME", "WHAT", "DOOR", "RULE", "AGENT", "BY").Long("WHAT", "RULE").Spare("BY", "AGENT", "DOOR")
 	}
 	out := output.NewPager(call)
 	for r, err := range records {
@@ -174,7 +178,7 @@ func printRecords(call *command.Call, records iter.Seq2[*supervisorv1.AuditRecor
 		}
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-			_, err := fmt.Fprintln(call.Stderr, "no decision is recorded")
+			_, err := fmt.Fprintln(call.Stderr, noRecord)
 			return err
 		case errors.Is(err, context.Canceled):
 			return nil

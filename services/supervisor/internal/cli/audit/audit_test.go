@@ -157,3 +157,10 @@ func TestWithoutAnAuditThatIsSaid(t *testing.T) {
 		t.Errorf("status %d, %q, %q", status, stdout, stderr)
 	}
 }
+
+func TestAnAuditWithoutMatchSaysSo(t *testing.T) {
+	env := recorded(t)
+	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "query", "--session", "x"); status != 0 || stdout != "" || !strings.HasSuffix(stderr, "\nno recorded decision matches\n") {
+		t.Errorf("query: status %d, %q, %q", status, stdout, stderr)
+	}
+}
