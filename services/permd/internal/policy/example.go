@@ -100,6 +100,8 @@ func (c *compiler) examplePath(p string) (string, error) {
 		return exampleRoot + p[len("${root}"):], nil
 	case (p == "~" || strings.HasPrefix(p, "~/")) && len(c.places.homes) > 0:
 		return c.places.homes[0] + p[1:], nil
+	case p == "~" || strings.HasPrefix(p, "~/"):
+		return "", fmt.Errorf("expected a path without ~, since the home directory is not known (set HOME), got %q", p)
 	case path.IsAbs(p):
 		return p, nil
 	}

@@ -64,9 +64,15 @@ func TestParseReportsEveryMistake(t *testing.T) {
 }
 
 func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
-	_, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, path: [~/x], effect: deny}]"), policy.Surroundings{})
-	if err == nil || !strings.Contains(err.Error(), "the home directory is not known") {
-		t.Errorf("got %v", err)
+	for name, rules := range map[string]string{
+		"a glob":                      "version: 1\nrules: [{id: a, path: [~/x], effect: deny}]",
+		"the path of a test":          "version: 1\nrules: [{id: a, path: [/x], effect: deny, tests: {match: [{path: ~/x}]}}]",
+		"the resolved path of a test": "version: 1\nrules: [{id: a, path: [/x], effect: deny, tests: {match: [{path: /x, resolved_path: ~/x}]}}]",
+	} {
+		_, err := policy.Parse("r.yaml", []byte(rules), policy.Surroundings{})
+		if err == nil || !strings.Contains(err.Error(), `, since the home directory is not known (set HOME), got "~/x"`) {
+			t.Errorf("%s: got %v", name, err)
+		}
 	}
 }
 
