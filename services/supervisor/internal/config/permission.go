@@ -202,11 +202,30 @@ func (c *Config) look() {
 			c.Warnings = append(c.Warnings, fmt.Sprintf("permission.admin_policy names %s, which is not there", name))
 		}
 	}
-	inMemory := !p.GetGrants().GetDisabled() && p.GetGrants().GetFile() == "" || !p.GetAudit().GetDisabled() && p.GetAudit().GetFile() == ""
-	if c.state == "" && c.PolicySet() && inMemory {
-		c.Warnings = append(c.Warnings, "neither $XDG_STATE_HOME nor $HOME is an absolute path: "+
-			"remembered answers and the record of decisions are kept in no file")
+	if kept := c.keptInMemory(); c.state == "" && c.PolicySet() && len(kept) > 0 {
+		verb := "are"
+		if len(kept) == 1 && kept[0] == theRecord {
+			verb = "is"
+		}
+		c.Warnings = append(c.Warnings, fmt.Sprintf("neither $XDG_STATE_HOME nor $HOME is an absolute path: %s %s kept in no file",
+			strings.Join(kept, " and "), verb))
 	}
+}
+
+// theRecord is what warnings call the audit.
+const theRecord = "the record of decisions"
+
+// keptInMemory names what the state folder would have a file for, that is not disabled, and whose file the configuration does not
+// name.
+func (c *Config) keptInMemory() (kept []string) {
+	p := c.Proto.GetPermission()
+	if g := p.GetGrants(); !g.GetDisabled() && g.GetFile() == "" {
+		kept = append(kept, "remembered answers")
+	}
+	if a := p.GetAudit(); !a.GetDisabled() && a.GetFile() == "" {
+		kept = append(kept, theRecord)
+	}
+	return kept
 }
 
 // stateFile returns the path of a file of the state folder; "" without a folder.

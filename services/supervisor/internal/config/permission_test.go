@@ -238,6 +238,25 @@ func TestWithoutAStateFolderNothingIsKeptAndThatIsSaid(t *testing.T) {
 	}
 }
 
+func TestStateFolder_TheWarningNamesOnlyWhatHasNoFile(t *testing.T) {
+	for settings, want := range map[string]string{
+		"":                                      ": remembered answers and the record of decisions are kept in no file",
+		"audit: {file: /a}":                     ": remembered answers are kept in no file",
+		"grants: {file: /g}":                    ": the record of decisions is kept in no file",
+		"grants: {disabled: true}":              ": the record of decisions is kept in no file",
+		"audit: {disabled: true}":               ": remembered answers are kept in no file",
+		"audit: {file: /a}, grants: {file: /g}": "",
+	} {
+		cfg, err := config.Load(write(t, "permission: {policy: ask, "+settings+"}"), environment())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := strings.Join(cfg.Warnings, "\n"); !strings.HasSuffix(got, want) || (got == "") != (want == "") {
+			t.Errorf("%q: warned %q, want one that ends with %q", settings, got, want)
+		}
+	}
+}
+
 func TestAnAdministratorsFileThatDoesNotCountIsToldOf(t *testing.T) {
 	_, admin := homes(t)
 	text := "permission: {admin_policy: " + admin
