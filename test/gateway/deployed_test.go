@@ -3,6 +3,10 @@ package gateway_test
 import (
 	"crypto/x509"
 	"encoding/pem"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -82,6 +86,30 @@ func TestKeysScript_NamesHostsAndRoles(t *testing.T) {
 	}
 	if out, err := keys("made"); err != nil || certificate("made", "callers", "server", "server.crt").SerialNumber.Cmp(server.SerialNumber) != 0 {
 		t.Errorf("the second time: %v, %s; want that the keys stay", err, out)
+	}
+	same := []string{"--agent", "helper", "--namespace", "build", "--host", "192.0.2.7", "made"}
+	if out, err := keys(same...); err != nil {
+		t.Errorf("the names that it has: %v, %s", err, out)
+	}
+	for late, args := range map[string][]string{
+		"late.example.org": {"--host", "late.example.org"}, "example.org": {"--host", "example.org"}, "other": {"--agent", "other"}, "helper.late": {"--agent", "helper", "--namespace", "late"},
+	} {
+		if out, err := keys(append(args, "made")...); err == nil || !strings.Contains(out, "was not made for "+late+": remove that folder") {
+			t.Errorf("keys.sh %q on existing keys: %v, %s; want an error that the certificate was not made for %s", args, err, out, late)
+		}
+	}
+	for _, host := range []string{"bad host", "bad*host", "", "late.example.org:443"} {
+		if out, err := keys("--host", host, "none"); err == nil || !strings.Contains(out, fmt.Sprintf("got %q", host)) {
+			t.Errorf("--host %q: %v, %s; want an error about the host", host, err, out)
+		}
+		if _, err := os.Lstat(filepath.Join(p.Work, "none")); !errors.Is(err, fs.ErrNotExist) {
+			t.Errorf("--host %q: the folder is there (%v), want that nothing is made", host, err)
+		}
+	}
+	for _, flag := range []string{"-h", "--help"} {
+		if out, err := keys(flag); err != nil || !strings.Contains(out, "usage: keys.sh") || !strings.Contains(out, "--namespace NAMESPACE ") {
+			t.Errorf("keys.sh %s: %v, %s; want the usage and status 0", flag, err, out)
+		}
 	}
 	for want, args := range map[string][]string{
 		"--host needs a value": {"--host"}, "unknown flag --hosts": {"--hosts", "x"}, "more than one folder": {"one", "two"},
