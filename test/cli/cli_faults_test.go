@@ -72,6 +72,11 @@ func TestInitialize_QuotesTheFirstDroppedLine(t *testing.T) {
 	pretty := []string{"sh", "-c", `read line; printf '{\n  "jsonrpc": "2.0",\n  "id": 0,\n  "result": {"protocolVersion": 1}\n}\n'; cat >/dev/null`}
 	_, _, errs := p.Cli(t, append(append(append([]string{"prompt"}, flags...), "hello", "--"), pretty...)...)
 	e2e.ExpectContains(t, "the error of prompt", errs, `"{"`, "must be one line")
+	_, found := p.Doctor(t, append(append(flags, "--"), pretty...)...)
+	e2e.ExpectContains(t, "the finding of doctor", found["agent/handshake"], `"{"`, "JSON over several lines", "write each message on one line")
+	if strings.Contains(found["agent/handshake"], "context deadline") {
+		t.Errorf("doctor speaks of its own code: %s", found["agent/handshake"])
+	}
 	h := p.Start(t, flags, pretty)
 	e2e.ExpectContains(t, "the error of run", h.Initialize(`{}`).Refused(-32603).Message, `"{"`, "must be one line")
 	h.Close()
@@ -79,7 +84,7 @@ func TestInitialize_QuotesTheFirstDroppedLine(t *testing.T) {
 }
 
 // Claude Code says this as root.
-func TestPrompt_SaysWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
+func TestPromptAndDoctor_SayWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for name, script := range map[string]string{
@@ -89,6 +94,8 @@ func TestPrompt_SaysWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			_, _, errs := p.Cli(t, "prompt", "hello", "--", "sh", "-c", script)
 			e2e.ExpectContains(t, "the error", errs, "agent.user")
+			_, found := p.Doctor(t, "--", "sh", "-c", script)
+			e2e.ExpectContains(t, "the finding of doctor", found["agent/handshake"], "-> run acphost as a user other than root", "agent.user")
 		})
 	}
 }

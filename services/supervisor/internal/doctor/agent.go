@@ -19,6 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/agentspec"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/event"
 	"github.com/acphost/acphost/services/supervisor/internal/handshake"
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
@@ -225,12 +226,19 @@ func lookPath(environ []string, program string) string {
 // todoFor says what helps against an agent that gave no answer.
 func todoFor(err error) string {
 	exit, ended := errors.AsType[agent.Exit](err)
+	if step := event.NextStep(strings.Join(exit.Tail, "\n") + "\n" + err.Error()); step != "" {
+		return strings.TrimPrefix(step, "; ")
+	}
+	silent, late := errors.AsType[*handshake.Unanswered](err)
 	switch {
 	case ended && exit.Reason == agent.NotFound:
 		return "install it, or correct the command; \"acphost agents list\" says how to get known agents"
 	case ended && exit.Reason == agent.StartFailed:
 		return "correct the command or the file's mode"
-	case errors.Is(err, context.DeadlineExceeded):
+	case late && silent.Dropped != "":
+		return "have it write each message on one line of its standard output, and everything else to standard error; " +
+			"is it given the flag that makes it speak ACP, as --acp for gemini?"
+	case late:
 		return "pass the flag that makes it speak ACP, as --acp for gemini"
 	}
 	return "run it by itself to see what it says; is it given the flag that makes it speak ACP?"

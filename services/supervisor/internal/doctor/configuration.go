@@ -149,7 +149,7 @@ func (d *doctor) policy(ctx context.Context, c *config.Config) {
 	if settings == nil {
 		return
 	}
-	ctx, cancel := context.WithTimeout(ctx, policyTimeout)
+	ctx, cancel := within(ctx, policyTimeout)
 	defer cancel()
 	service, stop, err := d.Permd(ctx)
 	if err != nil {
@@ -157,7 +157,7 @@ func (d *doctor) policy(ctx context.Context, c *config.Config) {
 		return
 	}
 	defer func() {
-		ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), stopTimeout)
+		ctx, cancel := within(context.WithoutCancel(ctx), stopTimeout)
 		defer cancel()
 		if err := stop(ctx); err != nil {
 			in.warn("policy", fmt.Sprintf("permd does not stop: %v", err), "")

@@ -280,7 +280,10 @@ func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
 		{"unwalled", &handshake.Answer{Protocol: 1, Walls: proc.Walls{Notes: []string{"no landlock"}}}, nil, "walls", Warning, "no landlock", "machine"},
 		{"not there", nil, agent.Exit{Name: "mine", Reason: agent.NotFound, Code: 127}, "handshake", Problem, "not found", "agents list"},
 		{"not executable", nil, agent.Exit{Name: "mine", Reason: agent.StartFailed, Code: 126}, "handshake", Problem, "", "mode"},
-		{"silent", nil, fmt.Errorf("it did not answer: %w", context.DeadlineExceeded), "handshake", Problem, "did not answer", "--acp"},
+		{"silent", nil, &handshake.Unanswered{Waited: time.Second, Cause: context.DeadlineExceeded}, "handshake", Problem, "it did not answer initialize within 1s", "pass the flag"},
+		{"junk", nil, &handshake.Unanswered{Waited: time.Second, Dropped: "hello", Cause: context.DeadlineExceeded}, "handshake", Problem, `is "hello": each message must be one line of JSON`, "one line of its standard output"},
+		{"refuses root", nil, agent.Exit{Name: "mine", Reason: agent.Exited, Code: 1, Tail: []string{"it cannot be used with root/sudo privileges", "bye"}}, "handshake", Problem, "bye",
+			"run acphost as a user other than root"},
 		{"ended", nil, agent.Exit{Name: "mine", Reason: agent.Exited, Code: 3}, "handshake", Problem, "3", "run it by itself"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

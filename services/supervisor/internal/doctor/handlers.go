@@ -5,6 +5,10 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"time"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -14,10 +18,23 @@ import (
 
 const todoUnconfined = "correct its settings, or have a handler run commands that can: acphost's own termd, on Linux on amd64 or arm64"
 
+// within is a context that ends after a time, with a cause that people understand.
+func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
+}
+
+// words are an error of a call without the words of gRPC.
+func words(err error) string {
+	if status.Code(err) == codes.DeadlineExceeded {
+		return "it did not answer in time"
+	}
+	return status.Convert(err).Message()
+}
+
 // handlers starts every handler, and stops it again.
 func (d *doctor) handlers(ctx context.Context, c *config.Config) {
 	in := d.in(Handlers)
-	ctx, cancel := context.WithTimeout(ctx, handlersTimeout)
+	ctx, cancel := within(ctx, handlersTimeout)
 	defer cancel()
 	checked, routes := host.CheckHandlers(ctx, host.Options{Config: c, Programs: d.Programs, Version: d.Version, Logger: d.Logger}, d.Env)
 	for _, h := range checked {
@@ -87,7 +104,7 @@ func (d *doctor) paths(h host.Checked) {
 	case h.Silent:
 		in.warn(name, detail+"\nit cannot say whether it has these folders (CheckFolders)", "see that they are mounted there")
 	case h.Unasked != nil:
-		in.problem(name, detail+"\nwhether it has these folders cannot be asked: "+h.Unasked.Error(), "correct handlers."+name+".paths")
+		in.problem(name, detail+"\nwhether it has these folders cannot be asked: "+words(h.Unasked), "correct handlers."+name+".paths")
 	case len(h.Missing) == 0:
 		in.ok(name, detail)
 	}

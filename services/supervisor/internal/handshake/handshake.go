@@ -11,6 +11,8 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/acphost/acphost/internal/panics"
@@ -58,9 +60,39 @@ type AuthMethod struct {
 	Args, Env []string
 }
 
+// Unanswered is the error of an agent that did not answer initialize before the context of Ask ended.
+type Unanswered struct {
+	// Waited is how long it was waited for.
+	Waited time.Duration
+	// LastWords is the last line of its standard error; empty: there is none.
+	LastWords string
+	// Dropped is how its first line begins that is no message; empty: there is none.
+	Dropped string
+	// Cause is why the context ended.
+	Cause error
+}
+
+// Error describes it for people.
+func (u *Unanswered) Error() string {
+	said := ""
+	if u.LastWords != "" {
+		said = " (its last error output: " + u.LastWords + ")"
+	}
+	if waited := u.Waited.Round(100 * time.Millisecond); errors.Is(u.Cause, context.DeadlineExceeded) {
+		said = fmt.Sprintf("it did not answer initialize within %v", waited) + said
+	} else {
+		said = fmt.Sprintf("the wait for its answer to initialize was interrupted after %v", waited) + said
+	}
+	return said + jsonrpc.DroppedNote(u.Dropped)
+}
+
+// Unwrap is the cause.
+func (u *Unanswered) Unwrap() error { return u.Cause }
+
 // Ask starts an agent, asks it, and ends it. The agent is told that its client is acphost of a version, which can run it on a
 // terminal for a person to log in. ctx bounds the wait for the answer. When Ask returns, nothing of the agent is
-// left, or the error says so. If the agent ended without an answer, errors.As finds its agent.Exit.
+// left, or the error says so. If the agent ended without an answer, errors.As finds its agent.Exit; if ctx ended before the
+// answer, an *Unanswered.
 func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, err error) {
 	began := time.Now()
 	p, err := agent.Start(spec)
@@ -68,10 +100,11 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 		return nil, err
 	}
 	replies := make(chan reply, 1)
+	x := &exchange{p: p}
 	go func() {
 		defer close(replies)
 		defer panics.Recover(nil, "reading an agent's answer to initialize", func(err error) { replies <- reply{err: err} })
-		replies <- exchange(p, version)
+		replies <- x.run(version)
 		_, _ = io.Copy(io.Discard, p.Stdout()) // what is not read would keep an agent from ending
 		_ = p.Stdout().Close()
 	}()
@@ -88,13 +121,16 @@ func Ask(ctx context.Context, spec agent.Spec, version string) (answer *Answer, 
 	select {
 	case r := <-replies:
 		if r.err != nil {
-			return nil, explain(p, r)
+			return nil, x.explain(r)
 		}
 		r.answer.Took, r.answer.Walls = time.Since(began), p.Walls()
 		return r.answer, nil
 	case <-ctx.Done():
-		return nil, fmt.Errorf("it did not answer initialize within %v%s: %w",
-			time.Since(began).Round(100*time.Millisecond), tail(p.StderrTail()), context.Cause(ctx))
+		u := &Unanswered{Waited: time.Since(began), Dropped: x.firstDropped(), Cause: context.Cause(ctx)}
+		if tail := p.StderrTail(); len(tail) > 0 {
+			u.LastWords = tail[len(tail)-1]
+		}
+		return nil, u
 	}
 }
 
@@ -106,43 +142,48 @@ type reply struct {
 	err    error
 }
 
+// exchange is the initialize with one agent.
+type exchange struct {
+	p       *agent.Process
+	dropped atomic.Pointer[string] // how the first line begins that is no message
+}
+
 // explain says why there is no answer: with the agent's end, if that is why.
-func explain(p *agent.Process, r reply) error {
+func (x *exchange) explain(r reply) error {
 	if !r.closed {
 		return r.err
 	}
 	select {
-	case <-p.Done():
-		return fmt.Errorf("it ended before it answered initialize: %w", p.Exit())
+	case <-x.p.Done():
+		return fmt.Errorf("it ended before it answered initialize: %w%s", x.p.Exit(), jsonrpc.DroppedNote(x.firstDropped()))
 	case <-time.After(endTimeout):
-		return errors.New("it closed its standard output before it answered initialize, though it still runs")
+		return errors.New("it closed its standard output before it answered initialize, though it still runs" + jsonrpc.DroppedNote(x.firstDropped()))
 	}
 }
 
-func tail(lines []string) string {
-	if len(lines) == 0 {
-		return ""
+func (x *exchange) firstDropped() string {
+	if first := x.dropped.Load(); first != nil {
+		return *first
 	}
-	return " (its last error output: " + lines[len(lines)-1] + ")"
+	return ""
 }
 
-// exchange sends initialize and reads up to its answer. An agent that refuses version 1 of ACP is asked for version 2.
-func exchange(p *agent.Process, version string) reply {
-	lines := jsonrpc.NewReader(p.Stdout(), maxLine)
-	r := ask(p, lines, "0", params(version))
+// run sends initialize and reads up to its answer. An agent that refuses version 1 of ACP is asked for version 2.
+func (x *exchange) run(version string) reply {
+	lines := jsonrpc.NewReader(x.p.Stdout(), maxLine)
+	r := x.ask(lines, "0", params(version))
 	if r.code == acp.CodeUnsupportedVersion {
-		return ask(p, lines, "1", params2(version))
+		return x.ask(lines, "1", params2(version))
 	}
 	return r
 }
 
 // ask sends one initialize and reads up to its answer.
-func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) reply {
-	if _, err := p.Stdin().Write(jsonrpc.AppendRequest(nil, []byte(id), acp.MethodInitialize, params)); err != nil {
+func (x *exchange) ask(lines *jsonrpc.Reader, id string, params []byte) reply {
+	if _, err := x.p.Stdin().Write(jsonrpc.AppendRequest(nil, []byte(id), acp.MethodInitialize, params)); err != nil {
 		return reply{closed: true, err: fmt.Errorf("write initialize: %w", err)}
 	}
 	var scanner jsonrpc.Scanner
-	dropped := ""
 	for range maxSkipped {
 		line, err := lines.Next()
 		if err != nil {
@@ -152,8 +193,8 @@ func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) repl
 		var m jsonrpc.Message
 		if wrong := scanner.Scan(line, &m); wrong != nil {
 			if wrong.Code == jsonrpc.CodeParse {
-				if dropped == "" {
-					dropped = fmt.Sprintf("; the first of them is %q: each message must be one line of JSON", short(string(line)))
+				if begins := short(string(line)); strings.TrimSpace(begins) != "" {
+					x.dropped.CompareAndSwap(nil, &begins)
 				}
 				continue // some print a banner
 			}
@@ -168,7 +209,7 @@ func ask(p *agent.Process, lines *jsonrpc.Reader, id string, params []byte) repl
 		}
 		return reply{answer: parse(m.Result)}
 	}
-	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them%s", maxSkipped, dropped)}
+	return reply{err: fmt.Errorf("it wrote %d lines and no answer to initialize among them%s", maxSkipped, jsonrpc.DroppedNote(x.firstDropped()))}
 }
 
 func params(version string) []byte {

@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"strings"
 	"time"
 
 	"github.com/acphost/acphost/internal/panics"
@@ -84,8 +83,5 @@ func (l *Link) Dropped() string {
 	if first == nil {
 		return ""
 	}
-	if line := strings.TrimSpace(*first); line == "{" || line == "[" {
-		return fmt.Sprintf("; the first line that was dropped is %q: the agent writes its JSON over several lines, and each message must be one line", line)
-	}
-	return fmt.Sprintf("; the first line that was dropped, because it is no JSON-RPC message, is %q: each message must be one line of JSON", *first)
+	return jsonrpc.DroppedNote(*first)
 }
