@@ -203,6 +203,9 @@ func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
 	if code == 0 || !strings.Contains(out+errs, "is missing in the sidecar") {
 		t.Errorf("acphost prompt: status %d\n%s%s", code, out, errs)
 	}
+	if strings.Contains(out+errs, "answered") || strings.Contains(out+errs, "agent \"demoagent\"") {
+		t.Errorf("the error is said to be the agent's, which did not see the request:\n%s%s", out, errs)
+	}
 }
 
 func TestServe_RefusesFoldersThatASidecarWithoutPathsLacks(t *testing.T) {

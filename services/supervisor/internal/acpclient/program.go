@@ -43,6 +43,18 @@ var (
 	errDeaf       = fmt.Errorf("the agent reads nothing: %d MiB wait for it", maxOutbox>>20)
 )
 
+// Rejected is the error of a call that acphost itself rejected: the agent never saw it.
+type Rejected struct {
+	// Reply is the error with which the link answered. It names the method.
+	Reply *jsonrpc.Error
+}
+
+// Error is the message of the reply.
+func (r *Rejected) Error() string { return r.Reply.Message }
+
+// Unwrap is the reply.
+func (r *Rejected) Unwrap() error { return r.Reply }
+
 // ProgramOptions are what a Program is made of.
 type ProgramOptions struct {
 	// Wait, if set, is called after the link has handed something over, before more is taken: as long as it waits, the
@@ -97,6 +109,15 @@ func (p *Program) In() io.Reader { return p.out }
 // Out takes messages for the program, whole lines or pieces of them.
 func (p *Program) Out() io.Writer { return writer{p} }
 
+// Rejected is the link's Client.Rejected.
+func (p *Program) Rejected(id []byte) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if c := p.open[jsonrpc.CanonicalID(id)]; c != nil {
+		c.rejected = true
+	}
+}
+
 // Pending is a call that was sent.
 type Pending struct {
 	program *Program
@@ -109,10 +130,12 @@ type Pending struct {
 	result  []byte
 	err     error
 	left    bool // nobody waits for it; guarded by the program's mu
+	// acphost itself answers with an error; guarded by the program's mu
+	rejected bool
 }
 
 // Call sends a request and waits for its result, which is raw JSON and the caller's own; params are raw JSON. An error of
-// the agent's is a *jsonrpc.Error. If ctx ends first, the call is left (see Leave) and the error is ctx's.
+// the agent's is a *jsonrpc.Error, an error of acphost's own a *Rejected. If ctx ends first, the call is left (see Leave) and the error is ctx's.
 func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
 	c, err := p.Send(ctx, method, params)
 	if err != nil {
@@ -212,7 +235,7 @@ func (p *Program) Close() {
 }
 
 // Wait returns the call's result, which is raw JSON and the caller's own, or its error, a *jsonrpc.Error where the agent
-// gave it; nil where it gave neither. If ctx ends first, the error is ctx's and the call is still under way.
+// gave it, and a *Rejected where acphost did; nil where it gave neither. If ctx ends first, the error is ctx's and the call is still under way.
 func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-c.done:
@@ -354,10 +377,12 @@ func (p *Program) answered(m *jsonrpc.Message) {
 		return
 	}
 	p.mu.Lock()
-	left := c.left
+	left, rejected := c.left, c.rejected
 	p.mu.Unlock()
 	switch {
 	case left:
+	case fault != nil && rejected:
+		c.err = &Rejected{Reply: fault}
 	case fault != nil:
 		c.err = fault
 	default:

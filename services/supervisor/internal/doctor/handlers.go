@@ -109,6 +109,11 @@ func (d *doctor) paths(h host.Checked) {
 		in.ok(name, detail)
 	}
 	for _, m := range h.Missing {
+		if host.FolderDenied(m) {
+			in.problem(name, fmt.Sprintf("%s is to be %s there, and that cannot be read: %s", m.GetPath(), there[m.GetPath()], m.GetReason()),
+				"let the user that the sidecar runs as read and enter the folder and those above it")
+			continue
+		}
 		in.problem(name, fmt.Sprintf("%s is to be %s there, but that is missing: %s", m.GetPath(), there[m.GetPath()], m.GetReason()),
 			"mount the folder in the sidecar, or correct handlers."+name+".paths")
 	}

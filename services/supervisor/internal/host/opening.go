@@ -77,10 +77,25 @@ func (h *host) checkFolders(ctx context.Context, name string, folders []string) 
 		if there, err := h.handlers.maps[name].There(m.GetPath()); err == nil && there != m.GetPath() {
 			as = " (there " + there + ")"
 		}
-		said = append(said, fmt.Errorf("the folder %s%s is missing in the sidecar %q: %s: mount it there under that path, or say by handlers.%s.paths under which path the sidecar has it",
-			m.GetPath(), as, name, strings.TrimSuffix(m.GetReason(), "."), name))
+		said = append(said, folderError(name, m, as))
 	}
 	return errors.Join(said...)
+}
+
+// folderError says that a sidecar cannot use a folder; as says how the sidecar calls it, if it has another path there.
+func folderError(name string, m *pluginv1.MissingFolder, as string) error {
+	reason := strings.TrimSuffix(m.GetReason(), ".")
+	if FolderDenied(m) {
+		return fmt.Errorf("the folder %s%s cannot be read in the sidecar %q: %s: let the user that the sidecar runs as read and enter it and the folders above it",
+			m.GetPath(), as, name, reason)
+	}
+	return fmt.Errorf("the folder %s%s is missing in the sidecar %q: %s: mount it there under that path, or say by handlers.%s.paths under which path the sidecar has it",
+		m.GetPath(), as, name, reason, name)
+}
+
+// FolderDenied reports whether a folder that a sidecar cannot use may well be there, and the sidecar has no permission.
+func FolderDenied(m *pluginv1.MissingFolder) bool {
+	return strings.Contains(m.GetReason(), "permission denied") || strings.Contains(m.GetReason(), "not permitted")
 }
 
 // missing asks a handler which folders it does not see. The paths are the client's.

@@ -165,7 +165,7 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 			err = p.mcpServers(c.method, opening, m.Params)
 		}
 		if err != nil && !p.opts.Observe {
-			p.refuseClient(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: %v", c.method, err))
+			p.reject(c.id, jsonrpc.CodeInvalidParams, fmt.Sprintf("%s: %v", c.method, err))
 			return nil
 		}
 	}
@@ -231,6 +231,14 @@ func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
 		}
 	}
 	return false
+}
+
+// reject answers a request that the agent never sees.
+func (p *clientPump) reject(id []byte, code int, message string) {
+	if p.opts.Client.Rejected != nil {
+		p.opts.Client.Rejected(id)
+	}
+	p.refuseClient(id, code, message)
 }
 
 // checkOpening returns an error if a session cannot be opened with the roots that the client names.

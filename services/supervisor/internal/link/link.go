@@ -74,6 +74,9 @@ type Client struct {
 	// then it returns what takes whether the prompt begins a turn. One that does not, since another turn is under way,
 	// has no other answer.
 	Guest func(id []byte) (begins func(bool))
+	// Rejected, if set, is called with the id of a request of In that acphost itself rejects and the agent never sees, before
+	// the error is written to Out. It must return soon.
+	Rejected func(id []byte)
 }
 
 // Agent is the other end.

@@ -48,7 +48,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 		Logger: reg.log.With("agent", a.identity.ID),
 	})}
 	r.process, err = reg.opts.Start(a.ctx, Spec{
-		Identity: a.identity, Preset: a.conf.GetPreset(), Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: link.Client{In: r.prog.In(), Out: r.prog.Out()},
+		Identity: a.identity, Preset: a.conf.GetPreset(), Command: slices.Clone(a.conf.GetCommand()), Env: env, Dir: a.conf.Cwd, Client: link.Client{In: r.prog.In(), Out: r.prog.Out(), Rejected: r.prog.Rejected},
 	})
 	if err != nil {
 		r.prog.Close()

@@ -192,10 +192,13 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 // explain makes a fault of what a call ended with.
 func (r *run) explain(ctx context.Context, method string, limit time.Duration, err error) error {
 	var jerr *jsonrpc.Error
+	var rejected *acpclient.Rejected
 	name := r.agent.identity.Name
 	switch {
 	case err == nil:
 		return nil
+	case errors.As(err, &rejected):
+		return fault.New(fault.Precondition, "%w", rejected)
 	case errors.As(err, &jerr) && !r.gone(jerr):
 		return fault.Agent(r.answerError(method, jerr))
 	case jerr != nil, errors.Is(err, acpclient.ErrClosed):

@@ -1,0 +1,22 @@
+package host
+
+import (
+	"strings"
+	"testing"
+
+	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
+)
+
+func TestFolderError_SaysWhetherTheFolderIsMissingOrDenied(t *testing.T) {
+	for reason, want := range map[string]string{
+		"no such file or directory": `the folder /w (there /x) is missing in the sidecar "fs": no such file or directory: mount it there`,
+		"not a directory":           `is missing in the sidecar "fs": not a directory: mount it there`,
+		"permission denied.":        `the folder /w (there /x) cannot be read in the sidecar "fs": permission denied: let the user that the sidecar runs as read`,
+		"operation not permitted":   `cannot be read in the sidecar "fs": operation not permitted: let the user`,
+	} {
+		got := folderError("fs", &pluginv1.MissingFolder{Path: "/w", Reason: reason}, " (there /x)").Error()
+		if !strings.Contains(got, want) || strings.Contains(got, "missing") && strings.Contains(got, "permi") {
+			t.Errorf("%s: got %q, want %q", reason, got, want)
+		}
+	}
+}
