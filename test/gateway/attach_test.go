@@ -32,6 +32,9 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 	// A turn has ended for other clients when no late updates are awaited any more, which is after the owner has its answer.
 	watcher := g.Client(t, "watcher", g.Token("viewer"), "?attach")
 	watcher.Attaches(session, map[string]any{"historyPolicy": "none"})
+	testkit.Eventually(t, "the log says in plain words that the watcher has no agent", func() bool {
+		return strings.Contains(g.Running.Stderr(), `agent="(none: attaches to sessions)"`)
+	})
 	turn := func(words string) {
 		t.Helper()
 		owner.Prompts("repeat " + words).Result(nil)

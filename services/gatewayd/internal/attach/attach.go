@@ -24,8 +24,9 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// Only is the name of the agent of a connection that is there to attach, and has no agent of its own.
-const Only = "\x00attach"
+// Only is the name of the agent of a connection that is there to attach, and has no agent of its own. People
+// read it in the log.
+const Only = "(none: attaches to sessions)"
 
 const (
 	// maxAttached is how many sessions a connection may be attached to at once.

@@ -1,6 +1,10 @@
 package relay
 
-import "bytes"
+import (
+	"bytes"
+
+	"github.com/go-json-experiment/json/jsontext"
+)
 
 // maxEnvelope bounds the names and values that an Envelope keeps, in bytes.
 const maxEnvelope = 1 << 10
@@ -24,6 +28,15 @@ func (e *Envelope) Write(piece []byte) (int, error) {
 		e.read(b)
 	}
 	return len(piece), nil
+}
+
+// Name is the method for people, without its quotes; empty: there is none.
+func (e *Envelope) Name() string {
+	name, err := jsontext.AppendUnquote(nil, e.Method)
+	if err != nil {
+		return string(e.Method)
+	}
+	return string(name)
 }
 
 func (e *Envelope) read(b byte) {

@@ -201,7 +201,7 @@ func (t *tooLong) Error() string { return intake.ErrLong.Error() }
 // whether the connection goes on.
 func (s *session) refuse(long *tooLong) bool {
 	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", long.size, s.Intake.Most())
-	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", string(long.Method))
+	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", long.Name())
 	switch {
 	case long.Method != nil && long.ID == nil: // a notification is not answered
 		return true
