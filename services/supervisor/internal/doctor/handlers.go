@@ -7,9 +7,6 @@ import (
 	"strings"
 	"time"
 
-	"google.golang.org/grpc/codes"
-	"google.golang.org/grpc/status"
-
 	"github.com/acphost/acphost/internal/users"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/host"
@@ -21,14 +18,6 @@ const todoUnconfined = "correct its settings, or have a handler run commands tha
 // within is a context that ends after a time, with a cause that people understand.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, limit, fmt.Errorf("no answer within %s", limit))
-}
-
-// words are an error of a call without the words of gRPC.
-func words(err error) string {
-	if status.Code(err) == codes.DeadlineExceeded {
-		return "it did not answer in time"
-	}
-	return status.Convert(err).Message()
 }
 
 // handlers starts every handler, and stops it again.
@@ -104,7 +93,7 @@ func (d *doctor) paths(h host.Checked) {
 	case h.Silent:
 		in.warn(name, detail+"\nit cannot say whether it has these folders (CheckFolders)", "see that they are mounted there")
 	case h.Unasked != nil:
-		in.problem(name, detail+"\nwhether it has these folders cannot be asked: "+words(h.Unasked), "correct handlers."+name+".paths")
+		in.problem(name, detail+"\nwhether it has these folders cannot be asked: "+h.Unasked.Error(), "correct handlers."+name+".paths")
 	case len(h.Missing) == 0:
 		in.ok(name, detail)
 	}

@@ -2,6 +2,7 @@ package host
 
 import (
 	"context"
+	"errors"
 	"slices"
 
 	"google.golang.org/grpc/codes"
@@ -55,6 +56,7 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 		if here := h.handlers.mapped(c.Status.GetName()); c.Err == nil && len(here) > 0 {
 			c.Missing, c.Unasked = h.handlers.missing(ctx, c.Status.GetName(), here)
 			c.Silent = status.Code(c.Unasked) == codes.Unimplemented
+			c.Unasked = plain(c.Unasked)
 		}
 		started = started && c.Err == nil
 		if c.Err == nil && o.Config.Sandbox() != config.SandboxOff && slices.Contains(terminals, c.Status.GetName()) {
@@ -66,4 +68,15 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 		_, routes = h.handlers.ready(ctx)
 	}
 	return checked, routes
+}
+
+// plain is an error of a call without the words of gRPC and of contexts.
+func plain(err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case status.Code(err) == codes.DeadlineExceeded:
+		return errors.New("it did not answer in time")
+	}
+	return errors.New(status.Convert(err).Message())
 }

@@ -1,8 +1,12 @@
 package host
 
 import (
+	"context"
 	"strings"
 	"testing"
+
+	"google.golang.org/grpc/codes"
+	"google.golang.org/grpc/status"
 
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
@@ -18,5 +22,19 @@ func TestFolderError_SaysWhetherTheFolderIsMissingOrDenied(t *testing.T) {
 		if !strings.Contains(got, want) || strings.Contains(got, "missing") && strings.Contains(got, "permi") {
 			t.Errorf("%s: got %q, want %q", reason, got, want)
 		}
+	}
+}
+
+func TestPlain_LeavesOutWordsOfGRPC(t *testing.T) {
+	for want, err := range map[string]error{
+		"it did not answer in time": status.FromContextError(context.DeadlineExceeded).Err(),
+		"paths[0]: goes up":         status.Error(codes.InvalidArgument, "paths[0]: goes up"),
+	} {
+		if got := plain(err); got.Error() != want {
+			t.Errorf("got %q, want %q", got, want)
+		}
+	}
+	if err := plain(nil); err != nil {
+		t.Errorf("no error became %v", err)
 	}
 }
