@@ -71,7 +71,7 @@ TESTTIME ?= 60m
 # With -trimpath, compiled packages are cached for every folder that holds the repository; results of tests are not kept.
 RACE     := -race -trimpath -vet=off -count=1
 # The end-to-end tests, by subject.
-E2E      := ./test/cli ./test/console ./test/gateway ./test/handlers ./test/headless ./test/policy ./test/protocol
+E2E      := ./test/cli ./test/console ./test/docs ./test/gateway ./test/handlers ./test/headless ./test/policy ./test/protocol ./test/terminal
 # What is tested without the race detector, with which the tests take several times as long: those of E2E start the programs of bin/, which
 # have none, the parser of shells starts no goroutine, and the others read the repository.
 UNRACED  := $(E2E) ./test/pages ./internal/shell ./internal/tools/typecheck
@@ -88,10 +88,10 @@ test: test-deps build bin/runtests ## install what the tests need and run them a
 	@status=0; $(MAKE) test-all || status=$$?; $(RUNTESTS) -report; exit $$status
 
 .PHONY: test-all
-test-all: # two runs at a time, since each waits much; the output of the first is printed when both have ended
+test-all: # two runs at a time, and four end-to-end tests of a package, since each waits much; the output of the first is printed when both have ended
 	@mkdir -p bin/tests; export ACPHOST_BIN=$(CURDIR)/bin; unraced='$(UNRACED)'; \
 	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|pod)'); \
-	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) >bin/tests/unraced.out 2>&1 & \
+	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 >bin/tests/unraced.out 2>&1 & \
 	status=0; $(RUNTESTS) -name packages -packages "$$(echo $$packages)" -- $(RACE) -timeout $(TESTTIME) -p 2 || status=$$?; \
 	wait $$! || status=$$?; cat bin/tests/unraced.out; exit $$status
 	cd examples/policy-node && npm test --silent -- --test-reporter=dot
@@ -285,7 +285,7 @@ picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what
 	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
 	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
 	@rm bin/demo.out
-	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test/cli -update
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test/terminal -update
 
 .PHONY: map
 map: ## draw docs/map.md from the code

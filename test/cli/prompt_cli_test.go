@@ -26,15 +26,13 @@ rules:
   - {id: commands, effect: allow, command: [echo, exit, grep]}
 `
 
-const misspelt = "# Notes\n\nWe will recieve the parts on Monday.\n"
-
 func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 	t.Parallel()
 	for name, words := range map[string]string{"tour": "tour", "demo": "Please fix the spelling."} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			p.File(t, "notes.md", misspelt)
+			p.File(t, "notes.md", e2e.Misspelt)
 			flags := p.Policy(t, allowing, "")
 			status, out, errs := p.Cli(t, e2e.DemoCommand(words, flags...)...)
 			if status != 0 {
@@ -52,7 +50,7 @@ func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 func TestAPromptShowsTheAgentsStandardErrorIfItIsAskedFor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	script := `printf 'ready \033[6n\n' >&2; exec "$0"`
 	for _, verbose := range []bool{true, false} {
 		args := append([]string{"prompt", fmt.Sprintf("--verbose=%t", verbose)}, p.Policy(t, allowing, "")...)
@@ -83,7 +81,7 @@ func terminalsLast(out string) string {
 func TestAPromptPrintsEventsAsJSON(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	status, out, errs := p.Cli(t, e2e.DemoCommand("Please fix the spelling.", "--json")...)
 	if status != 0 || errs != "" && !strings.Contains(errs, "nobody was here") {
 		t.Errorf("the exit status is %d, and standard error\n%s", status, errs)
@@ -170,7 +168,7 @@ func TestAPromptsExitStatusTellsWhatWasDenied(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			p.File(t, "notes.md", misspelt)
+			p.File(t, "notes.md", e2e.Misspelt)
 			status, out, errs := p.Cli(t, e2e.DemoCommand(c.words, append(c.flags, "--output", "final", "--policy", c.policy)...)...)
 			if status != c.want {
 				t.Errorf("the exit status is %d, want %d\n%s\n%s", status, c.want, out, errs)
@@ -336,7 +334,7 @@ func TestAPersonAnswersAPromptsQuestion(t *testing.T) {
 func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("Please fix the spelling.")...))
 	x.Shows("Edit notes.md", "recieve", "receive", "Press a A r")
 	x.Allows("a")

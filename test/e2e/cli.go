@@ -10,6 +10,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
+// Misspelt is a file with a word that the demo agent corrects.
+const Misspelt = "# Notes\n\nWe will recieve the parts on Monday.\n"
+
 // Cli runs acphost and returns its exit status and what it printed.
 func (p *Place) Cli(t testing.TB, args ...string) (status int, stdout, stderr string) {
 	t.Helper()

@@ -1,5 +1,5 @@
-// Package e2e is what the packages of end-to-end tests share (test/cli, test/console, test/gateway, test/handlers, test/headless,
-// test/policy and test/protocol). They run the real binaries between peers that are not ours, or that a test plays byte for byte, and look
+// Package e2e is what the packages of end-to-end tests share (test/cli, test/console, test/docs, test/gateway, test/handlers,
+// test/headless, test/policy, test/protocol and test/terminal). They run the real binaries between peers that are not ours, or that a test plays byte for byte, and look
 // at what an editor, an agent and the machine get to see of it.
 package e2e
 

@@ -1,4 +1,4 @@
-package cli_test
+package docs_test
 
 import (
 	"os"

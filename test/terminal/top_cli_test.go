@@ -1,4 +1,4 @@
-package cli_test
+package terminal_test
 
 import (
 	"strings"

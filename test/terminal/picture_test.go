@@ -1,4 +1,4 @@
-package cli_test
+package terminal_test
 
 import (
 	"crypto/rand"
@@ -54,7 +54,7 @@ var (
 func TestThePictureOfAChat(t *testing.T) {
 	t.Parallel()
 	p := picturedPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	p.File(t, "../private/diary.md", "Nobody should read this.\n")
 	x := p.Chat(t, "--policy", "workspace")
 	x.Says("Please fix the spelling in notes.md, and show me that it is right.")

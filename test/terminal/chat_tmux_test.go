@@ -1,4 +1,4 @@
-package cli_test
+package terminal_test
 
 import (
 	"os"
@@ -115,7 +115,7 @@ func TestAPersonRunsACommandOfTheirOwnInAChat(t *testing.T) {
 func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	x := p.Chat(t)
 	x.Says("ask")
 	x.Shows("The agent asks: Edit", "tab goes to the input")
@@ -177,7 +177,7 @@ func TestAChatSaysThatItsAgentEnded(t *testing.T) {
 func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	p.File(t, "notes.md", misspelt)
+	p.File(t, "notes.md", e2e.Misspelt)
 	x := p.JobShell(t)
 	x.Runs(`"$ACPHOST" prompt ask -- "$AGENT"; echo status $?`)
 	x.Shows("Press a A r")

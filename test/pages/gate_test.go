@@ -1,4 +1,4 @@
-package cli_test
+package pages
 
 import (
 	"os"
@@ -7,14 +7,13 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/acphost/acphost/test/e2e"
 	"github.com/acphost/acphost/test/wire"
 )
 
 // TestGate_ChecksProgramsItNeeds runs .ci/run with programs that only answer its checks. Its first make target fails.
 func TestGate_ChecksProgramsItNeeds(t *testing.T) {
 	t.Parallel()
-	script, err := filepath.Abs("../.ci/run")
+	script, err := filepath.Abs("../../.ci/run")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,8 +39,8 @@ func TestGate_ChecksProgramsItNeeds(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			p := e2e.NewPlace(t)
-			bin, installed := filepath.Join(p.Home, "bin"), filepath.Join(p.Home, "installed")
+			home := t.TempDir()
+			bin, installed := filepath.Join(home, "bin"), filepath.Join(home, "installed")
 			if err := os.Mkdir(bin, 0o700); err != nil {
 				t.Fatal(err)
 			}
@@ -54,7 +53,7 @@ func TestGate_ChecksProgramsItNeeds(t *testing.T) {
 				"go":   `case $2 in GOVERSION) echo ` + c.golang + `;; CC) echo fakecc;; esac`,
 				"node": `echo ` + c.node, "uname": `echo Linux`, "id": `echo 0`, "make": `exit 1`, "apt-get": `echo "$*" >>"` + installed + `"`,
 			}
-			for _, name := range []string{"npm", "git", "fakecc", "tmux", "jq", "ps", "bwrap", "chromium", "systemd-analyze", "python3"} {
+			for _, name := range []string{"npm", "git", "fakecc", "tmux", "jq", "ps", "bwrap", "chromium-headless-shell", "systemd-analyze", "python3"} {
 				programs[name] = "exit 0"
 			}
 			delete(programs, c.without)
@@ -64,7 +63,7 @@ func TestGate_ChecksProgramsItNeeds(t *testing.T) {
 				}
 			}
 			cmd := wire.Command(t, tools["bash"], script)
-			cmd.Env = []string{"PATH=" + bin, "HOME=" + p.Home, "GATE_RUNS=1"}
+			cmd.Env = []string{"PATH=" + bin, "HOME=" + home, "GATE_RUNS=1"}
 			out, err := cmd.CombinedOutput()
 			if err == nil || !strings.Contains(string(out), c.says) {
 				t.Errorf("the script ends with %v, and prints\n%s\nwant %q", err, out, c.says)
