@@ -73,8 +73,8 @@ RACE     := -race -trimpath -vet=off -count=1
 # The end-to-end tests, by subject.
 E2E      := ./test/cli ./test/console ./test/docs ./test/gateway ./test/handlers ./test/headless ./test/policy ./test/protocol ./test/terminal
 # What is tested without the race detector, with which the tests take several times as long: those of E2E start the programs of bin/, which
-# have none, the parser of shells starts no goroutine, and the others read the repository.
-UNRACED  := $(E2E) ./test/pages ./internal/shell ./internal/tools/typecheck
+# have none, the parser of shells and the policy start no goroutine, and the others read the repository.
+UNRACED  := $(E2E) ./test/pages ./internal/shell ./internal/tools/typecheck ./services/permd/internal/policy
 # Else a process with the race detector sleeps for a second when it ends: each test binary, and what tests start from it.
 export GORACE ?= atexit_sleep_ms=0
 

@@ -498,7 +498,7 @@ func domainCrowd(free string) int {
 	runtime.LockOSThread()
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4096, Max: 4096})
 	var made int
-	for range 10000 {
+	for range 16 * mostRulesets {
 		if fd, err := newRuleset(everyChange, 0, 0); err == nil {
 			made++
 			unix.Close(fd)
@@ -520,7 +520,7 @@ func domainCrowd(free string) int {
 	fmt.Println("rules:", n-1, err)
 	self, _ := os.Executable()
 	var failed int
-	for range mostDomains + mostDomains/4 { // more than there may be at once
+	for range mostDomains + 8 { // more than there may be at once
 		cmd := exec.Command(self, "one", free, free)
 		if out, err := cmd.Output(); err != nil || string(out) != "<nil>\n" {
 			failed++
@@ -553,7 +553,7 @@ func domainCrowd(free string) int {
 func TestRulesetsAndDomainsAreBounded(t *testing.T) {
 	y, free, _ := fields(t)
 	got := run(t, y.attack(t, "domaincrowd", free))
-	want := "rulesets: 10000\na rule in one that was forgotten: file descriptor in bad state\n" +
+	want := fmt.Sprintf("rulesets: %d", 16*mostRulesets) + "\na rule in one that was forgotten: file descriptor in bad state\n" +
 		fmt.Sprintf("rules: %d cannot allocate memory\ndomains one after the other that failed: 0", mostRules)
 	if !testing.Short() {
 		want += fmt.Sprintf("\ndomains at once: %d 8", mostDomains)
