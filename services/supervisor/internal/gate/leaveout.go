@@ -97,8 +97,9 @@ func (g *Gate) LeaveOutNow(d *Decision) bool {
 	return now.Verdict == Allow
 }
 
-// leaveOutAnswered has a command that the user allowed earlier, as the agent asked for it, leave out what the policy keeps from it. If
-// it cannot be told to, the user is asked about it, unless the earlier question said so.
+// leaveOutAnswered asks the policy again about a command that the user allowed when the agent requested it. If the policy now denies the
+// command, so does the gate. Otherwise the command leaves out the files that the policy keeps from it. If its program has no option for
+// that, the user is asked about it, unless the earlier question said so.
 func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) error {
 	if d.Verdict != Allow || len(g.opts.Chain) == 0 || !walksFolders(r.Action.GetCommand()) {
 		return nil
@@ -109,6 +110,9 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 		return ctx.Err()
 	case err != nil && d.active:
 		d.Verdict, d.By, d.Reason = Deny, ByAcphost, unasked(err)
+	case err == nil && said.Verdict == Deny:
+		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Deny, said.Rule, ByPolicy, false, said.Reason
+		d.person, d.placed, d.digest, d.plugin = false, ruleAt{said.Rule, said.Place}, said.PolicyDigest, said.plugin
 	case err == nil:
 		left := &Decision{Verdict: Allow, Reason: d.Reason, request: r}
 		if g.leaveOut(r, left, said.GetLeaveOut()); left.Verdict == Allow {

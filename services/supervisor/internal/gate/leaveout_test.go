@@ -78,24 +78,28 @@ func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, command string
 		on            Surface
-		fails         bool // the policy, when the command is called
+		later         string // what the policy does when the command is called: "" (asks, as before), "fails" or "denies"
 		verdict       permissionv1.Verdict
 		rule, reason  string
 		told          bool
 	}{
-		{"it is told", "grep -r x", supervisorv1.Surface_SURFACE_AGENT_WORDS, false, Allow, "", "Left out: .env.", true},
-		{"it cannot be told", "tar c x", supervisorv1.Surface_SURFACE_AGENT_WORDS, false, Ask, RuleLeaveOut, "it walks through a folder with .env", false},
-		{"it cannot be told, and the person has read that", "tar c x", SurfaceInput, false, Allow, "", "it was allowed when the agent asked", false},
-		{"the policy does not answer", "grep -r x", SurfaceInput, true, Deny, "", "could not be asked", false},
+		{"it is told", "grep -r x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Allow, "", "Left out: .env.", true},
+		{"it cannot be told", "tar c x", supervisorv1.Surface_SURFACE_AGENT_WORDS, "", Ask, RuleLeaveOut, "it walks through a folder with .env", false},
+		{"it cannot be told, and the person has read that", "tar c x", SurfaceInput, "", Allow, "", "it was allowed when the agent asked", false},
+		{"the policy does not answer", "grep -r x", SurfaceInput, "fails", Deny, "", "could not be asked", false},
+		{"the policy denies it", "grep -r x", SurfaceInput, "denies", Deny, "frozen", "The project is frozen.", false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			dir, fails := t.TempDir(), false
+			dir, later := t.TempDir(), ""
 			if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
 				t.Fatal(err)
 			}
 			g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
-				if fails {
+				switch later {
+				case "fails":
 					return nil, errors.New("gone")
+				case "denies":
+					return &permissionv1.DecideResponse{Verdict: Deny, Rule: "frozen", Reason: "The project is frozen."}, nil
 				}
 				return &permissionv1.DecideResponse{Verdict: Ask, Rule: "asks", LeaveOut: []string{"**/.env"}}, nil
 			})
@@ -106,7 +110,7 @@ func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
 			if err := g.Record(asked, Outcome{Allowed: true, Option: acp.AllowOnce, By: ByClient, Surface: c.on}); err != nil {
 				t.Fatal(err)
 			}
-			fails = c.fails
+			later = c.later
 			d := decide(t, g, call)
 			if d.Verdict != c.verdict || d.Rule != c.rule || !strings.Contains(d.Reason, c.reason) || (d.Argv() != nil) != c.told {
 				t.Errorf("got %v by %q: %s; told %q", d.Verdict, d.Rule, d.Reason, d.Argv())
