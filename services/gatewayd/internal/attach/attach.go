@@ -24,10 +24,6 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// Only is the name of the agent of a connection that is there to attach, and has no agent of its own. People
-// read it in the log.
-const Only = "(none: attaches to sessions)"
-
 const (
 	// maxAttached is how many sessions a connection may be attached to at once.
 	maxAttached = 32
@@ -45,9 +41,12 @@ type Calls interface {
 	Conn() grpc.ClientConnInterface
 }
 
+// OpenAgent opens a client's own agent by its name; empty: the only one. ctx ends the opening alone.
+type OpenAgent func(ctx context.Context, name string) (relay.Agent, error)
+
 // Hub opens agents whose clients can attach to sessions, and knows who is attached to which. Safe for concurrent use.
 type Hub struct {
-	open  relay.Open
+	open  OpenAgent
 	calls Calls
 	log   *slog.Logger
 
@@ -56,17 +55,17 @@ type Hub struct {
 }
 
 // New returns a Hub that opens clients' own agents by open.
-func New(open relay.Open, calls Calls, log *slog.Logger) *Hub {
+func New(open OpenAgent, calls Calls, log *slog.Logger) *Hub {
 	return &Hub{open: open, calls: calls, log: log, at: map[string][]*attachment{}}
 }
 
 // Open implements relay.Open, for somebody whom auth.From knows.
-func (h *Hub) Open(ctx context.Context, name string) (relay.Agent, error) {
+func (h *Hub) Open(ctx context.Context, target relay.Target) (relay.Agent, error) {
 	a := &agent{
 		hub: h, who: auth.From(ctx), out: make(chan [][]byte), busy: make(chan struct{}, maxBusy), attached: map[string]*attachment{}, asked: map[string]*question{},
 	}
-	if name != Only {
-		own, err := h.open(ctx, name)
+	if !target.None {
+		own, err := h.open(ctx, target.Name)
 		if err != nil {
 			return nil, err
 		}

@@ -32,8 +32,24 @@ type Agent interface {
 	Close()
 }
 
-// Open opens an agent by its name; "": the only one. ctx ends the opening alone.
-type Open func(ctx context.Context, name string) (Agent, error)
+// Target is the agent that a client wants. The zero value is the only agent of the supervisor.
+type Target struct {
+	// Name is the agent's name; empty: the only one.
+	Name string
+	// None says that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
+	None bool
+}
+
+// String returns the target as the log shows it.
+func (t Target) String() string {
+	if t.None {
+		return "(none: attaches to sessions)"
+	}
+	return t.Name
+}
+
+// Open opens an agent. ctx ends the opening alone.
+type Open func(ctx context.Context, agent Target) (Agent, error)
 
 // Limits bound a gateway. Zero stands for the default.
 type Limits struct {
@@ -128,7 +144,7 @@ type Owner struct {
 
 // Connect opens an agent and makes a connection with an id of NewID. Nobody takes its frames yet: Initialize must follow, or
 // Send and Recv, and Close. ctx ends the opening alone.
-func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent string) (*Conn, error) {
+func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Target) (*Conn, error) {
 	if err := r.enter(owner.ID); err != nil {
 		return nil, err
 	}
@@ -152,7 +168,7 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent st
 		c.Close(ErrClosing)
 		return nil, ErrClosing
 	}
-	r.log.Info("a client is connected", "connection", c.ID, "owner", owner.ID, "agent", agent)
+	r.log.Info("a client is connected", "connection", c.ID, "owner", owner.ID, "agent", agent.String())
 	return c, nil
 }
 

@@ -5,11 +5,40 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/url"
 	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
+	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
+
+// TestAgent_NoNameMeansAttachOnly requests an agent by the text that the log shows for connections without one.
+func TestAgent_NoNameMeansAttachOnly(t *testing.T) {
+	r := newRig(t, relay.Limits{}, func(o *server.Options) { o.Attach, o.Agent = true, "default" })
+	r.refuse = errors.New("no agent")
+	none := relay.Target{None: true}
+	for query, want := range map[string]relay.Target{
+		"":       {Name: "default"},
+		"attach": none,
+		"agent=" + url.QueryEscape(none.String()): {Name: none.String()},
+	} {
+		req, err := http.NewRequestWithContext(t.Context(), http.MethodPost, r.server.URL+"/acp?"+query, strings.NewReader(hello))
+		if err != nil {
+			t.Fatal(err)
+		}
+		req.Header.Set("Authorization", "Bearer "+r.secrets["operator"])
+		req.Header.Set("Content-Type", "application/json")
+		res, err := http.DefaultTransport.RoundTrip(req)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_ = res.Body.Close()
+		if got := r.target.Swap(nil); got == nil || *got != want {
+			t.Errorf("?%s: the target is %+v, want %+v", query, got, want)
+		}
+	}
+}
 
 func TestTheRulesOfTheTransport(t *testing.T) {
 	r := newRig(t, relay.Limits{})

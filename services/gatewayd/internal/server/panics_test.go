@@ -125,7 +125,7 @@ func TestGateway_APanicEndsOneRequestOrOneConnection(t *testing.T) {
 			other.say(`{"id":"p","result":{"stopReason":"end_turn"}}`)
 			turn.want(`{"id":"p","result":{"stopReason":"end_turn"}}`)
 			testkit.Eventually(t, "room for another connection", func() bool {
-				conn, err := r.relay.Connect(t.Context(), relay.NewID(), relay.Owner{ID: "next"}, "")
+				conn, err := r.relay.Connect(t.Context(), relay.NewID(), relay.Owner{ID: "next"}, relay.Target{})
 				if err == nil {
 					conn.Close(nil)
 				}

@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -75,7 +76,8 @@ type rig struct {
 	server  *httptest.Server
 	relay   *relay.Registry
 	agents  chan *puppet
-	refuse  error // why no agent is opened
+	refuse  error                        // why no agent is opened
+	target  atomic.Pointer[relay.Target] // of the last agent that a client wanted
 	wrap    func(relay.Agent) relay.Agent
 	tokens  string
 	secrets map[string]string // of each role
@@ -89,7 +91,8 @@ func newRig(t *testing.T, limits relay.Limits, change ...func(*server.Options)) 
 		r.secrets[role] = r.token(role, time.Hour)
 	}
 	log := slog.New(slog.DiscardHandler)
-	r.relay = relay.New(func(context.Context, string) (relay.Agent, error) {
+	r.relay = relay.New(func(_ context.Context, target relay.Target) (relay.Agent, error) {
+		r.target.Store(&target)
 		if r.refuse != nil {
 			return nil, r.refuse
 		}

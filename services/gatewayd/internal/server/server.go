@@ -18,7 +18,6 @@ import (
 
 	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/internal/panics/httppanics"
-	"github.com/acphost/acphost/services/gatewayd/internal/attach"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
@@ -156,14 +155,14 @@ func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 var errDeleted = errors.New("the client has ended it")
 
 // agent is the agent that a request is for.
-func (h *handler) agent(r *http.Request) string {
+func (h *handler) agent(r *http.Request) relay.Target {
 	if h.Attach && (r.URL.Query().Has("attach") || !auth.From(r.Context()).May("operator")) {
-		return attach.Only
+		return relay.Target{None: true}
 	}
 	if name := r.URL.Query().Get("agent"); name != "" {
-		return name
+		return relay.Target{Name: name}
 	}
-	return h.Agent
+	return relay.Target{Name: h.Agent}
 }
 
 func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner) {

@@ -40,10 +40,10 @@ const (
 // Options say what a WebSocket connection is joined with.
 type Options struct {
 	Relay *relay.Registry
-	// ID is the connection's, Owner whose it is, Agent the agent's name.
+	// ID is the connection's, Owner whose it is, Agent the agent that the client wants.
 	ID    string
 	Owner relay.Owner
-	Agent string
+	Agent relay.Target
 	// Intake reads the client's messages.
 	Intake *intake.Intake
 	Logger *slog.Logger

@@ -22,7 +22,7 @@ type Supervisor struct{ client *client.Client }
 // New returns the supervisor at the far end of a connection, which the caller closes.
 func New(c *client.Client) *Supervisor { return &Supervisor{client: c} }
 
-// Open implements relay.Open.
+// Open implements attach.OpenAgent.
 func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error) {
 	life, cancel := context.WithCancel(context.Background())
 	stop := context.AfterFunc(ctx, cancel)
