@@ -125,14 +125,14 @@ func (l *Link) place(e *kernelEvent) {
 		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
 }
 
-// concerned are the sessions to which what a process does may belong: those in which a turn is under way, or all if there is none. The
-// newest is the first, and the one in which a question is asked if it may belong to several: an older turn may be one that hangs, and
-// that nobody follows any more.
+// concerned returns the sessions to which an action of a process may belong: those in which a turn is under way, or all open sessions if
+// there is no turn. The session of the newest turn is the first, or else the session that was opened last. If an action may belong to
+// several sessions, the question is asked in the first: an older turn may hang, and no client may follow it any more.
 func (l *Link) concerned() []string {
-	sessions := l.opts.Sessions.Prompting()
-	if len(sessions) == 0 {
-		sessions = l.opts.Sessions.Open()
+	if sessions := l.opts.Sessions.Prompting(); len(sessions) > 0 {
+		return sessions
 	}
+	sessions := l.opts.Sessions.Open()
 	slices.Reverse(sessions)
 	return sessions
 }

@@ -5,6 +5,7 @@
 package session
 
 import (
+	"cmp"
 	"crypto/rand"
 	"encoding/hex"
 	"errors"
@@ -49,6 +50,7 @@ type Table struct {
 	opts Options
 
 	mu       sync.Mutex
+	turns    uint64 // begun in all sessions
 	version  uint32
 	sessions ordered.Map[string, *state]
 	opening  map[string]*state
@@ -71,6 +73,7 @@ type state struct {
 	isNew     bool // it is being made: its request is not answered yet
 	unproved  bool // it is being loaded: whether the agent has it is not known yet
 	turns     uint64
+	newest    uint64 // the number of its newest turn, as Table.turns counts
 	prompting int
 	guests    bool // the turn that is under way is not the client's own
 	accepted  int  // those of prompting whose prompts are answered, and that end when the session is idle
@@ -225,6 +228,8 @@ func (t *Table) Prompted(reqID, sessionID string, guest bool) (begins bool) {
 		}
 		st.prompting++
 		st.turns++
+		t.turns++
+		st.newest = t.turns
 		st.givenUp = false
 		t.prompts[reqID] = st
 		t.changed()
@@ -375,15 +380,19 @@ func (t *Table) Turn(sessionID string) (scope string, turn uint64) {
 	return scope, turn
 }
 
-// Prompting returns the ids of the sessions that a turn is under way in, oldest first.
-func (t *Table) Prompting() []string {
+// Prompting returns the ids of the sessions in which a turn is under way. The session of the newest turn is the first.
+func (t *Table) Prompting() (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	var ids []string
-	for id, st := range t.sessions.All() {
+	var sessions []*state
+	for _, st := range t.sessions.All() {
 		if st.prompting > 0 {
-			ids = append(ids, id)
+			sessions = append(sessions, st)
 		}
+	}
+	slices.SortFunc(sessions, func(a, b *state) int { return cmp.Compare(b.newest, a.newest) })
+	for _, st := range sessions {
+		ids = append(ids, st.id)
 	}
 	return ids
 }

@@ -3,6 +3,7 @@ package session
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
@@ -329,6 +330,23 @@ func TestAChangeIsToldBeforeTheEndOfATurn(t *testing.T) {
 	table.PromptEnded("2", "end_turn")
 	if before != was+1 {
 		t.Errorf("told %d changes before the end of the turn, want 1", before-was)
+	}
+}
+
+func TestPrompting_NewestTurnIsFirst(t *testing.T) {
+	table, _, _ := newTable(t)
+	for _, id := range []string{"s", "t", "u"} {
+		table.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
+		table.Opened(id, acp.Opened{SessionID: id}, false)
+	}
+	for _, c := range []struct {
+		session string
+		want    []string
+	}{{"t", []string{"t"}}, {"u", []string{"u", "t"}}, {"s", []string{"s", "u", "t"}}, {"t", []string{"t", "s", "u"}}} {
+		table.Prompted("prompt of "+c.session+fmt.Sprint(len(c.want)), c.session, false)
+		if got := table.Prompting(); !slices.Equal(got, c.want) {
+			t.Errorf("after a prompt of %s: got %q, want %q", c.session, got, c.want)
+		}
 	}
 }
 
