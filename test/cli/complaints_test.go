@@ -27,7 +27,7 @@ func TestAQuestionThatNobodyShowsIsAnswered(t *testing.T) {
 		if e := question.Refused(-32601); e.Message != "no such dialog" {
 			t.Errorf("the agent was told %q", e.Message)
 		}
-		s.Ended(call, asked)
+		endTurn(s, call, asked)
 		s.Finish()
 	})
 	t.Run("the editor leaves", func(t *testing.T) {
@@ -51,7 +51,7 @@ func TestAQuestionThatNobodyShowsIsAnswered(t *testing.T) {
 func TestAnUpdateOutsideATurnReachesAllAndBreaksNoTurn(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Scene(t, nil)
-	watching := s.Watches("s1")
+	watching := watches(s, "s1")
 	says := func(words string) {
 		t.Helper()
 		s.Agent.Update("s1", e2e.Chunk(words))
@@ -62,7 +62,7 @@ func TestAnUpdateOutsideATurnReachesAllAndBreaksNoTurn(t *testing.T) {
 	for n := range 3 {
 		call, asked := s.Turn("s1")
 		says(fmt.Sprint("within turn ", n))
-		s.Ended(call, asked)
+		endTurn(s, call, asked)
 		watching.Until("the end of a turn", func(e *supervisorv1.Event) bool { return e.GetTurnEnded().GetStopReason() == "end_turn" })
 		says(fmt.Sprint("behind turn ", n))
 	}
@@ -95,13 +95,13 @@ func TestAQuestionHoldsUpNoOtherSession(t *testing.T) {
 	if got := e2e.Chosen(t, other); got != "no" {
 		t.Errorf("the second question was answered with %q", got)
 	}
-	s.Ended(second, asked)
+	endTurn(s, second, asked)
 
 	s.Reply(shown, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if got := e2e.Chosen(t, question); got != "yes" {
 		t.Errorf("the question was answered with %q", got)
 	}
-	s.Ended(first, waiting)
+	endTurn(s, first, waiting)
 	s.Finish()
 }
 
@@ -142,8 +142,8 @@ func TestHistoryIsToldOnceWhenASessionIsLoaded(t *testing.T) {
 	call, asked := s.Turn("s1")
 	s.Agent.Update("s1", e2e.Chunk("a word of old"))
 	s.Expect("session/update")
-	s.Ended(call, asked)
-	watching := s.Watches("s1")
+	endTurn(s, call, asked)
+	watching := watches(s, "s1")
 
 	loading := s.Send("session/load", map[string]any{"sessionId": "s1", "cwd": p.Work, "mcpServers": []any{}})
 	load := s.Agent.Expect("session/load")
@@ -152,7 +152,7 @@ func TestHistoryIsToldOnceWhenASessionIsLoaded(t *testing.T) {
 	loading.Result(nil)
 	call, asked = s.Turn("s1")
 	s.Agent.Update("s1", e2e.Chunk("a new word"))
-	s.Ended(call, asked)
+	endTurn(s, call, asked)
 	watching.Says("a new word")
 
 	var got []string
@@ -177,7 +177,7 @@ func TestWhatWasSaidBeforeACrashCanBeRead(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
-	watching := s.Watches("s1")
+	watching := watches(s, "s1")
 	s.Send("session/prompt", e2e.Params("prompt", []any{map[string]any{"type": "text", "text": "what was asked"}}))
 	s.Agent.Expect("session/prompt")
 	var words []string
@@ -231,4 +231,24 @@ func TestARequestThatNobodyKnowsIsAnswered(t *testing.T) {
 		}
 		s.Finish()
 	})
+}
+
+// watches follows a session that an editor drives.
+func watches(s *e2e.Scene, session string) *e2e.Stream {
+	s.T.Helper()
+	events, err := s.Dial(s.T, s.PID()).Sessions.WatchSession(wire.Context(s.T), &supervisorv1.WatchSessionRequest{SessionId: session})
+	if err != nil {
+		s.T.Fatal(err)
+	}
+	return &e2e.Stream{T: s.T, Next: func() (*supervisorv1.Event, error) {
+		m, err := events.Recv()
+		return m.GetEvent(), err
+	}}
+}
+
+// endTurn ends a turn.
+func endTurn(s *e2e.Scene, call *wire.Call, asked wire.Message) {
+	s.T.Helper()
+	s.Agent.Reply(asked, map[string]any{"stopReason": "end_turn"})
+	call.Result(nil)
 }

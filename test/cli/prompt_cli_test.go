@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/encoding/protojson"
 
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/test/e2e"
@@ -41,8 +42,8 @@ func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 			if strings.ContainsAny(out+errs, "\x1b\r") {
 				t.Errorf("what goes to no terminal moves the cursor or has colours: %q", out+errs)
 			}
-			p.Golden(t, "prompt_"+name+".out", terminalsLast(out))
-			p.Golden(t, "prompt_"+name+".err", errs)
+			golden(t, p, "prompt_"+name+".out", terminalsLast(out))
+			golden(t, p, "prompt_"+name+".err", errs)
 		})
 	}
 }
@@ -105,7 +106,7 @@ func TestAPromptPrintsEventsAsJSON(t *testing.T) {
 	if last.GetTurnEnded().GetStopReason() != "end_turn" {
 		t.Errorf("the last line is %v", last)
 	}
-	p.Golden(t, "prompt_demo.json", kept.String())
+	golden(t, p, "prompt_demo.json", kept.String())
 }
 
 func TestAPromptsExitStatusTellsHowTheTurnEnded(t *testing.T) {
@@ -284,7 +285,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			proc, pids := p.Prompting(t, c.words, c.says)
+			proc, pids := prompting(t, p, c.words, c.says)
 			if len(pids) < 3 {
 				t.Fatalf("the family of the prompt is %d processes", len(pids))
 			}
@@ -416,4 +417,22 @@ func TestAnAgentIsToldThatWhatChangesSomethingIsForPeople(t *testing.T) {
 		name := strings.Join(strings.Fields(verb)[:2], " ")
 		e2e.ExpectContains(t, verb, strings.ReplaceAll(out, "\n    │ ", ""), "acphost "+name+" is for people: run it in a terminal of your own, not through an agent or a handler")
 	}
+}
+
+// prompting starts "acphost prompt" and waits until the agent has said something.
+func prompting(t *testing.T, p *e2e.Place, words, says string) (*wire.Process, []int) {
+	t.Helper()
+	proc := wire.Start(t, wire.Options{Name: "caller", Command: append([]string{e2e.Program("acphost")}, e2e.DemoCommand(words, "--json")...), Dir: p.Work, Env: p.Env()})
+	proc.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), says) })
+	return proc, familyOf(t, proc.PID())
+}
+
+// familyOf is every process below one.
+func familyOf(t *testing.T, pid int) []int {
+	t.Helper()
+	pids, err := proc.Descendants(pid)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return pids
 }

@@ -343,7 +343,7 @@ func TestCommands_EndOnSignal(t *testing.T) {
 					case command != "serve with a client":
 						process.ExpectWhere("the agent's words", func(m wire.Message) bool { return strings.Contains(string(m.Raw), c.says) })
 					}
-					family := e2e.FamilyOf(t, process.PID())
+					family := familyOf(t, process.PID())
 					for _, name := range c.freeze {
 						for _, pid := range running(t, process.PID(), name) {
 							testkit.Freeze(t, pid)
@@ -367,7 +367,7 @@ func TestCommands_EndOnSignal(t *testing.T) {
 // running are the processes below one that run a program of this name.
 func running(t *testing.T, parent int, name string) (pids []int) {
 	t.Helper()
-	for _, pid := range e2e.FamilyOf(t, parent) {
+	for _, pid := range familyOf(t, parent) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", pid)) // it may have ended
 		words := strings.Split(string(line), "\x00")
 		if filepath.Base(words[0]) == filepath.Base(name) && (len(words) < 2 || !strings.HasPrefix(words[1], "guard")) {

@@ -83,4 +83,4 @@ func TestConsole_RefusesBrowsersOfAgents(t *testing.T) {
 }
 
 // browserRole is the command of playBrowser.
-func browserRole(g *e2e.Gateway, file string) []string { return e2e.Role("browser", g.Console(), file) }
+func browserRole(g *e2e.Gateway, file string) []string { return e2e.Role("browser", console(g), file) }

@@ -95,7 +95,7 @@ func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
 	tab.until("the timeline is as it was", told+" === "+quoted(before))
 	tab.clean("a timeline that was opened later")
 	// On a phone it is there for who asks, and the page is not wider for it.
-	phone := b.open(g.Console()+e2e.SessionAt(s), phoneWidth, phoneHeight) // which is signed in as the other page is
+	phone := b.open(console(g)+e2e.SessionAt(s), phoneWidth, phoneHeight) // which is signed in as the other page is
 	phone.shows("5 turns")
 	phone.click(".timeline summary")
 	phone.tells("tool", "Run sleep 0.2, completed")

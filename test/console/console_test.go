@@ -27,7 +27,7 @@ func (p *webPage) signIn(token string) {
 // openAsOperator opens a page that is signed in as an operator.
 func openAsOperator(g *e2e.Gateway, b *chromium, fragment string) *webPage {
 	g.T.Helper()
-	p := b.open(g.Console()+fragment, desktopWidth, desktopHeight)
+	p := b.open(console(g)+fragment, desktopWidth, desktopHeight)
 	p.signIn(g.Token("operator"))
 	return p
 }
@@ -37,7 +37,7 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
 	g := e2e.NewConsole(t, p)
-	tab := b.open(g.Console(), desktopWidth, desktopHeight)
+	tab := b.open(console(g), desktopWidth, desktopHeight)
 	tab.until("a code is shown", `/[a-z2-9]{5}-[a-z2-9]{5}/.test(document.body.innerText)`)
 	tab.clean("sign-in")
 	tab.picture("console-signin.png")
@@ -108,7 +108,7 @@ func TestAQuestionIsAnsweredOnAPhoneWhileATerminalRuns(t *testing.T) {
 	g := e2e.NewConsole(t, p)
 	agent := g.Start(p.Demo())
 	s := g.Open(agent.GetId())
-	tab := b.open(g.Console()+e2e.SessionAt(s), phoneWidth, phoneHeight)
+	tab := b.open(console(g)+e2e.SessionAt(s), phoneWidth, phoneHeight)
 	tab.signIn(g.Token("operator"))
 	tab.shows("idle")
 	turn := g.Prompt(s.GetSessionId(), "/run for i in $(seq 600); do echo line $i; sleep 0.1; done")
@@ -128,7 +128,7 @@ func TestAQuestionIsAnsweredOnAPhoneWhileATerminalRuns(t *testing.T) {
 	asked.Says("allow")
 	asked.Stopped("end_turn")
 	tab.until("it is gone", `!document.querySelector("article.question")`)
-	tab.do(chromedp.Navigate(g.Console() + e2e.SessionAt(s)))
+	tab.do(chromedp.Navigate(console(g) + e2e.SessionAt(s)))
 	tab.until("the terminal still runs", `(document.querySelector(".terminal .xterm-rows")?.innerText ?? "").includes("line")`)
 	tab.clean("a terminal on a phone")
 	tab.button("Cancel the turn")
@@ -164,7 +164,7 @@ func TestEachViewOfTheConsole(t *testing.T) {
 	tab.picture("console-inbox.png")
 	// One key answers.
 	tab.until("a key is taken", `(document.querySelector("article.question")?.dispatchEvent(new KeyboardEvent("keydown", {key: "r", bubbles: true})), document.querySelector(".answered")?.innerText.includes("denied") ?? false)`)
-	tab.do(chromedp.Navigate(g.Console() + e2e.SessionAt(s)))
+	tab.do(chromedp.Navigate(console(g) + e2e.SessionAt(s)))
 	tab.shows("idle")
 	tab.shows("reject")
 	g.Leave()
@@ -204,7 +204,7 @@ func TestKeysReachQuestionsAndTheEndOfASessionIsSeen(t *testing.T) {
 	first.Stopped("end_turn")
 	second.Stopped("end_turn")
 
-	tab.do(chromedp.Navigate(g.Console() + e2e.SessionAt(one)))
+	tab.do(chromedp.Navigate(console(g) + e2e.SessionAt(one)))
 	tab.until("it takes prompts", `!!document.querySelector("#prompt")`)
 	if _, err := g.Agents.StopAgent(g.Ctx, &supervisorv1.StopAgentRequest{AgentId: agent.GetId()}); err != nil {
 		t.Fatal(err)
@@ -292,7 +292,7 @@ func TestARuleFileIsTriedInTheConsole(t *testing.T) {
 	tab.clean("a replay")
 	tab.picture("console-replay.png")
 
-	viewer := newBrowser(t).open(g.Console()+"#/policy", phoneWidth, phoneHeight)
+	viewer := newBrowser(t).open(console(g)+"#/policy", phoneWidth, phoneHeight)
 	viewer.signIn(g.Token("viewer"))
 	viewer.until("a viewer sees decisions", decided+`.some((d) => d.startsWith("deny|"))`)
 	if eval[bool](viewer, `!!document.querySelector("#replay-policy")`) {
@@ -325,7 +325,7 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	agent := g.Start(p.Demo())
 	s := g.Open(agent.GetId())
 	one := openAsOperator(g, b, "#/inbox")
-	two := b.open(g.Console()+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
+	two := b.open(console(g)+"#/inbox", desktopWidth, desktopHeight) // signed in by the first one
 	two.until("the second tab is in", `!!document.querySelector("nav")`)
 	turn := g.Prompt(s.GetSessionId(), "ask notes.txt")
 	for _, tab := range []*webPage{one, two} {
@@ -352,3 +352,6 @@ func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
 	two.until("the second tab is out", `!document.querySelector("nav")`)
 	g.Leave()
 }
+
+// console is the URL of the console.
+func console(g *e2e.Gateway) string { return "http://" + g.At + "/console/" }

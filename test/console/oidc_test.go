@@ -32,7 +32,7 @@ func TestAPersonSignsInAtAProvider(t *testing.T) {
 	turn := g.Prompt(s.GetSessionId(), "ask notes.txt")
 	turn.Question()
 
-	tab := b.open(g.Console()+e2e.SessionAt(s), desktopWidth, desktopHeight)
+	tab := b.open(console(g)+e2e.SessionAt(s), desktopWidth, desktopHeight)
 	provider.Person(idp.Claims{"groups": []string{"Guests"}})
 	tab.button("Sign in with " + name)
 	tab.arrives("the page says why not", `document.body.innerText.includes("none of the groups that have a role here")`)
@@ -41,7 +41,7 @@ func TestAPersonSignsInAtAProvider(t *testing.T) {
 	tab.button("Sign in with " + name)
 	tab.arrives("the browser is in", `!!document.querySelector("nav")`)
 	tab.shows("approver")
-	if at, want := eval[string](tab, "location.href"), g.Console()+e2e.SessionAt(s); at != want {
+	if at, want := eval[string](tab, "location.href"), console(g)+e2e.SessionAt(s); at != want {
 		t.Errorf("it is at %s, want %s", at, want)
 	}
 	tab.until("the answer is taken", `(document.querySelector("article.question button.allow:enabled")?.click(), document.querySelector(".answered")?.innerText.includes("allowed") ?? false)`)
@@ -61,10 +61,10 @@ func TestATokenOfAProviderIsABearerToken(t *testing.T) {
 	token := func(groups ...string) e2e.RestClient {
 		return e2e.RestClient{G: g, Token: provider.Sign("RS256", provider.Claims("acp", idp.Claims{"groups": groups}))}
 	}
-	if status, got := token("Reviewers").Do("GET", "/sessions", ""); status != http.StatusOK {
+	if status, got := doRequest(token("Reviewers"), "GET", "/sessions", ""); status != http.StatusOK {
 		t.Errorf("an approver sees sessions: %d %v", status, got)
 	}
-	if status, got := token("Reviewers").Do("POST", "/agents", `{"preset": "claude"}`); status != http.StatusForbidden {
+	if status, got := doRequest(token("Reviewers"), "POST", "/agents", `{"preset": "claude"}`); status != http.StatusForbidden {
 		t.Errorf("an approver starts an agent: %d %v", status, got)
 	}
 	for want, c := range map[int]e2e.RestClient{
@@ -77,7 +77,7 @@ func TestATokenOfAProviderIsABearerToken(t *testing.T) {
 		}
 	}
 	provider.Down(true)
-	if status, _ := (e2e.RestClient{G: g, Token: g.Token("viewer")}).Do("GET", "/sessions", ""); status != http.StatusOK {
+	if status, _ := doRequest((e2e.RestClient{G: g, Token: g.Token("viewer")}), "GET", "/sessions", ""); status != http.StatusOK {
 		t.Errorf("acphost's own token, while the provider is down: %d", status)
 	}
 	g.Leave()

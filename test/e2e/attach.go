@@ -94,37 +94,3 @@ func (c *SocketPeer) Prompts(words string) *wire.Call {
 	c.T.Helper()
 	return c.Send("session/prompt", map[string]any{"sessionId": c.session, "prompt": []any{map[string]any{"type": "text", "text": words}}})
 }
-
-// Hears is what the client is told up to an update of a type of the gateway's, which is what it returns: "user TEXT"
-// and "agent TEXT".
-func (c *SocketPeer) Hears(until string) (said []string, last map[string]any) {
-	c.T.Helper()
-	for {
-		m := c.Expect("session/update")
-		var params struct{ Update map[string]any }
-		m.Decode(c.T, &params)
-		text, _ := Dig(params.Update, "content", "text").(string)
-		switch params.Update["sessionUpdate"] {
-		case "user_message_chunk":
-			said = append(said, "user "+text)
-		case "agent_message_chunk":
-			said = append(said, "agent "+text)
-		}
-		if params.Update["type"] == until {
-			return said, params.Update
-		}
-	}
-}
-
-// Asked waits for a question.
-func (c *SocketPeer) Asked() wire.Message {
-	c.T.Helper()
-	return c.Expect("session/request_permission")
-}
-
-// Resolved waits for the end of a question, and returns what is told of it.
-func (c *SocketPeer) Resolved() map[string]any {
-	c.T.Helper()
-	_, got := c.Hears("permission_resolved")
-	return got
-}

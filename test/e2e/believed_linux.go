@@ -1,25 +1,10 @@
 package e2e
 
 import (
-	"syscall"
 	"testing"
 
-	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/wire"
 )
-
-// Crash kills a policy and waits for the next one.
-func (s *Scene) Crash(program string) {
-	s.T.Helper()
-	pid := s.Daemon(program)
-	s.Signal(pid, syscall.SIGKILL)
-	if !testkit.Poll(func() bool {
-		state := s.Handler("permission")
-		return state.State == "HANDLER_STATE_READY" && state.PID.String() != "" && s.Daemon(program) != pid
-	}) {
-		s.T.Fatalf("%s does not come back: %+v", program, s.Handler("permission"))
-	}
-}
 
 // Decided asks about an edit, and expects the option that a policy chooses, or "asked": a person is asked.
 func (s *Scene) Decided(t *testing.T, path, want string) {

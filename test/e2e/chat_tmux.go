@@ -1,20 +1,8 @@
 package e2e
 
 import (
-	"os/exec"
-	"path/filepath"
 	"regexp"
-	"testing"
 )
-
-// Chat holds a chat with the demo agent, in a terminal.
-func (p *Place) Chat(t testing.TB, flags ...string) *Terminal {
-	t.Helper()
-	command := append([]string{Program("acphost"), "chat"}, flags...)
-	x := p.Terminal(t, append(command, "--", Program("demoagent")), "DEMOAGENT_STATE="+filepath.Join(p.Home, "kept"))
-	x.Shows("Demo agent 1.0.0", "❯", "Ask · Maxi")
-	return x
-}
 
 // Says types a line and sends it.
 func (x *Terminal) Says(text string) {
@@ -22,18 +10,6 @@ func (x *Terminal) Says(text string) {
 	x.Types(text)
 	x.Shows("❯ " + text)
 	x.Keys("Enter")
-}
-
-// JobShell is a shell with job control, in a terminal.
-func (p *Place) JobShell(t testing.TB) *Terminal {
-	t.Helper()
-	if _, err := exec.LookPath("bash"); err != nil {
-		t.Skipf("there is no shell with job control: %v", err)
-	}
-	x := p.Terminal(t, []string{"bash", "--noprofile", "--norc", "-i"},
-		"PS1=ready> ", "HISTFILE=", "DEMOAGENT_STATE="+filepath.Join(p.Home, "kept"), "ACPHOST="+Program("acphost"), "AGENT="+Program("demoagent"))
-	x.Shows("ready>")
-	return x
 }
 
 // Runs has a shell run a line.

@@ -29,9 +29,6 @@ func NewConsoleWith(t *testing.T, p *Place, flags, gatewayFlags []string, env ..
 	return g
 }
 
-// Console is the URL of the console.
-func (g *Gateway) Console() string { return "http://" + g.At + "/console/" }
-
 // SessionAt is the fragment of a session's view.
 func SessionAt(s *supervisorv1.Session) string {
 	return "#/session/" + s.GetAgentId() + "/" + s.GetSessionId()

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"syscall"
 
@@ -51,25 +50,5 @@ func (h *Host) Signal(pid int, sig syscall.Signal) {
 	}
 	if err := syscall.Kill(pid, sig); err != nil {
 		h.T.Fatalf("%v to %d: %v", sig, pid, err)
-	}
-}
-
-// ExpectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
-func (s *Scene) ExpectRefusals(handler string, ids []string) {
-	s.T.Helper()
-	open := slices.Clone(ids)
-	for range ids {
-		m := s.Agent.Next()
-		i := slices.Index(open, string(m.ID))
-		if i < 0 {
-			s.T.Fatalf("an answer under an id that is not open, or was answered: %.300s", m.Raw)
-		}
-		open = slices.Delete(open, i, i+1)
-		if m.Error == nil || m.Error.Code != -32603 {
-			s.T.Fatalf("a request was answered with %s, want -32603", m.Raw)
-		}
-		if !strings.Contains(string(m.Error.Data), `"handler":"`+handler+`"`) {
-			s.T.Errorf("an error does not say whose it is: %s", m.Raw)
-		}
 	}
 }

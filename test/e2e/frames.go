@@ -1,16 +1,9 @@
 package e2e
 
 import (
-	"bufio"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/json"
-	"errors"
-	"fmt"
-	"io"
 	"path/filepath"
-	"strings"
 	"testing"
 
 	"google.golang.org/grpc"
@@ -18,16 +11,7 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/test/wire"
 )
-
-// FrameClient is a client of an agent at the far end of a stream of frames.
-type FrameClient struct {
-	*wire.Peer
-	Agent *supervisorv1.Agent
-	Cut   context.CancelFunc
-	Ended chan error // holds one: how the call ended
-}
 
 // Edge is a supervisor with agents for gateways, served over TCP.
 type Edge struct {
@@ -65,63 +49,4 @@ func (e *Edge) Gateway(role string) supervisorv1.GatewayServiceClient {
 	}
 	e.T.Cleanup(func() { _ = conn.Close() })
 	return supervisorv1.NewGatewayServiceClient(conn)
-}
-
-// OpenAgent opens an agent; the error is that of the call, if it comes before the agent does.
-func (e *Edge) OpenAgent(service supervisorv1.GatewayServiceClient, name string) (*FrameClient, error) {
-	ctx, cancel := context.WithCancel(e.Ctx)
-	e.T.Cleanup(cancel)
-	stream, err := service.OpenAgent(ctx, grpc.WaitForReady(true))
-	if err != nil {
-		return nil, err
-	}
-	// A stream that was refused before the message has left answers io.EOF here; its status comes from Recv.
-	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}}); err != nil && !errors.Is(err, io.EOF) {
-		e.T.Fatal(err)
-	}
-	first, err := stream.Recv()
-	if err != nil {
-		return nil, err
-	}
-	c := &FrameClient{Agent: first.GetOpened().GetAgent(), Cut: cancel, Ended: make(chan error, 1)}
-	r, w := io.Pipe()
-	go func() {
-		for {
-			m, err := stream.Recv()
-			if err != nil {
-				_ = w.Close()
-				c.Ended <- err
-				return
-			}
-			for _, f := range m.GetFrames().GetFrames() {
-				_, _ = fmt.Fprintf(w, "%s\n", f)
-			}
-		}
-	}()
-	c.Peer = wire.NewPeer(e.T, "client", &frameSender{stream: stream}, bufio.NewReader(r))
-	return c, nil
-}
-
-// frameSender sends each line as a frame.
-type frameSender struct {
-	stream grpc.BidiStreamingClient[supervisorv1.OpenAgentRequest, supervisorv1.OpenAgentResponse]
-}
-
-func (s *frameSender) Write(b []byte) (int, error) {
-	var frames [][]byte
-	for line := range strings.Lines(string(b)) {
-		frames = append(frames, []byte(strings.TrimSuffix(line, "\n")))
-	}
-	return len(b), s.stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: &supervisorv1.Frames{Frames: frames}}})
-}
-
-func (s *frameSender) Close() error { return s.stream.CloseSend() }
-
-// Acquainted is initialize and session/new.
-func (c *FrameClient) Acquainted(t *testing.T, cwd string) (session string) {
-	t.Helper()
-	c.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(nil)
-	var opened struct{ SessionID string }
-	c.Send("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}}).Result(&opened)
-	return opened.SessionID
 }

@@ -1,11 +1,8 @@
 package e2e
 
 import (
-	"bufio"
 	"context"
-	"encoding/json"
 	"fmt"
-	"io"
 	"net/http"
 	"path/filepath"
 	"strings"
@@ -53,59 +50,4 @@ func (c RestClient) Request(ctx context.Context, verb, path, body string, header
 	}
 	c.G.T.Cleanup(func() { _ = res.Body.Close() })
 	return res
-}
-
-// Do returns a request's status and answer.
-func (c RestClient) Do(verb, path, body string) (int, map[string]any) {
-	c.G.T.Helper()
-	res := c.Request(c.G.Ctx, verb, path, body) //nolint:bodyclose // request closes it
-	text, err := io.ReadAll(res.Body)
-	if err != nil {
-		c.G.T.Fatal(err)
-	}
-	var got map[string]any
-	if err := json.Unmarshal(text, &got); err != nil {
-		c.G.T.Fatalf("%s %s: %d %s", verb, path, res.StatusCode, text)
-	}
-	return res.StatusCode, got
-}
-
-// sse is a server-sent event.
-type sse struct {
-	ID, Name string
-	Data     map[string]any
-}
-
-// Events follows a stream, until the gateway ends it or the test does.
-func (c RestClient) Events(query, last string) <-chan sse {
-	c.G.T.Helper()
-	ctx, cancel := context.WithCancel(c.G.Ctx)
-	res := c.Request(ctx, http.MethodGet, "/events?"+query, "", "Last-Event-ID", last) //nolint:bodyclose // request closes it
-	if res.StatusCode != http.StatusOK {
-		c.G.T.Fatalf("/events?%s: %s", query, res.Status)
-	}
-	all, done := make(chan sse, 10_000), make(chan struct{})
-	c.G.T.Cleanup(func() { cancel(); <-done })
-	go func() {
-		defer close(done)
-		defer close(all)
-		lines := bufio.NewScanner(res.Body)
-		lines.Buffer(nil, 4<<20)
-		for e := (sse{}); lines.Scan(); {
-			switch key, value, _ := strings.Cut(lines.Text(), ": "); key {
-			case "id":
-				e.ID = value
-			case "event":
-				e.Name = value
-			case "data":
-				_ = json.Unmarshal([]byte(value), &e.Data)
-			case "":
-				if e.Name != "" {
-					all <- e
-				}
-				e = sse{}
-			}
-		}
-	}()
-	return all
 }

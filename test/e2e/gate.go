@@ -59,16 +59,6 @@ func (p *Place) Decisions(t testing.TB) []Decision {
 	return all
 }
 
-// LastDecision is the newest line of the audit.
-func (p *Place) LastDecision(t testing.TB) Decision {
-	t.Helper()
-	all := p.Decisions(t)
-	if len(all) == 0 {
-		t.Fatal("the audit is empty")
-	}
-	return all[len(all)-1]
-}
-
 // OwnQuestion is a question that acphost asks the editor itself.
 type OwnQuestion struct {
 	wire.Message
@@ -103,16 +93,6 @@ func (s *Scene) Asked() OwnQuestion {
 		s.T.Fatalf("the question is about a tool call that was not shown before it:\n%s\n%s", call.Raw, q.Raw)
 	}
 	return q
-}
-
-// Option is the name of an option on offer.
-func (q OwnQuestion) Option(kind string) string {
-	for _, o := range q.Params.Options {
-		if o.Kind == kind {
-			return o.Name
-		}
-	}
-	return ""
 }
 
 // Choose answers a question of acphost's own.

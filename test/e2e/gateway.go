@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -75,10 +74,4 @@ func (g *Gateway) Leave() {
 		g.T.Errorf("gatewayd's exit status is %d, want 0", got)
 	}
 	g.Finish()
-}
-
-// TypeScriptAgent is the configuration of an agent of the TypeScript SDK, as agents: takes it.
-func (p *Place) TypeScriptAgent(t *testing.T) string {
-	t.Helper()
-	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", Peer(t, "ts-agent.mjs"))
 }

@@ -1,7 +1,6 @@
 package e2e
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -51,31 +50,4 @@ func (p *Place) boxedKnownBy(t testing.TB, name string, flags []string, mounts .
 		t.Fatalf("%s does not listen: %s", name, s.Log.String())
 	}
 	return s, address
-}
-
-// Entry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read the secret.
-func (p *Place) Entry(t testing.TB, address, more string) string {
-	t.Helper()
-	return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true%s}", address, p.Secret(t), more)
-}
-
-// Mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy "workspace".
-func (p *Place) Mapped(t testing.TB, mounts ...string) []string {
-	t.Helper()
-	daemons := NewPlace(t)
-	maps := fmt.Sprintf(", paths: [{here: %q, there: /workspace}]", p.Work)
-	mounts = append([]string{p.Work, "/workspace"}, mounts...)
-	_, fsd := daemons.Boxed(t, "fsd", mounts...)
-	_, termd := daemons.Boxed(t, "termd", mounts...)
-	return p.Config(t, fmt.Sprintf("handlers: {fs: %s, terminal: %s}\npermission: {policy: workspace}\n",
-		daemons.Entry(t, fsd, maps), daemons.Entry(t, termd, maps)))
-}
-
-// AnswerOrRefuse waits for an answer, and refuses what acphost asks the user meanwhile.
-func (s *Scene) AnswerOrRefuse(call *wire.Call) wire.Message {
-	s.T.Helper()
-	s.Handle("session/request_permission", func(wire.Message) (any, error) {
-		return map[string]any{"outcome": map[string]any{"outcome": "cancelled"}}, nil
-	})
-	return call.Answer()
 }

@@ -5,7 +5,6 @@ import (
 	"os"
 	"path/filepath"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/internal/proc"
@@ -93,12 +92,4 @@ func (h *house) Install(t testing.TB, program string) string {
 		t.Fatal(err)
 	}
 	return path
-}
-
-// Prints is what a command line writes.
-func (s *Scene) Prints(line string) string {
-	s.T.Helper()
-	var ran struct{ Output string }
-	s.Agent.Request("terminal/run", Params("command", line), &ran)
-	return strings.ReplaceAll(ran.Output, "\r\n", "\n")
 }

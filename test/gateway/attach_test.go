@@ -38,7 +38,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 	turn := func(words string) {
 		t.Helper()
 		owner.Prompts("repeat " + words).Result(nil)
-		watcher.Hears("turn_complete")
+		hears(watcher, "turn_complete")
 		past = append(past, []string{"user repeat " + words, "agent " + session + ": " + words})
 	}
 	turn("one")
@@ -59,7 +59,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 		}
 		turn("while " + name)
 		for _, want := range past[told:] {
-			if said, _ := second.Hears("turn_complete"); !slices.Equal(said, want) {
+			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, want) {
 				t.Errorf("%s is told %q, want %q", name, said, want)
 			}
 		}
@@ -113,17 +113,17 @@ func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
 			second := &e2e.SocketPeer{Peer: process.Peer, T: t}
 			second.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(&second.First)
 			second.Attaches(session, map[string]any{"historyPolicy": "full"})
-			if said, _ := second.Hears("turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + session + ": one"}) {
+			if said, _ := hears(second, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + session + ": one"}) {
 				t.Errorf("the past is %q", said)
 			}
 			turn := owner.Prompts("ask")
-			question := second.Asked()
+			question := permissionRequest(second)
 			second.Reply(question, allowed(question))
-			if r := second.Resolved(); r["outcome"] != "allowed" {
+			if r := resolved(second); r["outcome"] != "allowed" {
 				t.Errorf("resolved as %v", r)
 			}
 			turn.Result(nil)
-			second.Hears("turn_complete")
+			hears(second, "turn_complete")
 			second.Prompts("repeat mine").Result(nil)
 			// What is refused has the same code over both.
 			of := func(more ...string) map[string]any {
@@ -175,23 +175,23 @@ func TestAttachedClientsAnswerQuestions(t *testing.T) {
 
 	// One that was asked before the client came.
 	turn := owner.Prompts("ask")
-	first := owner.Asked()
+	first := permissionRequest(owner)
 	ada := g.Client(t, "ada", g.Token("approver", "--name", "ada"), "?attach")
 	got := ada.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
 	if waits, _ := got["history"].([]any); len(waits) != 1 || e2e.Dig(waits[0], "type") != "permission_request" || e2e.Dig(waits[0], "status") != "pending" {
 		t.Errorf("what waits is %v", got["history"])
 	}
-	question := ada.Asked()
+	question := permissionRequest(ada)
 	// Who only sees is not asked, and answers nothing by the id of a question of somebody else's.
 	viewer.Reply(question, allowed(question))
 	viewer.Prompts("repeat x").Refused(-32002)
 	viewer.Notify("session/cancel", map[string]any{"sessionId": session})
-	if _, refused := viewer.Hears("cancel_refused"); !strings.Contains(fmt.Sprint(refused["reason"]), "role") {
+	if _, refused := hears(viewer, "cancel_refused"); !strings.Contains(fmt.Sprint(refused["reason"]), "role") {
 		t.Errorf("a viewer cancels: %v", refused)
 	}
 	ada.Reply(question, allowed(question))
 	for _, c := range []*e2e.SocketPeer{owner, ada, viewer} {
-		if r := c.Resolved(); e2e.Dig(r, "resolvedBy", "name") != "gateway people for ada" || r["chosenOptionId"] != "allow" || r["toolCallId"] == nil || r["outcome"] != "allowed" {
+		if r := resolved(c); e2e.Dig(r, "resolvedBy", "name") != "gateway people for ada" || r["chosenOptionId"] != "allow" || r["toolCallId"] == nil || r["outcome"] != "allowed" {
 			t.Errorf("it is resolved as %v", r)
 		}
 	}
@@ -206,11 +206,11 @@ func TestAttachedClientsAnswerQuestions(t *testing.T) {
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
 	bob.Attaches(session, map[string]any{"historyPolicy": "none"})
 	turn = owner.Prompts("ask")
-	owner.Asked()
-	one, two := ada.Asked(), bob.Asked()
+	permissionRequest(owner)
+	one, two := permissionRequest(ada), permissionRequest(bob)
 	go ada.Reply(one, allowed(one))
 	bob.Reply(two, allowed(two))
-	a, b := ada.Resolved(), bob.Resolved()
+	a, b := resolved(ada), resolved(bob)
 	if who, _ := e2e.Dig(a, "resolvedBy", "name").(string); !strings.HasSuffix(who, " for ada") && !strings.HasSuffix(who, " for bob") || fmt.Sprint(a) != fmt.Sprint(b) {
 		t.Errorf("resolved as %v and as %v", a, b)
 	}
@@ -218,8 +218,8 @@ func TestAttachedClientsAnswerQuestions(t *testing.T) {
 
 	// The owner answers: the others' requests are withdrawn.
 	turn = owner.Prompts("ask")
-	one = ada.Asked()
-	m := owner.Asked()
+	one = permissionRequest(ada)
+	m := permissionRequest(owner)
 	owner.Reply(m, allowed(m))
 	turn.Result(nil)
 	ada.ExpectWhere("her request is withdrawn", func(m wire.Message) bool {
@@ -247,29 +247,29 @@ func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
 	ada.Attaches(session, map[string]any{"historyPolicy": "none"})
 	refused := func(c *e2e.SocketPeer, want string) {
 		t.Helper()
-		if _, got := c.Hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), want) || got["toolCallId"] == nil {
+		if _, got := hears(c, "permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), want) || got["toolCallId"] == nil {
 			t.Errorf("refused as %v, want %q", got, want)
 		}
 	}
 	turn := owner.Prompts("ask")
-	owner.Asked()
-	first := ada.Asked()
+	permissionRequest(owner)
+	first := permissionRequest(ada)
 	ada.Reply(first, choosing("perhaps"))
 	ada.Reply(first, allowed(first)) // it has answered
 	refused(ada, "allow")
-	second := ada.Asked()
+	second := permissionRequest(ada)
 	if string(second.ID) == string(first.ID) || string(second.Params) != string(first.Params) {
 		t.Errorf("asked again by %s, after %s", second.Raw, first.Raw)
 	}
 	ada.Reply(second, map[string]any{"outcome": 7})
 	refused(ada, "outcome")
-	ada.Asked() // and leaves without an answer
+	permissionRequest(ada) // and leaves without an answer
 	ada.Close()
 
 	again := g.Client(t, "ada again", g.Token("approver", "--name", "ada"), "?attach")
 	again.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
 	for range 8 { // a program that can only answer wrongly is not asked for ever
-		again.Reply(again.Asked(), choosing("perhaps"))
+		again.Reply(permissionRequest(again), choosing("perhaps"))
 		refused(again, "allow")
 	}
 	again.Send("session/attach", map[string]any{"sessionId": session}).Refused(-32600) // behind which nothing is asked
@@ -280,13 +280,13 @@ func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
 	}
 	bob := g.Client(t, "bob", g.Token("approver", "--name", "bob"), "?attach")
 	bob.Attaches(session, map[string]any{"historyPolicy": "pending_only"})
-	question := bob.Asked()
+	question := permissionRequest(bob)
 	bob.Reply(question, choosing("perhaps"))
 	refused(bob, "allow")
-	question = bob.Asked()
+	question = permissionRequest(bob)
 	bob.Reply(question, allowed(question))
 	for _, c := range []*e2e.SocketPeer{bob, again} {
-		if r := c.Resolved(); e2e.Dig(r, "resolvedBy", "name") != "gateway people for bob" || r["outcome"] != "allowed" {
+		if r := resolved(c); e2e.Dig(r, "resolvedBy", "name") != "gateway people for bob" || r["outcome"] != "allowed" {
 			t.Errorf("it is resolved as %v", r)
 		}
 	}
@@ -306,13 +306,13 @@ func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
 	session := owner.Opens(p.Work)
 	ada := g.Client(t, "ada", g.Token("approver"), "?attach")
 	ada.Attaches(session, map[string]any{"historyPolicy": "none"})
-	if _, got := ada.Hears("permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), "role approver") {
+	if _, got := hears(ada, "permission_refused"); !strings.Contains(fmt.Sprint(got["reason"]), "role approver") {
 		t.Errorf("refused as %v", got)
 	}
 	turn := owner.Prompts("ask")
-	m := owner.Asked()
+	m := permissionRequest(owner)
 	owner.Reply(m, allowed(m))
-	if r := ada.Resolved(); r["outcome"] != "allowed" {
+	if r := resolved(ada); r["outcome"] != "allowed" {
 		t.Errorf("it is resolved as %v", r)
 	}
 	turn.Result(nil)
@@ -343,7 +343,7 @@ func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
 	if said := texts(second.Waiting()); said != session+": mine" { // all of it before the answer, and not what was prompted
 		t.Errorf("who prompted is told %q", said)
 	}
-	if said, _ := third.Hears("turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
+	if said, _ := hears(third, "turn_complete"); !slices.Equal(said, []string{"user repeat mine", "agent " + session + ": mine"}) {
 		t.Errorf("another one is told %q", said)
 	}
 	if e := third.Prompts("repeat x").Refused(-32002); !strings.Contains(e.Message, "role operator") {
@@ -440,7 +440,7 @@ func TestAnAttachedClientLosesNothingWhenItsStreamBreaks(t *testing.T) {
 	// A client that lost its connection attaches again.
 	again := g.Client(t, "again", viewer, "?attach")
 	again.Attaches(session, nil)
-	said, _ := again.Hears("turn_complete")
+	said, _ := hears(again, "turn_complete")
 	if len(said) != count+1 || said[count] != fmt.Sprintf("agent piece %d\n", count-1) {
 		t.Errorf("told again, there are %d messages, the last %q", len(said), said[len(said)-1])
 	}
@@ -521,27 +521,27 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 	testkit.Eventually(t, "gatewayd serves", func() bool { return strings.Contains(g.Stderr(), "the console is for browsers") })
 	c := e2e.NewSocketPeer(wire.Context(t), t, "second", "ws://"+at+"/acp?attach", strings.TrimSpace(token))
 	c.Attaches(opened.SessionID, nil)
-	if said, _ := c.Hears("turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
+	if said, _ := hears(c, "turn_complete"); !slices.Equal(said, []string{"user repeat one", "agent " + opened.SessionID + ": one"}) {
 		t.Errorf("the past is %q", said)
 	}
 	if e := c.Prompts("repeat x").Refused(-32600); !strings.Contains(e.Message, "the editor that started it") {
 		t.Errorf("a prompt is refused with %v", e)
 	}
 	turn := prompts("ask")
-	theirs, ours := h.Expect("session/request_permission"), c.Asked()
+	theirs, ours := h.Expect("session/request_permission"), permissionRequest(c)
 	c.Reply(ours, allowed(ours))
 	turn.Result(nil)
 	var withdrawn struct{ RequestID json.RawMessage }
 	if h.Expect("$/cancel_request").Decode(t, &withdrawn); string(withdrawn.RequestID) != string(theirs.ID) {
 		t.Errorf("the editor's request %s is withdrawn, want %s", withdrawn.RequestID, theirs.ID)
 	}
-	if r := c.Resolved(); r["outcome"] != "allowed" {
+	if r := resolved(c); r["outcome"] != "allowed" {
 		t.Errorf("resolved as %v", r)
 	}
 	// With the editor the session goes, and who is attached is told.
 	h.Close()
 	h.ExpectExit()
-	if _, last := c.Hears("detached"); last["reason"] == "" {
+	if _, last := hears(c, "detached"); last["reason"] == "" {
 		t.Errorf("it ends with %v", last)
 	}
 	c.Close()
@@ -581,4 +581,38 @@ func TestASessionIsLiveUpToTheEndOfItsAgent(t *testing.T) {
 	}
 	second.Close()
 	g.Leave()
+}
+
+// hears is what the client is told up to an update of a type of the gateway's, which is what it returns: "user TEXT"
+// and "agent TEXT".
+func hears(c *e2e.SocketPeer, until string) (said []string, last map[string]any) {
+	c.T.Helper()
+	for {
+		m := c.Expect("session/update")
+		var params struct{ Update map[string]any }
+		m.Decode(c.T, &params)
+		text, _ := e2e.Dig(params.Update, "content", "text").(string)
+		switch params.Update["sessionUpdate"] {
+		case "user_message_chunk":
+			said = append(said, "user "+text)
+		case "agent_message_chunk":
+			said = append(said, "agent "+text)
+		}
+		if params.Update["type"] == until {
+			return said, params.Update
+		}
+	}
+}
+
+// permissionRequest waits for a question.
+func permissionRequest(c *e2e.SocketPeer) wire.Message {
+	c.T.Helper()
+	return c.Expect("session/request_permission")
+}
+
+// resolved waits for the end of a question, and returns what is told of it.
+func resolved(c *e2e.SocketPeer) map[string]any {
+	c.T.Helper()
+	_, got := hears(c, "permission_resolved")
+	return got
 }

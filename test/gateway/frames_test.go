@@ -1,6 +1,9 @@
 package gateway_test
 
 import (
+	"bufio"
+	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
@@ -25,7 +28,7 @@ func TestAGatewayCarriesWholeTurns(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	e := e2e.NewEdge(t, p, fmt.Sprintf("[{command: [%q], env: {DEMOAGENT_STATE: %q}, cwd: %q}]", e2e.Program("demoagent"), filepath.Join(p.Home, "kept"), p.Work))
-	c, err := e.OpenAgent(e.Gateway("gateway"), "")
+	c, err := openAgent(e, e.Gateway("gateway"), "")
 	if err != nil {
 		t.Fatal(e2e.Explain(err))
 	}
@@ -91,9 +94,9 @@ func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
 		return slices.Sorted(slices.Values(pids))
 	}
 	before := family()
-	open := func() (*e2e.FrameClient, *e2e.Pupil) {
+	open := func() (*frameClient, *e2e.Pupil) {
 		t.Helper()
-		c, err := e.OpenAgent(service, "puppet")
+		c, err := openAgent(e, service, "puppet")
 		if err != nil {
 			t.Fatal(e2e.Explain(err))
 		}
@@ -111,7 +114,7 @@ func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
 			t.Errorf("%s: processes are left:\n%s", how, wire.Describe(family()))
 		}
 	}
-	ends := func(how string, c *e2e.FrameClient, want codes.Code, words string) {
+	ends := func(how string, c *frameClient, want codes.Code, words string) {
 		t.Helper()
 		if err := <-c.Ended; status.Code(err) != want || !strings.Contains(err.Error(), words) {
 			t.Errorf("%s: the stream ended with %v, want %v: %s", how, e2e.Explain(err), want, words)
@@ -141,14 +144,14 @@ func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
 	gone("a frame that is none")
 
 	for role, want := range map[string]codes.Code{"viewer": codes.PermissionDenied, "approver": codes.PermissionDenied} {
-		if _, err := e.OpenAgent(e.Gateway(role), "puppet"); status.Code(err) != want {
+		if _, err := openAgent(e, e.Gateway(role), "puppet"); status.Code(err) != want {
 			t.Errorf("a %s got %v", role, e2e.Explain(err))
 		}
 	}
-	if _, err := e.OpenAgent(service, "/bin/sh"); status.Code(err) != codes.NotFound {
+	if _, err := openAgent(e, service, "/bin/sh"); status.Code(err) != codes.NotFound {
 		t.Errorf("an agent that the configuration does not have: %v", e2e.Explain(err))
 	}
-	if _, err := e.OpenAgent(service, "nobody-knows-it"); status.Code(err) != codes.NotFound {
+	if _, err := openAgent(e, service, "nobody-knows-it"); status.Code(err) != codes.NotFound {
 		t.Errorf("a preset that nobody knows: %v", e2e.Explain(err))
 	}
 
@@ -195,7 +198,7 @@ func TestAClientThatReadsNothingHoldsUpItsOwnAgentAlone(t *testing.T) {
 	}) || last > total/2 {
 		t.Errorf("the agent wrote %d bytes that nobody read", last)
 	}
-	c, err := e.OpenAgent(service, "puppet")
+	c, err := openAgent(e, service, "puppet")
 	if err != nil {
 		t.Fatal(e2e.Explain(err))
 	}
@@ -220,4 +223,71 @@ func TestAClientThatReadsNothingHoldsUpItsOwnAgentAlone(t *testing.T) {
 		}
 	}
 	e.Finish()
+}
+
+// frameClient is a client of an agent at the far end of a stream of frames.
+type frameClient struct {
+	*wire.Peer
+	Agent *supervisorv1.Agent
+	Cut   context.CancelFunc
+	Ended chan error // holds one: how the call ended
+}
+
+// openAgent opens an agent; the error is that of the call, if it comes before the agent does.
+func openAgent(e *e2e.Edge, service supervisorv1.GatewayServiceClient, name string) (*frameClient, error) {
+	ctx, cancel := context.WithCancel(e.Ctx)
+	e.T.Cleanup(cancel)
+	stream, err := service.OpenAgent(ctx, grpc.WaitForReady(true))
+	if err != nil {
+		return nil, err
+	}
+	// A stream that was refused before the message has left answers io.EOF here; its status comes from Recv.
+	if err := stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}}); err != nil && !errors.Is(err, io.EOF) {
+		e.T.Fatal(err)
+	}
+	first, err := stream.Recv()
+	if err != nil {
+		return nil, err
+	}
+	c := &frameClient{Agent: first.GetOpened().GetAgent(), Cut: cancel, Ended: make(chan error, 1)}
+	r, w := io.Pipe()
+	go func() {
+		for {
+			m, err := stream.Recv()
+			if err != nil {
+				_ = w.Close()
+				c.Ended <- err
+				return
+			}
+			for _, f := range m.GetFrames().GetFrames() {
+				_, _ = fmt.Fprintf(w, "%s\n", f)
+			}
+		}
+	}()
+	c.Peer = wire.NewPeer(e.T, "client", &frameSender{stream: stream}, bufio.NewReader(r))
+	return c, nil
+}
+
+// frameSender sends each line as a frame.
+type frameSender struct {
+	stream grpc.BidiStreamingClient[supervisorv1.OpenAgentRequest, supervisorv1.OpenAgentResponse]
+}
+
+func (s *frameSender) Write(b []byte) (int, error) {
+	var frames [][]byte
+	for line := range strings.Lines(string(b)) {
+		frames = append(frames, []byte(strings.TrimSuffix(line, "\n")))
+	}
+	return len(b), s.stream.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Frames{Frames: &supervisorv1.Frames{Frames: frames}}})
+}
+
+func (s *frameSender) Close() error { return s.stream.CloseSend() }
+
+// Acquainted is initialize and session/new.
+func (c *frameClient) Acquainted(t *testing.T, cwd string) (session string) {
+	t.Helper()
+	c.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`)).Result(nil)
+	var opened struct{ SessionID string }
+	c.Send("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}}).Result(&opened)
+	return opened.SessionID
 }

@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
 )
 
 var whole = flag.Bool("whole", false, "send every sample of every schema through the TypeScript SDK's transports, not some of each")
@@ -31,7 +32,7 @@ func TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports(t *testing.T) {
 					t.Fatal(err)
 				}
 				g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: puppet, command: %s}]", command))
-				h := g.NewStream(t, here, g.URL(scheme))
+				h := newStream(t, g, here, g.URL(scheme))
 				first := h.Send("initialize", json.RawMessage(fmt.Sprintf(`{"protocolVersion":%d,"clientCapabilities":{}}`, version)))
 				agent := st.Play(t)
 				agent.Reply(agent.Expect("initialize"), map[string]any{"protocolVersion": version, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
@@ -120,4 +121,14 @@ func rawOf(line string) string {
 		return line
 	}
 	return string(b)
+}
+
+// newStream starts the client's transport of the TypeScript SDK, with the test as the editor that uses it.
+func newStream(t *testing.T, g *e2e.Gateway, p *e2e.Place, url string) *e2e.Host {
+	t.Helper()
+	command := []string{"node", e2e.Peer(t, "ts-stream.mjs"), url}
+	return &e2e.Host{
+		Process: wire.Start(t, wire.Options{Name: "editor elsewhere", Command: command, Dir: p.Work, Env: p.Env("EDITOR_TOKEN_FILE=" + g.TokenFile)}),
+		Place:   p, T: t,
+	}
 }

@@ -66,7 +66,7 @@ func TestTheTypeScriptSDKHasWholeTurnsThroughTheGateway(t *testing.T) {
 		t.Run(scheme, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			g := e2e.NewGateway(t, p, p.TypeScriptAgent(t))
+			g := e2e.NewGateway(t, p, typeScriptAgent(t, p))
 			seen := playTypeScriptWith(t, p, "everything", []string{g.URL(scheme)}, "EDITOR_TOKEN_FILE="+g.TokenFile)
 			expectEveryMethod(t, p, seen)
 			g.Leave()
@@ -155,4 +155,10 @@ func TestAGatewayReadsItsKeysAgain(t *testing.T) {
 		t.Errorf("with a file that is no certificate, %s is used, want %s", got, after)
 	}
 	g.Leave()
+}
+
+// typeScriptAgent is the configuration of an agent of the TypeScript SDK, as agents: takes it.
+func typeScriptAgent(t *testing.T, p *e2e.Place) string {
+	t.Helper()
+	return fmt.Sprintf("[{name: ts, command: [node, %q]}]", e2e.Peer(t, "ts-agent.mjs"))
 }

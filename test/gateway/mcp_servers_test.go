@@ -1,6 +1,7 @@
 package gateway_test
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -62,7 +63,7 @@ func TestMCPServers_AreDecidedAndRecorded(t *testing.T) {
 			e2e.ExpectContains(t, "the error", refused.Message, `the MCP server "tunnel" is denied: `, "Tunnels are closed here (rule no-tunnels)")
 			leave()
 
-			got := p.McpStarts(t)
+			got := mcpStarts(t, p)
 			for i, want := range []struct {
 				method, name, verdict, rule, outcome, by string
 				args, env                                []string
@@ -121,7 +122,7 @@ func TestMCPServers_AreRefusedToLesserRoles(t *testing.T) {
 	if _, err := g.Sessions.NewSession(g.Ctx, request); err != nil {
 		t.Error(e2e.Explain(err))
 	}
-	if got := p.McpStarts(t); len(got) != 1 || got[0].Rule != "notes" {
+	if got := mcpStarts(t, p); len(got) != 1 || got[0].Rule != "notes" {
 		t.Errorf("recorded %+v, want the start that rule notes allows", got)
 	}
 	g.Leave()
@@ -142,4 +143,34 @@ func mcpGateway(t *testing.T, p *e2e.Place, policy string) *e2e.Gateway {
 	}
 	g.Begin(p, "people")
 	return g
+}
+
+// mcpStart is what the audit keeps of the start of an MCP server.
+type mcpStart struct {
+	Verdict, Rule, Outcome string
+	AnsweredBy             string `json:"answered_by"`
+	Action                 struct {
+		Kind, Method, Title string
+		Command             struct{ Argv, Env []string }
+		Roots               []string
+	}
+}
+
+// mcpStarts reads the starts of MCP servers in the audit.
+func mcpStarts(t *testing.T, p *e2e.Place) (all []mcpStart) {
+	t.Helper()
+	data := e2e.Must(t, filepath.Join(p.Home, ".local", "state", "acphost", "audit.jsonl"))
+	if bytes.Contains(data, []byte("hush")) {
+		t.Errorf("the audit has the value of a variable:\n%s", data)
+	}
+	for line := range bytes.Lines(data) {
+		var s mcpStart
+		if err := json.Unmarshal(line, &s); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if s.Action.Kind == "mcp.start" {
+			all = append(all, s)
+		}
+	}
+	return all
 }

@@ -3,6 +3,7 @@ package handlers_test
 import (
 	"os"
 	"os/signal"
+	"slices"
 	"strings"
 	"syscall"
 	"testing"
@@ -29,7 +30,7 @@ func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
 		ids = append(ids, s.WriteFile("b.txt", "b\n").ID())
 	}
 	s.Signal(fsd, syscall.SIGKILL)
-	s.ExpectRefusals("fs", ids)
+	expectRefusals(s, "fs", ids)
 	// It is started anew, and works.
 	if !testkit.Poll(func() bool {
 		m := s.Read("a.txt").Answer()
@@ -184,4 +185,24 @@ func TestAGuardThatIsKilledEndsTheAgent(t *testing.T) {
 		t.Errorf("the exit status is 0, though the agent was lost")
 	}
 	p.ExpectNobody(t, family)
+}
+
+// expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
+func expectRefusals(s *e2e.Scene, handler string, ids []string) {
+	s.T.Helper()
+	open := slices.Clone(ids)
+	for range ids {
+		m := s.Agent.Next()
+		i := slices.Index(open, string(m.ID))
+		if i < 0 {
+			s.T.Fatalf("an answer under an id that is not open, or was answered: %.300s", m.Raw)
+		}
+		open = slices.Delete(open, i, i+1)
+		if m.Error == nil || m.Error.Code != -32603 {
+			s.T.Fatalf("a request was answered with %s, want -32603", m.Raw)
+		}
+		if !strings.Contains(string(m.Error.Data), `"handler":"`+handler+`"`) {
+			s.T.Errorf("an error does not say whose it is: %s", m.Raw)
+		}
+	}
 }

@@ -26,7 +26,7 @@ func TestASidecarSeesTheWorkspaceUnderAnotherPath(t *testing.T) {
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
 	p.File(t, "sub/b.txt", "b\n")
-	s := p.SceneWith(t, e2e.ShowsTerminals, p.Mapped(t), nil)
+	s := p.SceneWith(t, e2e.ShowsTerminals, mapped(t, p), nil)
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("the agent read %q", got)
 	}
@@ -113,7 +113,7 @@ func TestNoPathOfAnAgentMeansAnotherFileInASidecar(t *testing.T) {
 	link("inside", "/workspace/a.txt")
 	link("up", "../workspace/a.txt")
 	// The sidecars have other folders where the client's workspace, and one beside it, are here.
-	s := p.Scene(t, p.Mapped(t, decoy, p.Work, decoy, p.Work+"2"))
+	s := p.Scene(t, mapped(t, p, decoy, p.Work, decoy, p.Work+"2"))
 	if got := e2e.Content(s.Read("inside")); got != "a\n" {
 		t.Errorf("by a link of the sidecar's: %q", got)
 	}
@@ -134,7 +134,7 @@ func TestNoPathOfAnAgentMeansAnotherFileInASidecar(t *testing.T) {
 			s.Agent.Send("terminal/run", e2e.Params("command", "cat secret.txt a.txt", "cwd", path)),
 			s.Agent.Send("terminal/run", e2e.Params("command", "cat", "args", []string{path})),
 		} {
-			if answer := s.AnswerOrRefuse(call); answer.Error == nil {
+			if answer := answerOrRefuse(s, call); answer.Error == nil {
 				if bytes.Contains(answer.Result, []byte("decoy")) || bytes.Contains(answer.Result, []byte("beside")) || bytes.Contains(answer.Result, []byte(`"a\n"`)) {
 					t.Errorf("%s: the agent got %s", short, answer.Result)
 				}
@@ -172,7 +172,7 @@ func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
 	if err := os.MkdirAll(p.Path("../other"), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	flags := p.Mapped(t)
+	flags := mapped(t, p)
 	st := p.Stage(t)
 	h := p.Start(t, flags, st.Command)
 	s := &e2e.Scene{Host: h, Agent: st.Play(t)}
@@ -216,7 +216,7 @@ func TestServe_RefusesFoldersThatASidecarWithoutPathsLacks(t *testing.T) {
 	if err := os.MkdirAll(other, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := p.Serve(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\npermission: {policy: workspace}\n", daemons.Entry(t, fsd, ""))))
+	s := p.Serve(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\npermission: {policy: workspace}\n", handlerEntry(t, daemons, fsd, ""))))
 	agent := s.Start(p.Demo()).GetId()
 	_, err := s.Sessions.NewSession(s.Ctx, &supervisorv1.NewSessionRequest{AgentId: agent, Cwd: other})
 	if err == nil || !strings.Contains(e2e.Explain(err).Error(), "the folder "+other+` is missing in the sidecar "fs"`) {
@@ -247,7 +247,7 @@ func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {
 	_, second := two.Boxed(t, "termd", p.Work, "/all", deepest, "/me")
 	maps := fmt.Sprintf(", paths: [{here: %q, there: /all}]", p.Work)
 	flags := p.Config(t, fmt.Sprintf("handlers: {builder: %s, deepest: %s}\nroutes: {%q: builder, %q: deepest}\n",
-		one.Entry(t, first, ""), two.Entry(t, second, maps), "terminal/* below "+srv, "terminal/* below "+deep))
+		handlerEntry(t, one, first, ""), handlerEntry(t, two, second, maps), "terminal/* below "+srv, "terminal/* below "+deep))
 	s := p.Scene(t, flags)
 	open := func(id, cwd string) {
 		call := s.Send("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}})
@@ -357,7 +357,7 @@ func TestDoctorTellsTheTruthAboutSidecars(t *testing.T) {
 	_, fsd := daemons.Boxed(t, "fsd", p.Work, "/workspace")
 	maps := fmt.Sprintf(", paths: [{here: %q, there: /workspace}, {here: %q, there: /missing}]", p.Work, p.Path("../docs"))
 	write := func(maps string) []string {
-		return p.Config(t, fmt.Sprintf("handlers: {fs: %s}\npermission: [%s]\n", daemons.Entry(t, fsd, maps), daemons.Entry(t, permd, "")))
+		return p.Config(t, fmt.Sprintf("handlers: {fs: %s}\npermission: [%s]\n", handlerEntry(t, daemons, fsd, maps), handlerEntry(t, daemons, permd, "")))
 	}
 	manifest := p.File(t, "../agent/package.json", `{"name": "an-agent", "engines": {"node": ">=9999"}}`)
 	script := p.File(t, "../agent/agent.sh", "#!/bin/sh\nexec "+e2e.Program("demoagent")+"\n")
@@ -398,7 +398,7 @@ func TestPathsStayMappedWhenASidecarIsSwapped(t *testing.T) {
 	_, one := daemons.Boxed(t, "fsd", p.Work, "/workspace")
 	_, two := others.Boxed(t, "fsd", p.Work, "/workspace")
 	maps := fmt.Sprintf(", paths: [{here: %q, there: /workspace}]", p.Work)
-	s := p.Scene(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\n", daemons.Entry(t, one, maps))))
+	s := p.Scene(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\n", handlerEntry(t, daemons, one, maps))))
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("before the swap: %q", got)
 	}
@@ -441,4 +441,31 @@ func TestAProgramServesTheCommandsOfAFolder(t *testing.T) {
 		}
 	}
 	s.Finish()
+}
+
+// handlerEntry is a sidecar in the configuration. The agent runs as the same user in these tests, so that it could read the secret.
+func handlerEntry(t testing.TB, p *e2e.Place, address, more string) string {
+	t.Helper()
+	return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true%s}", address, p.Secret(t), more)
+}
+
+// mapped has files and commands served by sidecars that see the workspace as /workspace, under the ready-made policy "workspace".
+func mapped(t testing.TB, p *e2e.Place, mounts ...string) []string {
+	t.Helper()
+	daemons := e2e.NewPlace(t)
+	maps := fmt.Sprintf(", paths: [{here: %q, there: /workspace}]", p.Work)
+	mounts = append([]string{p.Work, "/workspace"}, mounts...)
+	_, fsd := daemons.Boxed(t, "fsd", mounts...)
+	_, termd := daemons.Boxed(t, "termd", mounts...)
+	return p.Config(t, fmt.Sprintf("handlers: {fs: %s, terminal: %s}\npermission: {policy: workspace}\n",
+		handlerEntry(t, daemons, fsd, maps), handlerEntry(t, daemons, termd, maps)))
+}
+
+// answerOrRefuse waits for an answer, and refuses what acphost asks the user meanwhile.
+func answerOrRefuse(s *e2e.Scene, call *wire.Call) wire.Message {
+	s.T.Helper()
+	s.Handle("session/request_permission", func(wire.Message) (any, error) {
+		return map[string]any{"outcome": map[string]any{"outcome": "cancelled"}}, nil
+	})
+	return call.Answer()
 }

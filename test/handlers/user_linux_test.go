@@ -60,11 +60,11 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 	s := h.Scene(t, h.Flags)
 
 	uid := fmt.Sprint(h.Guest.UID)
-	if got := s.Prints(`id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
+	if got := prints(s, `id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
 		uid+"\n"+uid+"\nnobody\n0\n"+h.Guest.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
 		t.Errorf("a command says %q", got)
 	}
-	if got := s.Prints("cat secret.txt; echo x >closed/x; ls " + hidden); strings.Count(got, "ermission denied") != 3 {
+	if got := prints(s, "cat secret.txt; echo x >closed/x; ls "+hidden); strings.Count(got, "ermission denied") != 3 {
 		t.Errorf("a command got what its user may not: %q", got)
 	}
 	for _, refused := range []*wire.Call{
@@ -83,7 +83,7 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 		t.Errorf("the agent read %q of its own file", got)
 	}
 	s.WriteFile("new.txt", "new\n").Result(nil)
-	s.Prints("echo made >made.txt")
+	prints(s, "echo made >made.txt")
 	for _, name := range []string{"new.txt", "made.txt"} {
 		if got := ownerOf(t, h.Path(name)); got != h.Guest.UID {
 			t.Errorf("%s belongs to %d, want the agent's user %d", name, got, h.Guest.UID)
@@ -140,7 +140,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 		t.Fatal("the terminal handler did not come back")
 	}
 	look()
-	if got := s.Prints("id -u"); got != fmt.Sprint(h.Guest.UID)+"\n" {
+	if got := prints(s, "id -u"); got != fmt.Sprint(h.Guest.UID)+"\n" {
 		t.Errorf("a command runs as %q", got)
 	}
 	s.Finish()
@@ -326,4 +326,12 @@ func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *t
 	if got := read.Answer(); got.Error == nil {
 		t.Errorf("what only root may read was read: %s", got.Raw)
 	}
+}
+
+// prints is what a command line writes.
+func prints(s *e2e.Scene, line string) string {
+	s.T.Helper()
+	var ran struct{ Output string }
+	s.Agent.Request("terminal/run", e2e.Params("command", line), &ran)
+	return strings.ReplaceAll(ran.Output, "\r\n", "\n")
 }

@@ -1,6 +1,7 @@
 package headless_test
 
 import (
+	"encoding/json"
 	"strings"
 	"syscall"
 	"testing"
@@ -24,7 +25,7 @@ func TestAnAgentGetsTheMetaThatItsSessionIsOpenedWith(t *testing.T) {
 	id := agent.GetId()
 	expect := func(what, session, opened, prompted string) {
 		t.Helper()
-		if o, p := s.Metas(session, prompted); o != opened || prompted != "" && p != prompted || prompted == "" && p != "null" {
+		if o, p := metas(s, session, prompted); o != opened || prompted != "" && p != prompted || prompted == "" && p != "null" {
 			t.Errorf("%s: the session was opened with %s and prompted with %s, want %s and %s", what, o, p, opened, prompted)
 		}
 	}
@@ -128,4 +129,16 @@ func TestAPromptOpensItsSessionWithTheMetaThatItIsGiven(t *testing.T) {
 	if status, _, errs := p.Cli(t, e2e.DemoCommand("meta", "--meta", "{}}")...); status != 2 || !strings.Contains(errs, "--meta") {
 		t.Errorf("what is no JSON: %d, %q", status, errs)
 	}
+}
+
+// metas asks the demo agent which _meta came when the session was opened, and which with the prompt: with this one.
+func metas(s *e2e.Server, session, meta string) (opened, prompted string) {
+	s.T.Helper()
+	turn := s.PromptWith(s.Ctx, &supervisorv1.PromptRequest{SessionId: session, Prompt: []*supervisorv1.ContentBlock{e2e.Text("meta")}, Meta: meta})
+	turn.Stopped("end_turn")
+	var told struct{ Opened, Prompted json.RawMessage }
+	if err := json.Unmarshal([]byte(turn.Said()), &told); err != nil {
+		s.T.Fatalf("the agent said %q: %v", turn.Said(), err)
+	}
+	return string(told.Opened), string(told.Prompted)
 }

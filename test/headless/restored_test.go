@@ -33,7 +33,7 @@ func TestASessionKeepsItsModeModelAndOptionsWhenItsAgentIsStartedAgain(t *testin
 			req.Attended = true
 			agent := s.Start(req)
 			id := s.Open(agent.GetId()).GetSessionId()
-			s.Choose(id, c.options)
+			choose(s, id, c.options)
 			if c.killed {
 				if err := syscall.Kill(int(agent.GetPid()), syscall.SIGKILL); err != nil {
 					t.Fatal(err)
@@ -72,7 +72,7 @@ func TestASessionWhoseModeIsGoneTakesNoPromptUntilOneIsSet(t *testing.T) {
 	req.Name = "demo"
 	agent := s.Start(req).GetId()
 	id := s.Open(agent).GetSessionId()
-	s.Choose(id, false)
+	choose(s, id, false)
 	live := s.Watch(&supervisorv1.WatchSessionRequest{SessionId: id})
 	s.Prompt(id, "crash").End()
 	told := live.Until("what is told of it", func(e *supervisorv1.Event) bool { return e.GetNotice().GetFromAcphost() }).GetNotice()
@@ -105,4 +105,26 @@ func TestASessionWhoseModeIsGoneTakesNoPromptUntilOneIsSet(t *testing.T) {
 		t.Errorf("the agent says that it is %q, want %q", turn.Said(), want)
 	}
 	s.Finish()
+}
+
+// choose puts a session of the demo agent into what no session of its begins in.
+func choose(s *e2e.Server, id string, options bool) {
+	s.T.Helper()
+	_, err := s.Sessions.SetModel(s.Ctx, &supervisorv1.SetModelRequest{SessionId: id, ModelId: "mini"})
+	if err == nil && options {
+		_, err = s.Sessions.SetConfigOption(s.Ctx, &supervisorv1.SetConfigOptionRequest{
+			SessionId: id, ConfigId: "effort", To: &supervisorv1.SetConfigOptionRequest_Value{Value: "high"},
+		})
+	}
+	if err == nil && options {
+		_, err = s.Sessions.SetConfigOption(s.Ctx, &supervisorv1.SetConfigOptionRequest{
+			SessionId: id, ConfigId: "thorough", To: &supervisorv1.SetConfigOptionRequest_Enabled{Enabled: true},
+		})
+	}
+	if err == nil {
+		_, err = s.Sessions.SetMode(s.Ctx, &supervisorv1.SetModeRequest{SessionId: id, ModeId: "code"})
+	}
+	if err != nil {
+		s.T.Fatal(e2e.Explain(err))
+	}
 }

@@ -1,15 +1,19 @@
 package headless_test
 
 import (
+	"context"
+	"crypto/tls"
 	"crypto/x509"
 	"encoding/json"
 	"encoding/pem"
+	"io"
 	"net/http"
 	"net/url"
 	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -17,11 +21,12 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
 )
 
 func TestMetricsTellWhatAnAgentDid(t *testing.T) {
 	t.Parallel()
-	m := e2e.NewPlace(t).Measure(t)
+	m := measure(t, e2e.NewPlace(t))
 	m.Work()
 	text := m.Scrape()
 	for _, line := range []string{
@@ -86,13 +91,13 @@ func TestPrometheusAnswersEveryQueryOfTheDashboardAndTheAlerts(t *testing.T) {
 	if err != nil {
 		t.Skip("prometheus is not installed (Debian: apt-get install prometheus)")
 	}
-	m := e2e.NewPlace(t).Measure(t)
+	m := measure(t, e2e.NewPlace(t))
 	api := "http://" + m.StartPrometheus(prometheus)
 	m.Work()
 	known := m.Scrape()
 	ask := func(path string, into any) {
 		t.Helper()
-		if err := json.Unmarshal([]byte(e2e.Fetch(m.Ctx, t, http.DefaultClient, api+path)), into); err != nil {
+		if err := json.Unmarshal([]byte(fetch(m.Ctx, t, http.DefaultClient, api+path)), into); err != nil {
 			t.Fatal(err)
 		}
 	}
@@ -163,7 +168,7 @@ func TestTheAlertsPassTheirTests(t *testing.T) {
 func TestMetrics_HaveTheExpiryOfCertificates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	m := p.Measure(t)
+	m := measure(t, p)
 	deployed := filepath.Join(p.Home, "deployed", "tls")
 	metric := regexp.MustCompile(`(?m)^acphost_certificate_expiry_seconds\{.*certificate="admin\.tls\.(ca|cert)".*\} (\S+)$`)
 	expect := func() (leaf time.Time) {
@@ -200,4 +205,131 @@ func TestMetrics_HaveTheExpiryOfCertificates(t *testing.T) {
 		t.Errorf("the new certificate ends on %s, the old one on %s", after, before)
 	}
 	m.Finish()
+}
+
+// measured is a supervisor that serves metrics.
+type measured struct {
+	*e2e.Server
+	address, Keys string
+	http          *http.Client // as Prometheus
+}
+
+// measure runs "acphost serve" with metrics.
+func measure(t *testing.T, p *e2e.Place) *measured {
+	t.Helper()
+	return measureWith(t, p, "telemetry: {prometheus: true}\n")
+}
+
+// measureWith is measure with settings of telemetry.
+func measureWith(t *testing.T, p *e2e.Place, telemetry string) *measured {
+	t.Helper()
+	m := &measured{address: testkit.FreePort(t), Keys: filepath.Join(p.Home, "keys")}
+	p.MakeKeys(t, m.Keys)
+	if status, out, errs := p.Cli(t, "certs", "client", m.Keys, "prometheus:metrics"); status != 0 {
+		t.Fatalf("acphost certs client: %s%s", out, errs)
+	}
+	config := p.Config(t, telemetry+"permission: {policy: workspace}\n")
+	m.Server = p.Serve(t, slices.Concat([]string{"--listen", m.address, "--tls-dir", p.Deploy(t, m.Keys)}, config))
+	pair, err := tls.LoadX509KeyPair(m.key("client.crt"), m.key("client.key"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	authority, err := os.ReadFile(m.key("ca.crt"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	pool := x509.NewCertPool()
+	pool.AppendCertsFromPEM(authority)
+	transport := &http.Transport{ForceAttemptHTTP2: true, TLSClientConfig: &tls.Config{RootCAs: pool, Certificates: []tls.Certificate{pair}, MinVersion: tls.VersionTLS13}}
+	t.Cleanup(transport.CloseIdleConnections)
+	m.http = &http.Client{Transport: transport, Timeout: testkit.Timeout()}
+	return m
+}
+
+func (m *measured) key(name string) string { return filepath.Join(m.Keys, "prometheus", name) }
+
+// Scrape reads the metrics.
+func (m *measured) Scrape() string {
+	m.T.Helper()
+	return fetch(m.Ctx, m.T, m.http, "https://"+m.address+"/metrics")
+}
+
+// fetch gets a page, which must be there.
+func fetch(ctx context.Context, t testing.TB, client *http.Client, address string) string {
+	t.Helper()
+	req, err := http.NewRequestWithContext(ctx, http.MethodGet, address, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	res, err := client.Do(req)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = res.Body.Close() }()
+	body, err := io.ReadAll(res.Body)
+	if err != nil || res.StatusCode != http.StatusOK {
+		t.Fatalf("%s: %d, %v: %s", address, res.StatusCode, err, body)
+	}
+	return string(body)
+}
+
+// Work has an agent do something of everything that is measured.
+func (m *measured) Work() {
+	m.T.Helper()
+	demo := m.Demo()
+	demo.Attended = true
+	id := m.Open(m.Start(demo).GetId()).GetSessionId()
+	answering, stop := context.WithCancel(m.Ctx)
+	answered := m.AnswerAll(answering)
+	for _, words := range []string{"/run true", "/run ./unknown-program", "tour"} {
+		m.Prompt(id, words).End()
+	}
+	stop()
+	<-answered
+}
+
+// StartPrometheus runs Prometheus with the files of deploy/prometheus, and returns its address.
+func (m *measured) StartPrometheus(program string) string {
+	m.T.Helper()
+	dir, address := m.T.TempDir(), testkit.FreePort(m.T)
+	config, err := os.ReadFile("../deploy/prometheus/prometheus.yml")
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	rules, err := os.ReadFile("../deploy/prometheus/acphost.rules.yml")
+	if err != nil {
+		m.T.Fatal(err)
+	}
+	text := string(config)
+	for _, change := range [][2]string{
+		{"/etc/prometheus/acphost", filepath.Join(m.Keys, "prometheus")}, {"acphost.example.org:7443", m.address}, {"_interval: 15s", "_interval: 1s"},
+	} {
+		if !strings.Contains(text, change[0]) {
+			m.T.Fatalf("deploy/prometheus/prometheus.yml does not name %s", change[0])
+		}
+		text = strings.ReplaceAll(text, change[0], change[1])
+	}
+	for name, text := range map[string]string{"prometheus.yml": text, "acphost.rules.yml": string(rules)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			m.T.Fatal(err)
+		}
+	}
+	wire.Start(m.T, wire.Options{Name: "prometheus", Dir: dir, Command: []string{
+		program, "--config.file", filepath.Join(dir, "prometheus.yml"), "--storage.tsdb.path", filepath.Join(dir, "data"), "--web.listen-address", address, "--log.level", "warn",
+	}})
+	if !testkit.Poll(func() bool {
+		req, err := http.NewRequestWithContext(m.Ctx, http.MethodGet, "http://"+address+"/-/ready", nil)
+		if err != nil {
+			return false
+		}
+		res, err := http.DefaultClient.Do(req)
+		if err != nil {
+			return false
+		}
+		_ = res.Body.Close()
+		return res.StatusCode == http.StatusOK
+	}) {
+		m.T.Fatal("Prometheus does not start")
+	}
+	return address
 }

@@ -17,6 +17,7 @@ import (
 
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
 )
 
 // traceID and spanID name a span of the editor's.
@@ -132,7 +133,7 @@ func TestATraceGoesOnFromTheEditorThroughGateHandlerAndAnswer(t *testing.T) {
 	p, c := e2e.NewPlace(t), collectTraces(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, c.traced("")))
 	p.File(t, "hidden-name.txt", "hidden-content\n")
-	call, prompt := s.Prompted(tracesOf(traceID, spanID, "01"))
+	call, prompt := promptedTurn(s, tracesOf(traceID, spanID, "01"))
 	if !strings.Contains(string(prompt.Raw), `"traceparent":"00-`+traceID+"-"+spanID+`-01"`) {
 		t.Errorf("the agent got another trace: %s", prompt.Raw)
 	}
@@ -145,7 +146,7 @@ func TestATraceGoesOnFromTheEditorThroughGateHandlerAndAnswer(t *testing.T) {
 	s.Choose(q, "allow_once")
 	s.Status(q, "in_progress")
 	asking.Result(nil)
-	s.Stop(call, prompt)
+	stopTurn(s, call, prompt)
 	if status := s.Finish(); status != 0 {
 		t.Errorf("acphost ended with %d", status)
 	}
@@ -223,9 +224,9 @@ func TestWithoutAnEditorsTraceAcphostBeginsOne(t *testing.T) {
 			p, c := e2e.NewPlace(t), collectTraces(t)
 			s := p.Scene(t, p.Config(t, c.traced("actions: true")+"permission: {policy: workspace}\n"))
 			p.File(t, "a.txt", "a\n")
-			call, prompt := s.Prompted(meta)
+			call, prompt := promptedTurn(s, meta)
 			s.Agent.Send("fs/read_text_file", e2e.Params("path", s.Path("a.txt"), "_meta", meta)).Result(nil)
-			s.Stop(call, prompt)
+			stopTurn(s, call, prompt)
 			s.Finish()
 			spans, text := c.all()
 			turn := the(t, spans, "session/prompt")
@@ -261,11 +262,11 @@ func TestAnAgentCannotChooseTheTraceOfItsRequests(t *testing.T) {
 			if !sampled {
 				editors, wrong = "00", "01"
 			}
-			call, prompt := s.Prompted(tracesOf(traceID, spanID, editors))
+			call, prompt := promptedTurn(s, tracesOf(traceID, spanID, editors))
 			for _, meta := range []any{tracesOf(traceID, agents, wrong), tracesOf(other, agents, wrong)} {
 				s.Agent.Send("fs/read_text_file", e2e.Params("path", s.Path("a.txt"), "_meta", meta)).Result(nil)
 			}
-			s.Stop(call, prompt)
+			stopTurn(s, call, prompt)
 			s.Finish()
 			spans, _ := c.all()
 			if !sampled {
@@ -303,9 +304,9 @@ func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
 			s := p.Scene(t, p.Config(t, (&traceCollector{address: address}).traced("")))
 			p.File(t, "a.txt", "a\n")
 			for range 300 {
-				call, prompt := s.Prompted(nil)
+				call, prompt := promptedTurn(s, nil)
 				s.Read("a.txt").Result(nil)
-				s.Stop(call, prompt)
+				stopTurn(s, call, prompt)
 			}
 			began := time.Now()
 			s.Finish()
@@ -318,7 +319,7 @@ func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
 
 func TestSpansThatAreLostAreCounted(t *testing.T) {
 	t.Parallel()
-	m := e2e.NewPlace(t).MeasureWith(t, "telemetry: {prometheus: true, otlp: {endpoint: \""+testkit.FreePort(t)+"\", insecure: true, metrics_disabled: true, traces: {}}}\n")
+	m := measureWith(t, e2e.NewPlace(t), "telemetry: {prometheus: true, otlp: {endpoint: \""+testkit.FreePort(t)+"\", insecure: true, metrics_disabled: true, traces: {}}}\n")
 	id := m.Open(m.Start(m.Demo()).GetId()).GetSessionId()
 	m.Prompt(id, "tour").End()
 	if !testkit.Poll(func() bool {
@@ -330,4 +331,18 @@ func TestSpansThatAreLostAreCounted(t *testing.T) {
 		t.Errorf("no span is counted as lost:\n%s", m.Scrape())
 	}
 	m.Finish()
+}
+
+// promptedTurn sends a prompt with a _meta, and returns it and what the agent got.
+func promptedTurn(s *e2e.Scene, meta any) (*wire.Call, wire.Message) {
+	s.T.Helper()
+	call := s.Send("session/prompt", e2e.Params("prompt", []any{map[string]any{"type": "text", "text": "Go."}}, "_meta", meta))
+	return call, s.Agent.Expect("session/prompt")
+}
+
+// stopTurn ends a turn.
+func stopTurn(s *e2e.Scene, call *wire.Call, prompt wire.Message) {
+	s.T.Helper()
+	s.Agent.Reply(prompt, map[string]any{"stopReason": "end_turn"})
+	call.Result(nil)
 }

@@ -4,8 +4,10 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/test/e2e"
 )
 
@@ -19,7 +21,7 @@ func TestAPolicyThatIsStartedAgainBelievesWhatItBelieved(t *testing.T) {
 	p.File(t, ".acphost/policy.yaml", guests)
 	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
 	p.File(t, "../config/policy.yaml", looser)
-	s.Crash("permd") // before it has decided anything
+	crash(s, "permd") // before it has decided anything
 	s.Decided(t, ".env", "no")
 	s.Decided(t, "guarded", "no")
 	s.Decided(t, "a", "yes")
@@ -29,7 +31,7 @@ func TestAPolicyThatIsStartedAgainBelievesWhatItBelieved(t *testing.T) {
 	if err := os.Remove(workspaces); err != nil {
 		t.Fatal(err)
 	}
-	s.Crash("permd")
+	crash(s, "permd")
 	s.Decided(t, ".env", "no")
 	s.Decided(t, "a", "no")
 	s.Decided(t, "guarded", "no")
@@ -43,7 +45,7 @@ func TestAPolicyThatIsStartedAgainBelievesWhatItBelieved(t *testing.T) {
 	s.Decided(t, ".env", "yes")
 	s.Decided(t, "a", "yes")
 	s.Decided(t, "guarded", "yes")
-	s.Crash("permd") // what a person has loaded counts
+	crash(s, "permd") // what a person has loaded counts
 	s.Decided(t, ".env", "yes")
 	s.Finish()
 }
@@ -62,14 +64,14 @@ func TestAPolicyOfYourOwnThatIsStartedAgainIsBelievedIfItsFilesAreAsTheyWere(t *
 	}
 	call("yes")
 	p.File(t, "b", "the workspace changes")
-	s.Crash("businesshours")
+	crash(s, "businesshours")
 	call("yes")
 	p.File(t, "../config/rules.txt", "loose!")
 	call("yes") // it has not read that
 	p.File(t, "../config/rules.txt", "strict")
-	s.Crash("businesshours")
+	crash(s, "businesshours")
 	call("asked")
-	if got := p.LastDecision(t); got.Rule != "acphost/reload-needed" || !strings.Contains(got.Reason, file) || !strings.Contains(got.Reason, "acphost policy reload") {
+	if got := lastDecision(t, p); got.Rule != "acphost/reload-needed" || !strings.Contains(got.Reason, file) || !strings.Contains(got.Reason, "acphost policy reload") {
 		t.Errorf("the audit says %+v", got)
 	}
 	if status, out, errs := p.Cli(t, "policy", "reload"); status != 0 {
@@ -77,4 +79,17 @@ func TestAPolicyOfYourOwnThatIsStartedAgainIsBelievedIfItsFilesAreAsTheyWere(t *
 	}
 	call("yes")
 	s.Finish()
+}
+
+// crash kills a policy and waits for the next one.
+func crash(s *e2e.Scene, program string) {
+	s.T.Helper()
+	pid := s.Daemon(program)
+	s.Signal(pid, syscall.SIGKILL)
+	if !testkit.Poll(func() bool {
+		state := s.Handler("permission")
+		return state.State == "HANDLER_STATE_READY" && state.PID.String() != "" && s.Daemon(program) != pid
+	}) {
+		s.T.Fatalf("%s does not come back: %+v", program, s.Handler("permission"))
+	}
 }

@@ -22,7 +22,7 @@ func TestAnAgentThatNeverAsksIsStoppedAtTheGate(t *testing.T) {
 	if _, err := os.Stat(p.Path(".env")); err == nil {
 		t.Error("the file was written all the same")
 	}
-	got := p.LastDecision(t)
+	got := lastDecision(t, p)
 	if got.Door != "call" || got.Verdict != "deny" || got.Outcome != "denied" || got.Rule != "secrets" || got.AnsweredBy != "policy" ||
 		got.Action.Kind != "fs.write" || got.Agent == "" || got.PolicyDigest == "" || !strings.HasPrefix(got.Plugin, "permd ") {
 		t.Errorf("the audit says %+v", got)
@@ -56,7 +56,7 @@ func TestWhatWasAllowedWhenTheAgentAskedIsNotAskedTwice(t *testing.T) {
 		t.Fatalf("the answer is %q", got)
 	}
 	s.WriteFile("a.txt", "b").Result(nil)
-	if got := p.LastDecision(t); got.AnsweredBy != "earlier answer" || got.Outcome != "allowed" {
+	if got := lastDecision(t, p); got.AnsweredBy != "earlier answer" || got.Outcome != "allowed" {
 		t.Errorf("the audit says %+v", got)
 	}
 	if left := s.Waiting(); len(left) > 0 {
@@ -174,12 +174,12 @@ func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
 			t.Errorf("the question's id could be guessed: %s", q.ID)
 		}
 		for _, kind := range []string{"allow_once", "allow_always", "reject_once", "reject_always"} {
-			if q.Option(kind) == "" {
+			if optionOf(q, kind) == "" {
 				t.Errorf("no option %s is offered: %s", kind, q.Raw)
 			}
 		}
-		e2e.ExpectContains(t, "allow once", q.Option("allow_once"), p.Path("a.txt"))
-		e2e.ExpectContains(t, "allow always", q.Option("allow_always"), "a.txt")
+		e2e.ExpectContains(t, "allow once", optionOf(q, "allow_once"), p.Path("a.txt"))
+		e2e.ExpectContains(t, "allow always", optionOf(q, "allow_always"), "a.txt")
 		s.Choose(q, "allow_once")
 		write.Result(nil)
 		s.Status(q, "in_progress")
@@ -187,7 +187,7 @@ func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
 		if got, _ := os.ReadFile(p.Path("a.txt")); string(got) != "new\n" {
 			t.Errorf("the file holds %q", got)
 		}
-		if got := p.LastDecision(t); got.AnsweredBy != "front" || got.Option != "allow_once" || got.Verdict != "ask" || got.Outcome != "allowed" {
+		if got := lastDecision(t, p); got.AnsweredBy != "front" || got.Option != "allow_once" || got.Verdict != "ask" || got.Outcome != "allowed" {
 			t.Errorf("the audit says %+v", got)
 		}
 	})
@@ -196,8 +196,8 @@ func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
 		q := s.Asked()
 		e2e.ExpectContains(t, "the title", q.Params.ToolCall.Title, "git push origin main")
 		e2e.ExpectContains(t, "the question", string(q.Raw), "Pushing is public")
-		if q.Option("allow_always") != "" {
-			t.Errorf("a rule that is not grantable offers %q", q.Option("allow_always"))
+		if optionOf(q, "allow_always") != "" {
+			t.Errorf("a rule that is not grantable offers %q", optionOf(q, "allow_always"))
 		}
 		s.Choose(q, "reject_once")
 		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "a person refused it")
@@ -211,7 +211,7 @@ func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
 		s.Agent.Request("terminal/create", e2e.Params("command", "date -u"), nil)
-		got := p.LastDecision(t)
+		got := lastDecision(t, p)
 		if got.AnsweredBy != "grant" || len(got.Grants) != 1 {
 			t.Errorf("the audit says %+v", got)
 		}
@@ -299,7 +299,7 @@ func TestWhatAnAgentDidWithoutAskingIsReported(t *testing.T) {
 		report(s, e2e.Edit(p.Path(".env")), "completed")
 		told := s.Expect("session/update")
 		e2e.ExpectContains(t, "what the person is told", string(told.Raw), "without asking", "Secrets stay where they are")
-		got := p.LastDecision(t)
+		got := lastDecision(t, p)
 		if got.Door != "report" || got.Outcome != "done, not asked" || got.Verdict != "deny" || got.AnsweredBy != "nobody" {
 			t.Errorf("the audit says %+v", got)
 		}
@@ -321,7 +321,7 @@ func TestWhatAnAgentDidWithoutAskingIsReported(t *testing.T) {
 		report(s, e2e.Edit(p.Path(".env")), "completed")
 		told := s.Expect("session/update")
 		e2e.ExpectContains(t, "what the person is told", string(told.Raw), "refused")
-		if got := p.LastDecision(t); got.Outcome != "refused, not prevented" {
+		if got := lastDecision(t, p); got.Outcome != "refused, not prevented" {
 			t.Errorf("the audit says %+v", got)
 		}
 		s.Finish()
@@ -372,7 +372,7 @@ func TestWhereNobodyIsThereThePolicySaysWhatCounts(t *testing.T) {
 			} else {
 				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "nobody answered")
 			}
-			if got := p.LastDecision(t); got.AnsweredBy != "timeout" {
+			if got := lastDecision(t, p); got.AnsweredBy != "timeout" {
 				t.Errorf("the audit says %+v", got)
 			}
 			s.Finish()
@@ -505,4 +505,24 @@ func TestASearchDoesNotReadWhatThePolicyKeepsFromIt(t *testing.T) {
 		t.Errorf("a search of the secret: %s", got)
 	}
 	s.Finish()
+}
+
+// lastDecision is the newest line of the audit.
+func lastDecision(t testing.TB, p *e2e.Place) e2e.Decision {
+	t.Helper()
+	all := p.Decisions(t)
+	if len(all) == 0 {
+		t.Fatal("the audit is empty")
+	}
+	return all[len(all)-1]
+}
+
+// optionOf is the name of an option on offer.
+func optionOf(q e2e.OwnQuestion, kind string) string {
+	for _, o := range q.Params.Options {
+		if o.Kind == kind {
+			return o.Name
+		}
+	}
+	return ""
 }

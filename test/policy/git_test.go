@@ -2,12 +2,14 @@ package policy_test
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/test/e2e"
+	"github.com/acphost/acphost/test/wire"
 )
 
 func TestGateAnAgentCannotMakeAFolderARepository(t *testing.T) {
@@ -17,10 +19,10 @@ func TestGateAnAgentCannotMakeAFolderARepository(t *testing.T) {
 			p := e2e.NewPlace(t)
 			var flags []string
 			if policy != "none" {
-				flags = p.Ready(t, policy)
+				flags = readyRepository(t, p, policy)
 			}
 			s := p.Scene(t, flags)
-			program, trace := p.Trap(t, "run-me")
+			program, trace := trap(t, p, "run-me")
 			refused := 0
 			for _, file := range [][2]string{
 				{"bare/HEAD", "ref: refs/heads/main\n"}, {"bare/objects/x", ""}, {"bare/refs/x", ""},
@@ -39,7 +41,7 @@ func TestGateAnAgentCannotMakeAFolderARepository(t *testing.T) {
 				answer.Decode(t, &made)
 				s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
 			}
-			p.ExpectNoTrace(t, trace)
+			expectNoTrace(t, p, trace)
 			s.Finish()
 		})
 	}
@@ -50,12 +52,12 @@ func TestGateWhatIsGitsOwnIsWrittenByNobodyThroughTheClient(t *testing.T) {
 	for _, policy := range []string{"workspace", "own", "none"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			flags := map[string][]string{"workspace": p.Ready(t, "workspace")}[policy]
+			flags := map[string][]string{"workspace": readyRepository(t, p, "workspace")}[policy]
 			if policy == "own" {
 				flags = p.Policy(t, "version: 1\nrules:\n  - {id: edits, effect: allow, on: [fs.read, fs.write, tool.edit], path: [\"${root}/**\"]}\n", "")
 			}
 			s := p.Scene(t, flags)
-			p.Repository(t, "")
+			repository(t, p, "")
 			if err := os.Symlink(".git", p.Path("store")); err != nil {
 				t.Fatal(err)
 			}
@@ -78,26 +80,26 @@ func TestGateWhatIsGitsOwnIsWrittenByNobodyThroughTheClient(t *testing.T) {
 func TestGateGitRunsNothingOfARepositoryWhereNobodyIsAsked(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Ready(t, "workspace"))
-	p.Repository(t, "")
-	p.Repository(t, "nested")
-	monitor, monitored := p.Trap(t, "monitor")
-	filter, filtered := p.Trap(t, "filter")
-	p.Configure(t, "nested", "core.fsmonitor", monitor)
+	s := p.Scene(t, readyRepository(t, p, "workspace"))
+	repository(t, p, "")
+	repository(t, p, "nested")
+	monitor, monitored := trap(t, p, "monitor")
+	filter, filtered := trap(t, p, "filter")
+	configure(t, p, "nested", "core.fsmonitor", monitor)
 	t.Run("what the environment turns off", func(t *testing.T) {
-		p.Configure(t, "", "core.fsmonitor", monitor)
-		p.Configure(t, "", "core.pager", monitor)
-		p.Configure(t, "", "pager.log", monitor)
-		p.Configure(t, "", "core.hooksPath", filepath.Dir(monitor))
-		s.Runs("command", "git status")
-		s.Runs("command", "git log -p")
-		p.ExpectNoTrace(t, monitored)
+		configure(t, p, "", "core.fsmonitor", monitor)
+		configure(t, p, "", "core.pager", monitor)
+		configure(t, p, "", "pager.log", monitor)
+		configure(t, p, "", "core.hooksPath", filepath.Dir(monitor))
+		runsCommand(s, "command", "git status")
+		runsCommand(s, "command", "git log -p")
+		expectNoTrace(t, p, monitored)
 	})
 	t.Run("what it cannot turn off is asked about", func(t *testing.T) {
-		p.Configure(t, "", "filter.x.clean", filter)
+		configure(t, p, "", "filter.x.clean", filter)
 		p.File(t, ".gitattributes", "file filter=x\n")
-		e2e.ExpectContains(t, "the question", s.AskedFor("command", "git diff"), "filter.x.clean")
-		p.ExpectNoTrace(t, filtered)
+		e2e.ExpectContains(t, "the question", askedFor(s, "command", "git diff"), "filter.x.clean")
+		expectNoTrace(t, p, filtered)
 		run := s.Agent.Send("terminal/create", e2e.Params("command", "git diff"))
 		q := s.Asked()
 		s.Choose(q, "allow_once")
@@ -109,7 +111,7 @@ func TestGateGitRunsNothingOfARepositoryWhereNobodyIsAsked(t *testing.T) {
 		}
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
-		p.Configure(t, "", "--unset", "filter.x.clean")
+		configure(t, p, "", "--unset", "filter.x.clean")
 		_ = os.Remove(p.Path(".gitattributes"))
 		_ = os.Remove(monitored) // with a person's leave
 	})
@@ -122,13 +124,13 @@ func TestGateGitRunsNothingOfARepositoryWhereNobodyIsAsked(t *testing.T) {
 			{"command", "GIT_DIR=nested/.git git status"},
 			{"command", "git status", "env", []any{map[string]any{"name": "GIT_DIR", "value": p.Path("nested/.git")}}},
 		} {
-			s.AskedFor(with...)
+			askedFor(s, with...)
 		}
-		p.ExpectNoTrace(t, monitored)
+		expectNoTrace(t, p, monitored)
 	})
 	t.Run("a command that may write to git's own", func(t *testing.T) {
 		for _, line := range []string{"echo x >.git/config", "git config core.fsmonitor x", "tee .git/hooks/x", "cp file .git/hooks/x"} {
-			s.AskedFor("command", line)
+			askedFor(s, "command", line)
 		}
 	})
 	s.Finish()
@@ -138,12 +140,12 @@ func TestGateAPersonsYesKeepsHooksAndARuleDoesNot(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, "version: 1\nrules:\n  - {id: commits, effect: allow, command: [\"git commit --quiet --all -m ruled\"]}\n", ""))
-	p.Repository(t, "")
-	p.Configure(t, "", "user.name", "n")
-	p.Configure(t, "", "user.email", "e@example.com")
-	_, trace := p.Trap(t, ".git/hooks/pre-commit")
-	s.Runs("command", "git commit --quiet --all -m ruled")
-	p.ExpectNoTrace(t, trace)
+	repository(t, p, "")
+	configure(t, p, "", "user.name", "n")
+	configure(t, p, "", "user.email", "e@example.com")
+	_, trace := trap(t, p, ".git/hooks/pre-commit")
+	runsCommand(s, "command", "git commit --quiet --all -m ruled")
+	expectNoTrace(t, p, trace)
 	p.File(t, "file", "three\n")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "git commit --quiet --all -m asked"))
 	q := s.Asked()
@@ -162,25 +164,25 @@ func TestGateAProgramIsWhatItsNameLeadsTo(t *testing.T) {
 	for _, policy := range []string{"workspace", "readonly", "headless", "ask"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			s := p.Scene(t, p.Ready(t, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
-			p.Repository(t, "")
-			_, trace := p.Trap(t, ".venv/bin/git")
-			env := p.TrapOnly(t, ".venv/bin/env")
+			s := p.Scene(t, readyRepository(t, p, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+			repository(t, p, "")
+			_, trace := trap(t, p, ".venv/bin/git")
+			env := trapOnly(t, p, ".venv/bin/env")
 			for _, with := range [][]any{
 				{"command", "git status"}, {"command", "git", "args", []string{"status"}}, {"command", "ls; git status | cat"},
 				{"command", "sh -c 'git status'"}, {"command", "\\git status"}, {"command", "command git status"},
 				{"command", "env ls"}, {"command", "timeout 5 git status"},
 			} {
-				if reason := s.AskedFor(with...); policy != "ask" {
+				if reason := askedFor(s, with...); policy != "ask" {
 					e2e.ExpectContains(t, "the question", reason, "a program of the workspace")
 				}
 			}
 			if policy != "ask" {
-				s.Runs("command", "ls")
-				s.Runs("command", "echo hello")
+				runsCommand(s, "command", "ls")
+				runsCommand(s, "command", "echo hello")
 			}
-			p.ExpectNoTrace(t, trace)
-			p.ExpectNoTrace(t, env)
+			expectNoTrace(t, p, trace)
+			expectNoTrace(t, p, env)
 			s.Finish()
 		})
 	}
@@ -189,27 +191,27 @@ func TestGateAProgramIsWhatItsNameLeadsTo(t *testing.T) {
 func TestGateAProjectsOwnToolsRunByARuleForBuilds(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Ready(t, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+	s := p.Scene(t, readyRepository(t, p, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
 	for _, name := range []string{".venv/bin/pytest", "gradlew", ".venv/bin/npm", "node_modules/.bin/jest"} {
-		_, trace := p.Trap(t, name)
+		_, trace := trap(t, p, name)
 		switch line := map[string]string{"gradlew": "./gradlew test", "node_modules/.bin/jest": "node_modules/.bin/jest -t x"}[name]; line {
 		case "":
 			program := filepath.Base(name)
-			s.Runs("command", program, "args", []string{"test"})
+			runsCommand(s, "command", program, "args", []string{"test"})
 			if err := os.Remove(trace); err != nil {
 				t.Fatal(err)
 			}
-			s.Runs("command", program+" test && mkdir -p "+program+"-done")
+			runsCommand(s, "command", program+" test && mkdir -p "+program+"-done")
 		default:
-			s.Runs("command", line)
+			runsCommand(s, "command", line)
 		}
 		if _, err := os.Stat(trace); err != nil {
 			t.Errorf("%s did not run: %v", name, err)
 		}
 	}
-	_, trace := p.Trap(t, ".venv/bin/ls")
-	e2e.ExpectContains(t, "the question", s.AskedFor("command", "ls"), "a program of the workspace")
-	p.ExpectNoTrace(t, trace)
+	_, trace := trap(t, p, ".venv/bin/ls")
+	e2e.ExpectContains(t, "the question", askedFor(s, "command", "ls"), "a program of the workspace")
+	expectNoTrace(t, p, trace)
 	s.Finish()
 }
 
@@ -222,7 +224,7 @@ func TestGateAProgramThatIsNotInstalledIsItsName(t *testing.T) {
 	}
 	rules := "version: 1\nrules:\n  - {id: tools, effect: allow, command: [acphost-no-such-tool]}\n"
 	s := p.Scene(t, p.Policy(t, rules, ""), "PATH="+late+":"+os.Getenv("PATH"))
-	s.Runs("command", "acphost-no-such-tool --version")
+	runsCommand(s, "command", "acphost-no-such-tool --version")
 	s.Agent.Send("terminal/create", e2e.Params("command", "acphost-no-such-tool", "args", []string{"x"})).Refused(-32603)
 	// One that comes while a person is asked is not what the person was asked about.
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "acphost-late-tool", "args", []string{"x"}))
@@ -233,15 +235,15 @@ func TestGateAProgramThatIsNotInstalledIsItsName(t *testing.T) {
 	}
 	s.Choose(q, "allow_once")
 	run.Refused(-32603)
-	p.ExpectNoTrace(t, trace)
+	expectNoTrace(t, p, trace)
 	s.Finish()
 }
 
 func TestGateAnAgentThatRunsGitItselfIsHeldToTheRepositoryAsItIs(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Ready(t, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
-	p.Repository(t, "")
+	s := p.Scene(t, readyRepository(t, p, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
+	repository(t, p, "")
 	if err := os.Mkdir(p.Path("bin"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -258,23 +260,23 @@ func TestGateAnAgentThatRunsGitItselfIsHeldToTheRepositoryAsItIs(t *testing.T) {
 		e2e.Chosen(t, asked)
 	}
 	allowed()
-	monitor, trace := p.Trap(t, "monitor")
-	p.Configure(t, "", "core.fsmonitor", monitor)
+	monitor, trace := trap(t, p, "monitor")
+	configure(t, p, "", "core.fsmonitor", monitor)
 	left() // nobody turns that off for the agent
-	p.Configure(t, "", "--unset", "core.fsmonitor")
+	configure(t, p, "", "--unset", "core.fsmonitor")
 	allowed()
-	_, ran := p.Trap(t, "bin/git")
-	e2e.ExpectContains(t, "the question about the call", s.AskedFor("command", "git status"), "a program of the workspace")
+	_, ran := trap(t, p, "bin/git")
+	e2e.ExpectContains(t, "the question about the call", askedFor(s, "command", "git status"), "a program of the workspace")
 	left()
-	p.ExpectNoTrace(t, trace)
-	p.ExpectNoTrace(t, ran)
+	expectNoTrace(t, p, trace)
+	expectNoTrace(t, p, ran)
 	s.Finish()
 }
 
 func TestGateACommandRunsWhereThePersonWasToldThatItWould(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Ready(t, "ask"))
+	s := p.Scene(t, readyRepository(t, p, "ask"))
 	p.File(t, "told/kept", "")
 	p.File(t, "other/kept", "")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "touch ran", "cwd", p.Path("told")))
@@ -295,9 +297,9 @@ func TestGateACommandRunsWhereThePersonWasToldThatItWould(t *testing.T) {
 func TestGateARememberedYesToGitDoesNotCoverWhatItRunsSince(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Ready(t, "ask"))
-	p.Repository(t, "")
-	monitor, trace := p.Trap(t, "monitor")
+	s := p.Scene(t, readyRepository(t, p, "ask"))
+	repository(t, p, "")
+	monitor, trace := trap(t, p, "monitor")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "git status"))
 	q := s.Asked()
 	s.Choose(q, "allow_always")
@@ -306,11 +308,90 @@ func TestGateARememberedYesToGitDoesNotCoverWhatItRunsSince(t *testing.T) {
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
 	s.Status(q, "in_progress")
 	s.Status(q, "completed")
-	s.Runs("command", "git status -s")
-	p.Configure(t, "", "core.fsmonitor", monitor)
-	s.AskedFor("command", "git status -s")
-	p.ExpectNoTrace(t, trace)
-	p.Configure(t, "", "--unset", "core.fsmonitor")
-	s.Runs("command", "git status -s")
+	runsCommand(s, "command", "git status -s")
+	configure(t, p, "", "core.fsmonitor", monitor)
+	askedFor(s, "command", "git status -s")
+	expectNoTrace(t, p, trace)
+	configure(t, p, "", "--unset", "core.fsmonitor")
+	runsCommand(s, "command", "git status -s")
 	s.Finish()
+}
+
+// repository makes the workspace a repository with one commit, of which a file has changed since.
+func repository(t testing.TB, p *e2e.Place, at string) {
+	t.Helper()
+	dir := p.Path(at)
+	p.File(t, filepath.Join(at, "file"), "one\n")
+	for _, args := range [][]string{
+		{"init", "--quiet"}, {"add", "file"},
+		{"-c", "user.name=n", "-c", "user.email=e@example.com", "commit", "--quiet", "--message", "one"},
+	} {
+		cmd := wire.Command(t, "git", args...)
+		cmd.Dir, cmd.Env = dir, p.Env("GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	p.File(t, filepath.Join(at, "file"), "two\n")
+}
+
+// trap writes a program that leaves a trace where it ran, and returns it and the trace.
+func trap(t testing.TB, p *e2e.Place, name string) (program, trace string) {
+	t.Helper()
+	trace = filepath.Join(p.Home, "ran-"+strings.ReplaceAll(name, "/", "-"))
+	program = p.File(t, name, fmt.Sprintf("#!/bin/sh\necho ran >>%s\n", trace))
+	if err := os.Chmod(program, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	return program, trace
+}
+
+// runsCommand has the agent run a command and waits for its end; it must not be asked about.
+func runsCommand(s *e2e.Scene, with ...any) {
+	s.T.Helper()
+	var made struct{ TerminalID string }
+	s.Agent.Request("terminal/create", e2e.Params(with...), &made)
+	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
+}
+
+// askedFor has the agent run a command about which a person must be asked, who says no; it returns the reason.
+func askedFor(s *e2e.Scene, with ...any) string {
+	s.T.Helper()
+	run := s.Agent.Send("terminal/create", e2e.Params(with...))
+	q := s.Asked()
+	s.Choose(q, "reject_once")
+	_ = run.Refused(-32603)
+	s.Status(q, "failed")
+	return string(q.Raw)
+}
+
+// expectNoTrace fails the test if a program that Trap made has run, and makes room for the next one.
+func expectNoTrace(t testing.TB, p *e2e.Place, trace string) {
+	t.Helper()
+	if _, err := os.Stat(trace); err == nil {
+		t.Errorf("%s: a program of the workspace ran, and nobody was asked", filepath.Base(trace))
+		_ = os.Remove(trace)
+	}
+}
+
+// readyRepository is the configuration with a ready-made policy.
+func readyRepository(t testing.TB, p *e2e.Place, name string) []string {
+	t.Helper()
+	return p.Config(t, "permission: {policy: "+name+"}\n")
+}
+
+// trapOnly is trap for what only its trace is needed of.
+func trapOnly(t testing.TB, p *e2e.Place, name string) string {
+	_, trace := trap(t, p, name)
+	return trace
+}
+
+// configure changes the settings of a repository of the workspace.
+func configure(t testing.TB, p *e2e.Place, at string, args ...string) {
+	t.Helper()
+	cmd := wire.Command(t, "git", append([]string{"config", "--local"}, args...)...)
+	cmd.Dir, cmd.Env = p.Path(at), p.Env("GIT_CONFIG_NOSYSTEM=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("git config %q: %v\n%s", args, err, out)
+	}
 }

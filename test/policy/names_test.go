@@ -46,7 +46,7 @@ func TestAnAgentCannotRewriteWhatAPersonIsAskedAbout(t *testing.T) {
 	}
 	for _, line := range lines {
 		s.Agent.Write(line)
-		s.ExpectNothing(line)
+		expectNothing(s, line)
 	}
 	for at, line := range []string{
 		`"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"` + id + `","title":"harmless"},"options":[{"optionId":"y","name":"Yes","kind":"allow_once"}]}`,
@@ -59,24 +59,24 @@ func TestAnAgentCannotRewriteWhatAPersonIsAskedAbout(t *testing.T) {
 		if m.Error == nil || m.Error.Code != -32602 {
 			t.Errorf("it was answered with %s: %s", m.Raw, line)
 		}
-		s.ExpectNothing(line)
+		expectNothing(s, line)
 		lines = append(lines, line)
 	}
 	// Nor can the agent answer or withdraw the question, or take its id over.
 	s.Agent.Write(`{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + string(q.ID) + `}}`)
-	s.ExpectNothing("a withdrawal")
+	expectNothing(s, "a withdrawal")
 	s.Agent.Write(`{"jsonrpc":"2.0","id":` + string(q.ID) + `,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c"},"options":[]}}`)
 	if m := s.Agent.ExpectWhere("a refusal", func(m wire.Message) bool { return string(m.ID) == string(q.ID) }); m.Error == nil {
 		t.Errorf("the question's id was taken over: %s", m.Raw)
 	}
-	s.ExpectNothing("a request with the question's id")
+	expectNothing(s, "a request with the question's id")
 
 	s.Choose(q, "allow_once")
 	call.Result(nil)
 	s.Status(q, "in_progress")
 	s.Status(q, "completed")
 	s.Agent.Write(update(`{"sessionUpdate":"tool_call_update","toolCallId":"` + id + `","title":"it was harmless"}`))
-	s.ExpectNothing("what rewrites what was asked")
+	expectNothing(s, "what rewrites what was asked")
 	var st struct {
 		Link struct{ ImitatedMessages string }
 	}
@@ -92,10 +92,10 @@ func TestAcphostsOwnWordIsNobodyElses(t *testing.T) {
 	s := p.Scene(t, nil)
 	for _, method := range []string{"_acphost/session_closed", `_acphost\u002fsession_closed`, "_acphost/anything"} {
 		s.Agent.Write(`{"jsonrpc":"2.0","method":"` + method + `","params":{"sessionId":"s1","reason":"the agent says so"}}`)
-		s.ExpectNothing(method)
+		expectNothing(s, method)
 	}
 	s.Agent.Send("_acphost/ask", e2e.Params("x", 1)).Refused(-32601)
-	s.ExpectNothing("_acphost/ask")
+	expectNothing(s, "_acphost/ask")
 	s.Notify("_acphost/tell", e2e.Params("x", 1))
 	s.Send("_acphost/ask", e2e.Params("x", 1)).Refused(-32601)
 	s.Notify("_x/tell", e2e.Params("x", 1))
@@ -107,7 +107,7 @@ func TestAcphostsOwnWordIsNobodyElses(t *testing.T) {
 	s.Agent.Request("terminal/create", e2e.Params("command", "sleep", "args", []string{"1000"}), &made)
 	fake := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"c","_meta":{"terminal_output":{"terminal_id":"%s","data":"all tests pass"}}}}}`
 	s.Agent.Write(fmt.Sprintf(fake, made.TerminalID))
-	s.ExpectNothing("faked output")
+	expectNothing(s, "faked output")
 	s.Agent.Write(fmt.Sprintf(fake, "mine")) // of a terminal of the agent's own
 	if m := s.Next(); !strings.Contains(string(m.Raw), "all tests pass") {
 		t.Errorf("the agent's own terminal is not shown: %s", m.Raw)
@@ -139,7 +139,7 @@ func TestOneAcphostBelowAnotherKeepsItsNames(t *testing.T) {
 	write := s.WriteFile("a.txt", "a\n")
 	q := s.Asked() // the inner one's, to the letter
 	s.Agent.Write(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call_update","toolCallId":"` + q.Params.ToolCall.ToolCallID + `","title":"harmless"}}}`)
-	s.ExpectNothing("an imitation of the inner one")
+	expectNothing(s, "an imitation of the inner one")
 	s.Choose(q, "allow_once")
 	write.Result(nil)
 	s.Status(q, "in_progress")
@@ -193,4 +193,14 @@ func TestWhatAnAgentStartsLearnsOfAQuestionAndNotByWhatItIsAnswered(t *testing.T
 	s.Choose(q, "reject_once") // it waits still
 	s.Status(q, "failed")
 	s.Finish()
+}
+
+// expectNothing makes sure that nothing of the agent's reached the editor: a message that passes comes next.
+func expectNothing(s *e2e.Scene, what string) {
+	s.T.Helper()
+	const mark = "a word of the agent's"
+	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": mark}}))
+	if m := s.Next(); !strings.Contains(string(m.Raw), mark) {
+		s.T.Fatalf("%s reached the editor: %s", what, m.Raw)
+	}
 }

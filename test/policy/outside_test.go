@@ -130,7 +130,7 @@ func TestAWriteOutsideIsAskedAboutOnceIfTheRequestShowsIt(t *testing.T) {
 	}
 	o.writes(o.at("f"), "new").Result(nil)
 	o.holds(t, "f", "new")
-	if d := p.LastDecision(t); d.AnsweredBy != "earlier answer" || d.Outcome != "allowed" {
+	if d := lastDecision(t, p); d.AnsweredBy != "earlier answer" || d.Outcome != "allowed" {
 		t.Errorf("the write was decided by %+v", d)
 	}
 	// The same again is asked about: the answer was for one write.

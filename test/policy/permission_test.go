@@ -130,7 +130,7 @@ func TestAQuestionEndsWhenTheAgentChangesItsCall(t *testing.T) {
 	}
 	s.Reply(open, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}}) // too late
 	const why = "the agent changed the call while the question was open"
-	if d := p.LastDecision(t); d.Outcome != "denied" || d.AnsweredBy != "acphost" || !strings.Contains(d.Reason, why) {
+	if d := lastDecision(t, p); d.Outcome != "denied" || d.AnsweredBy != "acphost" || !strings.Contains(d.Reason, why) {
 		t.Errorf("the audit says %+v", d)
 	}
 	if got := e2e.Chosen(t, s.Ask(e2e.Command("git status"), e2e.Options)); got != "yes" {

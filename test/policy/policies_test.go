@@ -73,7 +73,7 @@ func TestAPolicyOfYourOwnDecides(t *testing.T) {
 		write.Result(nil)
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
-		if got := p.LastDecision(t); got.Plugin != "businesshours 1.0.0" || got.Rule != "after-hours" {
+		if got := lastDecision(t, p); got.Plugin != "businesshours 1.0.0" || got.Rule != "after-hours" {
 			t.Errorf("the audit says %+v", got)
 		}
 		s.Finish()
@@ -93,7 +93,7 @@ func TestAPolicyOfYourOwnDecides(t *testing.T) {
 		if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path(".env")), e2e.Options)); got != "no" {
 			t.Errorf("the agent's question was answered with %q", got)
 		}
-		if got := p.LastDecision(t); got.Plugin != "policy-node 1.0.0" {
+		if got := lastDecision(t, p); got.Plugin != "policy-node 1.0.0" {
 			t.Errorf("the audit says %+v", got)
 		}
 		if state := s.Handler("permission"); !state.MutualTLS {

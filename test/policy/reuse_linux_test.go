@@ -23,7 +23,7 @@ func TestAnAnswerForAFolderHoldsUntilTheRulesChange(t *testing.T) {
 		if got := e2e.Content(s.Read(name)); got != name {
 			t.Errorf("%s is read as %q", name, got)
 		}
-		if got := p.LastDecision(t); got.Rule != rule || got.Reused != reused || got.Outcome != "allowed" || got.AnsweredBy != "policy" || got.PolicyDigest == "" ||
+		if got := lastDecision(t, p); got.Rule != rule || got.Reused != reused || got.Outcome != "allowed" || got.AnsweredBy != "policy" || got.PolicyDigest == "" ||
 			!strings.HasPrefix(got.Plugin, "permd ") || len(got.Action.Paths) != 1 || got.Action.Paths[0].Path != p.Path(name) {
 			t.Errorf("%s: the audit says %+v", name, got)
 		}
@@ -32,7 +32,7 @@ func TestAnAnswerForAFolderHoldsUntilTheRulesChange(t *testing.T) {
 		t.Helper()
 		s.Read(name).Refused(-32603)
 		s.Expect("session/update") // the user is told
-		if got := p.LastDecision(t); got.Rule != rule || got.Reused || got.Outcome != "denied" {
+		if got := lastDecision(t, p); got.Rule != rule || got.Reused || got.Outcome != "denied" {
 			t.Errorf("%s: the audit says %+v", name, got)
 		}
 	}
@@ -75,7 +75,7 @@ func TestAnAnswerForAFolderHoldsUntilTheRulesChange(t *testing.T) {
 	refused("c", "guests")
 	allowed("a", "reading", false)
 	allowed("a", "reading", true)
-	s.Crash("permd")
+	crash(s, "permd")
 	allowed("a", "reading", false)
 	refused("d", "guests")
 	s.Finish()

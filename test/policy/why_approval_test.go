@@ -1,12 +1,15 @@
 package policy_test
 
 import (
+	"encoding/json"
 	"strings"
 	"testing"
 
+	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/test/e2e"
 )
@@ -24,15 +27,15 @@ func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
 	s.Expect("session/update")
 	asked := s.Ask(map[string]any{"toolCallId": "x"}, e2e.Options)
 	q := s.Expect("session/request_permission")
-	id := s.WaitingQuestion(t, p)
-	open, verdict, notes := p.WhyApproval(t, flags, id)
+	id := waitingQuestion(t, s, p)
+	open, verdict, notes := whyApproval(t, p, flags, id)
 	e2e.ExpectContains(t, "what is said of an open question", notes, "made of the recorded frames")
 	if verdict != "VERDICT_ASK pushing" || open.GetCommand().GetText() != "git push origin main && ls" || open.GetMode() != "careful" || open.GetDoor() != permissionv1.Door_DOOR_REQUEST {
 		t.Errorf("%s, of %v", verdict, open)
 	}
 	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
 	e2e.Chosen(t, asked)
-	answered, verdict, notes := p.WhyApproval(t, flags, id)
+	answered, verdict, notes := whyApproval(t, p, flags, id)
 	e2e.ExpectContains(t, "what is said of an answered question", notes, "as it was judged then, from the audit")
 	if verdict != "VERDICT_ASK pushing" {
 		t.Errorf("the answered question's verdict is %s", verdict)
@@ -44,8 +47,8 @@ func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
 	// acphost's own question, about a call.
 	write := s.WriteFile("new.txt", "text")
 	own := s.Asked()
-	id = s.WaitingQuestion(t, p)
-	a, verdict, _ := p.WhyApproval(t, flags, id)
+	id = waitingQuestion(t, s, p)
+	a, verdict, _ := whyApproval(t, p, flags, id)
 	if a.GetKind() != "fs.write" || a.GetDoor() != permissionv1.Door_DOOR_CALL || len(a.GetPaths()) != 1 || a.GetPaths()[0].GetPath() != s.Path("new.txt") {
 		t.Errorf("the question about a call is about %v (%s)", a, verdict)
 	}
@@ -55,29 +58,29 @@ func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
 	// The record lacks secrets, and that is said.
 	asked = s.Ask(e2e.Command("curl -H 'Authorization: Bearer ghp_0123456789abcdefghijABCDEFGHIJ012345' x"), e2e.Options)
 	q = s.Expect("session/request_permission")
-	secret := s.WaitingQuestion(t, p)
+	secret := waitingQuestion(t, s, p)
 	shows := func(a *permissionv1.Action) {
 		if text := a.GetCommand().GetText(); strings.Contains(text, "ghp_") || !strings.Contains(text, "curl") {
 			t.Errorf("of a command with a secret, this is shown: %s", text)
 		}
 	}
-	a, _, _ = p.WhyApproval(t, flags, secret)
+	a, _, _ = whyApproval(t, p, flags, secret)
 	shows(a)
 	s.Reply(q, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
 	e2e.Chosen(t, asked)
-	a, _, notes = p.WhyApproval(t, flags, secret)
+	a, _, notes = whyApproval(t, p, flags, secret)
 	shows(a)
 	e2e.ExpectContains(t, "what is said of a question with a secret", notes, "may have been judged otherwise")
 	s.Finish()
 
 	// The session has ended; the handle alone is enough.
-	a, _, notes = p.WhyApproval(t, flags, client.Handle(id))
+	a, _, notes = whyApproval(t, p, flags, client.Handle(id))
 	e2e.ExpectContains(t, "what is said of an ended session", notes, "from the audit")
 	if a.GetKind() != "fs.write" {
 		t.Errorf("after the end, it is about %v", a)
 	}
 	for _, d := range p.Decisions(t) {
-		if a, _, _ := p.WhyApproval(t, flags, d.ID); a.GetKind() != d.Action.Kind {
+		if a, _, _ := whyApproval(t, p, flags, d.ID); a.GetKind() != d.Action.Kind {
 			t.Errorf("decision %s is about %v, want %s", d.ID, a, d.Action.Kind)
 		}
 	}
@@ -113,4 +116,35 @@ func TestWhyTheLastActionWasDeniedIsSaidFromTheAudit(t *testing.T) {
 	if status, _, errs := p.Cli(t, "policy", "why", "--denied", "--on", "fs.read"); status != 2 || !strings.Contains(errs, "the action says them itself") {
 		t.Errorf("with a kind: exit %d\n%s", status, errs)
 	}
+}
+
+// whyApproval is the action that "policy why --approval" explains, and its verdict.
+func whyApproval(t *testing.T, p *e2e.Place, flags []string, id string) (*permissionv1.Action, string, string) {
+	t.Helper()
+	status, out, errs := p.Cli(t, append([]string{"policy", "why", "--json", "--approval", id}, flags...)...)
+	if status != 0 {
+		t.Fatalf("policy why --approval %s: exit %d\n%s%s", id, status, out, errs)
+	}
+	var said struct {
+		Action   json.RawMessage
+		Decision struct{ Verdict, Rule string }
+	}
+	if err := json.Unmarshal([]byte(out), &said); err != nil {
+		t.Fatalf("%v: %s", err, out)
+	}
+	a := &permissionv1.Action{}
+	if err := protojson.Unmarshal(said.Action, a); err != nil {
+		t.Fatalf("%v: %s", err, said.Action)
+	}
+	return a, said.Decision.Verdict + " " + said.Decision.Rule, errs
+}
+
+// waitingQuestion is the id of the only question that waits.
+func waitingQuestion(t *testing.T, s *e2e.Scene, p *e2e.Place) string {
+	t.Helper()
+	list, err := p.Dial(t, s.PID()).Approvals.ListApprovals(t.Context(), &supervisorv1.ListApprovalsRequest{})
+	if err != nil || len(list.GetApprovals()) != 1 {
+		t.Fatalf("%v questions wait, %v", list.GetApprovals(), err)
+	}
+	return list.GetApprovals()[0].GetId()
 }

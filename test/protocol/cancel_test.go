@@ -70,7 +70,7 @@ func TestACancellationFollowsARequestToTheEditor(t *testing.T) {
 	s := e2e.NewPlace(t).Scene(t, nil)
 	call := s.Agent.SendAs(`"\u0061sk"`, "_x/y", map[string]any{})
 	asked := s.Expect("_x/y")
-	cancel := `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"ask","_meta":` + e2e.Odd + `}}`
+	cancel := `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"ask","_meta":` + odd + `}}`
 	s.Agent.Write(cancel)
 	if got := s.Expect("$/cancel_request"); string(got.Raw) != cancel {
 		t.Errorf("the editor got\n%s\nwant\n%s", got.Raw, cancel)

@@ -14,11 +14,11 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
 	fromAgent := []string{
-		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hi"},"extra":` + e2e.Odd + `}}}`,
-		`{ "method" : "session/update" , "params" : { "update" : {"sessionUpdate":"_unheard","x":` + e2e.Odd + `} , "sessionId" : "s1" } , "jsonrpc" : "2.0" }` + "\r",
+		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hi"},"extra":` + odd + `}}}`,
+		`{ "method" : "session/update" , "params" : { "update" : {"sessionUpdate":"_unheard","x":` + odd + `} , "sessionId" : "s1" } , "jsonrpc" : "2.0" }` + "\r",
 		`{"method":"session\/update","params":{"sessionId":"\u0073\u0031","update":{"sessionUpdate":"plan","entries":[]}},"jsonrpc":"2.0"}`,
-		`{"method":"_acme.com/event","params":` + e2e.Odd + `}`,
-		`{"jsonrpc":"2.0","method":"_acme.com/ask","params":` + e2e.Odd + `,"id":"\u0071-1"}`,
+		`{"method":"_acme.com/event","params":` + odd + `}`,
+		`{"jsonrpc":"2.0","method":"_acme.com/ask","params":` + odd + `,"id":"\u0071-1"}`,
 		`{"params":[1,2,3],"id":1.0,"method":"elicitation/create","jsonrpc":"2.0"}`,
 		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"nobody","update":{"sessionUpdate":"tool_call","toolCallId":"t","title":"x"}}}`,
 		`{"jsonrpc":"2.0","error":{"code":-32700,"message":"parse error"}}`,
@@ -31,11 +31,11 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 		}
 	}
 	fromEditor := []string{
-		`{"jsonrpc":"2.0","id":"\u0071-1","result":` + e2e.Odd + `}`,
-		`{"id":1.0,"error":{"message":"no","code":-32001,"data":` + e2e.Odd + `}}`,
-		`{"jsonrpc":"2.0","id":"p\u0031","method":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":"x","_meta":` + e2e.Odd + `}]}}`,
+		`{"jsonrpc":"2.0","id":"\u0071-1","result":` + odd + `}`,
+		`{"id":1.0,"error":{"message":"no","code":-32001,"data":` + odd + `}}`,
+		`{"jsonrpc":"2.0","id":"p\u0031","method":"session/prompt","params":{"sessionId":"s1","prompt":[{"type":"text","text":"x","_meta":` + odd + `}]}}`,
 		`{"method":"session/set_mode","id":-7,"params":{"sessionId":"s1","modeId":"m"}}`,
-		`{"jsonrpc":"2.0","method":"_acme.com/note","params":` + e2e.Odd + `}`,
+		`{"jsonrpc":"2.0","method":"_acme.com/note","params":` + odd + `}`,
 		`{"jsonrpc":"2.0","method":"session/cancel","params":{"sessionId":"s1"}}`,
 	}
 	for _, line := range fromEditor {
@@ -45,7 +45,7 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 		}
 	}
 	for _, line := range []string{
-		`{"result":{"stopReason":"end_turn","x":` + e2e.Odd + `},"id":"p\u0031"}`,
+		`{"result":{"stopReason":"end_turn","x":` + odd + `},"id":"p\u0031"}`,
 		`{"jsonrpc":"2.0","id":-7,"error":{"code":-32602,"message":"no such mode"}}`,
 	} {
 		s.Agent.Write(line)
@@ -110,7 +110,7 @@ func TestObservingRoutesAndRewritesNothing(t *testing.T) {
 	h := p.Start(t, []string{"--observe"}, st.Command)
 	agent := st.Play(t)
 	both := []string{
-		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false},"odd":` + e2e.Odd + `}}}`,
+		`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false},"odd":` + odd + `}}}`,
 		`{"jsonrpc":"2.0","id":0,"method":"fs/read_text_file","params":{"sessionId":"s1","path":"/etc/hostname"}}`,
 		`{"jsonrpc":"2.0","id":1,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t"},"options":[]}}`,
 		`[{"jsonrpc":"2.0","id":2,"method":"a"},{"id":3,"method":"b"}]`,
@@ -168,3 +168,6 @@ func TestOnlyCapabilitiesAreRewritten(t *testing.T) {
 		})
 	}
 }
+
+// odd are values as peers write them that a proxy which decodes and encodes again would change.
+const odd = `{"z":1,"a":2,"1e2":1E+2,"n":-0.0,"big":12345678901234567890.10,"esc":"\u0061\/\ud83d\ude00","raw":"` + "\u2028ü\u007f" + `","dup":1,"dup":2,"_meta":{"k":[ 1 ,2 ]},"sp" : null }`

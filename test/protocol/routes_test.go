@@ -14,9 +14,9 @@ func TestFilesThatAreLeftToTheEditorPassAsTheyAre(t *testing.T) {
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "on the disk\n")
 	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, []string{"--fs=front"}, nil)
-	read := fmt.Sprintf(`{"sessionId":"s1","path":%q,"x":%s}`, p.Path("a.txt"), e2e.Odd)
-	s.Forwards("fs/read_text_file", read)
-	s.Forwards("fs/write_text_file", fmt.Sprintf(`{"path":%q,"content":"x","sessionId":"s1"}`, p.Path("b.txt")))
+	read := fmt.Sprintf(`{"sessionId":"s1","path":%q,"x":%s}`, p.Path("a.txt"), odd)
+	forwards(s, "fs/read_text_file", read)
+	forwards(s, "fs/write_text_file", fmt.Sprintf(`{"path":%q,"content":"x","sessionId":"s1"}`, p.Path("b.txt")))
 	if _, err := os.Stat(p.Path("b.txt")); err == nil {
 		t.Error("a file was written that the editor should have")
 	}
@@ -34,11 +34,11 @@ func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("fsd read %q", got)
 	}
-	s.Forwards("fs/write_text_file", fmt.Sprintf(`{"sessionId":"s1","path":%q,"content":"x"}`, p.Path("b.txt")))
+	forwards(s, "fs/write_text_file", fmt.Sprintf(`{"sessionId":"s1","path":%q,"content":"x"}`, p.Path("b.txt")))
 	for _, method := range []string{"terminal/create", "terminal/output", "terminal/run", "_acme/x"} {
 		s.Agent.Send(method, e2e.Params("command", "touch made", "terminalId", "t")).Refused(-32601)
 	}
-	s.Forwards("_acme/y", `{"sessionId":"s1"}`)
+	forwards(s, "_acme/y", `{"sessionId":"s1"}`)
 	s.Finish()
 	// A flag is stronger than the file.
 	again := p.SceneWith(t, `{}`, slices.Concat(p.Config(t, "routes: {\"fs/*\": deny}\n"), []string{"--fs=handler"}), nil)
@@ -57,5 +57,20 @@ func TestARouteThatCannotBeFailsTheStart(t *testing.T) {
 	e2e.ExpectContains(t, "the error", h.Initialize(`{}`).Refused(-32603).Message, "_acme/x")
 	if status := h.ExpectExit(); status != 1 {
 		t.Errorf("the exit status is %d, want 1", status)
+	}
+}
+
+// forwards sends a request of the agent's, expects it at the editor as it was sent, and the editor's answer at the agent.
+func forwards(s *e2e.Scene, method, params string) {
+	s.T.Helper()
+	line := fmt.Sprintf(`{"jsonrpc":"2.0","id":"f","method":%q,"params":%s}`, method, params)
+	s.Agent.Write(line)
+	if got := s.Expect(method); string(got.Raw) != line {
+		s.T.Errorf("the editor got\n%s\nwant\n%s", got.Raw, line)
+	}
+	answer := `{"id":"f","result":{"odd":` + odd + `},"jsonrpc":"2.0"}`
+	s.Write(answer)
+	if got := s.Agent.Next(); string(got.Raw) != answer {
+		s.T.Errorf("the agent got\n%s\nwant\n%s", got.Raw, answer)
 	}
 }

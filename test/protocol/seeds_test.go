@@ -43,7 +43,7 @@ func TestDescriptionsThatDisagreeWithACP(t *testing.T) {
 	}
 	s.Agent.Send("fs/read_text_file", map[string]any{"path": p.Path("none.txt")}).Refused(-32002)
 	s.Agent.Send("terminal/output", e2e.Params("terminalId", "none")).Refused(-32002)
-	s.ForwardsError(-32001)
+	forwardsError(s, -32001)
 	s.Agent.Send("terminal/run", e2e.Params("terminalId", "t", "command", "touch ran")).Refused(-32602)
 	if _, err := os.Stat(p.Path("ran")); err == nil {
 		t.Error("terminal/run in a terminal that exists has run its command")
@@ -100,7 +100,7 @@ func TestDescriptions_Terminals(t *testing.T) {
 		{"env is a list", []any{"command", "echo $A-$B", "env", []any{e2e.Params("name", "A", "value", "1"), e2e.Params("name", "B", "value", "x y")}}, "1-x y\n"},
 		{"env is an object", []any{"command", "echo $A-$B", "env", map[string]any{"A": "1", "B": "x y"}}, "1-x y\n"},
 	} {
-		if got := s.Printed(c.with...); got != c.want {
+		if got := printed(s, c.with...); got != c.want {
 			t.Errorf("%s: the output is %q, want %q", c.name, got, c.want)
 		}
 	}
@@ -218,4 +218,27 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 		t.Errorf("before it was stopped the agent got %s, want nothing", said[0].Raw)
 	}
 	s.Finish()
+}
+
+// forwardsError has the editor answer a request of the agent's with an error code, which must arrive as it was sent.
+func forwardsError(s *e2e.Scene, code int) {
+	s.T.Helper()
+	s.Agent.Write(`{"jsonrpc":"2.0","id":"e","method":"_a.example/ask"}`)
+	s.Expect("_a.example/ask")
+	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":"e","error":{"code":%d,"message":"x"}}`, code)
+	s.Write(answer)
+	if got := string(s.Agent.Next().Raw); got != answer {
+		s.T.Errorf("the agent got %s, want %s", got, answer)
+	}
+}
+
+// printed runs a terminal of the agent's, and returns its output.
+func printed(s *e2e.Scene, with ...any) string {
+	s.T.Helper()
+	var made struct{ TerminalID string }
+	s.Agent.Request("terminal/create", e2e.Params(with...), &made)
+	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", made.TerminalID), nil)
+	var output struct{ Output string }
+	s.Agent.Request("terminal/output", e2e.Params("terminalId", made.TerminalID), &output)
+	return output.Output
 }

@@ -75,7 +75,7 @@ func TestASecondVersionOfTheProtocolIsLeftAlone(t *testing.T) {
 			st := p.Stage(t)
 			h := p.Start(t, nil, st.Command)
 			s := &e2e.Scene{Host: h, Agent: st.Play(t)}
-			h.Write(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{"x":` + e2e.Odd + `}}}`)
+			h.Write(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{"x":` + odd + `}}}`)
 			asked := s.Agent.Expect("initialize")
 			var got map[string]any
 			asked.Decode(t, &got)
@@ -90,7 +90,7 @@ func TestASecondVersionOfTheProtocolIsLeftAlone(t *testing.T) {
 					t.Errorf("the agent read %q", got)
 				}
 			} else {
-				s.Forwards("fs/read_text_file", fmt.Sprintf(`{"sessionId":"s1","path":%q}`, file))
+				forwards(s, "fs/read_text_file", fmt.Sprintf(`{"sessionId":"s1","path":%q}`, file))
 			}
 			s.Finish()
 		})

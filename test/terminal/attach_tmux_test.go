@@ -15,10 +15,10 @@ import (
 func TestTwoPeopleShareASession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	first := p.Chat(t)
+	first := chat(t, p)
 	first.Says("repeat good morning")
 	first.Shows(": good morning", "Maxi · /help")
-	second := p.Joins(t)
+	second := joins(t, p)
 	second.Told("> repeat good morning", ": good morning", "Maxi · /help")
 
 	// What one says, and what the agent does, both see.
@@ -57,7 +57,7 @@ func TestTwoPeopleShareASession(t *testing.T) {
 	first.Shows(": alone again", "Maxi · /help")
 
 	// Who joins without the past sees what comes.
-	third := p.Joins(t, "--history", "none")
+	third := joins(t, p, "--history", "none")
 	first.Says("repeat for the third")
 	third.Shows("> repeat for the third", ": for the third", "Maxi · /help")
 	for _, words := range []string{"good morning", "alone again"} {
@@ -79,7 +79,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
 	s.Open(s.Start(p.Demo()).GetId())
-	x := p.Joins(t)
+	x := joins(t, p)
 	x.Says("hang")
 	x.Shows("esc cancels")
 	testkit.Eventually(t, "the turn has begun", s.InTurn) // else the words are put back into the input
@@ -104,7 +104,7 @@ func TestAnEditorsSessionIsJoined(t *testing.T) {
 		return h.Send("session/prompt", map[string]any{"sessionId": opened.SessionID, "prompt": []any{map[string]any{"type": "text", "text": text}}})
 	}
 	prompts("repeat good morning").Result(nil)
-	x := p.Joins(t)
+	x := joins(t, p)
 	x.Told("an editor has this session", "> repeat good morning", ": good morning")
 	x.Says("repeat hello")
 	x.Shows("an editor has this session and gives its prompts", "repeat hello")
@@ -146,7 +146,7 @@ func TestASessionBehindAGatewayIsJoined(t *testing.T) {
 	owner := g.Client(t, "owner", g.Token("operator"), "")
 	owner.Opens(p.Work)
 	owner.Prompts("repeat good morning").Result(nil)
-	x := p.Joins(t, "--connect", g.URL("ws"), "--token-file", tokenFile("operator"))
+	x := joins(t, p, "--connect", g.URL("ws"), "--token-file", tokenFile("operator"))
 	x.Told("> repeat good morning", ": good morning")
 	owner.Prompts("repeat from the first").Result(nil)
 	x.Shows("> repeat from the first", ": from the first")
@@ -164,7 +164,7 @@ func TestASessionBehindAGatewayIsJoined(t *testing.T) {
 	}
 	x.End()
 
-	viewer := p.Joins(t, "--connect", g.URL("ws"), "--token-file", tokenFile("viewer"))
+	viewer := joins(t, p, "--connect", g.URL("ws"), "--token-file", tokenFile("viewer"))
 	viewer.Told("cannot answer its questions: this takes the role approver")
 	viewer.Says("repeat nothing")
 	viewer.Shows("this takes the role operator", "repeat nothing")
@@ -176,4 +176,12 @@ func TestASessionBehindAGatewayIsJoined(t *testing.T) {
 	viewer.End()
 	owner.Close()
 	g.Leave()
+}
+
+// joins joins the one session of the demo agent that is open, in a terminal of its own.
+func joins(t testing.TB, p *e2e.Place, flags ...string) *e2e.Terminal {
+	t.Helper()
+	x := p.Terminal(t, append([]string{e2e.Program("acphost"), "chat", "--attach", "demo-"}, flags...))
+	x.Told("joined the session with Demo agent", "❯")
+	return x
 }

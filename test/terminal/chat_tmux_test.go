@@ -2,6 +2,7 @@ package terminal_test
 
 import (
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,7 +15,7 @@ func TestAPersonHoldsAChat(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "what is in the file\n")
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("repeat good morning")
 	x.Shows("> repeat good morning", ": good morning", "Ask · Maxi · /help")
 
@@ -67,7 +68,7 @@ func TestAPersonHoldsAChat(t *testing.T) {
 func TestAPersonFollowsTheOutputOfACommand(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Resize(80, 24)
 	x.Says("/run seq 300; until test -e go; do sleep 0.1; done; seq 301 10000")
 	x.Shows("│ 300", "lines · ctrl+o shows more", "esc cancels")
@@ -92,7 +93,7 @@ func TestAPersonRunsACommandOfTheirOwnInAChat(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "what is in the file\n")
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("!cat a.txt; sleep 600")
 	code := regexp.MustCompile(`type ([a-z]+) to run this`).FindStringSubmatch(x.Shows("to run this in your shell, outside of the policy"))[1]
 	x.Types(code)
@@ -116,7 +117,7 @@ func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("ask")
 	x.Shows("The agent asks: Edit", "tab goes to the input")
 	x.Types("rather not")
@@ -132,7 +133,7 @@ func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
 func TestAPersonGoesOnWithAChat(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("repeat the first thing")
 	x.Shows(": the first thing", "/help")
 	x.Keys("C-c", "C-c")
@@ -142,7 +143,7 @@ func TestAPersonGoesOnWithAChat(t *testing.T) {
 	_, rest, _ := strings.Cut(x.All(), "--session ")
 	session, _, _ := strings.Cut(rest, " ")
 	x.End()
-	x = p.Chat(t, "--session", session)
+	x = chat(t, p, "--session", session)
 	x.Says("repeat the second thing")
 	x.Shows(session + ": the second thing")
 	x.Keys("C-d")
@@ -153,7 +154,7 @@ func TestAPersonGoesOnWithAChat(t *testing.T) {
 func TestAChatThatLosesItsTerminalLeavesNobody(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("/run sleep 600")
 	x.Shows("sleep 600", "esc cancels")
 	x.End()
@@ -163,7 +164,7 @@ func TestAChatThatLosesItsTerminalLeavesNobody(t *testing.T) {
 func TestAChatSaysThatItsAgentEnded(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	x := p.Chat(t)
+	x := chat(t, p)
 	x.Says("crash")
 	x.Shows("status 3", "these are the last words")
 	x.Shows("the agent runs again", "/help")
@@ -178,7 +179,7 @@ func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
-	x := p.JobShell(t)
+	x := jobShell(t, p)
 	x.Runs(`"$ACPHOST" prompt ask -- "$AGENT"; echo status $?`)
 	x.Shows("Press a A r")
 	x.Keys("C-z")
@@ -207,7 +208,7 @@ func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
 func TestAPersonStopsAChatAndGoesOn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	x := p.JobShell(t)
+	x := jobShell(t, p)
 	x.Runs(`"$ACPHOST" chat -- "$AGENT"; echo status $?`)
 	x.Shows("Demo agent 1.0.0", "/help")
 	x.Says("slow 1000 50")
@@ -253,7 +254,7 @@ cp written "$1"
 `), 0o700); err != nil {
 		t.Fatal(err)
 	}
-	x := p.JobShell(t)
+	x := jobShell(t, p)
 	x.Runs(`export EDITOR="` + editor + `"; clear; "$ACPHOST" chat -- "$AGENT"; echo status $?`)
 	x.Shows("Demo agent 1.0.0", "/help")
 	x.Types("half a text")
@@ -290,4 +291,25 @@ cp written "$1"
 	x.Sane()
 	x.End()
 	p.ExpectNobody(t, nil)
+}
+
+// chat holds a chat with the demo agent, in a terminal.
+func chat(t testing.TB, p *e2e.Place, flags ...string) *e2e.Terminal {
+	t.Helper()
+	command := append([]string{e2e.Program("acphost"), "chat"}, flags...)
+	x := p.Terminal(t, append(command, "--", e2e.Program("demoagent")), "DEMOAGENT_STATE="+filepath.Join(p.Home, "kept"))
+	x.Shows("Demo agent 1.0.0", "❯", "Ask · Maxi")
+	return x
+}
+
+// jobShell is a shell with job control, in a terminal.
+func jobShell(t testing.TB, p *e2e.Place) *e2e.Terminal {
+	t.Helper()
+	if _, err := exec.LookPath("bash"); err != nil {
+		t.Skipf("there is no shell with job control: %v", err)
+	}
+	x := p.Terminal(t, []string{"bash", "--noprofile", "--norc", "-i"},
+		"PS1=ready> ", "HISTFILE=", "DEMOAGENT_STATE="+filepath.Join(p.Home, "kept"), "ACPHOST="+e2e.Program("acphost"), "AGENT="+e2e.Program("demoagent"))
+	x.Shows("ready>")
+	return x
 }

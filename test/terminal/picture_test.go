@@ -56,7 +56,7 @@ func TestThePictureOfAChat(t *testing.T) {
 	p := picturedPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
 	p.File(t, "../private/diary.md", "Nobody should read this.\n")
-	x := p.Chat(t, "--policy", "workspace")
+	x := chat(t, p, "--policy", "workspace")
 	x.Says("Please fix the spelling in notes.md, and show me that it is right.")
 	x.Shows("May the agent do this?", "Asked because", "esc cancels the turn")
 	screen, err := x.Tmux("capture-pane", "-p", "-e")

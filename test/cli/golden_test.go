@@ -1,4 +1,4 @@
-package e2e
+package cli_test
 
 import (
 	"regexp"
@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
+	"github.com/acphost/acphost/test/e2e"
 )
 
 // varying are parts of what acphost prints that differ from run to run, and what stands for them in golden files.
@@ -22,8 +23,8 @@ var varying = []struct {
 	{regexp.MustCompile(`[0-9]+(\.[0-9]+)? ?(ms|µs|s)\b`), "DURATION"},
 }
 
-// Golden compares with a file below testdata, in which the place is HOME.
-func (p *Place) Golden(t testing.TB, name, got string) {
+// golden compares with a file below testdata, in which the place is HOME.
+func golden(t testing.TB, p *e2e.Place, name, got string) {
 	t.Helper()
 	got = strings.ReplaceAll(got, p.Home, "HOME")
 	for _, v := range varying {
