@@ -68,7 +68,7 @@ func (d *Document) Len(field string) int {
 	return 0
 }
 
-// Given reports whether the field stands in the file with a value, which may be an empty one. field is a path as Errorf takes it.
+// Given reports whether the file sets the field to a value, which may be empty. field is a path, as for Errorf.
 func (d *Document) Given(field string) bool {
 	n, all := d.find(field)
 	return all && !isNull(n)

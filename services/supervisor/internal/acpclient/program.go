@@ -1,8 +1,7 @@
-// Package acpclient has the client of an agent that code of this process drives: Program makes requests and waits for the
-// results.
+// Package acpclient has an agent's client in this process: Program makes requests and waits for the results.
 //
-// A link reads a client's messages from In and writes the agent's to Out. The package knows JSON-RPC, and which requests of an
-// agent a Program leaves to others. It must not know handlers, policies, or who calls a Program.
+// A link reads the client's messages from In and writes the agent's messages to Out. The package knows JSON-RPC, and which
+// requests of an agent a Program does not answer. It must not know handlers, policies, or the callers of a Program.
 package acpclient
 
 import (
@@ -69,8 +68,8 @@ type ProgramOptions struct {
 // It keeps no events: those are told by whoever observes the link. It answers no permission question and no
 // elicitation either: whoever does is not at this end. Any other request of the agent's is refused.
 //
-// The link's two rules bind it. What the link writes is worked on at once, and answers of our own go to a queue that never
-// waits; only Wait holds the agent back. A message for the agent waits in a queue of bounded size until the link takes it.
+// It keeps the link's two rules. It processes what the link writes at once, and its answers go to a queue that never blocks;
+// only Wait holds the agent back. A message for the agent waits in a queue of bounded size until the link reads it.
 //
 // It is safe for concurrent use; the link alone uses In and Out.
 type Program struct {
@@ -134,8 +133,9 @@ type Pending struct {
 	rejected bool
 }
 
-// Call sends a request and waits for its result, which is raw JSON and the caller's own; params are raw JSON. An error of
-// the agent's is a *jsonrpc.Error, an error of acphost's own a *Rejected. If ctx ends first, the call is left (see Leave) and the error is ctx's.
+// Call sends a request and waits for its result. params and the result are raw JSON; the caller owns the result. An error from the
+// agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends first, Call leaves the call (see Leave) and returns
+// ctx's error.
 func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byte, error) {
 	c, err := p.Send(ctx, method, params)
 	if err != nil {
@@ -148,8 +148,8 @@ func (p *Program) Call(ctx context.Context, method string, params []byte) ([]byt
 	return result, err
 }
 
-// Send hands a request over, and waits for nothing but room to do so. What is handed over after Send has returned is sent
-// after it.
+// Send queues a request, and waits only for room in the queue. Requests that are queued after Send has returned are sent after
+// this one.
 func (p *Program) Send(ctx context.Context, method string, params []byte) (*Pending, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -218,7 +218,7 @@ func (p *Program) Notify(method string, params []byte) error {
 	return p.out.post(jsonrpc.AppendNotification(nil, method, params))
 }
 
-// Close ends the client: the link sees its end, all calls fail with ErrClosed, and nothing waits any more. It may be called
+// Close ends the client: the link reads io.EOF, all calls fail with ErrClosed, and no method blocks any more. It may be called
 // again.
 func (p *Program) Close() {
 	p.cancel()
@@ -234,8 +234,9 @@ func (p *Program) Close() {
 	}
 }
 
-// Wait returns the call's result, which is raw JSON and the caller's own, or its error, a *jsonrpc.Error where the agent
-// gave it, and a *Rejected where acphost did; nil where it gave neither. If ctx ends first, the error is ctx's and the call is still under way.
+// Wait returns the call's result or its error. The result is raw JSON, which the caller owns; nil if the answer has neither. An error
+// from the agent is a *jsonrpc.Error, an error from acphost a *Rejected. If ctx ends first, Wait returns ctx's error, and the call
+// is still in progress.
 func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	select {
 	case <-c.done:
@@ -249,8 +250,8 @@ func (c *Pending) Wait(ctx context.Context) ([]byte, error) {
 	return c.result, c.err
 }
 
-// Leave says that nobody waits for the call any more; its late answer is dropped. The agent is asked to give it up, unless
-// it is a prompt: a turn ends by session/cancel.
+// Leave ends the wait for a call: a later answer is dropped. The agent gets a request to cancel the call, unless the call is a
+// prompt: session/cancel ends a turn.
 func (c *Pending) Leave() {
 	p := c.program
 	p.mu.Lock()
@@ -391,8 +392,8 @@ func (p *Program) answered(m *jsonrpc.Message) {
 	close(c.done)
 }
 
-// again makes a call once more, by an older name of its method, if the agent did not know the one of today; false: it did,
-// or it knows no older name either.
+// again repeats a call by an older name of its method, if the agent does not know the current name. False: the agent knows the
+// current name, or there is no older name.
 func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -418,8 +419,8 @@ func (p *Program) again(c *Pending, fault *jsonrpc.Error) bool {
 	return true
 }
 
-// turnEnded takes the agent's word that a turn is over for the answer to its prompt, which may never come. A notification
-// without a session is about the only turn that there is.
+// turnEnded uses an agent's notification that a turn has ended as the answer to the prompt, which may never come. A notification
+// without a session is about the only turn in progress.
 func (p *Program) turnEnded(m *jsonrpc.Message) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
