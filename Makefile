@@ -119,7 +119,7 @@ deploy-check: ## read the files in deploy/ as strictly as those read them for wh
 
 .PHONY: metrics-check
 metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; unpacks Debian's prometheus into .tools/ if there is none
-	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run 'TestMetrics|TestPrometheus|TestTheAlerts' ./test/headless
+	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run TestMetrics ./test/headless
 
 .PHONY: pod-bench
 pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
@@ -285,7 +285,7 @@ picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what
 	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
 	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
 	@rm bin/demo.out
-	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestThePictureOfAChat ./test/terminal -update
+	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestPicture_ChatIsCurrent ./test/terminal -update
 
 .PHONY: map
 map: ## draw docs/map.md from the code

@@ -14,7 +14,7 @@ func dying(how string) []string {
 	return []string{"sh", "-c", "read line; echo the last words of the agent >&2; " + how}
 }
 
-func TestAnAgentsEndIsToldToTheEditorAndMirrored(t *testing.T) {
+func TestAgentExit_ReportedToEditorWithStatus(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name   string
@@ -50,7 +50,7 @@ func TestAnAgentsEndIsToldToTheEditorAndMirrored(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
+func TestInitialize_TimesOutWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, p.Config(t, "agent: {initialize_timeout_seconds: 1}\n"), e2e.Role("silent"))
@@ -61,7 +61,7 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAnEditorIsToldWhyNothingIsStarted(t *testing.T) {
+func TestRun_ReportsStartErrorsToEditor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, p.Config(t, fmt.Sprintf("handlers: {terminal: {command: [%q], no_tls: true}}\n", e2e.Program("termd"))), e2e.Role("silent"))
@@ -72,7 +72,7 @@ func TestAnEditorIsToldWhyNothingIsStarted(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatClosesItsOutputAndLivesOnIsEnded(t *testing.T) {
+func TestAgent_KilledAfterItClosesOutput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, p.Config(t, "agent: {stop_grace_ms: 200}\n"), e2e.Role("mute"))
@@ -84,7 +84,7 @@ func TestAnAgentThatClosesItsOutputAndLivesOnIsEnded(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAnAgentThatDiesInATurnAnswersAllThatIsOpen(t *testing.T) {
+func TestAgentCrash_AnswersOpenRequests(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -107,7 +107,7 @@ func TestAnAgentThatDiesInATurnAnswersAllThatIsOpen(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestWhatAnAgentSaidBeforeItsEndReachesTheEditor(t *testing.T) {
+func TestAgentExit_ForwardsLastOutput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, nil, []string{"sh", "-c", `read line; i=0; while [ $i -lt 2000 ]; do echo '{"jsonrpc":"2.0","method":"_n","params":{"n":'$i'}}'; i=$((i+1)); done; echo bye >&2; exit 5`})
@@ -126,7 +126,7 @@ func TestWhatAnAgentSaidBeforeItsEndReachesTheEditor(t *testing.T) {
 	e2e.ExpectContains(t, "standard error", h.Stderr(), "bye\n")
 }
 
-func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
+func TestInitialize_FailsIfHandlerDoesNotStart(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)
@@ -140,7 +140,7 @@ func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestTheAgentGetsTheEditorsEnvironmentAndFolder(t *testing.T) {
+func TestAgent_InheritsEnvironmentAndFolder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, nil, []string{"sh", "-c", `echo "{\"method\":\"_env\",\"params\":{\"folder\":\"$PWD\",\"mine\":\"$MINE\"}}"; cat >/dev/null`}, "MINE=of the editor")

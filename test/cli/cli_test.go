@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestPsListsASupervisorForAsLongAsItRuns(t *testing.T) {
+func TestPs_ListsRunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, []string{"--agent-name", "shown"})
@@ -40,7 +40,7 @@ func TestPsListsASupervisorForAsLongAsItRuns(t *testing.T) {
 	hidden.Finish()
 }
 
-func TestASupervisorThatWasKilledIsNotListed(t *testing.T) {
+func TestPs_OmitsKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -58,7 +58,7 @@ func TestASupervisorThatWasKilledIsNotListed(t *testing.T) {
 	again.Finish()
 }
 
-func TestTheConfigurationInEffectIsShownAndChecked(t *testing.T) {
+func TestConfig_ShowAndCheck(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	if status, out, stderr := p.Cli(t, "config", "check"); status != 0 || !strings.Contains(out, "ok") {

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAQuestionThatNobodyShowsIsAnswered(t *testing.T) {
+func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 	t.Parallel()
 	t.Run("the editor has no dialog", func(t *testing.T) {
 		t.Parallel()
@@ -48,7 +48,7 @@ func TestAQuestionThatNobodyShowsIsAnswered(t *testing.T) {
 	})
 }
 
-func TestAnUpdateOutsideATurnReachesAllAndBreaksNoTurn(t *testing.T) {
+func TestUpdateOutsideTurn_ReachesAllObservers(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Scene(t, nil)
 	watching := watches(s, "s1")
@@ -73,7 +73,7 @@ func TestAnUpdateOutsideATurnReachesAllAndBreaksNoTurn(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionHoldsUpNoOtherSession(t *testing.T) {
+func TestQuestion_DoesNotBlockOtherSessions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "one\n")
@@ -105,7 +105,7 @@ func TestAQuestionHoldsUpNoOtherSession(t *testing.T) {
 	s.Finish()
 }
 
-func TestALoadThatFailsOpensNothingAfresh(t *testing.T) {
+func TestSessionLoad_FailureOpensNoSession(t *testing.T) {
 	t.Parallel()
 	t.Run("with an editor", func(t *testing.T) {
 		t.Parallel()
@@ -135,7 +135,7 @@ func TestALoadThatFailsOpensNothingAfresh(t *testing.T) {
 	})
 }
 
-func TestHistoryIsToldOnceWhenASessionIsLoaded(t *testing.T) {
+func TestSessionLoad_ReplaysHistoryOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -173,7 +173,7 @@ func TestHistoryIsToldOnceWhenASessionIsLoaded(t *testing.T) {
 	}
 }
 
-func TestWhatWasSaidBeforeACrashCanBeRead(t *testing.T) {
+func TestSessionsShow_AfterCrash(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -203,7 +203,7 @@ func TestWhatWasSaidBeforeACrashCanBeRead(t *testing.T) {
 	e2e.ExpectContains(t, "what is shown", shown, append(slices.Clone(words), "what was asked")...)
 }
 
-func TestARequestThatNobodyKnowsIsAnswered(t *testing.T) {
+func TestUnknownRequest_Answered(t *testing.T) {
 	t.Parallel()
 	t.Run("with an editor", func(t *testing.T) {
 		t.Parallel()

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestTheDemoHappens(t *testing.T) {
+func TestDemo_RunsTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	cmd := wire.Command(t, e2e.Program("acphost"), "demo")
@@ -29,7 +29,7 @@ func TestTheDemoHappens(t *testing.T) {
 	}
 }
 
-func TestTheDemoFailsWhenItDoesNotHappen(t *testing.T) {
+func TestDemo_FailsIfTurnFails(t *testing.T) {
 	t.Parallel()
 	for name, spoil := range map[string]func(t *testing.T, dir string){
 		"a daemon is missing": func(t *testing.T, dir string) {

@@ -20,7 +20,7 @@ import (
 	// has sandbox.Supported try
 )
 
-func TestDoctorFindsAHealthyMachineInOrder(t *testing.T) {
+func TestDoctor_HealthyMachine(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "../.config/acphost/policy.yaml", "version: 1\nrules:\n  - {id: all, effect: ask, path: [\"**\"]}\n")
@@ -48,7 +48,7 @@ func TestDoctorFindsAHealthyMachineInOrder(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
+func TestDoctor_ReportsFaultsWithAdvice(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	broken := p.File(t, "../.config/acphost/policy.yaml", "version: 1\nrules:\n  - {id: x, effect: perhaps}\n")
@@ -81,7 +81,7 @@ func TestDoctorSaysWhatIsWrongAndWhatToDo(t *testing.T) {
 }
 
 // An agent that the user's own file names is run and looked at by its name, under the name that policies see.
-func TestAnAgentOfTheUsersOwnIsRunByItsName(t *testing.T) {
+func TestConfiguredAgent_RunsByName(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	platforms := `{"cmd": "` + e2e.Program("demoagent") + `", "args": ["-complain", "from the file"]}`
@@ -105,7 +105,7 @@ func TestAnAgentOfTheUsersOwnIsRunByItsName(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysWhatWorksWithAnAgentOfVersion2Alone(t *testing.T) {
+func TestDoctor_AgentOfVersion2Only(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	const script = `read -r line; echo '{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"Unsupported protocol version"}}'; read -r line; ` +
@@ -117,7 +117,7 @@ func TestDoctorSaysWhatWorksWithAnAgentOfVersion2Alone(t *testing.T) {
 	e2e.ExpectContains(t, "the handshake", found["agent/handshake"], "warning: two 9, ACP 2 alone", "sessions, prompts, questions and logins work", "files and terminals")
 }
 
-func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
+func TestDoctor_ReportsNetworkEnforcement(t *testing.T) {
 	t.Parallel()
 	confined := sandbox.Supported() == nil
 	for network, c := range map[string]struct{ policy, confined, not string }{
@@ -145,7 +145,7 @@ func TestDoctorSaysWhatStandsOfTheNetwork(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
+func TestDoctor_WarnsOfSandboxWithoutRules(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Supported(); err != nil {
 		t.Skip("there is no sandbox on this machine: ", err)
@@ -163,7 +163,7 @@ func TestDoctorSaysThatASandboxHasNoRules(t *testing.T) {
 	}
 }
 
-func TestDoctorTakesTheFlagsOfTheCommandsThatRunAgents(t *testing.T) {
+func TestDoctor_AcceptsFlagsOfRun(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Supported(); err != nil {
 		t.Skip("there is no sandbox on this machine: ", err)

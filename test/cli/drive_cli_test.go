@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASessionOfServeIsHeldFromTheCommandLine(t *testing.T) {
+func TestSessions_DriveServeSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestANewcomerHasAConfigurationFromFourAnswers(t *testing.T) {
+func TestInit_WritesConfigurationFromAnswers(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := p.Terminal(t, []string{e2e.Program("acphost"), "init"})

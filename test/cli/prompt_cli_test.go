@@ -27,7 +27,7 @@ rules:
   - {id: commands, effect: allow, command: [echo, exit, grep]}
 `
 
-func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
+func TestPrompt_PrintsPlainLinesWithoutTerminal(t *testing.T) {
 	t.Parallel()
 	for name, words := range map[string]string{"tour": "tour", "demo": "Please fix the spelling."} {
 		t.Run(name, func(t *testing.T) {
@@ -48,7 +48,7 @@ func TestAPromptPrintsPlainLinesWhereThereIsNoTerminal(t *testing.T) {
 	}
 }
 
-func TestAPromptShowsTheAgentsStandardErrorIfItIsAskedFor(t *testing.T) {
+func TestPrompt_ShowsAgentStderrOnRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -79,7 +79,7 @@ func terminalsLast(out string) string {
 	return strings.Join(append(lines, written...), "\n") + "\n"
 }
 
-func TestAPromptPrintsEventsAsJSON(t *testing.T) {
+func TestPrompt_PrintsJSONEvents(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -109,7 +109,7 @@ func TestAPromptPrintsEventsAsJSON(t *testing.T) {
 	golden(t, p, "prompt_demo.json", kept.String())
 }
 
-func TestAPromptsExitStatusTellsHowTheTurnEnded(t *testing.T) {
+func TestPrompt_ExitStatusOfTurn(t *testing.T) {
 	t.Parallel()
 	for words, want := range map[string]int{
 		"repeat": 0, "refuse": 3, "max_tokens": 4, "max_turn_requests": 5, "error -32000 please log in": 7, "error -32603 it broke": 1, "crash": 1,
@@ -152,7 +152,7 @@ func TestAPromptsExitStatusTellsHowTheTurnEnded(t *testing.T) {
 	}
 }
 
-func TestAPromptsExitStatusTellsWhatWasDenied(t *testing.T) {
+func TestPrompt_ExitStatusOfDenials(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		words, policy string
@@ -185,7 +185,7 @@ func TestAPromptsExitStatusTellsWhatWasDenied(t *testing.T) {
 	}
 }
 
-func TestAPromptTakesFilesImagesAndStandardInput(t *testing.T) {
+func TestPrompt_AcceptsFilesImagesAndStdin(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a file\n")
@@ -223,7 +223,7 @@ func TestAPromptTakesFilesImagesAndStandardInput(t *testing.T) {
 	e2e.ExpectContains(t, "the agent's message", said, "from standard input")
 }
 
-func TestAPromptGoesOnWithAStoredSession(t *testing.T) {
+func TestPrompt_ResumesStoredSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	kept := "DEMOAGENT_STATE=" + filepath.Join(p.Home, "kept")
@@ -263,7 +263,7 @@ func TestAPromptGoesOnWithAStoredSession(t *testing.T) {
 	}
 }
 
-func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
+func TestPrompt_InterruptLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		words, says string
@@ -298,7 +298,7 @@ func TestAPromptThatIsInterruptedLeavesNobody(t *testing.T) {
 	}
 }
 
-func TestAPromptWhoseReaderLeavesEnds(t *testing.T) {
+func TestPrompt_EndsOnClosedPipe(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	out, err := p.Shell(t, filepath.Dir(e2e.Program("acphost")), `acphost prompt "flood 1000000" -- demoagent | head -n 3`)
@@ -308,7 +308,7 @@ func TestAPromptWhoseReaderLeavesEnds(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAPersonAnswersAPromptsQuestion(t *testing.T) {
+func TestPrompt_UserAnswersQuestion(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ key, says string }{
 		"allowing": {"a", "ask ok: allow"}, "rejecting": {"r", "ask ok: reject"},
@@ -332,7 +332,7 @@ func TestAPersonAnswersAPromptsQuestion(t *testing.T) {
 	}
 }
 
-func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
+func TestPrompt_UserCancelsTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -367,7 +367,7 @@ func TestAPersonSeesATurnAndCancelsIt(t *testing.T) {
 	r.ExpectNobodyBut(t, "tmux")
 }
 
-func TestAPersonSeesAllOfALongCommandBeforeAllowingIt(t *testing.T) {
+func TestPrompt_ShowsLongCommandBeforeAllow(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	line := "echo begun > made"
@@ -388,7 +388,7 @@ func TestAPersonSeesAllOfALongCommandBeforeAllowingIt(t *testing.T) {
 	}
 }
 
-func TestAPersonFillsInAForm(t *testing.T) {
+func TestPrompt_UserFillsInForm(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := p.Terminal(t, append([]string{e2e.Program("acphost")}, e2e.DemoCommand("elicit")...))
@@ -408,7 +408,7 @@ func TestAPersonFillsInAForm(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsToldThatWhatChangesSomethingIsForPeople(t *testing.T) {
+func TestCommands_RejectAdministrationByAgents(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	acphost := e2e.Program("acphost")

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAPersonLooksAfterAServerFromTheCommandLine(t *testing.T) {
+func TestServe_ManagedFromCommandLine(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "permission: {timeout_seconds: 60}\n"))

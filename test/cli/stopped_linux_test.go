@@ -15,7 +15,7 @@ import (
 // stubbornCommand is a terminal's command line that only KILL ends, with a child in a session of its own.
 const stubbornCommand = `trap "" TERM HUP; setsid sleep 1000 & while :; do sleep 1000; done`
 
-func TestProcessesThatAreStoppedAreEndedAllTheSame(t *testing.T) {
+func TestStoppedProcesses_AreKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -42,7 +42,7 @@ func TestProcessesThatAreStoppedAreEndedAllTheSame(t *testing.T) {
 	}
 }
 
-func TestAStoppedFamilyOfAKilledSupervisorIsEnded(t *testing.T) {
+func TestSupervisorKilled_KillsStoppedProcesses(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
@@ -54,7 +54,7 @@ func TestAStoppedFamilyOfAKilledSupervisorIsEnded(t *testing.T) {
 	p.ExpectNobody(t, family)
 }
 
-func TestAKilledTerminalDaemonTakesItsCommandsAlong(t *testing.T) {
+func TestTermdKilled_KillsItsCommands(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAnAgentThatDoesNotWantToEndIsEnded(t *testing.T) {
+func TestStubbornAgent_IsKilled(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "agent: {stop_grace_ms: 200}\n"))
@@ -41,7 +41,7 @@ func TestAnAgentThatDoesNotWantToEndIsEnded(t *testing.T) {
 	s.Finish()
 }
 
-func TestOneAgentsEndIsNoOthers(t *testing.T) {
+func TestAgentExit_LeavesOtherAgents(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -62,7 +62,7 @@ func TestOneAgentsEndIsNoOthers(t *testing.T) {
 // What an agent says must not drive a person's terminal.
 const escapes = "\x1b]0;owned\x07\x1b[2J\x1b[31mred\u202eevil\u009b1m\r\x08"
 
-func TestWhatAnAgentSaysDoesNotDriveATerminal(t *testing.T) {
+func TestAgentOutput_EscapesTerminalSequences(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, flags := range [][]string{nil, {"--json"}} {

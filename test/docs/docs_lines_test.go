@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// notRun are the lines of the documentation that TestEachPagesLinesWork does not run, by how they begin, and why.
+// notRun are the lines of the documentation that TestDocs_LinesOfEachPage does not run, by how they begin, and why.
 var notRun = []struct{ page, line, why string }{
 	{"README.md", "make ", "builds the project, or runs this test"},
 	{"README.md", "acphost init", "asks questions on a terminal: init_cli_test.go"},
@@ -20,7 +20,7 @@ var notRun = []struct{ page, line, why string }{
 	{"README.md", "acphost top", "runs until it is ended: top_cli_test.go"},
 	{"docs/ci.md", "acphost chat --agent claude", "needs the agent and an account"},
 	{"docs/ci.md", "grpcurl …", "is shortened"},
-	{"docs/command-line.md", "acphost approvals answer K7QF2M", "needs a question: TestTheDocumentedScriptsWork answers one"},
+	{"docs/command-line.md", "acphost approvals answer K7QF2M", "needs a question: TestDocs_ScriptsWork answers one"},
 	{"docs/command-line.md", "acphost terminals tail", "needs a terminal that runs"},
 	{"docs/command-line.md", "acphost files --watch", "runs until it is ended: files_tmux_test.go"},
 	{"docs/command-line.md", "acphost sessions watch", "runs until it is ended"},
@@ -68,7 +68,7 @@ func whyNot(used map[int]bool, page, line string) string {
 
 // Each line that a page tells people to type works, in the order of the page, or is listed above with a reason. Lines with
 // grpcurl and whole scripts are run by the tests beside this one.
-func TestEachPagesLinesWork(t *testing.T) {
+func TestDocs_LinesOfEachPage(t *testing.T) {
 	t.Parallel()
 	programs := filepath.Dir(e2e.Program("acphost"))
 	p := e2e.NewPlace(t)
@@ -122,7 +122,7 @@ func TestEachPagesLinesWork(t *testing.T) {
 		for _, language := range []string{"sh", "console"} {
 			for _, block := range documented(t, page, language) {
 				if language == "sh" && isScript(block) && (page == "docs/programs.md" || page == "docs/command-line.md") {
-					continue // TestTheDocumentedScriptsWork runs it
+					continue // TestDocs_ScriptsWork runs it
 				}
 				for line := range strings.Lines(strings.ReplaceAll(block, "\\\n", " ")) {
 					line = strings.TrimSpace(line)

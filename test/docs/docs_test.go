@@ -42,7 +42,7 @@ func pages(t *testing.T) []string {
 
 // Every configuration that the documentation shows is one, and every rule file loads, its rules deciding as the text
 // around it says.
-func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
+func TestDocs_ExamplesMatchOutput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	dir := filepath.Join(p.Home, ".config", "acphost")
@@ -86,7 +86,7 @@ func TestWhatTheDocumentationShowsIsTrue(t *testing.T) {
 }
 
 // The recipes for looking into a supervisor work as they stand.
-func TestTheDocumentedRecipesWork(t *testing.T) {
+func TestDocs_RecipesWork(t *testing.T) {
 	t.Parallel()
 	grpcurl := filepath.Join("..", ".tools", "bin", "grpcurl")
 	if _, err := os.Stat(grpcurl); err != nil {
@@ -133,7 +133,7 @@ func isScript(block string) bool {
 }
 
 // The recipes for driving agents without an editor work as they stand, one after another.
-func TestTheDocumentedScriptsWork(t *testing.T) {
+func TestDocs_ScriptsWork(t *testing.T) {
 	t.Parallel()
 	tools, err := filepath.Abs(filepath.Join("..", ".tools", "bin"))
 	if err != nil {

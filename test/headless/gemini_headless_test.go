@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/gemini"
 )
 
-func TestGeminiIsDrivenWithoutAnEditor(t *testing.T) {
+func TestGemini_Headless(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	file := p.File(t, "a.txt", "old\n")

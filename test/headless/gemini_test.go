@@ -56,7 +56,7 @@ func allowOnce(m wire.Message) (any, error) {
 	return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": r.Options[i].OptionID}}, nil
 }
 
-func TestGeminiEditsAndWritesThroughFsd(t *testing.T) {
+func TestGemini_WritesThroughFsd(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	old, edited, created := p.File(t, "old.txt", "old\n"), p.File(t, "edited.txt", "one\ntwo\n"), p.Path("sub/new.txt")
@@ -93,7 +93,7 @@ func TestGeminiEditsAndWritesThroughFsd(t *testing.T) {
 	}
 }
 
-func TestGeminiIsAskedAboutOnceForEachEdit(t *testing.T) {
+func TestGemini_AsksOnceForEachEdit(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	old, edited, created := p.File(t, "old.txt", "old\n"), p.File(t, "edited.txt", "\ufeffone\ntwo"), p.Path("sub/new.txt")
@@ -128,7 +128,7 @@ func TestGeminiIsAskedAboutOnceForEachEdit(t *testing.T) {
 	h.Finish()
 }
 
-func TestGeminiIsHeldToAPolicy(t *testing.T) {
+func TestGemini_FollowsPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	open, closed := p.File(t, "open.txt", "open\n"), p.File(t, "closed.txt", "closed\n")

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestFiveAgentsAndFiftySessionsAreNotMixedUp(t *testing.T) {
+func TestServe_ManyAgentsAndSessions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -110,7 +110,7 @@ func TestFiveAgentsAndFiftySessionsAreNotMixedUp(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatRunsIsUsedAgain(t *testing.T) {
+func TestStartAgent_ReusesRunningAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -155,7 +155,7 @@ func TestAnAgentThatRunsIsUsedAgain(t *testing.T) {
 	s.Finish()
 }
 
-func TestAKeyComesFromAFileAtEachStart(t *testing.T) {
+func TestKeyFile_ReadAtEachStart(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -183,7 +183,7 @@ func TestAKeyComesFromAFileAtEachStart(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatDoesNotStartSaysWhy(t *testing.T) {
+func TestStartAgent_ReportsStartError(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "agent: {initialize_timeout_seconds: 1}\n"))
@@ -218,7 +218,7 @@ func TestAnAgentThatDoesNotStartSaysWhy(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatAnAgentDoesNotOfferIsNotAskedOfIt(t *testing.T) {
+func TestCapabilities_NotOfferedIsNotRequested(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -298,7 +298,7 @@ func TestWhatAnAgentDoesNotOfferIsNotAskedOfIt(t *testing.T) {
 	s.Finish()
 }
 
-func TestSessionsThatAnAgentHasStored(t *testing.T) {
+func TestSessions_StoredByAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -390,7 +390,7 @@ func TestSessionsThatAnAgentHasStored(t *testing.T) {
 	s.Finish()
 }
 
-func TestSettingsAreMadeHoweverAnAgentHasThem(t *testing.T) {
+func TestSettings_AllForms(t *testing.T) {
 	t.Parallel()
 	for name, args := range map[string][]string{"by its options": nil, "as older agents have them": {"-without", "config"}} {
 		t.Run(name, func(t *testing.T) {
@@ -459,7 +459,7 @@ func TestSettingsAreMadeHoweverAnAgentHasThem(t *testing.T) {
 	}
 }
 
-func TestATurnEndsAsTheAgentSays(t *testing.T) {
+func TestTurn_StopReasons(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -510,7 +510,7 @@ func TestATurnEndsAsTheAgentSays(t *testing.T) {
 	s.Finish()
 }
 
-func TestAPersonLogsInByAPage(t *testing.T) {
+func TestLogin_ByPage(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -563,7 +563,7 @@ func TestAPersonLogsInByAPage(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatIsOfferedDependsOnWhoIsThere(t *testing.T) {
+func TestClientCapabilities_DependOnAttended(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestSessionsOfTwoAgentsMayHaveTheSameID(t *testing.T) {
+func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Serve(t, nil)
 	type played struct {
@@ -59,7 +59,7 @@ func TestSessionsOfTwoAgentsMayHaveTheSameID(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatAnAgentSendsOutOfPlaceHarmsNothing(t *testing.T) {
+func TestHostileAgent_UnexpectedMessages(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Serve(t, nil)
 	agent, actor := s.Plays("strange")
@@ -110,7 +110,7 @@ func TestWhatAnAgentSendsOutOfPlaceHarmsNothing(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionLivesAsLongAsTheAgentWaits(t *testing.T) {
+func TestQuestion_EndsWithAgentsRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -183,7 +183,7 @@ func TestAQuestionLivesAsLongAsTheAgentWaits(t *testing.T) {
 	s.Finish()
 }
 
-func TestACallerThatReadsLateLosesNothing(t *testing.T) {
+func TestPrompt_SlowReaderLosesNothing(t *testing.T) {
 	t.Parallel()
 	const pieces = 30000
 	p := e2e.NewPlace(t)
@@ -231,7 +231,7 @@ func TestACallerThatReadsLateLosesNothing(t *testing.T) {
 	s.Finish()
 }
 
-func TestAPromptMayBeLarge(t *testing.T) {
+func TestPrompt_Large(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

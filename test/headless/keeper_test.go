@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAServerThatIsToldToEndLetsTurnsEnd(t *testing.T) {
+func TestServe_ShutdownWaitsForTurns(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, []string{"--drain", testkit.Timeout().String()})
@@ -55,7 +55,7 @@ func TestAServerThatIsToldToEndLetsTurnsEnd(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAServerDoesNotWaitForATurnThatNeverEnds(t *testing.T) {
+func TestServe_ShutdownTimesOut(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, []string{"--drain", "500ms"})
@@ -71,7 +71,7 @@ func TestAServerDoesNotWaitForATurnThatNeverEnds(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAServerThatIsKilledLeavesNobody(t *testing.T) {
+func TestServe_KilledLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -84,7 +84,7 @@ func TestAServerThatIsKilledLeavesNobody(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
+func TestServe_ReadOnlyFileSystem(t *testing.T) {
 	t.Parallel()
 	for name, change := range map[string]func(p *e2e.Place) []string{
 		"a home that is read-only": func(p *e2e.Place) []string { return []string{"HOME=/proc"} },
@@ -124,7 +124,7 @@ func TestAServerRunsWhereNothingCanBeWritten(t *testing.T) {
 	}
 }
 
-func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
+func TestServe_PolicyWithoutHome(t *testing.T) {
 	t.Parallel()
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil || !filepath.IsAbs(u.HomeDir) {
 		t.Skipf("the system does not know this user's home directory: %v", err)
@@ -159,7 +159,7 @@ func TestAPolicyCountsWithoutAHomeOnceItsRecordHasAPlace(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsTheFirstProcessReapsWhatIsLeftToIt(t *testing.T) {
+func TestServe_ReapsAsPID1(t *testing.T) {
 	t.Parallel()
 	unshare := []string{"unshare", "--user", "--map-root-user", "--pid", "--fork", "--mount-proc", "--kill-child"}
 	if err := wire.Command(t, unshare[0], append(unshare[1:], "true")...).Run(); err != nil {
@@ -213,7 +213,7 @@ kill -TERM 1
 	}
 }
 
-func TestAProbeTellsAServerThatRunsFromOneThatEnded(t *testing.T) {
+func TestHealth_RunningAndEnded(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -230,14 +230,14 @@ func TestAProbeTellsAServerThatRunsFromOneThatEnded(t *testing.T) {
 	}
 }
 
-func TestAServerThatIsToldToEndWhileItStartsEnds(t *testing.T) {
+func TestServe_ShutdownDuringStart(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil) // it has a socket, and hardly more
 	s.Finish()
 }
 
-func TestAServerHandsOutNothingTwice(t *testing.T) {
+func TestPrompt_ReportsTurnEndOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

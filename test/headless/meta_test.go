@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAnAgentGetsTheMetaThatItsSessionIsOpenedWith(t *testing.T) {
+func TestMeta_ReachesAgentOnOpen(t *testing.T) {
 	t.Parallel()
 	const (
 		options = `{"claudeCode":{"options":{"settingSources":["user"],"number":1.50}}}`
@@ -76,7 +76,7 @@ func TestAnAgentGetsTheMetaThatItsSessionIsOpenedWith(t *testing.T) {
 	s.Finish()
 }
 
-func TestKeysInAMetaReachTheAgentAndNobodyElse(t *testing.T) {
+func TestMeta_KeysReachOnlyAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -116,7 +116,7 @@ func TestKeysInAMetaReachTheAgentAndNobodyElse(t *testing.T) {
 	}
 }
 
-func TestAPromptOpensItsSessionWithTheMetaThatItIsGiven(t *testing.T) {
+func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "options.json", "{\n  \"x.y/o\": {\"list\": [\"user\"]}\n}\n")

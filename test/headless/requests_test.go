@@ -47,7 +47,7 @@ func sent(t *testing.T, m wire.Message, want string) {
 	}
 }
 
-func TestWhatAProgramAsksForReachesTheAgentAsACPHasIt(t *testing.T) {
+func TestServices_RequestsReachAgentAsACP(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -181,7 +181,7 @@ func TestWhatAProgramAsksForReachesTheAgentAsACPHasIt(t *testing.T) {
 	s.Finish()
 }
 
-func TestAFormIsAcceptedDeclinedOrLeft(t *testing.T) {
+func TestForm_AcceptDeclineCancel(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -225,7 +225,7 @@ func TestAFormIsAcceptedDeclinedOrLeft(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatIsRestartedGoesOnWithItsSessions(t *testing.T) {
+func TestRestartAgent_KeepsSessions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -250,7 +250,7 @@ func TestAnAgentThatIsRestartedGoesOnWithItsSessions(t *testing.T) {
 	s.Finish()
 }
 
-func TestAHandlerThatIsStartedAgainIsTold(t *testing.T) {
+func TestEvents_HandlerRestart(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

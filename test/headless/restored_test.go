@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASessionKeepsItsModeModelAndOptionsWhenItsAgentIsStartedAgain(t *testing.T) {
+func TestRestartAgent_RestoresSessionSettings(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		without string
@@ -60,7 +60,7 @@ func TestASessionKeepsItsModeModelAndOptionsWhenItsAgentIsStartedAgain(t *testin
 	}
 }
 
-func TestASessionWhoseModeIsGoneTakesNoPromptUntilOneIsSet(t *testing.T) {
+func TestRestartAgent_MissingModeBlocksPrompts(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

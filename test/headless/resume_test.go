@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASessionGoesOnAfterItsAgentWasKilled(t *testing.T) {
+func TestAgentKilled_SessionResumes(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		without string
@@ -91,7 +91,7 @@ func TestASessionGoesOnAfterItsAgentWasKilled(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatExitsInATurnSaysHow(t *testing.T) {
+func TestAgentExit_ReportedInTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -105,7 +105,7 @@ func TestAnAgentThatExitsInATurnSaysHow(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatEndsTooOftenIsGivenUp(t *testing.T) {
+func TestAgentExit_TooOftenStopsRestarts(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -145,7 +145,7 @@ func TestAnAgentThatEndsTooOftenIsGivenUp(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatIsStoppedEndsItsTurns(t *testing.T) {
+func TestStopAgent_EndsTurns(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -167,7 +167,7 @@ func TestAnAgentThatIsStoppedEndsItsTurns(t *testing.T) {
 	s.Finish()
 }
 
-func TestASessionIsResumedByAnotherSupervisor(t *testing.T) {
+func TestSession_ResumedByAnotherSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	first := p.Serve(t, nil)

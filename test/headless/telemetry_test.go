@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestMetricsTellWhatAnAgentDid(t *testing.T) {
+func TestMetrics_CountAgentActivity(t *testing.T) {
 	t.Parallel()
 	m := measure(t, e2e.NewPlace(t))
 	m.Work()
@@ -85,7 +85,7 @@ func queries(t *testing.T) (all []promQuery) {
 var metricName = regexp.MustCompile(`\bacphost_[a-z_]+`)
 
 // Prometheus itself, with the files of deploy/, reads the metrics and answers what the dashboard and the alerts ask.
-func TestPrometheusAnswersEveryQueryOfTheDashboardAndTheAlerts(t *testing.T) {
+func TestMetrics_PrometheusQueries(t *testing.T) {
 	t.Parallel()
 	prometheus, err := exec.LookPath("prometheus")
 	if err != nil {
@@ -150,7 +150,7 @@ func TestPrometheusAnswersEveryQueryOfTheDashboardAndTheAlerts(t *testing.T) {
 }
 
 // The alerts fire when they should, and only then.
-func TestTheAlertsPassTheirTests(t *testing.T) {
+func TestMetrics_Alerts(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
 	if err != nil {

@@ -128,7 +128,7 @@ func expectAttributes(t *testing.T, s *tracev1.Span, pairs ...string) {
 	}
 }
 
-func TestATraceGoesOnFromTheEditorThroughGateHandlerAndAnswer(t *testing.T) {
+func TestTraces_ContinueEditorTrace(t *testing.T) {
 	t.Parallel()
 	p, c := e2e.NewPlace(t), collectTraces(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, c.traced("")))
@@ -210,7 +210,7 @@ func TestATraceGoesOnFromTheEditorThroughGateHandlerAndAnswer(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEditorsTraceAcphostBeginsOne(t *testing.T) {
+func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 	t.Parallel()
 	for name, meta := range map[string]any{
 		"none":    nil,
@@ -249,7 +249,7 @@ func TestWithoutAnEditorsTraceAcphostBeginsOne(t *testing.T) {
 
 // An agent says which of its own spans a request is a part of, and no more: its requests stay in the turn's trace, and are
 // recorded if the turn is.
-func TestAnAgentCannotChooseTheTraceOfItsRequests(t *testing.T) {
+func TestTraces_IgnoreAgentTrace(t *testing.T) {
 	t.Parallel()
 	const other, agents = "11111111111111111111111111111111", "2222222222222222"
 	for _, sampled := range []bool{true, false} {
@@ -290,7 +290,7 @@ func TestAnAgentCannotChooseTheTraceOfItsRequests(t *testing.T) {
 }
 
 // A collector that is not there, or takes nothing, delays neither requests nor, by more than two seconds, the end.
-func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
+func TestTraces_CollectorDoesNotDelayTurns(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and says nothing
 	if err != nil {
@@ -317,7 +317,7 @@ func TestACollectorThatIsSlowOrGoneDelaysNoTurn(t *testing.T) {
 	}
 }
 
-func TestSpansThatAreLostAreCounted(t *testing.T) {
+func TestTraces_CountLostSpans(t *testing.T) {
 	t.Parallel()
 	m := measureWith(t, e2e.NewPlace(t), "telemetry: {prometheus: true, otlp: {endpoint: \""+testkit.FreePort(t)+"\", insecure: true, metrics_disabled: true, traces: {}}}\n")
 	id := m.Open(m.Start(m.Demo()).GetId()).GetSessionId()

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASessionThatCannotBeResumedSaysWhyToEverybodyAndLater(t *testing.T) {
+func TestSessionResume_FailureIsReported(t *testing.T) {
 	t.Parallel()
 	for method, without := range map[string]string{"session/resume": "load", "session/load": "resume"} {
 		t.Run(method, func(t *testing.T) {

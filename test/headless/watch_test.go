@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
+func TestWatch_SlowReaderIsDropped(t *testing.T) {
 	t.Parallel()
 	const pieces = 20000
 	p := e2e.NewPlace(t)
@@ -90,7 +90,7 @@ func TestAWatcherThatDoesNotReadIsCutOffAndHarmsNobody(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhoeverBeginsToWatchWithinATurnMissesNothing(t *testing.T) {
+func TestWatch_StartWithinTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "limits: {turn_grace_ms: 1}\n"))
@@ -115,7 +115,7 @@ func TestWhoeverBeginsToWatchWithinATurnMissesNothing(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatIsToldLaterIsWhatWasToldLive(t *testing.T) {
+func TestWatch_ReplayEqualsLive(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	first := p.Serve(t, nil)
@@ -188,7 +188,7 @@ func TestWhatIsToldLaterIsWhatWasToldLive(t *testing.T) {
 	second.Finish()
 }
 
-func TestEverythingThatHappensIsToldToWhoWatchesEvents(t *testing.T) {
+func TestWatchEvents_All(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -263,7 +263,7 @@ func TestEverythingThatHappensIsToldToWhoWatchesEvents(t *testing.T) {
 	s.Finish()
 }
 
-func TestATerminalIsWatchedLiveAndAfterItsRelease(t *testing.T) {
+func TestWatchTerminal_LiveAndReleased(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -325,7 +325,7 @@ func TestATerminalIsWatchedLiveAndAfterItsRelease(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatAnEditorDrivesCanBeWatchedAndNotDriven(t *testing.T) {
+func TestWatch_EditorSessionIsReadOnly(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	sc := p.Scene(t, nil)

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAFormIsAnsweredWithWhatItAsksForOrNotAtAll(t *testing.T) {
+func TestApprovals_FormAnswerIsValidated(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)

@@ -26,7 +26,7 @@ func answerOf(err error) *supervisorv1.ApprovalAnswer {
 	return nil
 }
 
-func TestOfTwoWhoAnswerOneWinsAndBothLearn(t *testing.T) {
+func TestApprovals_FirstOfTwoAnswersWins(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -89,7 +89,7 @@ func TestOfTwoWhoAnswerOneWinsAndBothLearn(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAnswerThatAQuestionDoesNotOfferLeavesItOpen(t *testing.T) {
+func TestApprovals_InvalidAnswerKeepsQuestionOpen(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -121,7 +121,7 @@ func TestAnAnswerThatAQuestionDoesNotOfferLeavesItOpen(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionIsWithdrawnWithItsTurn(t *testing.T) {
+func TestApprovals_WithdrawnWithTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -148,7 +148,7 @@ func TestAQuestionIsWithdrawnWithItsTurn(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionThatNobodyAnswersEndsWithTheAgentDenied(t *testing.T) {
+func TestApprovals_TimeoutDenies(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "permission: {timeout_seconds: 1}\n"))
@@ -165,7 +165,7 @@ func TestAQuestionThatNobodyAnswersEndsWithTheAgentDenied(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheEditorAndAProgramRaceForAnAnswer(t *testing.T) {
+func TestApprovals_EditorAndProgramRace(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	sc := p.Scene(t, nil)
@@ -253,7 +253,7 @@ func TestTheEditorAndAProgramRaceForAnAnswer(t *testing.T) {
 	sc.Finish()
 }
 
-func TestAWatcherThatOnlyLooksDoesNotKeepAQuestionOpen(t *testing.T) {
+func TestApprovals_ReadOnlyWatcherDoesNotKeepQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, "permission: {timeout_seconds: 1}\n"))

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAPolicyThatIsStartedAgainBelievesWhatItBelieved(t *testing.T) {
+func TestPolicyRestart_KeepsTrust(t *testing.T) {
 	t.Parallel()
 	const guests = "version: 1\nrules: [{id: guests, effect: deny, path: [\"**/guarded\"]}]\n"
 	looser := strings.Replace(e2e.Rules, `effect: deny, path: ["**/.env"]`, `effect: allow, path: ["**/.env"]`, 1)
@@ -50,7 +50,7 @@ func TestAPolicyThatIsStartedAgainBelievesWhatItBelieved(t *testing.T) {
 	s.Finish()
 }
 
-func TestAPolicyOfYourOwnThatIsStartedAgainIsBelievedIfItsFilesAreAsTheyWere(t *testing.T) {
+func TestPolicyRestart_ChangedFilesLoseTrust(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	file := p.File(t, "../config/rules.txt", "strict")

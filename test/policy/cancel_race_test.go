@@ -11,9 +11,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestACancellationThatRacesAnAnswerLeavesOneAnswer has whoever may give a request up do so just as the other side answers
+// TestCancel_RaceWithAnswer has whoever may give a request up do so just as the other side answers
 // it: which of them comes first differs from round to round. Each request gets one answer, and nobody gets a second one.
-func TestACancellationThatRacesAnAnswerLeavesOneAnswer(t *testing.T) {
+func TestCancel_RaceWithAnswer(t *testing.T) {
 	t.Parallel()
 	const rounds = 40 // of each race
 	p := e2e.NewPlace(t)

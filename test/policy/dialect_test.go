@@ -11,7 +11,7 @@ func other(title string, input any) map[string]any {
 	return map[string]any{"toolCallId": "o-" + title, "title": title, "kind": "other", "rawInput": input}
 }
 
-func TestAnUnknownToolsInputIsSearchedForWhatItTouches(t *testing.T) {
+func TestDialect_UnknownToolInput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := append(p.Policy(t, e2e.Rules, ""), "--agent-name", "unheard-of")
@@ -41,7 +41,7 @@ func TestAnUnknownToolsInputIsSearchedForWhatItTouches(t *testing.T) {
 	s.Finish()
 }
 
-func TestHowANewAgentDescribesItsToolsIsWrittenInAgentsJSON(t *testing.T) {
+func TestDialect_AgentsJSON(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "../.config/acphost/agents.json", `{"agents": [

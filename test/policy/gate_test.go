@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAnAgentThatNeverAsksIsStoppedAtTheGate(t *testing.T) {
+func TestGate_DeniesCallsWithoutRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -36,7 +36,7 @@ func TestAnAgentThatNeverAsksIsStoppedAtTheGate(t *testing.T) {
 	s.Finish()
 }
 
-func TestADenialIsToldAsANoticeWhereTheEditorShowsThem(t *testing.T) {
+func TestGate_DenialNotice(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.SceneWith(t, `{"session":{"notices":{}}}`, p.Policy(t, e2e.GateRules, ""), nil)
@@ -46,7 +46,7 @@ func TestADenialIsToldAsANoticeWhereTheEditorShowsThem(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatWasAllowedWhenTheAgentAskedIsNotAskedTwice(t *testing.T) {
+func TestGate_AnsweredRequestIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -72,7 +72,7 @@ func TestWhatWasAllowedWhenTheAgentAskedIsNotAskedTwice(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatIsShownOfAWriteIsWhatTheFileKeeps(t *testing.T) {
+func TestGate_WriteKeepsShownContent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -116,7 +116,7 @@ func TestWhatIsShownOfAWriteIsWhatTheFileKeeps(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
+func TestGate_CallDiffersFromRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -157,7 +157,7 @@ func TestAnAgentThatAsksForOneThingAndDoesAnotherIsStopped(t *testing.T) {
 	s.Finish()
 }
 
-func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
+func TestGate_QuestionDescribesCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -224,7 +224,7 @@ func TestAPersonIsAskedAboutACallInWordsThatSayWhatItDoes(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionOfOursEndsWithTheCallItIsAbout(t *testing.T) {
+func TestGate_QuestionEndsWithCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -267,7 +267,7 @@ func TestAQuestionOfOursEndsWithTheCallItIsAbout(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentThatForgesAnAnswerToOurQuestionGainsNothing(t *testing.T) {
+func TestGate_ForgedAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -286,7 +286,7 @@ func TestAnAgentThatForgesAnAnswerToOurQuestionGainsNothing(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatAnAgentDidWithoutAskingIsReported(t *testing.T) {
+func TestGate_ReportsUnaskedActions(t *testing.T) {
 	t.Parallel()
 	report := func(s *e2e.Scene, call map[string]any, status string) {
 		call["sessionUpdate"], call["status"] = "tool_call", status
@@ -353,7 +353,7 @@ func TestWhatAnAgentDidWithoutAskingIsReported(t *testing.T) {
 	})
 }
 
-func TestWhereNobodyIsThereThePolicySaysWhatCounts(t *testing.T) {
+func TestGate_Unattended(t *testing.T) {
 	t.Parallel()
 	for unattended, allowed := range map[string]bool{"deny": false, "allow": true} {
 		t.Run(unattended, func(t *testing.T) {
@@ -380,7 +380,7 @@ func TestWhereNobodyIsThereThePolicySaysWhatCounts(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
+func TestGate_DeniesIfRecordFails(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "text")
@@ -396,7 +396,7 @@ func TestWhatCannotBeRecordedIsNotDone(t *testing.T) {
 	s.Finish()
 }
 
-func TestACallThatIsTheEditorsPassesTheGateToo(t *testing.T) {
+func TestGate_EditorCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, append(p.Policy(t, e2e.GateRules, ""), "--fs=front"), nil)
@@ -411,7 +411,7 @@ func TestACallThatIsTheEditorsPassesTheGateToo(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheWorkspaceMayOnlyTighten(t *testing.T) {
+func TestGate_WorkspaceRulesOnlyTighten(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, ".acphost/policy.yaml", `
@@ -440,8 +440,8 @@ rules:
 	})
 }
 
-// TestATitleThatLiesGetsNoCommandPastThePerson: editors show the title of a request, and need not show its input.
-func TestATitleThatLiesGetsNoCommandPastThePerson(t *testing.T) {
+// TestGate_MisleadingTitle: editors show the title of a request, and need not show its input.
+func TestGate_MisleadingTitle(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -478,8 +478,8 @@ func TestATitleThatLiesGetsNoCommandPastThePerson(t *testing.T) {
 	s.Finish()
 }
 
-// TestASearchDoesNotReadWhatThePolicyKeepsFromIt: the agent's own search tool prints what "cat .env" may not.
-func TestASearchDoesNotReadWhatThePolicyKeepsFromIt(t *testing.T) {
+// TestGate_SearchLeavesOutDeniedFiles: the agent's own search tool prints what "cat .env" may not.
+func TestGate_SearchLeavesOutDeniedFiles(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "sub/.env", "KEY=1\n")

@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestGateAnAgentCannotMakeAFolderARepository(t *testing.T) {
+func TestGit_AgentCannotCreateRepository(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"workspace", "headless", "readonly", "none"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
 			var flags []string
 			if policy != "none" {
-				flags = readyRepository(t, p, policy)
+				flags = readyPolicy(t, p, policy)
 			}
 			s := p.Scene(t, flags)
 			program, trace := trap(t, p, "run-me")
@@ -47,12 +47,12 @@ func TestGateAnAgentCannotMakeAFolderARepository(t *testing.T) {
 	}
 }
 
-func TestGateWhatIsGitsOwnIsWrittenByNobodyThroughTheClient(t *testing.T) {
+func TestGit_OwnFilesAreProtected(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"workspace", "own", "none"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			flags := map[string][]string{"workspace": readyRepository(t, p, "workspace")}[policy]
+			flags := map[string][]string{"workspace": readyPolicy(t, p, "workspace")}[policy]
 			if policy == "own" {
 				flags = p.Policy(t, "version: 1\nrules:\n  - {id: edits, effect: allow, on: [fs.read, fs.write, tool.edit], path: [\"${root}/**\"]}\n", "")
 			}
@@ -77,10 +77,10 @@ func TestGateWhatIsGitsOwnIsWrittenByNobodyThroughTheClient(t *testing.T) {
 	}
 }
 
-func TestGateGitRunsNothingOfARepositoryWhereNobodyIsAsked(t *testing.T) {
+func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyRepository(t, p, "workspace"))
+	s := p.Scene(t, readyPolicy(t, p, "workspace"))
 	repository(t, p, "")
 	repository(t, p, "nested")
 	monitor, monitored := trap(t, p, "monitor")
@@ -136,7 +136,7 @@ func TestGateGitRunsNothingOfARepositoryWhereNobodyIsAsked(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateAPersonsYesKeepsHooksAndARuleDoesNot(t *testing.T) {
+func TestGit_OnlyUsersAnswerKeepsHooks(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, "version: 1\nrules:\n  - {id: commits, effect: allow, command: [\"git commit --quiet --all -m ruled\"]}\n", ""))
@@ -159,12 +159,12 @@ func TestGateAPersonsYesKeepsHooksAndARuleDoesNot(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateAProgramIsWhatItsNameLeadsTo(t *testing.T) {
+func TestProgramName_IsResolved(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []string{"workspace", "readonly", "headless", "ask"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			s := p.Scene(t, readyRepository(t, p, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+			s := p.Scene(t, readyPolicy(t, p, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
 			repository(t, p, "")
 			_, trace := trap(t, p, ".venv/bin/git")
 			env := trapOnly(t, p, ".venv/bin/env")
@@ -188,10 +188,10 @@ func TestGateAProgramIsWhatItsNameLeadsTo(t *testing.T) {
 	}
 }
 
-func TestGateAProjectsOwnToolsRunByARuleForBuilds(t *testing.T) {
+func TestProjectTools_RunByBuildRule(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyRepository(t, p, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+	s := p.Scene(t, readyPolicy(t, p, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
 	for _, name := range []string{".venv/bin/pytest", "gradlew", ".venv/bin/npm", "node_modules/.bin/jest"} {
 		_, trace := trap(t, p, name)
 		switch line := map[string]string{"gradlew": "./gradlew test", "node_modules/.bin/jest": "node_modules/.bin/jest -t x"}[name]; line {
@@ -215,7 +215,7 @@ func TestGateAProjectsOwnToolsRunByARuleForBuilds(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateAProgramThatIsNotInstalledIsItsName(t *testing.T) {
+func TestProgramName_NotInstalled(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	late := filepath.Join(p.Home, "late")
@@ -239,10 +239,10 @@ func TestGateAProgramThatIsNotInstalledIsItsName(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateAnAgentThatRunsGitItselfIsHeldToTheRepositoryAsItIs(t *testing.T) {
+func TestGit_RunByAgentUsesCurrentRepository(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyRepository(t, p, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
+	s := p.Scene(t, readyPolicy(t, p, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
 	repository(t, p, "")
 	if err := os.Mkdir(p.Path("bin"), 0o700); err != nil {
 		t.Fatal(err)
@@ -273,10 +273,10 @@ func TestGateAnAgentThatRunsGitItselfIsHeldToTheRepositoryAsItIs(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateACommandRunsWhereThePersonWasToldThatItWould(t *testing.T) {
+func TestCommand_RunsInShownFolder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyRepository(t, p, "ask"))
+	s := p.Scene(t, readyPolicy(t, p, "ask"))
 	p.File(t, "told/kept", "")
 	p.File(t, "other/kept", "")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "touch ran", "cwd", p.Path("told")))
@@ -294,10 +294,10 @@ func TestGateACommandRunsWhereThePersonWasToldThatItWould(t *testing.T) {
 	s.Finish()
 }
 
-func TestGateARememberedYesToGitDoesNotCoverWhatItRunsSince(t *testing.T) {
+func TestGit_GrantDoesNotCoverNewPrograms(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyRepository(t, p, "ask"))
+	s := p.Scene(t, readyPolicy(t, p, "ask"))
 	repository(t, p, "")
 	monitor, trace := trap(t, p, "monitor")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "git status"))
@@ -374,8 +374,8 @@ func expectNoTrace(t testing.TB, p *e2e.Place, trace string) {
 	}
 }
 
-// readyRepository is the configuration with a ready-made policy.
-func readyRepository(t testing.TB, p *e2e.Place, name string) []string {
+// readyPolicy is the configuration with a ready-made policy.
+func readyPolicy(t testing.TB, p *e2e.Place, name string) []string {
 	t.Helper()
 	return p.Config(t, "permission: {policy: "+name+"}\n")
 }

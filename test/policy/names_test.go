@@ -23,7 +23,7 @@ func spelled(id string) string {
 
 const askWrites = "version: 1\nrules: [{id: writing, effect: ask, on: [fs.write, terminal.create]}]\n"
 
-func TestAnAgentCannotRewriteWhatAPersonIsAskedAbout(t *testing.T) {
+func TestNames_AgentCannotRewriteQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, askWrites, ""))
@@ -86,7 +86,7 @@ func TestAnAgentCannotRewriteWhatAPersonIsAskedAbout(t *testing.T) {
 	s.Finish()
 }
 
-func TestAcphostsOwnWordIsNobodyElses(t *testing.T) {
+func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -121,7 +121,7 @@ func TestAcphostsOwnWordIsNobodyElses(t *testing.T) {
 	}
 }
 
-func TestOneAcphostBelowAnotherKeepsItsNames(t *testing.T) {
+func TestNames_NestedSupervisors(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	inner := p.File(t, "../config/inner.yaml", "permission: {policy: inner-policy.yaml}\n")
@@ -163,7 +163,7 @@ func TestOneAcphostBelowAnotherKeepsItsNames(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatAnAgentStartsLearnsOfAQuestionAndNotByWhatItIsAnswered(t *testing.T) {
+func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, fmt.Sprintf("version: 1\nrules: [{id: writing, effect: ask, on: [fs.write]}, {id: running, effect: allow, command: [%q]}]\n", e2e.Program("acphost")), ""))

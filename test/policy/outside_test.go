@@ -93,7 +93,7 @@ func (o outsider) says(t *testing.T, call map[string]any, option string) string 
 	return e2e.Chosen(t, asked)
 }
 
-func TestAWriteOutsideThatAPersonAllowedIsDone(t *testing.T) {
+func TestOutside_AllowedWrite(t *testing.T) {
 	t.Parallel()
 	_, o := newOutsider(t)
 	write := o.writes(o.at("f"), "new")
@@ -122,7 +122,7 @@ func TestAWriteOutsideThatAPersonAllowedIsDone(t *testing.T) {
 	o.holds(t, "f", "new")
 }
 
-func TestAWriteOutsideIsAskedAboutOnceIfTheRequestShowsIt(t *testing.T) {
+func TestOutside_ShownWriteIsAskedOnce(t *testing.T) {
 	t.Parallel()
 	p, o := newOutsider(t)
 	if got := o.says(t, o.diff("e", o.at("f"), "old", "new"), "yes"); got != "yes" {
@@ -144,7 +144,7 @@ func TestAWriteOutsideIsAskedAboutOnceIfTheRequestShowsIt(t *testing.T) {
 	o.holds(t, "sub/new", "made")
 }
 
-func TestAnAnswerCountsOutsideOnlyForWhatWasShown(t *testing.T) {
+func TestOutside_AnswerCoversShownContent(t *testing.T) {
 	t.Parallel()
 	_, o := newOutsider(t)
 	o.put(t, "hidden", "secret")
@@ -160,7 +160,7 @@ func TestAnAnswerCountsOutsideOnlyForWhatWasShown(t *testing.T) {
 	o.holds(t, "hidden", "secret")
 }
 
-func TestWhatIsSwappedWhileAPersonIsAskedIsNotOpened(t *testing.T) {
+func TestOutside_SwappedFileIsRejected(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		path string
@@ -234,7 +234,7 @@ func replace(t *testing.T, at string, by func(at string) error) {
 	}
 }
 
-func TestWhatNoAnswerOpensIsDeniedAtOnce(t *testing.T) {
+func TestOutside_ProtectedFileIsDenied(t *testing.T) {
 	t.Parallel()
 	p, o := newOutsider(t)
 	o.put(t, "repo/.git/config", "[core]")
@@ -257,7 +257,7 @@ func TestWhatNoAnswerOpensIsDeniedAtOnce(t *testing.T) {
 	o.holds(t, "repo/.git/config", "[core]")
 }
 
-func TestARuleThatNamesAPlaceOutsideOpensIt(t *testing.T) {
+func TestOutside_RuleNamesPath(t *testing.T) {
 	t.Parallel()
 	_, o := newOutsider(t)
 	o.put(t, "notes/a", "noted")
@@ -277,7 +277,7 @@ func TestARuleThatNamesAPlaceOutsideOpensIt(t *testing.T) {
 	o.holds(t, "f", "old")
 }
 
-func TestWithoutAPolicyTheRootsHold(t *testing.T) {
+func TestOutside_WithoutPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -290,8 +290,8 @@ func TestWithoutAPolicyTheRootsHold(t *testing.T) {
 	e2e.ExpectContains(t, "the agent's error", refused.Message, "Path escapes workspace")
 }
 
-// TestAPathThatIsALinkShowsNothingOfTheFileThatItLeadsTo: the person reads the name of a file of the workspace.
-func TestAPathThatIsALinkShowsNothingOfTheFileThatItLeadsTo(t *testing.T) {
+// TestOutside_LinkTargetIsNotShown: the person reads the name of a file of the workspace.
+func TestOutside_LinkTargetIsNotShown(t *testing.T) {
 	t.Parallel()
 	_, o := newOutsider(t)
 	if err := os.Symlink(o.at("f"), o.Path("notes.md")); err != nil {

@@ -11,7 +11,7 @@ import (
 )
 
 // What an agent of the same user puts in the place of acphost's file is not what the next guard runs.
-func TestAFileInThePlaceOfAcphostIsNoGuard(t *testing.T) {
+func TestGuard_ReplacedProgram(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	folder := t.TempDir()

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestThePolicyAnswersWithTheOptionOfTheRightKind(t *testing.T) {
+func TestPermission_PolicySelectsOptionByKind(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
@@ -43,7 +43,7 @@ func TestThePolicyAnswersWithTheOptionOfTheRightKind(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatThePolicyCannotAnswerGoesToTheEditorUntouched(t *testing.T) {
+func TestPermission_UnansweredRequestIsForwarded(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, policy string
@@ -81,7 +81,7 @@ func TestWhatThePolicyCannotAnswerGoesToTheEditorUntouched(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsJudgedByItsToolCall(t *testing.T) {
+func TestPermission_JudgesToolCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
@@ -95,7 +95,7 @@ func TestAQuestionIsJudgedByItsToolCall(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheEditorDecidesWhereItIsToldTo(t *testing.T) {
+func TestPermission_EditorDecides(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, append(p.Policy(t, e2e.Rules, ""), "--permission=front"))
@@ -107,7 +107,7 @@ func TestTheEditorDecidesWhereItIsToldTo(t *testing.T) {
 	s.Finish()
 }
 
-func TestAQuestionEndsWhenTheAgentChangesItsCall(t *testing.T) {
+func TestPermission_ChangedCallEndsQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))

@@ -26,7 +26,7 @@ func nodePolicy(t *testing.T) string {
 	return filepath.Join(dir, "main.js")
 }
 
-func TestAPolicyOfYourOwnDecides(t *testing.T) {
+func TestOwnPolicy_Decides(t *testing.T) {
 	t.Parallel()
 	var refusing atomic.Bool
 	opa := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {

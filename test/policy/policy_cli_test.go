@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestRulesCanBeTriedBeforeTheyCount(t *testing.T) {
+func TestPolicyCLI_TryRules(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	good := p.File(t, "good.yaml", e2e.GateRules)
@@ -59,7 +59,7 @@ rules:
 	})
 }
 
-func TestWhatWasDecidedIsThereToBeAskedAbout(t *testing.T) {
+func TestAudit_ShowsDecisions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
@@ -102,7 +102,7 @@ func TestWhatWasDecidedIsThereToBeAskedAbout(t *testing.T) {
 	s.Finish()
 }
 
-func TestAWorkspaceIsTrustedAsItIs(t *testing.T) {
+func TestPolicyTrust_CoversCurrentContent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, ".acphost/policy.yaml", "version: 1\nrules: [{id: dates, effect: allow, command: [date]}]\n")

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestItIsSaidThatNoRulesDecide(t *testing.T) {
+func TestRun_WarnsWithoutRules(t *testing.T) {
 	t.Parallel()
 	const unruled = "acphost: no policy is set: the agent's commands run without a check. With --policy workspace, rules decide\n"
 	for _, tt := range []struct {
@@ -56,7 +56,7 @@ func TestItIsSaidThatNoRulesDecide(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsNoneIsAMistake(t *testing.T) {
+func TestPolicyFlag_RejectsUnknownPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	own := p.Config(t, "permission: {command: [/bin/true]}")
@@ -79,7 +79,7 @@ func TestAPolicyThatIsNoneIsAMistake(t *testing.T) {
 	}
 }
 
-func TestServeSaysThatNoRulesDecide(t *testing.T) {
+func TestServe_WarnsWithoutRules(t *testing.T) {
 	t.Parallel()
 	const unruled = "acphost: no policy is set: the agent's commands run without a check, except in a workspace that has its own rules (.acphost/policy.yaml). With --policy workspace, you are asked first\n"
 	for policy, said := range map[string]bool{"": true, "workspace": false} {
@@ -99,7 +99,7 @@ func TestServeSaysThatNoRulesDecide(t *testing.T) {
 	}
 }
 
-func TestDoctorSaysThatNoRulesDecide(t *testing.T) {
+func TestDoctor_WarnsWithoutRules(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	_, out, _ := p.Cli(t, "doctor")
@@ -110,7 +110,7 @@ func TestDoctorSaysThatNoRulesDecide(t *testing.T) {
 	}
 }
 
-func TestARecordThatCannotBeMadeIsSaidWithWhatHelps(t *testing.T) {
+func TestRecord_StartErrorHasAdvice(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	nowhere := p.Config(t, "permission: {policy: workspace, audit: {file: /proc/none/audit.jsonl}}")

@@ -11,7 +11,7 @@ import (
 
 // The text in a terminal's place is repeated only until the agent says something else there: else the agent's own words
 // would be lost.
-func TestTheTextOfATerminalEndsWhereTheAgentReplacesIt(t *testing.T) {
+func TestTerminalContent_ReplacedByAgent(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Scene(t, nil)
 	gate := s.File(t, "go", "")

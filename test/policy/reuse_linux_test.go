@@ -9,9 +9,9 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestAnAnswerForAFolderHoldsUntilTheRulesChange reads files of one folder, of which permd is asked about the first alone, and
+// TestReuse_EndsWhenRulesChange reads files of one folder, of which permd is asked about the first alone, and
 // changes in between what the answer goes by.
-func TestAnAnswerForAFolderHoldsUntilTheRulesChange(t *testing.T) {
+func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, name := range []string{"a", "b", "c", "d", ".env", "sub/a"} {

@@ -15,7 +15,7 @@ import (
 // runsAll has every command run, as rules of a person who trusts all of them.
 const runsAll = "version: 1\nrules: [{id: all, effect: allow, on: [fs.read, fs.write, terminal.create, tool.execute]}]\n"
 
-func TestWhatCommandsAreToldIsNeitherRecordedNorShown(t *testing.T) {
+func TestSecrets_InCommandLinesAreRedacted(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Policy(t, runsAll, ""))
@@ -71,7 +71,7 @@ func TestWhatCommandsAreToldIsNeitherRecordedNorShown(t *testing.T) {
 	}
 }
 
-func TestCommandsInheritNoSecrets(t *testing.T) {
+func TestSecrets_NotInheritedByCommands(t *testing.T) {
 	t.Parallel()
 	const show = `/run echo "${AWS_SECRET_ACCESS_KEY-no} ${PGPASSWORD-no} ${DATABASE_URL-no} ${GITHUB_PAT-no} ${AWS_REGION-no} ${TOKENIZERS_PARALLELISM-no}"`
 	for config, want := range map[string]string{
@@ -94,7 +94,7 @@ func TestCommandsInheritNoSecrets(t *testing.T) {
 	}
 }
 
-func TestAKeyFileOfTheConfigurationIsKeptFromCommands(t *testing.T) {
+func TestSecrets_ConfiguredKeyFileIsProtected(t *testing.T) {
 	t.Parallel()
 	for name, rules := range map[string]string{"without a policy": "", "with one that allows everything": runsAll} {
 		t.Run(name, func(t *testing.T) {

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestKeysAreGivenToAgentsAndNeitherRecordedNorTold(t *testing.T) {
+func TestSecrets_AgentKeysAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, nil)
@@ -101,7 +101,7 @@ func TestKeysAreGivenToAgentsAndNeitherRecordedNorTold(t *testing.T) {
 	}
 }
 
-func TestAKeyFileThatACallNamesIsKeptFromAllAgents(t *testing.T) {
+func TestSecrets_RequestedKeyFileIsProtected(t *testing.T) {
 	t.Parallel()
 	for name, flags := range map[string]func(p *e2e.Place) []string{
 		"without a policy": func(*e2e.Place) []string { return nil },

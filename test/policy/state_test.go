@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAPersonCanLookIntoARunningSupervisor(t *testing.T) {
+func TestState_ReadWithGrpcurl(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a", "text")
@@ -109,7 +109,7 @@ func TestAPersonCanLookIntoARunningSupervisor(t *testing.T) {
 	s.Finish()
 }
 
-func TestAHandlerThatTheSupervisorHasNeverSeenAnswersItsMethod(t *testing.T) {
+func TestRoutes_ForeignHandler(t *testing.T) {
 	t.Parallel()
 	for name, entry := range map[string]string{
 		"told by its descriptors": "",
@@ -133,7 +133,7 @@ func TestAHandlerThatTheSupervisorHasNeverSeenAnswersItsMethod(t *testing.T) {
 	}
 }
 
-func TestAWrongConfigurationSaysWhere(t *testing.T) {
+func TestConfiguration_ErrorNamesPlace(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	file := p.Config(t, "agent:\n  name: x\nlimits:\n  max_message_bytez: 1\n")[1]

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestTheAgentCannotReachItsSupervisorNorTheDaemons(t *testing.T) {
+func TestTrust_AgentCannotReachSockets(t *testing.T) {
 	t.Parallel()
 	if err := proc.ConfineSupported(); err != nil {
 		t.Skipf("this kernel has no Landlock that scopes signals: %v", err)
@@ -45,7 +45,7 @@ exec %[4]s`, p.Path("refusals"), p.Path("pids"), p.Path("done"), e2e.Program("de
 	h.Finish()
 }
 
-func TestADeadPolicyRefuses(t *testing.T) {
+func TestTrust_DeadPolicyDenies(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
@@ -56,7 +56,7 @@ func TestADeadPolicyRefuses(t *testing.T) {
 	s.Finish()
 }
 
-func TestAReplacedHandlerIsNotStarted(t *testing.T) {
+func TestTrust_ReplacedHandlerIsNotStarted(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	original, err := os.ReadFile(e2e.Program("fsd"))
@@ -89,7 +89,7 @@ func TestAReplacedHandlerIsNotStarted(t *testing.T) {
 	s.Finish()
 }
 
-func TestASymlinkThatIsSwappedLeadsNobodyOut(t *testing.T) {
+func TestTrust_SwappedSymlink(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -123,7 +123,7 @@ func TestASymlinkThatIsSwappedLeadsNobodyOut(t *testing.T) {
 	s.Finish()
 }
 
-func TestAcphostsOwnFilesAreRefusedWhateverTheRootsAndThePolicy(t *testing.T) {
+func TestTrust_OwnFilesAreDenied(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Policy(t, "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
@@ -149,7 +149,7 @@ func TestAcphostsOwnFilesAreRefusedWhateverTheRootsAndThePolicy(t *testing.T) {
 	s.Finish()
 }
 
-func TestASessionCannotReachIntoAnother(t *testing.T) {
+func TestTrust_SessionsAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, nil)
@@ -168,7 +168,7 @@ func TestASessionCannotReachIntoAnother(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnEscapedMethodIsNoWayAround(t *testing.T) {
+func TestTrust_EscapedMethodName(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Scene(t, nil)
 	s.Agent.Write(`{"jsonrpc":"2.0","id":1,"\u006dethod":"fs\/read_text_file","params":{"sessionId":"s1","path":"/etc/hosts"}}`)
@@ -178,7 +178,7 @@ func TestAnEscapedMethodIsNoWayAround(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatIsDeniedByConfigurationIsNotThere(t *testing.T) {
+func TestRoutes_DeniedMethodIsNotFound(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, p.Config(t, "routes: {terminal/*: deny, _acme.com/x: deny}"))

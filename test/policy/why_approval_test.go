@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
+func TestWhy_QuestionFromRecord(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Policy(t, e2e.GateRules, "")
@@ -95,7 +95,7 @@ func TestWhyAQuestionWasAskedIsSaidFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestWhyTheLastActionWasDeniedIsSaidFromTheAudit(t *testing.T) {
+func TestWhy_LastDenialFromAudit(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	why := []string{"policy", "why", "--denied", "--policy", "workspace"}

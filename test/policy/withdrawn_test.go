@@ -12,7 +12,7 @@ import (
 
 // An agent withdraws questions as soon as it has asked them. Wherever one is by then, it must end: here, with an answer,
 // or at the editor, which is told to forget it after it was asked, since what it has not been asked it cannot forget.
-func TestAQuestionThatIsWithdrawnAtOnceEnds(t *testing.T) {
+func TestWithdraw_ImmediatelyAfterRequest(t *testing.T) {
 	t.Parallel()
 	const count = 300
 	p := e2e.NewPlace(t)

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestTwoPeopleShareASession(t *testing.T) {
+func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	first := chat(t, p)
@@ -93,7 +93,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 }
 
 // An editor's session can be followed, and its questions answered. Its prompts are the editor's own.
-func TestAnEditorsSessionIsJoined(t *testing.T) {
+func TestChatAttach_EditorSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, nil, []string{e2e.Program("demoagent")})
@@ -132,7 +132,7 @@ func TestAnEditorsSessionIsJoined(t *testing.T) {
 }
 
 // A session behind a gateway is joined on a terminal, as whom the token is.
-func TestASessionBehindAGatewayIsJoined(t *testing.T) {
+func TestChatAttach_GatewaySession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")

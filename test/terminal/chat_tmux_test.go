@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAPersonHoldsAChat(t *testing.T) {
+func TestChat_WholeConversation(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "what is in the file\n")
@@ -65,7 +65,7 @@ func TestAPersonHoldsAChat(t *testing.T) {
 	}
 }
 
-func TestAPersonFollowsTheOutputOfACommand(t *testing.T) {
+func TestChat_FollowsCommandOutput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := chat(t, p)
@@ -89,7 +89,7 @@ func TestAPersonFollowsTheOutputOfACommand(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-func TestAPersonRunsACommandOfTheirOwnInAChat(t *testing.T) {
+func TestChat_RunsShellCommand(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "what is in the file\n")
@@ -113,7 +113,7 @@ func TestAPersonRunsACommandOfTheirOwnInAChat(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
+func TestChat_TypedTextDoesNotAnswerQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -130,7 +130,7 @@ func TestWhatAPersonWritesDoesNotAnswerAQuestion(t *testing.T) {
 	x.Exits()
 }
 
-func TestAPersonGoesOnWithAChat(t *testing.T) {
+func TestChat_ResumesSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := chat(t, p)
@@ -151,7 +151,7 @@ func TestAPersonGoesOnWithAChat(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-func TestAChatThatLosesItsTerminalLeavesNobody(t *testing.T) {
+func TestChat_TerminalLossLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := chat(t, p)
@@ -161,7 +161,7 @@ func TestAChatThatLosesItsTerminalLeavesNobody(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAChatSaysThatItsAgentEnded(t *testing.T) {
+func TestChat_ReportsAgentExit(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := chat(t, p)
@@ -175,7 +175,7 @@ func TestAChatSaysThatItsAgentEnded(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
+func TestPrompt_SuspendsAndContinues(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -205,7 +205,7 @@ func TestAPersonStopsAPromptAndGoesOn(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAPersonStopsAChatAndGoesOn(t *testing.T) {
+func TestChat_SuspendsAndContinues(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := jobShell(t, p)
@@ -240,7 +240,7 @@ func TestAPersonStopsAChatAndGoesOn(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-func TestAPersonWritesInTheirEditor(t *testing.T) {
+func TestChat_OpensEditor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	editor := filepath.Join(p.Home, "my-editor")

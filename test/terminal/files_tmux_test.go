@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAPersonWatchesFilesOnATerminal(t *testing.T) {
+func TestFilesWatch_Terminal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Scene(t, []string{"--observe"})

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAListFitsTheTerminal(t *testing.T) {
+func TestLists_FitTerminal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, said := range []string{"one", "a prompt that is longer than any column can be where a terminal has eighty columns and no more"} {
@@ -32,7 +32,7 @@ func TestAListFitsTheTerminal(t *testing.T) {
 	}
 }
 
-func TestAListThatIsLongerThanTheScreenGoesToAPager(t *testing.T) {
+func TestLists_LongListUsesPager(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	list := e2e.Program("acphost") + " agents list"

@@ -25,9 +25,9 @@ type hook struct {
 	body   string
 }
 
-// TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse has a policy decide, then a question wait: there is one
+// TestNotices_OnlyForWaitingQuestions has a policy decide, then a question wait: there is one
 // notice in each way, and it leads to the question.
-func TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse(t *testing.T) {
+func TestNotices_OnlyForWaitingQuestions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	hooks := make(chan hook, 100)
@@ -93,8 +93,8 @@ func TestPeopleAreToldOfAQuestionThatWaitsAndOfNothingElse(t *testing.T) {
 	}
 }
 
-// TestFlagsOfGatewaydThatCannotBeAreRefused: gatewayd says what is wrong and what to do, and never what is secret.
-func TestFlagsOfGatewaydThatCannotBeAreRefused(t *testing.T) {
+// TestGatewayd_RejectsInvalidFlags: gatewayd says what is wrong and what to do, and never what is secret.
+func TestGatewayd_RejectsInvalidFlags(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, c := range []struct {

@@ -50,8 +50,8 @@ var (
 	taking   = regexp.MustCompile(`· [0-9ms]+ ·`)
 )
 
-// TestThePictureOfAChat draws docs/chat.svg from what a chat shows; "make picture" writes it.
-func TestThePictureOfAChat(t *testing.T) {
+// TestPicture_ChatIsCurrent draws docs/chat.svg from what a chat shows; "make picture" writes it.
+func TestPicture_ChatIsCurrent(t *testing.T) {
 	t.Parallel()
 	p := picturedPlace(t)
 	p.File(t, "notes.md", e2e.Misspelt)
@@ -106,8 +106,8 @@ var (
 	demoFolder = regexp.MustCompile(`\S*acphost-demo(?:-[0-9]+)?`)
 )
 
-// TestThePictureOfTheDemoIsCurrent compares what the demo prints with its transcript and its picture, but for times.
-func TestThePictureOfTheDemoIsCurrent(t *testing.T) {
+// TestPicture_DemoIsCurrent compares what the demo prints with its transcript and its picture, but for times.
+func TestPicture_DemoIsCurrent(t *testing.T) {
 	t.Parallel()
 	same := func(text string) string {
 		var lines []string

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestWhatAllAgentsDoIsOnOneScreen(t *testing.T) {
+func TestTop_ShowsAllAgents(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	x := p.Terminal(t, []string{e2e.Program("acphost"), "top"})
