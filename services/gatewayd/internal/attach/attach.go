@@ -17,7 +17,7 @@ import (
 
 	"google.golang.org/grpc"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
@@ -314,9 +314,9 @@ type client struct {
 }
 
 func (c client) presentable(who auth.Who) client {
-	c.Name, c.Version = behalf.Presentable(c.Name, maxName), behalf.Presentable(c.Version, maxName)
+	c.Name, c.Version = delegation.Presentable(c.Name, maxName), delegation.Presentable(c.Version, maxName)
 	if c.Name == "" {
-		c.Name = behalf.Presentable(who.Name, maxName)
+		c.Name = delegation.Presentable(who.Name, maxName)
 	}
 	if c.Name == "" {
 		c.Name = "a client"

@@ -14,7 +14,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/refusal"
@@ -84,12 +84,12 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 	case !slices.Contains([]string{"", controller, observer}, asked.Role):
 		a.fail(m, refusal.BadParams, fmt.Sprintf("session/attach: expected a role %s or %s", controller, observer), "")
 		return
-	case asked.Role == controller && !a.who.May(behalf.Approver):
+	case asked.Role == controller && !a.who.May(delegation.Approver):
 		a.fail(m, refusal.NotAllowed, "Not authorised to attach to this session", "a controller's token has the role approver or operator, yours is "+a.who.Role)
 		return
 	}
 	role := controller
-	if asked.Role == observer || !a.who.May(behalf.Approver) {
+	if asked.Role == observer || !a.who.May(delegation.Approver) {
 		role = observer
 	}
 	ctx, done, err := a.hub.calls.Begin(a.ctx, a.who)

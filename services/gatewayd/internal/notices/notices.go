@@ -22,7 +22,7 @@ import (
 
 	"google.golang.org/grpc/metadata"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
@@ -159,7 +159,7 @@ func (w *Watcher) watch(ctx context.Context) {
 func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	ctx = metadata.AppendToOutgoingContext(ctx, behalf.Caller{Name: "notices", Role: behalf.Viewer}.Metadata()...)
+	ctx = metadata.AppendToOutgoingContext(ctx, delegation.Caller{Name: "notices", Role: delegation.Viewer}.Metadata()...)
 	changes, err := w.Watch(ctx, &supervisorv1.WatchApprovalsRequest{OnlyLook: true})
 	if err != nil {
 		return err
@@ -226,7 +226,7 @@ func (w *Watcher) entry(a *supervisorv1.Approval) *entry {
 
 // line is text of an agent on one line, of characters that can be seen.
 func line(text string, most int) string {
-	return behalf.Presentable(text[:min(len(text), 8*most)], most) // no more is read of what may be long
+	return delegation.Presentable(text[:min(len(text), 8*most)], most) // no more is read of what may be long
 }
 
 // segment is a part of a path: letters, digits, and escapes for the rest, so that it means nothing anywhere.

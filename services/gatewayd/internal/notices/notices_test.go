@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -169,8 +169,8 @@ func TestAQuestionThatWaitsIsToldOnceAndOneThatWasAnsweredIsNot(t *testing.T) {
 		if all := fmt.Sprintf("%+v", n); strings.Contains(all, "rm -rf") || strings.Contains(all, "alice") {
 			t.Errorf("the notice shows what the agent wants: %s", all)
 		}
-		got, named, err := behalf.Read(outgoing(d.asked[0]))
-		if err != nil || !named || got != (behalf.Caller{Name: "notices", Role: behalf.Viewer}) {
+		got, named, err := delegation.Read(outgoing(d.asked[0]))
+		if err != nil || !named || got != (delegation.Caller{Name: "notices", Role: delegation.Viewer}) {
 			t.Errorf("it calls as %+v, %v, %v", got, named, err)
 		}
 	})

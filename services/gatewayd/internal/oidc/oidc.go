@@ -23,7 +23,7 @@ import (
 	"github.com/coreos/go-oidc/v3/oidc"
 	"golang.org/x/oauth2"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/keyfiles"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 )
@@ -236,7 +236,7 @@ func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
 		name = email
 	}
 	digest := sha256.Sum256([]byte(token.Issuer + "\x00" + token.Subject))
-	w := auth.Who{ID: "oidc " + hex.EncodeToString(digest[:8]), Name: behalf.Presentable(name, behalf.MaxName)}
+	w := auth.Who{ID: "oidc " + hex.EncodeToString(digest[:8]), Name: delegation.Presentable(name, delegation.MaxName)}
 	for _, group := range texts(at(claims, p.RoleClaim)) {
 		if role := p.Roles[group]; role != "" && !w.May(role) {
 			w.Role = role

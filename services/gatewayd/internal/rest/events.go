@@ -15,7 +15,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/encoding/protojson"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/panics"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
@@ -69,8 +69,8 @@ func nameOfTool(t *supervisorv1.ToolCallReport) string {
 // events streams what happens: in a session, or everywhere.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	who := auth.From(r.Context())
-	if !who.May(behalf.Viewer) {
-		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+behalf.Viewer)))
+	if !who.May(delegation.Viewer) {
+		fail(w, connect.NewError(connect.CodePermissionDenied, errors.New("this takes the role "+delegation.Viewer)))
 		return
 	}
 	if r.ContentLength != 0 {

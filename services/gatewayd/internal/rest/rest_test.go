@@ -27,7 +27,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	_ "github.com/acphost/acphost/internal/testkit" // -update
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
@@ -45,7 +45,7 @@ type supervisor struct {
 
 	mu      sync.Mutex
 	asked   []proto.Message
-	callers []behalf.Caller
+	callers []delegation.Caller
 	url     string                   // of a login
 	finish  chan struct{}            // a login is done
 	events  chan *supervisorv1.Event // of WatchSession and WatchEvents
@@ -55,14 +55,14 @@ type supervisor struct {
 
 func (s *supervisor) note(ctx context.Context, req proto.Message) {
 	md, _ := metadata.FromIncomingContext(ctx)
-	c, _, _ := behalf.Read(md)
+	c, _, _ := delegation.Read(md)
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.asked, s.callers = append(s.asked, req), append(s.callers, c)
 }
 
 // last is the last request but for those that only look, and its caller.
-func (s *supervisor) last() (proto.Message, behalf.Caller) {
+func (s *supervisor) last() (proto.Message, delegation.Caller) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.asked[len(s.asked)-1], s.callers[len(s.callers)-1]
@@ -384,7 +384,7 @@ func TestEachPathCallsItsMethodAndAnswersAsDescribed(t *testing.T) {
 		if !proto.Equal(got, c.want) || got.ProtoReflect().Descriptor() != c.want.ProtoReflect().Descriptor() {
 			t.Errorf("%s %s: asked for %v, want %v", c.verb, c.path, got, c.want)
 		}
-		if want := (behalf.Caller{Name: "alice", Role: "operator"}); caller != want {
+		if want := (delegation.Caller{Name: "alice", Role: "operator"}); caller != want {
 			t.Errorf("%s %s: for %+v, want %+v", c.verb, c.path, caller, want)
 		}
 	}

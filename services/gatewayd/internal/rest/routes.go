@@ -14,7 +14,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -60,7 +60,7 @@ var routes = []route{
 type plan struct {
 	route
 	full          string // "/package.Service/Method"
-	need          behalf.Need
+	need          delegation.Need
 	input, output protoreflect.MessageType
 }
 
@@ -76,7 +76,7 @@ func plans() ([]*plan, error) {
 		if !ok {
 			return nil, fmt.Errorf("%s is no method", r.method)
 		}
-		p := &plan{route: r, full: fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), need: behalf.NeedOf(m)}
+		p := &plan{route: r, full: fmt.Sprintf("/%s/%s", m.Parent().FullName(), m.Name()), need: delegation.NeedOf(m)}
 		if p.input, err = protoregistry.GlobalTypes.FindMessageByName(m.Input().FullName()); err != nil {
 			return nil, err
 		}

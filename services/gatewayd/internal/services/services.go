@@ -1,5 +1,5 @@
 // Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and
-// HTTP/2. Each call goes on to the supervisor in its caller's name and with its caller's role (package behalf), and the
+// HTTP/2. Each call goes on to the supervisor in its caller's name and with its caller's role (package delegation), and the
 // supervisor checks that role again.
 //
 // A method is served because its descriptor is there: no method is written out here, and a message passes as the bytes that it
@@ -26,8 +26,8 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/acphost/acphost/internal/behalf"
 	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/limits"
 	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // the descriptors
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
@@ -78,7 +78,7 @@ type call struct {
 // method is one that is served.
 type method struct {
 	name    string // "/package.Service/Method"
-	need    behalf.Need
+	need    delegation.Need
 	input   protoreflect.MessageType
 	output  protoreflect.MessageType
 	handler http.Handler
@@ -120,7 +120,7 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
-	m := &method{name: name, need: behalf.NeedOf(d), input: input, output: output}
+	m := &method{name: name, need: delegation.NeedOf(d), input: input, output: output}
 	options := []connect.HandlerOption{
 		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
 		// A few bytes can be compressed from many: the bounds hold for what comes.
@@ -167,7 +167,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	need := m.need.Role
 	if m.need.Asks {
-		need = behalf.Viewer // what it asks for, its request says
+		need = delegation.Viewer // what it asks for, its request says
 	}
 	if !who.May(need) {
 		h.refuse(w, r, who, lacks(who, need))
@@ -188,7 +188,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	control := http.NewResponseController(w)
 	limit := int64(maxSmall)
-	if auth.From(r.Context()).May(behalf.Operator) {
+	if auth.From(r.Context()).May(delegation.Operator) {
 		limit = maxRequest + 1<<10 // and what is around it
 	}
 	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, control))
@@ -251,11 +251,11 @@ func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, d
 
 // For returns a context whose calls to a supervisor are for somebody.
 func For(ctx context.Context, who auth.Who) context.Context {
-	name := behalf.Presentable(who.Name, behalf.MaxName)
+	name := delegation.Presentable(who.Name, delegation.MaxName)
 	if name == "" {
 		name = who.ID
 	}
-	return metadata.AppendToOutgoingContext(ctx, behalf.Caller{Name: name, Role: who.Role}.Metadata()...)
+	return metadata.AppendToOutgoingContext(ctx, delegation.Caller{Name: name, Role: who.Role}.Metadata()...)
 }
 
 // Sweep ends the calls of those who may no longer call.

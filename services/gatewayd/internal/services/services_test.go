@@ -29,7 +29,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
@@ -43,7 +43,7 @@ type supervisor struct {
 	supervisorv1.UnimplementedSessionServiceServer
 	supervisorv1.UnimplementedApprovalServiceServer
 	supervisorv1.UnimplementedAgentServiceServer
-	callers chan behalf.Caller
+	callers chan delegation.Caller
 	ended   chan error
 	watch   func(stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error
 	reached atomic.Int64
@@ -52,7 +52,7 @@ type supervisor struct {
 func (s *supervisor) note(ctx context.Context) {
 	s.reached.Add(1)
 	md, _ := metadata.FromIncomingContext(ctx)
-	c, _, err := behalf.Read(md)
+	c, _, err := delegation.Read(md)
 	if err != nil {
 		c.Name = err.Error()
 	}
@@ -89,7 +89,7 @@ type rig struct {
 
 func newRig(t *testing.T, role string) *rig {
 	t.Helper()
-	r := &rig{supervisor: &supervisor{callers: make(chan behalf.Caller, 1000), ended: make(chan error, 10)}}
+	r := &rig{supervisor: &supervisor{callers: make(chan delegation.Caller, 1000), ended: make(chan error, 10)}}
 	server := grpc.NewServer(grpc.WaitForHandlers(true))
 	supervisorv1.RegisterSupervisorStateServiceServer(server, r.supervisor)
 	supervisorv1.RegisterSessionServiceServer(server, r.supervisor)
@@ -179,7 +179,7 @@ func TestEachProtocolReachesTheSupervisorInItsCallersName(t *testing.T) {
 		}
 		return nil
 	}
-	want := behalf.Caller{Name: "Łucja of the build", Role: "viewer"}
+	want := delegation.Caller{Name: "Łucja of the build", Role: "viewer"}
 	for name, w := range ways(t) {
 		t.Run(name, func(t *testing.T) {
 			res, err := get(t.Context(), r, w, "a\u202e\"b")
@@ -315,7 +315,7 @@ func all(tell func(path string, m protoreflect.MethodDescriptor)) {
 
 func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
 	ways := ways(t)
-	for _, role := range append([]string{"", "gateway", "root"}, behalf.Roles()...) {
+	for _, role := range append([]string{"", "gateway", "root"}, delegation.Roles()...) {
 		r := newRig(t, role)
 		r.watch = func(grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error { return nil }
 		n := 0
@@ -327,7 +327,7 @@ func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
 				return
 			}
 			n++
-			need := behalf.NeedOf(m)
+			need := delegation.NeedOf(m)
 			may := auth.Who{Role: role}.May(need.Role)
 			for name, w := range ways {
 				call := func(body proto.Message) error {
@@ -357,7 +357,7 @@ func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
 				if err := call(req.Interface()); (connect.CodeOf(err) != connect.CodePermissionDenied) != may {
 					t.Errorf("%s as %q calls %s: %v, want %v", name, role, path, err, may)
 				}
-				if look := m.Input().Fields().ByName(behalf.OnlyLook); need.Asks {
+				if look := m.Input().Fields().ByName(delegation.OnlyLook); need.Asks {
 					req.Set(look, protoreflect.ValueOfBool(true))
 					if err := call(req.Interface()); (connect.CodeOf(err) != connect.CodePermissionDenied) != (auth.Who{Role: role}).May("viewer") {
 						t.Errorf("%s as %q only looks by %s: %v", name, role, path, err)
@@ -429,8 +429,8 @@ func TestRequestsAreBounded(t *testing.T) {
 
 func TestTheMetadataOfARequestIsNotPassedOn(t *testing.T) {
 	r := newRig(t, "viewer")
-	code, _ := post(t, r, supervisorv1.SupervisorStateService_GetSession_FullMethodName, "{}", behalf.CallerKey, "root", behalf.RoleKey, "operator", "Authorization", "Bearer x")
-	if got, want := <-r.callers, (behalf.Caller{Name: "Łucja of the build", Role: "viewer"}); code != http.StatusOK || got != want {
+	code, _ := post(t, r, supervisorv1.SupervisorStateService_GetSession_FullMethodName, "{}", delegation.CallerKey, "root", delegation.RoleKey, "operator", "Authorization", "Bearer x")
+	if got, want := <-r.callers, (delegation.Caller{Name: "Łucja of the build", Role: "viewer"}); code != http.StatusOK || got != want {
 		t.Errorf("called for %+v (%d), want %+v", got, code, want)
 	}
 }

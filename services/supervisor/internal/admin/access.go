@@ -34,7 +34,7 @@ import (
 // A connection is its opener's: once another process writes on it, no verb is taken there.
 //
 // Over TCP the role in the caller's certificate counts. This process itself may do everything. A gateway may call for somebody,
-// whose role then counts; see behalf.go.
+// whose role then counts; see delegation.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
 	ending  context.Context  // done: the server stops

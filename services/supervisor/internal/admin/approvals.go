@@ -11,7 +11,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/proto"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -104,4 +104,4 @@ func answerer(who identity, says string) (string, error) {
 func isOwnWord(name string) bool { return slices.Contains(ownWords, strings.ToLower(name)) }
 
 // presentable is a name on one line, of characters that can be seen.
-func presentable(name string) string { return behalf.Presentable(name, maxAnswerer) }
+func presentable(name string) string { return delegation.Presentable(name, maxAnswerer) }

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
@@ -23,7 +23,7 @@ type class struct {
 // harmless are the services of gRPC's own, which show what everybody may know.
 var harmless = []string{healthv1.Health_ServiceDesc.ServiceName, "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
 
-// classesOf sorts every method that a server has, as its descriptor says; see package behalf.
+// classesOf sorts every method that a server has, as its descriptor says; see package delegation.
 func classesOf(server *grpc.Server) map[string]class {
 	classes := map[string]class{}
 	for service, info := range server.GetServiceInfo() {
@@ -46,7 +46,7 @@ func classify(service, method string) class {
 	if !ok {
 		return class{need: certs.Operator}
 	}
-	need := behalf.NeedOf(m)
+	need := delegation.NeedOf(m)
 	role, err := certs.ParseRole(need.Role)
 	if err != nil {
 		return class{need: certs.Operator}

@@ -6,7 +6,7 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/shell"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
@@ -39,7 +39,7 @@ caller's role may, and never more than --acts-as.`,
 			if actsAs != "" {
 				role, err := certs.ParseRole(actsAs)
 				if err != nil || role > certs.Operator {
-					return command.WrongUse(cmd, "--acts-as: expected %s, got %q", strings.Join(behalf.Roles(), ", "), actsAs)
+					return command.WrongUse(cmd, "--acts-as: expected %s, got %q", strings.Join(delegation.Roles(), ", "), actsAs)
 				}
 				c.ActsAs = role
 			}
@@ -49,7 +49,7 @@ caller's role may, and never more than --acts-as.`,
 	registerDays(cmd, &days, "for how many days, `N`, the certificate is valid")
 	cmd.Flags().StringVar(&name, "name", "gateway", "the `NAME` of the certificate, and of its folder in DIR")
 	cmd.Flags().StringVar(&actsAs, "acts-as", "", "the greatest `ROLE` of the people for whom it may call: viewer, approver or operator (default: it may call for nobody)")
-	cliflag.Complete(cmd, "acts-as", cliflag.Words(behalf.Roles()...))
+	cliflag.Complete(cmd, "acts-as", cliflag.Words(delegation.Roles()...))
 	return cmd
 }
 

@@ -1,4 +1,4 @@
-package behalf
+package delegation
 
 import (
 	"strings"

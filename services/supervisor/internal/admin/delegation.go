@@ -7,12 +7,12 @@ import (
 	"google.golang.org/grpc/metadata"
 	"google.golang.org/grpc/status"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
 // A gateway serves people whom it has recognized by a token, a certificate or a sign-in. It calls for one of them by naming
-// them in the call's metadata (package behalf). Then the call has the caller's rights, within the limit of the gateway's
+// them in the call's metadata (package delegation). Then the call has the caller's rights, within the limit of the gateway's
 // certificate, and no others: neither those of the gateway itself, nor those of a process that may do everything. So a mistake
 // in a gateway's pages lets nobody do what their role does not allow.
 //
@@ -30,7 +30,7 @@ type actingKey struct{}
 // acting returns the context of a call that knows for whom it is made. It refuses callers that may not say so.
 func (a *access) acting(ctx context.Context, method string) (context.Context, error) {
 	sent, _ := metadata.FromIncomingContext(ctx)
-	c, named, err := behalf.Read(sent)
+	c, named, err := delegation.Read(sent)
 	if !named {
 		return ctx, nil
 	}
@@ -66,7 +66,7 @@ func (i identity) mayName() error {
 	case !i.certificate && !i.self && i.control:
 		return checkVerb(i.process)
 	}
-	return status.Errorf(codes.PermissionDenied, "only a gateway calls for others: leave out the metadata %s", behalf.CallerKey)
+	return status.Errorf(codes.PermissionDenied, "only a gateway calls for others: leave out the metadata %s", delegation.CallerKey)
 }
 
 // mayForCaller is may for somebody for whom is called.

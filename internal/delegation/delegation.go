@@ -1,8 +1,8 @@
-// Package behalf is what a gateway and a supervisor agree on, so that a gateway can call a supervisor's services for somebody:
-// the metadata of a call that names the caller, and the role that each method takes, by its descriptor.
+// Package delegation has the contract between gateway and supervisor for calls that a gateway makes for a caller: the metadata that
+// names the caller and the caller's role, and the role that each method requires, from its descriptor.
 //
-// It knows names, roles and descriptors of methods. It must not know how a caller is recognized, nor who may be a gateway.
-package behalf
+// It knows names, roles and descriptors of methods. It must not know how callers authenticate, nor which peers are gateways.
+package delegation
 
 import (
 	"errors"
@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/internal/invisible"
 )
 
-// The metadata of a call for somebody. Both are there, each once, or none is.
+// The metadata of a delegated call. Either each key is present once, or both are absent.
 const (
 	// CallerKey is the key of the caller's name, in percent-encoding: an ordinary name stands as it is.
 	CallerKey = "acphost-caller"
@@ -40,7 +40,7 @@ const Gateway = "gateway"
 // Roles are those that people have, the least first.
 func Roles() []string { return []string{Viewer, Approver, Operator} }
 
-// Caller is somebody for whom a gateway calls.
+// Caller is the client for which a gateway makes a call.
 type Caller struct {
 	// Name has 1 to MaxName characters, and looks as Presentable leaves it.
 	Name string

@@ -16,7 +16,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
-	"github.com/acphost/acphost/internal/behalf"
+	"github.com/acphost/acphost/internal/delegation"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
@@ -37,7 +37,7 @@ func (c calling) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 }
 
 func callingFor(conn grpc.ClientConnInterface, name, role string) calling {
-	return calling{conn, behalf.Caller{Name: name, Role: role}.Metadata()}
+	return calling{conn, delegation.Caller{Name: name, Role: role}.Metadata()}
 }
 
 // lines gathers what is logged.
@@ -78,10 +78,10 @@ func TestACallForSomebodyHasTheLesserOfTwoRoles(t *testing.T) {
 	var log lines
 	p := newPatient()
 	s, keys := gateways(t, p, &log)
-	order := append([]string{"none"}, behalf.Roles()...)
+	order := append([]string{"none"}, delegation.Roles()...)
 	for _, limit := range order {
 		conn := as(t, s, filepath.Join(keys, "edge-"+limit))
-		for _, role := range behalf.Roles() {
+		for _, role := range delegation.Roles() {
 			lesser := order[min(slices.Index(order, limit), slices.Index(order, role))]
 			calls := 0
 			callAll(callingFor(conn, "alice", role), func(m protoreflect.MethodDescriptor, verb bool, err error) {
@@ -130,7 +130,7 @@ func TestOnlyAGatewayNamesACaller(t *testing.T) {
 		"an operator": as(t, s, filepath.Join(keys, "operator")), "this process": inside,
 	} {
 		for _, pairs := range [][]string{
-			behalf.Caller{Name: "alice", Role: "operator"}.Metadata(), {behalf.CallerKey, "alice"}, {behalf.RoleKey, "viewer"}, {behalf.CallerKey + "-bin", "x"},
+			delegation.Caller{Name: "alice", Role: "operator"}.Metadata(), {delegation.CallerKey, "alice"}, {delegation.RoleKey, "viewer"}, {delegation.CallerKey + "-bin", "x"},
 		} {
 			callAll(calling{conn, pairs}, func(m protoreflect.MethodDescriptor, _ bool, err error) {
 				if status.Code(err) != codes.PermissionDenied || !strings.Contains(err.Error(), "only a gateway") {
@@ -149,16 +149,16 @@ func TestMetadataThatIsNotClearIsNoCall(t *testing.T) {
 	s, keys := gateways(t, newPatient(), &log)
 	conn := as(t, s, filepath.Join(keys, "edge-operator"))
 	for name, pairs := range map[string][]string{
-		"a name alone":          {behalf.CallerKey, "a"},
-		"a role alone":          {behalf.RoleKey, "operator"},
-		"two names":             {behalf.CallerKey, "a", behalf.CallerKey, "b", behalf.RoleKey, "operator"},
-		"two roles":             {behalf.CallerKey, "a", behalf.RoleKey, "viewer", behalf.RoleKey, "operator"},
-		"an unknown role":       {behalf.CallerKey, "a", behalf.RoleKey, "root"},
-		"a gateway's role":      {behalf.CallerKey, "a", behalf.RoleKey, "gateway"},
-		"a long name":           {behalf.CallerKey, strings.Repeat("a", 65), behalf.RoleKey, "operator"},
-		"a line feed":           {behalf.CallerKey, "a%0Aerror=none", behalf.RoleKey, "operator"},
-		"a terminal's escape":   {behalf.CallerKey, "a%1B%5B2J", behalf.RoleKey, "operator"},
-		"a change of direction": {behalf.CallerKey, "a%E2%80%AEb", behalf.RoleKey, "operator"},
+		"a name alone":          {delegation.CallerKey, "a"},
+		"a role alone":          {delegation.RoleKey, "operator"},
+		"two names":             {delegation.CallerKey, "a", delegation.CallerKey, "b", delegation.RoleKey, "operator"},
+		"two roles":             {delegation.CallerKey, "a", delegation.RoleKey, "viewer", delegation.RoleKey, "operator"},
+		"an unknown role":       {delegation.CallerKey, "a", delegation.RoleKey, "root"},
+		"a gateway's role":      {delegation.CallerKey, "a", delegation.RoleKey, "gateway"},
+		"a long name":           {delegation.CallerKey, strings.Repeat("a", 65), delegation.RoleKey, "operator"},
+		"a line feed":           {delegation.CallerKey, "a%0Aerror=none", delegation.RoleKey, "operator"},
+		"a terminal's escape":   {delegation.CallerKey, "a%1B%5B2J", delegation.RoleKey, "operator"},
+		"a change of direction": {delegation.CallerKey, "a%E2%80%AEb", delegation.RoleKey, "operator"},
 	} {
 		callAll(calling{conn, pairs}, func(m protoreflect.MethodDescriptor, _ bool, err error) {
 			if status.Code(err) != codes.InvalidArgument || !strings.Contains(err.Error(), "acphost-caller") {
