@@ -153,9 +153,9 @@ barrage: build ## send FRAMES valid and broken messages both ways through a link
 remote: build test-deps ## hold the gateway to the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 connections cut at random
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test/gateway -whole -cuts 1000
 
-.PHONY: crowd
-crowd: build ## press the gateway with 10,000 TCP connections that never finish what they say, while 200 clients have a turn, a quarter of which do not read
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestClientsGetThroughACrowd ./test/gateway -crowd 10000 -clients 200
+.PHONY: overload
+overload: build ## open 10,000 TCP connections to the gateway that never complete a request, while 200 clients have a turn, a quarter of which do not read
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestGateway_ServesClientsUnderOverload ./test/gateway -connections 10000 -clients 200
 
 .PHONY: arm64
 arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older kernel, in machines of QEMU's: about 20 minutes; needs qemu-system-arm, and apt for Debian's kernels (ONLY=TEXT: the machines with this in their names)

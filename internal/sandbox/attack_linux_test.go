@@ -40,9 +40,9 @@ func play(role string, args []string) int {
 		sockets(args[0], args[1])
 	case "siblings":
 		return siblings(args[0], args[1])
-	case "domaincrowd":
+	case "manydomains":
 		_ = os.Setenv(roleVar, "landlocked")
-		return domainCrowd(args[0])
+		return manyDomains(args[0])
 	case "rulerace":
 		return ruleRace(args[0])
 	case "widen":

@@ -493,8 +493,8 @@ func TestADomainOfOneThreadHoldsForItsProcess(t *testing.T) {
 	}
 }
 
-// domainCrowd makes many rulesets, and many domains one after the other, and then as many as it can at once.
-func domainCrowd(free string) int {
+// manyDomains makes many rulesets, and many domains one after the other, and then as many as it can at once.
+func manyDomains(free string) int {
 	runtime.LockOSThread()
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4096, Max: 4096})
 	var made int
@@ -552,7 +552,7 @@ func domainCrowd(free string) int {
 
 func TestRulesetsAndDomainsAreBounded(t *testing.T) {
 	y, free, _ := fields(t)
-	got := run(t, y.attack(t, "domaincrowd", free))
+	got := run(t, y.attack(t, "manydomains", free))
 	want := fmt.Sprintf("rulesets: %d", 16*mostRulesets) + "\na rule in one that was forgotten: file descriptor in bad state\n" +
 		fmt.Sprintf("rules: %d cannot allocate memory\ndomains one after the other that failed: 0", mostRules)
 	if !testing.Short() {

@@ -24,7 +24,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/grpc/tap"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/keyfiles"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/sdk/internal/secret"
@@ -127,7 +127,7 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--listen %s: %w", o.listen, err)
 		}
-		return newPressed(l, crowd.Room()), nil
+		return newPressed(l, connlimit.Room()), nil
 	}
 	l, err := listenUnix(target, o.socketMode())
 	if err != nil {

@@ -6,18 +6,18 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 )
 
 // pressed bounds the connections over TCP of which nobody knows yet whose they are: anybody can connect, as often as it
 // likes, and say nothing. Where there are too many, the oldest of whoever has most is dropped.
 type pressed struct {
 	net.Listener
-	arriving *crowd.Crowd
+	arriving *connlimit.Limiter
 }
 
 func newPressed(l net.Listener, most int) *pressed {
-	return &pressed{Listener: l, arriving: crowd.New(most, most/2, crowd.Pressing)}
+	return &pressed{Listener: l, arriving: connlimit.New(most, most/2, connlimit.EvictOldest)}
 }
 
 // Accept implements net.Listener.
@@ -26,7 +26,7 @@ func (p *pressed) Accept() (net.Conn, error) {
 	if err != nil {
 		return nil, err
 	}
-	leave, _ := p.arriving.Admit(crowd.AddressOf(conn), func() { _ = conn.Close() })
+	leave, _ := p.arriving.Admit(connlimit.AddressOf(conn), func() { _ = conn.Close() })
 	return &arriving{Conn: conn, leave: leave}, nil
 }
 

@@ -123,7 +123,7 @@ func TestTheProxyIsForItsAgentAlone(t *testing.T) {
 	if !strings.HasPrefix(string(answer), "HTTP/1.1 407 ") {
 		t.Errorf("ATTACK SUCCEEDED: got %q", answer)
 	}
-	s.hand.worked("crowd-proxy", "1000") // half a header each
+	s.hand.worked("proxy-connections", "1000") // half a header each
 	s.hand.worked("get", "http://localhost:"+open+"/")
 	family, err := proc.Descendants(s.PID())
 	if err != nil {

@@ -90,7 +90,7 @@ var onSystem = []struct {
 }{
 	{"child", nil, refused, map[string]verdict{"ptrace attach": limit}}, // watching one's own child is what debuggers do
 	{"kernel", nil, refused, map[string]verdict{"open /proc/sys/kernel/core_pattern": rootLimit, "open /proc/sysrq-trigger": rootLimit, "open /dev/mem": rootLimit, "open /dev/kmsg": rootLimit}},
-	{"crowd", []string{"300"}, limit, nil},
+	{"processes", []string{"300"}, limit, nil},
 	{"hoard", nil, limit, nil},
 }
 

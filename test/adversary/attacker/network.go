@@ -27,7 +27,7 @@ func init() {
 	deeds["get"] = get
 	deeds["proxy"] = proxyRaw
 	deeds["direct"] = direct
-	deeds["crowd-proxy"] = crowdProxy
+	deeds["proxy-connections"] = proxyConnections
 }
 
 // networkPatience is longer than a look-up or a connection may take.
@@ -142,8 +142,8 @@ func direct(args []string) ([]orders.Try, error) {
 	return append(all, tried("a source route", err)), nil
 }
 
-// crowdProxy N makes N connections to the proxy, each with half a header, and closes them.
-func crowdProxy(args []string) ([]orders.Try, error) {
+// proxyConnections N makes N connections to the proxy, each with half a header, and closes them.
+func proxyConnections(args []string) ([]orders.Try, error) {
 	proxy, err := url.Parse(os.Getenv("HTTPS_PROXY"))
 	if err != nil {
 		return nil, err

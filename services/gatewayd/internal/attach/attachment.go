@@ -113,12 +113,12 @@ func (a *agent) attach(m relay.Message, frame []byte) {
 		return
 	}
 	a.mu.Lock()
-	there, crowded := a.attached[at.session] != nil, len(a.attached) >= maxAttached
-	if !there && !crowded {
+	there, full := a.attached[at.session] != nil, len(a.attached) >= maxAttached
+	if !there && !full {
 		a.attached[at.session] = at
 	}
 	a.mu.Unlock()
-	if there || crowded {
+	if there || full {
 		at.end(errDetached)
 		done()
 		if there {

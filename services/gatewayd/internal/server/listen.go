@@ -5,7 +5,7 @@ import (
 	"net"
 	"sync"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 )
 
 // sendBuffer is how many bytes the kernel holds for a client that does not read. Linux would take up to 4 MiB of each. What a client
@@ -16,14 +16,14 @@ const sendBuffer = 256 << 10
 // if they are too many, the oldest of the address that has most gives way, so that who says at once who it is gets in. From then on
 // the connection has one of the other places, which strangers cannot take. If all of those are taken, the oldest connection of the
 // owner that has most gives way. Nobody has more than half of either. Safe for concurrent use.
-type Door struct{ strangers, known *crowd.Crowd }
+type Door struct{ strangers, known *connlimit.Limiter }
 
 // NewDoor returns a Door for most connections, at least 4.
 func NewDoor(most int) *Door {
 	strangers := max(most/4, 2)
 	return &Door{
-		strangers: crowd.New(strangers, max(strangers/2, 1), crowd.Pressing),
-		known:     crowd.New(most-strangers, max((most-strangers)/2, 1), crowd.Sharing),
+		strangers: connlimit.New(strangers, max(strangers/2, 1), connlimit.EvictOldest),
+		known:     connlimit.New(most-strangers, max((most-strangers)/2, 1), connlimit.EvictLargest),
 	}
 }
 
@@ -44,7 +44,7 @@ func (l *limited) Accept() (net.Conn, error) {
 		_ = tcp.SetWriteBuffer(sendBuffer)
 	}
 	c := &counted{Conn: conn, door: l.door}
-	leave, _ := l.door.strangers.Admit(crowd.AddressOf(conn), func() { _ = conn.Close() })
+	leave, _ := l.door.strangers.Admit(connlimit.AddressOf(conn), func() { _ = conn.Close() })
 	c.mu.Lock()
 	c.leave = leave
 	gone := c.closed
@@ -55,7 +55,7 @@ func (l *limited) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// counted is a connection with a place in a crowd.
+// counted is a connection with a place in a limiter.
 type counted struct {
 	net.Conn
 	door *Door

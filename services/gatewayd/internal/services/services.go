@@ -26,7 +26,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 	"google.golang.org/protobuf/reflect/protoregistry"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/limits"
 	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // the descriptors
@@ -62,7 +62,7 @@ type Handler struct {
 	log     *slog.Logger
 	methods map[string]*method // by path
 	refusal *connect.ErrorWriter
-	calls   *crowd.Crowd
+	calls   *connlimit.Limiter
 
 	mu     sync.Mutex // guards what follows
 	live   map[*call]struct{}
@@ -88,7 +88,7 @@ type method struct {
 func New(conn grpc.ClientConnInterface, log *slog.Logger) (*Handler, error) {
 	h := &Handler{
 		conn: conn, log: log, methods: map[string]*method{}, refusal: connect.NewErrorWriter(),
-		calls: crowd.New(maxCalls, maxCallsEach, crowd.Firm), live: map[*call]struct{}{},
+		calls: connlimit.New(maxCalls, maxCallsEach, connlimit.RejectNew), live: map[*call]struct{}{},
 	}
 	var problem error
 	protoregistry.GlobalFiles.RangeFilesByPackage(served, func(f protoreflect.FileDescriptor) bool {
@@ -220,15 +220,15 @@ func lacks(who auth.Who, need string) *connect.Error {
 	return connect.NewError(connect.CodePermissionDenied, fmt.Errorf("this takes the role %s; yours is %s", need, who.Role))
 }
 
-// ErrCrowded is why a call is refused: there are too many.
-var ErrCrowded = errors.New("too many calls are being answered: try again later")
+// ErrTooManyCalls rejects a call: the limit of concurrent calls is reached.
+var ErrTooManyCalls = errors.New("too many calls are being answered: try again later")
 
 // Begin begins a call for somebody, unless there are too many. The context that it returns carries the caller to the supervisor,
 // and ends when the caller may no longer call. The caller of Begin calls done at the end.
 func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error) {
 	leave, ok := h.calls.Admit(who.ID, nil)
 	if !ok {
-		return nil, nil, ErrCrowded
+		return nil, nil, ErrTooManyCalls
 	}
 	ctx, end := context.WithCancelCause(ctx)
 	c := &call{who: who, end: end}
@@ -355,7 +355,7 @@ func Failure(ctx context.Context, err error) *connect.Error {
 // asError is an error as Connect has it.
 func asError(err error) *connect.Error {
 	switch {
-	case errors.Is(err, ErrCrowded):
+	case errors.Is(err, ErrTooManyCalls):
 		return connect.NewError(connect.CodeResourceExhausted, err)
 	case errors.Is(err, errRevoked):
 		return connect.NewError(connect.CodeUnauthenticated, err)

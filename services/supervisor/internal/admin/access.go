@@ -14,7 +14,7 @@ import (
 	grpcpeer "google.golang.org/grpc/peer"
 	"google.golang.org/grpc/status"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/peer"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -176,7 +176,7 @@ type identity struct {
 	// caller is for whom a gateway makes this call; nil: it is its own. Its role is within the limit.
 	caller *caller
 	// speaking has room for the calls of all guests at a door; nil: it is no guest's.
-	speaking *crowd.Crowd
+	speaking *connlimit.Limiter
 }
 
 // origin tells callers apart that share what there is for guests.

@@ -34,7 +34,7 @@ import (
 	"google.golang.org/grpc/reflection"
 	"google.golang.org/grpc/status"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/limits"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/panics/grpcpanics"
@@ -133,8 +133,8 @@ type Server struct {
 	stopOnce sync.Once
 	stopped  chan struct{}
 
-	replays *crowd.Crowd // of decisions, and those who watch decisions
-	watches *crowd.Crowd
+	replays *connlimit.Limiter // of decisions, and those who watch decisions
+	watches *connlimit.Limiter
 
 	inside *hall
 	mu     sync.Mutex
@@ -149,7 +149,7 @@ func Start(o Options) (*Server, error) {
 		o.Env = os.Getenv
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall(), replays: crowd.New(maxReplays, 1, crowd.Firm), watches: crowd.New(maxWatches, maxWatchesEach, crowd.Firm)}
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall(), replays: connlimit.New(maxReplays, 1, connlimit.RejectNew), watches: connlimit.New(maxWatches, maxWatchesEach, connlimit.RejectNew)}
 	s.inside.address = "within the process"
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
@@ -158,7 +158,7 @@ func Start(o Options) (*Server, error) {
 		s.scrapes = newScrapes(o.Metrics, o.Logger)
 	}
 	add := func(w way) {
-		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(crowd.Room()), trusted: trusted, guests: guests, scrapes: s.scrapes, logger: o.Logger})
+		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(connlimit.Room()), trusted: trusted, guests: guests, scrapes: s.scrapes, logger: o.Logger})
 	}
 	add(way{listener: s.inside, introduce: byBirth, origin: nowhere})
 	if o.Listen != "" {
@@ -173,7 +173,7 @@ func Start(o Options) (*Server, error) {
 			}
 		}
 		s.address = listener.Addr().String()
-		add(way{listener: listener, introduce: byCertificate(keys), origin: crowd.AddressOf, slow: true})
+		add(way{listener: listener, introduce: byCertificate(keys), origin: connlimit.AddressOf, slow: true})
 	}
 	if !o.NoSocket {
 		listener, path, err := listen(o)

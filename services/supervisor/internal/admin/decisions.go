@@ -9,7 +9,7 @@ import (
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
@@ -37,8 +37,8 @@ const (
 type decisionService struct {
 	supervisorv1.UnsafeDecisionServiceServer
 	decisions Decisions
-	replays   *crowd.Crowd // shared by the servers
-	watches   *crowd.Crowd // likewise
+	replays   *connlimit.Limiter // shared by the servers
+	watches   *connlimit.Limiter // likewise
 }
 
 // callerOf tells callers apart, also those for whom a gateway calls.

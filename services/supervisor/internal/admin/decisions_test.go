@@ -10,7 +10,7 @@ import (
 	"google.golang.org/grpc/status"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/peer"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
@@ -40,7 +40,7 @@ func TestDecisionsAreShownToPeopleAlone(t *testing.T) {
 		"somebody behind a gateway":   {identity{certificate: true, role: certs.Gateway, caller: &caller{name: "ann", role: certs.Viewer}}, codes.OK},
 		"the supervisor's own editor": {identity{self: true}, codes.OK},
 	} {
-		s := &decisionService{decisions: nothing{asked: make(chan any, 1)}, watches: crowd.New(1, 1, crowd.Firm)}
+		s := &decisionService{decisions: nothing{asked: make(chan any, 1)}, watches: connlimit.New(1, 1, connlimit.RejectNew)}
 		err := s.WatchDecisions(&supervisorv1.WatchDecisionsRequest{}, watching{ctx: as(t.Context(), c.who)})
 		if status.Code(err) != c.want {
 			t.Errorf("%s: %v, want %v", name, err, c.want)
@@ -62,7 +62,7 @@ func (b busy) ReplayPolicy(context.Context, *supervisorv1.ReplayPolicyRequest) (
 
 func TestACallerReplaysOneFileAtATime(t *testing.T) {
 	b := busy{begun: make(chan struct{}), end: make(chan struct{})}
-	s := &decisionService{decisions: b, replays: crowd.New(2, 1, crowd.Firm)}
+	s := &decisionService{decisions: b, replays: connlimit.New(2, 1, connlimit.RejectNew)}
 	replay := func(who string) <-chan error {
 		done := make(chan error, 1)
 		go func() {

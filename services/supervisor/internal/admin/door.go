@@ -10,7 +10,7 @@ import (
 
 	"google.golang.org/grpc/credentials"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -64,29 +64,29 @@ type door struct {
 
 	ctx      context.Context // done: the door is shut
 	shut     context.CancelFunc
-	arriving *crowd.Crowd  // of handshakes
-	atWork   chan struct{} // one for each handshake, where none is slow
-	agents   room          // of guests who may be agents
-	persons  room          // of guests who are none, and only look
+	arriving *connlimit.Limiter // of handshakes
+	atWork   chan struct{}      // one for each handshake, where none is slow
+	agents   room               // of guests who may be agents
+	persons  room               // of guests who are none, and only look
 	running  sync.WaitGroup
 }
 
 // room is what guests of one kind have together, so that no kind keeps another out.
 type room struct {
-	sitting  *crowd.Crowd // of connections
-	speaking *crowd.Crowd // of calls
+	sitting  *connlimit.Limiter // of connections
+	speaking *connlimit.Limiter // of calls
 }
 
 func (b bounds) room() room {
-	return room{sitting: crowd.New(b.guests, b.guestsEach, crowd.Sharing), speaking: crowd.New(b.calls, b.callsEach, crowd.Firm)}
+	return room{sitting: connlimit.New(b.guests, b.guestsEach, connlimit.EvictLargest), speaking: connlimit.New(b.calls, b.callsEach, connlimit.RejectNew)}
 }
 
 // open lets callers in until close. The caller of open sets the fields up to logger.
 func (d *door) open() {
 	d.ctx, d.shut = context.WithCancel(context.Background())
-	d.arriving = crowd.New(2*maxAtWork, maxAtWork/2, crowd.Firm) // who is not at work waits to be accepted
+	d.arriving = connlimit.New(2*maxAtWork, maxAtWork/2, connlimit.RejectNew) // who is not at work waits to be accepted
 	if d.slow {
-		d.arriving = crowd.New(d.bounds.handshakes, d.bounds.handshakesEach, crowd.Pressing)
+		d.arriving = connlimit.New(d.bounds.handshakes, d.bounds.handshakesEach, connlimit.EvictOldest)
 	}
 	d.atWork = make(chan struct{}, maxAtWork)
 	d.agents, d.persons = d.bounds.room(), d.bounds.room()

@@ -20,7 +20,7 @@ import (
 	"google.golang.org/protobuf/types/known/emptypb"
 	"google.golang.org/protobuf/types/known/timestamppb"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -211,7 +211,7 @@ func TestDoor_APanicEndsOneConnection(t *testing.T) {
 			}
 			return conn, identity{self: true}, nil
 		}},
-		bounds: usualBounds(crowd.Room()), trusted: to, guests: to, logger: slog.New(slog.DiscardHandler),
+		bounds: usualBounds(connlimit.Room()), trusted: to, guests: to, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	defer d.close()

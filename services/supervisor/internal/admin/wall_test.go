@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/types/descriptorpb"
 	"google.golang.org/protobuf/types/known/emptypb"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/peer"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
@@ -92,7 +92,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	l, hall := bufconn.Listen(1<<16), newHall()
 	d := &door{
 		way:    way{listener: l, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
-		bounds: usualBounds(crowd.Room()), trusted: hall, guests: hall, logger: slog.New(slog.DiscardHandler),
+		bounds: usualBounds(connlimit.Room()), trusted: hall, guests: hall, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	defer d.close()

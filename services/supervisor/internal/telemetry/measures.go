@@ -174,8 +174,8 @@ func (*measures) lost(meter metric.Meter, t *tracing) error {
 	_, err := meter.Int64ObservableCounter("acphost.dropped_spans",
 		metric.WithDescription("Spans that the collector did not get, by reason: too many waited (queue), or it did not take them (collector)."),
 		metric.WithInt64Callback(func(_ context.Context, o metric.Int64Observer) error {
-			crowded, failed := t.lost()
-			o.Observe(clamp(crowded), with(attribute.String("reason", "queue")))
+			overflowed, failed := t.lost()
+			o.Observe(clamp(overflowed), with(attribute.String("reason", "queue")))
 			o.Observe(clamp(failed), with(attribute.String("reason", "collector")))
 			return nil
 		}))

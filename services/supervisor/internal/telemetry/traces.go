@@ -51,7 +51,7 @@ type tracing struct {
 	cut    context.CancelFunc
 	once   sync.Once
 
-	crowded, failed atomic.Uint64 // spans that were lost: the queue was full, the collector did not take them
+	overflowed, failed atomic.Uint64 // spans that were lost: the queue was full, the collector did not take them
 }
 
 // traces makes what sends spans.
@@ -134,8 +134,8 @@ func (t *tracing) close(ctx context.Context) {
 }
 
 // lost returns how many spans did not reach the collector, by the reason.
-func (t *tracing) lost() (crowded, failed uint64) {
-	return t.crowded.Load(), t.failed.Load()
+func (t *tracing) lost() (overflowed, failed uint64) {
+	return t.overflowed.Load(), t.failed.Load()
 }
 
 // processor puts ended spans into the queue. It implements sdktrace.SpanProcessor.
@@ -147,7 +147,7 @@ func (p processor) OnEnd(s sdktrace.ReadOnlySpan) {
 	select {
 	case p.queue <- whose{s, p.who}:
 	default:
-		p.crowded.Add(1)
+		p.overflowed.Add(1)
 	}
 }
 

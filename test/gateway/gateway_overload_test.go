@@ -25,8 +25,8 @@ import (
 )
 
 var (
-	crowdSize    = flag.Int("crowd", 1500, "how many TCP connections the gateway is pressed with by those who never say who they are")
-	crowdClients = flag.Int("clients", 12, "how many clients have a turn through the gateway meanwhile")
+	overloadConns   = flag.Int("connections", 1500, "number of TCP connections that never authenticate")
+	overloadClients = flag.Int("clients", 12, "how many clients have a turn through the gateway meanwhile")
 )
 
 // farSocket is a client over WebSocket.
@@ -98,15 +98,15 @@ func (s *farSocket) turn(words string) error {
 }
 
 // Many connect and say nothing, or never finish; some clients do not read. Who says who it is gets in, and who is in stays.
-func TestClientsGetThroughACrowd(t *testing.T) {
+func TestGateway_ServesClientsUnderOverload(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	const places = 400
-	g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}], max_agents: %d", e2e.Program("demoagent"), *crowdClients+2), "--max-connections", strconv.Itoa(places), "--log-level", "warn")
+	g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}], max_agents: %d", e2e.Program("demoagent"), *overloadClients+2), "--max-connections", strconv.Itoa(places), "--log-level", "warn")
 	ctx, cancel := context.WithTimeout(context.Background(), testkit.Timeout())
 	defer cancel()
 	secrets := []string{strings.TrimSpace(string(e2e.Must(t, g.TokenFile)))}
-	for range *crowdClients / 16 {
+	for range *overloadClients / 16 {
 		secrets = append(secrets, g.Token("operator"))
 	}
 	settled, err := dialFar(ctx, g.URL("ws"), secrets[0], p.Work)
@@ -127,7 +127,7 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 	var took []time.Duration
 	var clients sync.WaitGroup
 	room := make(chan struct{}, 16)
-	sockets := make([]*farSocket, *crowdClients)
+	sockets := make([]*farSocket, *overloadClients)
 	for i := range sockets {
 		clients.Go(func() {
 			room <- struct{}{}
@@ -156,7 +156,7 @@ func TestClientsGetThroughACrowd(t *testing.T) {
 	}
 	clients.Wait()
 	if err := settled.turn("repeat after"); err != nil {
-		t.Errorf("the client that was there before the crowd: %v", err)
+		t.Errorf("the client that was there before the overload: %v", err)
 	}
 	slices.Sort(took)
 	if len(took) > 0 {
@@ -200,7 +200,7 @@ func rss(t *testing.T, pid string) int {
 	return 0
 }
 
-// press is a crowd of connections to one address that never finish what they say.
+// press holds connections to one address that never complete a request.
 type press struct {
 	mu    sync.Mutex // guards what follows
 	conns []net.Conn
@@ -227,8 +227,8 @@ func newPress(t *testing.T, at, secret string) (p *press, pressed <-chan struct{
 		p.open(at, "POST /acp HTTP/1.1\r\n"+host+"Authorization: Bearer "+secret+"\r\nContent-Type: application/json\r\nContent-Length: 16000000\r\n\r\n"+strings.Repeat(" ", 100_000))
 	}
 	p.wg.Go(func() {
-		for i := range *crowdSize {
-			if i == *crowdSize/5 {
+		for i := range *overloadConns {
+			if i == *overloadConns/5 {
 				close(enough)
 			}
 			if !p.open(at, says[i%len(says)]) {

@@ -1,6 +1,6 @@
 //go:build !unix
 
-package crowd
+package connlimit
 
 // openFiles is not known here.
 func openFiles() uint64 { return 0 }

@@ -10,7 +10,7 @@ import (
 	"testing"
 	"time"
 
-	"github.com/acphost/acphost/internal/crowd"
+	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/testkit"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
@@ -22,7 +22,7 @@ func (h hello) String() string { return string(h) }
 
 func TestHandshakesAndGuestsLeaveFilesToOthers(t *testing.T) {
 	for files, want := range map[uint64]int{0: 256, 64: 16, 256: 32, 1024: 128, 1 << 20: 256} {
-		if b := usualBounds(crowd.RoomOf(files)); b.handshakes != want || b.guests != want/4 || b.handshakesEach > b.handshakes/2 || b.guestsEach > b.guests/2 || b.guestsEach < 1 {
+		if b := usualBounds(connlimit.RoomOf(files)); b.handshakes != want || b.guests != want/4 || b.handshakesEach > b.handshakes/2 || b.guestsEach > b.guests/2 || b.guestsEach < 1 {
 			t.Errorf("of %d files: %+v, want %d handshakes", files, b, want)
 		}
 	}
@@ -36,7 +36,7 @@ func tcpDoor(t *testing.T, b bounds) (d *door, address string) {
 		t.Fatal(err)
 	}
 	d = &door{
-		way: way{listener: listener, origin: crowd.AddressOf, slow: true, introduce: func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
+		way: way{listener: listener, origin: connlimit.AddressOf, slow: true, introduce: func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			if _, err := conn.Read(make([]byte, 1)); err != nil {
 				return nil, identity{}, err
@@ -145,7 +145,7 @@ func (noFiles) Addr() net.Addr { return hello("nowhere") }
 
 func TestADoorThatCannotAcceptIsShutAllTheSame(t *testing.T) {
 	l := noFiles{asked: make(chan struct{})}
-	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(crowd.Room()), trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler)}
+	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(connlimit.Room()), trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler)}
 	d.open()
 	<-l.asked
 	d.close()

@@ -18,7 +18,7 @@ import (
 )
 
 func init() {
-	deeds["crowd"] = crowd
+	deeds["processes"] = processes
 	deeds["hoard"] = hoard
 	deeds["fill"] = fill
 	deeds["burst"] = burst
@@ -28,8 +28,8 @@ func init() {
 // kept are what a hand holds until it ends.
 var kept []io.Closer
 
-// crowd N starts N processes that live as long as this one.
-func crowd(args []string) ([]orders.Try, error) {
+// processes N starts N processes that live as long as this one.
+func processes(args []string) ([]orders.Try, error) {
 	n := 0
 	var err error
 	for range number(args[0]) {
@@ -47,7 +47,7 @@ func crowd(args []string) ([]orders.Try, error) {
 	if n == 0 {
 		return nil, err
 	}
-	return []orders.Try{got("crowd", fmt.Sprint(n), nil)}, nil
+	return []orders.Try{got("processes", fmt.Sprint(n), nil)}, nil
 }
 
 // hoard takes what the kernel counts for all processes of a user: files in flight, pipes' pages, inotify instances.
