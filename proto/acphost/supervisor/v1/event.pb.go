@@ -1850,7 +1850,7 @@ type HandlerChanged struct {
 	State string `protobuf:"bytes,2,opt,name=state,proto3" json:"state,omitempty"`
 	// Optional. The reason why it is not ready.
 	Error string `protobuf:"bytes,3,opt,name=error,proto3" json:"error,omitempty"`
-	// Required. The number of restarts.
+	// Required. The number of restarts. A sidecar, which the supervisor does not start: the number of reconnects.
 	Restarts uint64 `protobuf:"varint,4,opt,name=restarts,proto3" json:"restarts,omitempty"`
 	// Optional. The folders whose sessions it serves, because routes name it for these folders. Empty: no route does, or the
 	// routes are not made yet.

@@ -1059,9 +1059,9 @@ type HandlerStatus struct {
 	Sha256 string `protobuf:"bytes,7,opt,name=sha256,proto3" json:"sha256,omitempty"`
 	// Required. The connection is protected by mutual TLS.
 	MutualTls bool `protobuf:"varint,8,opt,name=mutual_tls,json=mutualTls,proto3" json:"mutual_tls,omitempty"`
-	// Required. The number of restarts.
+	// Required. The number of restarts. A sidecar, which the supervisor does not start: the number of reconnects.
 	Restarts uint64 `protobuf:"varint,9,opt,name=restarts,proto3" json:"restarts,omitempty"`
-	// Optional. The time since which it is in this state.
+	// Optional. The time since which it is in this state. Ready: the time since which this process or connection serves.
 	Since *timestamppb.Timestamp `protobuf:"bytes,10,opt,name=since,proto3" json:"since,omitempty"`
 	// Optional. The reason why it is not ready, or why it last ended.
 	Error string `protobuf:"bytes,11,opt,name=error,proto3" json:"error,omitempty"`

@@ -99,7 +99,7 @@ type Handler struct {
 	target   target                     // guarded by mu, as is all that follows
 	life     *life                      // the one that counts; nil: not started
 	state    supervisorv1.HandlerState  // of life
-	since    time.Time                  // of state
+	since    time.Time                  // of state; of a handler that is ready: of current
 	changed  chan struct{}              // closed and replaced at each change of state
 	cause    error                      // why it is not ready, or why it last ended
 	current  *attached                  // the one that is ready; nil: none

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"time"
 
 	"google.golang.org/grpc"
 
@@ -191,6 +192,7 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 		h.target, h.describe, h.pin = s.target, in.describe, inst.Digest
 		h.attachLocked(a, in)
 		h.setLocked(Ready, nil)
+		h.since = time.Now() // another process or connection serves, also if the state is the same
 		before = h.beginLocked(a)
 		return true
 	})

@@ -312,7 +312,7 @@ func TestASwapWorksInEveryStateButTheLast(t *testing.T) {
 				wants(t, h, second)
 				wantState(t, h, Ready)
 				starts := fl.count()
-				time.Sleep(time.Hour)
+				time.Sleep(time.Minute)
 				wantState(t, h, Ready)
 				if fl.count() != starts {
 					t.Error("the old program was started again")
@@ -459,6 +459,7 @@ func TestARestartKeepsProgramAndPin(t *testing.T) {
 		if err := h.Restart(t.Context(), func(context.Context) error { return errors.New("terminals live") }); err == nil {
 			t.Error("the check did not count")
 		}
+		time.Sleep(time.Minute)
 		fl.mu.Lock()
 		fl.starts = 1
 		second.ended, second.err, second.stops = false, nil, nil
@@ -468,6 +469,9 @@ func TestARestartKeepsProgramAndPin(t *testing.T) {
 			t.Fatal(err)
 		}
 		wants(t, h, second)
+		if st := h.Status(); !st.GetSince().AsTime().Equal(time.Now()) {
+			t.Errorf("it serves since %v, want now, %v", st.GetSince().AsTime(), time.Now())
+		}
 		if st := h.Status(); st.GetRestarts() != 0 || h.Digest() != "abc" || fl.pins[2] != "abc" {
 			t.Errorf("status = %v, pins = %q", st, fl.pins)
 		}

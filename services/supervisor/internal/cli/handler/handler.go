@@ -41,6 +41,12 @@ func newList(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "list",
 		Short: "List the handlers of your running supervisors",
+		Long: `List the handlers of your running supervisors.
+
+SINCE is the time at which the state began; of a ready handler, the time since which
+this process or connection serves. RESTARTS counts starts after an unexpected end,
+not "handler restart" or "handler swap". acphost does not start a sidecar: RECONNECTS
+counts the new connections to a sidecar after a connection was lost.`,
 		Example: `  acphost handler list
   acphost handler list --pid 4711 --json`,
 		Args: command.NoArguments,

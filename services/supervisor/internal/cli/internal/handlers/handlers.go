@@ -23,7 +23,8 @@ type Listed struct {
 	Address     string     `json:"address,omitempty"`
 	SHA256      string     `json:"sha256,omitempty"`
 	MutualTLS   bool       `json:"mutual_tls"`
-	Restarts    uint64     `json:"restarts"`
+	Restarts    uint64     `json:"restarts"`             // 0 for a sidecar, which acphost does not start
+	Reconnects  uint64     `json:"reconnects,omitempty"` // of a sidecar
 	Since       *time.Time `json:"since,omitempty"`
 	Error       string     `json:"error,omitempty"`
 	Methods     []string   `json:"methods,omitempty"`
@@ -45,6 +46,9 @@ func New(pid int, h *supervisorv1.HandlerStatus) Listed {
 		Command: h.GetCommand(), Address: h.GetAddress(), SHA256: h.GetSha256(), MutualTLS: h.GetMutualTls(),
 		Restarts: h.GetRestarts(), Error: h.GetError(), Methods: h.GetMethods(), Notes: h.GetNotes(),
 	}
+	if l.Address != "" {
+		l.Restarts, l.Reconnects = 0, h.GetRestarts()
+	}
 	l.Folders = h.GetFolders()
 	for _, p := range h.GetPaths() {
 		l.Paths = append(l.Paths, Path{p.GetHere(), p.GetThere()})
@@ -64,10 +68,14 @@ func stateWord(s supervisorv1.HandlerState) string {
 // Table lists handlers for people.
 func Table(list []Listed) *output.Table {
 	t := output.NewTable("there are no handlers: no supervisor is running, or it only watches",
-		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "SINCE", "RUNS", "SERVES", "ERROR").
-		Long("RUNS", "SERVES", "ERROR", "DESCRIPTION").Spare("RESTARTS", "PID", "DESCRIPTION", "SERVES", "SUPERVISOR", "RUNS")
+		"SUPERVISOR", "NAME", "STATE", "DESCRIPTION", "PID", "RESTARTS", "RECONNECTS", "SINCE", "RUNS", "SERVES", "ERROR").
+		Long("RUNS", "SERVES", "ERROR", "DESCRIPTION").Spare("RECONNECTS", "RESTARTS", "PID", "DESCRIPTION", "SERVES", "SUPERVISOR", "RUNS")
 	for _, h := range list {
-		t.Add(h.Supervisor, h.Name, h.State, h.Description, output.OrNone(h.PID), h.Restarts, h.Since, cmp.Or(h.Address, strings.Join(h.Command, " ")), h.serves(), h.Error)
+		restarts, reconnects := fmt.Sprint(h.Restarts), ""
+		if h.Address != "" {
+			restarts, reconnects = "", fmt.Sprint(h.Reconnects)
+		}
+		t.Add(h.Supervisor, h.Name, h.State, h.Description, output.OrNone(h.PID), restarts, reconnects, h.Since, cmp.Or(h.Address, strings.Join(h.Command, " ")), h.serves(), h.Error)
 	}
 	return t
 }

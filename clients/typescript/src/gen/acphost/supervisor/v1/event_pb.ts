@@ -990,7 +990,7 @@ export type HandlerChanged = Message<"acphost.supervisor.v1.HandlerChanged"> & {
   error: string;
 
   /**
-   * Required. The number of restarts.
+   * Required. The number of restarts. A sidecar, which the supervisor does not start: the number of reconnects.
    *
    * @generated from field: uint64 restarts = 4;
    */

@@ -678,14 +678,14 @@ export type HandlerStatus = Message<"acphost.supervisor.v1.HandlerStatus"> & {
   mutualTls: boolean;
 
   /**
-   * Required. The number of restarts.
+   * Required. The number of restarts. A sidecar, which the supervisor does not start: the number of reconnects.
    *
    * @generated from field: uint64 restarts = 9;
    */
   restarts: bigint;
 
   /**
-   * Optional. The time since which it is in this state.
+   * Optional. The time since which it is in this state. Ready: the time since which this process or connection serves.
    *
    * @generated from field: google.protobuf.Timestamp since = 10;
    */
