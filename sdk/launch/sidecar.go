@@ -52,6 +52,9 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	var dialer net.Dialer
 	socket, err := dialer.DialContext(ctx, network, target)
 	if err != nil {
+		if op, ok := errors.AsType[*net.OpError](err); ok {
+			err = op.Err // without "dial" and the address again
+		}
 		return nil, fmt.Errorf("dial %s: %w (is the sidecar running?)", s.Address, err)
 	}
 	if network == "unix" && (config == nil || s.UID != nil) {

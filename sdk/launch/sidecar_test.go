@@ -316,6 +316,15 @@ func TestASidecarServesNobodyWithoutItsSecret(t *testing.T) {
 	}
 }
 
+func TestDialSidecar_NamesAddressOnce(t *testing.T) {
+	path := filepath.Join(testkit.ShortDir(t), "s")
+	_, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: secretFile(t)})
+	if err == nil || strings.Count(err.Error(), "dial") != 1 || strings.Count(err.Error(), path) != 1 ||
+		!strings.Contains(err.Error(), "no such file or directory (is the sidecar running?)") {
+		t.Errorf("error = %v, want dial and the address once, and the reason", err)
+	}
+}
+
 // garbage is a codec that writes what no message begins with.
 type garbage struct{}
 
