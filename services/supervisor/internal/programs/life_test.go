@@ -113,6 +113,45 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	})
 }
 
+func TestNewSession_WaitsForTheStart(t *testing.T) {
+	for name, tt := range map[string]struct {
+		timeout    time.Duration
+		cancel, ok bool
+		want       string
+	}{
+		"the agent answers":     {timeout: time.Minute, ok: true},
+		"the agent is silent":   {timeout: 7 * time.Second, want: "did not answer initialize within 7s"},
+		"the call is cancelled": {timeout: time.Minute, cancel: true, want: "context canceled"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			synctest.Test(t, func(t *testing.T) {
+				slow := func(a *scripted, m message) {
+					if tt.ok {
+						time.Sleep(5 * time.Second)
+						a.answer(m, everything)
+					}
+				}
+				r := newRig(t, map[string]part{"initialize": slow}, func(o *Options) { o.InitializeTimeout = tt.timeout })
+				go func() {
+					_, _ = r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Name: "bot", Command: []string{"bot"}})
+				}()
+				synctest.Wait()
+				ctx, cancel := context.WithCancel(t.Context())
+				defer cancel()
+				if tt.cancel {
+					time.AfterFunc(time.Second, cancel)
+				}
+				_, err := r.NewSession(ctx, &supervisorv1.NewSessionRequest{AgentId: "bot", Cwd: "/w"})
+				if (err == nil) != tt.ok || err != nil && !strings.Contains(err.Error(), tt.want) {
+					t.Errorf("error = %v, want %q", err, tt.want)
+				}
+				r.Close()
+				r.hub.Close()
+			})
+		})
+	}
+}
+
 func TestOpenSessionsAreResumedAsWellAsTheAgentCan(t *testing.T) {
 	const withLoad = `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"additionalDirectories":{}}}}`
 	for name, tt := range map[string]struct {

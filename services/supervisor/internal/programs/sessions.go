@@ -78,7 +78,7 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	if err != nil {
 		return nil, err
 	}
-	r, err := reg.running(agentID)
+	r, err := reg.started(ctx, agentID)
 	if err != nil {
 		return nil, err
 	}
@@ -264,6 +264,31 @@ func (reg *Registry) running(agentID string) (*run, error) {
 		return nil, err
 	}
 	return a.runs()
+}
+
+// started is running, but waits for an agent that is being started, no longer than the start may take.
+func (reg *Registry) started(ctx context.Context, agentID string) (*run, error) {
+	a, err := reg.agent(agentID)
+	if err != nil {
+		return nil, err
+	}
+	var late <-chan time.Time
+	for {
+		state, _, changed := a.look()
+		if state != starting {
+			return a.runs()
+		}
+		if late == nil {
+			late = time.After(reg.opts.InitializeTimeout + time.Second) // as initialize, so that the error of the start is returned
+		}
+		select {
+		case <-changed:
+		case <-late:
+			return a.runs()
+		case <-ctx.Done():
+			return nil, ctx.Err()
+		}
+	}
 }
 
 // runs returns the process that answers.
