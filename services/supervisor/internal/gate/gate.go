@@ -301,15 +301,30 @@ func (d *Decision) Denial() string { return d.What() + ": " + d.Why() }
 // Why says in words why it was decided so, and by which rule.
 func (d *Decision) Why() string { return withRule(d.Reason, d.Rule) }
 
-// withRule puts the rule behind the reason, unless the reason is one of several rules and names each of them.
+// withRule puts the rule behind the reason, unless the reason names the rule already: permd's reason for a rule without one is
+// "denied by rule x", and the reason of several rules names each of them.
 func withRule(reason, rule string) string {
 	switch {
-	case rule == "", strings.Contains(reason, "(rule "+rule+")"):
+	case rule == "", namesRule(reason, rule):
 		return reason
 	case reason == "":
 		return "rule " + rule
 	}
 	return fmt.Sprintf("%s (rule %s)", strings.TrimSuffix(reason, "."), rule)
+}
+
+// namesRule reports whether a reason names the rule: "denied by rule x", "pushing is for a person (rule x)".
+func namesRule(reason, rule string) bool {
+	for rest := reason; ; {
+		_, after, found := strings.Cut(rest, "rule "+rule)
+		if !found {
+			return false
+		}
+		if after == "" || strings.ContainsRune(" ,;:.)", rune(after[0])) {
+			return true
+		}
+		rest = after
+	}
 }
 
 // Active reports whether a policy counts for what happens in sessions with the given roots, so that door two decides. A

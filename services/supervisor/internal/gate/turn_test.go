@@ -557,6 +557,10 @@ func TestTheRuleIsNamedOnce(t *testing.T) {
 		{"pushing is for a person.", "push", "pushing is for a person (rule push)"},
 		{"", "push", "rule push"},
 		{"no rule matches", "", "no rule matches"},
+		{"denied by rule push", "push", "denied by rule push"},
+		{"`git push` (command 2 of 2): denied by rule push", "push", "`git push` (command 2 of 2): denied by rule push"},
+		{"rule push asks", "push", "rule push asks"},
+		{"denied by rule push-all", "push", "denied by rule push-all (rule push)"},
 		{"`a`: one (rule x); `b`: two (rule y)", "x", "`a`: one (rule x); `b`: two (rule y)"},
 		{"`b`: two (rule y)", "x", "`b`: two (rule y) (rule x)"},
 	} {

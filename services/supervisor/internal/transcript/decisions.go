@@ -121,7 +121,9 @@ func ruleOf(r Decision) string {
 	if r.GetAnsweredBy() == "grant" {
 		rule += ", answered by a grant"
 	}
-	if why := safetext.LineOf(r.GetReason(), 300); why != "" {
+	switch why := safetext.LineOf(r.GetReason(), 300); {
+	case why == "", why == "denied by "+rule, why == "allowed by "+rule, why == rule+" asks":
+	default:
 		rule += ": " + why
 	}
 	return rule

@@ -59,6 +59,8 @@ func (d *denials) add(rec *supervisorv1.AuditRecord) {
 	switch {
 	case rec.GetRule() == "" || by != byPolicy && by != byAcphost:
 		why = "answered by " + safetext.Line(cmp.Or(by, byPolicy))
+	case strings.HasSuffix(rec.GetReason(), "denied by rule "+rec.GetRule()): // permd's reason for a rule without one
+		why = safetext.Line(rec.GetReason())
 	case rec.GetReason() != "":
 		why += ": " + safetext.Line(rec.GetReason())
 	}
