@@ -272,14 +272,22 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 // cancelGrace is how long a turn may take to end after a signal, including the call that cancels it.
 const cancelGrace = 600 * time.Millisecond
 
+// cancelNotice says that a signal cancels the turn, and what Ctrl-C does, if a person pressed it.
+func cancelNotice(s os.Signal) string {
+	if s == os.Interrupt {
+		return "the turn is being cancelled; Ctrl-C again leaves at once"
+	}
+	return "the turn is being cancelled"
+}
+
 // cancelOnInterrupt cancels the turn at the first signal, and leaves at the second one or after cancelGrace.
 func cancelOnInterrupt(ctx context.Context, call *command.Call, turn *client.Turn, signals <-chan os.Signal, leave func()) {
 	select {
-	case <-signals:
+	case s := <-signals:
+		call.Notice("%s", cancelNotice(s))
 	case <-ctx.Done():
 		return
 	}
-	call.Notice("the turn is being cancelled; Ctrl-C again leaves at once")
 	within, done := context.WithTimeout(ctx, cancelGrace)
 	defer done()
 	go func() {
