@@ -107,7 +107,7 @@ func New(call *command.Call, hosted func(context.Context, host.Options) int, exe
 	cmd.Annotations = map[string]string{command.Sections: runWho + runExit}
 	flags := cmd.Flags()
 	flags.SetInterspersed(false) // what follows the agent's command is the agent's
-	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: claude, gemini, codex, opencode, qwen, cline, pi or one of your own")
+	flags.StringVar(&f.agent, "agent", "", "run the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.BoolVar(&f.observe, "observe", false, "route and rewrite nothing, only watch")
 	flags.BoolVar(&f.alone, "unattended", false, "nobody is at the client: questions end after permission.timeout_seconds")
 	f.registerRoute(cmd, "fs", "fs/*", "`who` answers for files: handler, front or deny", "handler", "front", "deny")

@@ -8,6 +8,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
+// BuiltInAgents are the names of the agents that acphost knows, for --help. A test compares them with the presets, which are not
+// read at each start of a command.
+const BuiltInAgents = "claude, gemini, codex, opencode, qwen, cline, pi, kimi-code"
+
 // Agents completes the names of agents, for flags and arguments that take one; env is the environment.
 func Agents(env func(string) string) cobra.CompletionFunc {
 	return func(_ *cobra.Command, args []string, _ string) ([]cobra.Completion, cobra.ShellCompDirective) {

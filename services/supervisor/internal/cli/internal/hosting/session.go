@@ -22,7 +22,7 @@ type SessionFlags struct {
 // Register gives a command the flags.
 func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	flags := cmd.Flags()
-	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: claude, gemini, codex, opencode, qwen, cline, pi or one of your own")
+	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.StringVar(&f.Session, "session", "", "go on with the session of this `ID` that the agent has stored")
 	flags.StringVar(&f.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
 	flags.StringVar(&f.Mode, "mode", "", "the `MODE` that the agent works in")
