@@ -59,7 +59,7 @@ func (d *doctor) agent(ctx context.Context, c *config.Config) {
 		return
 	}
 	spec := agent.Spec{
-		Name: d.Agent.Name, Command: d.Agent.Command, Env: env, User: user, Guard: d.Guard, Logger: d.Logger,
+		Name: d.Agent.Name, Command: d.Agent.Command, Env: env, Dir: d.Dir, User: user, Guard: d.Guard, Logger: d.Logger,
 		Confinement: walls, StopGrace: time.Duration(cfg.GetStopGraceMs()) * time.Millisecond,
 	}
 	d.node(ctx, env)

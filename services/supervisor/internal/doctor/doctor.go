@@ -59,7 +59,7 @@ type Options struct {
 	Override func(*config.Config) error
 	// Flags are the flags that Override and ConfigFile stand for, but --sandbox. Advised commands have them too.
 	Flags []string
-	// Dir is the working directory, whose rule file counts too. Required.
+	// Dir is the folder that the agent works in, whose rule file counts too. Required.
 	Dir string
 	// Programs says where acphost's own handlers are. Required.
 	Programs ownhandler.Programs

@@ -213,7 +213,7 @@ func TestAFolderOfItsOwnForTheRecordIsLookedAt(t *testing.T) {
 func (p *patient) withAgent(a *handshake.Answer, err error) {
 	p.opts.Agent = &AgentCommand{Name: "mine", Command: []string{"/bin/mine", "--acp"}, Preset: true}
 	p.opts.Ask = func(_ context.Context, spec agent.Spec, _ string) (*handshake.Answer, error) {
-		if spec.Command[0] != "/bin/mine" {
+		if spec.Command[0] != "/bin/mine" || spec.Dir != p.opts.Dir {
 			p.t.Errorf("asked %+v", spec)
 		}
 		return a, err

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"io"
 	"log/slog"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -40,10 +39,10 @@ Exit status:
 `
 
 type doctorFlags struct {
-	config, agent string
-	asJSON        bool
-	policy        cliflag.Policy
-	sandbox       cliflag.Sandbox
+	config, agent, cwd string
+	asJSON             bool
+	policy             cliflag.Policy
+	sandbox            cliflag.Sandbox
 }
 
 // New returns the command "doctor".
@@ -71,6 +70,7 @@ func New(call *command.Call, start permd.Starter) *cobra.Command {
 	cmd.Annotations = map[string]string{command.Sections: doctorExit}
 	cmd.Flags().StringVar(&f.agent, "agent", "", "look at the agent of this `NAME` as well")
 	cmd.Flags().StringVar(&f.config, "config", "", "the configuration `FILE`")
+	cliflag.Cwd(cmd, &f.cwd)
 	f.policy.Register(cmd)
 	f.sandbox.Register(cmd)
 	cmd.Flags().BoolVar(&f.asJSON, "json", false, "print a JSON object")
@@ -88,9 +88,9 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 	if err != nil {
 		return err
 	}
-	dir, err := os.Getwd()
+	dir, err := cliflag.Folder(f.cwd)
 	if err != nil {
-		return fmt.Errorf("find the working directory: %w", err)
+		return command.WrongUse(cmd, "--cwd: %v", err)
 	}
 	o := doctor.Options{
 		Env: call.Env, ConfigFile: f.config, Dir: dir, Programs: programs, Version: call.Version,
@@ -102,7 +102,7 @@ func diagnose(cmd *cobra.Command, call *command.Call, start permd.Starter, f *do
 		}
 		return f.sandbox.Apply(cmd, c)
 	}
-	for _, name := range []string{"config", "policy", "network"} {
+	for _, name := range []string{"config", "cwd", "policy", "network"} {
 		if flag := cmd.Flags().Lookup(name); flag != nil && flag.Changed {
 			o.Flags = append(o.Flags, "--"+name, flag.Value.String())
 		}

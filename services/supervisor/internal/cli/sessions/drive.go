@@ -69,11 +69,10 @@ what "acphost agents running" shows, or the agent's name where only one has it.`
 		},
 	}
 	flags := cmd.Flags()
-	flags.StringVar(&req.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
+	cliflag.Cwd(cmd, &req.Cwd)
 	flags.StringVar(&mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&model, "model", "", "the `MODEL` that the agent uses")
 	flags.StringVar(&req.Meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta")
-	cliflag.Complete(cmd, "cwd", cliflag.Folders)
 	for _, name := range []string{"mode", "model", "meta"} {
 		cliflag.Complete(cmd, name, cliflag.Words())
 	}

@@ -5,9 +5,7 @@ package hosting
 
 import (
 	"context"
-	"fmt"
 	"os"
-	"path/filepath"
 	"strings"
 	"syscall"
 	"time"
@@ -93,20 +91,4 @@ func Status(kind supervisorv1.ErrorKind) int {
 		return command.StatusNotExecutable
 	}
 	return command.StatusFailed
-}
-
-// folder is the absolute path of a folder that is there; "": the current one.
-func folder(name string) (string, error) {
-	path, err := filepath.Abs(name)
-	if err != nil {
-		return "", err
-	}
-	info, err := os.Stat(path)
-	if err != nil {
-		return "", err
-	}
-	if !info.IsDir() {
-		return "", fmt.Errorf("%s: %w", path, syscall.ENOTDIR)
-	}
-	return path, nil
 }

@@ -24,7 +24,7 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 	flags := cmd.Flags()
 	flags.StringVar(&f.Agent, "agent", "", "the agent of this `NAME`: "+cliflag.BuiltInAgents+" or one of your own")
 	flags.StringVar(&f.Session, "session", "", "go on with the session of this `ID` that the agent has stored")
-	flags.StringVar(&f.Cwd, "cwd", "", "the `FOLDER` that the agent works in (default: this one)")
+	cliflag.Cwd(cmd, &f.Cwd)
 	flags.StringVar(&f.Mode, "mode", "", "the `MODE` that the agent works in")
 	flags.StringVar(&f.Model, "model", "", "the `MODEL` that the agent uses")
 	flags.StringVar(&f.Meta, "meta", "", "options of the agent's own for the session: a `JSON` object that is sent as _meta; \"@FILE\" reads it from a file")
@@ -36,7 +36,7 @@ func (f *SessionFlags) Register(cmd *cobra.Command, env func(string) string) {
 // Read returns the agent that is meant, of which argv is the command, or the further arguments where it has a name; and the
 // _meta that its session is opened with.
 func (f *SessionFlags) Read(cmd *cobra.Command, argv []string) (*supervisorv1.StartAgentRequest, string, error) {
-	cwd, err := folder(f.Cwd)
+	cwd, err := cliflag.Folder(f.Cwd)
 	if err != nil {
 		return nil, "", command.WrongUse(cmd, "--cwd: %v", err)
 	}
