@@ -138,6 +138,9 @@ func connect(ctx context.Context, target string, header http.Header, secure *tls
 // refused says why there is no connection, in the gateway's words where it has said any.
 func refused(r *http.Response, err error) error {
 	if r == nil {
+		if said, refused := command.CertificateRefusal(err.Error()); refused {
+			return errors.New(safetext.Line(said))
+		}
 		return err
 	}
 	var text []byte

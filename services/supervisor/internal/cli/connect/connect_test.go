@@ -3,6 +3,7 @@ package connect
 import (
 	"context"
 	"io"
+	"log"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -82,6 +83,10 @@ func TestWhyThereIsNoConnectionIsSaid(t *testing.T) {
 	url, token := newGateway(t, func(context.Context, *websocket.Conn) {})
 	redirect := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:1/elsewhere", http.StatusTemporaryRedirect))
 	t.Cleanup(redirect.Close)
+	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	t.Cleanup(secure.Close)
 	missing := httptest.NewServer(http.NotFoundHandler())
 	t.Cleanup(missing.Close)
 	odd := filepath.Join(t.TempDir(), "odd")
@@ -98,6 +103,7 @@ func TestWhyThereIsNoConnectionIsSaid(t *testing.T) {
 		"an odd token":    {[]string{url, "--token-file", odd}, 1, "characters that no token has"},
 		"a redirect":      {[]string{"ws" + redirect.URL[4:], "--token-file", token}, 1, "redirects are not followed"},
 		"another path":    {[]string{"ws" + missing.URL[4:], "--token-file", token}, 1, "a gateway of acphost serves /acp"},
+		"an unknown CA":   {[]string{"wss" + secure.URL[5:] + "/acp", "--token-file", token}, 1, "/acp: the certificate of the other end is not accepted: certificate signed by unknown authority; the "},
 		"nobody listens":  {[]string{"ws://127.0.0.1:1/acp", "--token-file", token}, 1, "connect to ws://127.0.0.1:1/acp"},
 		"plain text":      {[]string{"ws://acp.example.org/acp", "--token-file", token}, 2, "accept it with --plaintext"},
 		"a token in it":   {[]string{"wss://token@acp.example.org/acp"}, 2, "the token is in --token-file"},

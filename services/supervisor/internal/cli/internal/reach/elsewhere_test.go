@@ -2,20 +2,44 @@ package reach_test
 
 import (
 	"context"
+	"crypto/tls"
+	"io"
+	"log"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/spf13/cobra"
 
 	"github.com/acphost/acphost/internal/testkit"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
+
+func TestAt_SaysThatCertificateIsRefused(t *testing.T) {
+	server := httptest.NewUnstartedServer(http.NotFoundHandler())
+	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
+	server.StartTLS()
+	t.Cleanup(server.Close)
+	where := server.Listener.Addr().String()
+	c, err := client.DialGateway(where, &tls.Config{}, "token")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = c.Close() })
+	_, err = reach.At(t.Context(), where, c)
+	if err == nil || !strings.HasPrefix(err.Error(), "connect to "+where+": the certificate of the other end is not accepted: ") {
+		t.Errorf("error = %v, want that the certificate is not accepted", err)
+	}
+}
 
 // TestOrder_PrefersOwnRuntimeFolder has a supervisor in the runtime folder of this environment, and another one in the
 // folder of another environment, in which commands look too.

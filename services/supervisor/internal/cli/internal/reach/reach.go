@@ -188,6 +188,9 @@ func At(ctx context.Context, where string, c *client.Client) (*Supervisor, error
 		return nil, fmt.Errorf("%s does not know who calls: is the token or the certificate one of its own, and not expired? It says: %w", where, Plainly(err))
 	}
 	if err != nil {
+		if _, refused := command.CertificateRefusal(err.Error()); refused {
+			return nil, fmt.Errorf("connect to %s: %w", where, Plainly(err))
+		}
 		return nil, fmt.Errorf("no supervisor answers at %s: %w", where, Plainly(err))
 	}
 	return newSupervisor(where, st, c), nil

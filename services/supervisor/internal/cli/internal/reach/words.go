@@ -71,11 +71,8 @@ func Plainly(err error) error {
 
 func line(e *client.Error) string {
 	text := e.Message
-	if _, why, refused := strings.Cut(text, "tls: failed to verify certificate: x509: "); refused { // in gRPC's words
-		text = "the certificate of the other end is not accepted: " + strings.TrimSuffix(why, `"`)
-		if strings.HasPrefix(why, "certificate has expired") {
-			text += "; \"acphost certs renew\" on its machine makes a new one"
-		}
+	if said, refused := command.CertificateRefusal(text); refused {
+		text = said
 	}
 	return output.Cell(strings.ReplaceAll(text, "\n", "; "))
 }
