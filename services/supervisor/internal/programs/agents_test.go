@@ -222,6 +222,18 @@ func TestAFailedStartSaysHowItFailed(t *testing.T) {
 	}
 }
 
+func TestExitError_SaysWhereTheDemoAgentIs(t *testing.T) {
+	exit := agent.Exit{Reason: agent.NotFound, Code: 127}
+	for command, want := range map[string]string{
+		"demoagent": `the command "demoagent" was not found; it is in acphost's release archive`,
+		"bot":       `the command "bot" was not found; install it`,
+	} {
+		if got := exitError([]string{command}, exit, "").GetMessage(); !strings.HasPrefix(got, want) {
+			t.Errorf("%s: %q, want %q", command, got, want)
+		}
+	}
+}
+
 func TestAnAgentThatFailedIsStartedAgainWhenItIsAskedForAgain(t *testing.T) {
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {

@@ -63,8 +63,11 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 	switch exit.Reason {
 	case agent.NotFound:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND
-		e.Message = fmt.Sprintf("%sthe command %q was not found; install it or give its absolute path (\"acphost agents list\" tells how to get the agents that are known)%s",
-			about, command[0], detail)
+		todo := `install it or give its absolute path ("acphost agents list" tells how to get the agents that are known)`
+		if command[0] == agent.DemoAgent {
+			todo = "it is in acphost's release archive and packages: put it beside the program acphost, or give its absolute path"
+		}
+		e.Message = fmt.Sprintf("%sthe command %q was not found; %s%s", about, command[0], todo, detail)
 	case agent.StartFailed:
 		e.Kind = supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED
 		e.Message = fmt.Sprintf("%sthe command %q could not be started%s", about, command[0], detail)
