@@ -44,7 +44,7 @@ func subject(a *permissionv1.Action) string {
 			}
 		}
 		if dir := directoryOf(a); dir != "" {
-			return s + " in " + quoted(safetext.Strict(dir))
+			return s + " in " + quoted(safetext.Strict(dir), maxSubject/2)
 		}
 		return s + " in a folder that is not known" // said too, so that the command cannot end in a place of its own
 	}
@@ -92,11 +92,13 @@ func weight(p *permissionv1.PathAccess) int {
 
 // placed writes a path and what is special about it.
 func placed(p *permissionv1.PathAccess, roots []string) string {
-	s := quoted(safetext.Strict(p.GetPath()))
+	most := maxSubject
 	var notes []string
 	if to := p.GetResolvedPath(); to != "" && to != named(p.GetPath()) {
-		notes = append(notes, "which is "+quoted(safetext.Strict(to)))
+		most /= 2 // there are two paths
+		notes = append(notes, "which is "+quoted(safetext.Strict(to), most))
 	}
+	s := quoted(safetext.Strict(p.GetPath()), most)
 	switch {
 	case p.GetProtected():
 		notes = append(notes, "acphost's own")
@@ -111,12 +113,12 @@ func placed(p *permissionv1.PathAccess, roots []string) string {
 	return s
 }
 
-// quoted shortens a path, and puts quotes around one that could be taken for what stands around it.
-func quoted(s string) string {
+// quoted shortens a path to so many characters, and puts quotes around one that could be taken for what stands around it.
+func quoted(s string, most int) string {
 	if strings.ContainsAny(s, " ()\",") {
-		return `"` + safetext.Middle(strings.ReplaceAll(s, `"`, `\"`), maxSubject/2) + `"`
+		return `"` + safetext.MiddlePath(strings.ReplaceAll(s, `"`, `\"`), most) + `"`
 	}
-	return safetext.Middle(s, maxSubject/2)
+	return safetext.MiddlePath(s, most)
 }
 
 // verbs say what actions of the kinds do.

@@ -59,6 +59,16 @@ func TestASummaryKeepsBothEndsOfWhatIsLong(t *testing.T) {
 	}
 }
 
+func TestSummary_TellsLongPathsApart(t *testing.T) {
+	path := func(module string) string {
+		return "/home/somebody/src/example/" + module + "/internal/transport/handler/handler_test.go"
+	}
+	one, other := Summary(called(`{"path":"`+path("orders")+`"}`, "write")), Summary(called(`{"path":"`+path("payments")+`"}`, "write"))
+	if !strings.Contains(one, "/orders/") || !strings.Contains(other, "/payments/") {
+		t.Errorf("the paths cannot be told apart: %q, %q", one, other)
+	}
+}
+
 func FuzzSummary(f *testing.F) {
 	f.Add("ls", "/ws/a", "\u202e")
 	f.Add(strings.Repeat("a\n", 300), "/ws/\u200d", "…")

@@ -2,6 +2,7 @@ package safetext
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"unicode"
 
@@ -32,15 +33,39 @@ func ASCII(text string) string {
 	return escaped(text, func(r rune) bool { return r > ' ' && r < 0x7f })
 }
 
+// leftOut stands for what was cut out of the middle of a text.
+const leftOut = " […] "
+
+// MiddlePath is Middle for a path: it cuts whole folders, and keeps the file name with the folders before it, so that paths in one
+// tree can be told apart. A name that is too long is cut as by Middle.
+func MiddlePath(path string, n int) string {
+	runes := []rune(path)
+	if len(runes) <= n {
+		return path
+	}
+	keep := n - len([]rune(leftOut))
+	head := 0 // behind the last "/" of the first third
+	for i, r := range runes[:max(0, keep/3)] {
+		if r == '/' {
+			head = i + 1
+		}
+	}
+	tail := runes[len(runes)-max(0, keep-head):]
+	at := slices.Index(tail, '/')
+	if head == 0 || at < 0 || at > len(tail)/2 { // the names are longer than what is kept
+		return Middle(path, n)
+	}
+	return string(runes[:head]) + leftOut + string(tail[at:])
+}
+
 // Middle cuts text in the middle to at most n characters: " […] " stands for the rest.
 func Middle(text string, n int) string {
-	const mark = " […] "
 	runes := []rune(text)
 	if len(runes) <= n {
 		return text
 	}
-	keep := n - len([]rune(mark))
-	return string(runes[:(keep+1)/2]) + mark + string(runes[len(runes)-keep/2:])
+	keep := n - len([]rune(leftOut))
+	return string(runes[:(keep+1)/2]) + leftOut + string(runes[len(runes)-keep/2:])
 }
 
 // escaped writes those characters of text as escapes that are not to be kept.

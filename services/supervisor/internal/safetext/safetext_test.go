@@ -57,6 +57,17 @@ func TestACutLineSaysSoAndKeepsWholeCharacters(t *testing.T) {
 	if got := Fit("ab", 2); got != "ab" {
 		t.Errorf("got %q", got)
 	}
+	for path, want := range map[string]string{
+		"/home/u/a.go": "/home/u/a.go",
+		"/home/u/src/one/two/three/four/five/server/a.go": "/home/u/ […] /five/server/a.go",
+		"/home/u/src/one/two/three/four/six/server/a.go":  "/home/u/ […] /six/server/a.go",
+		"/home/" + strings.Repeat("x", 60) + "/a.go":      "/home/xxxxxxxx […] xxxxxxxx/a.go",
+		strings.Repeat("x", 40):                           strings.Repeat("x", 14) + " […] " + strings.Repeat("x", 13),
+	} {
+		if got := MiddlePath(path, 32); got != want {
+			t.Errorf("%s: got %q, want %q", path, got, want)
+		}
+	}
 	if got := Middle("123456789", 7); got != "1 […] 9" {
 		t.Errorf("got %q", got)
 	}
