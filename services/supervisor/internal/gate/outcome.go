@@ -34,6 +34,9 @@ type Outcome struct {
 	// Doubtful: the person may have answered about something else than what was decided about. The answer counts this once,
 	// and is not remembered.
 	Doubtful bool
+	// Unclear: the person chose an option of a kind that is not known. The action is denied, since only what is known to allow
+	// allows, and the answer counts this once.
+	Unclear bool
 
 	reported string // what was done without a decision came to this
 }
@@ -62,7 +65,7 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 			g.leave(d)
 			g.mu.Unlock()
 		}
-	case !o.Cancelled && !(o.Doubtful && allowed):
+	case !o.Cancelled && !o.Unclear && !(o.Doubtful && allowed):
 		g.enter(d, o, allowed, person)
 		if len(made) == 0 { // else the answer ends once the grant is revoked
 			g.tried(d, o, allowed)

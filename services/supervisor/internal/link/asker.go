@@ -101,7 +101,10 @@ func (p *agentPump) notEnded() []*agentQuestion {
 // policyLearns tells the policy what a person answered.
 func (l *Link) policyLearns(d *gate.Decision, o gate.Outcome) {
 	option := o.Option
-	if option == "" {
+	switch {
+	case o.Unclear:
+		option = acp.RejectOnce
+	case option == "":
 		option = "cancelled"
 	}
 	l.spawn(func() { l.opts.Gate.Answered(context.Background(), d, option, o.By) })

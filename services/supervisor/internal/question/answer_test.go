@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
 func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
@@ -28,6 +29,22 @@ func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
 	for _, a := range []Answer{{}, {Decline: true}, {Option: "y", Cancel: true}, {Accept: []byte("{}")}} {
 		if _, err := a.option(offered); !errors.Is(err, ErrNotOffered) {
 			t.Errorf("%+v: %v", a, err)
+		}
+	}
+}
+
+func TestAnswered_OptionOfUnknownKindIsDeniedInRecordAndEvents(t *testing.T) {
+	q := &Question{Method: acp.MethodRequestPermission, Options: []acp.PermissionOption{{ID: "no", Kind: "reject"}}}
+	for option, want := range map[string]struct {
+		end    Outcome
+		record gate.Outcome
+	}{
+		"no": {Denied, gate.Outcome{By: "cli", Unclear: true}},
+		"":   {Cancelled, gate.Outcome{By: "cli", Cancelled: true}},
+	} {
+		end, record := q.answered(&Ending{Cause: SomebodyAnswers, Option: option}, "cli")
+		if end.Outcome != want.end || record != want.record {
+			t.Errorf("option %q: observers are told %v, the record says %+v; want %v, %+v", option, end.Outcome, record, want.end, want.record)
 		}
 	}
 }

@@ -307,9 +307,10 @@ func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
 	case acp.RejectOnce, acp.RejectAlways:
 		o.Option = kind
 	default:
-		o.Cancelled = true
-		if e.Option == "" {
-			end.Outcome = Cancelled
+		if e.Option == "" || q.Own && e.Why == "" { // acphost's own options have known kinds
+			end.Outcome, o.Cancelled = Cancelled, true
+		} else {
+			o.Unclear = true
 		}
 	}
 	return end, o
