@@ -38,6 +38,9 @@ func TestPolicyRestart_KeepsTrust(t *testing.T) {
 	if status, out, errs := p.Cli(t, "handler", "restart", "permission"); status != 0 {
 		t.Fatalf("acphost handler restart: %s%s", out, errs)
 	}
+	testkit.Eventually(t, "the restart is logged", func() bool {
+		return strings.Contains(s.Stderr(), "a handler was restarted on a person's order")
+	})
 	s.Decided(t, ".env", "no")
 	if status, out, errs := p.Cli(t, "policy", "reload"); status != 0 {
 		t.Fatalf("acphost policy reload: %s%s", out, errs)

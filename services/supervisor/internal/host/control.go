@@ -48,6 +48,7 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	if err := handler.Restart(ctx, leave); err != nil {
 		return nil, h.stays(req.GetName(), err)
 	}
+	h.log.Warn("a handler was restarted on a person's order", "handler", req.GetName(), "forced", req.GetForce())
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
 }
 
