@@ -20,12 +20,12 @@ import (
 
 // agentConfig is a configuration that sets keys of agent, and what the agent observes of them.
 type agentConfig struct {
-	keys    []string
-	text    string                 // of the section agent
-	also    string                 // further sections
-	observe func(o *observedAgent) // checks the keys
-	silent  bool                   // the agent does not answer initialize
-	guest   bool                   // the agent runs as another user, which needs root
+	keys      []string
+	text      string                 // of the section agent
+	also      string                 // further sections
+	observe   func(o *observedAgent) // checks the keys
+	silent    bool                   // the agent does not answer initialize
+	otherUser bool                   // the agent runs as another user, which needs root
 }
 
 // observedAgent is an agent that one command has run with a configuration.
@@ -71,10 +71,13 @@ func agentConfigs(p *e2e.Place) []agentConfig {
 			},
 		},
 		{
-			keys:    []string{"user", "no_seccomp"},
-			guest:   true,
-			text:    "{user: nobody, no_seccomp: true}",
-			observe: func(o *observedAgent) { o.expect("user=" + fmt.Sprint(e2e.Guest(o).UID)); o.expect(seccompFilters(o)) },
+			keys:      []string{"user", "no_seccomp"},
+			otherUser: true,
+			text:      "{user: nobody, no_seccomp: true}",
+			observe: func(o *observedAgent) {
+				o.expect("user=" + fmt.Sprint(e2e.AgentUser(o).UID))
+				o.expect(seccompFilters(o))
+			},
 		},
 		{
 			keys:    []string{"unreadable"},
@@ -139,8 +142,8 @@ func TestAgentConfiguration_AppliesToEachCommand(t *testing.T) {
 func (c agentConfig) run(t *testing.T, command string) {
 	p := e2e.NewPlace(t)
 	c = agentConfigs(p)[slices.IndexFunc(agentConfigs(p), func(d agentConfig) bool { return slices.Equal(c.keys, d.keys) })]
-	if c.guest {
-		h := e2e.NewHouse(t)
+	if c.otherUser {
+		h := e2e.NewUserPlace(t)
 		p = h.Place
 	}
 	if c.keys[0] == "unreadable" && proc.ConfineSupported() != nil {

@@ -87,7 +87,7 @@ func TestAgent_KilledAfterItClosesOutput(t *testing.T) {
 func TestAgentCrash_AnswersOpenRequests(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	var open []*wire.Call
 	for range 5 {
 		open = append(open, s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}}))

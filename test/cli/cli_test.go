@@ -11,7 +11,7 @@ import (
 func TestPs_ListsRunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, []string{"--agent-name", "shown"})
+	s := p.Fixture(t, []string{"--agent-name", "shown"})
 	mine := func() string {
 		status, out, stderr := p.Cli(t, "ps")
 		if status != 0 {
@@ -32,7 +32,7 @@ func TestPs_ListsRunningSupervisor(t *testing.T) {
 		t.Errorf("acphost ps still shows %q", line)
 	}
 	// One that is not to be looked into has no socket.
-	hidden := p.Scene(t, []string{"--no-admin"})
+	hidden := p.Fixture(t, []string{"--no-admin"})
 	s = hidden
 	if line := mine(); line != "" {
 		t.Errorf("acphost ps shows %q", line)
@@ -43,7 +43,7 @@ func TestPs_ListsRunningSupervisor(t *testing.T) {
 func TestPs_OmitsKilledSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	socket := s.Socket()
 	if err := s.Cmd.Process.Kill(); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestPs_OmitsKilledSupervisor(t *testing.T) {
 		t.Errorf("acphost ps lists a supervisor that is dead:\n%s", out)
 	}
 	// The next one is not in its way.
-	again := p.Scene(t, nil)
+	again := p.Fixture(t, nil)
 	again.Socket()
 	again.Finish()
 }

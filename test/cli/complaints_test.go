@@ -20,7 +20,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 	t.Parallel()
 	t.Run("the editor has no dialog", func(t *testing.T) {
 		t.Parallel()
-		s := e2e.NewPlace(t).Scene(t, nil)
+		s := e2e.NewPlace(t).Fixture(t, nil)
 		call, asked := s.Turn("s1")
 		question := s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Refuse(s.Expect("session/request_permission"), &wire.Error{Code: -32601, Message: "no such dialog"})
@@ -32,7 +32,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 	})
 	t.Run("the editor leaves", func(t *testing.T) {
 		t.Parallel()
-		s := e2e.NewPlace(t).Scene(t, nil)
+		s := e2e.NewPlace(t).Fixture(t, nil)
 		s.Turn("s1")
 		s.Ask(e2e.Edit(s.Path("a")), e2e.Options)
 		s.Expect("session/request_permission")
@@ -50,7 +50,7 @@ func TestRun_AnswersQuestionThatEditorCannotShow(t *testing.T) {
 
 func TestUpdateOutsideTurn_ReachesAllObservers(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	watching := watches(s, "s1")
 	says := func(words string) {
 		t.Helper()
@@ -77,7 +77,7 @@ func TestQuestion_DoesNotBlockOtherSessions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "one\n")
-	s := p.Scene(t, p.Policy(t, e2e.Rules+`  - {id: reading, effect: allow, on: [fs.read], path: ["${root}/**"]}`+"\n", ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules+`  - {id: reading, effect: allow, on: [fs.read], path: ["${root}/**"]}`+"\n", ""))
 	s.Open("s2")
 	first, waiting := s.Turn("s1")
 	question := s.Ask(e2e.Command("git push"), e2e.Options)
@@ -110,7 +110,7 @@ func TestSessionLoad_FailureOpensNoSession(t *testing.T) {
 	t.Run("with an editor", func(t *testing.T) {
 		t.Parallel()
 		p := e2e.NewPlace(t)
-		s := p.Scene(t, nil)
+		s := p.Fixture(t, nil)
 		call := s.Send("session/load", map[string]any{"sessionId": "old", "cwd": p.Work, "mcpServers": []any{}})
 		s.Agent.Refuse(s.Agent.Expect("session/load"), &wire.Error{Code: -32002, Message: "no such session", Data: json.RawMessage(`{"uri":"old"}`)})
 		if e := call.Refused(-32002); e.Message != "no such session" || string(e.Data) != `{"uri":"old"}` {
@@ -138,7 +138,7 @@ func TestSessionLoad_FailureOpensNoSession(t *testing.T) {
 func TestSessionLoad_ReplaysHistoryOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	call, asked := s.Turn("s1")
 	s.Agent.Update("s1", e2e.Chunk("a word of old"))
 	s.Expect("session/update")
@@ -176,7 +176,7 @@ func TestSessionLoad_ReplaysHistoryOnce(t *testing.T) {
 func TestSessionsShow_AfterCrash(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	watching := watches(s, "s1")
 	s.Send("session/prompt", e2e.Params("prompt", []any{map[string]any{"type": "text", "text": "what was asked"}}))
 	s.Agent.Expect("session/prompt")
@@ -207,7 +207,7 @@ func TestUnknownRequest_Answered(t *testing.T) {
 	t.Parallel()
 	t.Run("with an editor", func(t *testing.T) {
 		t.Parallel()
-		s := e2e.NewPlace(t).Scene(t, nil)
+		s := e2e.NewPlace(t).Fixture(t, nil)
 		for _, method := range []string{"_x/unknown", "session/of_tomorrow", "nothing"} {
 			call := s.Agent.Send(method, e2e.Params("x", 1))
 			s.Refuse(s.Expect(method), &wire.Error{Code: -32601, Message: "what?"})
@@ -234,7 +234,7 @@ func TestUnknownRequest_Answered(t *testing.T) {
 }
 
 // watches follows a session that an editor drives.
-func watches(s *e2e.Scene, session string) *e2e.Stream {
+func watches(s *e2e.Fixture, session string) *e2e.Stream {
 	s.T.Helper()
 	events, err := s.Dial(s.T, s.PID()).Sessions.WatchSession(wire.Context(s.T), &supervisorv1.WatchSessionRequest{SessionId: session})
 	if err != nil {
@@ -247,7 +247,7 @@ func watches(s *e2e.Scene, session string) *e2e.Stream {
 }
 
 // endTurn ends a turn.
-func endTurn(s *e2e.Scene, call *wire.Call, asked wire.Message) {
+func endTurn(s *e2e.Fixture, call *wire.Call, asked wire.Message) {
 	s.T.Helper()
 	s.Agent.Reply(asked, map[string]any{"stopReason": "end_turn"})
 	call.Result(nil)

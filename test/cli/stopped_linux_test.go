@@ -19,20 +19,20 @@ func TestStoppedProcesses_AreKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		stop func(s *e2e.Scene) []int
+		stop func(s *e2e.Fixture) []int
 	}{
-		{"the agent", func(s *e2e.Scene) []int { return []int{s.Agent.Pid} }},
-		{"the guard", func(s *e2e.Scene) []int { return []int{s.Guard()} }},
-		{"the guard and the agent", func(s *e2e.Scene) []int { return []int{s.Guard(), s.Agent.Pid} }},
-		{"the terminal daemon", func(s *e2e.Scene) []int { return []int{s.Daemon("termd")} }},
-		{"the daemons, the guard and the agent", func(s *e2e.Scene) []int {
+		{"the agent", func(s *e2e.Fixture) []int { return []int{s.Agent.Pid} }},
+		{"the guard", func(s *e2e.Fixture) []int { return []int{s.Guard()} }},
+		{"the guard and the agent", func(s *e2e.Fixture) []int { return []int{s.Guard(), s.Agent.Pid} }},
+		{"the terminal daemon", func(s *e2e.Fixture) []int { return []int{s.Daemon("termd")} }},
+		{"the daemons, the guard and the agent", func(s *e2e.Fixture) []int {
 			return []int{s.Daemon("fsd"), s.Daemon("permd"), s.Daemon("termd"), s.Guard(), s.Agent.Pid}
 		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+			s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 			s.Agent.Request("terminal/create", e2e.Params("command", stubbornCommand), nil)
 			for _, pid := range c.stop(s) {
 				s.Signal(pid, syscall.SIGSTOP)
@@ -45,7 +45,7 @@ func TestStoppedProcesses_AreKilled(t *testing.T) {
 func TestSupervisorKilled_KillsStoppedProcesses(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 	s.Agent.Request("terminal/create", e2e.Params("command", stubbornCommand), nil)
 	family := s.Family()
 	s.Signal(s.Agent.Pid, syscall.SIGSTOP)
@@ -57,7 +57,7 @@ func TestSupervisorKilled_KillsStoppedProcesses(t *testing.T) {
 func TestTermdKilled_KillsItsCommands(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	termd := s.Daemon("termd")
 	s.Agent.Request("terminal/create", e2e.Params("command", stubbornCommand), nil)
 	commands, err := proc.Descendants(termd)

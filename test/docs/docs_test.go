@@ -64,7 +64,7 @@ func TestDocs_ExamplesMatchOutput(t *testing.T) {
 	for _, page := range pages(t) {
 		for _, block := range documented(t, page, "yaml") {
 			if strings.Contains(block, "version: 1") { // a rule file
-				s := p.Scene(t, p.Config(t, "permission: {policy: "+p.File(t, "policy.yaml", block)+"}\n"))
+				s := p.Fixture(t, p.Config(t, "permission: {policy: "+p.File(t, "policy.yaml", block)+"}\n"))
 				s.Finish()
 				continue
 			}
@@ -97,7 +97,7 @@ func TestDocs_RecipesWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	_, listed, _ := p.Cli(t, "ps", "--json")
 	socket := regexp.MustCompile(`"socket": *"([^"]+)"`).FindStringSubmatch(listed)
 	control := regexp.MustCompile(`"control": *"([^"]+)"`).FindStringSubmatch(listed)

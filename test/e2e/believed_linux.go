@@ -7,13 +7,13 @@ import (
 )
 
 // Decided asks about an edit, and expects the option that a policy chooses, or "asked": a person is asked.
-func (s *Scene) Decided(t *testing.T, path, want string) {
+func (s *Fixture) Decided(t *testing.T, path, want string) {
 	t.Helper()
 	s.Answered(t, s.Ask(Edit(s.Path(path)), Options), want)
 }
 
 // Answered expects the option that a policy chooses, or "asked": a person is asked, and cancels.
-func (s *Scene) Answered(t *testing.T, request *wire.Call, want string) {
+func (s *Fixture) Answered(t *testing.T, request *wire.Call, want string) {
 	t.Helper()
 	if want == "asked" {
 		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "cancelled"}})

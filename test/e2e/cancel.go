@@ -5,7 +5,7 @@ import (
 )
 
 // Withdraw is the agent's $/cancel_request.
-func (s *Scene) Withdraw(id string) {
+func (s *Fixture) Withdraw(id string) {
 	s.T.Helper()
 	s.Agent.Notify("$/cancel_request", map[string]any{"requestId": json.RawMessage(id)})
 }

@@ -5,7 +5,7 @@ import (
 )
 
 // Turn begins one, and returns the editor's call and what the agent got.
-func (s *Scene) Turn(session string) (*wire.Call, wire.Message) {
+func (s *Fixture) Turn(session string) (*wire.Call, wire.Message) {
 	s.T.Helper()
 	call := s.Send("session/prompt", map[string]any{"sessionId": session, "prompt": []any{}})
 	return call, s.Agent.Expect("session/prompt")

@@ -1,7 +1,7 @@
 package e2e
 
 // Terminal starts a command, and returns the line in which agents show it.
-func (s *Scene) Terminal(line string) (id, mention string) {
+func (s *Fixture) Terminal(line string) (id, mention string) {
 	s.T.Helper()
 	s.Agent.Notify("session/update", Params("update", map[string]any{"sessionUpdate": "tool_call", "toolCallId": "c", "title": "Run it", "kind": "execute", "status": "pending"}))
 	s.Expect("session/update")

@@ -78,7 +78,7 @@ type OwnQuestion struct {
 }
 
 // Asked expects a question of acphost's own, and the tool call that introduces it.
-func (s *Scene) Asked() OwnQuestion {
+func (s *Fixture) Asked() OwnQuestion {
 	s.T.Helper()
 	call := s.Expect("session/update")
 	var introduced struct {
@@ -96,13 +96,13 @@ func (s *Scene) Asked() OwnQuestion {
 }
 
 // Choose answers a question of acphost's own.
-func (s *Scene) Choose(q OwnQuestion, option string) {
+func (s *Fixture) Choose(q OwnQuestion, option string) {
 	s.T.Helper()
 	s.Reply(q.Message, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}})
 }
 
 // Status expects the tool call of a question to change.
-func (s *Scene) Status(q OwnQuestion, want string) {
+func (s *Fixture) Status(q OwnQuestion, want string) {
 	s.T.Helper()
 	m := s.ExpectWhere("an update to "+want, func(m wire.Message) bool {
 		return m.Method == "session/update" && strings.Contains(string(m.Raw), q.Params.ToolCall.ToolCallID)

@@ -67,14 +67,14 @@ func (h *Host) Initialize(capabilities string) *wire.Call {
 	return h.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":`+capabilities+`}`))
 }
 
-// Pupil is an agent that the test plays.
-type Pupil struct {
+// ScriptedAgent is an agent that the test plays.
+type ScriptedAgent struct {
 	*wire.Peer
 	Pid  int
 	Conn *net.UnixConn
 }
 
-// stage is where a pupil comes to.
+// stage is where a scripted agent connects.
 type stage struct {
 	*wire.Stage
 	Command []string
@@ -88,30 +88,30 @@ func (p *Place) Stage(t testing.TB, how ...string) *stage {
 }
 
 // Play returns the agent's end.
-func (s *stage) Play(t testing.TB) *Pupil {
+func (s *stage) Play(t testing.TB) *ScriptedAgent {
 	t.Helper()
 	conn, in, pid := s.Accept(t)
-	return &Pupil{Peer: wire.NewPeer(t, "agent", conn, in), Pid: pid, Conn: conn}
+	return &ScriptedAgent{Peer: wire.NewPeer(t, "agent", conn, in), Pid: pid, Conn: conn}
 }
 
-// Scene is a supervisor with the test at both ends.
-type Scene struct {
+// Fixture is a supervisor with the test at both ends.
+type Fixture struct {
 	*Host
-	Agent *Pupil
+	Agent *ScriptedAgent
 }
 
-// Scene starts a supervisor and an agent that the test plays, and has both past initialize and session/new.
-func (p *Place) Scene(t testing.TB, flags []string, env ...string) *Scene {
+// Fixture starts a supervisor and an agent that the test plays, and has both past initialize and session/new.
+func (p *Place) Fixture(t testing.TB, flags []string, env ...string) *Fixture {
 	t.Helper()
-	return p.SceneWith(t, `{}`, flags, nil, env...)
+	return p.FixtureWith(t, `{}`, flags, nil, env...)
 }
 
-// SceneWith is Scene with the capabilities of the editor, and words for the agent (Role).
-func (p *Place) SceneWith(t testing.TB, capabilities string, flags, how []string, env ...string) *Scene {
+// FixtureWith is Fixture with the capabilities of the editor, and words for the agent (Role).
+func (p *Place) FixtureWith(t testing.TB, capabilities string, flags, how []string, env ...string) *Fixture {
 	t.Helper()
 	st := p.Stage(t, how...)
 	h := p.Start(t, flags, st.Command, env...)
-	s := &Scene{Host: h, Agent: st.Play(t)}
+	s := &Fixture{Host: h, Agent: st.Play(t)}
 	call := h.Initialize(capabilities)
 	s.Agent.Reply(s.Agent.Expect("initialize"), map[string]any{"protocolVersion": 1, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
 	call.Result(nil)
@@ -120,7 +120,7 @@ func (p *Place) SceneWith(t testing.TB, capabilities string, flags, how []string
 }
 
 // Open opens a session in the workspace.
-func (s *Scene) Open(id string) {
+func (s *Fixture) Open(id string) {
 	s.T.Helper()
 	call := s.Send("session/new", map[string]any{"cwd": s.Work, "mcpServers": []any{}})
 	s.Agent.Reply(s.Agent.Expect("session/new"), map[string]any{"sessionId": id})
@@ -128,13 +128,13 @@ func (s *Scene) Open(id string) {
 }
 
 // Read is the agent's request for a file of the workspace.
-func (s *Scene) Read(name string) *wire.Call {
+func (s *Fixture) Read(name string) *wire.Call {
 	s.T.Helper()
 	return s.Agent.Send("fs/read_text_file", map[string]any{"sessionId": "s1", "path": s.Path(name)})
 }
 
 // WriteFile is the agent's request to write one.
-func (s *Scene) WriteFile(name, text string) *wire.Call {
+func (s *Fixture) WriteFile(name, text string) *wire.Call {
 	s.T.Helper()
 	return s.Agent.Send("fs/write_text_file", map[string]any{"sessionId": "s1", "path": s.Path(name), "content": text})
 }

@@ -8,7 +8,7 @@ import (
 )
 
 // Plays starts an agent that the test plays, under a name, up to its answer to initialize.
-func (s *Server) Plays(name string) (*supervisorv1.Agent, *Pupil) {
+func (s *Server) Plays(name string) (*supervisorv1.Agent, *ScriptedAgent) {
 	s.T.Helper()
 	st := s.Stage(s.T)
 	type result struct {
@@ -30,7 +30,7 @@ func (s *Server) Plays(name string) (*supervisorv1.Agent, *Pupil) {
 }
 
 // Opens opens a session with an agent that the test plays, which gives it an id.
-func (s *Server) Opens(agent *supervisorv1.Agent, actor *Pupil, id string) error {
+func (s *Server) Opens(agent *supervisorv1.Agent, actor *ScriptedAgent, id string) error {
 	s.T.Helper()
 	result := make(chan error, 1)
 	go func() {
@@ -48,7 +48,7 @@ func (s *Server) Prompts(agent *supervisorv1.Agent, session string) *Stream {
 }
 
 // Update sends a session/update as it is written.
-func (p *Pupil) Update(session, update string) {
+func (p *ScriptedAgent) Update(session, update string) {
 	p.Write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":%q,"update":%s}}`, session, update))
 }
 

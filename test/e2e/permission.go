@@ -67,7 +67,7 @@ func (p *Place) Policy(t testing.TB, rules, config string) []string {
 }
 
 // Ask sends a permission question of the agent's.
-func (s *Scene) Ask(call map[string]any, options []map[string]any) *wire.Call {
+func (s *Fixture) Ask(call map[string]any, options []map[string]any) *wire.Call {
 	s.T.Helper()
 	return s.Agent.Send("session/request_permission", Params("toolCall", call, "options", options))
 }

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// Guest is the user that agents run as here.
-func Guest(t testing.TB) *proc.User {
+// AgentUser is the user that agents run as here.
+func AgentUser(t testing.TB) *proc.User {
 	t.Helper()
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
@@ -25,19 +25,19 @@ func Guest(t testing.TB) *proc.User {
 	return u
 }
 
-// house is a place in which agents and their handlers run as another user.
-type house struct {
+// UserPlace is a place in which agents and their handlers run as another user.
+type UserPlace struct {
 	*Place
-	Guest *proc.User
-	Flags []string
+	AgentUser *proc.User
+	Flags     []string
 }
 
-// NewHouse makes a place in which agents and handlers run as the user nobody. It skips the test where that is not possible.
-func NewHouse(t testing.TB) *house {
+// NewUserPlace makes a place in which agents and handlers run as the user nobody. It skips the test where that is not possible.
+func NewUserPlace(t testing.TB) *UserPlace {
 	t.Helper()
-	u := Guest(t)
+	u := AgentUser(t)
 	p := NewPlace(t)
-	h := &house{Place: p, Guest: u, Flags: p.Config(t, "agent: {user: nobody}\n")}
+	h := &UserPlace{Place: p, AgentUser: u, Flags: p.Config(t, "agent: {user: nobody}\n")}
 	for _, dir := range []string{p.Home, filepath.Join(p.Home, "tmp")} {
 		if err := os.Chmod(dir, 0o711); err != nil {
 			t.Fatal(err)
@@ -50,21 +50,21 @@ func NewHouse(t testing.TB) *house {
 	return h
 }
 
-// Own gives a file to the guest.
-func (h *house) Own(t testing.TB, path string) {
+// Own gives a file to the agent user.
+func (h *UserPlace) Own(t testing.TB, path string) {
 	t.Helper()
-	if err := os.Chown(path, int(h.Guest.UID), int(h.Guest.GID)); err != nil {
+	if err := os.Chown(path, int(h.AgentUser.UID), int(h.AgentUser.GID)); err != nil {
 		t.Fatal(err)
 	}
 }
 
-// Scene is place.scene, with an agent that the guest may execute.
-func (h *house) Scene(t testing.TB, flags []string, env ...string) *Scene {
+// Fixture is Place.Fixture, with an agent that the agent user may execute.
+func (h *UserPlace) Fixture(t testing.TB, flags []string, env ...string) *Fixture {
 	t.Helper()
 	st := h.Stage(t)
 	st.Command[0] = h.Install(t, st.Command[0])
 	started := h.Start(t, flags, st.Command, env...)
-	s := &Scene{Host: started, Agent: st.Play(t)}
+	s := &Fixture{Host: started, Agent: st.Play(t)}
 	call := started.Initialize(ShowsTerminals)
 	s.Agent.Reply(s.Agent.Expect("initialize"), map[string]any{"protocolVersion": 1})
 	call.Result(nil)
@@ -73,7 +73,7 @@ func (h *house) Scene(t testing.TB, flags []string, env ...string) *Scene {
 }
 
 // Install copies a program to where everybody may execute it.
-func (h *house) Install(t testing.TB, program string) string {
+func (h *UserPlace) Install(t testing.TB, program string) string {
 	t.Helper()
 	from, err := os.Open(program)
 	if err != nil {

@@ -30,7 +30,7 @@ func TestEveryMethodArrivesThroughTwoHosts(t *testing.T) {
 			agent := st.Play(t)
 			agent.Reply(agent.Expect("initialize"), map[string]any{"protocolVersion": version, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
 			first.Result(nil)
-			sw := &sweep{Scene: &e2e.Scene{Host: h, Agent: agent}, version: version, remote: true, words: map[string]string{
+			sw := &sweep{Fixture: &e2e.Fixture{Host: h, Agent: agent}, version: version, remote: true, words: map[string]string{
 				"protocolVersion": fmt.Sprint(version), "cwd": rawText(t, here.Work), "path": rawText(t, here.Path("a.txt")),
 			}}
 			for _, file := range files {

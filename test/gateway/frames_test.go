@@ -94,7 +94,7 @@ func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
 		return slices.Sorted(slices.Values(pids))
 	}
 	before := family()
-	open := func() (*frameClient, *e2e.Pupil) {
+	open := func() (*frameClient, *e2e.ScriptedAgent) {
 		t.Helper()
 		c, err := openAgent(e, service, "puppet")
 		if err != nil {

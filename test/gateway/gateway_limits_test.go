@@ -17,16 +17,16 @@ import (
 func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
-		supervisor int                                                  // limits.max_message_bytes
-		send       func(owner *e2e.SocketPeer, agent *e2e.Pupil) string // returns what the log has to say; empty: nothing is dropped
+		supervisor int                                                          // limits.max_message_bytes
+		send       func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string // returns what the log has to say; empty: nothing is dropped
 	}{
-		"request of client": {limits.Message, func(owner *e2e.SocketPeer, _ *e2e.Pupil) string {
+		"request of client": {limits.Message, func(owner *e2e.SocketPeer, _ *e2e.ScriptedAgent) string {
 			if e := owner.Prompts(strings.Repeat("x", limits.Whole)).Refused(-32600); !strings.Contains(string(e.Data), fmt.Sprintf("more than the %d that a message over a gateway may have", limits.Whole)) {
 				owner.T.Errorf("the client was answered %v, without the reason", e)
 			}
 			return "method=session/prompt\n"
 		}},
-		"answer of client": {limits.Message, func(owner *e2e.SocketPeer, agent *e2e.Pupil) string {
+		"answer of client": {limits.Message, func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string {
 			request := agent.Send("_a.example/ask", map[string]any{"sessionId": "s"})
 			owner.Reply(owner.Expect("_a.example/ask"), strings.Repeat("x", limits.Whole))
 			if e := request.Refused(-32600); !strings.Contains(string(e.Data), "the client's answer was dropped") {
@@ -34,7 +34,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 			}
 			return `level=WARN msg="a client sent a message that is too long; it was dropped"`
 		}},
-		"update of agent": {limits.Message, func(owner *e2e.SocketPeer, agent *e2e.Pupil) string { // a gateway sets no limit for agents
+		"update of agent": {limits.Message, func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string { // a gateway sets no limit for agents
 			agent.Notify("session/update", map[string]any{"sessionId": "s", "update": map[string]any{"sessionUpdate": "agent_message_chunk",
 				"content": map[string]any{"type": "text", "text": strings.Repeat("x", limits.Whole)}}})
 			if m := owner.Expect("session/update"); len(m.Raw) < limits.Whole {
@@ -42,7 +42,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 			}
 			return ""
 		}},
-		"answer of agent": {1 << 20, func(owner *e2e.SocketPeer, agent *e2e.Pupil) string {
+		"answer of agent": {1 << 20, func(owner *e2e.SocketPeer, agent *e2e.ScriptedAgent) string {
 			asked := owner.Send("_a.example/ask", map[string]any{"sessionId": "s"})
 			agent.Reply(agent.Expect("_a.example/ask"), strings.Repeat("x", 1<<20))
 			if e := asked.Refused(-32603); !strings.Contains(e.Message, "the agent's answer was dropped") {
@@ -62,7 +62,7 @@ func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 			g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: puppet, command: %s}, {name: demo, command: [%q]}]}\nlimits: {max_message_bytes: %d", command, e2e.Program("demoagent"), c.supervisor))
 			other := g.Client(t, "other", g.Token("operator"), "?agent=demo")
 			other.Opens(p.Work)
-			playing := make(chan *e2e.Pupil, 1)
+			playing := make(chan *e2e.ScriptedAgent, 1)
 			go func() {
 				agent := st.Play(t)
 				agent.Reply(agent.Expect("initialize"), map[string]any{"protocolVersion": 1})

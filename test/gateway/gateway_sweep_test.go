@@ -37,7 +37,7 @@ func TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports(t *testing.T) {
 				agent := st.Play(t)
 				agent.Reply(agent.Expect("initialize"), map[string]any{"protocolVersion": version, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
 				first.Result(nil)
-				sw := &sweep{Scene: &e2e.Scene{Host: h, Agent: agent}, version: version, remote: true, equal: sameMessages, words: map[string]string{
+				sw := &sweep{Fixture: &e2e.Fixture{Host: h, Agent: agent}, version: version, remote: true, equal: sameMessages, words: map[string]string{
 					"protocolVersion": fmt.Sprint(version), "cwd": rawText(t, p.Work), "path": rawText(t, p.Path("a.txt")),
 				}}
 				if scheme == "http" {

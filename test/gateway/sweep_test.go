@@ -43,7 +43,7 @@ func TestWhatHandlersAnswerArrivesAsItWasSentWhereTheEditorHasIt(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	sw := &sweep{schema: readSchema(t, "v1/schema.unstable.json"), version: 1}
-	sw.Scene = p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`, []string{"--fs=front", "--terminal=front"}, nil)
+	sw.Fixture = p.FixtureWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`, []string{"--fs=front", "--terminal=front"}, nil)
 	for _, method := range slices.Sorted(maps.Keys(sw.methods)) {
 		if strings.HasPrefix(method, "fs/") || strings.HasPrefix(method, "terminal/") {
 			sw.method = method
@@ -80,7 +80,7 @@ var handled = map[int]map[string]func(*sweep, *schemaMethod){
 
 // sweep is a connection that the methods of a version go over.
 type sweep struct {
-	*e2e.Scene
+	*e2e.Fixture
 	*schema
 	version, count int
 	most           int    // so many samples of a message at most; 0: all
@@ -97,7 +97,7 @@ func newSweep(t *testing.T, version int) *sweep {
 	p.File(t, "a.txt", "one\ntwo\n")
 	st := p.Stage(t)
 	h := p.Start(t, nil, st.Command)
-	return &sweep{Scene: &e2e.Scene{Host: h, Agent: st.Play(t)}, version: version, words: map[string]string{
+	return &sweep{Fixture: &e2e.Fixture{Host: h, Agent: st.Play(t)}, version: version, words: map[string]string{
 		"protocolVersion": fmt.Sprint(version), "cwd": rawText(t, p.Work), "path": rawText(t, p.Path("a.txt")),
 	}}
 }

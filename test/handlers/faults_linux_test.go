@@ -18,7 +18,7 @@ func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	fsd := s.Daemon("fsd")
 	// Stopped first, so that what is sent is in flight when it dies.
 	s.Signal(fsd, syscall.SIGSTOP)
@@ -52,7 +52,7 @@ func TestAHandlersDeathIsToldInWordsThatSayWhatHappened(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	fsd := s.Daemon("fsd")
 	s.Signal(fsd, syscall.SIGSTOP)
 	call := s.Read("a.txt")
@@ -67,7 +67,7 @@ func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	fsd := s.Daemon("fsd")
 	s.Signal(fsd, syscall.SIGSTOP)
 	call := s.Read("a.txt")
@@ -81,7 +81,7 @@ func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
 func TestAStoppedHandlerDoesNotKeepTheSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	for _, name := range []string{"fsd", "permd", "termd"} {
 		s.Signal(s.Daemon(name), syscall.SIGSTOP)
 	}
@@ -92,7 +92,7 @@ func TestAHandlerThatDiesAgainAndAgainIsGivenUpAndSaysSo(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	failed, last := "", 0
 	if !testkit.Poll(func() bool {
 		m := s.Read("a.txt").Answer()
@@ -117,16 +117,18 @@ func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
-		kill func(s *e2e.Scene) []int
+		kill func(s *e2e.Fixture) []int
 	}{
-		{"the supervisor itself", func(s *e2e.Scene) []int { return []int{s.PID()} }},
-		{"the agent first", func(s *e2e.Scene) []int { return []int{s.Agent.Pid, s.PID()} }},
-		{"the daemons first", func(s *e2e.Scene) []int { return []int{s.Daemon("fsd"), s.Daemon("termd"), s.Daemon("permd"), s.PID()} }},
+		{"the supervisor itself", func(s *e2e.Fixture) []int { return []int{s.PID()} }},
+		{"the agent first", func(s *e2e.Fixture) []int { return []int{s.Agent.Pid, s.PID()} }},
+		{"the daemons first", func(s *e2e.Fixture) []int {
+			return []int{s.Daemon("fsd"), s.Daemon("termd"), s.Daemon("permd"), s.PID()}
+		}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			s := p.SceneWith(t, `{}`, nil, []string{"stubborn", "family"})
+			s := p.FixtureWith(t, `{}`, nil, []string{"stubborn", "family"})
 			if create := s.Agent.Send("terminal/create", map[string]any{"sessionId": "s1", "command": `trap "" TERM HUP; setsid sleep 1000 & sleep 1000; sleep 1000`}).Answer(); create.Error != nil {
 				t.Errorf("no terminal: %v", create.Error)
 			}
@@ -152,7 +154,7 @@ func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
 				t.Skipf("%v is ignored here, as under nohup, and so it is in what is started from here", sig)
 			}
 			p := e2e.NewPlace(t)
-			s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+			s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 			family := s.Family()
 			s.Signal(s.PID(), sig)
 			s.ExpectExit()
@@ -164,7 +166,7 @@ func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
 func TestAnEditorThatGoesAwayTakesAStubbornAgentAlong(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 	if status := s.Finish(); status != 128+9 {
 		t.Errorf("the exit status is %d, want 137: only KILL ends this agent", status)
 	}
@@ -173,7 +175,7 @@ func TestAnEditorThatGoesAwayTakesAStubbornAgentAlong(t *testing.T) {
 func TestAGuardThatIsKilledEndsTheAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 	prompt := s.Send("session/prompt", map[string]any{"sessionId": "s1", "prompt": []any{}})
 	s.Agent.Expect("session/prompt")
 	family := s.Family()
@@ -188,7 +190,7 @@ func TestAGuardThatIsKilledEndsTheAgent(t *testing.T) {
 }
 
 // expectRefusals takes an answer to each of the agent's requests, which must be an error of the handler's.
-func expectRefusals(s *e2e.Scene, handler string, ids []string) {
+func expectRefusals(s *e2e.Fixture, handler string, ids []string) {
 	s.T.Helper()
 	open := slices.Clone(ids)
 	for range ids {

@@ -12,7 +12,7 @@ import (
 func TestSession_WhoseFolderWasRemovedRefusesCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	if err := os.RemoveAll(p.Work); err != nil {
 		t.Fatal(err)
 	}

@@ -10,7 +10,7 @@ import (
 
 func TestAnEditorThatDoesNotReadHoldsUpItsAgentAndFillsNoMemory(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	release := s.Hold()
 	const count = 96
 	update := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("x", 1<<20) + `"}}}}`
@@ -49,7 +49,7 @@ func TestAnAgentIsToldOfAnExitThoughTheEditorDoesNotRead(t *testing.T) {
 	for name, capabilities := range map[string]string{"one that shows terminals": e2e.ShowsTerminals, "one that does not": `{}`} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := e2e.NewPlace(t).SceneWith(t, capabilities, nil, nil)
+			s := e2e.NewPlace(t).FixtureWith(t, capabilities, nil, nil)
 			id, mention := s.Terminal("seq 1 1000000; exit 3")
 			s.Agent.Write(mention)
 			s.Expect("session/update")
@@ -70,7 +70,7 @@ func TestMoreRequestsThanMayWaitAreRefusedAndEachIsAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, p.Config(t, "limits: {max_queued_requests: 100, max_concurrent_requests: 4}\n"))
+	s := p.Fixture(t, p.Config(t, "limits: {max_queued_requests: 100, max_concurrent_requests: 4}\n"))
 	const count = 3000
 	var lines strings.Builder
 	for i := range count {
@@ -104,7 +104,7 @@ func TestMoreRequestsThanMayWaitAreRefusedAndEachIsAnsweredOnce(t *testing.T) {
 func TestAnEditorThatGoesAwayWithoutReadingKeepsNobody(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
+	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
 	release := s.Hold()
 	defer release()
 	sent := make(chan struct{})

@@ -15,7 +15,7 @@ func TestWorkspaceSettingsHold(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	shared := p.File(t, "../shared/s.txt", "shared\n")
-	s := p.Scene(t, p.Config(t, fmt.Sprintf("workspace: {extra_roots: [{path: %q, read_only: true}], stale_writes: refuse}\n", filepath.Dir(shared))))
+	s := p.Fixture(t, p.Config(t, fmt.Sprintf("workspace: {extra_roots: [{path: %q, read_only: true}], stale_writes: refuse}\n", filepath.Dir(shared))))
 	if got := e2e.Content(s.Reads("s1", shared)); got != "shared\n" {
 		t.Errorf("of the extra root the agent read %q", got)
 	}
@@ -42,7 +42,7 @@ func TestWorkspaceSettingsHold(t *testing.T) {
 func TestWhatIsNoTextFileIsRefusedAtOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	if err := syscall.Mkfifo(p.Path("fifo"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -78,7 +78,7 @@ func TestWhatIsNoTextFileIsRefusedAtOnce(t *testing.T) {
 func TestACommandRunsInTheEditorsEnvironmentWithoutItsSecrets(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil, "MY_API_KEY=hush", "GITHUB_TOKEN=hush", "PLAIN=shown")
+	s := p.Fixture(t, nil, "MY_API_KEY=hush", "GITHUB_TOKEN=hush", "PLAIN=shown")
 	var ran struct{ Output string }
 	s.Agent.Request("terminal/run", e2e.Params("command", "env; pwd; tty; stty size; cat", "env", []any{map[string]any{"name": "MINE", "value": "given"}}), &ran)
 	e2e.ExpectContains(t, "the environment", ran.Output, "PLAIN=shown\n", "MINE=given\n", "TERM=xterm-256color\n", "GIT_PAGER=cat\n", "HOME="+p.Home+"\n", "\n"+p.Work+"\n", "not a tty")
@@ -92,7 +92,7 @@ func TestACommandRunsInTheEditorsEnvironmentWithoutItsSecrets(t *testing.T) {
 
 func TestOfTooMuchOutputTheNewestIsKeptAtACharactersBoundary(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	var ran struct {
 		Output    string
 		Truncated bool

@@ -17,7 +17,7 @@ func TestSidecar_ThatIsDownIsNamed(t *testing.T) {
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	fsd, address := daemons.Sidecar(t, "fsd")
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, p.Policy(t, e2e.Rules, fmt.Sprintf("handlers: {fs: {address: %q, secret_file: %q, agent_may_call: true}}", address, daemons.Secret(t))))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, fmt.Sprintf("handlers: {fs: {address: %q, secret_file: %q, agent_may_call: true}}", address, daemons.Secret(t))))
 	services := s.Dial(t, s.PID())
 	handler := func() *supervisorv1.HandlerStatus {
 		t.Helper()

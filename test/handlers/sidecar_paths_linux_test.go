@@ -26,7 +26,7 @@ func TestASidecarSeesTheWorkspaceUnderAnotherPath(t *testing.T) {
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
 	p.File(t, "sub/b.txt", "b\n")
-	s := p.SceneWith(t, e2e.ShowsTerminals, mapped(t, p), nil)
+	s := p.FixtureWith(t, e2e.ShowsTerminals, mapped(t, p), nil)
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("the agent read %q", got)
 	}
@@ -113,7 +113,7 @@ func TestNoPathOfAnAgentMeansAnotherFileInASidecar(t *testing.T) {
 	link("inside", "/workspace/a.txt")
 	link("up", "../workspace/a.txt")
 	// The sidecars have other folders where the client's workspace, and one beside it, are here.
-	s := p.Scene(t, mapped(t, p, decoy, p.Work, decoy, p.Work+"2"))
+	s := p.Fixture(t, mapped(t, p, decoy, p.Work, decoy, p.Work+"2"))
 	if got := e2e.Content(s.Read("inside")); got != "a\n" {
 		t.Errorf("by a link of the sidecar's: %q", got)
 	}
@@ -175,7 +175,7 @@ func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
 	flags := mapped(t, p)
 	st := p.Stage(t)
 	h := p.Start(t, flags, st.Command)
-	s := &e2e.Scene{Host: h, Agent: st.Play(t)}
+	s := &e2e.Fixture{Host: h, Agent: st.Play(t)}
 	call := h.Initialize(`{}`)
 	s.Agent.Reply(s.Agent.Expect("initialize"), map[string]any{"protocolVersion": 1, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
 	call.Result(nil)
@@ -248,7 +248,7 @@ func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {
 	maps := fmt.Sprintf(", paths: [{here: %q, there: /all}]", p.Work)
 	flags := p.Config(t, fmt.Sprintf("handlers: {builder: %s, deepest: %s}\nroutes: {%q: builder, %q: deepest}\n",
 		handlerEntry(t, one, first, ""), handlerEntry(t, two, second, maps), "terminal/* below "+srv, "terminal/* below "+deep))
-	s := p.Scene(t, flags)
+	s := p.Fixture(t, flags)
 	open := func(id, cwd string) {
 		call := s.Send("session/new", map[string]any{"cwd": cwd, "mcpServers": []any{}})
 		s.Agent.Reply(s.Agent.Expect("session/new"), map[string]any{"sessionId": id})
@@ -310,7 +310,7 @@ func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {
 
 func TestASidecarOfAnotherUserKeepsTheContract(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	secret := h.Secret(t)
 	theirs := filepath.Join(h.Home, "theirs")
 	if err := os.WriteFile(theirs, e2e.Must(t, secret), 0o600); err != nil {
@@ -322,7 +322,7 @@ func TestASidecarOfAnotherUserKeepsTheContract(t *testing.T) {
 		t.Fatal(err)
 	}
 	h.Own(t, sockets)
-	uid := fmt.Sprint(h.Guest.UID)
+	uid := fmt.Sprint(h.AgentUser.UID)
 	for kind, name := range map[string]string{"fs": "fsd", "terminal": "termd", "permission": "permd"} {
 		address := "unix://" + filepath.Join(sockets, name+".sock")
 		s := &e2e.Sidecar{T: t, Cmd: exec.Command("setpriv", "--reuid", uid, "--clear-groups", e2e.Program(name), "--listen", address, "--secret-file", theirs, "--allow-uid", "0")}
@@ -398,7 +398,7 @@ func TestPathsStayMappedWhenASidecarIsSwapped(t *testing.T) {
 	_, one := daemons.Boxed(t, "fsd", p.Work, "/workspace")
 	_, two := others.Boxed(t, "fsd", p.Work, "/workspace")
 	maps := fmt.Sprintf(", paths: [{here: %q, there: /workspace}]", p.Work)
-	s := p.Scene(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\n", handlerEntry(t, daemons, one, maps))))
+	s := p.Fixture(t, p.Config(t, fmt.Sprintf("handlers: {fs: %s}\n", handlerEntry(t, daemons, one, maps))))
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("before the swap: %q", got)
 	}
@@ -429,7 +429,7 @@ func TestAProgramServesTheCommandsOfAFolder(t *testing.T) {
 	if err := os.Mkdir(srv, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := p.Scene(t, p.Config(t, fmt.Sprintf("handlers: {builder: {command: [termd], settings: {env_deny: [MARK]}}}\nroutes: {%q: builder}\n", "terminal/* below "+srv)), "MARK=1", "OTHER=2")
+	s := p.Fixture(t, p.Config(t, fmt.Sprintf("handlers: {builder: {command: [termd], settings: {env_deny: [MARK]}}}\nroutes: {%q: builder}\n", "terminal/* below "+srv)), "MARK=1", "OTHER=2")
 	call := s.Send("session/new", map[string]any{"cwd": srv, "mcpServers": []any{}})
 	s.Agent.Reply(s.Agent.Expect("session/new"), map[string]any{"sessionId": "s2"})
 	call.Result(nil)
@@ -462,7 +462,7 @@ func mapped(t testing.TB, p *e2e.Place, mounts ...string) []string {
 }
 
 // answerOrRefuse waits for an answer, and refuses what acphost asks the user meanwhile.
-func answerOrRefuse(s *e2e.Scene, call *wire.Call) wire.Message {
+func answerOrRefuse(s *e2e.Fixture, call *wire.Call) wire.Message {
 	s.T.Helper()
 	s.Handle("session/request_permission", func(wire.Message) (any, error) {
 		return map[string]any{"outcome": map[string]any{"outcome": "cancelled"}}, nil

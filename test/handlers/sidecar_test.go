@@ -36,7 +36,7 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 		return fmt.Sprintf("{address: %q, secret_file: %q, agent_may_call: true}", sockets[name], daemons.Secret(t))
 	}
 	flags := p.Config(t, fmt.Sprintf("handlers: {fs: %s, terminal: %s, permission: %s}\n", entry("fsd"), entry("termd"), entry("permd")))
-	s := p.SceneWith(t, e2e.ShowsTerminals, flags, nil)
+	s := p.FixtureWith(t, e2e.ShowsTerminals, flags, nil)
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("the agent read %q", got)
 	}
@@ -60,7 +60,7 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 	}
 	// Two supervisors share them, and none sees the other's terminals.
 	q := e2e.NewPlace(t)
-	other := q.Scene(t, flags)
+	other := q.Fixture(t, flags)
 	var made struct{ TerminalID string }
 	s.Agent.Request("terminal/create", e2e.Params("command", "sleep", "args", []string{"1000"}), &made)
 	other.Agent.Send("terminal/output", e2e.Params("terminalId", made.TerminalID)).Refused(-32002)
@@ -102,7 +102,7 @@ func TestCertificatesOfASidecarAreMadeAndRenewedByOneCommand(t *testing.T) {
 		"--tls-cert", filepath.Join(server, "server.crt"), "--tls-key", filepath.Join(server, "server.key"))
 	p.File(t, "a.txt", "a\n")
 	reads := func(dir string) error {
-		s := p.Scene(t, p.Config(t, fmt.Sprintf("handlers: {fs: {address: %q, tls: {ca: %q, cert: %q, key: %q}, agent_may_call: true}}\n", // the agent is this user
+		s := p.Fixture(t, p.Config(t, fmt.Sprintf("handlers: {fs: {address: %q, tls: {ca: %q, cert: %q, key: %q}, agent_may_call: true}}\n", // the agent is this user
 			address, filepath.Join(dir, "ca.crt"), filepath.Join(dir, "client.crt"), filepath.Join(dir, "client.key"))))
 		defer s.Finish()
 		if e := s.Read("a.txt").Answer().Error; e != nil {

@@ -22,7 +22,7 @@ func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
 	t.Parallel()
 	const questions, swaps, kills = 1000, 10, 5
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	pid := func() int {
 		n, _ := strconv.Atoi(s.Handler("permission").PID.String())
 		return n
@@ -107,7 +107,7 @@ func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
 func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	before := s.Handler("permission").PID
 	for _, bad := range [][]string{
 		{"handler", "swap", "permission", "--", "/bin/true"},
@@ -136,7 +136,7 @@ func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
 func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	looser := strings.Replace(e2e.Rules, `effect: deny, path: ["**/.env"]`, `effect: ask, path: ["**/.env"]`, 1)
 	stricter := strings.Replace(e2e.Rules, "rules:\n", "rules:\n  - {id: no-more, effect: deny, path: [\"**/a\"]}\n", 1)
 	ask := func(path, want string) { t.Helper(); s.Decided(t, path, want) }
@@ -172,7 +172,7 @@ func TestOfAChainOfPoliciesTheStrictestCounts(t *testing.T) {
     - {command: [%[1]s], settings: {policy: %[2]s}}
     - {command: [%[1]s], settings: {policy: %[3]s}}
 `, e2e.Program("permd"), filepath.Join(p.Home, "config", "strict.yaml"), filepath.Join(p.Home, "config", "policy.yaml")))
-	s := p.Scene(t, flags)
+	s := p.Fixture(t, flags)
 	for path, want := range map[string]string{"a": "yes", ".env": "no", "plans/b": "no"} {
 		if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path(path)), e2e.Options)); got != want {
 			t.Errorf("%s was answered with %q, want %q", path, got, want)

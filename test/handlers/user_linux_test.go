@@ -47,7 +47,7 @@ func userOf(t testing.TB, pid int64) string {
 
 func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	h.File(t, "secret.txt", "root's alone\n") // 0600
 	h.Own(t, h.File(t, "mine.txt", "mine\n"))
 	if err := os.Mkdir(h.Path("closed"), 0o755); err != nil {
@@ -57,11 +57,11 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 	if err := os.Mkdir(hidden, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	s := h.Scene(t, h.Flags)
+	s := h.Fixture(t, h.Flags)
 
-	uid := fmt.Sprint(h.Guest.UID)
+	uid := fmt.Sprint(h.AgentUser.UID)
 	if got := prints(s, `id -u; id -ru; whoami; id -G | tr ' ' '\n' | grep -cx 0; echo "$HOME:$USER:$LOGNAME:$SHELL"; umask >/dev/null; pwd`); got !=
-		uid+"\n"+uid+"\nnobody\n0\n"+h.Guest.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
+		uid+"\n"+uid+"\nnobody\n0\n"+h.AgentUser.Home+":nobody:nobody:/bin/sh\n"+h.Work+"\n" {
 		t.Errorf("a command says %q", got)
 	}
 	if got := prints(s, "cat secret.txt; echo x >closed/x; ls "+hidden); strings.Count(got, "ermission denied") != 3 {
@@ -85,8 +85,8 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 	s.WriteFile("new.txt", "new\n").Result(nil)
 	prints(s, "echo made >made.txt")
 	for _, name := range []string{"new.txt", "made.txt"} {
-		if got := ownerOf(t, h.Path(name)); got != h.Guest.UID {
-			t.Errorf("%s belongs to %d, want the agent's user %d", name, got, h.Guest.UID)
+		if got := ownerOf(t, h.Path(name)); got != h.AgentUser.UID {
+			t.Errorf("%s belongs to %d, want the agent's user %d", name, got, h.AgentUser.UID)
 		}
 	}
 	s.Finish()
@@ -94,10 +94,10 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 
 func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
-	s := h.Scene(t, h.Flags)
+	h := e2e.NewUserPlace(t)
+	s := h.Fixture(t, h.Flags)
 	calls := h.Dial(t, s.PID())
-	want := map[string]string{"fs": "nobody (" + fmt.Sprint(h.Guest.UID) + ")", "permission": "root (0)"}
+	want := map[string]string{"fs": "nobody (" + fmt.Sprint(h.AgentUser.UID) + ")", "permission": "root (0)"}
 	want["terminal"] = want["fs"]
 	look := func() map[string]*supervisorv1.HandlerStatus {
 		t.Helper()
@@ -110,7 +110,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 			found[st.GetName()] = st
 			uid := "0"
 			if st.GetName() != "permission" {
-				uid = fmt.Sprint(h.Guest.UID)
+				uid = fmt.Sprint(h.AgentUser.UID)
 			}
 			if st.GetUser() != want[st.GetName()] || userOf(t, st.GetPid()) != uid {
 				t.Errorf("handler %s is said to run as %q, and runs as %s", st.GetName(), st.GetUser(), userOf(t, st.GetPid()))
@@ -140,7 +140,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 		t.Fatal("the terminal handler did not come back")
 	}
 	look()
-	if got := prints(s, "id -u"); got != fmt.Sprint(h.Guest.UID)+"\n" {
+	if got := prints(s, "id -u"); got != fmt.Sprint(h.AgentUser.UID)+"\n" {
 		t.Errorf("a command runs as %q", got)
 	}
 	s.Finish()
@@ -148,8 +148,8 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 
 func TestTerminalsOfAnotherUserAreKilledAndReleased(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
-	s := h.Scene(t, h.Flags)
+	h := e2e.NewUserPlace(t)
+	s := h.Fixture(t, h.Flags)
 	create := func(line string) string {
 		var made struct{ TerminalID string }
 		s.Agent.Request("terminal/create", e2e.Params("command", line), &made)
@@ -179,7 +179,7 @@ func TestTerminalsOfAnotherUserAreKilledAndReleased(t *testing.T) {
 
 func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	private := filepath.Join(h.Home, "private")
 	if err := os.Mkdir(private, 0o700); err != nil {
 		t.Fatal(err)
@@ -196,7 +196,7 @@ func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
 		says   []string
 	}{
 		"an unknown user":        {"agent: {user: no-such-user}\n", []string{"agent.user", "no-such-user"}},
-		"a sidecar of root's":    {fmt.Sprintf("agent: {user: nobody}\nhandlers: {fs: {address: %q, secret_file: %q, agent_may_call: true}}\n", socket, secret), []string{"handler fs", "runs as user 0", fmt.Sprint(h.Guest.UID)}},
+		"a sidecar of root's":    {fmt.Sprintf("agent: {user: nobody}\nhandlers: {fs: {address: %q, secret_file: %q, agent_may_call: true}}\n", socket, secret), []string{"handler fs", "runs as user 0", fmt.Sprint(h.AgentUser.UID)}},
 		"a sidecar named so":     {fmt.Sprintf("agent: {user: nobody}\nhandlers: {fs: {address: %q, uid: 0, secret_file: %q}}\n", socket, secret), []string{"handlers.fs.uid", "user 0", "nobody"}},
 		"a program out of reach": {fmt.Sprintf("agent: {user: nobody}\nhandlers: {terminal: {command: [%q]}}\n", hiddenTermd), []string{hiddenTermd, "nobody", "may not execute"}},
 		"a handler without TLS":  {fmt.Sprintf("agent: {user: nobody}\nhandlers: {terminal: {command: [%q], no_tls: true, agent_may_call: true}}\n", e2e.Program("termd")), []string{"handlers.terminal", "no_tls"}},
@@ -218,7 +218,7 @@ func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
 
 func TestAQuestionDoesNotTellWhatItsUserMayNotSee(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	h.File(t, "secret.txt", "root's alone\n")
 	h.Own(t, h.File(t, "x.txt", "mine\n"))
 	private := filepath.Join(h.Home, "private")
@@ -235,7 +235,7 @@ func TestAQuestionDoesNotTellWhatItsUserMayNotSee(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s := h.Scene(t, h.Policy(t, `
+	s := h.Fixture(t, h.Policy(t, `
 version: 1
 rules:
   - {id: writing, effect: ask, on: [fs.write]}
@@ -267,7 +267,7 @@ rules:
 
 func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	s := h.Serve(t, h.Flags)
 	req := h.Demo()
 	req.Env["DEMOAGENT_STATE"] = e2e.Value(filepath.Join(h.Work, "kept"))
@@ -275,7 +275,7 @@ func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := userOf(t, res.GetAgent().GetPid()); got != fmt.Sprint(h.Guest.UID) {
+	if got := userOf(t, res.GetAgent().GetPid()); got != fmt.Sprint(h.AgentUser.UID) {
 		t.Errorf("the agent runs as %s", got)
 	}
 	st, err := s.State.GetStatus(s.Ctx, &supervisorv1.GetStatusRequest{})
@@ -287,18 +287,18 @@ func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
 
 func TestOnATerminalTheAgentIsItsUserToo(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	command := append([]string{e2e.Program("acphost"), "run"}, h.Flags...)
 	x := h.Terminal(t, append(command, "--", "sh", "-c", `echo "I am $(id -u), at home in $HOME"; cat `+h.File(t, "secret.txt", "root's alone")))
 	if got := x.Exits(); got != 1 {
 		t.Errorf("the exit status is %d, want the agent's 1", got)
 	}
-	e2e.ExpectContains(t, "the terminal", x.All(), fmt.Sprintf("I am %d, at home in %s", h.Guest.UID, h.Guest.Home), "ermission denied")
+	e2e.ExpectContains(t, "the terminal", x.All(), fmt.Sprintf("I am %d, at home in %s", h.AgentUser.UID, h.AgentUser.Home), "ermission denied")
 }
 
 func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *testing.T) {
 	t.Parallel()
-	h := e2e.NewHouse(t)
+	h := e2e.NewUserPlace(t)
 	open, private := filepath.Join(filepath.Dir(h.Work), "open"), filepath.Join(filepath.Dir(h.Work), "private")
 	for dir, mode := range map[string]os.FileMode{open: 0o777, private: 0o700} {
 		if err := os.Mkdir(dir, mode); err != nil {
@@ -311,7 +311,7 @@ func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *t
 			t.Fatal(err)
 		}
 	}
-	s := h.Scene(t, h.Policy(t, "version: 1\nrules:\n  - {id: all, effect: ask, on: [\"fs.*\"]}\n", "agent: {user: nobody}\n"))
+	s := h.Fixture(t, h.Policy(t, "version: 1\nrules:\n  - {id: all, effect: ask, on: [\"fs.*\"]}\n", "agent: {user: nobody}\n"))
 	read := s.Agent.Send("fs/read_text_file", e2e.Params("path", filepath.Join(open, "f")))
 	q := s.Asked()
 	s.Choose(q, "allow_once")
@@ -329,7 +329,7 @@ func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *t
 }
 
 // prints is what a command line writes.
-func prints(s *e2e.Scene, line string) string {
+func prints(s *e2e.Fixture, line string) string {
 	s.T.Helper()
 	var ran struct{ Output string }
 	s.Agent.Request("terminal/run", e2e.Params("command", line), &ran)

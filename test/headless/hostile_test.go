@@ -21,7 +21,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	s := e2e.NewPlace(t).Serve(t, nil)
 	type played struct {
 		*supervisorv1.Agent
-		*e2e.Pupil
+		*e2e.ScriptedAgent
 	}
 	var all []played
 	for _, name := range []string{"one", "two"} {
@@ -33,9 +33,9 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 	}
 	for _, x := range all {
 		turn := s.Prompts(x.Agent, "same")
-		asked := x.Pupil.Expect("session/prompt")
+		asked := x.ScriptedAgent.Expect("session/prompt")
 		x.Update("same", e2e.Chunk("I am "+x.GetName()))
-		x.Pupil.Reply(asked, map[string]any{"stopReason": "end_turn"})
+		x.ScriptedAgent.Reply(asked, map[string]any{"stopReason": "end_turn"})
 		turn.Stopped("end_turn")
 		if want := "I am " + x.GetName(); turn.Said() != want {
 			t.Errorf("the agent said %q, want %q", turn.Said(), want)
@@ -53,7 +53,7 @@ func TestSessions_SameIDOfTwoAgents(t *testing.T) {
 		t.Errorf("one's session was told %q", k)
 	}
 	// The same id twice from one agent would make two sessions one.
-	if err := s.Opens(all[0].Agent, all[0].Pupil, "same"); err == nil {
+	if err := s.Opens(all[0].Agent, all[0].ScriptedAgent, "same"); err == nil {
 		t.Error("an agent gave two sessions one id")
 	}
 	s.Finish()

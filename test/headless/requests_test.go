@@ -22,7 +22,7 @@ const able = `{"protocolVersion":1,"agentInfo":{"name":"able","title":"Able","ve
 	`"sessionCapabilities":{"list":{},"close":{},"delete":{},"resume":{},"fork":{},"additionalDirectories":{}},"auth":{"logout":{}}}}`
 
 // asks makes a call in the background, and returns its result when the agent that the test plays has answered.
-func asks[R any](t *testing.T, actor *e2e.Pupil, method, answer string, call func() (R, error)) (wire.Message, R, error) {
+func asks[R any](t *testing.T, actor *e2e.ScriptedAgent, method, answer string, call func() (R, error)) (wire.Message, R, error) {
 	t.Helper()
 	type result struct {
 		r   R

@@ -131,7 +131,7 @@ func expectAttributes(t *testing.T, s *tracev1.Span, pairs ...string) {
 func TestTraces_ContinueEditorTrace(t *testing.T) {
 	t.Parallel()
 	p, c := e2e.NewPlace(t), collectTraces(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, c.traced("")))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, c.traced("")))
 	p.File(t, "hidden-name.txt", "hidden-content\n")
 	call, prompt := promptedTurn(s, tracesOf(traceID, spanID, "01"))
 	if !strings.Contains(string(prompt.Raw), `"traceparent":"00-`+traceID+"-"+spanID+`-01"`) {
@@ -222,7 +222,7 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p, c := e2e.NewPlace(t), collectTraces(t)
-			s := p.Scene(t, p.Config(t, c.traced("actions: true")+"permission: {policy: workspace}\n"))
+			s := p.Fixture(t, p.Config(t, c.traced("actions: true")+"permission: {policy: workspace}\n"))
 			p.File(t, "a.txt", "a\n")
 			call, prompt := promptedTurn(s, meta)
 			s.Agent.Send("fs/read_text_file", e2e.Params("path", s.Path("a.txt"), "_meta", meta)).Result(nil)
@@ -256,7 +256,7 @@ func TestTraces_IgnoreAgentTrace(t *testing.T) {
 		t.Run(fmt.Sprintf("the editor records it: %v", sampled), func(t *testing.T) {
 			t.Parallel()
 			p, c := e2e.NewPlace(t), collectTraces(t)
-			s := p.Scene(t, p.Config(t, c.traced("sample_ratio: 0.5")))
+			s := p.Fixture(t, p.Config(t, c.traced("sample_ratio: 0.5")))
 			p.File(t, "a.txt", "a\n")
 			editors, wrong := "01", "00"
 			if !sampled {
@@ -301,7 +301,7 @@ func TestTraces_CollectorDoesNotDelayTurns(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
-			s := p.Scene(t, p.Config(t, (&traceCollector{address: address}).traced("")))
+			s := p.Fixture(t, p.Config(t, (&traceCollector{address: address}).traced("")))
 			p.File(t, "a.txt", "a\n")
 			for range 300 {
 				call, prompt := promptedTurn(s, nil)
@@ -334,14 +334,14 @@ func TestTraces_CountLostSpans(t *testing.T) {
 }
 
 // promptedTurn sends a prompt with a _meta, and returns it and what the agent got.
-func promptedTurn(s *e2e.Scene, meta any) (*wire.Call, wire.Message) {
+func promptedTurn(s *e2e.Fixture, meta any) (*wire.Call, wire.Message) {
 	s.T.Helper()
 	call := s.Send("session/prompt", e2e.Params("prompt", []any{map[string]any{"type": "text", "text": "Go."}}, "_meta", meta))
 	return call, s.Agent.Expect("session/prompt")
 }
 
 // stopTurn ends a turn.
-func stopTurn(s *e2e.Scene, call *wire.Call, prompt wire.Message) {
+func stopTurn(s *e2e.Fixture, call *wire.Call, prompt wire.Message) {
 	s.T.Helper()
 	s.Agent.Reply(prompt, map[string]any{"stopReason": "end_turn"})
 	call.Result(nil)

@@ -328,7 +328,7 @@ func TestWatchTerminal_LiveAndReleased(t *testing.T) {
 func TestWatch_EditorSessionIsReadOnly(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	sc := p.Scene(t, nil)
+	sc := p.Fixture(t, nil)
 	calls := p.Dial(t, sc.PID())
 	ctx := wire.Context(t)
 	sessions, err := calls.State.ListSessions(ctx, &supervisorv1.ListSessionsRequest{})

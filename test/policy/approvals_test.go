@@ -168,7 +168,7 @@ func TestApprovals_TimeoutDenies(t *testing.T) {
 func TestApprovals_EditorAndProgramRace(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	sc := p.Scene(t, nil)
+	sc := p.Fixture(t, nil)
 	calls := p.Dial(t, sc.PID())
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
 	defer cancel()

@@ -19,7 +19,7 @@ func TestPolicyRestart_KeepsTrust(t *testing.T) {
 	p := e2e.NewPlace(t)
 	workspaces := filepath.Join(p.Work, ".acphost", "policy.yaml")
 	p.File(t, ".acphost/policy.yaml", guests)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	p.File(t, "../config/policy.yaml", looser)
 	crash(s, "permd") // before it has decided anything
 	s.Decided(t, ".env", "no")
@@ -57,7 +57,7 @@ func TestPolicyRestart_ChangedFilesLoseTrust(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	file := p.File(t, "../config/rules.txt", "strict")
-	s := p.Scene(t, p.Config(t, `handlers:
+	s := p.Fixture(t, p.Config(t, `handlers:
   permission: {command: [`+e2e.Program("businesshours")+`], settings: {paths: [`+p.Work+`, `+file+`], from: 0, until: 24}}
 `))
 	call := func(want string) {
@@ -85,7 +85,7 @@ func TestPolicyRestart_ChangedFilesLoseTrust(t *testing.T) {
 }
 
 // crash kills a policy and waits for the next one.
-func crash(s *e2e.Scene, program string) {
+func crash(s *e2e.Fixture, program string) {
 	s.T.Helper()
 	pid := s.Daemon(program)
 	s.Signal(pid, syscall.SIGKILL)

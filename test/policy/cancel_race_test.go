@@ -18,7 +18,7 @@ func TestCancel_RaceWithAnswer(t *testing.T) {
 	const rounds = 40 // of each race
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "one\n")
-	s := p.Scene(t, p.Policy(t, e2e.Rules, "")) // reads are asked about
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, "")) // reads are asked about
 	push := e2e.Params("toolCall", e2e.Command("git push"), "options", e2e.Options)
 	var (
 		ask    = func() (*wire.Call, wire.Message) { return s.Agent.Send("_x/ask", e2e.Params()), s.Expect("_x/ask") }

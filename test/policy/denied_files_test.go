@@ -49,7 +49,7 @@ func TestDenyRules_HoldIfTheUserAllowsTheCommand(t *testing.T) {
 			t.Parallel()
 			p := e2e.NewPlace(t)
 			folderWithSecret(t, p)
-			s := p.Scene(t, p.Policy(t, greps, ""))
+			s := p.Fixture(t, p.Policy(t, greps, ""))
 			for n := range 2 { // with allow_always, the second is allowed by the answer that is remembered
 				run := s.Agent.Send("terminal/create", e2e.Params("command", "grep -rn T d"))
 				var made struct{ TerminalID string }

@@ -16,7 +16,7 @@ func TestDialect_UnknownToolInput(t *testing.T) {
 	p := e2e.NewPlace(t)
 	flags := append(p.Policy(t, e2e.Rules, ""), "--agent-name", "unheard-of")
 	own := p.File(t, "../config/policy.yaml", e2e.Rules)
-	s := p.Scene(t, flags)
+	s := p.Fixture(t, flags)
 	for name, input := range map[string]any{
 		"a patch of a denied file":       map[string]any{"input": "*** Begin Patch\n*** Update File: sub/.env\n@@\n-a\n+b\n*** End Patch"},
 		"a denied file in a list":        map[string]any{"work": []any{map[string]any{"filePath": ".env"}}},
@@ -50,7 +50,7 @@ func TestDialect_AgentsJSON(t *testing.T) {
 			"tools": {"frobnicate": {"kind": "edit", "members": {"object": "path", "frob": "text"}}}
 		}}}
 	]}`)
-	s := p.Scene(t, append(p.Policy(t, e2e.Rules, ""), "--agent-name", "frobber"))
+	s := p.Fixture(t, append(p.Policy(t, e2e.Rules, ""), "--agent-name", "frobber"))
 	frob := func(file string) map[string]any {
 		return other("frobnicate: "+file, map[string]any{"object": file, "frob": "x"})
 	}

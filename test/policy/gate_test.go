@@ -14,7 +14,7 @@ import (
 func TestGate_DeniesCallsWithoutRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	refused := s.WriteFile(".env", "KEY=1").Refused(-32603)
 	e2e.ExpectContains(t, "the agent's error", refused.Message, "Secrets stay where they are", "rule secrets")
 	told := s.Expect("session/update")
@@ -39,7 +39,7 @@ func TestGate_DeniesCallsWithoutRequest(t *testing.T) {
 func TestGate_DenialNotice(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{"session":{"notices":{}}}`, p.Policy(t, e2e.GateRules, ""), nil)
+	s := p.FixtureWith(t, `{"session":{"notices":{}}}`, p.Policy(t, e2e.GateRules, ""), nil)
 	s.WriteFile(".env", "KEY=1").Refused(-32603)
 	told := s.Expect("session/update")
 	e2e.ExpectContains(t, "the notice", string(told.Raw), `"sessionUpdate":"notice"`, `"severity":"warning"`, `"title":"`, "Secrets stay where they are")
@@ -49,7 +49,7 @@ func TestGate_DenialNotice(t *testing.T) {
 func TestGate_AnsweredRequestIsNotAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	asked := s.Ask(e2e.Edit(p.Path("a.txt")), e2e.Options)
 	s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 	if got := e2e.Chosen(t, asked); got != "yes" {
@@ -75,7 +75,7 @@ func TestGate_AnsweredRequestIsNotAskedAgain(t *testing.T) {
 func TestGate_WriteKeepsShownContent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	const old, kept = "\ufeffone\r\ntwo\r\n", "\ufeffone\r\nthree\r\n"
 	p.File(t, "a.txt", old)
 	wrote := s.WriteFile("a.txt", "one\nthree\n")
@@ -119,7 +119,7 @@ func TestGate_WriteKeepsShownContent(t *testing.T) {
 func TestGate_CallDiffersFromRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	if err := os.Mkdir(p.Path("sub"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -160,7 +160,7 @@ func TestGate_CallDiffersFromRequest(t *testing.T) {
 func TestGate_QuestionDescribesCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	t.Run("a write", func(t *testing.T) {
 		p.File(t, "a.txt", "old\n")
 		write := s.WriteFile("a.txt", "new\n")
@@ -227,7 +227,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 func TestGate_QuestionEndsWithCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	withdrawn := func(q e2e.OwnQuestion) {
 		t.Helper()
 		m := s.Expect("$/cancel_request")
@@ -270,7 +270,7 @@ func TestGate_QuestionEndsWithCall(t *testing.T) {
 func TestGate_ForgedAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	write := s.WriteFile("a.txt", "x")
 	q := s.Asked()
 	id := string(q.ID)
@@ -288,14 +288,14 @@ func TestGate_ForgedAnswer(t *testing.T) {
 
 func TestGate_ReportsUnaskedActions(t *testing.T) {
 	t.Parallel()
-	report := func(s *e2e.Scene, call map[string]any, status string) {
+	report := func(s *e2e.Fixture, call map[string]any, status string) {
 		call["sessionUpdate"], call["status"] = "tool_call", status
 		s.Agent.Notify("session/update", e2e.Params("update", call))
 		s.Expect("session/update")
 	}
 	t.Run("what the policy denies", func(t *testing.T) {
 		p := e2e.NewPlace(t)
-		s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		report(s, e2e.Edit(p.Path(".env")), "completed")
 		told := s.Expect("session/update")
 		e2e.ExpectContains(t, "what the person is told", string(told.Raw), "without asking", "Secrets stay where they are")
@@ -308,14 +308,14 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 	t.Run("the turn ends where that is wanted", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		p.File(t, "../config/policy.yaml", e2e.GateRules)
-		s := p.Scene(t, p.Config(t, "permission: {policy: policy.yaml, on_unasked: cancel}\n"))
+		s := p.Fixture(t, p.Config(t, "permission: {policy: policy.yaml, on_unasked: cancel}\n"))
 		report(s, e2e.Edit(p.Path(".env")), "completed")
 		s.Agent.Expect("session/cancel")
 		s.Finish()
 	})
 	t.Run("what was refused and done all the same", func(t *testing.T) {
 		p := e2e.NewPlace(t)
-		s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		s.WriteFile(".env", "x").Refused(-32603)
 		s.Expect("session/update")
 		report(s, e2e.Edit(p.Path(".env")), "completed")
@@ -328,7 +328,7 @@ func TestGate_ReportsUnaskedActions(t *testing.T) {
 	})
 	t.Run("nothing that passed a door, failed, or is history", func(t *testing.T) {
 		p := e2e.NewPlace(t)
-		s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		asked := s.Ask(e2e.Edit(p.Path("a.txt")), e2e.Options)
 		s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "yes"}})
 		e2e.Chosen(t, asked)
@@ -359,7 +359,7 @@ func TestGate_Unattended(t *testing.T) {
 		t.Run(unattended, func(t *testing.T) {
 			p := e2e.NewPlace(t)
 			p.File(t, "../config/policy.yaml", e2e.GateRules+"unattended: "+unattended+"\n")
-			s := p.Scene(t, append(p.Config(t, "permission: {policy: policy.yaml, timeout_seconds: 1}\n"), "--unattended"))
+			s := p.Fixture(t, append(p.Config(t, "permission: {policy: policy.yaml, timeout_seconds: 1}\n"), "--unattended"))
 			asked := s.Ask(e2e.Edit(p.Path("b.txt")), e2e.Options)
 			s.Expect("session/request_permission")
 			if got := e2e.Chosen(t, asked); (got == "yes") != allowed {
@@ -384,7 +384,7 @@ func TestGate_DeniesIfRecordFails(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "text")
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	audit := filepath.Join(p.Home, ".local", "state", "acphost", "audit.jsonl")
 	if err := os.Remove(audit); err != nil {
 		t.Fatal(err)
@@ -399,7 +399,7 @@ func TestGate_DeniesIfRecordFails(t *testing.T) {
 func TestGate_EditorCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, append(p.Policy(t, e2e.GateRules, ""), "--fs=front"), nil)
+	s := p.FixtureWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, append(p.Policy(t, e2e.GateRules, ""), "--fs=front"), nil)
 	s.WriteFile(".env", "x").Refused(-32603)
 	s.Expect("session/update")
 	write := s.WriteFile("a.txt", "x")
@@ -421,7 +421,7 @@ rules:
   - {id: everything, effect: allow, on: ["fs.*"], path: ["/**"]}
 `)
 	t.Run("without a policy of the user's", func(t *testing.T) {
-		s := p.Scene(t, p.Config(t, ""))
+		s := p.Fixture(t, p.Config(t, ""))
 		e2e.ExpectContains(t, "the agent's error", s.WriteFile("a.key", "x").Refused(-32603).Message, "Keys of this project")
 		s.Expect("session/update")
 		s.WriteFile("a.txt", "x").Result(nil)
@@ -429,7 +429,7 @@ rules:
 		s.Finish()
 	})
 	t.Run("beside a policy of the user's", func(t *testing.T) {
-		s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+		s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 		s.WriteFile("a.key", "x").Refused(-32603)
 		s.Expect("session/update")
 		write := s.WriteFile("a.txt", "x")
@@ -444,7 +444,7 @@ rules:
 func TestGate_MisleadingTitle(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	for _, c := range []struct {
 		name  string
 		call  map[string]any
@@ -484,7 +484,7 @@ func TestGate_SearchLeavesOutDeniedFiles(t *testing.T) {
 	p := e2e.NewPlace(t)
 	p.File(t, "sub/.env", "KEY=1\n")
 	p.File(t, "src/main.go", "package main\n")
-	s := p.Scene(t, []string{"--policy", "workspace"})
+	s := p.Fixture(t, []string{"--policy", "workspace"})
 	search := func(id string, input map[string]any) map[string]any {
 		return map[string]any{"toolCallId": id, "title": "Grep", "kind": "search", "rawInput": input}
 	}

@@ -21,7 +21,7 @@ func TestGit_AgentCannotCreateRepository(t *testing.T) {
 			if policy != "none" {
 				flags = readyPolicy(t, p, policy)
 			}
-			s := p.Scene(t, flags)
+			s := p.Fixture(t, flags)
 			program, trace := trap(t, p, "run-me")
 			refused := 0
 			for _, file := range [][2]string{
@@ -56,7 +56,7 @@ func TestGit_OwnFilesAreProtected(t *testing.T) {
 			if policy == "own" {
 				flags = p.Policy(t, "version: 1\nrules:\n  - {id: edits, effect: allow, on: [fs.read, fs.write, tool.edit], path: [\"${root}/**\"]}\n", "")
 			}
-			s := p.Scene(t, flags)
+			s := p.Fixture(t, flags)
 			repository(t, p, "")
 			if err := os.Symlink(".git", p.Path("store")); err != nil {
 				t.Fatal(err)
@@ -80,7 +80,7 @@ func TestGit_OwnFilesAreProtected(t *testing.T) {
 func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyPolicy(t, p, "workspace"))
+	s := p.Fixture(t, readyPolicy(t, p, "workspace"))
 	repository(t, p, "")
 	repository(t, p, "nested")
 	monitor, monitored := trap(t, p, "monitor")
@@ -139,7 +139,7 @@ func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 func TestGit_OnlyUsersAnswerKeepsHooks(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, "version: 1\nrules:\n  - {id: commits, effect: allow, command: [\"git commit --quiet --all -m ruled\"]}\n", ""))
+	s := p.Fixture(t, p.Policy(t, "version: 1\nrules:\n  - {id: commits, effect: allow, command: [\"git commit --quiet --all -m ruled\"]}\n", ""))
 	repository(t, p, "")
 	configure(t, p, "", "user.name", "n")
 	configure(t, p, "", "user.email", "e@example.com")
@@ -164,7 +164,7 @@ func TestProgramName_IsResolved(t *testing.T) {
 	for _, policy := range []string{"workspace", "readonly", "headless", "ask"} {
 		t.Run(policy, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			s := p.Scene(t, readyPolicy(t, p, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+			s := p.Fixture(t, readyPolicy(t, p, policy), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
 			repository(t, p, "")
 			_, trace := trap(t, p, ".venv/bin/git")
 			env := trapOnly(t, p, ".venv/bin/env")
@@ -191,7 +191,7 @@ func TestProgramName_IsResolved(t *testing.T) {
 func TestProjectTools_RunByBuildRule(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyPolicy(t, p, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
+	s := p.Fixture(t, readyPolicy(t, p, "headless"), "PATH="+p.Path(".venv/bin")+":"+os.Getenv("PATH"))
 	for _, name := range []string{".venv/bin/pytest", "gradlew", ".venv/bin/npm", "node_modules/.bin/jest"} {
 		_, trace := trap(t, p, name)
 		switch line := map[string]string{"gradlew": "./gradlew test", "node_modules/.bin/jest": "node_modules/.bin/jest -t x"}[name]; line {
@@ -223,7 +223,7 @@ func TestProgramName_NotInstalled(t *testing.T) {
 		t.Fatal(err)
 	}
 	rules := "version: 1\nrules:\n  - {id: tools, effect: allow, command: [acphost-no-such-tool]}\n"
-	s := p.Scene(t, p.Policy(t, rules, ""), "PATH="+late+":"+os.Getenv("PATH"))
+	s := p.Fixture(t, p.Policy(t, rules, ""), "PATH="+late+":"+os.Getenv("PATH"))
 	runsCommand(s, "command", "acphost-no-such-tool --version")
 	s.Agent.Send("terminal/create", e2e.Params("command", "acphost-no-such-tool", "args", []string{"x"})).Refused(-32603)
 	// One that comes while a person is asked is not what the person was asked about.
@@ -242,7 +242,7 @@ func TestProgramName_NotInstalled(t *testing.T) {
 func TestGit_RunByAgentUsesCurrentRepository(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyPolicy(t, p, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
+	s := p.Fixture(t, readyPolicy(t, p, "workspace"), "PATH="+p.Path("bin")+":"+os.Getenv("PATH"))
 	repository(t, p, "")
 	if err := os.Mkdir(p.Path("bin"), 0o700); err != nil {
 		t.Fatal(err)
@@ -276,7 +276,7 @@ func TestGit_RunByAgentUsesCurrentRepository(t *testing.T) {
 func TestCommand_RunsInShownFolder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyPolicy(t, p, "ask"))
+	s := p.Fixture(t, readyPolicy(t, p, "ask"))
 	p.File(t, "told/kept", "")
 	p.File(t, "other/kept", "")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "touch ran", "cwd", p.Path("told")))
@@ -297,7 +297,7 @@ func TestCommand_RunsInShownFolder(t *testing.T) {
 func TestGit_GrantDoesNotCoverNewPrograms(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, readyPolicy(t, p, "ask"))
+	s := p.Fixture(t, readyPolicy(t, p, "ask"))
 	repository(t, p, "")
 	monitor, trace := trap(t, p, "monitor")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "git status"))
@@ -347,7 +347,7 @@ func trap(t testing.TB, p *e2e.Place, name string) (program, trace string) {
 }
 
 // runsCommand has the agent run a command and waits for its end; it must not be asked about.
-func runsCommand(s *e2e.Scene, with ...any) {
+func runsCommand(s *e2e.Fixture, with ...any) {
 	s.T.Helper()
 	var made struct{ TerminalID string }
 	s.Agent.Request("terminal/create", e2e.Params(with...), &made)
@@ -355,7 +355,7 @@ func runsCommand(s *e2e.Scene, with ...any) {
 }
 
 // askedFor has the agent run a command about which a person must be asked, who says no; it returns the reason.
-func askedFor(s *e2e.Scene, with ...any) string {
+func askedFor(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	run := s.Agent.Send("terminal/create", e2e.Params(with...))
 	q := s.Asked()

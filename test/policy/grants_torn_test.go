@@ -17,7 +17,7 @@ func TestGrants_WarnOfLineThatIsCutOff(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Policy(t, e2e.GateRules, "")
-	remember := func(s *e2e.Scene, command string) {
+	remember := func(s *e2e.Fixture, command string) {
 		t.Helper()
 		run := s.Agent.Send("terminal/create", e2e.Params("command", command))
 		q := s.Asked()
@@ -26,7 +26,7 @@ func TestGrants_WarnOfLineThatIsCutOff(t *testing.T) {
 		s.Status(q, "in_progress")
 		s.Status(q, "completed")
 	}
-	s := p.Scene(t, flags)
+	s := p.Fixture(t, flags)
 	remember(s, "date -u")
 	remember(s, "uname")
 	s.Finish()
@@ -48,7 +48,7 @@ func TestGrants_WarnOfLineThatIsCutOff(t *testing.T) {
 	}
 	e2e.ExpectContains(t, "the warning of grants list", errs, "a line of the remembered answers cannot be used", file, warning)
 
-	s = p.Scene(t, flags)
+	s = p.Fixture(t, flags)
 	testkit.Eventually(t, "the supervisor warns", func() bool { return strings.Contains(s.Stderr(), warning) })
 	s.Agent.Request("terminal/create", e2e.Params("command", "date -u"), nil) // the whole line still counts
 	remember(s, "uname")

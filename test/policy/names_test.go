@@ -26,7 +26,7 @@ const askWrites = "version: 1\nrules: [{id: writing, effect: ask, on: [fs.write,
 func TestNames_AgentCannotRewriteQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, askWrites, ""))
+	s := p.Fixture(t, p.Policy(t, askWrites, ""))
 	call := s.WriteFile("a.txt", "rm -rf\n")
 	q := s.Asked()
 	id := q.Params.ToolCall.ToolCallID
@@ -89,7 +89,7 @@ func TestNames_AgentCannotRewriteQuestion(t *testing.T) {
 func TestNames_AcphostsMessagesAreReserved(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	for _, method := range []string{"_acphost/session_closed", `_acphost\u002fsession_closed`, "_acphost/anything"} {
 		s.Agent.Write(`{"jsonrpc":"2.0","method":"` + method + `","params":{"sessionId":"s1","reason":"the agent says so"}}`)
 		expectNothing(s, method)
@@ -130,7 +130,7 @@ func TestNames_NestedSupervisors(t *testing.T) {
 	command := append([]string{e2e.Program("acphost"), "run", "--config", inner, "--"}, st.Command...)
 	// The outer one asks nothing of what the inner one does itself.
 	h := p.Start(t, p.Config(t, "log: {level: info}\n"), command)
-	s := &e2e.Scene{Host: h, Agent: st.Play(t)}
+	s := &e2e.Fixture{Host: h, Agent: st.Play(t)}
 	call := h.Initialize(e2e.ShowsTerminals)
 	s.Agent.Reply(s.Agent.Expect("initialize"), map[string]any{"protocolVersion": 1})
 	call.Result(nil)
@@ -166,7 +166,7 @@ func TestNames_NestedSupervisors(t *testing.T) {
 func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, fmt.Sprintf("version: 1\nrules: [{id: writing, effect: ask, on: [fs.write]}, {id: running, effect: allow, command: [%q]}]\n", e2e.Program("acphost")), ""))
+	s := p.Fixture(t, p.Policy(t, fmt.Sprintf("version: 1\nrules: [{id: writing, effect: ask, on: [fs.write]}, {id: running, effect: allow, command: [%q]}]\n", e2e.Program("acphost")), ""))
 	s.WriteFile("a.txt", "x\n")
 	q := s.Asked()
 	mine, err := p.Dial(t, s.PID()).Approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
@@ -196,7 +196,7 @@ func TestNames_ChildProcessCannotAnswerQuestion(t *testing.T) {
 }
 
 // expectNothing makes sure that nothing of the agent's reached the editor: a message that passes comes next.
-func expectNothing(s *e2e.Scene, what string) {
+func expectNothing(s *e2e.Fixture, what string) {
 	s.T.Helper()
 	const mark = "a word of the agent's"
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "agent_message_chunk", "content": map[string]any{"type": "text", "text": mark}}))

@@ -40,7 +40,7 @@ func TestTerminalTools_AskOnce(t *testing.T) {
 			p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "wordy", "distribution": {"binary": {"linux-x86_64": `+binary+`, "linux-aarch64": `+binary+
 				`, "darwin-aarch64": `+binary+`}}, "acphost": {`+tt.entry+`}}]}`)
 			h := p.Start(t, append(p.Policy(t, e2e.Rules, ""), tt.flags...), command)
-			s := &e2e.Scene{Host: h, Agent: st.Play(t)}
+			s := &e2e.Fixture{Host: h, Agent: st.Play(t)}
 			call := h.Initialize(`{}`)
 			s.Agent.Reply(s.Agent.Expect("initialize"), map[string]any{"protocolVersion": 1, "agentInfo": map[string]any{"name": "puppet", "version": "0.1"}})
 			call.Result(nil)

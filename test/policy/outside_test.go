@@ -22,9 +22,9 @@ rules:
 `
 }
 
-// outsider is a scene with a folder outside of its workspace.
+// outsider is a fixture with a folder outside of its workspace.
 type outsider struct {
-	*e2e.Scene
+	*e2e.Fixture
 	dir string
 }
 
@@ -37,7 +37,7 @@ func newOutsider(t *testing.T) (*e2e.Place, outsider) {
 	}
 	o := outsider{dir: dir}
 	o.put(t, "f", "old")
-	o.Scene = p.Scene(t, p.Policy(t, outsideRules(dir+"/notes"), ""))
+	o.Fixture = p.Fixture(t, p.Policy(t, outsideRules(dir+"/notes"), ""))
 	return p, o
 }
 
@@ -280,7 +280,7 @@ func TestOutside_RuleNamesPath(t *testing.T) {
 func TestOutside_WithoutPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	out := filepath.Join(t.TempDir(), "f")
 	asked := s.Ask(e2e.Edit(out), e2e.Options)
 	q := s.Expect("session/request_permission")

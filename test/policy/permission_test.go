@@ -10,7 +10,7 @@ import (
 func TestPermission_PolicySelectsOptionByKind(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	for _, c := range []struct {
 		name    string
 		call    map[string]any
@@ -64,7 +64,7 @@ func TestPermission_UnansweredRequestIsForwarded(t *testing.T) {
 			if c.policy != "" {
 				flags = p.Policy(t, c.policy, "")
 			}
-			s := p.Scene(t, flags)
+			s := p.Fixture(t, flags)
 			line := `{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","x":1.0,"toolCall":` + c.call +
 				`,"options":[{"optionId":"yes","name":"Allow","kind":"allow_once"},{"optionId":"no","name":"No","kind":"reject_once"}]}}`
 			s.Agent.Write(line)
@@ -84,7 +84,7 @@ func TestPermission_UnansweredRequestIsForwarded(t *testing.T) {
 func TestPermission_JudgesToolCall(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	call := e2e.Edit(p.Path(".env"))
 	call["sessionUpdate"] = "tool_call"
 	s.Agent.Notify("session/update", e2e.Params("update", call))
@@ -98,7 +98,7 @@ func TestPermission_JudgesToolCall(t *testing.T) {
 func TestPermission_EditorDecides(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, append(p.Policy(t, e2e.Rules, ""), "--permission=front"))
+	s := p.Fixture(t, append(p.Policy(t, e2e.Rules, ""), "--permission=front"))
 	asked := s.Ask(e2e.Edit(p.Path("a")), e2e.Options)
 	s.Reply(s.Expect("session/request_permission"), map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "no"}})
 	if got := e2e.Chosen(t, asked); got != "no" {
@@ -110,7 +110,7 @@ func TestPermission_EditorDecides(t *testing.T) {
 func TestPermission_ChangedCallEndsQuestion(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	update := func(input map[string]any) {
 		s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "tool_call_update", "toolCallId": "x", "rawInput": input}))
 		s.Expect("session/update")

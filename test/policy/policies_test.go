@@ -58,7 +58,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 	t.Run("in Go", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		p.File(t, "a.txt", "text")
-		s := p.Scene(t, p.Config(t, `handlers:
+		s := p.Fixture(t, p.Config(t, `handlers:
   permission: {command: [`+e2e.Program("businesshours")+`], settings: {paths: [`+p.Work+`], from: 0, until: 0}}
 `))
 		if got := e2e.Content(s.Read("a.txt")); got != "text" {
@@ -81,7 +81,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 	t.Run("in Node.js, which takes permd's place while the agent runs", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		p.File(t, "a.txt", "text")
-		s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+		s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 		if status, out, errs := p.Cli(t, "handler", "swap", "permission", "--", nodePolicy(t)); status != 0 {
 			t.Fatalf("exit %d\n%s%s", status, out, errs)
 		}
@@ -110,7 +110,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 	t.Run("of a server over HTTP, and nothing is allowed without it", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		p.File(t, "a.txt", "text")
-		s := p.Scene(t, p.Config(t, `handlers:
+		s := p.Fixture(t, p.Config(t, `handlers:
   permission: {command: [`+e2e.Program("policy-opa")+`], settings: {url: "`+opa.URL+`/v1/data/acphost/decision"}}
 `))
 		if got := e2e.Content(s.Read("a.txt")); got != "text" {
@@ -125,7 +125,7 @@ func TestOwnPolicy_Decides(t *testing.T) {
 	t.Run("several, and the strictest counts", func(t *testing.T) {
 		p := e2e.NewPlace(t)
 		p.File(t, "../config/policy.yaml", "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n")
-		s := p.Scene(t, p.Config(t, "permission:\n  policy: policy.yaml\n  chain: [{command: ["+nodePolicy(t)+"]}, {command: [permd]}]\n"))
+		s := p.Fixture(t, p.Config(t, "permission:\n  policy: policy.yaml\n  chain: [{command: ["+nodePolicy(t)+"]}, {command: [permd]}]\n"))
 		if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path(".env")), e2e.Options)); got != "no" {
 			t.Errorf("what one denies was answered with %q", got)
 		}

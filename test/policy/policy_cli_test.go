@@ -62,7 +62,7 @@ rules:
 func TestAudit_ShowsDecisions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	s.WriteFile(".env", "x").Refused(-32603)
 	s.Expect("session/update")
 	run := s.Agent.Send("terminal/create", e2e.Params("command", "date -u"))
@@ -106,7 +106,7 @@ func TestPolicyTrust_CoversCurrentContent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, ".acphost/policy.yaml", "version: 1\nrules: [{id: dates, effect: allow, command: [date]}]\n")
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	asked := func() {
 		t.Helper()
 		run := s.Agent.Send("terminal/create", e2e.Params("command", "date"))

@@ -13,7 +13,7 @@ import (
 // would be lost.
 func TestTerminalContent_ReplacedByAgent(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	gate := s.File(t, "go", "")
 	id, mention := s.Terminal("echo running; while [ -e go ]; do sleep 0.05; done; echo ending")
 	s.Agent.Write(mention)

@@ -17,7 +17,7 @@ func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	for _, name := range []string{"a", "b", "c", "d", ".env", "sub/a"} {
 		p.File(t, name, name)
 	}
-	s := p.Scene(t, p.Policy(t, e2e.GateRules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.GateRules, ""))
 	allowed := func(name, rule string, reused bool) {
 		t.Helper()
 		if got := e2e.Content(s.Read(name)); got != name {

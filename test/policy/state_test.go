@@ -19,7 +19,7 @@ func TestState_ReadWithGrpcurl(t *testing.T) {
 	more := `  - {id: reading, effect: allow, on: [fs.read], path: ["/**"]}
   - {id: waiting, effect: allow, command: [sleep]}
 `
-	s := p.Scene(t, p.Policy(t, e2e.Rules+more, "handlers: {echo: {command: ["+e2e.Program("echo")+"]}}"))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules+more, "handlers: {echo: {command: ["+e2e.Program("echo")+"]}}"))
 	s.Agent.Request("fs/read_text_file", e2e.Params("path", p.Path("a")), nil)
 	s.Agent.Send("fs/read_text_file", e2e.Params("path", "/etc/hosts")).Refused(-32602)
 	if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path("a")), e2e.Options)); got != "yes" {
@@ -117,7 +117,7 @@ func TestRoutes_ForeignHandler(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			p := e2e.NewPlace(t)
-			s := p.Scene(t, append(p.Config(t, `handlers: {echo: {command: [`+e2e.Program("echo")+`], settings: {prefix: "> "}`+entry+`}}`), "--agent-name", "me"))
+			s := p.Fixture(t, append(p.Config(t, `handlers: {echo: {command: [`+e2e.Program("echo")+`], settings: {prefix: "> "}`+entry+`}}`), "--agent-name", "me"))
 			var answer struct {
 				Text, Agent string
 				Number      json.Number

@@ -48,7 +48,7 @@ exec %[4]s`, p.Path("refusals"), p.Path("pids"), p.Path("done"), e2e.Program("de
 func TestTrust_DeadPolicyDenies(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, e2e.Rules, ""))
+	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
 	s.Signal(s.Daemon("permd"), syscall.SIGSTOP) // it answers no more, and the question has 5 s
 	if got := e2e.Chosen(t, s.Ask(e2e.Edit(p.Path("a")), e2e.Options)); got != "no" {
 		t.Errorf("the answer is %q, want a rejection", got)
@@ -73,7 +73,7 @@ func TestTrust_ReplacedHandlerIsNotStarted(t *testing.T) {
 		}
 	}
 	install(original)
-	s := p.Scene(t, p.Config(t, "handlers: {fs: {command: ["+own+"]}}"))
+	s := p.Fixture(t, p.Config(t, "handlers: {fs: {command: ["+own+"]}}"))
 	fsd := s.Daemon("fsd")
 	install(append(original, 0))
 	s.Signal(fsd, syscall.SIGKILL)
@@ -92,7 +92,7 @@ func TestTrust_ReplacedHandlerIsNotStarted(t *testing.T) {
 func TestTrust_SwappedSymlink(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	secret := p.File(t, "../secret", "outside")
 	p.File(t, "inside", "inside")
 	link := p.Path("link")
@@ -126,7 +126,7 @@ func TestTrust_SwappedSymlink(t *testing.T) {
 func TestTrust_OwnFilesAreDenied(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Policy(t, "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
+	s := p.Fixture(t, p.Policy(t, "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	opened := s.Send("session/new", map[string]any{"cwd": p.Home, "mcpServers": []any{}}) // everything is inside
 	s.Agent.Reply(s.Agent.Expect("session/new"), map[string]any{"sessionId": "s1"})
 	opened.Result(nil)
@@ -152,7 +152,7 @@ func TestTrust_OwnFilesAreDenied(t *testing.T) {
 func TestTrust_SessionsAreSeparate(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	p.File(t, "a", "text")
 	other := filepath.Dir(p.File(t, "../other/b", "text"))
 	opened := s.Send("session/new", map[string]any{"cwd": other, "mcpServers": []any{}})
@@ -170,7 +170,7 @@ func TestTrust_SessionsAreSeparate(t *testing.T) {
 
 func TestTrust_EscapedMethodName(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	s.Agent.Write(`{"jsonrpc":"2.0","id":1,"\u006dethod":"fs\/read_text_file","params":{"sessionId":"s1","path":"/etc/hosts"}}`)
 	if m := s.Agent.Next(); m.Error == nil || m.Error.Code != -32602 || !strings.Contains(m.Error.Message, "Path escapes workspace: /etc/hosts") {
 		t.Errorf("the answer is %s, want the path refused", m.Raw)
@@ -181,7 +181,7 @@ func TestTrust_EscapedMethodName(t *testing.T) {
 func TestRoutes_DeniedMethodIsNotFound(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, p.Config(t, "routes: {terminal/*: deny, _acme.com/x: deny}"))
+	s := p.Fixture(t, p.Config(t, "routes: {terminal/*: deny, _acme.com/x: deny}"))
 	s.Agent.Send("terminal/create", e2e.Params("command", "true")).Refused(-32601)
 	s.Agent.Send("_acme.com/x", e2e.Params()).Refused(-32601)
 	s.Finish()

@@ -18,7 +18,7 @@ func TestWhy_QuestionFromRecord(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Policy(t, e2e.GateRules, "")
-	s := p.Scene(t, flags)
+	s := p.Fixture(t, flags)
 	s.Agent.Notify("session/update", e2e.Params("update", map[string]any{"sessionUpdate": "current_mode_update", "currentModeId": "careful"}))
 	s.Expect("session/update")
 	// What the agent reported before counts as it did: the question itself names no command.
@@ -140,7 +140,7 @@ func whyApproval(t *testing.T, p *e2e.Place, flags []string, id string) (*permis
 }
 
 // waitingQuestion is the id of the only question that waits.
-func waitingQuestion(t *testing.T, s *e2e.Scene, p *e2e.Place) string {
+func waitingQuestion(t *testing.T, s *e2e.Fixture, p *e2e.Place) string {
 	t.Helper()
 	list, err := p.Dial(t, s.PID()).Approvals.ListApprovals(t.Context(), &supervisorv1.ListApprovalsRequest{})
 	if err != nil || len(list.GetApprovals()) != 1 {

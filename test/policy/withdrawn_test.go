@@ -16,7 +16,7 @@ func TestWithdraw_ImmediatelyAfterRequest(t *testing.T) {
 	t.Parallel()
 	const count = 300
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	var lines strings.Builder
 	for i := range count {
 		fmt.Fprintf(&lines, `{"jsonrpc":"2.0","id":%d,"method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t","title":"x"},"options":[{"optionId":"yes","name":"Yes","kind":"allow_once"}]}}`+"\n", i)

@@ -189,7 +189,7 @@ func (r *feedReader) methods(session string) {
 func TestTheFeedIsAsItIsDescribedInObserveMode(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, []string{"--observe", "--activity", "127.0.0.1:0"})
+	s := p.Fixture(t, []string{"--observe", "--activity", "127.0.0.1:0"})
 	r := readFeed(t, p, s.Process)
 	r.until("the session", func(l *feedLine) bool { return l.Type == "snapshot" && l.SessionID == "s1" })
 	turn := s.Send("session/prompt", e2e.Params("prompt", []any{
@@ -289,7 +289,7 @@ func TestASlowReaderOfTheFeedGetsASnapshotAndHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
 	const files, aCall, rounds = 3000, 60, 6 // of 1 KiB a name: more than a connection and its queue hold
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, []string{"--observe", "--activity", "127.0.0.1:0"})
+	s := p.Fixture(t, []string{"--observe", "--activity", "127.0.0.1:0"})
 	fast, slow := readFeed(t, p, s.Process), readFeed(t, p, s.Process)
 	opened := func(l *feedLine) bool { return l.Type == "snapshot" && l.SessionID == "s1" }
 	fast.until("the session", opened)

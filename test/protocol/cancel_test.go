@@ -13,7 +13,7 @@ import (
 func TestACancelledRequestIsAnsweredWithWhatHappened(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 
 	// A wait changes nothing: it is given up at once, and what it waited for lives on.
 	var made struct{ TerminalID string }
@@ -67,7 +67,7 @@ func TestACancelledRequestIsAnsweredWithWhatHappened(t *testing.T) {
 
 func TestACancellationFollowsARequestToTheEditor(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	call := s.Agent.SendAs(`"\u0061sk"`, "_x/y", map[string]any{})
 	asked := s.Expect("_x/y")
 	cancel := `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":"ask","_meta":` + odd + `}}`
@@ -91,7 +91,7 @@ func TestACancellationFollowsARequestToTheEditor(t *testing.T) {
 
 func TestACancelledTurnsQuestionIsAnsweredEvenIfTheEditorForgetsIt(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))
 	prompted := s.Agent.Expect("session/prompt")
 	question := s.Agent.Send("session/request_permission", e2e.Params("toolCall", map[string]any{"toolCallId": "t"},

@@ -45,7 +45,7 @@ func update(t *testing.T, m wire.Message) shown {
 
 func TestAnEditorThatShowsTerminalsIsIntroducedToTermdsAndSeesTheEndBeforeTheAgent(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).SceneWith(t, e2e.ShowsTerminals, nil, nil)
+	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	id, mention := s.Terminal("printf 'first\\n'; printf '\\033[1mäö\\033[0m\\n'; exit 3")
 	s.Agent.Write(mention)
 
@@ -85,7 +85,7 @@ func TestAnEditorThatShowsTerminalsIsIntroducedToTermdsAndSeesTheEndBeforeTheAge
 
 func TestAnEditorThatShowsNoTerminalsGetsTheirTextInPlace(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).Scene(t, nil)
+	s := e2e.NewPlace(t).Fixture(t, nil)
 	id, mention := s.Terminal("printf '\\033[1mone\\033[0m\\ntwo\\n'")
 	s.Agent.Write(mention)
 	s.Agent.Request("terminal/wait_for_exit", e2e.Params("terminalId", id), nil)
@@ -109,7 +109,7 @@ func TestAnEditorThatShowsNoTerminalsGetsTheirTextInPlace(t *testing.T) {
 
 func TestATerminalInAQuestionIsIntroducedFirst(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).SceneWith(t, e2e.ShowsTerminals, nil, nil)
+	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	id, _ := s.Terminal("sleep 600")
 	line := `{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"c","content":[{"type":"terminal","terminalId":"` + id +
 		`"}]},"options":[{"optionId":"yes","name":"Go on","kind":"allow_once"}]}}`
@@ -129,7 +129,7 @@ func TestATerminalInAQuestionIsIntroducedFirst(t *testing.T) {
 
 func TestATerminalOfTheAgentsOwnPassesAsSent(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).SceneWith(t, e2e.ShowsTerminals, nil, nil)
+	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"o","title":"mine","content":[{"type":"terminal","terminalId":"their-own"}],"_meta":{"terminal_info":{"terminal_id":"their-own"}}}}}`
 	s.Agent.Write(line)
 	if got := s.Next(); string(got.Raw) != line {
@@ -140,7 +140,7 @@ func TestATerminalOfTheAgentsOwnPassesAsSent(t *testing.T) {
 
 func TestATerminalOfALongGoneSessionBecomesText(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).SceneWith(t, e2e.ShowsTerminals, nil, nil)
+	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	stale := "acphost-" + strings.Repeat("0", 32)
 	s.Agent.Write(fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"o","title":"old","content":[{"type":"terminal","terminalId":%q}]}}}`, stale))
 	if got := s.Next(); strings.Contains(string(got.Raw), `"terminal"`) || !strings.Contains(string(got.Raw), `"text"`) {
@@ -151,7 +151,7 @@ func TestATerminalOfALongGoneSessionBecomesText(t *testing.T) {
 
 func TestOutputReachesTheEditorWhileTheCommandRuns(t *testing.T) {
 	t.Parallel()
-	s := e2e.NewPlace(t).SceneWith(t, e2e.ShowsTerminals, nil, nil)
+	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	gate := s.File(t, "go", "")
 	id, mention := s.Terminal("echo running; while [ -e go ]; do sleep 0.05; done; echo ending")
 	s.Agent.Write(mention)

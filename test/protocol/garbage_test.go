@@ -12,7 +12,7 @@ func TestGarbageOfAnAgentIsAnsweredOrDroppedAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	read := fmt.Sprintf(`"params":{"sessionId":"s1","path":%q}`, p.Path("a.txt"))
 	for _, c := range []struct {
 		name, line string
@@ -60,7 +60,7 @@ func TestGarbageOfAnAgentIsAnsweredOrDroppedAndNothingIsLost(t *testing.T) {
 func TestARequestWithAnIDInFlightIsRefused(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	ask := `{"jsonrpc":"2.0","id":%s,"method":"_a/b","params":{"n":%d}}`
 	s.Agent.Write(fmt.Sprintf(ask, `"x"`, 1))
 	first := s.Expect("_a/b")
@@ -90,7 +90,7 @@ func TestARequestWithAnIDInFlightIsRefused(t *testing.T) {
 func TestGarbageOfAnEditorIsAnsweredAndNothingIsLost(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	for _, c := range []struct {
 		name, line, id string
 		code           int
@@ -116,7 +116,7 @@ func TestALineOverTheLimitIsRefusedAndTheLinkLivesOn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, p.Config(t, "limits: {max_message_bytes: 65536}\n"))
+	s := p.Fixture(t, p.Config(t, "limits: {max_message_bytes: 65536}\n"))
 	long := strings.Repeat("x", 200_000)
 	s.Agent.Write(`{"jsonrpc":"2.0","method":"fs/write_text_file","params":{"sessionId":"s1","content":"` + long + `"},"id":"last"}`)
 	if m := s.Agent.Next(); m.Error == nil || string(m.ID) != `"last"` || !strings.Contains(m.Error.Message, "65536") {
@@ -146,7 +146,7 @@ func TestAnAnswerGoesOnlyToWhoAsked(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	// Both sides use the same ids at once.
 	call := s.Agent.SendAs("500", "_x/y", map[string]any{})
 	asked := s.Expect("_x/y")

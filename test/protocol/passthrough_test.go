@@ -12,7 +12,7 @@ import (
 func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	fromAgent := []string{
 		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"hi"},"extra":` + odd + `}}}`,
 		`{ "method" : "session/update" , "params" : { "update" : {"sessionUpdate":"_unheard","x":` + odd + `} , "sessionId" : "s1" } , "jsonrpc" : "2.0" }` + "\r",
@@ -61,7 +61,7 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 func TestTwentyMiBPassBothWaysAsTheyAre(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	text := strings.Repeat("0123456789 \\u2028 \\\" ü\u2028 ", 20<<20/26)
 	update := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + text + `"}}}}`
 	s.Agent.Write(update)
@@ -80,7 +80,7 @@ func TestUpdatesOfManyKindsKeepTheirOrder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	const count = 500
 	var want []string
 	var reading sync.WaitGroup

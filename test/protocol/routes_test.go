@@ -13,7 +13,7 @@ func TestFilesThatAreLeftToTheEditorPassAsTheyAre(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "on the disk\n")
-	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, []string{"--fs=front"}, nil)
+	s := p.FixtureWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true}}`, []string{"--fs=front"}, nil)
 	read := fmt.Sprintf(`{"sessionId":"s1","path":%q,"x":%s}`, p.Path("a.txt"), odd)
 	forwards(s, "fs/read_text_file", read)
 	forwards(s, "fs/write_text_file", fmt.Sprintf(`{"path":%q,"content":"x","sessionId":"s1"}`, p.Path("b.txt")))
@@ -29,7 +29,7 @@ func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
-	s := p.SceneWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`,
+	s := p.FixtureWith(t, `{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}`,
 		p.Config(t, "routes: {fs/write_text_file: front, \"terminal/*\": deny, _acme/x: deny}\n"), nil)
 	if got := e2e.Content(s.Read("a.txt")); got != "a\n" {
 		t.Errorf("fsd read %q", got)
@@ -41,7 +41,7 @@ func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
 	forwards(s, "_acme/y", `{"sessionId":"s1"}`)
 	s.Finish()
 	// A flag is stronger than the file.
-	again := p.SceneWith(t, `{}`, slices.Concat(p.Config(t, "routes: {\"fs/*\": deny}\n"), []string{"--fs=handler"}), nil)
+	again := p.FixtureWith(t, `{}`, slices.Concat(p.Config(t, "routes: {\"fs/*\": deny}\n"), []string{"--fs=handler"}), nil)
 	if got := e2e.Content(again.Read("a.txt")); got != "a\n" {
 		t.Errorf("fsd read %q", got)
 	}
@@ -61,7 +61,7 @@ func TestARouteThatCannotBeFailsTheStart(t *testing.T) {
 }
 
 // forwards sends a request of the agent's, expects it at the editor as it was sent, and the editor's answer at the agent.
-func forwards(s *e2e.Scene, method, params string) {
+func forwards(s *e2e.Fixture, method, params string) {
 	s.T.Helper()
 	line := fmt.Sprintf(`{"jsonrpc":"2.0","id":"f","method":%q,"params":%s}`, method, params)
 	s.Agent.Write(line)

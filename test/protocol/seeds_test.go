@@ -20,7 +20,7 @@ func TestDescriptionsThatDisagreeWithACP(t *testing.T) {
 	p.File(t, "a.txt", "one\n")
 	st := p.Stage(t)
 	h := p.Start(t, nil, st.Command)
-	s := &e2e.Scene{Host: h, Agent: st.Play(t)}
+	s := &e2e.Fixture{Host: h, Agent: st.Play(t)}
 
 	call := s.Initialize(`{"textFiles":{"read":true},"terminals":true}`)
 	got := s.Agent.Expect("initialize")
@@ -81,7 +81,7 @@ func TestDescriptionsThatDisagreeWithACP(t *testing.T) {
 func TestDescriptions_Terminals(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	tool := p.File(t, "my tool", "#!/bin/sh\necho \"tool $# $1\"\n")
 	if err := os.Chmod(tool, 0o700); err != nil {
 		t.Fatal(err)
@@ -111,7 +111,7 @@ func TestDescriptions_EmptyResultsAndSessionsWithoutRoots(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "one\n")
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	var made struct{ TerminalID string }
 	s.Agent.Request("terminal/create", e2e.Params("command", "sleep 600"), &made)
 	terminal := e2e.Params("terminalId", made.TerminalID)
@@ -148,7 +148,7 @@ func TestDescriptions_MCPServersAndDebugFromAnEditor(t *testing.T) {
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)
 	shows := append([]string{"sh", "-c", `printf %s "$DEBUG" >debug; exec "$@"`, "sh"}, st.Command...)
-	s := &e2e.Scene{Host: p.Start(t, nil, shows, "DEBUG=acp:*")}
+	s := &e2e.Fixture{Host: p.Start(t, nil, shows, "DEBUG=acp:*")}
 	s.Agent = st.Play(t)
 	call := s.Initialize(`{}`)
 	answer := fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"protocolVersion":20250101}}`, s.Agent.Expect("initialize").ID)
@@ -177,7 +177,7 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 		agent *supervisorv1.Agent
 		err   error
 	}
-	start := func(version int) (*e2e.Pupil, started) {
+	start := func(version int) (*e2e.ScriptedAgent, started) {
 		t.Helper()
 		st := p.Stage(t)
 		done := make(chan started, 1)
@@ -221,7 +221,7 @@ func TestDescriptions_OverGRPC(t *testing.T) {
 }
 
 // forwardsError has the editor answer a request of the agent's with an error code, which must arrive as it was sent.
-func forwardsError(s *e2e.Scene, code int) {
+func forwardsError(s *e2e.Fixture, code int) {
 	s.T.Helper()
 	s.Agent.Write(`{"jsonrpc":"2.0","id":"e","method":"_a.example/ask"}`)
 	s.Expect("_a.example/ask")
@@ -233,7 +233,7 @@ func forwardsError(s *e2e.Scene, code int) {
 }
 
 // printed runs a terminal of the agent's, and returns its output.
-func printed(s *e2e.Scene, with ...any) string {
+func printed(s *e2e.Fixture, with ...any) string {
 	s.T.Helper()
 	var made struct{ TerminalID string }
 	s.Agent.Request("terminal/create", e2e.Params(with...), &made)

@@ -13,7 +13,7 @@ import (
 func TestAnAgentMayUseASessionBeforeItsAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	other := filepath.Join(p.Home, "other")
 	if err := os.Mkdir(other, 0o700); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestAnAgentMayUseASessionBeforeItsAnswer(t *testing.T) {
 func TestRootsAreThoseOfTheRequestThatOpensASession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, nil)
+	s := p.Fixture(t, nil)
 	inner, more := p.File(t, "inner/a.txt", "inner\n"), p.File(t, "../more/b.txt", "more\n")
 	loading := s.Send("session/load", map[string]any{"sessionId": "old", "cwd": filepath.Dir(inner), "additionalDirectories": []string{filepath.Dir(more)}, "mcpServers": []any{}})
 	asked := s.Agent.Expect("session/load")
@@ -74,7 +74,7 @@ func TestASecondVersionOfTheProtocolIsLeftAlone(t *testing.T) {
 			file := p.File(t, "a.txt", "a\n")
 			st := p.Stage(t)
 			h := p.Start(t, nil, st.Command)
-			s := &e2e.Scene{Host: h, Agent: st.Play(t)}
+			s := &e2e.Fixture{Host: h, Agent: st.Play(t)}
 			h.Write(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":2,"info":{"name":"e","version":"1"},"capabilities":{"x":` + odd + `}}}`)
 			asked := s.Agent.Expect("initialize")
 			var got map[string]any

@@ -13,7 +13,7 @@ import (
 func TestFilesWatch_Terminal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
-	s := p.Scene(t, []string{"--observe"})
+	s := p.Fixture(t, []string{"--observe"})
 	x := p.Terminal(t, []string{e2e.Program("acphost"), "files", "--watch", "--pid", strconv.Itoa(s.PID())})
 	x.Shows("no agent has used a file lately")
 	reads := func(id string, paths ...string) {
