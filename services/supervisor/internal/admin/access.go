@@ -175,11 +175,11 @@ type identity struct {
 	limit certs.Role
 	// caller is for whom a gateway makes this call; nil: it is its own. Its role is within the limit.
 	caller *caller
-	// speaking has room for the calls of all guests at a door; nil: it is no guest's.
+	// speaking has room for the calls of all untrusted callers at a door; nil: it is not that of an untrusted caller.
 	speaking *connlimit.Limiter
 }
 
-// origin tells callers apart that share what there is for guests.
+// origin tells callers apart that share what there is for untrusted callers.
 func (i identity) origin() string {
 	if i.certificate {
 		return i.fingerprint

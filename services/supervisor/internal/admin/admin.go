@@ -100,18 +100,18 @@ type Options struct {
 	Logger *slog.Logger
 }
 
-// Bounds on one connection, of those who are trusted and of guests; see door.go. A prompt can hold images. A request is
-// bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all guests of a door
+// Bounds on one connection, of those who are trusted and of untrusted callers; see door.go. A prompt can hold images. A request is
+// bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all untrusted callers of a door
 // together take about 256 × 64 KiB; see bounds.
 const (
-	maxRequestBytes      = limits.Request
-	maxGuestRequestBytes = 64 << 10
-	maxHeaderBytes       = 64 << 10
+	maxRequestBytes          = limits.Request
+	maxUntrustedRequestBytes = 64 << 10
+	maxHeaderBytes           = 64 << 10
 	// A program that watches many sessions has a stream for each, and more than there may be wait without a word.
-	maxStreams      = 4096
-	maxGuestStreams = 32
-	// A guest that calls nothing loses its connection, and makes another when it has something to call.
-	maxGuestIdle = 5 * time.Minute
+	maxStreams          = 4096
+	maxUntrustedStreams = 32
+	// An untrusted caller that calls nothing loses its connection, and makes another when it has something to call.
+	maxUntrustedIdle = 5 * time.Minute
 )
 
 // stopGrace is how long Stop waits for calls that are being answered; reading state takes less.
@@ -125,7 +125,7 @@ type Server struct {
 	control  string // "@" and the name; empty: there is none
 	opts     Options
 	doors    []*door
-	servers  []*grpc.Server // of trusted callers, and of guests
+	servers  []*grpc.Server // of trusted callers, and of untrusted callers
 	scrapes  *scrapes       // nil: metrics are not served
 	health   *health.Server
 	end      context.CancelFunc // of streams
@@ -153,12 +153,12 @@ func Start(o Options) (*Server, error) {
 	s.inside.address = "within the process"
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
-	trusted, guests := newHall(), newHall()
+	trusted, untrusted := newHall(), newHall()
 	if o.Metrics != nil && o.Listen != "" {
 		s.scrapes = newScrapes(o.Metrics, o.Logger)
 	}
 	add := func(w way) {
-		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(connlimit.Room()), trusted: trusted, guests: guests, scrapes: s.scrapes, logger: o.Logger})
+		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(connlimit.Room()), trusted: trusted, untrusted: untrusted, scrapes: s.scrapes, logger: o.Logger})
 	}
 	add(way{listener: s.inside, introduce: byBirth, origin: nowhere})
 	if o.Listen != "" {
@@ -195,7 +195,7 @@ func Start(o Options) (*Server, error) {
 		add(way{listener: socket, introduce: byKernel(false, verbs, o.Logger), origin: processOf})
 	}
 	s.serve(trusted, s.server(ending, maxRequestBytes, maxStreams))
-	s.serve(guests, s.server(ending, maxGuestRequestBytes, maxGuestStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxGuestIdle})))
+	s.serve(untrusted, s.server(ending, maxUntrustedRequestBytes, maxUntrustedStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxUntrustedIdle})))
 	if s.scrapes != nil {
 		s.served.Go(panics.Guard(o.Logger, "serving metrics", s.scrapes.serve))
 	}

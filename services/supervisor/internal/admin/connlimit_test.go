@@ -20,9 +20,9 @@ type hello string
 func (hello) Network() string  { return "test" }
 func (h hello) String() string { return string(h) }
 
-func TestHandshakesAndGuestsLeaveFilesToOthers(t *testing.T) {
+func TestBounds_LeaveFilesToOthers(t *testing.T) {
 	for files, want := range map[uint64]int{0: 256, 64: 16, 256: 32, 1024: 128, 1 << 20: 256} {
-		if b := usualBounds(connlimit.RoomOf(files)); b.handshakes != want || b.guests != want/4 || b.handshakesEach > b.handshakes/2 || b.guestsEach > b.guests/2 || b.guestsEach < 1 {
+		if b := usualBounds(connlimit.RoomOf(files)); b.handshakes != want || b.untrusted != want/4 || b.handshakesEach > b.handshakes/2 || b.untrustedEach > b.untrusted/2 || b.untrustedEach < 1 {
 			t.Errorf("of %d files: %+v, want %d handshakes", files, b, want)
 		}
 	}
@@ -43,7 +43,7 @@ func tcpDoor(t *testing.T, b bounds) (d *door, address string) {
 			}
 			return conn, identity{certificate: true, role: certs.Operator}, nil
 		}},
-		bounds: b, trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler),
+		bounds: b, trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	t.Cleanup(d.close)
@@ -72,7 +72,7 @@ func isDropped(t *testing.T, conn net.Conn) bool {
 }
 
 func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
-	d, address := tcpDoor(t, bounds{handshakes: 8, handshakesEach: 4, guests: 1, guestsEach: 1, calls: 1, callsEach: 1})
+	d, address := tcpDoor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	// One who is slow, and comes before the flood.
 	slow := dialFrom(t, "127.0.0.2", address)
 	var flood []net.Conn
@@ -105,7 +105,7 @@ func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
 }
 
 func TestManyAddressesTogetherGiveWayToOneMore(t *testing.T) {
-	d, address := tcpDoor(t, bounds{handshakes: 4, handshakesEach: 2, guests: 1, guestsEach: 1, calls: 1, callsEach: 1})
+	d, address := tcpDoor(t, bounds{handshakes: 4, handshakesEach: 2, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	var flood []net.Conn
 	for i := range 20 {
 		flood = append(flood, dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1), address))
@@ -145,7 +145,7 @@ func (noFiles) Addr() net.Addr { return hello("nowhere") }
 
 func TestADoorThatCannotAcceptIsShutAllTheSame(t *testing.T) {
 	l := noFiles{asked: make(chan struct{})}
-	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(connlimit.Room()), trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler)}
+	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(connlimit.Room()), trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler)}
 	d.open()
 	<-l.asked
 	d.close()

@@ -18,21 +18,21 @@ import (
 // handshakeTimeout is how long a connection may take until its first call can come.
 const handshakeTimeout = 5 * time.Second
 
-// bounds are what callers may take at one door. Anybody can connect, an agent too, as often as it likes: whoever is not
-// trusted is a guest, and guests have little. What one origin may have of it leaves room for others.
+// bounds limit what callers may use at one door. Every local process can connect, an agent too, as often as it likes. So untrusted
+// callers have low limits, and the limit of one origin leaves room for others.
 type bounds struct {
 	// handshakes may be under way.
 	handshakes, handshakesEach int
-	// guests of one kind may have so many connections, and so many calls; see room.
-	guests, guestsEach, calls, callsEach int
+	// untrusted limits the connections of untrusted callers of one kind, calls their calls; see room.
+	untrusted, untrustedEach, calls, callsEach int
 }
 
 // usualBounds leave most of the files that this process may have open to agents and handlers: room of them at the most are
-// handshakes at one door, and half as many are guests, half of those such as may be agents.
+// handshakes at one door, and half as many are untrusted callers, half of those such as may be agents.
 func usualBounds(room int) bounds {
 	return bounds{
 		handshakes: room, handshakesEach: room / 2,
-		guests: room / 4, guestsEach: room / 8, calls: 128, callsEach: 64,
+		untrusted: room / 4, untrustedEach: room / 8, calls: 128, callsEach: 64,
 	}
 }
 
@@ -56,29 +56,29 @@ type way struct {
 // Who is trusted when a connection begins may send much; what a caller may do is decided anew with each call.
 type door struct {
 	way
-	bounds  bounds
-	trusted *hall
-	guests  *hall
-	scrapes *scrapes // nil: metrics are not served
-	logger  *slog.Logger
+	bounds    bounds
+	trusted   *hall
+	untrusted *hall
+	scrapes   *scrapes // nil: metrics are not served
+	logger    *slog.Logger
 
 	ctx      context.Context // done: the door is shut
 	shut     context.CancelFunc
 	arriving *connlimit.Limiter // of handshakes
 	atWork   chan struct{}      // one for each handshake, where none is slow
-	agents   room               // of guests who may be agents
-	persons  room               // of guests who are none, and only look
+	agents   room               // of untrusted callers who may be agents
+	persons  room               // of untrusted callers who are none, and only look
 	running  sync.WaitGroup
 }
 
-// room is what guests of one kind have together, so that no kind keeps another out.
+// room is what untrusted callers of one kind have together, so that no kind keeps another out.
 type room struct {
 	sitting  *connlimit.Limiter // of connections
 	speaking *connlimit.Limiter // of calls
 }
 
 func (b bounds) room() room {
-	return room{sitting: connlimit.New(b.guests, b.guestsEach, connlimit.EvictLargest), speaking: connlimit.New(b.calls, b.callsEach, connlimit.RejectNew)}
+	return room{sitting: connlimit.New(b.untrusted, b.untrustedEach, connlimit.EvictLargest), speaking: connlimit.New(b.calls, b.callsEach, connlimit.RejectNew)}
 }
 
 // open lets callers in until close. The caller of open sets the fields up to logger.
@@ -174,7 +174,7 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 	leave, ok := of.sitting.Admit(who.origin(), func() { _ = known.Close() })
 	if !ok {
 		_ = known.Close()
-		d.logger.Debug("turned a guest away: there are too many", "caller", who)
+		d.logger.Debug("turned an untrusted caller away: there are too many", "caller", who)
 		return
 	}
 	who.speaking = of.speaking
@@ -182,7 +182,7 @@ func (d *door) enter(conn net.Conn, arrived func()) {
 		d.lead(d.scrapes.hall, &heldConn{known, leave}, who)
 		return
 	}
-	d.lead(d.guests, &heldConn{known, leave}, who)
+	d.lead(d.untrusted, &heldConn{known, leave}, who)
 }
 
 // lead hands a connection to a hall's server, or closes it when door or hall are shut.

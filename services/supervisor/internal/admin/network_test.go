@@ -236,7 +236,7 @@ func TestAPromptMayHoldImages(t *testing.T) {
 	}
 }
 
-func TestAGuestCannotMakeUsHoldMuch(t *testing.T) {
+func TestUntrustedCaller_CannotUseMuchMemory(t *testing.T) {
 	keys, p := keysOf(t), newPatient()
 	s := network(t, keys, p)
 	viewer, operator := filepath.Join(keys, "viewer"), as(t, s, filepath.Join(keys, "operator"))
@@ -246,7 +246,7 @@ func TestAGuestCannotMakeUsHoldMuch(t *testing.T) {
 		t.Errorf("a long request: %v, want RESOURCE_EXHAUSTED", err)
 	}
 
-	// As many calls as one guest may have, then one more. Another guest has room, and with it there is none for a third.
+	// As many calls as one untrusted caller may have, then one more. Another untrusted caller has room, and with it there is none for a third.
 	if err := certs.AddClient(keys, certs.Client{Name: "other", Role: certs.Viewer}, certs.Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +273,7 @@ func TestAGuestCannotMakeUsHoldMuch(t *testing.T) {
 		t.Errorf("one call too many: %v, want RESOURCE_EXHAUSTED", err)
 	}
 	if err := check(t, as(t, s, other)); err != nil {
-		t.Errorf("another guest meanwhile: %v", err)
+		t.Errorf("another untrusted caller meanwhile: %v", err)
 	}
 	watch(other)
 	if err := check(t, as(t, s, third)); status.Code(err) != codes.ResourceExhausted {
@@ -283,13 +283,13 @@ func TestAGuestCannotMakeUsHoldMuch(t *testing.T) {
 		t.Errorf("an operator meanwhile: %v", err)
 	}
 	cancel()
-	testkit.Eventually(t, "guests can call again", func() bool { return check(t, last) == nil })
+	testkit.Eventually(t, "untrusted callers can call again", func() bool { return check(t, last) == nil })
 
-	// As many connections as one guest may have, then one more; others have room.
+	// As many connections as one untrusted caller may have, then one more; others have room.
 	for range 32 {
 		_ = check(t, as(t, s, viewer)) // some are turned away already: there are connections from before
 	}
-	testkit.Eventually(t, "a guest's connection too many is turned away", func() bool {
+	testkit.Eventually(t, "an untrusted caller's connection too many is turned away", func() bool {
 		conn := as(t, s, viewer)
 		defer conn.Close()
 		return status.Code(check(t, conn)) == codes.Unavailable

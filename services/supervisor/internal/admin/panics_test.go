@@ -211,7 +211,7 @@ func TestDoor_APanicEndsOneConnection(t *testing.T) {
 			}
 			return conn, identity{self: true}, nil
 		}},
-		bounds: usualBounds(connlimit.Room()), trusted: to, guests: to, logger: slog.New(slog.DiscardHandler),
+		bounds: usualBounds(connlimit.Room()), trusted: to, untrusted: to, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	defer d.close()

@@ -31,8 +31,8 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 		way: way{listener: listener, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 			return conn, identity{process: <-callers}, nil
 		}},
-		bounds:  bounds{handshakes: 8, handshakesEach: 8, guests: 4, guestsEach: 2, calls: 4, callsEach: 2},
-		trusted: newHall(), guests: newHall(), logger: slog.New(slog.DiscardHandler),
+		bounds:  bounds{handshakes: 8, handshakesEach: 8, untrusted: 4, untrustedEach: 2, calls: 4, callsEach: 2},
+		trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	t.Cleanup(d.close)
@@ -49,7 +49,7 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 	enters := func(c peer.Peer) identity {
 		t.Helper()
 		connect(c)
-		arrived, err := d.guests.Accept()
+		arrived, err := d.untrusted.Accept()
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -63,7 +63,7 @@ func TestEveryMethodThatHasEffectsIsRefusedToWhoeverProvedNothing(t *testing.T) 
 		"a certificate that is fit for none":  {certificate: true, name: "x", unfit: io.ErrUnexpectedEOF},
 		"a certificate of a role that is not": {certificate: true, name: "y", role: -1},
 	} {
-		for _, server := range []*grpc.Server{s.server(ending, maxRequestBytes, maxStreams), s.server(ending, maxGuestRequestBytes, maxGuestStreams)} {
+		for _, server := range []*grpc.Server{s.server(ending, maxRequestBytes, maxStreams), s.server(ending, maxUntrustedRequestBytes, maxUntrustedStreams)} {
 			refusesEffects(t, name, who, server)
 		}
 	}
@@ -92,7 +92,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 	l, hall := bufconn.Listen(1<<16), newHall()
 	d := &door{
 		way:    way{listener: l, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
-		bounds: usualBounds(connlimit.Room()), trusted: hall, guests: hall, logger: slog.New(slog.DiscardHandler),
+		bounds: usualBounds(connlimit.Room()), trusted: hall, untrusted: hall, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	defer d.close()
