@@ -80,7 +80,7 @@ func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 func (f *Files) resume(b *permissionv1.Belief) error {
 	var errs []error
 	for _, file := range b.GetFiles() {
-		s := f.guest(file.GetPath())
+		s := f.workspaceSource(file.GetPath())
 		if err := s.restore(file, f.around); err != nil {
 			errs = append(errs, err)
 			continue

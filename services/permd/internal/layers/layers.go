@@ -202,10 +202,10 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 // workspacesOf returns the rule files of the workspaces that an action is in, as they are now.
 func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 	var found []*source
-	for _, path := range f.guestsOf(a) {
+	for _, path := range f.workspaceFiles(a) {
 		s := f.workspaces[path]
 		if s == nil {
-			s = f.guest(path)
+			s = f.workspaceSource(path)
 			f.remember(path, s)
 		}
 		f.refresh(s)
@@ -214,8 +214,8 @@ func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 	return found
 }
 
-// guestsOf are the paths of the rule files of the workspaces that an action is in.
-func (f *Files) guestsOf(a *permissionv1.Action) []string {
+// workspaceFiles returns the paths of the rule files of the workspaces that an action is in.
+func (f *Files) workspaceFiles(a *permissionv1.Action) []string {
 	var found []string
 	for i, root := range a.GetRoots() {
 		if real := a.GetResolvedRoots(); i < len(real) && real[i] != "" {
@@ -228,9 +228,9 @@ func (f *Files) guestsOf(a *permissionv1.Action) []string {
 	return found
 }
 
-// guest is the rule file that a workspace brings along.
-func (f *Files) guest(path string) *source {
-	return &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, guest: true, trusted: f.trusted}
+// workspaceSource is the rule file that a workspace brings along.
+func (f *Files) workspaceSource(path string) *source {
+	return &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, fromWorkspace: true, trusted: f.trusted}
 }
 
 // refresh notices a change of a file.

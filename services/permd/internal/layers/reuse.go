@@ -52,7 +52,7 @@ func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState
 		}
 	}
 	if f.workspace != "" {
-		for _, path := range f.guestsOf(a) { // neither it nor its folder may be a link
+		for _, path := range f.workspaceFiles(a) { // neither it nor its folder may be a link
 			add(filepath.Dir(path), false)
 			add(path, false)
 		}
@@ -70,7 +70,7 @@ func (f *Files) readable(a *permissionv1.Action) bool {
 			return false
 		}
 	}
-	for _, path := range f.guestsOf(a) {
+	for _, path := range f.workspaceFiles(a) {
 		if !usable(f.workspaces[path]) {
 			return false
 		}

@@ -34,9 +34,9 @@ type source struct {
 	layer permissionv1.Layer
 	// optional: it need not be there.
 	optional bool
-	// guest: it was not named by whoever configured this; it is opened with care, and may only tighten unless trusted.
-	guest   bool
-	trusted map[string]string
+	// fromWorkspace: it was not named by whoever configured this; it is opened with care, and may only tighten unless trusted.
+	fromWorkspace bool
+	trusted       map[string]string
 
 	seen       state
 	looked     bool
@@ -67,7 +67,7 @@ func (s *source) part(i int) policy.Part {
 
 // load reads the file for the first time.
 func (s *source) load(around policy.Surroundings) error {
-	s.seen, s.looked = look(s.path, s.guest), true
+	s.seen, s.looked = look(s.path, s.fromWorkspace), true
 	if !s.seen.there && s.optional {
 		s.versions = append(s.versions, version{layer: s.layer})
 		return nil
@@ -94,7 +94,7 @@ func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger)
 	if s.path == "" {
 		return false
 	}
-	now := look(s.path, s.guest)
+	now := look(s.path, s.fromWorkspace)
 	if s.looked && now == s.seen {
 		return false
 	}
@@ -127,7 +127,7 @@ func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger)
 		return more
 	case len(s.versions) > 0:
 		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
-	case s.guest:
+	case s.fromWorkspace:
 		log.Info("a workspace brings rules of its own", "file", s.name, "rules", read.policy.Rules(),
 			"trusted", read.layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
 	}
@@ -154,7 +154,7 @@ func (s *source) report(log *slog.Logger, what string, err error) {
 
 // read reads and compiles the file.
 func (s *source) read(around policy.Surroundings) (version, error) {
-	data, err := readFile(s.path, s.guest)
+	data, err := readFile(s.path, s.fromWorkspace)
 	if err != nil {
 		return version{}, err
 	}
@@ -163,7 +163,7 @@ func (s *source) read(around policy.Surroundings) (version, error) {
 		return version{}, err
 	}
 	v := version{p, s.layer, data}
-	if s.guest {
+	if s.fromWorkspace {
 		sum := sha256.Sum256(data)
 		if real, err := filepath.EvalSymlinks(s.path); err == nil && s.trusted[real] == hex.EncodeToString(sum[:]) {
 			v.layer = permissionv1.Layer_LAYER_WORKSPACE_TRUSTED
@@ -173,9 +173,9 @@ func (s *source) read(around policy.Surroundings) (version, error) {
 }
 
 // look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told. A link
-// in a guest's place is there wherever it leads: a workspace's owner shall not learn from here what stands elsewhere.
-func look(path string, guest bool) state {
-	if guest && (isLink(filepath.Dir(path)) || isLink(path)) {
+// in the place of a workspace's rule file is there wherever it leads: a workspace's owner shall not learn from here what stands elsewhere.
+func look(path string, fromWorkspace bool) state {
+	if fromWorkspace && (isLink(filepath.Dir(path)) || isLink(path)) {
 		return state{there: true}
 	}
 	info, err := os.Stat(path)
@@ -195,11 +195,11 @@ func isLink(path string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSymlink
 }
 
-// open opens a rule file without being held up. A guest's is just the one in its workspace: neither it nor its folder is a
+// open opens a rule file without being held up. A workspace's is just the one in its workspace: neither it nor its folder is a
 // link to another place, which this process may be able to read, and the workspace's owner not.
-func open(path string, guest bool) (*os.File, error) {
+func open(path string, fromWorkspace bool) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK
-	if !guest {
+	if !fromWorkspace {
 		return os.OpenFile(path, flags, 0)
 	}
 	dir := filepath.Dir(path)
@@ -224,8 +224,8 @@ func open(path string, guest bool) (*os.File, error) {
 }
 
 // readFile reads a rule file: a regular one of bounded size that others cannot write.
-func readFile(path string, guest bool) ([]byte, error) {
-	f, err := open(path, guest)
+func readFile(path string, fromWorkspace bool) ([]byte, error) {
+	f, err := open(path, fromWorkspace)
 	if err != nil {
 		return nil, fmt.Errorf("read the rule file: %w", err)
 	}
@@ -236,7 +236,7 @@ func readFile(path string, guest bool) ([]byte, error) {
 		return nil, fmt.Errorf("read the rule file: %w", err)
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("read the rule file: %s is not a regular file", path)
-	case !guest && info.Mode().Perm()&0o002 != 0:
+	case !fromWorkspace && info.Mode().Perm()&0o002 != 0:
 		return nil, fmt.Errorf("read the rule file: anybody may write %s: take that right away (chmod o-w)", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))

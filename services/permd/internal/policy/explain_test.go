@@ -173,8 +173,8 @@ func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
 
 func TestExplainKeepsTheOrderOfTheFilesAndTheirRules(t *testing.T) {
 	user := parse(t, "version: 1\nrules:\n- {id: l, effect: allow, on: [fs.read]}\n\n- {id: d, effect: deny, path: ['**/.env']}\n- {id: a, effect: ask, on: [fs.write]}\n")
-	guest := parse(t, "version: 1\nrules:\n- {id: w, effect: allow, on: [fs.write]}\n- {id: x, effect: ask, on: [fs.read]}\n")
-	parts := []policy.Part{{Policy: user, Name: "user"}, {Policy: guest, Name: "guest", Layer: permissionv1.Layer_LAYER_WORKSPACE}}
+	workspace := parse(t, "version: 1\nrules:\n- {id: w, effect: allow, on: [fs.write]}\n- {id: x, effect: ask, on: [fs.read]}\n")
+	parts := []policy.Part{{Policy: user, Name: "user"}, {Policy: workspace, Name: "guest", Layer: permissionv1.Layer_LAYER_WORKSPACE}}
 	action := about("fs.read", path("/ws/a"))
 	got := policy.Explain(parts, action)
 	want := &permissionv1.ExplainResponse{Decision: policy.Decide(parts, action), Considered: []*permissionv1.Considered{
