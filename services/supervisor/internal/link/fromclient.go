@@ -213,8 +213,8 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 // mayPrompt folds a prompt, and refuses one beside somebody else's.
 func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
 	var told func(begins bool)
-	if p.opts.Client.Guest != nil {
-		told = p.opts.Client.Guest(c.id)
+	if p.opts.Client.Foreign != nil {
+		told = p.opts.Client.Foreign(c.id)
 	}
 	begins := p.opts.Sessions.Prompted(jsonrpc.CanonicalID(c.id), c.sessionID, told != nil)
 	if told != nil {

@@ -70,10 +70,10 @@ type Client struct {
 	In io.Reader
 	// Out takes messages for the client, a line each. An error means that the client is gone.
 	Out io.Writer
-	// Guest, if set, finds out whether a prompt of In with this id is somebody else's, who prompts beside the client:
+	// Foreign, if set, reports whether a prompt of In with this id is from another caller, who prompts beside the client:
 	// then it returns what takes whether the prompt begins a turn. One that does not, since another turn is under way,
 	// has no other answer.
-	Guest func(id []byte) (begins func(bool))
+	Foreign func(id []byte) (begins func(bool))
 	// Rejected, if set, is called with the id of a request of In that acphost itself rejects and the agent never sees, before
 	// the error is written to Out. It must return soon.
 	Rejected func(id []byte)

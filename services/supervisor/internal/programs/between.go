@@ -81,9 +81,9 @@ func (b *between) close() {
 	close(b.over)
 }
 
-// guest is the link's Client.Guest. Who prompts is told by it alone whether a turn began: the link sees all prompts
+// foreign is the link's Client.Foreign. Who prompts is told by it alone whether a turn began: the link sees all prompts
 // in order.
-func (b *between) guest(id []byte) (begins func(bool)) {
+func (b *between) foreign(id []byte) (begins func(bool)) {
 	var key string
 	if json.Unmarshal(id, &key) != nil {
 		return nil

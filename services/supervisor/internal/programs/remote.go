@@ -71,7 +71,7 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.between.carry(in) }, // which ends with the caller's stream
 		func(error) { cancel() })()
 	defer a.between.close()
-	return a.live(ctx, link.Client{In: a.between.from, Out: a.between, Guest: a.between.guest}, opened)
+	return a.live(ctx, link.Client{In: a.between.from, Out: a.between, Foreign: a.between.foreign}, opened)
 }
 
 // gatewayAgent finds an agent for clients elsewhere by its name; none is needed where there is one agent.

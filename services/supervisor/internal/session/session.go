@@ -75,7 +75,7 @@ type state struct {
 	turns     uint64
 	newest    uint64 // the number of its newest turn, as Table.turns counts
 	prompting int
-	guests    bool // the turn that is under way is not the client's own
+	foreign   bool // the turn that is under way is not the client's own
 	accepted  int  // those of prompting whose prompts are answered, and that end when the session is idle
 	givenUp   bool // the client has cancelled the turn that is under way
 	stop      string
@@ -212,17 +212,17 @@ func (t *Table) CloseAll() {
 	clear(t.settings)
 }
 
-// Prompted folds a session/prompt, of the client or of a guest, who prompts beside it: a turn begins. False: none
+// Prompted folds a session/prompt, of the client or of another caller (foreign): a turn begins. False: none
 // does, since the turn of somebody else is under way. A client's own prompts may overlap: whether they can, its agent
 // knows.
-func (t *Table) Prompted(reqID, sessionID string, guest bool) (begins bool) {
+func (t *Table) Prompted(reqID, sessionID string, foreign bool) (begins bool) {
 	begins = true
 	t.with(sessionID, func(st *state) {
-		if st.prompting > 0 && (guest || st.guests) {
+		if st.prompting > 0 && (foreign || st.foreign) {
 			begins = false
 			return
 		}
-		st.guests = guest
+		st.foreign = foreign
 		if st.prompting == 0 {
 			t.dropTools(st)
 		}

@@ -351,7 +351,7 @@ func TestPrompting_NewestTurnIsFirst(t *testing.T) {
 }
 
 func TestOnlyAClientsOwnPromptsOverlap(t *testing.T) {
-	const client, guest = false, true
+	const client, foreign = false, true
 	table, _, _ := newTable(t)
 	for _, id := range []string{"s", "t"} {
 		table.Opening(id, acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
@@ -363,20 +363,20 @@ func TestOnlyAClientsOwnPromptsOverlap(t *testing.T) {
 		n++
 		id = fmt.Sprint(n)
 		if begins := table.Prompted(id, session, who); begins != want {
-			t.Errorf("prompt %s of %s, by a guest %t: it begins a turn %t, want %t", id, session, who, begins, want)
+			t.Errorf("prompt %s of %s, foreign %t: it begins a turn %t, want %t", id, session, who, begins, want)
 		}
 		return id
 	}
 	first := prompts("s", client, true)
 	second := prompts("s", client, true)
-	prompts("s", guest, false)
-	other := prompts("t", guest, true)
-	prompts("t", guest, false)
+	prompts("s", foreign, false)
+	other := prompts("t", foreign, true)
+	prompts("t", foreign, false)
 	prompts("t", client, false)
 	table.PromptEnded(first, "end_turn")
-	prompts("s", guest, false)
+	prompts("s", foreign, false)
 	table.PromptEnded(second, "end_turn")
-	prompts("s", guest, true)
+	prompts("s", foreign, true)
 	table.PromptEnded(other, "")
 	prompts("t", client, true)
 }
