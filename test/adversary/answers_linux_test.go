@@ -5,7 +5,7 @@ import "testing"
 // TestAYesToOneEditIsNoYesToAnother: a person says yes to what a diff shows, and the agent writes.
 func TestAYesToOneEditIsNoYesToAnother(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	ci := s.File(t, "ci.yml", "run: make\nuser: nobody\n")
 	diff := func(path string, from any, to string) map[string]any {
 		return map[string]any{"type": "diff", "path": path, "oldText": from, "newText": to}

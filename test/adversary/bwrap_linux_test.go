@@ -25,7 +25,7 @@ func needsBubblewrap(t *testing.T) {
 }
 
 // inBubblewrap is a script that runs another one in bubblewrap, as agents have it run their commands.
-func inBubblewrap(s *scene, more ...string) string {
+func inBubblewrap(s *fixture, more ...string) string {
 	return strings.Join(append([]string{
 		"bwrap --unshare-user --unshare-pid --unshare-net --unshare-ipc --unshare-uts --new-session --die-with-parent --ro-bind / / --bind",
 		s.Work, s.Work, "--dev /dev --proc /proc --tmpfs /mnt --chdir", s.Work,
@@ -37,7 +37,7 @@ func inBubblewrap(s *scene, more ...string) string {
 func TestBubblewrapWorksUnderTheRules(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
 		"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"))
 	s.prompt()
 	if err := os.MkdirAll(s.Path("conf/prod"), 0o700); err != nil {
@@ -88,7 +88,7 @@ func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "perl")
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: perl, effect: allow, command: [\"perl -e\"]}\n"))
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: perl, effect: allow, command: [\"perl -e\"]}\n"))
 	s.prompt()
 	h, outside, other := s.hand, filepath.Join(s.Home, "outside"), filepath.Join(s.Home, "other")
 	write := []string{"/usr/bin/perl", "-e", `open(F, ">", $ARGV[0]) or exit 3; print F "x"`}
@@ -116,7 +116,7 @@ func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
 func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"+
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"+
 		"  - {id: hand, effect: allow, command: [\""+program("attacker")+"\"]}\n"))
 	s.prompt()
 	for _, dir := range []string{"conf/prod", "open"} {
@@ -148,7 +148,7 @@ func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 func TestObservingSeesIntoNamespaces(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("observe", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"))
+	s := openFixture(t, inSandbox("observe", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"))
 	s.prompt()
 	h, outside := s.hand, filepath.Join(s.Home, "outside")
 	s.File(t, ".env", "SECRET=1")

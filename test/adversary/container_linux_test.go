@@ -46,7 +46,7 @@ func inContainers(t *testing.T, test func(t *testing.T, container []string, stan
 func TestAContainerWithoutASandboxSaysWhatStands(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, stands, why string) {
 		rules := kernelRules + "  - {id: hand, effect: allow, command: [" + program("attacker") + " hand]}\n"
-		s := openSceneIn(t, container, wire.NewPlace(t), policy(rules, "sandbox: {mode: enforce}"))
+		s := openFixtureIn(t, container, wire.NewPlace(t), policy(rules, "sandbox: {mode: enforce}"))
 		s.prompt()
 		got := wire.Status(t, s.sockets()[0]).GetAgent().GetSandbox()
 		if got.GetMode() != "enforce" || got.GetStands() != stands || !strings.Contains(got.GetWhy(), why) {

@@ -21,7 +21,7 @@ func TestAnAgentCannotCallThroughDial(t *testing.T) {
 		for _, how := range []string{"itself", "stray", "command"} {
 			t.Run(how+" "+config, func(t *testing.T) {
 				t.Parallel()
-				s := openScene(t, policy(askWrites, config))
+				s := openFixture(t, policy(askWrites, config))
 				h := s.hand
 				switch how {
 				case "stray":
@@ -56,7 +56,7 @@ func TestNobodyGetsIntoAPersonsDial(t *testing.T) {
 	for _, config := range []string{"{}", "agent: {no_landlock: true}"} {
 		t.Run(config, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, configured(config))
+			s := openFixture(t, configured(config))
 			pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
 			if err != nil {
 				t.Fatal(err)

@@ -85,7 +85,7 @@ func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
 	p := wire.NewPlace(t)
 	state := smallState(t, p)
 	rules := kernelRules + "  - {id: build, effect: allow, command: [sh ./build]}\n"
-	s := openSceneAt(t, p, inSandbox("enforce", rules))
+	s := openFixtureAt(t, p, inSandbox("enforce", rules))
 	h, own := s.hand, s.own()
 	turn := s.Send("session/prompt", params("prompt", []any{map[string]any{"type": "text", "text": "go"}}))
 	asked := s.agent.Expect("session/prompt")
@@ -151,7 +151,7 @@ func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
 // at most. Rules are read by acphost, and opened by their user's editor.
 func TestNobodyIsHeldUpByALease(t *testing.T) {
 	needsConfinement(t)
-	positions(t, policy(askWrites, ""), func(t *testing.T, s *scene, h *hand) {
+	positions(t, policy(askWrites, ""), func(t *testing.T, s *fixture, h *hand) {
 		t.Helper()
 		h.refused("lease", filepath.Join(filepath.Dir(s.Work), "config", "policy.yaml"))
 	})

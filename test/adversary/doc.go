@@ -11,7 +11,7 @@
 //   - Write what the attacker does as a function in attacker/ and enter it in deeds under a name. It returns a Try for each
 //     thing tried: with the errno or gRPC code that refused it, or with none where it worked. An error is for an attack
 //     that could not be tried.
-//   - Write a test in the file of its family, one file for each, that opens a scene, takes a hand (s.hand: the agent's
+//   - Write a test in the file of its family, one file for each, that opens a fixture, takes a hand (s.hand: the agent's
 //     process; s.command: a command in a terminal; hand.spawn: a process that got away from either) and has it try. Say
 //     what must come of it by behaviour, not by how acphost does it. Try both positions where both make sense.
 //   - See it fail once, on binaries from before the wall that it is about.

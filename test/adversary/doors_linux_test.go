@@ -24,12 +24,12 @@ func keys(t *testing.T, p *wire.Place) string {
 }
 
 // serve starts "acphost serve FLAGS -- the attacker". There is no agent, and no hand, where acphost refuses to start.
-func serve(t *testing.T, p *wire.Place, flags ...string) *scene {
+func serve(t *testing.T, p *wire.Place, flags ...string) *fixture {
 	t.Helper()
 	puppet, side := p.NewStage(t), p.NewStage(t)
 	command := append([]string{program("acphost"), "serve"}, flags...)
 	command = append(command, "--", program("attacker"), "agent", puppet.Path, side.Path)
-	s := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
+	s := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
 	s.raise(puppet, side)
 	if s.agent != nil {
 		s.agent.Reply(s.agent.Expect("initialize"), map[string]any{"protocolVersion": 1, "agentInfo": map[string]any{"name": "attacker", "version": "0.1"}})
@@ -38,7 +38,7 @@ func serve(t *testing.T, p *wire.Place, flags ...string) *scene {
 }
 
 // endServe ends a supervisor as a service manager does.
-func (s *scene) endServe() {
+func (s *fixture) endServe() {
 	s.t.Helper()
 	select {
 	case <-s.Done():
@@ -104,7 +104,7 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 		dir = own
 	}
 	command := []string{program("acphost"), "serve", "--listen", address, "--tls-dir", dir}
-	s := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
+	s := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
 	look := func() (string, int) {
 		return runAs(t, p, "agents", "running", "--address", address, "--tls-dir", filepath.Join(clients, "viewer"))
 	}
@@ -113,7 +113,7 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 		t.Fatalf("it does not serve: %s\n%s", out, s.Stderr())
 	}
 	stage := p.NewStage(t)
-	flooder := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "flooder", Command: []string{program("attacker"), "hand", stage.Path}, Env: p.Env()})}
+	flooder := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "flooder", Command: []string{program("attacker"), "hand", stage.Path}, Env: p.Env()})}
 	h := flooder.awaitHand("somebody without a certificate", stage)
 	h.try("flood", address, "2000")
 	for range 3 {
@@ -142,7 +142,7 @@ func TestASidecarIsNotAnybodys(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, nil)
+			s := openFixture(t, nil)
 			socket := filepath.Join(s.Home, "tmp", name+".sock")
 			daemon := wire.Start(t, wire.Options{Name: name, Command: []string{program(name), "--listen", "unix://" + socket, "--allow-uid", fmt.Sprint(os.Getuid())}, Env: s.Env()})
 			serves := false
@@ -186,7 +186,7 @@ func TestASidecarIsNotAnybodys(t *testing.T) {
 // TestAHandlersSocketIsForItsSupervisor: it has a path, and an agent finds it.
 func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	data, err := os.ReadFile("/proc/net/unix")
 	if err != nil {
 		t.Fatal(err)
@@ -224,7 +224,7 @@ func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
 func TestAnAgentThatRunsAcphostIsNotAPerson(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	_, _, id := s.question("stolen")
 	s.File(t, ".acphost/policy.yaml", "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n")
 	for _, h := range []*hand{s.hand, s.command(), s.hand.spawn("orphan")} {

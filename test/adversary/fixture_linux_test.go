@@ -19,9 +19,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// scene is a supervisor with the test at both ends: it is the editor (the embedded process), and says what the agent, an
+// fixture is a supervisor with the test at both ends: it is the editor (the embedded process), and says what the agent, an
 // attacker, writes and does.
-type scene struct {
+type fixture struct {
 	*wire.Process
 	*wire.Place
 	t     testing.TB
@@ -39,19 +39,19 @@ func needsConfinement(t *testing.T) {
 	}
 }
 
-// openScene starts "acphost run FLAGS -- the attacker", and has it past initialize and session/new; the session is s1.
-func openScene(t testing.TB, flags func(*wire.Place) []string, env ...string) *scene {
+// openFixture starts "acphost run FLAGS -- the attacker", and has it past initialize and session/new; the session is s1.
+func openFixture(t testing.TB, flags func(*wire.Place) []string, env ...string) *fixture {
 	t.Helper()
-	return openSceneAt(t, wire.NewPlace(t), flags, env...)
+	return openFixtureAt(t, wire.NewPlace(t), flags, env...)
 }
 
-func openSceneAt(t testing.TB, p *wire.Place, flags func(*wire.Place) []string, env ...string) *scene {
+func openFixtureAt(t testing.TB, p *wire.Place, flags func(*wire.Place) []string, env ...string) *fixture {
 	t.Helper()
-	return openSceneIn(t, nil, p, flags, env...)
+	return openFixtureIn(t, nil, p, flags, env...)
 }
 
-// openSceneIn is openSceneAt with a command that executes acphost.
-func openSceneIn(t testing.TB, around []string, p *wire.Place, flags func(*wire.Place) []string, env ...string) *scene {
+// openFixtureIn is openFixtureAt with a command that executes acphost.
+func openFixtureIn(t testing.TB, around []string, p *wire.Place, flags func(*wire.Place) []string, env ...string) *fixture {
 	t.Helper()
 	puppet, hand := p.NewStage(t), p.NewStage(t)
 	command := append(slices.Clone(around), program("acphost"), "run")
@@ -59,7 +59,7 @@ func openSceneIn(t testing.TB, around []string, p *wire.Place, flags func(*wire.
 		command = append(command, flags(p)...)
 	}
 	command = append(command, "--", program("attacker"), "agent", puppet.Path, hand.Path)
-	s := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "editor", Command: command, Dir: p.Work, Env: p.Env(env...)})}
+	s := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "editor", Command: command, Dir: p.Work, Env: p.Env(env...)})}
 	call := s.Send("initialize", json.RawMessage(`{"protocolVersion":1,"clientCapabilities":{}}`))
 	s.raise(puppet, hand)
 	if s.agent == nil {
@@ -74,7 +74,7 @@ func openSceneIn(t testing.TB, around []string, p *wire.Place, flags func(*wire.
 }
 
 // raise waits for the attacker that is the agent; where acphost ends first, there is none.
-func (s *scene) raise(puppet, side *wire.Stage) {
+func (s *fixture) raise(puppet, side *wire.Stage) {
 	s.t.Helper()
 	conn, in, _ := puppet.AcceptOr(s.t, s.Done())
 	if conn == nil {
@@ -131,7 +131,7 @@ func params(pairs ...any) map[string]any {
 }
 
 // command is a hand in a command that the agent runs in a terminal.
-func (s *scene) command() *hand {
+func (s *fixture) command() *hand {
 	s.t.Helper()
 	stage := s.NewStage(s.t)
 	s.agent.Request("terminal/create", params("command", program("attacker"), "args", []string{"hand", stage.Path}), nil)
@@ -139,13 +139,13 @@ func (s *scene) command() *hand {
 }
 
 // positions runs an attack from each position that an agent can put it in: its own process and a command, each itself and
-// as a process that got away from it. Each has a scene of its own.
-func positions(t *testing.T, flags func(*wire.Place) []string, attack func(t *testing.T, s *scene, h *hand)) {
+// as a process that got away from it. Each has a fixture of its own.
+func positions(t *testing.T, flags func(*wire.Place) []string, attack func(t *testing.T, s *fixture, h *hand)) {
 	for _, of := range []string{"agent", "command"} {
 		for _, how := range []string{"itself", "orphan", "stray"} {
 			t.Run(of+"/"+how, func(t *testing.T) {
 				t.Parallel()
-				s := openScene(t, flags)
+				s := openFixture(t, flags)
 				h := s.hand
 				if of == "command" {
 					h = s.command()
@@ -160,7 +160,7 @@ func positions(t *testing.T, flags func(*wire.Place) []string, attack func(t *te
 }
 
 // finish leaves as an editor does, and expects that nothing of acphost or its agent is left.
-func (s *scene) finish() {
+func (s *fixture) finish() {
 	s.t.Helper()
 	family, err := proc.Descendants(s.PID())
 	if err != nil {
@@ -172,7 +172,7 @@ func (s *scene) finish() {
 }
 
 // person runs acphost as a person does, on a shell of theirs, and returns what it printed and its exit status.
-func (s *scene) person(args ...string) (string, int) {
+func (s *fixture) person(args ...string) (string, int) {
 	s.t.Helper()
 	return runAs(s.t, s.Place, args...)
 }
@@ -190,7 +190,7 @@ func runAs(t testing.TB, p *wire.Place, args ...string) (string, int) {
 }
 
 // sockets are the supervisor's sockets that have a path.
-func (s *scene) sockets() []string {
+func (s *fixture) sockets() []string {
 	s.t.Helper()
 	var found []string
 	if !testkit.Poll(func() bool {
@@ -203,7 +203,7 @@ func (s *scene) sockets() []string {
 }
 
 // own are acphost's own processes, by what they are.
-func (s *scene) own() map[string]int {
+func (s *fixture) own() map[string]int {
 	s.t.Helper()
 	all := map[string]int{}
 	if !testkit.Poll(func() bool {
@@ -278,7 +278,7 @@ func runs(pid int) bool {
 }
 
 // expectAlive fails the test unless all of acphost's processes are those that were there, and the supervisor answers.
-func (s *scene) expectAlive(was map[string]int) {
+func (s *fixture) expectAlive(was map[string]int) {
 	s.t.Helper()
 	for name, pid := range was {
 		if !runs(pid) {
@@ -291,7 +291,7 @@ func (s *scene) expectAlive(was map[string]int) {
 }
 
 // expectWork fails the test unless the agent's calls are still served: a file is read, a command runs.
-func (s *scene) expectWork() {
+func (s *fixture) expectWork() {
 	s.t.Helper()
 	s.File(s.t, "read-me", "here")
 	if got := s.agent.Send("fs/read_text_file", params("path", s.Path("read-me"))).Answer(); !strings.Contains(string(got.Result), "here") {
@@ -303,7 +303,7 @@ func (s *scene) expectWork() {
 }
 
 // kill ends a process from outside, as a person's mistake or the kernel's need of memory does.
-func (s *scene) kill(pid int) {
+func (s *fixture) kill(pid int) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGKILL); err != nil {
 		s.t.Fatalf("kill %d: %v", pid, err)

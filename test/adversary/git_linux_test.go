@@ -81,7 +81,7 @@ func sprung(t *testing.T, p *wire.Place, what string) {
 }
 
 // noPerson has the editor reject whatever it is asked.
-func (s *scene) noPerson() {
+func (s *fixture) noPerson() {
 	s.Handle("session/request_permission", func(wire.Message) (any, error) {
 		return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "reject_once"}}, nil
 	})
@@ -89,7 +89,7 @@ func (s *scene) noPerson() {
 }
 
 // runs has the agent run a line in a terminal, to its end, and returns what it wrote; allowed: nobody was against it.
-func (s *scene) runs(line, dir string, env ...any) (output string, allowed bool) {
+func (s *fixture) runs(line, dir string, env ...any) (output string, allowed bool) {
 	s.t.Helper()
 	request := params("command", line, "cwd", dir)
 	if s.session != "" {
@@ -112,7 +112,7 @@ func (s *scene) runs(line, dir string, env ...any) (output string, allowed bool)
 }
 
 // enter opens a session whose root is a folder, which what runs from now on belongs to.
-func (s *scene) enter(dir string) {
+func (s *fixture) enter(dir string) {
 	s.t.Helper()
 	s.session = "in " + filepath.Base(dir)
 	opened := s.Send("session/new", map[string]any{"cwd": dir, "mcpServers": []any{}})
@@ -225,7 +225,7 @@ func TestLookingAtARepositoryRunsNothingOfIts(t *testing.T) {
 	for name, flags := range policies {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, flags)
+			s := openFixture(t, flags)
 			s.noPerson()
 			looked := false
 			harmless := repository(t, s.Place, "harmless")
@@ -287,7 +287,7 @@ func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
 	for _, name := range []string{"workspace", "headless", "the README"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, policies[name])
+			s := openFixture(t, policies[name])
 			s.noPerson()
 			dir := repository(t, s.Place, "repository")
 			if got := s.agent.Send("fs/write_text_file", params("path", filepath.Join(dir, "b.txt"), "content", "x")).Answer(); got.Error != nil {
@@ -325,7 +325,7 @@ func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
 // TestAPersonsYesKeepsHooks: who says yes to a commit means the repository's own.
 func TestAPersonsYesKeepsHooks(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, configured("permission: {policy: workspace}\n"))
+	s := openFixture(t, configured("permission: {policy: workspace}\n"))
 	dir := repository(t, s.Place, "repository")
 	hook := s.File(t, "repository/.git/hooks/pre-commit", "#!/bin/sh\nexec "+trap(s.Place)+"\n")
 	if err := os.Chmod(hook, 0o700); err != nil {
@@ -370,7 +370,7 @@ func TestANameMeansTheProgramThatItMeantToThePerson(t *testing.T) {
 				} else {
 					own = append(own, "PATH="+path)
 				}
-				s := openSceneAt(t, p, flags, own...)
+				s := openFixtureAt(t, p, flags, own...)
 				s.noPerson()
 				for _, line := range []string{"ls", "git status", "env ls", "ls | cat"} {
 					s.runs(line, s.Work, env...)

@@ -22,13 +22,13 @@ type hand struct {
 	t    testing.TB
 	name string // what failures call it
 	pid  int
-	s    *scene
+	s    *fixture
 	conn *net.UnixConn
 	in   *bufio.Reader
 }
 
 // hand waits for an attacker that comes to a stage.
-func (s *scene) awaitHand(name string, stage *wire.Stage) *hand {
+func (s *fixture) awaitHand(name string, stage *wire.Stage) *hand {
 	s.t.Helper()
 	conn, in, pid := stage.Accept(s.t)
 	return &hand{t: s.t, name: name, pid: pid, s: s, conn: conn, in: in}

@@ -50,7 +50,7 @@ func TestAnAgentOfAPromptIsNotAPerson(t *testing.T) {
 	p := wire.NewPlace(t)
 	puppet, side := p.NewStage(t), p.NewStage(t)
 	command := []string{program("acphost"), "prompt", "play", "--", program("attacker"), "agent", puppet.Path, side.Path}
-	s := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "a person", Command: command, Dir: p.Work, Env: p.Env()})}
+	s := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "a person", Command: command, Dir: p.Work, Env: p.Env()})}
 	s.raise(puppet, side)
 	if s.agent == nil {
 		t.Fatalf("it does not start: %s", s.Stderr())

@@ -41,7 +41,7 @@ func inSandbox(mode, rules string) func(*wire.Place) []string {
 }
 
 // prompt begins a turn, and returns the agent's side of it.
-func (s *scene) prompt() {
+func (s *fixture) prompt() {
 	s.t.Helper()
 	s.Send("session/prompt", params("prompt", []any{map[string]any{"type": "text", "text": "go"}}))
 	s.agent.Expect("session/prompt")
@@ -51,7 +51,7 @@ func (s *scene) prompt() {
 func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules))
 	s.prompt()
 	h := s.hand
 	s.File(t, ".env", "SECRET=1")
@@ -80,7 +80,7 @@ func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
 func TestAnotherNameForAFolderIsNoWayAroundARule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", `
+	s := openFixture(t, inSandbox("enforce", `
 version: 1
 rules:
   - {id: later, effect: ask, on: [fs.write], path: ["${root}/ci/jobs/**"]}
@@ -124,7 +124,7 @@ rules:
 func TestWhatComesIntoAFolderThatIsMovedIsDecided(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", `
+	s := openFixture(t, inSandbox("enforce", `
 version: 1
 rules:
   - {id: never, effect: deny, on: [fs.write], path: ["${root}/conf/*.key"]}
@@ -160,7 +160,7 @@ rules:
 func TestAnotherNameIsNoWayToReadWhatIsDenied(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, policy(`
+	s := openFixture(t, policy(`
 version: 1
 rules:
   - {id: never, effect: deny, on: [fs.read], path: ["${root}/conf/prod/**"]}
@@ -190,7 +190,7 @@ rules:
 }
 
 // recorded expects that the record of decisions at the kernel has all of these.
-func (s *scene) recorded(want ...string) {
+func (s *fixture) recorded(want ...string) {
 	s.t.Helper()
 	out, status := s.person("audit", "query", "--json", "--door", "kernel")
 	for _, w := range want {
@@ -213,7 +213,7 @@ func (h *hand) worked(deed string, args ...string) tries {
 }
 
 // answers answers a question at the kernel, and waits until the answer counts.
-func (s *scene) answers(asked wire.Message, option string) {
+func (s *fixture) answers(asked wire.Message, option string) {
 	s.t.Helper()
 	s.Reply(asked, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}})
 	s.ExpectWhere("the end of the question", func(m wire.Message) bool {
@@ -227,7 +227,7 @@ func (s *scene) answers(asked wire.Message, option string) {
 func TestAnAnswerCountsForTheNextTry(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules))
 	s.prompt()
 	h := s.hand
 	outside, other := filepath.Join(s.Home, "outside"), filepath.Join(s.Home, "other")
@@ -266,7 +266,7 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules:\n  - {id: env, effect: deny, path: ['**/.env']}\n  - {id: no-id, effect: deny, command: [id]}\n"
-	s := openScene(t, inSandbox("enforce", rules))
+	s := openFixture(t, inSandbox("enforce", rules))
 	s.prompt()
 	s.File(t, ".env", "SECRET=1")
 	s.File(t, "build", "mkdir -p a/b && cd a/b && for i in 1 2 3; do echo $i > f$i; done; id; sh -c 'echo SECRET=2 > ../../.env'; touch "+
@@ -301,7 +301,7 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, func(p *wire.Place) []string {
+	s := openFixture(t, func(p *wire.Place) []string {
 		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {
 			"state": ["~/.own", "~/.own/kept/**"],
 			"dialect": {"wraps": [{"options": ["-c"], "before": "source * && eval ", "after": " && pwd -P >| *"}]}}}]}`)
@@ -342,7 +342,7 @@ func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
 		t.Skip("there is no git")
 	}
 	t.Parallel()
-	s := openScene(t, func(p *wire.Place) []string {
+	s := openFixture(t, func(p *wire.Place) []string {
 		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"state": ["~/.own", "~/.own/kept/**"], "starts": [
 			["git", "--git-dir", "{state}", "--work-tree", "{root}", "add", "--all"], ["git", "--git-dir", "{state}", "gc"]]}}]}`)
 		return inSandbox("enforce", kernelRules+"  - {id: no-gc, effect: deny, command: [\"git gc\"]}\n")(p)
@@ -401,7 +401,7 @@ func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
 func TestObservingRefusesNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("observe", kernelRules))
+	s := openFixture(t, inSandbox("observe", kernelRules))
 	s.prompt()
 	s.File(t, ".env", "SECRET=1")
 	s.hand.worked("write", s.Path(".env"), "SECRET=2")
@@ -417,7 +417,7 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	t.Parallel()
 	t.Run("the sandbox is killed", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
+		s := openFixture(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
 		s.prompt()
 		family, err := proc.Descendants(s.PID())
 		if err != nil {
@@ -433,7 +433,7 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	})
 	t.Run("the policy is stopped", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, inSandbox("enforce", kernelRules))
+		s := openFixture(t, inSandbox("enforce", kernelRules))
 		s.prompt()
 		permd := s.own()["permd"]
 		testkit.Freeze(t, permd)
@@ -446,7 +446,7 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	})
 	t.Run("the policy is killed", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, inSandbox("enforce", kernelRules))
+		s := openFixture(t, inSandbox("enforce", kernelRules))
 		s.prompt()
 		s.kill(s.own()["permd"])
 		if !testkit.Poll(func() bool {
@@ -459,7 +459,7 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	})
 	t.Run("the supervisor is killed", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, inSandbox("enforce", kernelRules))
+		s := openFixture(t, inSandbox("enforce", kernelRules))
 		s.prompt()
 		family, err := proc.Descendants(s.PID())
 		if err != nil {
@@ -477,7 +477,7 @@ func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: all, effect: allow, path: ['/**']}]\n"
-	s := openScene(t, inSandbox("enforce", rules))
+	s := openFixture(t, inSandbox("enforce", rules))
 	s.prompt()
 	box := parent(s.hand.pid)
 	for _, file := range []string{"mem", "fd/3", "environ"} {
@@ -510,7 +510,7 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"
-	s := openScene(t, inSandbox("enforce", rules))
+	s := openFixture(t, inSandbox("enforce", rules))
 	s.prompt()
 	broken := filepath.Join(s.Home, "broken")
 	if err := os.WriteFile(broken, []byte("#!/there/is/none\n"), 0o755); err != nil {
@@ -530,7 +530,7 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 func TestADomainThatAProcessMakesHoldsBesidesTheRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", `
+	s := openFixture(t, inSandbox("enforce", `
 version: 1
 rules:
   - {id: env, effect: deny, path: ["**/.env"]}
@@ -555,7 +555,7 @@ rules:
 func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
+	s := openFixture(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
 	s.prompt()
 	for range 3 {
 		s.hand.try("run", "/usr/sbin/chroot", s.Work, "/bin/true")

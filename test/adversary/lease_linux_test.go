@@ -16,7 +16,7 @@ import (
 func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: keys, effect: deny, path: [\"**/*.pem\"]}\n"))
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: keys, effect: deny, path: [\"**/*.pem\"]}\n"))
 	s.prompt()
 	h := s.hand
 	secret := filepath.Join(s.Home, "secret")
@@ -53,7 +53,7 @@ func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
 func TestARuleCountsFromItsReloadOn(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules))
 	s.prompt()
 	rules := filepath.Join(filepath.Dir(s.Work), "config", "policy.yaml")
 	for i, rule := range []string{"", "  - {id: later, effect: deny, path: [\"**/d/**\"]}\n", ""} {
@@ -80,7 +80,7 @@ func TestARuleCountsFromItsReloadOn(t *testing.T) {
 func TestEachChangeIsCounted(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules))
 	const files = 40
 	s.prompt()
 	s.File(t, "counted/there", "")

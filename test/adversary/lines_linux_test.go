@@ -14,7 +14,7 @@ func TestALineRunsNothingThatWasNotJudged(t *testing.T) {
 	for _, name := range []string{"workspace", "readonly", "headless"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, policies[name])
+			s := openFixture(t, policies[name])
 			s.noPerson()
 			s.File(t, "plain.txt", "plain as day\n")
 			outside := t.TempDir()

@@ -14,7 +14,7 @@ func TestASandboxOfTheAgentsMasksWhatIsNotThere(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "unshare")
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
 		"  - {id: keys, effect: deny, on: [fs.write], path: [\"**/.aws/**\", \"**/.npmrc\", \"**/.gitconfig\"]}\n"))
 	s.prompt()
 	box := func(line string) string {

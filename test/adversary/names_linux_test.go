@@ -17,7 +17,7 @@ import (
 // that learns its id must not be able to say anything about it, nor end a session in acphost's name.
 func TestNobodyRewritesAcphostsOwnQuestion(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	call, asked, id := s.question("stolen")
 	var q struct {
 		ToolCall struct{ ToolCallID string }
@@ -90,14 +90,14 @@ func title(list, id string) string {
 	return ""
 }
 
-// TestAGuestLearnsNoNameThatAnswers: an agent can read. What it reads must not be what answering takes.
-func TestAGuestLearnsNoNameThatAnswers(t *testing.T) {
+// TestAgent_LearnsNoAnswerableName: an agent can read. What it reads must not be what answering takes.
+func TestAgent_LearnsNoAnswerableName(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	call, asked, _ := s.question("stolen")
 	// The same program as a person runs it, who may call.
 	stage := s.NewStage(t)
-	outside := &scene{Place: s.Place, t: t, Process: wire.Start(t, wire.Options{Name: "a person", Command: []string{program("attacker"), "hand", stage.Path}, Env: s.Env()})}
+	outside := &fixture{Place: s.Place, t: t, Process: wire.Start(t, wire.Options{Name: "a person", Command: []string{program("attacker"), "hand", stage.Path}, Env: s.Env()})}
 	person := outside.awaitHand("a person", stage)
 	person.s = s
 	seen := 0
@@ -122,7 +122,7 @@ func TestAGuestLearnsNoNameThatAnswers(t *testing.T) {
 	person.leave()
 	outside.ExpectExit()
 	if seen == 0 {
-		t.Error("no guest could read at all")
+		t.Error("no agent could read at all")
 	}
 	if !t.Failed() {
 		s.refuse(asked)
@@ -135,7 +135,7 @@ func TestAGuestLearnsNoNameThatAnswers(t *testing.T) {
 // TestWhatAPersonIsShownOnATerminalIsText: an agent words its questions, and a terminal takes orders.
 func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	s.agent.Write(`{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t","title":"read\u001b[2K\u001b[1G harmless \u202e\u009b31m\rand \u0007more","kind":"edit","rawInput":{"command":"\u001b]0;x\u0007"}},"options":[{"optionId":"yes\u001b[8m","name":"Allow\u001b[8m","kind":"allow_once"}]}}`)
 	s.Expect("session/request_permission")
 	for _, args := range [][]string{{"approvals", "list"}, {"approvals", "list", "--json"}, {"agents", "running"}, {"sessions", "list"}, {"audit", "tail"}} {
@@ -158,7 +158,7 @@ func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
 // TestAMemberThatIsThereTwiceIsNoWayAround: what was judged is what is done, however it is spelled.
 func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy("version: 1\nrules: [{id: secret, effect: deny, path: [\"**/secret*\"]}, {id: all, effect: allow, path: [\"/**\"]}]\n", ""))
+	s := openFixture(t, policy("version: 1\nrules: [{id: secret, effect: deny, path: [\"**/secret*\"]}, {id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
 	s.File(t, "secret.txt", "do not tell")
 	secret, open := s.Path("secret.txt"), s.Path("open.txt")
@@ -186,7 +186,7 @@ func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
 // TestOtherNamesOfAcphostsOwnFilesAreRefusedToo: the agent makes them, in a workspace that holds everything.
 func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
+	s := openFixture(t, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
 	opened := s.Send("session/new", map[string]any{"cwd": s.Home, "mcpServers": []any{}})
 	s.agent.Reply(s.agent.Expect("session/new"), map[string]any{"sessionId": "wide"})
@@ -218,7 +218,7 @@ func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
 // counts when a person says so.
 func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	loose := "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n"
 	s.hand.try("write", filepath.Join(s.Home, "config", "policy.yaml"), loose)
 	if err := os.MkdirAll(s.Path(".acphost"), 0o700); err != nil {
@@ -238,7 +238,7 @@ func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
 // TestWhatIsNoFileHoldsNobodyUp: fsd is asked for a pipe that nobody writes to, and for devices.
 func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	s.hand.try("fifo", s.Path("fifo"))
 	own := s.own()
 	if err := os.Symlink("/dev/zero", s.Path("zero")); err != nil {
@@ -276,7 +276,7 @@ func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
 // TestACommandInheritsNoFiles of acphost's: standard input, output and error are all that it has.
 func TestACommandInheritsNoFiles(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	s.noPerson()
 	out, allowed := s.runs("ls -l /proc/self/fd", s.Work)
 	if !allowed {

@@ -45,7 +45,7 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	open, shut, asked := site(t, "open"), site(t, "shut"), site(t, "asked")
-	s := openScene(t, policy(fmt.Sprintf(networkRules, shut, open), proxied))
+	s := openFixture(t, policy(fmt.Sprintf(networkRules, shut, open), proxied))
 	s.prompt()
 	h := s.hand
 	at := func(port string) string { return "http://localhost:" + port + "/" }
@@ -99,7 +99,7 @@ func TestTheProxyIsForItsAgentAlone(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	open := site(t, "open")
-	s := openScene(t, policy(fmt.Sprintf(networkRules, "1", open), proxied))
+	s := openFixture(t, policy(fmt.Sprintf(networkRules, "1", open), proxied))
 	s.prompt()
 	got := s.hand.worked("variable", "HTTPS_PROXY")[0].Got
 	_, address, ok := strings.Cut(got, "@")
@@ -149,7 +149,7 @@ func TestAnAgentWithoutANetworkReachesNothing(t *testing.T) {
 	rules := fmt.Sprintf(networkRules, "1", open)
 	t.Run("none", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, policy(rules, fmt.Sprintf(networks, "enforce", "none")))
+		s := openFixture(t, policy(rules, fmt.Sprintf(networks, "enforce", "none")))
 		s.prompt()
 		s.hand.refused("direct", "127.0.0.1:"+open, "[::ffff:127.0.0.1]:"+open, "[::1]:"+open)
 		s.hand.refused("variable", "HTTPS_PROXY")
@@ -158,7 +158,7 @@ func TestAnAgentWithoutANetworkReachesNothing(t *testing.T) {
 	})
 	t.Run("observed", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, policy(rules, fmt.Sprintf(networks, "observe", "proxy")))
+		s := openFixture(t, policy(rules, fmt.Sprintf(networks, "observe", "proxy")))
 		s.prompt()
 		other := site(t, "other")
 		s.hand.worked("get", "http://localhost:"+other+"/")
@@ -187,7 +187,7 @@ func TestTheMachinesThatAnAgentNeedsAreReached(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	model, asked := site(t, "model"), site(t, "asked")
-	s := openScene(t, func(p *wire.Place) []string {
+	s := openFixture(t, func(p *wire.Place) []string {
 		p.File(t, "../.config/acphost/agents.json", `{"agents": [{"id": "attacker", "acphost": {"hosts": ["localhost:`+model+`"]}}]}`)
 		return policy("version: 1\nrules: [{id: everything, effect: ask, when: \"true\"}]\n", proxied)(p)
 	})

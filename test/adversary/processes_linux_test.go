@@ -54,7 +54,7 @@ func TestAcphostsProcessesAreOutOfReach(t *testing.T) {
 	for _, of := range []string{"agent", "command"} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, nil)
+			s := openFixture(t, nil)
 			own, h := s.own(), s.hand
 			if of == "command" {
 				h = s.command()
@@ -100,7 +100,7 @@ func TestTheSystemIsNoWayAround(t *testing.T) {
 	for _, of := range []string{"agent", "command"} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, nil)
+			s := openFixture(t, nil)
 			own, h := s.own(), s.hand
 			if of == "command" {
 				h = s.command()
@@ -128,7 +128,7 @@ func TestTheSystemIsNoWayAround(t *testing.T) {
 func TestAnAbstractSocketOfSomebodyElsesIsOutOfReach(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	name := "@acphost-adversary-" + filepath.Base(s.Home)
 	l, err := net.Listen("unix", name)
 	if err != nil {
@@ -151,7 +151,7 @@ func TestAnAbstractSocketOfSomebodyElsesIsOutOfReach(t *testing.T) {
 // through, and goes on where it was.
 func TestACgroupIsNoWayToStopAcphost(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	for _, h := range []*hand{s.hand, s.command()} {
 		for _, a := range h.try("cgroup", fmt.Sprint(s.PID())) {
 			if a.Err == "" && strings.HasPrefix(a.What, "open ") && rootLimit.refuses() {
@@ -176,7 +176,7 @@ func TestACgroupIsNoWayToStopAcphost(t *testing.T) {
 // processor for acphost's Go code, which a thread that Go does not know to wait would keep.
 func TestAnOutputThatIsHeldHoldsUpNobodyElse(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil, "GOMAXPROCS=1")
+	s := openFixture(t, nil, "GOMAXPROCS=1")
 	own := s.own()
 	for _, a := range s.hand.try("hold-output") {
 		if a.Err != "" {
@@ -191,7 +191,7 @@ func TestAnOutputThatIsHeldHoldsUpNobodyElse(t *testing.T) {
 // who closes the pipe.
 func TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	for _, a := range s.hand.try("hold-input") {
 		if a.Err != "" {
 			t.Fatalf("the input could not be held: %s", a)
@@ -214,9 +214,9 @@ func TestNobodyTypesIntoAPersonsTerminal(t *testing.T) {
 	}
 	defer func() { _, _ = master.Close(), theirs.Close() }()
 	stage := p.NewStage(t)
-	shell := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "a person's shell", Command: []string{program("attacker"), "shell", stage.Path, theirs.Name()}, Env: p.Env()})}
+	shell := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "a person's shell", Command: []string{program("attacker"), "shell", stage.Path, theirs.Name()}, Env: p.Env()})}
 	person := shell.awaitHand("a person's shell", stage)
-	s := openSceneAt(t, p, nil)
+	s := openFixtureAt(t, p, nil)
 	for _, h := range []*hand{s.hand, s.command(), s.hand.spawn("stray")} {
 		for _, a := range h.try("tty", theirs.Name()) {
 			if a.Err == "" && a.What != "open" {
@@ -251,7 +251,7 @@ func TestAFullDiskLetsNothingThrough(t *testing.T) {
 			t.Error(err)
 		}
 	})
-	s := openSceneAt(t, p, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}, {id: run, effect: allow, on: [terminal.create]}]\n", ""))
+	s := openFixtureAt(t, p, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}, {id: run, effect: allow, on: [terminal.create]}]\n", ""))
 	own := s.own()
 	h := s.command()
 	if filled := h.try("fill", state); filled[0].Err == "" {
@@ -279,7 +279,7 @@ func TestAFullDiskLetsNothingThrough(t *testing.T) {
 func TestAUserNamespaceMakesNobodyAPerson(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
-	s := openScene(t, policy(askWrites, ""))
+	s := openFixture(t, policy(askWrites, ""))
 	own := s.own()
 	_, _, id := s.question("stolen")
 	for _, from := range []*hand{s.hand, s.command()} {
@@ -311,7 +311,7 @@ func TestWhatAgentsAreStartedWith(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	none := strings.Repeat("0", 16)
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	command := s.command()
 	for _, h := range []*hand{s.hand, command, s.hand.spawn("stray"), command.spawn("stray")} {
 		a := h.try("status", "CapEff", "CapPrm", "CapBnd", "CapAmb", "CapInh", "NoNewPrivs", "Seccomp")
@@ -336,7 +336,7 @@ func TestAnAgentKeepsTheCapabilitiesThatItIsGiven(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root has capabilities to give")
 	}
-	s := openScene(t, configured("agent: {capabilities: [NET_BIND_SERVICE]}\n"))
+	s := openFixture(t, configured("agent: {capabilities: [NET_BIND_SERVICE]}\n"))
 	a := s.hand.try("status", "CapEff", "CapBnd", "NoNewPrivs")
 	if want := fmt.Sprintf("%016x", 1<<unix.CAP_NET_BIND_SERVICE); a.of(t, "CapEff").Got != want || a.of(t, "CapBnd").Got != want {
 		t.Errorf("the agent has %v, want %s", a, want)

@@ -32,7 +32,7 @@ var tellers = []string{
 // TestSecretsInCommandsStandInNoRecord: what is kept of decisions, what is searched, and what everybody sees who lists.
 func TestSecretsInCommandsStandInNoRecord(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, policy("version: 1\nunattended: deny\nrules: [{id: none, effect: deny, on: [terminal.create]}]\n", ""))
+	s := openFixture(t, policy("version: 1\nunattended: deny\nrules: [{id: none, effect: deny, on: [terminal.create]}]\n", ""))
 	s.noPerson()
 	for i, line := range tellers {
 		s.agent.Send("terminal/create", params("command", strings.ReplaceAll(line, "§", secret(i)))).Answer()
@@ -75,7 +75,7 @@ func TestSecretsOfAnAgentsCommandAreShownToNobody(t *testing.T) {
 	puppet, side := p.NewStage(t), p.NewStage(t)
 	secrets := []string{secret(901), secret(902), secret(903), secret(904)}
 	command := []string{program("acphost"), "serve", "--", program("attacker"), "agent", puppet.Path, side.Path, "--api-key", secrets[0], "--token=" + secrets[1], "https://me:" + secrets[2] + "@example.org", "--header", "Authorization: Bearer " + secrets[3]}
-	s := &scene{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
+	s := &fixture{Place: p, t: t, Process: wire.Start(t, wire.Options{Name: "keeper", Command: command, Dir: p.Work, Env: p.Env()})}
 	s.raise(puppet, side)
 	if s.agent == nil {
 		t.Fatal("it does not start")
@@ -121,7 +121,7 @@ func TestCommandsGetNoneOfAPersonsSecrets(t *testing.T) {
 		}
 		env = append(env, name+"="+value)
 	}
-	s := openScene(t, nil, append(env, "HARMLESS=is-here")...)
+	s := openFixture(t, nil, append(env, "HARMLESS=is-here")...)
 	s.noPerson()
 	out, allowed := s.runs("env", s.Work)
 	if !allowed || !strings.Contains(out, "is-here") {
@@ -141,7 +141,7 @@ func TestAPolicyThatLetsLookHidesKeys(t *testing.T) {
 	for _, name := range []string{"workspace", "readonly", "headless"} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, policies[name])
+			s := openFixture(t, policies[name])
 			s.noPerson()
 			s.File(t, "plain.txt", "plain as day\n")
 			for _, file := range []string{"server.key", ".env", "id_rsa", "x.pem", "sub/.env.local"} {
@@ -168,7 +168,7 @@ func TestAPolicyThatLetsLookHidesKeys(t *testing.T) {
 // TestAnExportIsAPageThatRunsNothing: what an agent says becomes a page or a document that a person opens.
 func TestAnExportIsAPageThatRunsNothing(t *testing.T) {
 	t.Parallel()
-	s := openScene(t, nil)
+	s := openFixture(t, nil)
 	text := "[one](javascript:alert(1)) [two](JaVaScRiPt:alert(2)) [three](\tjavascript:alert(3)) <a href=\"javascript:alert(4)\">four</a> <script>alert(5)</script> " +
 		"![six](javascript:alert(6)) [seven]: javascript:alert(7) <javascript:alert(8)> [nine](data:text/html,<script>alert(9)</script>) <img src=x onerror=alert(10)> [eleven](vbscript:x)"
 	said, err := json.Marshal(text)

@@ -18,7 +18,7 @@ const services = "acphost.supervisor.v1."
 
 // question has the agent write a file, which the policy leaves to a person, and returns the question as the editor got it
 // and its id as a person sees it.
-func (s *scene) question(file string) (call *wire.Call, asked wire.Message, id string) {
+func (s *fixture) question(file string) (call *wire.Call, asked wire.Message, id string) {
 	s.t.Helper()
 	call = s.agent.Send("fs/write_text_file", params("path", s.Path(file), "content", "written"))
 	asked = s.Expect("session/request_permission")
@@ -31,7 +31,7 @@ func (s *scene) question(file string) (call *wire.Call, asked wire.Message, id s
 }
 
 // refuse answers a question as a person who is at the editor.
-func (s *scene) refuse(asked wire.Message) {
+func (s *fixture) refuse(asked wire.Message) {
 	s.t.Helper()
 	s.Reply(asked, map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": "reject_once"}})
 }
@@ -128,7 +128,7 @@ func above(h *hand) []string {
 func TestAnAgentCannotApproveItself(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
-	positions(t, policy(askWrites, ""), func(t *testing.T, s *scene, h *hand) {
+	positions(t, policy(askWrites, ""), func(t *testing.T, s *fixture, h *hand) {
 		own := s.own()
 		call, asked, id := s.question("stolen")
 		addresses := h.addresses()
@@ -170,7 +170,7 @@ func TestNobodyTakesTheMeansToLiveFromAcphost(t *testing.T) {
 	for _, of := range []string{"agent", "command"} {
 		t.Run(of, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, policy(askWrites, ""))
+			s := openFixture(t, policy(askWrites, ""))
 			own, h := s.own(), s.hand
 			if of == "command" {
 				h = s.command()
@@ -209,7 +209,7 @@ func TestAStrayIsNobodysWhoeverDied(t *testing.T) {
 		for _, how := range []string{"orphan", "stray"} {
 			t.Run(fmt.Sprintf("%s of %s, killed: %s", how, c.of, strings.Join(c.killed, " and ")), func(t *testing.T) {
 				t.Parallel()
-				s := openScene(t, policy(askWrites, ""))
+				s := openFixture(t, policy(askWrites, ""))
 				own, h := s.own(), s.hand
 				if c.of == "command" {
 					h = s.command()

@@ -19,7 +19,7 @@ const someFiles = 50
 
 // creating is a hand that makes files, one after the other.
 type creating struct {
-	*scene
+	*fixture
 	by   *hand
 	dir  string
 	done chan struct{} // closed when the hand has answered, or is gone
@@ -28,9 +28,9 @@ type creating struct {
 }
 
 // creates has a hand make files, and returns when the first ones are there.
-func (s *scene) creates(by *hand) *creating {
+func (s *fixture) creates(by *hand) *creating {
 	s.t.Helper()
-	c := &creating{scene: s, by: by, dir: s.Path("made"), done: make(chan struct{})}
+	c := &creating{fixture: s, by: by, dir: s.Path("made"), done: make(chan struct{})}
 	if err := os.Mkdir(c.dir, 0o700); err != nil {
 		s.t.Fatal(err)
 	}
@@ -102,7 +102,7 @@ func TestWhatIsStoppedGoesOnWhereItWas(t *testing.T) {
 	for _, who := range []string{"the sandbox", "the supervisor", "permd"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, inSandbox("enforce", kernelRules))
+			s := openFixture(t, inSandbox("enforce", kernelRules))
 			s.prompt()
 			own := s.own()
 			own["the sandbox"] = parent(s.hand.pid)
@@ -144,16 +144,16 @@ func TestWhatIsStoppedGoesOnWhereItWas(t *testing.T) {
 	})
 }
 
-// withChild is a scene with a hand in a process of the agent's own.
-func withChild(t *testing.T) (*scene, *hand) {
+// withChild is a fixture with a hand in a process of the agent's own.
+func withChild(t *testing.T) (*fixture, *hand) {
 	t.Helper()
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: hand, effect: allow, command: ["+program("attacker")+" hand]}\n"))
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: hand, effect: allow, command: ["+program("attacker")+" hand]}\n"))
 	s.prompt()
 	return s, s.hand.spawn("child")
 }
 
 // goOn has a process go on that was stopped.
-func (s *scene) goOn(pid int) {
+func (s *fixture) goOn(pid int) {
 	s.t.Helper()
 	if err := syscall.Kill(pid, syscall.SIGCONT); err != nil {
 		s.t.Fatal(err)
@@ -184,7 +184,7 @@ func TestWhoeverIsKilledNothingHangs(t *testing.T) {
 	})
 	t.Run("permd", func(t *testing.T) {
 		t.Parallel()
-		s := openScene(t, inSandbox("enforce", kernelRules))
+		s := openFixture(t, inSandbox("enforce", kernelRules))
 		s.prompt()
 		c := s.creates(s.hand)
 		s.kill(s.own()["permd"])
@@ -195,7 +195,7 @@ func TestWhoeverIsKilledNothingHangs(t *testing.T) {
 	for _, who := range []string{"the sandbox", "the guard", "the supervisor"} {
 		t.Run(who, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, inSandbox("enforce", kernelRules))
+			s := openFixture(t, inSandbox("enforce", kernelRules))
 			s.prompt()
 			own := s.own()
 			own["the sandbox"] = parent(s.hand.pid)
@@ -225,7 +225,7 @@ func TestWhoeverIsKilledNothingHangs(t *testing.T) {
 func TestSignalsHandOverNoOtherFile(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules))
+	s := openFixture(t, inSandbox("enforce", kernelRules))
 	s.prompt()
 	box := parent(s.hand.pid)
 	c := s.creates(s.hand)

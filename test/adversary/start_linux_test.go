@@ -12,8 +12,8 @@ import (
 )
 
 // meanwhile has the agent start a program in its own place, and exchange something after a pause, while that is
-// decided on. Each pause has a scene of its own, of which held says that nothing was gained.
-func meanwhile(t *testing.T, order func(s *scene, script, another, pause string) []string, held func(t *testing.T, s *scene, leaves string)) {
+// decided on. Each pause has a fixture of its own, of which held says that nothing was gained.
+func meanwhile(t *testing.T, order func(s *fixture, script, another, pause string) []string, held func(t *testing.T, s *fixture, leaves string)) {
 	t.Helper()
 	for _, pause := range []string{"300us", "1ms", "2ms", "4ms", "8ms"} {
 		t.Run(pause, func(t *testing.T) {
@@ -30,9 +30,9 @@ func meanwhile(t *testing.T, order func(s *scene, script, another, pause string)
 	}
 }
 
-// twoScripts opens a scene in which the rules allow the script "tool" that lies outside, and "touch a". Another one,
+// twoScripts opens a fixture in which the rules allow the script "tool" that lies outside, and "touch a". Another one,
 // that of the workspace, leaves the file that is returned.
-func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
+func twoScripts(t *testing.T) (s *fixture, script, another, leaves string) {
 	t.Helper()
 	needsSandbox(t)
 	folder, err := os.MkdirTemp("", "tool") //nolint:usetesting // only one user can search the folders of t.TempDir
@@ -42,7 +42,7 @@ func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
 	t.Cleanup(func() { _ = os.RemoveAll(folder) })
 	script = filepath.Join(folder, "tool")
 	rules := kernelRules + "  - {id: tool, effect: allow, command: [tool]}\n"
-	s = openScene(t, inSandbox("enforce", rules), "PATH="+folder+":"+os.Getenv("PATH"))
+	s = openFixture(t, inSandbox("enforce", rules), "PATH="+folder+":"+os.Getenv("PATH"))
 	another, leaves = s.Path("tool"), filepath.Join(s.Home, "left")
 	for file, line := range map[string]string{script: "true", another: "echo x > " + leaves} {
 		if err := errors.Join(os.WriteFile(file, []byte("#!/bin/sh\n"+line+"\n"), 0o755), os.Chmod(filepath.Dir(file), 0o755)); err != nil {
@@ -59,10 +59,10 @@ func twoScripts(t *testing.T) (s *scene, script, another, leaves string) {
 // workspace.
 func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 	t.Parallel()
-	meanwhile(t, func(s *scene, _, _, pause string) []string {
+	meanwhile(t, func(s *fixture, _, _, pause string) []string {
 		return []string{s.Home, pause, "/usr/bin/touch", "touch", "a"}
 	},
-		func(t *testing.T, s *scene, _ string) { t.Helper(); notWritten(t, filepath.Join(s.Home, "a")) })
+		func(t *testing.T, s *fixture, _ string) { t.Helper(); notWritten(t, filepath.Join(s.Home, "a")) })
 	s, _, _, _ := twoScripts(t)
 	s.hand.refused("start-and-leave", s.Work, s.Home, "/usr/bin/touch", "touch", "a")
 	notWritten(t, filepath.Join(s.Home, "a"))
@@ -73,10 +73,10 @@ func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 // started by. That must not lead to another one.
 func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
 	t.Parallel()
-	meanwhile(t, func(_ *scene, script, another, pause string) []string {
+	meanwhile(t, func(_ *fixture, script, another, pause string) []string {
 		return []string{another, pause, script, "tool"}
 	},
-		func(t *testing.T, _ *scene, leaves string) { t.Helper(); notWritten(t, leaves) })
+		func(t *testing.T, _ *fixture, leaves string) { t.Helper(); notWritten(t, leaves) })
 	s, script, another, leaves := twoScripts(t)
 	// From another folder, the same name leads to the other one.
 	up := strings.Repeat("../", strings.Count(s.Work, "/")) + strings.TrimPrefix(script, "/")
@@ -117,7 +117,7 @@ func TestGitIsWhatItIsCalled(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, flags)
+			s := openFixture(t, flags)
 			s.prompt()
 			s.hand.try("run-as", git, "git-init", "status")
 			s.hand.try("run-as", git, "/x/git-init", "status")
@@ -136,7 +136,7 @@ func TestGitIsWhatItIsCalled(t *testing.T) {
 func TestWhatAProcessHadStartedBeforeIsNoCommand(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", kernelRules+"  - {id: wait, effect: allow, command: [\"sleep 5\"]}\n"))
+	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: wait, effect: allow, command: [\"sleep 5\"]}\n"))
 	s.prompt()
 	outside := filepath.Join(s.Home, "outside")
 	s.hand.refused("write", outside, "x")

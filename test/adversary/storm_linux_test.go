@@ -27,7 +27,7 @@ func TestManyProgramsStartAtOnce(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := kernelRules + "  - {id: storm, effect: allow, command: [sh ./storm]}\n"
-	s := openScene(t, inSandbox("enforce", rules))
+	s := openFixture(t, inSandbox("enforce", rules))
 	turn := s.Send("session/prompt", params("prompt", []any{map[string]any{"type": "text", "text": "go"}}))
 	asked := s.agent.Expect("session/prompt")
 	s.File(t, "storm", stormScript)

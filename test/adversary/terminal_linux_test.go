@@ -28,7 +28,7 @@ func TestACommandOfATerminalIsHeldToWhatIsDenied(t *testing.T) {
 	for _, how := range []string{"itself", "orphan", "stray"} {
 		t.Run(how, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, inSandbox("enforce", terminalRules))
+			s := openFixture(t, inSandbox("enforce", terminalRules))
 			s.prompt()
 			h := s.command()
 			if how != "itself" {
@@ -55,7 +55,7 @@ func TestACommandOfATerminalIsHeldToWhatIsDenied(t *testing.T) {
 func TestObservingTerminalsRefusesNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("observe", terminalRules))
+	s := openFixture(t, inSandbox("observe", terminalRules))
 	s.prompt()
 	s.File(t, ".env", "SECRET=1")
 	s.command().worked("write", s.Path(".env"), "SECRET=2")
@@ -68,7 +68,7 @@ func TestObservingTerminalsRefusesNothing(t *testing.T) {
 func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", terminalRules))
+	s := openFixture(t, inSandbox("enforce", terminalRules))
 	s.prompt()
 	s.File(t, ".env", "SECRET=1")
 	stage := s.NewStage(t)
@@ -96,7 +96,7 @@ func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
 func TestACommandDoesNotChooseWhatItsSandboxRunsWith(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", terminalRules))
+	s := openFixture(t, inSandbox("enforce", terminalRules))
 	s.prompt()
 	stage := s.NewStage(t)
 	created := s.agent.Send("terminal/create", params("command", program("attacker"), "args", []string{"hand", stage.Path},
@@ -126,7 +126,7 @@ func TestNothingOfATerminalIsLeft(t *testing.T) {
 	for _, killed := range []string{"the sandbox", "termd", "acphost"} {
 		t.Run(killed+" is killed", func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, inSandbox("enforce", terminalRules))
+			s := openFixture(t, inSandbox("enforce", terminalRules))
 			s.prompt()
 			h := s.command()
 			stray := h.spawn("stray")
@@ -163,7 +163,7 @@ func TestNothingOfATerminalIsLeft(t *testing.T) {
 func TestATerminalWithoutAnAnswerIsRefused(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", terminalRules))
+	s := openFixture(t, inSandbox("enforce", terminalRules))
 	s.prompt()
 	h := s.command()
 	permd := s.own()["permd"]

@@ -53,7 +53,7 @@ kill $s; wait $s; echo status $?`, []string{"sp ", "Cannot access memory", "Oper
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			needsProgram(t, strings.Fields(name)[0])
-			s := openScene(t, inSandbox("enforce", tracerRules()))
+			s := openFixture(t, inSandbox("enforce", tracerRules()))
 			s.prompt()
 			own := s.own()
 			s.File(t, "traced", c.script)
@@ -86,7 +86,7 @@ func TestNobodyWritesIntoACallThatIsBeingDecided(t *testing.T) {
 	} {
 		t.Run(c.call+" "+c.how, func(t *testing.T) {
 			t.Parallel()
-			s := openScene(t, inSandbox("enforce", tracerRules()))
+			s := openFixture(t, inSandbox("enforce", tracerRules()))
 			s.prompt()
 			s.File(t, ".env", "SECRET=1")
 			permd := s.own()["permd"]
@@ -134,7 +134,7 @@ func TestNobodyWritesIntoACallThatIsBeingDecided(t *testing.T) {
 func TestTheSandboxAndItsSupervisorAreTracedByNobody(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
-	s := openScene(t, inSandbox("enforce", tracerRules()))
+	s := openFixture(t, inSandbox("enforce", tracerRules()))
 	s.prompt()
 	own := s.own()
 	own["the sandbox"] = parent(s.hand.pid)

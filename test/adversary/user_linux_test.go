@@ -28,7 +28,7 @@ func TestAnAgentsUserBoundsWhatIsDoneForIt(t *testing.T) {
 	}
 	p.File(t, "roots.txt", "for root alone")
 	p.File(t, "roots/file", "x") // a folder of root's
-	s := openSceneAt(t, p, configured("agent: {user: nobody}\n"))
+	s := openFixtureAt(t, p, configured("agent: {user: nobody}\n"))
 	s.noPerson()
 	for _, h := range []*hand{s.hand, s.command()} {
 		if got := h.try("status", "Uid").of(t, "Uid").Got; got != strings.Repeat("65534\t", 3)+"65534" {

@@ -18,7 +18,7 @@ var (
 	harmlessYAML []byte
 )
 
-// entry is one command line. In all of its texts ${ws}, ${outside} and ${home} stand for folders of the scene, ${port} for a
+// entry is one command line. In all of its texts ${ws}, ${outside} and ${home} stand for folders of the fixture, ${port} for a
 // port on which the test listens, ${victim} for a process of the test's, ${canary} for what no command may show, and ${pad}
 // for 6000 blanks.
 type entry struct {

@@ -24,10 +24,10 @@ import (
 
 // run is what came of a line that ran without a policy.
 type run struct {
-	*scene
+	*fixture
 	output    string
 	status    int
-	changed   []string // names of files, below the scene's folder
+	changed   []string // names of files, below the fixture's folder
 	connected bool
 	ended     bool // the victim
 }
@@ -164,10 +164,10 @@ func (e *entry) lacks() string {
 	return ""
 }
 
-// run runs an entry's line as termd would, without acphost, in a scene of its own.
+// run runs an entry's line as termd would, without acphost, in a fixture of its own.
 func (e *entry) run(t *testing.T, git string) run {
 	t.Helper()
-	s := newScene(t, folder(t), "", git)
+	s := newFixture(t, folder(t), "", git)
 	var connections atomic.Int32
 	if e.Does == "connects" {
 		s.port = listen(t, &connections)
@@ -217,7 +217,7 @@ func (e *entry) run(t *testing.T, git string) run {
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := run{scene: s, output: string(output), status: cmd.ProcessState.ExitCode()}
+	r := run{fixture: s, output: string(output), status: cmd.ProcessState.ExitCode()}
 	r.connected = e.Does == "connects" && testkit.Poll(func() bool { return connections.Load() > 0 }) // accepted after the command ended, perhaps
 	if watched {
 		r.changed = changed(before, s.digest(t))

@@ -17,8 +17,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// scene is a workspace, a folder outside of it and a home, with texts in them that no command may show.
-type scene struct {
+// fixture is a workspace, a folder outside of it and a home, with texts in them that no command may show.
+type fixture struct {
 	base, ws, outside, home string
 
 	canary string // in files outside of the workspace
@@ -48,10 +48,10 @@ var basics = map[string]string{
 	".gitignore":              ".env\n",
 }
 
-// repository makes the folder .git that scenes get a copy of: two commits of basics.
+// repository makes the folder .git that fixtures get a copy of: two commits of basics.
 func repository(t testing.TB) string {
 	t.Helper()
-	s := scene{base: t.TempDir()}
+	s := fixture{base: t.TempDir()}
 	s.ws, s.home = filepath.Join(s.base, "ws"), filepath.Join(s.base, "home")
 	s.write(t, "../home/.gitconfig", gitconfig)
 	s.write(t, "notes.txt", "alpha\n")
@@ -65,10 +65,10 @@ func repository(t testing.TB) string {
 
 const gitconfig = "[user]\n\tname = n\n\temail = e@example.com\n"
 
-// newScene makes a scene in a folder. home empty: the scene has its own.
-func newScene(t testing.TB, base, home, git string) *scene {
+// newFixture makes a fixture in a folder. home empty: the fixture has its own.
+func newFixture(t testing.TB, base, home, git string) *fixture {
 	t.Helper()
-	s := &scene{
+	s := &fixture{
 		base: base, ws: filepath.Join(base, "ws"), outside: filepath.Join(base, "outside"), home: home,
 		canary: "outside" + token(), secret: "secret" + token(), listed: "listed" + token(),
 	}
@@ -95,29 +95,29 @@ func newScene(t testing.TB, base, home, git string) *scene {
 // memory is the folder that Linux keeps in memory, for programs.
 const memory = "/dev/shm"
 
-// folder makes a folder for a scene that one line changes, and removes it after the test. It is in memory if programs may run
+// folder makes a folder for a fixture that one line changes, and removes it after the test. It is in memory if programs may run
 // there and 1 GiB is free, else it is a temporary one of the test. ext4 without a journal does not use an inode again that was
-// freed in the last minutes, and searches for another: for 1,700 scenes, this takes longer than all else.
+// freed in the last minutes, and searches for another: for 1,700 fixtures, this takes longer than all else.
 func folder(t testing.TB) string {
 	t.Helper()
 	var in unix.Statfs_t
 	if unix.Statfs(memory, &in) != nil || in.Type != unix.TMPFS_MAGIC || in.Flags&unix.ST_NOEXEC != 0 || in.Bavail*uint64(in.Bsize) < 1<<30 {
 		return t.TempDir()
 	}
-	base, err := os.MkdirTemp(memory, "acphost-scene-") //nolint:usetesting // t.TempDir is on the disk
+	base, err := os.MkdirTemp(memory, "acphost-fixture-") //nolint:usetesting // t.TempDir is on the disk
 	if err != nil {
 		return t.TempDir()
 	}
 	t.Cleanup(func() {
 		if err := os.RemoveAll(base); err != nil {
-			t.Errorf("the scene cannot be removed: %v", err)
+			t.Errorf("the fixture cannot be removed: %v", err)
 		}
 	})
 	return base
 }
 
 // furnish puts into the home what commands may look for there.
-func (s *scene) furnish(t testing.TB) {
+func (s *fixture) furnish(t testing.TB) {
 	t.Helper()
 	for name, text := range map[string]string{
 		".gitconfig": gitconfig, "notes.txt": s.canary + "\n", ".ssh/id_ed25519": s.canary + "\n",
@@ -128,7 +128,7 @@ func (s *scene) furnish(t testing.TB) {
 }
 
 // prepare adds what an entry needs.
-func (s *scene) prepare(t testing.TB, e *entry) {
+func (s *fixture) prepare(t testing.TB, e *entry) {
 	t.Helper()
 	for _, name := range slices.Sorted(maps.Keys(e.Files)) {
 		s.write(t, s.expand(name), s.expand(e.Files[name]))
@@ -138,13 +138,13 @@ func (s *scene) prepare(t testing.TB, e *entry) {
 	}
 }
 
-// expand replaces the names of what is in the scene.
-func (s *scene) expand(text string) string {
+// expand replaces the names of what is in the fixture.
+func (s *fixture) expand(text string) string {
 	return strings.NewReplacer("${ws}", s.ws, "${outside}", s.outside, "${home}", s.home, "${port}", strconv.Itoa(s.port),
 		"${victim}", strconv.Itoa(s.victim), "${canary}", s.canary, "${secret}", s.secret, "${pad}", strings.Repeat(" ", 6000)).Replace(text)
 }
 
-func (s *scene) expandAll(texts []string) []string {
+func (s *fixture) expandAll(texts []string) []string {
 	var all []string
 	for _, text := range texts {
 		all = append(all, s.expand(text))
@@ -153,7 +153,7 @@ func (s *scene) expandAll(texts []string) []string {
 }
 
 // cwd is the folder in which an entry's line runs.
-func (s *scene) cwd(e *entry) string {
+func (s *fixture) cwd(e *entry) string {
 	if e.Cwd == "" {
 		return s.ws
 	}
@@ -161,12 +161,12 @@ func (s *scene) cwd(e *entry) string {
 }
 
 // write writes a file into the workspace; see entry.Files.
-func (s *scene) write(t testing.TB, name, text string) {
+func (s *fixture) write(t testing.TB, name, text string) {
 	t.Helper()
 	s.writeAt(t, filepath.Join(s.ws, name), text, strings.HasSuffix(name, "/"))
 }
 
-func (s *scene) writeAt(t testing.TB, name, text string, folder bool) {
+func (s *fixture) writeAt(t testing.TB, name, text string, folder bool) {
 	t.Helper()
 	parent := name
 	if !folder {
@@ -190,8 +190,8 @@ func (s *scene) writeAt(t testing.TB, name, text string, folder bool) {
 	}
 }
 
-// environ is the environment of what runs in the scene without acphost.
-func (s *scene) environ(more ...string) []string {
+// environ is the environment of what runs in the fixture without acphost.
+func (s *fixture) environ(more ...string) []string {
 	return append([]string{
 		"PATH=" + searched(), "HOME=" + s.home, "TMPDIR=" + filepath.Join(s.base, "tmp"), "LANG=C.UTF-8", "TERM=dumb",
 		"GIT_CONFIG_NOSYSTEM=1",
@@ -207,7 +207,7 @@ func searched() string {
 }
 
 // shell runs lines in the workspace; they must succeed.
-func (s *scene) shell(t testing.TB, lines string) {
+func (s *fixture) shell(t testing.TB, lines string) {
 	t.Helper()
 	cmd := exec.CommandContext(t.Context(), "sh", "-ec", lines)
 	cmd.Dir, cmd.Env = s.ws, s.environ()
@@ -216,9 +216,9 @@ func (s *scene) shell(t testing.TB, lines string) {
 	}
 }
 
-// digest says what is in the scene: each file's name, kind, permissions and content, but for git's index and what programs
+// digest says what is in the fixture: each file's name, kind, permissions and content, but for git's index and what programs
 // keep for themselves in a cache.
-func (s *scene) digest(t testing.TB) map[string]string {
+func (s *fixture) digest(t testing.TB) map[string]string {
 	t.Helper()
 	all := map[string]string{}
 	for _, top := range []string{s.ws, s.outside, s.home} {

@@ -93,9 +93,9 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 	bad, good := hostile(t), harmless(t)
 	var connections atomic.Int32
 	b := builder{base: t.TempDir(), git: repository(t), port: listen(t, &connections)}
-	(&scene{home: b.home()}).furnish(t)
+	(&fixture{home: b.home()}).furnish(t)
 	badly, well := newTally(), newTally()
-	badScenes, goodScenes := b.build(t, "hostile", bad), b.build(t, "harmless", good)
+	badFixtures, goodFixtures := b.build(t, "hostile", bad), b.build(t, "harmless", good)
 	t.Run("policy", func(t *testing.T) {
 		for _, policy := range ready {
 			t.Run(policy.name, func(t *testing.T) {
@@ -103,16 +103,16 @@ func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
 				d := openDesk(t, policy.name, b.home())
 				// Many lines run in this one, and only one after another: "git status" makes a lock that a search beside it may list and
 				// not find.
-				plain := b.scene(t, policy.name)
+				plain := b.fixture(t, policy.name)
 				for i := range bad {
 					e := &bad[i]
-					outcome, why, _ := d.create(cmp.Or(badScenes[i], plain), e, true)
+					outcome, why, _ := d.create(cmp.Or(badFixtures[i], plain), e, true)
 					wrong := e.judged(policy.name, outcome, d.lastRules)
 					badly.note(policy.name, outcome, e, wrong == "", strings.TrimSpace(why+" "+wrong))
 				}
 				for i := range good {
 					e := &good[i]
-					outcome, why, status := d.create(cmp.Or(goodScenes[i], plain), e, policy.runs)
+					outcome, why, status := d.create(cmp.Or(goodFixtures[i], plain), e, policy.runs)
 					well.note(policy.name, outcome, e, policy.looks == (outcome == allowed), why)
 					if status != 0 && status != 1 && e.lacks() == "" {
 						t.Errorf("%s: %s: it ran, and its status is %d", e.Name, e.text(), status)
@@ -159,7 +159,7 @@ func (e *entry) judged(policy, outcome string, rules func() []string) string {
 	return ""
 }
 
-// builder makes scenes. Nothing that is hostile runs in them.
+// builder makes fixtures. Nothing that is hostile runs in them.
 type builder struct {
 	base, git string
 	port      int
@@ -168,24 +168,24 @@ type builder struct {
 // home is that of all.
 func (b builder) home() string { return filepath.Join(b.base, "home") }
 
-// build returns a scene for each entry, and nil for those that need nothing of their own.
-func (b builder) build(t *testing.T, kind string, all []entry) []*scene {
+// build returns a fixture for each entry, and nil for those that need nothing of their own.
+func (b builder) build(t *testing.T, kind string, all []entry) []*fixture {
 	t.Helper()
-	scenes := make([]*scene, len(all))
+	fixtures := make([]*fixture, len(all))
 	for i := range all {
 		e := &all[i]
 		if len(e.Files) == 0 && e.Setup == "" && len(e.Meant) == 0 && len(e.Edits) == 0 {
 			continue
 		}
-		scenes[i] = b.scene(t, fmt.Sprint(kind, i))
-		scenes[i].prepare(t, e)
+		fixtures[i] = b.fixture(t, fmt.Sprint(kind, i))
+		fixtures[i].prepare(t, e)
 	}
-	return scenes
+	return fixtures
 }
 
-func (b builder) scene(t *testing.T, name string) *scene {
+func (b builder) fixture(t *testing.T, name string) *fixture {
 	t.Helper()
-	s := newScene(t, filepath.Join(b.base, name), b.home(), b.git)
+	s := newFixture(t, filepath.Join(b.base, name), b.home(), b.git)
 	s.port, s.victim = b.port, os.Getpid()
 	return s
 }
@@ -258,7 +258,7 @@ func (d *desk) lastRules() []string {
 
 // create has the agent send a line, in a session of its own, and says what became of it, and why. A line that is allowed is ended at
 // once, or runs to its end if it runs; status is its own then, and else 0.
-func (d *desk) create(s *scene, e *entry, runs bool) (outcome, why string, status int) {
+func (d *desk) create(s *fixture, e *entry, runs bool) (outcome, why string, status int) {
 	d.t.Helper()
 	d.sessions++
 	id := fmt.Sprintf("s%d", d.sessions)
@@ -290,7 +290,7 @@ func (d *desk) create(s *scene, e *entry, runs bool) (outcome, why string, statu
 }
 
 // watch waits for the end of a line that was allowed, and sees whether it did what it does without a policy.
-func (d *desk) watch(s *scene, e *entry, terminal map[string]any) (outcome string, status int) {
+func (d *desk) watch(s *fixture, e *entry, terminal map[string]any) (outcome string, status int) {
 	d.t.Helper()
 	var end struct{ ExitCode *int }
 	d.agent.Request("terminal/wait_for_exit", terminal, &end)
@@ -300,7 +300,7 @@ func (d *desk) watch(s *scene, e *entry, terminal map[string]any) (outcome strin
 	var said struct{ Output string }
 	d.agent.Request("terminal/output", terminal, &said)
 	d.agent.Request("terminal/release", terminal, nil)
-	r := run{scene: s, output: said.Output, changed: s.traces()}
+	r := run{fixture: s, output: said.Output, changed: s.traces()}
 	switch e.Does {
 	case "reads", "secret", "lists", "runs", "environment":
 		if !effects[e.Does](r) {
@@ -310,8 +310,8 @@ func (d *desk) watch(s *scene, e *entry, terminal map[string]any) (outcome strin
 	return allowed, status
 }
 
-// traces are the files of the scene that programs leave which were not to run.
-func (s *scene) traces() []string {
+// traces are the files of the fixture that programs leave which were not to run.
+func (s *fixture) traces() []string {
 	var found []string
 	_ = filepath.WalkDir(s.base, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.Name() == "ran" {
@@ -323,7 +323,7 @@ func (s *scene) traces() []string {
 }
 
 // params are those of the terminal/create that an agent sends for an entry.
-func (s *scene) params(e *entry, session string) map[string]any {
+func (s *fixture) params(e *entry, session string) map[string]any {
 	params := map[string]any{"sessionId": session, "command": s.expand(e.Line)}
 	if len(e.Argv) > 0 {
 		argv := s.expandAll(e.Argv)

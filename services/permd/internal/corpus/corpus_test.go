@@ -26,7 +26,7 @@ type entries struct {
 	Entries  []entry           `yaml:"entries"`
 }
 
-// entry is one way to do something. ${ws}, ${outside} and ${home} stand for folders of the scene.
+// entry is one way to do something. ${ws}, ${outside} and ${home} stand for folders of the fixture.
 type entry struct {
 	Policy string `yaml:"policy"`
 	Name   string `yaml:"name"`
@@ -47,7 +47,7 @@ type entry struct {
 	Known string `yaml:"known"`
 }
 
-func (e *entry) action(t *testing.T, s scene) *permissionv1.Action {
+func (e *entry) action(t *testing.T, s fixture) *permissionv1.Action {
 	if e.Path != nil {
 		return s.use(e.Kind, s.expand(*e.Path))
 	}
@@ -83,7 +83,7 @@ func load(t testing.TB) entries {
 	return all
 }
 
-func parse(t testing.TB, name, text string, s scene) *policy.Policy {
+func parse(t testing.TB, name, text string, s fixture) *policy.Policy {
 	t.Helper()
 	p, err := policy.Parse(name, []byte(text), s.surroundings())
 	if err != nil {
@@ -93,7 +93,7 @@ func parse(t testing.TB, name, text string, s scene) *policy.Policy {
 }
 
 func TestNothingGetsAroundAPolicy(t *testing.T) {
-	all, s := load(t), newScene(t)
+	all, s := load(t), newFixture(t)
 	policies := map[string]*policy.Policy{}
 	for name, text := range all.Policies {
 		policies[name] = parse(t, name, text, s)

@@ -18,19 +18,19 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// scene is a workspace on disk, with the links that entries of the corpus go through.
-type scene struct {
+// fixture is a workspace on disk, with the links that entries of the corpus go through.
+type fixture struct {
 	ws, outside, home string
 }
 
-func newScene(t testing.TB) scene {
+func newFixture(t testing.TB) fixture {
 	t.Helper()
 	// The temporary folder may itself be behind a link; the roots are real here.
 	base, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
 	}
-	s := scene{ws: base + "/ws", outside: base + "/outside", home: base + "/home"}
+	s := fixture{ws: base + "/ws", outside: base + "/outside", home: base + "/home"}
 	for _, dir := range []string{s.ws + "/sub", s.outside, s.home + "/.ssh", s.home + "/x"} {
 		if err := os.MkdirAll(dir, 0o700); err != nil {
 			t.Fatal(err)
@@ -54,18 +54,18 @@ func newScene(t testing.TB) scene {
 }
 
 // surroundings are what policies are read against here.
-func (s scene) surroundings() policy.Surroundings {
+func (s fixture) surroundings() policy.Surroundings {
 	return policy.Surroundings{Home: s.home, Real: filepath.EvalSymlinks}
 }
 
-// expand replaces the names of the scene's folders in text.
-func (s scene) expand(text string) string {
+// expand replaces the names of the fixture's folders in text.
+func (s fixture) expand(text string) string {
 	return strings.NewReplacer("${ws}", s.ws, "${outside}", s.outside, "${home}", s.home).Replace(text)
 }
 
 // place says where a path leads, as fsd does: what does not exist yet leads where the nearest folder that does exist
 // leads. inside: both spellings lie inside the root.
-func (s scene) place(file string) (resolved string, inside bool) {
+func (s fixture) place(file string) (resolved string, inside bool) {
 	if !path.IsAbs(file) || strings.ContainsRune(file, 0) {
 		return "", false
 	}
@@ -110,10 +110,10 @@ func follow(file string) (string, bool) {
 	return resolved, true
 }
 
-func (s scene) holds(file string) bool { return file == s.ws || strings.HasPrefix(file, s.ws+"/") }
+func (s fixture) holds(file string) bool { return file == s.ws || strings.HasPrefix(file, s.ws+"/") }
 
-// action is one whose session works in the scene.
-func (s scene) action(kind string) *permissionv1.Action {
+// action is one whose session works in the fixture.
+func (s fixture) action(kind string) *permissionv1.Action {
 	return &permissionv1.Action{
 		Kind: kind, Agent: "agent", SessionId: "s", Door: permissionv1.Door_DOOR_CALL,
 		Roots: []string{s.ws}, ResolvedRoots: []string{s.ws},
@@ -121,7 +121,7 @@ func (s scene) action(kind string) *permissionv1.Action {
 }
 
 // run is the action of running a line, or an argv where there is one.
-func (s scene) run(line string, argv, env []string, cwd string) *permissionv1.Action {
+func (s fixture) run(line string, argv, env []string, cwd string) *permissionv1.Action {
 	a := s.action("terminal.create")
 	c := &permissionv1.Command{Env: env, Cwd: cwd}
 	if len(argv) > 0 {
@@ -154,7 +154,7 @@ func (s scene) run(line string, argv, env []string, cwd string) *permissionv1.Ac
 }
 
 // folder is where a part of a line runs; empty if that is not known.
-func (s scene) folder(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
+func (s fixture) folder(c *permissionv1.Command, sub *permissionv1.SubCommand) string {
 	dir := cmp.Or(sub.GetCwd(), c.GetCwd(), s.ws)
 	if sub.GetCwdUnknown() || !path.IsAbs(dir) {
 		return ""
@@ -162,14 +162,14 @@ func (s scene) folder(c *permissionv1.Command, sub *permissionv1.SubCommand) str
 	return dir
 }
 
-func (s scene) look(file string) facts.Place {
+func (s fixture) look(file string) facts.Place {
 	resolved, inside := s.place(file)
 	info, err := os.Stat(file)
 	return facts.Place{Resolved: resolved, Inside: inside, NoFolder: err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist)}
 }
 
 // words notes where the words of a command lead, where that is elsewhere than they read.
-func (s scene) words(c *permissionv1.Command) {
+func (s fixture) words(c *permissionv1.Command) {
 	const most = 256
 	looked := 0
 	for _, sub := range c.GetSubCommands() {
@@ -212,7 +212,7 @@ func (s scene) words(c *permissionv1.Command) {
 }
 
 // runsIn makes the folder of a part of a line absolute.
-func (s scene) runsIn(c *permissionv1.Command, sub *permissionv1.SubCommand) {
+func (s fixture) runsIn(c *permissionv1.Command, sub *permissionv1.SubCommand) {
 	dir := sub.GetCwd()
 	if dir == "" || sub.GetCwdUnknown() {
 		return
@@ -231,7 +231,7 @@ func (s scene) runsIn(c *permissionv1.Command, sub *permissionv1.SubCommand) {
 }
 
 // redirections adds the files that a part of a line reads and writes through its shell.
-func (s scene) redirections(a *permissionv1.Action, sub *permissionv1.SubCommand) {
+func (s fixture) redirections(a *permissionv1.Action, sub *permissionv1.SubCommand) {
 	for _, r := range sub.GetRedirections() {
 		file := r.GetPath()
 		switch {
@@ -257,7 +257,7 @@ func (s scene) redirections(a *permissionv1.Action, sub *permissionv1.SubCommand
 }
 
 // touch adds a path to an action.
-func (s scene) touch(a *permissionv1.Action, file string, access permissionv1.Access) string {
+func (s fixture) touch(a *permissionv1.Action, file string, access permissionv1.Access) string {
 	if strings.ContainsRune(file, 0) || !utf8.ValidString(file) {
 		a.Unparsed = "a path has a NUL in it, or is not UTF-8"
 		return ""
@@ -268,7 +268,7 @@ func (s scene) touch(a *permissionv1.Action, file string, access permissionv1.Ac
 }
 
 // use is the action of a tool that works on a path.
-func (s scene) use(kind, file string) *permissionv1.Action {
+func (s fixture) use(kind, file string) *permissionv1.Action {
 	a := s.action(kind)
 	if file == "" || file[0] != '/' {
 		a.Unparsed = "the path is not absolute"

@@ -178,7 +178,7 @@ func (m *maker) wrap(line string) string {
 // FuzzNoWrapperAllowsWhatIsDenied hides a denied command in wrappers, quotes and chains that the input's bytes choose.
 // Whatever comes of it, no policy that denies the command may allow it.
 func FuzzNoWrapperAllowsWhatIsDenied(f *testing.F) {
-	all, s := load(f), newScene(f)
+	all, s := load(f), newFixture(f)
 	closed, open := parse(f, "commands", all.Policies["commands"], s), parse(f, "open", all.Policies["open"], s)
 	f.Add([]byte{})
 	for w := range byte(40) {
