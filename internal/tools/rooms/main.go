@@ -1,4 +1,4 @@
-// Command rooms draws the map of the house from its code, into docs/map.md: which module imports which, and of the
+// Command rooms draws the package map from the code, into docs/map.md: which module imports which, and of the
 // supervisor which package imports which, by levels. An import is left out of the picture where another path leads to the
 // same package, so that the arrows that are left can be followed.
 //
@@ -21,9 +21,9 @@ import (
 )
 
 const (
-	page       = "docs/map.md"
-	house      = "github.com/acphost/acphost/"
-	supervisor = "services/supervisor"
+	page         = "docs/map.md"
+	modulePrefix = "github.com/acphost/acphost/"
+	supervisor   = "services/supervisor"
 )
 
 func main() {
@@ -53,7 +53,7 @@ func run(check bool) error {
 	return nil
 }
 
-// pkg is what go list says of a package. Paths are those below the house.
+// pkg is what go list says of a package. Paths are relative to the root module path.
 type pkg struct {
 	ImportPath string
 	Imports    []string
@@ -90,11 +90,11 @@ func parse(text io.Reader) ([]pkg, error) {
 		}
 		var own []string
 		for _, path := range p.Imports {
-			if below, ok := strings.CutPrefix(path, house); ok {
+			if below, ok := strings.CutPrefix(path, modulePrefix); ok {
 				own = append(own, below)
 			}
 		}
-		p.ImportPath, p.Module.Path, p.Imports = strings.TrimPrefix(p.ImportPath, house), strings.TrimPrefix(p.Module.Path, house), own
+		p.ImportPath, p.Module.Path, p.Imports = strings.TrimPrefix(p.ImportPath, modulePrefix), strings.TrimPrefix(p.Module.Path, modulePrefix), own
 		packages = append(packages, p)
 	}
 }

@@ -325,7 +325,7 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	door := server.NewDoor(f.connections)
 	s.ConnContext = door.Context
 	endSilent(s)
-	if err := serve(ctx, s, door.Listen(listener), guests{relays, calls, simple}, f.drain, log); err != nil {
+	if err := serve(ctx, s, door.Listen(listener), clientSet{relays, calls, simple}, f.drain, log); err != nil {
 		return err
 	}
 	if gone, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
@@ -375,21 +375,21 @@ func base(l net.Listener, secure bool) string {
 	return "http://" + l.Addr().String()
 }
 
-// guests are all those who are connected.
-type guests struct {
+// clientSet has all connected clients.
+type clientSet struct {
 	relays *relay.Registry
 	calls  *services.Handler
 	simple *rest.Handler
 }
 
 // Sweep ends what those do who may no longer.
-func (g guests) Sweep() {
+func (g clientSet) Sweep() {
 	g.relays.Sweep()
 	g.calls.Sweep()
 }
 
 // Close ends what all do.
-func (g guests) Close() {
+func (g clientSet) Close() {
 	g.calls.Close()
 	g.simple.Close()
 	g.relays.Close()
@@ -414,7 +414,7 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 }
 
 // serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
-func serve(ctx context.Context, s *http.Server, l net.Listener, at guests, drain time.Duration, log *slog.Logger) error {
+func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	secure := s.TLSConfig != nil // Serve sets it
 	go func() {

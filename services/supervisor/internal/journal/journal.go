@@ -122,7 +122,7 @@ func Open(o Options) (*Journal, error) {
 	j := &Journal{opts: o, queue: newQueue(o.MaxQueued, o.Content), stop: make(chan struct{}), ended: make(chan struct{})}
 	j.writer = newWriter(o, &j.queue.marks)
 	j.wg.Go(j.keepWriting)
-	j.wg.Go(j.keepHouse)
+	j.wg.Go(j.maintain)
 	return j, nil
 }
 
@@ -295,8 +295,8 @@ func restAfter(worked time.Duration) time.Duration {
 	return min(restMost, time.Duration(float64(worked)*(1/duty-1)))
 }
 
-// keepHouse removes old files, and mends those that a crash has torn.
-func (j *Journal) keepHouse() {
+// maintain removes old files, and mends those that a crash has torn.
+func (j *Journal) maintain() {
 	timer := time.NewTimer(retainFirst)
 	defer timer.Stop()
 	for {
