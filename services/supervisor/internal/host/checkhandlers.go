@@ -12,7 +12,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
@@ -60,7 +60,7 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 		}
 		started = started && c.Err == nil
 		if c.Err == nil && o.Config.Sandbox() != config.SandboxOff && slices.Contains(terminals, c.Status.GetName()) {
-			c.Unconfined = h.handlers.unconfined(ctx, c.Status.GetName(), &link.Kernel{})
+			c.Unconfined = h.handlers.unconfined(ctx, c.Status.GetName(), &containment.Sandbox{})
 		}
 		checked = append(checked, c)
 	}

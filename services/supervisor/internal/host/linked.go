@@ -13,6 +13,7 @@ import (
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/link"
@@ -31,10 +32,8 @@ type linkedAgent struct {
 	command  []string
 	dir      string // of the process
 	table    *session.Table
-	judge    *lateJudge   // decides for the agent's sandbox
-	kernel   *link.Kernel // nil: it runs in none
+	decider  *containment.Decider // decides for the agent's sandbox and proxy
 	sandbox  *supervisorv1.SandboxStatus
-	egress   link.Egress
 	way      *way     // out to other machines; nil: not by acphost
 	scratch  *scratch // the agent's folder for temporary files; nil: the system's
 
@@ -57,7 +56,7 @@ type agentSpec struct {
 // linkAgent starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
 // agent.Exit.
 func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
-	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir, judge: newLateJudge()}
+	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir}
 	if la.dir == "" {
 		la.dir, _ = os.Getwd()
 	}
@@ -71,6 +70,9 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 		},
 		TurnEnded: h.gate.EndTurn,
 		Changed:   h.generation.Changed,
+	})
+	la.decider = containment.New(containment.Options{
+		Sessions: la.table, Gate: h.gate, AgentName: spec.Identity.Name, AgentEnviron: spec.Env, Logger: h.log,
 	})
 	guard, err := agent.OwnGuard()
 	if err != nil {
@@ -101,7 +103,7 @@ func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	questions := h.approvals.Questions(spec.Identity)
 	la.Link = link.New(la.linkOptions(spec, questions))
 	questions.Bind(la.Link)
-	la.judge.bind(la.Link)
+	la.decider.Bind(la.Link)
 	h.agents.add(la)
 	return la, nil
 }
@@ -112,8 +114,7 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 		Client:            spec.Client,
 		Hurry:             h.hurry,
 		Agent:             agentEnd{la.Process},
-		Kernel:            la.kernel,
-		Egress:            la.egress,
+		Containment:       la.decider,
 		Ready:             h.handlers.ready,
 		Conn:              h.handlers.conn,
 		Sidecar:           h.isSidecar,

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
 // closedBy says why the processes of an agent connect to no machine by themselves, by what is configured of the network.
@@ -34,11 +34,12 @@ func (la *linkedAgent) openWay(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	la.egress = link.Egress{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, Listens: la.listens}
+	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, Listens: la.listens}
 	if h.opts.Hosts != nil {
-		la.egress.Needs = h.opts.Hosts(la.identity.Name)
+		proxy.Needs = h.opts.Hosts(la.identity.Name)
 	}
-	p, err := egress.Start(egress.Options{Decide: la.judge.Reaches, Logger: h.log.With("agent", la.identity.Name)})
+	la.decider.SetProxy(proxy)
+	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Logger: h.log.With("agent", la.identity.Name)})
 	if err != nil {
 		return err
 	}

@@ -5,18 +5,15 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
-	"github.com/acphost/acphost/internal/sandbox/decisions"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
-	"github.com/acphost/acphost/services/supervisor/internal/egress"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
-	"github.com/acphost/acphost/services/supervisor/internal/link"
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
@@ -78,7 +75,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	// The policy has to be there when the agent's processes begin to ask. If it is not, they are refused.
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
-	k := &link.Kernel{Own: own, Mine: mine, Closed: closed, Env: la.way.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
+	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: la.way.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
 		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.way.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
@@ -87,11 +84,11 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +
 			terminalsWhy + ": have another handler run them, or leave out sandbox.require"}
 	}
-	s.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.judge, Generation: la.host.generation}
+	s.Sandbox = &agent.Sandbox{Confinement: k.How, Judge: la.decider, Generation: la.host.generation}
 	la.Process, err = agent.Start(s)
 	switch {
 	case err == nil:
-		la.kernel = k
+		la.decider.SetSandbox(k)
 		la.sandbox.Stands, la.sandbox.Terminals, la.sandbox.TerminalsWhy = standsFull, terminals, terminalsWhy
 		if terminalsWhy != "" {
 			la.host.log.Warn("the commands of terminals run without the sandbox: what they do by themselves is not decided", "agent", s.Name, "why", terminalsWhy)
@@ -130,7 +127,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 
 // confine asks the handlers that run commands whether they can do so in a sandbox. It says what stands, and why no
 // more does; "" if there is none.
-func (hs *handlers) confine(ctx context.Context, k *link.Kernel) (stands, why string) {
+func (hs *handlers) confine(ctx context.Context, k *containment.Sandbox) (stands, why string) {
 	for _, name := range route.Answering(hs.routes, route.KindTerminal) {
 		if hs.byName[name] == nil {
 			continue
@@ -144,7 +141,7 @@ func (hs *handlers) confine(ctx context.Context, k *link.Kernel) (stands, why st
 }
 
 // unconfined says why a handler cannot run commands in a sandbox; empty: it can.
-func (hs *handlers) unconfined(ctx context.Context, name string, k *link.Kernel) string {
+func (hs *handlers) unconfined(ctx context.Context, name string, k *containment.Sandbox) string {
 	conn, err := hs.conn(name)
 	why := ""
 	if err == nil {
@@ -190,78 +187,4 @@ var networkWords = map[string]string{
 	standsLandlock:  "TCP goes nowhere else, and other sockets are as they were",
 	standsVariables: "programs are told of the proxy, and may go past it",
 	standsNone:      "nothing keeps the agent from the network",
-}
-
-// lateJudge decides for a sandbox that starts before the link is there that decides.
-type lateJudge struct {
-	once  sync.Once
-	bound chan struct{}
-	link  *link.Link // set before bound is closed
-
-	mu      sync.Mutex
-	waiting []func(*link.Link) // what was refused before
-}
-
-// mostWaiting bounds what is kept for the link.
-const mostWaiting = 64
-
-var _ decisions.Judge = (*lateJudge)(nil)
-
-func newLateJudge() *lateJudge { return &lateJudge{bound: make(chan struct{})} }
-
-// bind says who decides.
-func (j *lateJudge) bind(l *link.Link) {
-	j.once.Do(func() {
-		j.mu.Lock()
-		j.link = l
-		close(j.bound)
-		waiting := j.waiting
-		j.waiting = nil
-		j.mu.Unlock()
-		for _, tell := range waiting {
-			tell(l)
-		}
-	})
-}
-
-// Judge implements decisions.Judge.
-func (j *lateJudge) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
-	select {
-	case <-j.bound:
-		return j.link.Judge(ctx, asked)
-	case <-ctx.Done():
-		return decisions.Answer{Why: "the agent is over"}
-	}
-}
-
-// Reaches decides for the agent's proxy; it is an egress.Decider.
-func (j *lateJudge) Reaches(ctx context.Context, to egress.Target) egress.Decision {
-	select {
-	case <-j.bound:
-		return j.link.Reaches(ctx, to)
-	case <-ctx.Done():
-		return egress.Decision{Reason: "the agent is over"}
-	}
-}
-
-// Started implements decisions.Judge.
-func (j *lateJudge) Started(pid int, call uint64) {
-	select {
-	case <-j.bound:
-		j.link.Started(pid, call)
-	default: // nothing was allowed yet
-	}
-}
-
-// Refused implements decisions.Judge.
-func (j *lateJudge) Refused(pid int, program, what string) {
-	j.mu.Lock()
-	l := j.link
-	if l == nil && len(j.waiting) < mostWaiting {
-		j.waiting = append(j.waiting, func(l *link.Link) { l.Refused(pid, program, what) })
-	}
-	j.mu.Unlock()
-	if l != nil {
-		l.Refused(pid, program, what)
-	}
 }

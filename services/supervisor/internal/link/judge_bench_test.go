@@ -20,6 +20,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
@@ -43,6 +44,7 @@ func (*allowing) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 // last but one is a link and has the programs.
 type startRig struct {
 	*Link
+	decider *containment.Decider
 	policy  *allowing
 	dir, ws string
 	environ []string
@@ -96,7 +98,6 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	o := Options{
 		Client: Client{In: in, Out: discard{}}, Agent: pipes{in, out}, Sessions: table, Gate: g, Logger: log, AgentName: "agent", AgentEnviron: r.environ,
 		Local: true, RealRoots: func(roots []string) []string { return roots },
-		Kernel: &Kernel{How: sandbox.Confinement{}, Mine: kernel.NewOwn([]string{"~/.agent/**"}, nil, nil, r.environ)},
 		Place: func(_ context.Context, _ string, seen *paths.Seen) PlaceFunc {
 			return func(path string) intent.Place {
 				at := intent.Place{Resolved: seen.Real(path)}
@@ -110,7 +111,10 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	for _, c := range change {
 		c(&o)
 	}
+	contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.agent/**"}, nil, nil, r.environ)}, containment.Proxy{})(&o)
 	r.Link = New(o)
+	r.decider = o.Containment.(*containment.Decider)
+	r.decider.Bind(r.Link)
 	tb.Cleanup(func() { _ = r.toClient.Close() })
 	return r
 }
@@ -138,7 +142,7 @@ func BenchmarkJudgeStart(b *testing.B) {
 				n++
 				asked := r.starts(append(args, "n"+strconv.Itoa(n))...)
 				asked.Call = uint64(n)
-				if got := r.Judge(context.Background(), asked); !got.Allowed {
+				if got := r.decider.Judge(context.Background(), asked); !got.Allowed {
 					b.Fatal(got.Why)
 				}
 			}

@@ -16,7 +16,7 @@ import (
 func (r *startRig) asked(t *testing.T, args ...string) *permissionv1.Action {
 	t.Helper()
 	r.policy.asked = nil
-	got := r.Judge(context.Background(), r.starts(args...))
+	got := r.decider.Judge(context.Background(), r.starts(args...))
 	if got.Allowed != (r.policy.asked != nil) {
 		t.Fatalf("%q: allowed: %v (%s), and the policy was asked: %v", args, got.Allowed, got.Why, r.policy.asked)
 	}

@@ -177,10 +177,8 @@ type Options struct {
 	TraceActions bool
 	// Hurry ends when the end of the link is not to wait any more for a client or an agent that takes nothing; nil: it never does.
 	Hurry context.Context
-	// Kernel says how what the agent's processes do by themselves is decided, if the agent runs in a sandbox; nil: it does not.
-	Kernel *Kernel
-	// Egress says how the agent's proxy decides (Reaches).
-	Egress Egress
+	// Containment decides about what the agent's processes do by themselves; nil: nobody does.
+	Containment Containment
 	// Pace, if set, is told of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
@@ -227,7 +225,6 @@ type Link struct {
 	said    lastNotices
 	// speaks is the name by which the client has opened a session, if that is not today's; nil: it is.
 	speaks atomic.Pointer[string]
-	kernel kernelDoor
 	// untested says that acphost was not tested with the agent's version; nil: it was, or the user has been told.
 	untested atomic.Pointer[string]
 

@@ -25,6 +25,7 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
@@ -143,7 +144,8 @@ type rig struct {
 	agent   *peer
 	handler *handler
 	ended   chan Reason
-	down    atomic.Bool // the handler is not there
+	down    atomic.Bool          // the handler is not there
+	decider *containment.Decider // nil: the rig is not contained
 }
 
 type pipes struct {
@@ -155,6 +157,16 @@ func (p pipes) Stdin() io.WriteCloser { return p.w }
 func (p pipes) Stdout() io.Reader     { return p.r }
 func (p pipes) Ended(context.Context) (string, []byte) {
 	return "exited with status 3", []byte(`{"acphost":{"kind":"crashed","exitCode":3}}`)
+}
+
+// contained has a Decider decide about what the agent's processes do. It must be the last change of a rig.
+func contained(s *containment.Sandbox, p containment.Proxy) func(*Options) {
+	return func(o *Options) {
+		d := containment.New(containment.Options{Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger})
+		d.SetSandbox(s)
+		d.SetProxy(p)
+		o.Containment = d
+	}
 }
 
 func newRig(t *testing.T, change ...func(*Options)) *rig {
@@ -217,6 +229,9 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		f(&o)
 	}
 	r.Link = New(o)
+	if r.decider, _ = o.Containment.(*containment.Decider); r.decider != nil {
+		r.decider.Bind(r.Link)
+	}
 	running := make(chan struct{})
 	go func() {
 		defer close(running)

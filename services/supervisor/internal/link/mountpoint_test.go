@@ -9,15 +9,14 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
 // A mount point is asked about before the change itself: "allowed" means that it is made, and nothing can be written
 // to it.
 func TestAMountPointIsForWhatRulesForbidInPlacesOfTheAgents(t *testing.T) {
-	r := newRig(t, func(o *Options) {
-		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, nil, []string{"HOME=/h"})}
-	})
+	r := newRig(t, contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, nil, []string{"HOME=/h"})}, containment.Proxy{}))
 	verdict, fails := permissionv1.Verdict_VERDICT_DENY, error(nil)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: verdict}, fails
@@ -26,7 +25,7 @@ func TestAMountPointIsForWhatRulesForbidInPlacesOfTheAgents(t *testing.T) {
 	expect := func(what string, want bool, path string) {
 		t.Helper()
 		e := sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path, Call: 7}
-		got := r.Judge(t.Context(), decisions.Asked{Event: e, Program: "bwrap", MountPoint: true})
+		got := r.decider.Judge(t.Context(), decisions.Asked{Event: e, Program: "bwrap", MountPoint: true})
 		if got.Allowed != want || got.Why != "" || got.Lease != nil {
 			t.Errorf("%s: got %t (%s), want %t", what, got.Allowed, got.Why, want)
 		}

@@ -25,7 +25,10 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		return nil
 	}
 	scope, turn := p.opts.Sessions.Turn(sessionID)
-	named := p.turnsOf([]string{sessionID})
+	sawAll := func() bool { return false }
+	if p.opts.Containment != nil {
+		sawAll = p.opts.Containment.Sees(sessionID)
+	}
 	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
 		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate bounds it
@@ -33,7 +36,7 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		p.lookFrom(p.opts.AgentEnviron, action)
 		p.opts.Gate.Mark(action)
 		r.Action = action
-		r.Kernel = p.opts.Kernel != nil && p.kernel.sees(sessionID, named)
+		r.Kernel = sawAll()
 		for _, item := range acp.ContentItems(tc.Content) {
 			if item.TerminalID != "" {
 				r.Terminals = append(r.Terminals, item.TerminalID)

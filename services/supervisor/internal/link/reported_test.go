@@ -11,6 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 )
 
 // An agent may end just after it reported what it did, and "acphost prompt" ends it just after the turn.
@@ -37,7 +38,7 @@ func TestAReportIsJudgedThoughTheAgentEndsMeanwhile(t *testing.T) {
 
 // What the kernel has shown is not told twice. Where it could not be seen, what the agent says itself is told.
 func TestAReportCountsInATurnInWhichTheSandboxLostSight(t *testing.T) {
-	r := gatedRig(t, func(o *Options) { o.Kernel = &Kernel{How: sandbox.Confinement{Observe: true}} })
+	r := gatedRig(t, contained(&containment.Sandbox{How: sandbox.Confinement{Observe: true}}, containment.Proxy{}))
 	var mu sync.Mutex
 	var judged []string
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -51,7 +52,7 @@ func TestAReportCountsInATurnInWhichTheSandboxLostSight(t *testing.T) {
 		r.client.send(promptS)
 		r.agent.want(promptS)
 		if lost {
-			r.Refused(os.Getpid(), "sh", "a call")
+			r.decider.Refused(os.Getpid(), "sh", "a call")
 		}
 		report := fmt.Sprintf(`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call",`+
 			`"toolCallId":"t","title":"x","kind":"execute","status":"completed","rawInput":{"command":"%s"}}}}`, command)

@@ -12,6 +12,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
@@ -31,10 +32,8 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	bin, other := filepath.Join(home, "bin"), filepath.Join(home, "other")
 	makePrograms(t, filepath.Join(bin, "keep"), filepath.Join(other, "keep"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
-	r := newRig(t, func(o *Options) {
-		o.AgentEnviron = env
-		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, [][]string{{"keep", "--in", "{state}"}}, env)}
-	})
+	r := newRig(t, func(o *Options) { o.AgentEnviron = env },
+		contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, [][]string{{"keep", "--in", "{state}"}}, env)}, containment.Proxy{}))
 	writable, denied := "", false
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		verdict := permissionv1.Verdict_VERDICT_ASK
@@ -50,7 +49,7 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	expect := func(what string, want bool, program string, args []string, env ...string) {
 		t.Helper()
 		e := sandbox.Event{Operation: sandbox.Execute, PID: os.Getpid(), Path: program, Args: args, Env: env, Dir: home, Call: 7}
-		if got := r.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != want {
+		if got := r.decider.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != want {
 			t.Errorf("%s: got %t (%s), want %t", what, got.Allowed, got.Why, want)
 		}
 	}
@@ -62,7 +61,9 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 	expect("in another folder", false, keep, []string{"keep", "--in", home})
 	expect("another program by this name", false, filepath.Join(other, "keep"), args)
 	expect("another program, found by PATH", false, filepath.Join(other, "keep"), args, "PATH="+other+":"+bin)
-	if r.Started(os.Getpid(), 7); r.kernel.commands.Within(os.Getpid()) {
+	r.decider.Started(os.Getpid(), 7)
+	write := sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: "/elsewhere/file"}
+	if got := r.decider.Judge(t.Context(), decisions.Asked{Event: write, Program: "agent"}); got.Allowed {
 		t.Error("it has become a command, for which less is asked about")
 	}
 	writable = bin
@@ -78,10 +79,8 @@ func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
 	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")
 	makePrograms(t, filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool"))
 	env := []string{"HOME=" + home, "PATH=" + bin}
-	r := newRig(t, func(o *Options) {
-		o.AgentEnviron = env
-		o.Kernel = &Kernel{Mine: kernel.NewOwn([]string{"~/.own/**"}, [][]string{{filepath.Join(code, "tool")}}, [][]string{{"keep", "..."}}, env)}
-	})
+	r := newRig(t, func(o *Options) { o.AgentEnviron = env },
+		contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, [][]string{{filepath.Join(code, "tool")}}, [][]string{{"keep", "..."}}, env)}, containment.Proxy{}))
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		verdict := permissionv1.Verdict_VERDICT_ALLOW
 		switch {
@@ -96,7 +95,7 @@ func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
 	expect := func(what string, allowed, command, apart bool, program string, args []string, path string) {
 		t.Helper()
 		e := sandbox.Event{Operation: sandbox.Execute, PID: os.Getpid(), Path: program, Args: args, Env: []string{"PATH=" + path}, Dir: home, Call: 7, Apart: apart}
-		if got := r.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != allowed || got.TellStart != command {
+		if got := r.decider.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"}); got.Allowed != allowed || got.TellStart != command {
 			t.Errorf("%s: got %t, a command: %t (%s)", what, got.Allowed, got.TellStart, got.Why)
 		}
 	}

@@ -1,4 +1,4 @@
-package link
+package containment
 
 import (
 	"context"
@@ -56,11 +56,11 @@ func below(ctx context.Context, names []string, folder, as string) ([]string, er
 // decideMoved is decideKernel for an event that may give a folder another name: the strictest decision counts, about
 // the folder and about all that lies in it. If reads are decided on, so is that: what may not be read must not be by
 // another name.
-func (l *Link) decideMoved(ctx context.Context, e *kernelEvent, sessionID string) (kernelOutcome, error) {
-	worst, err := l.decideKernel(ctx, e, sessionID)
+func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (Try, error) {
+	worst, err := d.decideKernel(ctx, e, sessionID)
 	for _, name := range e.below {
-		for _, op := range l.inMoved() {
-			if err != nil || worst.d.Verdict == gate.Deny {
+		for _, op := range d.inMoved() {
+			if err != nil || worst.Decision.Verdict == gate.Deny {
 				return worst, err
 			}
 			if ctx.Err() != nil {
@@ -68,10 +68,10 @@ func (l *Link) decideMoved(ctx context.Context, e *kernelEvent, sessionID string
 			}
 			file := *e
 			file.Path, file.Operation = name, op
-			file.kept = changes(op) && l.opts.Kernel.Mine.Keeps(name, false)
-			file.lenient = e.within || file.kept || l.isOwn(name) || op == sandbox.Read
-			var o kernelOutcome
-			if o, err = l.decideKernel(ctx, &file, sessionID); err == nil && o.d.Verdict != gate.Allow && (o.d.Verdict == gate.Deny || worst.d.Verdict == gate.Allow) {
+			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
+			file.lenient = e.within || file.kept || d.isOwn(name) || op == sandbox.Read
+			var o Try
+			if o, err = d.decideKernel(ctx, &file, sessionID); err == nil && o.Decision.Verdict != gate.Allow && (o.Decision.Verdict == gate.Deny || worst.Decision.Verdict == gate.Allow) {
 				worst = o
 			}
 		}
@@ -80,8 +80,8 @@ func (l *Link) decideMoved(ctx context.Context, e *kernelEvent, sessionID string
 }
 
 // inMoved is what is decided about each file in a folder that gets another name.
-func (l *Link) inMoved() []sandbox.Operation {
-	if l.opts.Kernel.How.Reads {
+func (d *Decider) inMoved() []sandbox.Operation {
+	if d.sandbox.How.Reads {
 		return []sandbox.Operation{sandbox.Write, sandbox.Read}
 	}
 	return []sandbox.Operation{sandbox.Write}

@@ -1,4 +1,4 @@
-package link
+package containment
 
 import (
 	"context"
@@ -16,11 +16,7 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
-	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
-	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
-	"github.com/acphost/acphost/services/supervisor/internal/route"
-	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
 // confineTimeout is how long a handler may take to say that it can confine a command.
@@ -60,99 +56,108 @@ func openConfinement(ctx context.Context, conn grpc.ClientConnInterface, how *te
 }
 
 // newConfinement is a confinement as the agent's, for one command.
-func (k *Kernel) newConfinement() *terminalv1.Confinement {
+func (s *Sandbox) newConfinement() *terminalv1.Confinement {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
 	return &terminalv1.Confinement{
-		Id: hex.EncodeToString(id[:]), Observe: k.How.Observe, Reads: k.How.Reads, Closed: k.How.Closed,
-		Proxy: k.How.Proxy, Env: k.Env,
+		Id: hex.EncodeToString(id[:]), Observe: s.How.Observe, Reads: s.How.Reads, Closed: s.How.Closed,
+		Proxy: s.How.Proxy, Env: s.Env,
 	}
 }
 
 // Confines asks a handler whether it can run commands in the sandbox. why says in words that it cannot.
-func (k *Kernel) Confines(ctx context.Context, conn grpc.ClientConnInterface) (why string, err error) {
+func (s *Sandbox) Confines(ctx context.Context, conn grpc.ClientConnInterface) (why string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	_, why, err = openConfinement(ctx, conn, k.newConfinement())
+	_, why, err = openConfinement(ctx, conn, s.newConfinement())
 	return why, err
 }
 
-// confinedCommand is a command of a terminal that runs in a sandbox. It is a decisions.Judge.
-type confinedCommand struct {
-	link      *Link
+// command is a command of a terminal that runs in a sandbox. It is a decisions.Judge.
+type command struct {
+	decider   *Decider
 	sessionID string
 	environ   []string
 }
 
-var _ decisions.Judge = (*confinedCommand)(nil)
+var _ decisions.Judge = (*command)(nil)
 
 // Judge implements decisions.Judge. The command was allowed: what it and its descendants do is held to what is denied.
-func (c *confinedCommand) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
-	return c.link.judgeEvent(ctx, &kernelEvent{Asked: asked, sessions: []string{c.sessionID}, command: c})
+func (c *command) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
+	return c.decider.judge(ctx, &event{Asked: asked, sessions: []string{c.sessionID}, command: c})
 }
 
 // Started implements decisions.Judge.
-func (*confinedCommand) Started(int, uint64) {}
+func (*command) Started(int, uint64) {}
 
 // Refused implements decisions.Judge.
-func (c *confinedCommand) Refused(pid int, program, what string) {
-	c.link.refusedIn([]string{c.sessionID}, pid, program, what)
+func (c *command) Refused(pid int, program, what string) {
+	c.decider.refusedIn([]string{c.sessionID}, pid, program, what)
 }
 
-// confine has the command that a call starts run in a sandbox, if commands have to: the call then names the stream by
-// which the sandbox asks. settle says whether the call has succeeded.
-func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface) (settle func(started bool), jerr *jsonrpc.Error) {
-	k := l.opts.Kernel
-	if k == nil || r.Action != "terminal.create" {
-		return func(bool) {}, nil
+// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and commands must run there.
+type CannotConfine struct {
+	// Why says why in words.
+	Why string
+}
+
+func (e *CannotConfine) Error() string {
+	return "it cannot run commands in the sandbox, and sandbox.require is set: " + e.Why
+}
+
+// Confine opens the stream by which the sandbox of a command of a session asks, if commands have to run in a sandbox. id names the
+// confinement for the handler; empty: the command runs without. settle must be called once, and says whether the command has started.
+// The error is a *CannotConfine, or a call of the handler failed.
+func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error) {
+	if d.sandbox == nil {
+		return "", func(bool) {}, nil
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	how := k.newConfinement()
+	how := d.sandbox.newConfinement()
 	stream, why, err := openConfinement(ctx, conn, how)
 	switch {
 	case err != nil:
 		cancel()
-		return nil, transcode.ErrorFrom(err, r.Handler)
-	case why != "" && k.Require:
+		return "", nil, err
+	case why != "" && d.sandbox.Require:
 		cancel()
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s cannot run commands in the sandbox, and sandbox.require is set: %s", c.method, r.Handler, why)}
+		return "", nil, &CannotConfine{Why: why}
 	case why != "":
 		cancel()
-		l.log.Warn("a command runs without the sandbox: what it does by itself is not decided", "handler", r.Handler, "why", why)
-		return func(bool) {}, nil
+		d.opts.Logger.Warn("a command runs without the sandbox: what it does by itself is not decided", "handler", handler, "why", why)
+		return "", func(bool) {}, nil
 	}
-	cc.Confinement = how.GetId()
-	l.spawn(func() {
+	d.link.Go(func() {
 		defer cancel()
-		l.serveConfined(stream, c.sessionID)
+		d.serveCommand(stream, sessionID)
 	})
-	l.spawn(func() {
+	d.link.Go(func() {
 		select {
-		case <-l.ended:
+		case <-d.link.Ended():
 			cancel()
 		case <-ctx.Done():
 		}
 	})
-	return func(started bool) {
+	return how.GetId(), func(started bool) {
 		if !started {
 			cancel()
 		}
 	}, nil
 }
 
-// serveConfined answers the sandbox of a command until it is gone.
-func (l *Link) serveConfined(stream confineStream, sessionID string) {
+// serveCommand answers the sandbox of a command until it is gone.
+func (d *Decider) serveCommand(stream confineStream, sessionID string) {
 	ours, theirs := net.Pipe()
-	command := &confinedCommand{link: l, sessionID: sessionID}
+	c := &command{decider: d, sessionID: sessionID}
 	served := make(chan error, 1)
 	go func() {
 		defer func() { _ = ours.Close() }()
-		served <- panics.Catch(l.log, "answering the sandbox of a command", func() error {
-			return decisions.Serve(ours, command, func(b decisions.Began) { command.environ = b.Env }, nil)
+		served <- panics.Catch(d.opts.Logger, "answering the sandbox of a command", func() error {
+			return decisions.Serve(ours, c, func(b decisions.Began) { c.environ = b.Env }, nil)
 		})
 	}()
 	go func() {
-		defer panics.Recover(l.log, "sending answers to the sandbox of a command", func(error) { _ = theirs.Close() })
+		defer panics.Recover(d.opts.Logger, "sending answers to the sandbox of a command", func(error) { _ = theirs.Close() })
 		_ = decisions.Up(theirs, func(p []byte) error {
 			return stream.Send(&terminalv1.ConfineRequest{What: &terminalv1.ConfineRequest_Answers{Answers: p}})
 		})
@@ -163,6 +168,6 @@ func (l *Link) serveConfined(stream confineStream, sessionID string) {
 		return m.GetQuestions(), err
 	})
 	if err := <-served; err != nil {
-		l.log.Error("the sandbox of a command is not answered any more: what the command does by itself is refused", "error", err)
+		d.opts.Logger.Error("the sandbox of a command is not answered any more: what the command does by itself is refused", "error", err)
 	}
 }

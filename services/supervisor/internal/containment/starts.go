@@ -1,4 +1,4 @@
-package link
+package containment
 
 import (
 	"context"
@@ -17,37 +17,37 @@ import (
 
 // starting is that a process starts a program, and, if it is a shell that runs a line for an agent that is known to
 // wrap lines so, that the line is run.
-func (l *Link) starting(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
-	resolver := &programs.Resolver{Environ: l.environOf(e), Seen: e.seen}
+func (d *Decider) starting(ctx context.Context, e *event, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
+	resolver := &programs.Resolver{Environ: d.environOf(e), Seen: e.seen}
 	args, another := calledAs(e, resolver)
-	start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: l.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
-	e.asAgent = e.asAgent || l.startsForItself(ctx, e, s, start)
+	start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: d.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
+	e.asAgent = e.asAgent || d.startsForItself(ctx, e, s, start)
 	e.lenient = e.lenient || e.asAgent
-	e.wrapped = e.wrapped || len(e.Others) > 0 && !l.mayChange(ctx, e.Path, s) // another script may run
+	e.wrapped = e.wrapped || len(e.Others) > 0 && !d.mayChange(ctx, e.Path, s) // another script may run
 	a = intent.Started(s, start)
-	l.lookBy(resolver, a)
+	d.link.FindPrograms(resolver, a)
 	if e.asAgent {
 		intent.NothingBy(a)
 	}
-	kept := func(file string) bool { return l.isKept(file, e.seen) }
+	kept := func(file string) bool { return d.isKept(file, e.seen) }
 	if inner = intent.Unwrapped(s, start, kept); inner != nil {
-		l.lookBy(resolver, inner)
+		d.link.FindPrograms(resolver, inner)
 	}
 	return a, inner
 }
 
 // findsOwn reports whether a program gets a PATH to which folders were added in which the agent keeps what it
 // remembers.
-func (l *Link) findsOwn(e *kernelEvent) bool {
-	own := filepath.SplitList(kernel.Variable(l.environ(e), "PATH"))
+func (d *Decider) findsOwn(e *event) bool {
+	own := filepath.SplitList(kernel.Variable(d.environ(e), "PATH"))
 	return slices.ContainsFunc(filepath.SplitList(kernel.Variable(e.Env, "PATH")), func(folder string) bool {
-		return !slices.Contains(own, folder) && l.keepsPrograms(folder, e.seen)
+		return !slices.Contains(own, folder) && d.keepsPrograms(folder, e.seen)
 	})
 }
 
 // keepsPrograms reports whether a folder of programs is the agent's own.
-func (l *Link) keepsPrograms(folder string, seen *paths.Seen) bool {
-	return filepath.IsAbs(folder) && l.isKept(filepath.Join(folder, "program"), seen)
+func (d *Decider) keepsPrograms(folder string, seen *paths.Seen) bool {
+	return filepath.IsAbs(folder) && d.isKept(filepath.Join(folder, "program"), seen)
 }
 
 // onlyLooks reports whether it is known of all programs of a command that they change nothing and run no further code.
@@ -64,8 +64,8 @@ func onlyLooks(a *permissionv1.Action) bool {
 // surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it
 // leads to the directory in which the program starts, and PATH, by which the programs were found, if no folder was
 // added that the agent can change without being asked about. ownPath: folders of the agent's own may be added.
-func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Session, ownPath bool) []string {
-	own := kernel.Variable(l.environ(e), "PATH")
+func (d *Decider) surroundings(ctx context.Context, e *event, s intent.Session, ownPath bool) []string {
+	own := kernel.Variable(d.environ(e), "PATH")
 	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
 		switch name {
@@ -75,8 +75,8 @@ func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Sessio
 			return filepath.IsAbs(value) && e.seen.Real(value) == e.seen.Real(e.Dir)
 		case "PATH":
 			return !slices.ContainsFunc(filepath.SplitList(value), func(folder string) bool {
-				return !slices.Contains(filepath.SplitList(own), folder) && !(ownPath && l.keepsPrograms(folder, s.Seen)) &&
-					l.changesFreely(ctx, folder, s)
+				return !slices.Contains(filepath.SplitList(own), folder) && !(ownPath && d.keepsPrograms(folder, s.Seen)) &&
+					d.changesFreely(ctx, folder, s)
 			})
 		}
 		return false
@@ -84,17 +84,17 @@ func (l *Link) surroundings(ctx context.Context, e *kernelEvent, s intent.Sessio
 }
 
 // changesFreely reports whether the agent may be able to change a folder of programs without being asked.
-func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Session) bool {
+func (d *Decider) changesFreely(ctx context.Context, folder string, s intent.Session) bool {
 	if !filepath.IsAbs(folder) {
 		return true
 	}
 	for _, file := range []string{filepath.Clean(folder), s.Seen.Real(folder)} {
 		in := func(root string) bool { return paths.Below(root, file) || paths.Below(file, root) }
-		if slices.ContainsFunc(s.Roots, in) || slices.ContainsFunc(s.ResolvedRoots, in) || slices.ContainsFunc(l.opts.Sessions.Roots(), in) ||
-			l.isOwn(file) || l.opts.Kernel.Mine.Keeps(filepath.Join(file, "program"), false) {
+		if slices.ContainsFunc(s.Roots, in) || slices.ContainsFunc(s.ResolvedRoots, in) || slices.ContainsFunc(d.opts.Sessions.Roots(), in) ||
+			d.isOwn(file) || d.sandbox.Mine.Keeps(filepath.Join(file, "program"), false) {
 			return true
 		}
-		if l.mayChange(ctx, filepath.Join(file, "program"), s) {
+		if d.mayChange(ctx, filepath.Join(file, "program"), s) {
 			return true
 		}
 	}
@@ -102,22 +102,22 @@ func (l *Link) changesFreely(ctx context.Context, folder string, s intent.Sessio
 }
 
 // mayChange reports whether the agent may be able to change a file without being asked.
-func (l *Link) mayChange(ctx context.Context, file string, s intent.Session) bool {
+func (d *Decider) mayChange(ctx context.Context, file string, s intent.Session) bool {
 	a := intent.ChangedFile(s, file, permissionv1.Access_ACCESS_WRITE)
-	d, err := l.opts.Gate.Decide(ctx, l.decisionRequest(s.SessionID, a, s.Seen))
-	return err != nil || d.Verdict == gate.Allow
+	decision, err := d.opts.Gate.Decide(ctx, d.link.Request(s.SessionID, a, s.Seen))
+	return err != nil || decision.Verdict == gate.Allow
 }
 
 // environOf is the environment of a program that is to start.
-func (l *Link) environOf(e *kernelEvent) []string { return slices.Concat(l.environ(e), e.Env) }
+func (d *Decider) environOf(e *event) []string { return slices.Concat(d.environ(e), e.Env) }
 
 // environ is the environment that e.Env is compared to.
-func (l *Link) environ(e *kernelEvent) []string {
+func (d *Decider) environ(e *event) []string {
 	switch {
 	case e.command != nil:
 		return e.command.environ
-	case l.opts.AgentEnviron != nil:
-		return l.opts.AgentEnviron
+	case d.opts.AgentEnviron != nil:
+		return d.opts.AgentEnviron
 	}
 	return os.Environ()
 }
@@ -126,7 +126,7 @@ func (l *Link) environ(e *kernelEvent) []string {
 // have it, if that name leads to the program by PATH, and else by its path, because a process can give any name. git
 // goes by its name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor
 // leads to it: some programs are many, and go by it.
-func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, another string) {
+func calledAs(e *event, resolver *programs.Resolver) (args []string, another string) {
 	args = slices.Clone(e.Args)
 	if len(args) == 0 {
 		return []string{e.Path}, ""
@@ -159,10 +159,10 @@ func calledAs(e *kernelEvent, resolver *programs.Resolver) (args []string, anoth
 // variables that may change what it does. The program then is started as the agent, so that all that it changes and
 // starts is decided. It has to be the one that its name led to when the agent was started, where the agent cannot
 // change it without being asked.
-func (l *Link) startsForItself(ctx context.Context, e *kernelEvent, s intent.Session, start intent.ProgramStart) bool {
-	if e.command != nil || start.Cut || !l.opts.Kernel.Mine.Starts(start.Args, s.Unknown(start.Env), l.opts.Sessions.Roots()) {
+func (d *Decider) startsForItself(ctx context.Context, e *event, s intent.Session, start intent.ProgramStart) bool {
+	if e.command != nil || start.Cut || !d.sandbox.Mine.Starts(start.Args, s.Unknown(start.Env), d.opts.Sessions.Roots()) {
 		return false
 	}
-	found := programs.Find(start.Args[0], kernel.Variable(l.environ(e), "PATH"), "/")
-	return found != "" && paths.Real(found) == e.Path && !l.changesFreely(ctx, filepath.Dir(e.Path), s)
+	found := programs.Find(start.Args[0], kernel.Variable(d.environ(e), "PATH"), "/")
+	return found != "" && paths.Real(found) == e.Path && !d.changesFreely(ctx, filepath.Dir(e.Path), s)
 }

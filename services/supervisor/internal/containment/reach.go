@@ -1,4 +1,4 @@
-package link
+package containment
 
 import (
 	"context"
@@ -11,51 +11,46 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// Egress says how the agent's proxy decides.
-type Egress struct {
-	// Observe: nothing is refused, but what the proxy itself refuses.
-	Observe bool
-	// Listens, if set, reports whether only the agent's own processes listen at a TCP port of this machine.
-	Listens func(port uint16) bool
-	// Needs are the machines without which the agent does not work.
-	Needs []hosts.Pattern
-}
-
 // Reaches decides whether the agent's proxy connects to a machine, at door three; it is an egress.Decider. A process that asks the
 // proxy is not known, so what an allowed command connects to is decided on like all else. An allowance is recorded once the addresses
 // are known: before that nothing has been connected to.
-func (l *Link) Reaches(ctx context.Context, to egress.Target) egress.Decision {
-	if loopback(to) && l.opts.Egress.Listens != nil && l.opts.Egress.Listens(to.Port) {
+func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision {
+	select {
+	case <-d.bound:
+	case <-ctx.Done():
+		return egress.Decision{Reason: "the agent is over"}
+	}
+	if loopback(to) && d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
 		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
 	}
-	e := &kernelEvent{sessions: l.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
-	o, err := l.strictest(ctx, e)
+	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
+	o, err := d.strictest(ctx, e)
 	if err != nil {
 		return egress.Decision{Reason: "acphost could not decide: " + err.Error()}
 	}
-	turns := l.turnsOf(e.sessions)
-	if l.opts.Egress.Observe {
-		if len(to.Addresses) > 0 || o.d.Verdict == gate.Deny {
-			l.observed(e, o, turns)
+	turns := d.turnsOf(e.sessions)
+	if d.proxy.Observe {
+		if len(to.Addresses) > 0 || o.Decision.Verdict == gate.Deny {
+			d.observed(e, o, turns)
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: true}
 	}
-	switch o.d.Verdict {
+	switch o.Decision.Verdict {
 	case gate.Allow:
 		if len(to.Addresses) > 0 {
-			if err := l.opts.Gate.RecordAllowed(o.d, ""); err != nil {
+			if err := d.opts.Gate.RecordAllowed(o.Decision, ""); err != nil {
 				return egress.Decision{Reason: question.Unrecorded}
 			}
 		}
-		return egress.Decision{Verdict: egress.Allow, Special: o.d.Special()}
+		return egress.Decision{Verdict: egress.Allow, Special: o.Decision.Special()}
 	case gate.Ask:
-		if _, asked := l.asksLater(e, o); asked {
-			return egress.Decision{Verdict: egress.Ask, Reason: o.d.Why()}
+		if _, asked := d.asksLater(e, o); asked {
+			return egress.Decision{Verdict: egress.Ask, Reason: o.Decision.Why()}
 		}
 	default:
-		l.denies(o, "", turns)
+		d.denies(o, "", turns)
 	}
-	return egress.Decision{Reason: o.d.Why()}
+	return egress.Decision{Reason: o.Decision.Why()}
 }
 
 // loopback reports whether a target is this machine alone, by its loopback interface: by name, before that is looked up, or by all

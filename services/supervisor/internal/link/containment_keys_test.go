@@ -14,6 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
@@ -27,7 +28,6 @@ func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
 	var mu sync.Mutex
 	var denied []string
 	r := newRig(t, func(o *Options) {
-		o.Kernel = &Kernel{}
 		conn := o.Conn
 		o.Gate = gate.New(gate.Options{
 			Chain:    []gate.Policy{{Name: "permission", Conn: func() (grpc.ClientConnInterface, error) { return conn("") }}},
@@ -38,7 +38,7 @@ func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
 				denied = append(denied, rec.GetAction().GetPaths()[0].GetPath())
 			},
 		})
-	})
+	}, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: "no"}, nil
 	}
@@ -46,7 +46,7 @@ func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
 	r.client.send(promptS)
 	r.agent.want(promptS)
 	for _, path := range []string{similar[0], similar[1], similar[0]} {
-		r.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}})
+		r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}})
 	}
 	for range similar {
 		if got := r.client.next(); !strings.Contains(got, deniedTitle) {
@@ -65,24 +65,13 @@ func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
 	}
 }
 
-func TestKernel_RecordsDenialsBeyondTheBound(t *testing.T) {
-	var k kernelDoor
-	for i := range maxKernelDenials + 10 {
-		if key := string(rune(i)); !k.first("1", key) {
-			t.Fatalf("denial %d has no record of its own", i)
-		} else if k.first("1", key) {
-			t.Fatalf("denial %d has two records", i)
-		}
-	}
-}
-
 func TestKernel_AsksByTheWholePath(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Kernel = &Kernel{} })
+	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)
 	r.client.send(promptS)
 	r.agent.want(promptS)
 	for _, path := range []string{similar[0], similar[1], similar[0]} {
-		r.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}})
+		r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}})
 	}
 	asked := map[string]bool{}
 	for len(asked) < len(similar) {
@@ -97,7 +86,7 @@ func TestKernel_AsksByTheWholePath(t *testing.T) {
 
 // TestKernel_AsksInTheNewestTurn has a turn that hangs, and a newer one of another session.
 func TestKernel_AsksInTheNewestTurn(t *testing.T) {
-	r := newRig(t, func(o *Options) { o.Kernel = &Kernel{} })
+	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)
 	r.client.send(promptS)
 	r.agent.want(promptS)
@@ -105,7 +94,7 @@ func TestKernel_AsksInTheNewestTurn(t *testing.T) {
 	prompt := strings.NewReplacer(`"sessionId":"s"`, `"sessionId":"s2"`, `"id":"turn"`, `"id":"turn2"`).Replace(promptS)
 	r.client.send(prompt)
 	r.agent.want(prompt)
-	r.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: similar[0]}})
+	r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: similar[0]}})
 	for got := ""; !strings.Contains(got, `"session/request_permission"`); {
 		if got = r.client.next(); strings.Contains(got, `"sessionId"`) && !strings.Contains(got, `"sessionId":"s2"`) {
 			t.Fatalf("the client got %s, want a question of the session s2", got)

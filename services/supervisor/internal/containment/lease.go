@@ -1,4 +1,4 @@
-package link
+package containment
 
 import (
 	"path/filepath"
@@ -10,11 +10,11 @@ import (
 
 // lease is for which other changes of files an answer holds; nil: for none. It is given where there is no doubt to
 // which session they belong.
-func (l *Link) lease(e *kernelEvent, o kernelOutcome) *decisions.Lease {
+func (d *Decider) lease(e *event, o Try) *decisions.Lease {
 	if e.Counts == nil || e.Operation != sandbox.Write || e.kept || len(e.sessions) != 1 || !filepath.IsAbs(e.Path) {
 		return nil
 	}
-	lease := l.opts.Gate.Lease(o.d, e.Program, func() gate.Counter {
+	lease := d.opts.Gate.Lease(o.Decision, e.Program, func() gate.Counter {
 		if c := e.Counts.New(); c != nil {
 			return c
 		}

@@ -1,0 +1,173 @@
+package link
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"google.golang.org/grpc"
+
+	"github.com/acphost/acphost/internal/paths"
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/programs"
+	"github.com/acphost/acphost/services/supervisor/internal/acp"
+	"github.com/acphost/acphost/services/supervisor/internal/containment"
+	"github.com/acphost/acphost/services/supervisor/internal/frame"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+	"github.com/acphost/acphost/services/supervisor/internal/intent"
+	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
+	"github.com/acphost/acphost/services/supervisor/internal/question"
+	"github.com/acphost/acphost/services/supervisor/internal/route"
+	"github.com/acphost/acphost/services/supervisor/internal/transcode"
+)
+
+// Containment decides about what the agent's processes do by themselves. *containment.Decider implements it.
+type Containment interface {
+	// Confine opens a confinement for the command of a terminal.
+	Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error)
+	// Sees returns what reports later whether all was seen that processes did in the present turn of a session.
+	Sees(sessionID string) func() bool
+}
+
+var _ containment.Link = (*Link)(nil)
+
+// Judging implements containment.Link.
+func (l *Link) Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session {
+	return l.judging(ctx, sessionID, cc, seen)
+}
+
+// FindPrograms implements containment.Link.
+func (l *Link) FindPrograms(resolver *programs.Resolver, a *permissionv1.Action) {
+	l.lookBy(resolver, a)
+}
+
+// Request implements containment.Link.
+func (l *Link) Request(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request {
+	return l.decisionRequest(sessionID, a, seen)
+}
+
+// Conclude implements containment.Link.
+func (l *Link) Conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error {
+	return l.conclude(sessionID, scope, d, o)
+}
+
+// TellDenied implements containment.Link.
+func (l *Link) TellDenied(sessionID string, d *gate.Decision) {
+	l.tellAbout(d.DenialKey(), sessionID, deniedTitle, d.Denial())
+}
+
+// TellMore implements containment.Link.
+func (l *Link) TellMore(sessionID string) {
+	l.tell(sessionID, "More of what the agent does in this turn is denied", "\"acphost audit tail\" shows all of it")
+}
+
+// TellReport implements containment.Link.
+func (l *Link) TellReport(sessionID string, r gate.Report) { l.tellReport(sessionID, r) }
+
+// AskAboutTry implements containment.Link.
+func (l *Link) AskAboutTry(t containment.Try, ended func()) {
+	l.spawn(func() {
+		defer ended()
+		l.askAboutTry(t)
+	})
+}
+
+// Go implements containment.Link.
+func (l *Link) Go(f func()) { l.spawn(f) }
+
+// Ended implements containment.Link.
+func (l *Link) Ended() <-chan struct{} { return l.ended }
+
+// confine has the command that a call starts run in a sandbox, if commands have to. settle says whether the call has succeeded.
+func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface) (settle func(started bool), jerr *jsonrpc.Error) {
+	if l.opts.Containment == nil || r.Action != "terminal.create" {
+		return func(bool) {}, nil
+	}
+	id, settle, err := l.opts.Containment.Confine(r.Handler, conn, c.sessionID)
+	if cannot, ok := errors.AsType[*containment.CannotConfine](err); ok {
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s cannot run commands in the sandbox, and sandbox.require is set: %s", c.method, r.Handler, cannot.Why)}
+	}
+	if err != nil {
+		return nil, transcode.ErrorFrom(err, r.Handler)
+	}
+	cc.Confinement = id
+	return settle, nil
+}
+
+// tryQuestion is a question of acphost's own about what a process has tried. It implements question.Asker. Nobody waits for
+// its end.
+type tryQuestion struct {
+	callQuestion
+	try containment.Try
+}
+
+// Record implements question.Asker.
+func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
+	if answered {
+		q.policyLearns(d, o)
+	}
+	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
+}
+
+// askAboutTry puts a question to the user, and returns when it has ended.
+func (l *Link) askAboutTry(t containment.Try) {
+	shown := l.newTryCall(t)
+	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}
+	q.Question = l.questions.Add(&question.Question{
+		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
+		SessionID: t.SessionID, Params: shown.question(t.Decision, nil), Options: offered(t.Decision), Reason: reasonOf(t.Decision),
+	}, q)
+	q.Decided(t.Decision)
+	l.own.Add(q.ID, q.Question)
+	defer l.own.Remove(q.ID)
+	_ = q.Ask(func(show func(see func()) bool) error {
+		if !show(func() {
+			l.postClient(shown.created())
+			l.postClient(jsonrpc.AppendRequest(nil, q.ID, acp.MethodRequestPermission, q.Params))
+		}) {
+			return question.ErrEnded
+		}
+		return nil
+	})
+	select {
+	case <-q.Done():
+	case <-l.ended:
+		q.Finish(question.Ending{Cause: question.LinkOver})
+		<-q.Done()
+	}
+	r := &q.reply
+	if r.Ending.Cause == question.ClientAnswers {
+		l.see(frame.ClientToOurs, "", r.Ending.Line)
+	}
+	status := "failed"
+	if r.Outcome.Allowed && r.Unrecorded == nil {
+		status = "completed"
+	}
+	l.postClient(shown.updated(status))
+}
+
+// newKernelCall describes to the user what a process has tried.
+func (l *Link) newTryCall(t containment.Try) *ownCall {
+	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Summary(t.Action), kind: ownKind(t.Action.GetKind())}
+	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
+	if t.Apart {
+		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
+	}
+	if why := t.Decision.Why(); why != "" {
+		said += " Asked because: " + why
+	}
+	c.content = textContent(said)
+	if t.Action.GetCommand() != nil {
+		c.content = appendItem(c.content, shownInBlock(t.Action.GetCommand()))
+	}
+	locations := []byte{'['}
+	for i, p := range t.Action.GetPaths() {
+		if i > 0 {
+			locations = append(locations, ',')
+		}
+		locations = append(jsonrpc.AppendString(append(locations, `{"path":`...), p.GetPath()), '}')
+	}
+	c.locations = append(locations, ']')
+	return c
+}
