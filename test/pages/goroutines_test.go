@@ -34,7 +34,7 @@ var alone = map[string]string{
 // unguarded are other goroutines that do not recover, by file and function, with the reason.
 var unguarded = map[string]string{
 	"services/gatewayd/internal/socket/socket.go read":                    "it ends a context",
-	"services/supervisor/internal/link/confine.go openConfinement":        "it ends a context",
+	"services/supervisor/internal/containment/command.go openConfinement": "it ends a context",
 	"services/supervisor/internal/link/queue.go admit":                    "work, which it calls, recovers",
 	"services/supervisor/internal/chat/chat.go Run":                       "Bubble Tea gives the terminal back after a panic",
 	"services/supervisor/internal/chat/chat.go quit":                      "it sends messages to the screen",

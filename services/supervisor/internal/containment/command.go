@@ -127,11 +127,11 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 		d.opts.Logger.Warn("a command runs without the sandbox: what it does by itself is not decided", "handler", handler, "why", why)
 		return "", func(bool) {}, nil
 	}
-	d.link.Go(func() {
+	d.link.Spawn(func() {
 		defer cancel()
 		d.serveCommand(stream, sessionID)
 	})
-	d.link.Go(func() {
+	d.link.Spawn(func() {
 		select {
 		case <-d.link.Ended():
 			cancel()

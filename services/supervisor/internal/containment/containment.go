@@ -70,8 +70,9 @@ type Link interface {
 	// AskAboutTry asks the user about something that was refused, and returns at once. It calls ended when the question has ended; if the
 	// link is over, it may never do so.
 	AskAboutTry(t Try, ended func())
-	// Go runs a function until the link's end waits for it; not at all, if the link is over.
-	Go(f func())
+	// Spawn runs a function in a goroutine that recovers from panics, and that the link's end waits for. If the link is over, the
+	// function does not run.
+	Spawn(f func())
 	// Ended is closed when the link ends.
 	Ended() <-chan struct{}
 }

@@ -73,8 +73,8 @@ func (l *Link) AskAboutTry(t containment.Try, ended func()) {
 	})
 }
 
-// Go implements containment.Link.
-func (l *Link) Go(f func()) { l.spawn(f) }
+// Spawn implements containment.Link.
+func (l *Link) Spawn(f func()) { l.spawn(f) }
 
 // Ended implements containment.Link.
 func (l *Link) Ended() <-chan struct{} { return l.ended }
