@@ -59,12 +59,12 @@ func TestFourHundredReadsOfTenMebibytesNeitherDeadlockNorFillTheMemory(t *testin
 	h.Expect("_all/sent")
 	answered := map[string]bool{}
 	for range count {
-		id, n, err := skim(in)
+		id, n, begins, err := skim(in)
 		if err != nil {
 			t.Fatalf("after %d answers: %v", len(answered), err)
 		}
 		if n < size || answered[id] {
-			t.Fatalf("%d bytes came for %q, want more than %d, once", n, id, size)
+			t.Fatalf("%d bytes came for %q, want more than %d, once: %s", n, id, size, begins)
 		}
 		answered[id] = true
 	}
@@ -78,18 +78,19 @@ func TestFourHundredReadsOfTenMebibytesNeitherDeadlockNorFillTheMemory(t *testin
 	h.Finish()
 }
 
-// skim reads one answer of acphost's, and returns its id and length.
-func skim(in *bufio.Reader) (id string, length int, err error) {
+// skim reads an answer from acphost, and returns its id, its length and its first bytes.
+func skim(in *bufio.Reader) (id string, length int, begins string, err error) {
 	for {
 		part, err := in.ReadSlice('\n')
 		if length == 0 {
+			begins = string(part[:min(300, len(part))])
 			_, rest, _ := bytes.Cut(part[:min(100, len(part))], []byte(`"id":"`))
 			before, _, _ := bytes.Cut(rest, []byte(`"`))
 			id = string(before)
 		}
 		length += len(part)
 		if !errors.Is(err, bufio.ErrBufferFull) {
-			return id, length, err
+			return id, length, begins, err
 		}
 	}
 }

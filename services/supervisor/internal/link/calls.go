@@ -5,7 +5,6 @@ import (
 	"slices"
 	"sync"
 	"sync/atomic"
-	"time"
 
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -42,13 +41,8 @@ type agentCall struct {
 }
 
 // begin returns the context that the work on the call is done under, and false if it was given up already.
-func (c *agentCall) begin(ctx context.Context, timeout time.Duration) (context.Context, context.CancelFunc, bool) {
-	var cancel context.CancelFunc
-	if timeout > 0 {
-		ctx, cancel = context.WithTimeout(ctx, timeout)
-	} else {
-		ctx, cancel = context.WithCancel(ctx)
-	}
+func (c *agentCall) begin(ctx context.Context) (context.Context, context.CancelFunc, bool) {
+	ctx, cancel := context.WithCancel(ctx)
 	ok := c.unlessGiven(func() { c.cancel = cancel })
 	if !ok {
 		cancel()

@@ -65,7 +65,7 @@ func (h *heldCall) kind() string {
 
 // judge has the gate decide about a call. Then it passes the call, refuses it, or has a person asked.
 func (l *Link) judge(ctx context.Context, h *heldCall) {
-	ctx, cancel, ok := h.call.begin(ctx, 0)
+	ctx, cancel, ok := h.call.begin(ctx)
 	defer cancel()
 	if !ok {
 		return
@@ -295,7 +295,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 		l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
 		return
 	}
-	work, cancel, ok := h.call.begin(ctx, 0)
+	work, cancel, ok := h.call.begin(ctx)
 	defer cancel()
 	if !ok {
 		_ = l.opts.Gate.Record(d, gate.Outcome{Cancelled: true, By: gate.ByNobody})

@@ -68,7 +68,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 // unless it shows a terminal that the client must be told of first.
 func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionRequest, line []byte, at *place) {
 	c := a.call
-	ctx, cancel, ok := c.begin(ctx, 0)
+	ctx, cancel, ok := c.begin(ctx)
 	defer cancel()
 	if !ok {
 		return

@@ -140,11 +140,7 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 // has decided.
 func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *heldCall) {
 	started := time.Now()
-	timeout := callTimeout
-	if r.Method.Waits {
-		timeout = 0
-	}
-	ctx, cancel, ok := c.begin(ctx, timeout)
+	ctx, cancel, ok := c.begin(ctx)
 	defer cancel()
 	if !ok {
 		l.shownEnds(c, true)
@@ -218,9 +214,13 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	}
 	defer frame.Free()
 	if !r.Method.Waits {
+		// The call waits here while the agent does not read earlier answers. That time is not the handler's.
 		if reserved, err = l.queue.budget.reserve(ctx, l.sizes.expect(c.method)); err != nil {
 			return nil, 0, l.handlerError(ctx, err, r, c)
 		}
+		var cancel context.CancelFunc
+		ctx, cancel = context.WithTimeout(ctx, callTimeout)
+		defer cancel()
 	}
 	s := c.beginHandlerCall(r)
 	err = conn.Invoke(s.Continue(ctx), r.Method.RPC, frame, reply, transcode.CallOptions()...)
