@@ -32,10 +32,12 @@ const (
 	CookieValue = wire.CookieValue
 )
 
-// Defaults of Spec. A child is given longer than a sidecar, which runs already: on a busy machine, with nothing in its
-// caches, a program of an interpreted language takes seconds to start.
+// ChildTimeout is the default of Spec.HandshakeTimeout for a child. A sidecar runs already; a program of an interpreted language takes
+// half a minute to start on a machine that is overloaded.
+const ChildTimeout = time.Minute
+
+// Other defaults of Spec.
 const (
-	childTimeout   = 30 * time.Second
 	sidecarTimeout = 10 * time.Second
 	stopGrace      = 5 * time.Second
 )
@@ -82,7 +84,7 @@ type Spec struct {
 	// Logger takes the handler's own log lines and what befalls it, with handler=Name. Nil: nothing is logged.
 	Logger *slog.Logger
 	// HandshakeTimeout bounds the time from the start to the handshake, and from there to a connection that answers.
-	// Default (0): 30 s for a child, 10 s for a sidecar.
+	// Default (0): 60 s for a child (ChildTimeout), 10 s for a sidecar.
 	HandshakeTimeout time.Duration
 	// StopGrace is how long Stop waits after the end of the child's stdin until it sends TERM, and from TERM to KILL.
 	// Default (0): 5 s.
@@ -144,7 +146,7 @@ func (s *Spec) complete() error {
 	}
 	s.Logger = cmp.Or(s.Logger, slog.New(slog.DiscardHandler)).With("handler", s.Name)
 	if s.HandshakeTimeout <= 0 {
-		s.HandshakeTimeout = childTimeout
+		s.HandshakeTimeout = ChildTimeout
 		if s.Address != "" {
 			s.HandshakeTimeout = sidecarTimeout
 		}

@@ -11,6 +11,7 @@ import (
 	"time"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
@@ -20,7 +21,7 @@ import (
 )
 
 const (
-	policyTimeout = 30 * time.Second
+	policyTimeout = launch.ChildTimeout + 5*time.Second
 	stopTimeout   = 10 * time.Second
 )
 

@@ -10,6 +10,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/sandbox"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -28,7 +29,7 @@ const (
 )
 
 // policyTimeout is how long the start of an agent in a sandbox waits for the policy.
-const policyTimeout = 20 * time.Second
+const policyTimeout = launch.ChildTimeout + 5*time.Second
 
 // start starts the agent, in the sandbox that is configured. If there can be none on this system, the agent is started without
 // it, unless that is not wanted.

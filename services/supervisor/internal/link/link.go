@@ -30,6 +30,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/proc"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
+	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 	"github.com/acphost/acphost/services/supervisor/internal/display"
@@ -44,8 +45,9 @@ import (
 
 // Times that the path keeps.
 const (
-	// readyTimeout is how long initialize is held for the handlers.
-	readyTimeout = 20 * time.Second
+	// readyTimeout is how long initialize is held for the handlers: a little longer than a handler may take to start, so that the
+	// error of the start is returned.
+	readyTimeout = launch.ChildTimeout + 5*time.Second
 	// callTimeout is how long a handler may take for a call that waits for nothing outside.
 	callTimeout = 60 * time.Second
 	// cancelGrace is how long after session/cancel the client may take to answer its open questions.

@@ -19,6 +19,7 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/sdk/client"
+	"github.com/acphost/acphost/sdk/launch"
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/agentcmd"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/cliflag"
@@ -68,8 +69,9 @@ Environment:
   ACPHOST_LOG      the log level, where --log-level is not given
 `
 
-// readyTimeout is how long the handlers may take to answer at the start.
-const readyTimeout = 30 * time.Second
+// readyTimeout is how long the handlers may take to answer at the start: a little longer than one may take to start, so that the error of
+// the start is returned.
+const readyTimeout = launch.ChildTimeout + 5*time.Second
 
 // serveFlags are the flags of "serve".
 type serveFlags struct {
