@@ -21,7 +21,7 @@ import (
 )
 
 // decisionDeadline is how long a supervisor waits for a decision before it counts as deny.
-const decisionDeadline = 5 * time.Second
+var decisionDeadline = 5 * time.Second // tests of this package change it
 
 // largeDeadline is how long a decision about the largest message may take, on a machine that does other work too.
 const largeDeadline = time.Minute
