@@ -4,8 +4,8 @@ package sandbox
 
 import "strconv"
 
-// hostText is an IPv4 or IPv6 address as text, as RFC 5952 has it; IPv4 in IPv6 is IPv4. (net/netip does the same,
-// and would have a guard initialise twice as many packages before it begins.)
+// hostText formats an IPv4 or IPv6 address as RFC 5952 requires. It formats an IPv4-mapped IPv6 address as IPv4. (net/netip does the
+// same, but makes a guard initialise twice as many packages before it starts.)
 func hostText(address [16]byte, v4 bool) string {
 	if mapped := [12]byte{10: 0xff, 11: 0xff}; v4 || [12]byte(address[:12]) == mapped {
 		text := ""
@@ -18,7 +18,7 @@ func hostText(address [16]byte, v4 bool) string {
 		return text
 	}
 	group := func(i int) uint64 { return uint64(address[2*i])<<8 | uint64(address[2*i+1]) }
-	begin, end := 8, 8 // the first of the longest runs of zeros, of two groups or more
+	begin, end := 8, 8 // the first of the longest runs of two or more zero groups
 	for i := 0; i < 8; i++ {
 		j := i
 		for j < 8 && group(j) == 0 {

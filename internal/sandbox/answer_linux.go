@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// The structures of seccomp user notification, which x/sys lacks; linux/seccomp.h.
+// The structures of seccomp user notification (linux/seccomp.h), which x/sys lacks.
 type (
 	callData struct {
 		number      int32
@@ -49,39 +49,39 @@ type (
 	}
 )
 
-// receivers is how many calls are answered at once. More than processors pay where deciding takes its time.
+// receivers is the number of threads that answer calls. More threads than processors help if decisions take long.
 const receivers = 8
 
-// mostBlocking bounds the calls that wait for another process, or machine.
-const mostBlocking = 256
+// maxBlocking limits the calls that wait for another process or machine.
+const maxBlocking = 256
 
-// server answers the calls of what is confined.
+// server answers the system calls of the confined processes.
 type server struct {
 	listener int
-	// arrivals is an epoll descriptor of the listener. Of the threads that wait there one is woken for a call. The
-	// kernel wakes all that wait to receive from the listener itself (recv_wait_event in kernel/seccomp.c).
+	// arrivals is an epoll descriptor of the listener. A call wakes one of the threads that wait on it. If threads waited on the
+	// listener itself, the kernel would wake them all (recv_wait_event in kernel/seccomp.c).
 	arrivals int
 	options  Options
 	decider  Decider
-	// holder is the thread of the sandbox that has started the command and is behind the filter itself. What it calls is
-	// the sandbox's.
+	// holder is the thread of the sandbox that has started the command and is behind the filter itself. Its calls are the sandbox's
+	// own.
 	holder int
-	// inDomain are jobs for that thread, which is in the command's Landlock domain.
+	// inDomain passes jobs to that thread, which is in the command's Landlock domain.
 	inDomain chan func()
-	// environment is the sandbox's own, by "NAME=VALUE".
+	// environment is the environment that the command starts with, by "NAME=VALUE".
 	environment map[string]bool
-	// blocking bounds the calls that wait for another process.
+	// blocking limits the calls that wait for another process.
 	blocking chan struct{}
-	// runs: the command runs, and not only what is to become it.
+	// runs is set when the command's program runs, and not only the process that will execute it.
 	runs atomic.Bool
-	// domains are those of Landlock that processes inside have made.
+	// domains are the Landlock domains that confined processes have made.
 	domains domains
-	// namespaces are those of users and mounts that processes inside have made.
+	// namespaces holds the user and mount namespaces that confined processes have made.
 	namespaces  namespaces
 	mountPoints mountPoints
-	// moves are those that are decided on, and the last ones.
+	// moves holds the renames that are being decided on, and the last ones.
 	moves moves
-	// left is how many threads have others in their place, as a decider or the start of a program has not returned.
+	// left is the number of threads that were replaced because a decider or the start of a program did not return.
 	left atomic.Int32
 }
 
@@ -95,7 +95,7 @@ func newServer(listener, holder int, o Options, d Decider) (*server, error) {
 	}
 	s := &server{
 		listener: listener, arrivals: arrivals, options: o, decider: d, holder: holder, inDomain: make(chan func()),
-		environment: map[string]bool{}, blocking: make(chan struct{}, mostBlocking),
+		environment: map[string]bool{}, blocking: make(chan struct{}, maxBlocking),
 	}
 	if o.Environ == nil {
 		o.Environ = os.Environ()
@@ -109,12 +109,12 @@ func newServer(listener, holder int, o Options, d Decider) (*server, error) {
 	return s, nil
 }
 
-// arm has one thread woken if a call waits to be received, or as soon as one does.
+// arm makes epoll wake one thread when a call waits to be received, or at once if one waits already.
 func (s *server) arm(op int) error {
 	return unix.EpollCtl(s.arrivals, op, s.listener, &unix.EpollEvent{Events: unix.EPOLLIN | unix.EPOLLONESHOT, Fd: int32(s.listener)})
 }
 
-// start has calls received. An error says that they are not: each would wait for ever.
+// start starts the receiving threads. If it returns an error, no calls are received, and each call would wait forever.
 func (s *server) start() error {
 	ready := make(chan error)
 	for range receivers {
@@ -130,30 +130,29 @@ func (s *server) start() error {
 	return nil
 }
 
-// call is one system call that waits for its answer.
+// call is a system call that waits for its answer.
 type call struct {
 	*server
 	notification
-	tgid  int // the process of the thread that calls
+	tgid  int // the process of the calling thread
 	umask int
-	about []byte // its file status in /proc
-	// domain is the one of Landlock that the process has made, or one that it was started in; nil: none.
+	about []byte // the file status in /proc of the calling thread
+	// domain is the Landlock domain that the process has made or inherited; nil: none.
 	domain *domain
-	// pages are what has been read of the process's memory, by address. Each is read once.
+	// pages caches the process's memory by address. Each page is read once.
 	pages map[uint64][]byte
-	// since is how many moves there were before its paths were followed.
+	// since is the number of moves before the call's paths were resolved.
 	since uint64
-	// replaced: the decider has kept the calling thread so long that another one receives calls in its place.
+	// replaced: the decider has blocked the calling thread so long that another thread receives calls in its place.
 	replaced bool
-	// lost, to observe: what the call is about cannot be told, as it is not known, or as nothing of the process can be
-	// seen.
+	// lost, for Observe: the sandbox cannot tell which file the call is about, because the file is unknown or the process is not
+	// visible.
 	lost bool
 }
 
-// ownThread makes the calling goroutine's thread fit to act for another process, for good. It has a file mode creation
-// mask and a working directory of its own. No signal interrupts it: the kernel answers a call with 0 if one arrives
-// while a file is handed over, and the caller would take its standard input for the file. The Go runtime sends itself
-// such signals.
+// ownThread locks the goroutine to its thread for good, and prepares the thread to act for another process. The thread gets its own
+// umask and working directory. It blocks all signals, among them those that the Go runtime sends itself: if a signal arrives while a
+// file is handed over, the kernel answers the call with 0, and the caller would use its standard input as the file.
 func ownThread() error {
 	runtime.LockOSThread()
 	var all unix.Sigset_t
@@ -163,7 +162,7 @@ func ownThread() error {
 	return errors.Join(unix.PthreadSigmask(unix.SIG_BLOCK, &all, nil), unix.Unshare(unix.CLONE_FS))
 }
 
-// receive answers calls. ready is told once whether it can; nil: nobody is told.
+// receive answers calls until the listener ends. It sends on ready once whether it can; ready may be nil.
 func (s *server) receive(ready chan<- error) {
 	err := ownThread()
 	if ready != nil {
@@ -195,7 +194,7 @@ func (s *server) receive(ready chan<- error) {
 				return
 			}
 		case unix.EINTR, unix.ENOENT: // the caller was killed
-			if event[0].Events&unix.EPOLLHUP != 0 { // nothing is left that could call
+			if event[0].Events&unix.EPOLLHUP != 0 { // no process is left that could make a call
 				return
 			}
 		default:
@@ -209,13 +208,13 @@ func (s *server) ioctl(request uint, p unsafe.Pointer) unix.Errno {
 	return errno
 }
 
-// errAnswered says that the call has its answer, or will have it.
+// errAnswered says that the call has been answered, or will be.
 var errAnswered = errors.New("answered")
 
-// errObserved says that the decider was told of the call, and the kernel is to make it.
+// errObserved says that the decider has been notified of the call, and that the kernel makes it.
 var errObserved = errors.New("observed")
 
-// serve carries the call out and answers it with the error, or with 0. To observe, the kernel makes it.
+// serve carries the call out and answers it with the error, or with 0. With Observe, the kernel makes the call.
 func (c *call) serve() {
 	switch {
 	case int(c.pid) == c.holder:
@@ -226,20 +225,20 @@ func (c *call) serve() {
 	default:
 		err := c.identify()
 		if err == nil {
-			err = c.anew(c.act)
+			err = c.retryMoved(c.act)
 		}
 		c.answer(err)
 	}
 }
 
-// observe has the decider told what the call is about. Whatever it looks at is bounded in time with what the decider
-// does: a file system whose process is inside may wait for another call.
+// observe notifies the decider of the call. The timeout of the decider covers everything that observe reads, because a file system
+// whose process is confined may wait for another call.
 func (c *call) observe() error {
 	err := c.identify()
 	if err != nil {
 		return err
 	}
-	if !c.namespaces.made.Load() && c.elsewhere() { // nobody was asked when it was made
+	if !c.namespaces.made.Load() && c.viewDiffers() { // the decider was not asked when the namespace was made
 		c.namespaces.made.Store(true)
 	}
 	err = c.act()
@@ -249,8 +248,9 @@ func (c *call) observe() error {
 	return err
 }
 
-// elsewhere reports whether the process has another root, or sees other mounts: its paths then mean nothing here.
-func (c *call) elsewhere() bool {
+// viewDiffers reports whether the process has another root or other mounts than the sandbox. The sandbox cannot resolve its paths
+// directly then.
+func (c *call) viewDiffers() bool {
 	for _, name := range []string{"root", "ns/mnt"} {
 		theirs, err1 := readlink(unix.AT_FDCWD, c.proc(name))
 		own, err2 := readlink(unix.AT_FDCWD, "/proc/thread-self/"+name)
@@ -261,9 +261,9 @@ func (c *call) elsewhere() bool {
 	return false
 }
 
-// later does work for the call that waits for another process, or machine, on a thread of its own in the process's
-// domain, and answers with its error.
-func (c *call) later(work func() error, clean func()) error {
+// answerLater runs work that waits for another process or machine, on its own thread in the process's domain, and answers the call with the
+// resulting error.
+func (c *call) answerLater(work func() error, clean func()) error {
 	select {
 	case c.blocking <- struct{}{}:
 	default:
@@ -304,19 +304,19 @@ func (c *call) result(value int64) {
 	c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r))
 }
 
-// proceed lets the kernel make the call itself, with arguments that may have changed since.
+// proceed lets the kernel make the call itself, with arguments that may have changed since they were read.
 func (c *call) proceed() {
 	r := response{id: c.id, flags: unix.SECCOMP_USER_NOTIF_FLAG_CONTINUE}
 	c.ioctl(unix.SECCOMP_IOCTL_NOTIF_SEND, unsafe.Pointer(&r))
 }
 
-// valid says that the call still waits: what has been read by the number of its thread was the thread's.
+// valid reports whether the call still waits. If so, everything read so far by the thread's number belonged to that thread.
 func (c *call) valid() bool {
 	id := c.id
 	return c.ioctl(unix.SECCOMP_IOCTL_NOTIF_ID_VALID, unsafe.Pointer(&id)) == 0
 }
 
-// identify finds out whose call it is.
+// identify reads the identity of the calling process: its process ID, umask and domain.
 func (c *call) identify() error {
 	status, err := proc.Slurp(c.proc("status"), make([]byte, 0, page))
 	if err != nil {
@@ -340,24 +340,23 @@ func (c *call) identify() error {
 	return err3
 }
 
-// status is what /proc says of the calling thread under a name.
+// status returns a value from the file status in /proc of the calling thread.
 func (c *call) status(name string) string { return statusLine(c.about, name) }
 
-// statusLine is what a file status of /proc says under a name.
+// statusLine returns the value of a name in the text of a file status of /proc.
 func statusLine(status []byte, name string) string {
 	_, value, _ := strings.Cut(string(status), "\n"+name+":\t")
 	value, _, _ = strings.Cut(value, "\n")
 	return value
 }
 
-// proc is a path in the folder that /proc has for the calling thread.
+// proc returns a path in the directory of the calling thread in /proc.
 func (c *call) proc(name string) string { return "/proc/" + strconv.Itoa(int(c.pid)) + "/" + name }
 
-// arg is an argument that is an int.
+// arg returns an argument of type int.
 func (c *call) arg(n int) int { return int(int32(c.data.args[n])) }
 
-// allowed asks the decider about everything that the call does, in this order. It is the last step before the call is
-// carried out.
+// allowed asks the decider about each event of the call, in order. It is the last step before the call is carried out.
 func (c *call) allowed(events ...Event) error {
 	ask := func() error {
 		for _, e := range events {
@@ -369,13 +368,13 @@ func (c *call) allowed(events ...Event) error {
 		return nil
 	}
 	if c.options.Observe {
-		_ = ask() // which is bounded with all of the call
+		_ = ask() // decide has the timeout for the whole call
 		return errObserved
 	}
 	return c.decide(unix.EACCES, ask)
 }
 
-// refuse refuses a call that the sandbox could not follow.
+// refuse rejects a call that the sandbox could not decide on, and notifies the decider.
 func (c *call) refuse(what string, errno unix.Errno) error {
 	return c.decide(errno, func() error {
 		c.decider.Refused(c.tgid, what)
@@ -383,14 +382,13 @@ func (c *call) refuse(what string, errno unix.Errno) error {
 	})
 }
 
-// mostLeft bounds the threads that have others in their place.
-const mostLeft = 64
+// maxLeft limits the threads that were replaced.
+const maxLeft = 64
 
-// decide has the decider called. If that takes too long, the caller gets its answer meanwhile, and decide returns
-// errAnswered once the decider returns: nothing is carried out. (A timer costs less than a thread that waits for
-// another one.)
+// decide runs ask, which calls the decider. If ask takes longer than the timeout, decide answers the call with late, and returns
+// errAnswered when ask returns: the call is not carried out. (A timer costs less than a second thread that waits.)
 func (c *call) decide(late unix.Errno, ask func() error) error {
-	if c.left.Load() >= mostLeft {
+	if c.left.Load() >= maxLeft {
 		if c.options.Observe {
 			return errObserved
 		}
@@ -419,9 +417,9 @@ func (c *call) decide(late unix.Errno, ask func() error) error {
 	return errAnswered
 }
 
-// relieve has another thread receive calls in this one's place if what follows takes too long, for which such threads
-// are counted as those are on which a decider is left behind. end is to be called after it.
-func (c *call) relieve() (end func()) {
+// replaceIfSlow starts another receiving thread if the caller's work exceeds the timeout. Such threads count as replaced threads (left).
+// The caller must call end afterwards.
+func (c *call) replaceIfSlow() (end func()) {
 	var settled atomic.Bool
 	timer := time.AfterFunc(c.options.Timeout, func() {
 		if settled.CompareAndSwap(false, true) {
@@ -451,7 +449,7 @@ func (c *call) read(address uint64, b []byte) (int, error) {
 	return n, nil
 }
 
-// readAll copies memory, all of b or nothing.
+// readAll copies memory of the process: all of b, or it fails.
 func (c *call) readAll(address uint64, b []byte) error {
 	if n, err := c.read(address, b); err != nil || n != len(b) {
 		return unix.EFAULT
@@ -461,8 +459,8 @@ func (c *call) readAll(address uint64, b []byte) error {
 
 const page = 4096
 
-// page is a page of the process's memory from an address to the page's end. A page is read only once for a call:
-// arguments and environment are many short strings beside each other.
+// page returns the process's memory from an address to the end of its page. Each page is read once per call, because arguments and
+// environment are many adjacent short strings.
 func (c *call) page(address uint64) ([]byte, error) {
 	start := address &^ (page - 1)
 	b, ok := c.pages[start]
@@ -480,7 +478,7 @@ func (c *call) page(address uint64) ([]byte, error) {
 	return b[address-start:], nil
 }
 
-// text copies a string that ends with a zero byte. longest is what it may have with that byte.
+// text copies a string that ends with a zero byte. longest limits its length with that byte.
 func (c *call) text(address uint64, longest int, tooLong unix.Errno) (string, error) {
 	var out []byte
 	for len(out) < longest {
@@ -502,12 +500,12 @@ func (c *call) text(address uint64, longest int, tooLong unix.Errno) (string, er
 	return "", tooLong
 }
 
-// name copies a path.
+// name copies the path that an argument points to.
 func (c *call) name(n int) (string, error) {
 	return c.text(c.data.args[n], unix.PathMax, unix.ENAMETOOLONG)
 }
 
-// strings copies an array of strings that ends with a null pointer, and takes what they need from room.
+// strings copies an array of strings that ends with a null pointer, and subtracts their size from room.
 func (c *call) strings(address uint64, room *int) ([]string, error) {
 	var out []string
 	for ; address != 0; address += 8 {
@@ -531,13 +529,13 @@ func (c *call) strings(address uint64, room *int) ([]string, error) {
 	return out, nil
 }
 
-// word is a pointer in the process's memory.
+// word reads a pointer in the process's memory.
 func (c *call) word(address uint64) (uint64, error) {
 	b, err := c.page(address)
 	if err != nil {
 		return 0, err
 	}
-	if len(b) < 8 { // it lies across two pages
+	if len(b) < 8 { // the word crosses a page boundary
 		var split [8]byte
 		next, err := c.page(address + uint64(len(b)))
 		if err != nil {

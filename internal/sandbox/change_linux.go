@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// act carries a call out, by its number. Each argument is read once.
+// act carries out a call by its number. It reads each argument once.
 func (c *call) act() error {
 	const cwd = unix.AT_FDCWD
 	a := c.data.args
@@ -37,9 +37,9 @@ func (c *call) act() error {
 	case unix.SYS_MKDIRAT:
 		return c.mkdir(c.arg(0), 1, 2)
 	case sysMknod:
-		return c.one(cwd, 0, false, c.mknod(1))
+		return c.changeOne(cwd, 0, false, c.mknod(1))
 	case unix.SYS_MKNODAT:
-		return c.one(c.arg(0), 1, false, c.mknod(2))
+		return c.changeOne(c.arg(0), 1, false, c.mknod(2))
 	case sysSymlink:
 		return c.symlink(cwd, 1)
 	case unix.SYS_SYMLINKAT:
@@ -82,7 +82,7 @@ func (c *call) act() error {
 		return c.connect()
 	case unix.SYS_SENDTO:
 		return c.sendTo()
-	case unix.SYS_OPENAT2: // observed alone
+	case unix.SYS_OPENAT2: // with Observe only
 		var how unix.OpenHow
 		if err := c.readAll(a[2], unsafe.Slice((*byte)(unsafe.Pointer(&how)), unix.SizeofOpenHow)); err != nil {
 			return err
@@ -104,23 +104,23 @@ func (c *call) act() error {
 	case unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF:
 		return c.landlock()
 	}
-	if slices.Contains(disguises, uint32(c.data.number)) {
+	if slices.Contains(namespaceCalls, uint32(c.data.number)) {
 		return c.refuse("another root folder, or a mount", unix.EPERM)
 	}
-	return unix.ENOSYS // the filter asks about nothing else
+	return unix.ENOSYS // the filter notifies of no other calls
 }
 
-// one changes a name.
-func (c *call) one(dirfd, arg int, follow bool, change func(place) error) error {
+// changeOne changes one name.
+func (c *call) changeOne(dirfd, arg int, follow bool, change func(place) error) error {
 	return c.at(dirfd, arg, follow, func(p place) error {
 		if err := c.mayWrite(Write, p); err != nil {
 			return err
 		}
-		return c.makes(p, func() error { return change(p) })
+		return c.carryOutMake(p, func() error { return change(p) })
 	})
 }
 
-// at does work at the place that an argument names, which is not asked about yet.
+// at runs work on the place that a path argument names. It does not ask the decider.
 func (c *call) at(dirfd, arg int, follow bool, work func(place) error) error {
 	name, err := c.name(arg)
 	if err != nil {
@@ -134,8 +134,7 @@ func (c *call) at(dirfd, arg int, follow bool, work func(place) error) error {
 	return work(p)
 }
 
-// file changes a file that is there; change gets a descriptor that only holds it. A name that is empty means dirfd
-// itself.
+// file changes an existing file. change gets an O_PATH descriptor. An empty name means dirfd itself.
 func (c *call) file(dirfd, arg int, follow bool, change func(fd int) error) error {
 	name, err := c.name(arg)
 	if err != nil {
@@ -158,7 +157,7 @@ func (c *call) path(dirfd int, name string, follow bool, change func(fd int) err
 		return err
 	}
 	if p.base == "" {
-		return c.under(func() error { return change(p.dir) })
+		return c.runInDomain(func() error { return change(p.dir) })
 	}
 	fd, err := p.hold()
 	if err != nil {
@@ -170,9 +169,9 @@ func (c *call) path(dirfd int, name string, follow bool, change func(fd int) err
 		return err
 	}
 	if follow && st.Mode&unix.S_IFMT == unix.S_IFLNK {
-		return unix.EAGAIN // it was none when it was looked at
+		return unix.EAGAIN // it was no symbolic link before
 	}
-	return c.under(func() error { return change(fd) })
+	return c.runInDomain(func() error { return change(fd) })
 }
 
 // descriptor changes a file that the process has open, perhaps only for reading.
@@ -180,8 +179,8 @@ func (c *call) descriptor(arg int, change func(fd int) error) error {
 	return c.path(unix.AT_FDCWD, c.proc("fd/"+strconv.Itoa(c.arg(arg))), true, change)
 }
 
-// mkdir asks about folders that are not there yet alone: many programs make sure that one is there, and that changes
-// nothing.
+// mkdir asks the decider only about folders that do not exist yet: many programs call mkdir to make sure that a folder exists, which
+// changes nothing.
 func (c *call) mkdir(dirfd, arg, mode int) error {
 	return c.at(dirfd, arg, false, func(p place) error {
 		if _, err := p.stat(); p.base == "" || err == nil {
@@ -197,7 +196,7 @@ func (c *call) mkdir(dirfd, arg, mode int) error {
 		if err := c.mayWrite(Write, p); err != nil {
 			return err
 		}
-		return c.makes(p, make)
+		return c.carryOutMake(p, make)
 	})
 }
 
@@ -213,22 +212,22 @@ func (c *call) symlink(dirfd, arg int) error {
 	if err != nil {
 		return err
 	}
-	return c.one(dirfd, arg, false, func(p place) error { return unix.Symlinkat(target, p.dir, p.name()) })
+	return c.changeOne(dirfd, arg, false, func(p place) error { return unix.Symlinkat(target, p.dir, p.name()) })
 }
 
-// rename asks about both names before it changes anything.
+// rename asks about both names before it changes either.
 func (c *call) rename(fromDir, from, toDir, to int, flags uint) error {
-	return c.two(Move, fromDir, from, toDir, to, false, flags&unix.RENAME_EXCHANGE != 0, func(p, q place) error {
+	return c.changeTwo(Move, fromDir, from, toDir, to, false, flags&unix.RENAME_EXCHANGE != 0, func(p, q place) error {
 		return unix.Renameat2(p.dir, p.name(), q.dir, q.name(), flags)
 	})
 }
 
-// link asks about the file that gets another name, too: it could be changed by that name.
+// link also asks about the existing file, because it can be changed by its new name.
 func (c *call) link(fromDir, from, toDir, to, flags int) error {
 	if flags&unix.AT_EMPTY_PATH != 0 {
-		return unix.ENOENT // as for everybody without a capability
+		return unix.ENOENT // as for processes without a capability
 	}
-	return c.two(Write, fromDir, from, toDir, to, flags&unix.AT_SYMLINK_FOLLOW != 0, false, func(p, q place) error {
+	return c.changeTwo(Write, fromDir, from, toDir, to, flags&unix.AT_SYMLINK_FOLLOW != 0, false, func(p, q place) error {
 		if p.base == "" { // an open file without a name
 			return unix.Linkat(unix.AT_FDCWD, p.link(), q.dir, q.name(), unix.AT_SYMLINK_FOLLOW)
 		}
@@ -236,8 +235,8 @@ func (c *call) link(fromDir, from, toDir, to, flags int) error {
 	})
 }
 
-// two changes two names. exchange: what has the second one gets the first one.
-func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange bool, change func(p, q place) error) error {
+// changeTwo changes two names. exchange: the file of the second name gets the first name.
+func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exchange bool, change func(p, q place) error) error {
 	first, err := c.name(from)
 	if err != nil {
 		return err
@@ -264,7 +263,7 @@ func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange 
 		return unix.EACCES
 	}
 	events := c.changes(op, places...)
-	if c.options.Reads { // whoever may not read a file must not read it by another name
+	if c.options.Reads { // a process that may not read a file must not read it by another name
 		events = append(events, c.changes(Read, p)...)
 		if exchange {
 			events = append(events, c.changes(Read, q)...)
@@ -274,7 +273,7 @@ func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange 
 		if err := c.allowed(events...); err != nil {
 			return err
 		}
-		return c.makes(q, func() error { return change(p, q) })
+		return c.carryOutMake(q, func() error { return change(p, q) })
 	}
 	v := c.moves.begin(append(p.paths(), q.paths()...), c.since)
 	defer c.moves.end(v)
@@ -284,7 +283,7 @@ func (c *call) two(op Operation, fromDir, from, toDir, to int, follow, exchange 
 	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
 		return errMoved
 	}
-	return c.under(func() error { return change(p, q) })
+	return c.runInDomain(func() error { return change(p, q) })
 }
 
 func (c *call) chmod(mode int) func(int) error {
@@ -297,7 +296,7 @@ func (c *call) chown(user int) func(int) error {
 	}
 }
 
-// times sets the times of a file, by any of the four calls that do.
+// times sets the times of a file, for each of the four calls that set times.
 func (c *call) times() error {
 	a := c.data.args
 	dirfd, name, at, follow := unix.AT_FDCWD, 0, a[1], true
@@ -341,10 +340,10 @@ func (c *call) times() error {
 	return c.file(dirfd, name, follow, set)
 }
 
-// mostAttribute is the longest value of an extended attribute; linux/limits.h.
-const mostAttribute = 65536
+// maxAttribute is the longest value of an extended attribute; linux/limits.h.
+const maxAttribute = 65536
 
-// attribute sets or removes an extended attribute. A symbolic link itself has none that a process may set.
+// attribute sets or removes an extended attribute. Processes cannot set any on a symbolic link itself.
 func (c *call) attribute() error {
 	a := c.data.args
 	key, err := c.text(a[1], 256, unix.ERANGE)
@@ -354,7 +353,7 @@ func (c *call) attribute() error {
 	change := func(fd int) error { return unix.Removexattr(descriptor(fd), key) }
 	switch c.data.number {
 	case unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR:
-		if a[3] > mostAttribute {
+		if a[3] > maxAttribute {
 			return unix.E2BIG
 		}
 		value := make([]byte, a[3])

@@ -16,25 +16,25 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// mostArguments bounds what a program gets as arguments and environment; the kernel takes 6 MiB at most.
-const mostArguments = 6 << 20
+// maxArguments limits the size of a program's arguments and environment. The kernel's limit is 6 MiB.
+const maxArguments = 6 << 20
 
-// image is what a program has to look like at its first instruction.
+// image is the expected state of a program at its first instruction.
 type image struct {
 	program     fileID
 	args        []string
 	script      bool
-	file        string // what a script is called on its interpreter's command line, before its own arguments
+	file        string // the path of a script on its interpreter's command line, before the script's own arguments
 	scripts     []script
 	directory   fileID
 	environment []string
-	event       Event // by which it was decided on
+	event       Event // the event that was decided on
 }
 
-// fileID tells a file from all others.
+// fileID identifies a file.
 type fileID struct{ device, inode uint64 }
 
-// script is a file that its interpreter opens once more, by a name.
+// script is a script that its interpreter opens again, by name.
 type script struct {
 	name string
 	is   fileID
@@ -46,8 +46,8 @@ func idOf(path string) (fileID, error) {
 	return fileID{st.Dev, st.Ino}, err
 }
 
-// execute decides on a program, lets the kernel start it, and looks at it before it runs: the arguments, or the file,
-// may have been exchanged between the decision and the start.
+// execute decides on a program, lets the kernel start it, and verifies it before it runs: the arguments or the file may have been
+// replaced between the decision and the start.
 func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	name, err := c.name(pathArg)
 	if err != nil {
@@ -60,7 +60,7 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	if name == "" && flags&unix.AT_EMPTY_PATH != 0 {
 		name, dirfd = c.proc("fd/"+strconv.Itoa(dirfd)), unix.AT_FDCWD
 	}
-	room := mostArguments
+	room := maxArguments
 	args, err := c.strings(c.data.args[argsArg], &room)
 	if err != nil {
 		return err
@@ -94,7 +94,7 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	}
 	event = events[0]
 	if err := c.allowed(events...); err != nil {
-		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // nobody looks whether the program begins
+		c.runs.Store(c.runs.Load() || errors.Is(err, errObserved)) // with Observe, the program's start is not verified
 		return err
 	}
 	if errMapped != nil {
@@ -106,13 +106,13 @@ func (c *call) execute(dirfd, pathArg, argsArg, envArg, flags int) error {
 	event.PID, event.Call = c.tgid, c.id
 	want.args, want.event = args, event
 	if p.within {
-		want.scripts = nil // names mean something else there, and the program stays the agent
+		want.scripts = nil // paths resolve differently there, and the program still counts as the agent's
 	}
 	return c.startWatched(want)
 }
 
-// program opens the file to execute. A file that cannot be read is not started: the kernel would hide the process from
-// the sandbox. p is its place, and closed.
+// program opens the file to execute. It rejects a file that is not readable, because the kernel would hide the resulting process from
+// the sandbox. The returned place is closed.
 func (c *call) program(dirfd int, name string, flags int) (fd int, p place, err error) {
 	p, err = c.find(dirfd, name, flags&unix.AT_SYMLINK_NOFOLLOW == 0)
 	if err != nil {
@@ -139,14 +139,14 @@ func (c *call) program(dirfd int, name string, flags int) (fd int, p place, err 
 	return fd, p, nil
 }
 
-// mostInterpreters is how many scripts may be each other's interpreters; the kernel follows as many.
-const mostInterpreters = 5
+// maxInterpreters limits the chain of scripts that are interpreters of each other, as the kernel does.
+const maxInterpreters = 5
 
-// mapped finds which file the kernel will run for a program: the program, or the interpreter that a script names.
+// mapped finds the file that the kernel will run for a program: the program, or the interpreter that a script names.
 func (i *image) mapped(program int, open func(name string) (int, error)) error {
 	name := i.file
 	fd, err := unix.Open(descriptor(program), unix.O_RDONLY|unix.O_CLOEXEC, 0)
-	for range mostInterpreters + 1 {
+	for range maxInterpreters + 1 {
 		if err != nil {
 			return err
 		}
@@ -162,7 +162,7 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 		line, isScript := bytes.CutPrefix(head[:n], []byte("#!"))
 		if !isScript {
 			if !bytes.HasPrefix(head[:n], []byte("\x7fELF")) {
-				return unix.ENOEXEC // a shell then reads it as a script
+				return unix.ENOEXEC // a shell then runs it as a script
 			}
 			return nil
 		}
@@ -174,7 +174,7 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 			return unix.ENOEXEC
 		}
 		if !strings.HasPrefix(fields[0], "/") {
-			return unix.EACCES // relative to the process's folder
+			return unix.EACCES // relative to the process's working directory
 		}
 		name = fields[0]
 		fd, err = open(name)
@@ -182,22 +182,22 @@ func (i *image) mapped(program int, open func(name string) (int, error)) error {
 	return unix.ELOOP
 }
 
-// startWatched lets the kernel execute the program, under the eyes of the calling thread. A process that somebody else
-// traces cannot start programs.
+// startWatched lets the kernel execute the program while the calling thread traces the process. A process that another program traces
+// cannot start programs.
 //
-// The kernel tells nobody if it refuses to start a program. Hence the process is to stop in any case: at its new
-// program, or else where it goes on after the call. Before that the kernel can wait for as long as a process likes: for
-// a file system, or for another thread of the same process, which its tracer does not let go.
+// The kernel does not notify the sandbox if it refuses to start a program. Hence the process stops in any case: in its new program,
+// or where it continues after the call. Before that, the kernel can wait for as long as the process chooses: for a file system, or
+// for another thread of the same process that its tracer has stopped.
 func (c *call) startWatched(want image) error {
 	tid := int(c.pid)
 	if err := c.seize(); err != nil {
 		return err
 	}
 	if err := unix.PtraceInterrupt(tid); err != nil {
-		return unix.ESRCH // it was killed
+		return unix.ESRCH // the process was killed
 	}
 	c.proceed()
-	defer c.relieve()()
+	defer c.replaceIfSlow()()
 	for {
 		var status unix.WaitStatus
 		got, err := unix.Wait4(-1, &status, unix.WALL|unix.WNOTHREAD, nil)
@@ -205,7 +205,7 @@ func (c *call) startWatched(want image) error {
 		case errors.Is(err, unix.EINTR):
 		case err == nil && got != tid && got != c.tgid: // a child that the sandbox has adopted
 		case err != nil || !status.Stopped():
-			return errAnswered // it has ended
+			return errAnswered // the process has ended
 		default:
 			if c.stopped(got, status, want) {
 				return errAnswered
@@ -214,11 +214,11 @@ func (c *call) startWatched(want image) error {
 	}
 }
 
-// longestTrace is how long another thread of the sandbox takes at most to let a process go.
+// longestTrace is the time within which another thread of the sandbox detaches from a process.
 const longestTrace = 100 * time.Millisecond
 
-// seize begins to trace the calling thread. If the kernel refused to start a program for it just now, another thread
-// of the sandbox may not have let it go yet.
+// seize starts to trace the calling thread. It retries for longestTrace: if the kernel has just refused to start a program for the
+// thread, another thread of the sandbox may still trace it.
 func (c *call) seize() error {
 	const options = unix.PTRACE_O_TRACEEXEC | unix.PTRACE_O_EXITKILL
 	for began := time.Now(); ; {
@@ -237,20 +237,20 @@ func (c *call) seize() error {
 	}
 }
 
-// tracerOf is the thread that traces a process, by the file status of /proc; "0": none.
+// tracerOf returns the thread that traces a process, from the text of its file status in /proc; "0": none.
 func tracerOf(status []byte) string {
 	_, rest, _ := bytes.Cut(status, []byte("\nTracerPid:\t"))
 	tracer, _, _ := bytes.Cut(rest, []byte("\n"))
 	return string(tracer)
 }
 
-// stopped handles a stop of the traced process, and says whether it was let go.
+// stopped handles a stop of the traced process, and reports whether it was detached.
 func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 	switch status.TrapCause() {
 	case unix.PTRACE_EVENT_EXEC:
 		if !want.matches(pid) {
 			_ = unix.Kill(pid, unix.SIGKILL)
-			for { // its parent learns of its end only after its tracer
+			for { // its parent is notified of its end only after its tracer
 				var s unix.WaitStatus
 				_, err := unix.Wait4(pid, &s, unix.WALL|unix.WNOTHREAD, nil)
 				if err != nil && !errors.Is(err, unix.EINTR) || err == nil && !s.Stopped() {
@@ -259,7 +259,7 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 			}
 		}
 		c.runs.Store(true)
-		// What the process had started before is nothing of the program's, and would be found below it.
+		// Children that the process had started before do not belong to the new program, but would be found below it.
 		if w, ok := c.decider.(Watcher); ok && childless(pid) {
 			w.Started(want.event)
 		}
@@ -274,15 +274,15 @@ func (c *call) stopped(pid int, status unix.WaitStatus, want image) bool {
 	return false
 }
 
-// childless reports whether a stopped process has no children. One that has ended counts: while it is collected,
-// another one may be missing in the list.
+// childless reports whether a stopped process has no children. Ended children count: while one is reaped, another may be missing in
+// the list.
 func childless(pid int) bool {
 	id := strconv.Itoa(pid)
 	list, err := proc.Slurp("/proc/"+id+"/task/"+id+"/children", nil)
 	return err == nil && len(bytes.TrimSpace(list)) == 0
 }
 
-// matches says that a process that has not run yet is what was decided on.
+// matches reports whether a process that has not run yet is the image that was decided on.
 func (i image) matches(pid int) bool {
 	base := "/proc/" + strconv.Itoa(pid)
 	is := func(name string, want fileID) bool {
@@ -301,7 +301,7 @@ func (i image) matches(pid int) bool {
 	if err != nil {
 		return false
 	}
-	if i.script { // the kernel puts the interpreter, its argument and the script's path in place of the first
+	if i.script { // the kernel replaces the first argument by the interpreter, its argument and the script's path
 		if !bytes.HasSuffix(line, append([]byte{0}, joined(append([]string{i.file}, i.args[1:]...))...)) {
 			return false
 		}
@@ -312,7 +312,7 @@ func (i image) matches(pid int) bool {
 	return err == nil && bytes.Equal(env, joined(i.environment))
 }
 
-// reopens is where an interpreter will open a script, in the folder that /proc has for its process.
+// reopens returns where an interpreter will open a script, relative to its process's directory in /proc.
 func reopens(name string) string {
 	for prefix, to := range map[string]string{"/dev/fd/": "/fd/", "/proc/self/": "/", "/proc/thread-self/": "/"} {
 		if rest, ok := strings.CutPrefix(name, prefix); ok {

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// The filter stands behind the one of package proc, which confines every agent and command already; of two verdicts the
-// kernel takes the stricter one.
+// This filter is added to the one of package proc, which confines every agent and command already. The kernel applies the stricter of
+// two verdicts.
 
 // Offsets into struct seccomp_data; seccomp(2).
 const (
@@ -23,7 +23,7 @@ const (
 	offsetArgs   = 16
 )
 
-// noCall is more than the number of any call. With this bit, amd64 marks the calls of the x32 interface.
+// noCall is larger than the number of any call. On amd64, this bit marks calls of the x32 interface.
 const noCall = 0x40000000
 
 const (
@@ -32,40 +32,41 @@ const (
 	success = unix.SECCOMP_RET_ERRNO // with error 0
 	eperm   = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
 	enosys  = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
-	// eopnotsupp is how a kernel answers that does not have Landlock enabled.
+	// eopnotsupp is the answer of a kernel without Landlock.
 	eopnotsupp = unix.SECCOMP_RET_ERRNO | uint32(unix.EOPNOTSUPP)
 )
 
 // tmpfileBit is the bit of O_TMPFILE that O_DIRECTORY does not have.
 const tmpfileBit = unix.O_TMPFILE &^ unix.O_DIRECTORY
 
-// writing are the flags of open that change something or make it possible.
+// writing are the flags of open that change a file or make changes possible.
 const writing = unix.O_ACCMODE | unix.O_CREAT | unix.O_TRUNC | tmpfileBit
 
-// absent are calls that programs do without. io_uring makes calls past every filter. The flags of clone3 and the whole
-// request of openat2 lie in memory, where a filter cannot see them; libraries fall back to clone and openat.
+// absent are calls that programs can do without. io_uring makes calls that no filter sees. The flags of clone3 and the whole request
+// of openat2 are in memory, which a filter cannot read; libraries fall back to clone and openat.
 var absent = []uint32{
 	unix.SYS_IO_URING_SETUP, unix.SYS_IO_URING_ENTER, unix.SYS_IO_URING_REGISTER, unix.SYS_CLONE3, unix.SYS_OPENAT2,
 	sysUselib, unix.SYS_FILE_SETATTR,
 	unix.SYS_SETXATTRAT, unix.SYS_REMOVEXATTRAT,
 }
 
-// refused are calls that reach files past their names.
+// refused are calls that reach files other than by their names.
 var refused = []uint32{
 	unix.SYS_OPEN_BY_HANDLE_AT, unix.SYS_PROCESS_VM_WRITEV, unix.SYS_BPF, unix.SYS_USERFAULTFD, unix.SYS_PIDFD_GETFD,
 	unix.SYS_SWAPON, unix.SYS_ACCT, unix.SYS_QUOTACTL, unix.SYS_QUOTACTL_FD,
 }
 
-// disguises are calls that change what names mean. The sandbox refuses them, and says so (Decider.Refused).
-var disguises = []uint32{
+// namespaceCalls are calls that change what paths mean. The sandbox rejects them and notifies the decider (Decider.Refused), unless a
+// process makes them in its own namespace.
+var namespaceCalls = []uint32{
 	unix.SYS_CHROOT, unix.SYS_PIVOT_ROOT, unix.SYS_SETNS, unix.SYS_MOUNT, unix.SYS_UMOUNT2, unix.SYS_MOVE_MOUNT,
 	unix.SYS_OPEN_TREE, unix.SYS_FSOPEN, unix.SYS_FSMOUNT, unix.SYS_FSPICK, unix.SYS_MOUNT_SETATTR, unix.SYS_OPEN_TREE_ATTR,
 }
 
-// landlock are the calls for a Landlock domain. The sandbox holds what it carries out to it, too.
+// landlock are the calls that make a Landlock domain. The sandbox applies the domain also to the calls that it carries out itself.
 var landlock = []uint32{unix.SYS_LANDLOCK_CREATE_RULESET, unix.SYS_LANDLOCK_ADD_RULE, unix.SYS_LANDLOCK_RESTRICT_SELF}
 
-// asked are the calls that the sandbox answers, whatever their arguments.
+// asked are the calls that the sandbox answers regardless of their arguments.
 var asked = []uint32{
 	unix.SYS_EXECVE, unix.SYS_EXECVEAT, sysCreat,
 	sysUnlink, unix.SYS_UNLINKAT, sysRmdir, sysRename, unix.SYS_RENAMEAT, unix.SYS_RENAMEAT2,
@@ -77,9 +78,9 @@ var asked = []uint32{
 	unix.SYS_BIND, unix.SYS_CONNECT,
 }
 
-// filter is the program. Everything that it does not name is allowed.
+// filter returns the seccomp program. It allows every call that it does not name.
 func filter(o Options) ([]bpf.RawInstruction, error) {
-	foreign := enosys // calls of another interface, with numbers of its own
+	foreign := enosys // calls of another ABI, with other numbers
 	if o.Observe {
 		foreign = allow
 	}
@@ -89,7 +90,7 @@ func filter(o Options) ([]bpf.RawInstruction, error) {
 	}
 	f.open(unix.SYS_OPENAT, 2, o.Reads) // the most frequent calls first
 	f.open(sysOpen, 1, o.Reads)
-	// prctl(PR_SET_DUMPABLE, 0) is answered and not done: the sandbox reads the arguments of calls in the process's
+	// prctl(PR_SET_DUMPABLE, 0) is answered with success and not done: the sandbox reads the arguments of calls in the process's
 	// memory.
 	f.on(unix.SYS_PRCTL,
 		load(argument(0)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: unix.PR_SET_DUMPABLE, SkipFalse: 2},
@@ -107,17 +108,17 @@ func filter(o Options) ([]bpf.RawInstruction, error) {
 	const namespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUSER
 	f.on(unix.SYS_CLONE, load(argument(0)),
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: namespaces, SkipTrue: 3},
-		// Another process that shares the working directory could change it after a program was decided on, for good.
+		// Another process that shares the working directory could change it after the decision on a program.
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_FS, SkipFalse: 1},
 		bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: unix.CLONE_THREAD, SkipFalse: 2},
 		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: ask}, bpf.RetConstant{Val: eperm})
 	f.bits(unix.SYS_UNSHARE, 0, namespaces, ask)
-	// To connect while sending, with an address that lies in memory: TCP does it only with this flag.
+	// sendmsg connects with an address in memory, but for TCP only with this flag.
 	f.bits(unix.SYS_SENDMSG, 2, unix.MSG_FASTOPEN, eopnotsupp)
 	f.bits(unix.SYS_SENDMMSG, 3, unix.MSG_FASTOPEN, eopnotsupp)
-	f.all(ask, disguises)
+	f.all(ask, namespaceCalls)
 	f.all(ask, landlock)
-	// The limit that says in which domain a process is can be read.
+	// The limit that stores the process's domain may be read, but not set.
 	f.on(unix.SYS_SETRLIMIT,
 		load(argument(0)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: rlimitLocks, SkipFalse: 1},
 		bpf.RetConstant{Val: eperm}, bpf.RetConstant{Val: allow})
@@ -134,10 +135,10 @@ func filter(o Options) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(f, bpf.RetConstant{Val: allow}))
 }
 
-// assembly is a filter in the making. The number of the call is loaded before each of its parts.
+// assembly is a filter under construction. The call's number is loaded before each part.
 type assembly []bpf.Instruction
 
-// on adds what holds for a call, unless this architecture does without it. It ends with a return.
+// on adds the instructions for a call, unless this architecture lacks the call. They must end with a return.
 func (f *assembly) on(number uint32, then ...bpf.Instruction) {
 	if number >= noCall {
 		return
@@ -152,13 +153,13 @@ func (f *assembly) all(verdict uint32, numbers []uint32) {
 	}
 }
 
-// bits adds a verdict on a call with one of some bits in an argument. It is allowed without them.
+// bits adds a verdict on a call that has one of the bits set in an argument. Without them the call is allowed.
 func (f *assembly) bits(number, arg, bits, verdict uint32) {
 	f.on(number, load(argument(arg)), bpf.JumpIf{Cond: bpf.JumpBitsSet, Val: bits, SkipFalse: 1},
 		bpf.RetConstant{Val: verdict}, bpf.RetConstant{Val: allow})
 }
 
-// open has opens asked about that write, or all but those that only hold the file.
+// open adds notification of opens that write or, with reads, of all opens without O_PATH.
 func (f *assembly) open(number, arg uint32, reads bool) {
 	if reads {
 		f.bits(number, arg, unix.O_PATH, allow)
@@ -172,7 +173,7 @@ func (f *assembly) open(number, arg uint32, reads bool) {
 		bpf.RetConstant{Val: allow}, bpf.RetConstant{Val: ask})
 }
 
-// streams leaves sockets of unix, of the network's settings (netlink), and of TCP.
+// streams allows only sockets of AF_UNIX, of TCP, and of the kernel's network settings (NETLINK_ROUTE).
 func (f *assembly) streams() {
 	equal := func(v uint32, isTrue, isFalse uint8) bpf.Instruction {
 		return bpf.JumpIf{Cond: bpf.JumpEqual, Val: v, SkipTrue: isTrue, SkipFalse: isFalse}
@@ -191,12 +192,12 @@ func (f *assembly) streams() {
 
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
 
-// argument is the offset of the lower half of a system call's argument.
+// argument returns the offset of the lower half of a system call's argument.
 func argument(n uint32) uint32 { return offsetArgs + 8*n }
 
-// listen puts the filter on the calling thread, and returns the descriptor by which its calls are answered. A call
-// that the sandbox has received can then be ended by a signal that kills, and by no other: a program that handles many
-// signals would be asked about again and again.
+// listen installs the filter on the calling thread, and returns the descriptor by which its calls are answered. Only a signal that
+// kills interrupts a call that the sandbox has received: otherwise the sandbox would be asked again and again by a program that
+// handles many signals.
 func listen(o Options) (int, error) {
 	raw, err := filter(o)
 	if err != nil {
@@ -216,14 +217,14 @@ func listen(o Options) (int, error) {
 		return -1, fmt.Errorf("%w: install a seccomp filter that asks: %w (it needs Linux 5.19, and a container that allows it)",
 			ErrUnsupported, errno)
 	}
-	// Whoever waits for the other goes on at the same processor, which is then free. Linux has it since 6.6.
+	// The kernel wakes the waiting side on the same processor, which is then free. Since Linux 6.6.
 	_, _, _ = unix.Syscall(unix.SYS_IOCTL, fd, unix.SECCOMP_IOCTL_NOTIF_SET_FLAGS, unix.SECCOMP_USER_NOTIF_FD_SYNC_WAKE_UP)
 	return int(fd), nil
 }
 
-// looksSupported says, without trying it, why this kernel cannot confine a program; nil: it can, unless a container
-// refuses.
-func looksSupported() error {
+// kernelSupported returns why this kernel cannot confine a program, without a trial. nil: it can, unless a container rejects the
+// calls.
+func kernelSupported() error {
 	if err := errors.Join(proc.ConfineSupported(), proc.FilterSupported()); err != nil {
 		return err
 	}
@@ -234,7 +235,7 @@ func looksSupported() error {
 	return mayTrace()
 }
 
-// mayTrace says whether Yama, a part of the kernel, lets who has no privileges look into its own descendants.
+// mayTrace returns an error if Yama, a Linux security module, keeps unprivileged processes from tracing their own descendants.
 func mayTrace() error {
 	const file = "/proc/sys/kernel/yama/ptrace_scope"
 	if scope, err := proc.Slurp(file, nil); err == nil && len(scope) > 0 && scope[0] > '1' {

@@ -7,20 +7,20 @@ import (
 	"github.com/acphost/acphost/internal/entries"
 )
 
-// The descriptors of a sandbox with the flag "--job", beside DecisionsFD.
+// Descriptors of a sandbox with the flag "--job", in addition to DecisionsFD.
 const (
-	// JobFD is a file with the Job. The arguments then name no command.
+	// JobFD is a file with the Job. The arguments then contain no command.
 	JobFD = 4
-	// OutcomeFD is a pipe for each Outcome.
+	// OutcomeFD is a pipe to which the sandbox writes each Outcome.
 	OutcomeFD = 5
 )
 
-// Job is what a sandbox with the flag "--job" is told to start. It does not stand in the arguments and the
-// environment of the sandbox: whoever chooses a command must not choose what the sandbox itself runs with.
+// Job is the command that a sandbox with the flag "--job" starts. It is not passed in the arguments and environment of the sandbox:
+// the caller that chooses a command must not choose the arguments and environment of the sandbox itself.
 type Job struct {
-	// Program is the absolute path of the file to execute: it, or nothing.
+	// Program is the absolute path of the file to execute. No other file is tried.
 	Program string
-	// Args are its arguments with its name, and Env the whole environment, each "NAME=VALUE".
+	// Args are the arguments, with the program's name first. Env is the whole environment, each "NAME=VALUE".
 	Args, Env []string
 }
 
@@ -31,19 +31,18 @@ func (j *Job) Exchange(c *entries.Codec) {
 	c.Texts("env", &j.Env)
 }
 
-// Outcome is what a sandbox with the flag "--job" tells of its command: first that it runs or that it does not, and
-// in the end how it ended. What the command has left behind goes on then, and so does the sandbox, until nothing of
-// it runs any more.
+// Outcome is a report of a sandbox with the flag "--job" about its command: first that it runs or was not started, then how it ended.
+// The command's remaining processes keep running then, and the sandbox with them, until all of them have ended.
 type Outcome struct {
-	// PID is the command's process; 0: it was not started, or it has ended.
+	// PID is the command's process; 0: it was not started, or has ended.
 	PID int
-	// Failed is the reason why it was not started, and Errno the number of the system's error, if it is one of the
-	// command's.
+	// Failed is the reason why the command was not started. Errno is the system's error number, if the command itself caused the
+	// error.
 	Failed string
 	Errno  int
-	// Unsupported: nothing can be confined on this system.
+	// Unsupported: this system cannot confine programs.
 	Unsupported bool
-	// Ended is how the command ended; nil: it has not.
+	// Ended is how the command ended; nil: it has not ended.
 	Ended *Ended
 }
 
@@ -51,7 +50,7 @@ type Outcome struct {
 type Ended struct {
 	// Code is the exit status, 0 to 255; -1 if a signal ended the command.
 	Code int
-	// Signal is the number of that signal; 0: none.
+	// Signal is the number of that signal; 0: no signal.
 	Signal int
 }
 
@@ -67,30 +66,30 @@ func (o *Outcome) Exchange(c *entries.Codec) {
 	}
 }
 
-// command is what a sandbox starts.
+// command is the command that a sandbox starts.
 type command struct {
-	args    []string
-	program string   // the file to execute; empty: args[0] is looked for as execvp does
-	env     []string // nil: the sandbox's own
-	told    *os.File // is told of each Outcome; nil: nobody is
+	args     []string
+	program  string   // the file to execute; empty: args[0] is searched for as execvp does
+	env      []string // nil: the sandbox's own
+	outcomes *os.File // receives each Outcome; nil: none is written
 }
 
-// takeJob reads the command of a sandbox with the flag "--job".
-func takeJob() (command, error) {
+// readJob reads the command of a sandbox with the flag "--job".
+func readJob() (command, error) {
 	file := os.NewFile(JobFD, "job")
 	defer file.Close()
 	var j Job
 	if err := entries.Read(bufio.NewReader(file), &j); err != nil {
 		return command{}, err
 	}
-	return command{args: j.Args, program: j.Program, env: j.Env, told: os.NewFile(OutcomeFD, "outcome")}, nil
+	return command{args: j.Args, program: j.Program, env: j.Env, outcomes: os.NewFile(OutcomeFD, "outcome")}, nil
 }
 
-// tell tells of an Outcome. Nobody has to be there to hear it.
-func (c command) tell(o Outcome) {
-	if c.told == nil {
+// report writes an Outcome. It ignores errors: the reader may be gone.
+func (c command) report(o Outcome) {
+	if c.outcomes == nil {
 		return
 	}
 	text, _ := entries.Marshal(&o)
-	_, _ = c.told.Write(text)
+	_, _ = c.outcomes.Write(text)
 }

@@ -18,38 +18,35 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// A process inside may make Landlock domains. The kernel holds it to them, but not the sandbox, which carries calls out
-// for it. So for each domain the sandbox has threads that have entered the same rulesets, and it carries calls out
-// there.
+// A confined process may make Landlock domains. The kernel applies a domain to the process, but not to the sandbox, which carries out
+// calls for it. So for each domain the sandbox has threads that have entered the same rulesets, and it carries the calls out on them.
 //
-//   - A ruleset is the kernel's object, and the sandbox and the process share it: what the rules say is written down
-//     nowhere else.
-//   - Rules are added by the sandbox alone. From the first domain that is made of a ruleset on there are no more, so
-//     that a thread which enters it later is held to the same.
-//   - Which domain a process is in, a limit says that nothing uses, and that the sandbox sets: RLIMIT_LOCKS. Processes
-//     inherit it where they inherit the domain, and the filter keeps them from setting it.
+//   - A ruleset is an object of the kernel that the sandbox and the process share. Its rules are stored nowhere else.
+//   - Only the sandbox adds rules. Once a domain is made of a ruleset, no rules are added to it, so that a thread which
+//     enters it later has the same restrictions.
+//   - The resource limit RLIMIT_LOCKS, which the kernel does not use, stores the domain of a process. The sandbox sets it.
+//     Processes inherit it with the domain, and the filter keeps them from setting it.
 //
-// A limit is the process's, and a domain the thread's. What the sandbox carries out for any thread of a process is held
-// to the domains of them all: it can be less than Landlock would allow, and never more.
+// A limit belongs to a process, and a domain to a thread. Calls that the sandbox carries out for any thread of a process are
+// restricted by the domains of all its threads: this can allow less than Landlock would, but never more.
 
-// Bounds of what processes inside may have of Landlock.
+// Limits of the Landlock objects of confined processes.
 const (
-	// mostRulesets is how many rulesets are known that no domain is made of. The oldest one is forgotten first.
-	mostRulesets = 64
-	// mostRules bounds a ruleset.
-	mostRules = 1024
-	// mostLayers is how many domains may be in each other. The kernel has 16, and the walls around the command take
-	// some.
-	mostLayers = 10
-	// mostDomains bounds those in which a process lives.
-	mostDomains = 128
-	// mostIdle is how many threads wait for calls in a domain, and for how long.
-	mostIdle = 16
+	// maxRulesets limits the remembered rulesets without a domain. The oldest is evicted first.
+	maxRulesets = 64
+	// maxRules limits the rules of a ruleset.
+	maxRules = 1024
+	// maxLayers limits how deep domains are nested. The kernel's limit is 16, and the confinement of the command needs some.
+	maxLayers = 10
+	// maxDomains limits the domains that have a process.
+	maxDomains = 128
+	// maxIdle limits the idle threads of all domains. An idle thread ends after idleTime.
+	maxIdle  = 16
 	idleTime = 5 * time.Second
 )
 
-// What the sandbox knows of Landlock: version 7 (Linux 6.15). What a later kernel has besides is refused, as an older
-// kernel does.
+// The features of Landlock that the sandbox supports: those of version 7 (Linux 6.15). It rejects features of later kernels, as an
+// older kernel does.
 const (
 	landlockVersion = 7
 	landlockFiles   = unix.LANDLOCK_ACCESS_FS_IOCTL_DEV<<1 - 1
@@ -61,43 +58,43 @@ const (
 		unix.LANDLOCK_RESTRICT_SELF_LOG_SUBDOMAINS_OFF
 )
 
-// rlimitLocks is RLIMIT_LOCKS, which the kernel has done nothing with since Linux 2.4.25; x/sys lacks it.
+// rlimitLocks is RLIMIT_LOCKS, which x/sys lacks. The kernel has not used it since Linux 2.4.25.
 const rlimitLocks = 10
 
-// firstDomain is the limit of processes in the first domain. A limit can only be lowered, so the next domain has the
-// next lower number.
+// firstDomain is the limit that marks processes in the first domain. A limit can only be lowered, so each further domain has the next
+// lower number.
 const firstDomain = 1 << 62
 
-// domains are the Landlock domains that processes inside have made.
+// domains holds the Landlock domains that confined processes have made.
 type domains struct {
-	made atomic.Bool // there was one
+	made atomic.Bool // a domain was made
 	idle atomic.Int32
 
 	mu   sync.Mutex
-	open []*ruleset // of which no domain is made yet, or still; the newest one last
+	open []*ruleset // rulesets that may not have a domain; the newest last
 	all  map[uint64]*domain
 	next uint64
 }
 
-// ruleset is one that a process inside has made.
+// ruleset is a ruleset that a confined process has made.
 type ruleset struct {
 	fd    int
 	rules int
-	// names: its domains reach no sockets outside of them by names that are no paths.
-	names bool
-	// uses is how often it is in domains.all. From the first one on no rules are added.
+	// scoped: its domains cannot connect to abstract unix sockets outside of them.
+	scoped bool
+	// uses is how often the ruleset is in domains.all. sealed is set with the first use: no rules are added from then on.
 	sealed bool
 	uses   int
 	listed bool // in domains.open
 }
 
-// domain is one that a process inside has entered, on top of the one it was in.
+// domain is a domain that a confined process has entered, on top of its previous one.
 type domain struct {
 	*domains
 	tag    uint64
-	layers []*ruleset // the first one first
+	layers []*ruleset // the outermost first
 	jobs   chan job
-	// entering is how many processes are about to carry the tag.
+	// entering is the number of processes that are about to get the tag.
 	entering int
 }
 
@@ -107,17 +104,17 @@ type job struct {
 	result chan<- error
 }
 
-// errUntold says that a process's domain is not known.
-var errUntold = unix.EACCES
+// errUnknownDomain says that a process's domain is unknown.
+var errUnknownDomain = unix.EACCES
 
-// domainOf is the domain that a process is in; nil: none. The process has to be known to live.
+// domainOf returns the domain of a process; nil: none. The caller must know that the process is alive.
 func (s *server) domainOf(tgid int) (*domain, error) {
 	if !s.domains.made.Load() {
 		return nil, nil
 	}
 	var limit unix.Rlimit
 	if err := unix.Prlimit(tgid, rlimitLocks, nil, &limit); err != nil {
-		return nil, errUntold
+		return nil, errUnknownDomain
 	}
 	if limit.Max > firstDomain {
 		return nil, nil
@@ -126,12 +123,12 @@ func (s *server) domainOf(tgid int) (*domain, error) {
 	defer s.domains.mu.Unlock()
 	d, ok := s.domains.all[limit.Max]
 	if !ok {
-		return nil, errUntold
+		return nil, errUnknownDomain
 	}
 	return d, nil
 }
 
-// duplicate is a file that the calling thread has open.
+// duplicate returns a duplicate of a file that the calling thread has open.
 func (c *call) duplicate(fd int) (int, error) {
 	const pidfdThread = unix.O_EXCL // PIDFD_THREAD: a thread can have open files of its own
 	pidfd, err := unix.PidfdOpen(int(c.pid), pidfdThread)
@@ -147,16 +144,16 @@ func (c *call) duplicate(fd int) (int, error) {
 	return own, err
 }
 
-// canTell reports whether processes inside can be told apart by their domains.
-func canTell() bool {
+// canMarkProcesses reports whether the sandbox can mark processes with their domains.
+func canMarkProcesses() bool {
 	var limit unix.Rlimit
 	return unix.Prlimit(0, rlimitLocks, nil, &limit) == nil && limit.Max == math.MaxUint64
 }
 
 // landlock carries out landlock_create_ruleset, landlock_add_rule and landlock_restrict_self.
 func (c *call) landlock() error {
-	if !canTell() {
-		return c.refuse("a Landlock domain", unix.EOPNOTSUPP) // as a kernel answers that does not have Landlock enabled
+	if !canMarkProcesses() {
+		return c.refuse("a Landlock domain", unix.EOPNOTSUPP) // as a kernel without Landlock answers
 	}
 	switch c.data.number {
 	case unix.SYS_LANDLOCK_CREATE_RULESET:
@@ -177,7 +174,7 @@ func landlockCall(number uintptr, args ...uintptr) (int, error) {
 	return int(n), nil
 }
 
-// createRuleset makes a ruleset and hands it over, or answers what Landlock can do.
+// createRuleset makes a ruleset and hands it to the process, or answers a query for the version of Landlock.
 func (c *call) createRuleset(address, size uint64, flags uint32) error {
 	if flags != 0 {
 		n, err := landlockCall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(address), uintptr(size), uintptr(flags))
@@ -208,7 +205,7 @@ func (c *call) createRuleset(address, size uint64, flags uint32) error {
 	const known = uint64(unsafe.Sizeof(attr))
 	for _, b := range raw[min(known, size):] {
 		if b != 0 {
-			return unix.E2BIG // of a later version
+			return unix.E2BIG // a field of a later version
 		}
 	}
 	raw = raw[:known]
@@ -226,17 +223,17 @@ func (c *call) createRuleset(address, size uint64, flags uint32) error {
 		unix.Close(fd)
 		return err
 	}
-	c.domains.list(&ruleset{fd: own, names: attr.scopes&unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET != 0})
+	c.domains.list(&ruleset{fd: own, scoped: attr.scopes&unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET != 0})
 	return c.hand(fd, unix.O_CLOEXEC)
 }
 
-// list makes a ruleset known, and forgets the oldest one of too many.
+// list registers a ruleset, and evicts the oldest if there are too many.
 func (d *domains) list(r *ruleset) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	r.listed = true
 	d.open = append(d.open, r)
-	if len(d.open) > mostRulesets {
+	if len(d.open) > maxRulesets {
 		oldest := d.open[0]
 		d.open = append(d.open[:0], d.open[1:]...)
 		oldest.listed = false
@@ -244,14 +241,14 @@ func (d *domains) list(r *ruleset) {
 	}
 }
 
-// release closes a ruleset that is neither known nor in a domain any more. domains.mu is locked.
+// release closes a ruleset that is neither listed nor used by a domain. The caller holds domains.mu.
 func (r *ruleset) release() {
 	if !r.listed && r.uses == 0 {
 		unix.Close(r.fd)
 	}
 }
 
-// find is the ruleset that an open file is; nil: it is not known. d.mu is locked.
+// find returns the ruleset of an open file; nil: it is unknown. The caller holds d.mu.
 func (d *domains) find(fd int) *ruleset {
 	same := func(r *ruleset) bool {
 		n, err := unix.FcntlInt(uintptr(r.fd), unix.F_DUPFD_QUERY, fd)
@@ -272,7 +269,7 @@ func (d *domains) find(fd int) *ruleset {
 	return nil
 }
 
-// addRule adds a rule to a ruleset of the process's. A folder or file that the rule is about is a duplicate here.
+// addRule adds a rule to a ruleset of the process. It duplicates the file or folder that the rule names.
 func (c *call) addRule(rulesetFD, kind int, address uint64, flags uint32) error {
 	if flags != 0 {
 		return unix.EINVAL
@@ -312,11 +309,11 @@ func (c *call) addRule(rulesetFD, kind int, address uint64, flags uint32) error 
 	defer c.domains.mu.Unlock()
 	r := c.domains.find(fd)
 	switch {
-	case r == nil: // no ruleset, or one that was forgotten
+	case r == nil: // no ruleset, or an evicted one
 		return unix.EBADFD
 	case r.sealed:
 		return unix.EPERM
-	case r.rules >= mostRules:
+	case r.rules >= maxRules:
 		return unix.ENOMEM
 	}
 	if _, err = landlockCall(unix.SYS_LANDLOCK_ADD_RULE, uintptr(fd), uintptr(kind), uintptr(of), 0); err == nil {
@@ -325,15 +322,14 @@ func (c *call) addRule(rulesetFD, kind int, address uint64, flags uint32) error 
 	return err
 }
 
-// restrict has the kernel put the calling thread into a domain, after the sandbox has a thread in one of the same
-// rulesets, and the process carries its number. If the kernel refuses, the process is held to it all the same by the
-// sandbox.
+// restrict lets the kernel put the calling thread into a domain, after the sandbox has a thread in a domain of the same rulesets and
+// has marked the process. If the kernel then rejects the call, the sandbox applies the domain all the same.
 func (c *call) restrict(rulesetFD int, flags uint32) error {
 	if flags&^landlockLogs != 0 {
 		return unix.EINVAL
 	}
 	if rulesetFD == -1 && flags == unix.LANDLOCK_RESTRICT_SELF_LOG_SUBDOMAINS_OFF {
-		c.proceed() // there is no domain
+		c.proceed() // no domain is made
 		return errAnswered
 	}
 	fd, err := c.duplicate(rulesetFD)
@@ -360,8 +356,8 @@ func (c *call) restrict(rulesetFD int, flags uint32) error {
 	return errAnswered
 }
 
-// enter is the domain of a ruleset within another domain, or within none. It is the outer one itself if that has the
-// ruleset already: each thread of a process can enter it. Call entered once a process carries its tag.
+// enter returns the domain of a ruleset within the outer domain, which may be nil. It returns outer if that contains the ruleset
+// already: each thread of a process can enter it. The caller must call entered once the process has the tag.
 func (d *domains) enter(outer *domain, fd int) (*domain, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -384,13 +380,13 @@ func (d *domains) enter(outer *domain, fd int) (*domain, error) {
 			return in, nil
 		}
 	}
-	if len(layers) > mostLayers {
+	if len(layers) > maxLayers {
 		return nil, unix.E2BIG
 	}
-	if len(d.all) >= mostDomains {
+	if len(d.all) >= maxDomains {
 		d.sweep()
 	}
-	if len(d.all) >= mostDomains {
+	if len(d.all) >= maxDomains {
 		return nil, unix.ENOMEM
 	}
 	if d.all == nil {
@@ -413,8 +409,8 @@ func (d *domain) entered() {
 	d.entering--
 }
 
-// sweep forgets domains in which no process lives. d.mu is locked. A process that ends while it is looked at may have
-// left children: they are looked for again. Should one be missed, the sandbox refuses it what it would carry out.
+// sweep removes domains without processes. The caller holds d.mu. A process that ends during the search may have left children, so
+// the search is repeated. If it missed a process, the sandbox would reject the calls that it carries out for it.
 func (d *domains) sweep() {
 	live := map[uint64]bool{}
 	const rounds = 5
@@ -448,21 +444,21 @@ func (d *domains) sweep() {
 	}
 }
 
-// names reports whether processes in the domain reach no sockets outside of it by names that are no paths. Which are
-// inside, the sandbox cannot say.
-func (d *domain) names() bool {
-	return d != nil && slices.ContainsFunc(d.layers, func(r *ruleset) bool { return r.names })
+// scopesAbstractSockets reports whether processes in the domain cannot connect to abstract unix sockets outside of it. The sandbox cannot tell which
+// sockets are inside.
+func (d *domain) scopesAbstractSockets() bool {
+	return d != nil && slices.ContainsFunc(d.layers, func(r *ruleset) bool { return r.scoped })
 }
 
-// under does work as the process's domain allows it: here, or on a thread in the domain.
-func (c *call) under(work func() error) error {
+// runInDomain runs work with the restrictions of the process's domain: on this thread, or on a thread in the domain.
+func (c *call) runInDomain(work func() error) error {
 	if c.domain == nil {
 		return work()
 	}
 	return c.domain.do(work)
 }
 
-// do does work on a thread in the domain.
+// do runs work on a thread in the domain.
 func (d *domain) do(work func() error) error {
 	result := make(chan error, 1)
 	j := job{work, result}
@@ -474,7 +470,7 @@ func (d *domain) do(work func() error) error {
 	return <-result
 }
 
-// serve does jobs on a thread of its own in the domain, until there is none for a while. The thread then ends.
+// serve runs jobs on its own thread in the domain. The thread ends after it was idle for idleTime.
 func (d *domain) serve(j job) {
 	if err := errors.Join(ownThread(), d.join()); err != nil {
 		j.result <- err
@@ -482,7 +478,7 @@ func (d *domain) serve(j job) {
 	}
 	for {
 		j.result <- j.work()
-		if d.idle.Add(1) > mostIdle {
+		if d.idle.Add(1) > maxIdle {
 			d.idle.Add(-1)
 			return
 		}
@@ -499,12 +495,12 @@ func (d *domain) serve(j job) {
 	}
 }
 
-// join puts the calling thread, which is its goroutine's alone and ends with it, into the domain.
+// join puts the calling thread into the domain. The goroutine must be locked to the thread, which ends with it.
 func (d *domain) join() error {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.all[d.tag] != d {
-		return errUntold
+		return errUnknownDomain
 	}
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return err

@@ -13,15 +13,15 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Processes inside may make namespaces, by which they restrict themselves (bubblewrap), and mount there what names no
-// file by its options: what they see already, a file system in memory, /proc and terminals. The flags of clone and
-// unshare lie in registers, so the kernel makes namespaces itself. Mounts the sandbox makes, by an errand in the
-// process's namespaces: what mount is to do lies in memory. Which file is mounted where is not decided: what a file is,
-// the sandbox finds out when it is used (see outsideOf).
+// Confined processes may make namespaces to restrict themselves further (bubblewrap). They may mount there only file systems that
+// name no file in their options: bind mounts of what they see already, tmpfs, /proc and devpts. The flags of clone and unshare are in
+// registers, so the kernel makes namespaces itself. The arguments of mount are in memory, so the sandbox mounts, by a helper in the
+// process's namespaces. The sandbox does not decide which file is mounted where: it finds out which file a path means when the path
+// is used (see outsideOf).
 
 // newNamespace lets the kernel make a user or mount namespace.
 func (c *call) newNamespace() error {
-	c.namespaces.made.Store(true) // before the first process is in one
+	c.namespaces.made.Store(true) // before the first process enters it
 	c.proceed()
 	return errAnswered
 }
@@ -29,45 +29,45 @@ func (c *call) newNamespace() error {
 // capSysAdmin is CAP_SYS_ADMIN.
 const capSysAdmin = 21
 
-// administers reports whether the calling thread has CAP_SYS_ADMIN in a user namespace that was made inside.
-func (c *call) administers() bool {
+// hasSysAdmin reports whether the calling thread has CAP_SYS_ADMIN in a user namespace that a confined process made.
+func (c *call) hasSysAdmin() bool {
 	set, err := strconv.ParseUint(c.status("CapEff"), 16, 64)
-	return err == nil && set>>capSysAdmin&1 == 1 && c.apart("user")
+	return err == nil && set>>capSysAdmin&1 == 1 && c.inOtherNamespace("user")
 }
 
-// apart reports whether the calling thread is in another namespace of a kind than the sandbox.
-func (c *call) apart(kind string) bool {
+// inOtherNamespace reports whether the calling thread's namespace of a kind differs from the sandbox's.
+func (c *call) inOtherNamespace(kind string) bool {
 	theirs, err1 := readlink(unix.AT_FDCWD, c.proc("ns/"+kind))
 	own, err2 := readlink(unix.AT_FDCWD, "/proc/thread-self/ns/"+kind)
 	return err1 == nil && err2 == nil && theirs != own && c.valid()
 }
 
-// unfollowed refuses what would make paths ambiguous.
-func (c *call) unfollowed() error { return c.refuse("another root folder, or a mount", unix.EPERM) }
+// rejectMount rejects a call that would make paths ambiguous.
+func (c *call) rejectMount() error { return c.refuse("another root folder, or a mount", unix.EPERM) }
 
-// mayMount says why the calling thread may not change mounts; nil: it may, as far as the kernel allows.
+// mayMount returns an error if the calling thread may not change mounts; nil: it may, as far as the kernel allows.
 func (c *call) mayMount() error {
 	switch {
-	case !c.apart("user") || !c.apart("mnt"):
-		return c.unfollowed()
-	case !c.administers():
+	case !c.inOtherNamespace("user") || !c.inOtherNamespace("mnt"):
+		return c.rejectMount()
+	case !c.hasSysAdmin():
 		return unix.EPERM
 	}
 	return nil
 }
 
-// visit is an errand in the namespaces of the calling thread.
-type visit struct {
-	errand
+// callerHelper is a helper in the namespaces of the calling thread.
+type callerHelper struct {
+	nsHelper
 	by     *call
-	here   int   // the step that opens the folder of the errand's open files
+	here   int   // the step that opens the folder of the helper's open files
 	opened []int // steps that open files
-	held   []int // open files, to be closed
+	held   []int // descriptors to close
 }
 
-// visit begins an errand that enters the calling thread's namespaces of some kinds. It has to be closed.
-func (c *call) visit(kinds ...string) (*visit, error) {
-	v := &visit{by: c}
+// newCallerHelper makes a helper that enters the calling thread's namespaces of the given kinds. The caller must close it.
+func (c *call) newCallerHelper(kinds ...string) (*callerHelper, error) {
+	v := &callerHelper{by: c}
 	v.here = v.opens(v.self())
 	for _, kind := range kinds {
 		fd, err := unix.Open(c.proc("ns/"+kind), unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -85,27 +85,27 @@ func (c *call) visit(kinds ...string) (*visit, error) {
 	return v, nil
 }
 
-func (v *visit) close() {
+func (v *callerHelper) close() {
 	for _, fd := range v.held {
 		unix.Close(fd)
 	}
 }
 
-func (v *visit) opens(step int) int {
+func (v *callerHelper) opens(step int) int {
 	v.opened = append(v.opened, step)
 	return step
 }
 
-// toFiles has the errand go to the folder in which its open files are numbers.
-func (v *visit) toFiles() {
+// toFiles adds a step that changes to the folder where the helper's open files are named by number.
+func (v *callerHelper) toFiles() {
 	v.add(unix.SYS_FCHDIR)
 	v.arg(0, v.here)
 }
 
-// do runs the errand, in the process's domain, and hands the results of its steps to use while the files that it has
-// opened are open.
-func (v *visit) do(use func(results []int) error) error {
-	return v.by.under(func() error {
+// do runs the helper with the restrictions of the process's domain. It passes the results of the steps to use, which may be nil,
+// while the files that the helper opened are open.
+func (v *callerHelper) do(use func(results []int) error) error {
+	return v.by.runInDomain(func() error {
 		results, err := v.run()
 		if err == nil && use != nil {
 			err = use(results)
@@ -119,7 +119,7 @@ func (v *visit) do(use func(results []int) error) error {
 	})
 }
 
-// target holds the file that a path argument leads to.
+// target opens the file that a path argument leads to, with O_PATH.
 func (c *call) target(arg int) (place, error) {
 	name, err := c.name(arg)
 	if err != nil {
@@ -128,7 +128,7 @@ func (c *call) target(arg int) (place, error) {
 	return c.held(name)
 }
 
-// held holds the file that a path leads to.
+// held opens the file that a path leads to, with O_PATH.
 func (c *call) held(name string) (place, error) {
 	w, rest, err := c.walkTo(name)
 	if err != nil {
@@ -143,7 +143,7 @@ func (c *call) held(name string) (place, error) {
 	return p, err
 }
 
-// walkTo begins to follow a path from the working directory.
+// walkTo returns a walker that starts in the working directory.
 func (c *call) walkTo(name string) (*walker, string, error) {
 	if name == "" {
 		return nil, "", unix.ENOENT
@@ -151,13 +151,13 @@ func (c *call) walkTo(name string) (*walker, string, error) {
 	return c.newWalker(unix.AT_FDCWD, name)
 }
 
-// Flags of mount by which a mount allows less, or says how it keeps times.
+// mountAttributes are the flags of mount that restrict a mount, or choose how it updates times.
 const mountAttributes = unix.MS_RDONLY | unix.MS_NOSUID | unix.MS_NODEV | unix.MS_NOEXEC | unix.MS_NOSYMFOLLOW |
 	unix.MS_NOATIME | unix.MS_NODIRATIME | unix.MS_RELATIME | unix.MS_STRICTATIME
 
 const propagation = unix.MS_SHARED | unix.MS_PRIVATE | unix.MS_SLAVE | unix.MS_UNBINDABLE
 
-// mount carries mount out: its source, target, kind, flags and options are read once.
+// mount carries out mount. It reads source, target, kind, flags and options once.
 func (c *call) mount() error {
 	if err := c.mayMount(); err != nil {
 		return err
@@ -176,7 +176,7 @@ func (c *call) mount() error {
 	case flags&(unix.MS_REMOUNT|unix.MS_BIND) == unix.MS_REMOUNT|unix.MS_BIND:
 		return c.mountOld(nil, to, flags&(mountAttributes|unix.MS_REMOUNT|unix.MS_BIND))
 	case flags&(unix.MS_REMOUNT|unix.MS_MOVE) != 0:
-		return c.unfollowed()
+		return c.rejectMount()
 	case flags&unix.MS_BIND != 0:
 		from, err := c.target(0)
 		if err != nil {
@@ -190,9 +190,9 @@ func (c *call) mount() error {
 	return c.mountNew(to, flags)
 }
 
-// mountOld mounts what is there, or changes a mount.
+// mountOld makes a bind mount, or changes a mount.
 func (c *call) mountOld(from *place, to place, flags uint64) error {
-	v, err := c.visit("user", "mnt")
+	v, err := c.newCallerHelper("user", "mnt")
 	if err != nil {
 		return err
 	}
@@ -206,7 +206,7 @@ func (c *call) mountOld(from *place, to place, flags uint64) error {
 	return v.do(nil)
 }
 
-// kinds are the file systems that can be mounted, with their options: none of these names a file.
+// kinds are the file systems that can be mounted, with their options. None of the options names a file.
 var kinds = map[string][]string{
 	"tmpfs":  {"mode", "size", "nr_blocks", "nr_inodes", "uid", "gid"},
 	"devpts": {"mode", "ptmxmode", "max", "uid", "gid"},
@@ -221,7 +221,7 @@ func (c *call) mountNew(to place, flags uint64) error {
 	}
 	known, ok := kinds[kind]
 	if !ok || flags&^mountAttributes != 0 {
-		return c.unfollowed()
+		return c.rejectMount()
 	}
 	options := ""
 	if at := c.data.args[4]; at != 0 {
@@ -233,7 +233,7 @@ func (c *call) mountNew(to place, flags uint64) error {
 	if kind == "proc" {
 		of = append(of, "pid")
 	}
-	v, err := c.visit(of...)
+	v, err := c.newCallerHelper(of...)
 	if err != nil {
 		return err
 	}
@@ -249,8 +249,8 @@ func (c *call) mountNew(to place, flags uint64) error {
 	for option := range strings.SplitSeq(options, ",") {
 		key, value, _ := strings.Cut(option, "=")
 		switch {
-		case option == "", kind == "devpts" && option == "newinstance": // each is one
-		case !slices.Contains(known, key) || value == "" || len(v.steps) > mostSteps/2:
+		case option == "", kind == "devpts" && option == "newinstance": // every devpts is a new instance
+		case !slices.Contains(known, key) || value == "" || len(v.steps) > maxSteps/2:
 			return unix.EINVAL
 		default:
 			configure(unix.FSCONFIG_SET_STRING, v.text(key), v.text(value))
@@ -274,7 +274,7 @@ func (c *call) mountNew(to place, flags uint64) error {
 	})
 }
 
-// attributes are the flags of mount as fsmount has them.
+// attributes converts flags of mount to those of fsmount.
 func attributes(flags uint64) uintptr {
 	var a uintptr
 	for flag, attribute := range map[uint64]uintptr{
@@ -295,8 +295,8 @@ func attributes(flags uint64) uintptr {
 	return a
 }
 
-// unmount carries umount2 out. A mount on which the sandbox holds a file is busy: so it is named by its folder, unless
-// it is to go as soon as nothing holds it.
+// unmount carries out umount2. A mount is busy while the sandbox holds a file on it, so the mount is named by its folder, except with
+// MNT_DETACH.
 func (c *call) unmount() error {
 	if err := c.mayMount(); err != nil {
 		return err
@@ -320,7 +320,7 @@ func (c *call) unmount() error {
 		return err
 	}
 	defer p.close()
-	v, err := c.visit("user", "mnt")
+	v, err := c.newCallerHelper("user", "mnt")
 	if err != nil {
 		return err
 	}
@@ -337,8 +337,7 @@ func (c *call) unmount() error {
 	return v.do(nil)
 }
 
-// pivotRoot carries pivot_root out: it changes the root of all processes whose root is the caller's, the caller among
-// them.
+// pivotRoot carries out pivot_root. It changes the root of all processes that have the caller's root, including the caller.
 func (c *call) pivotRoot() error {
 	if err := c.mayMount(); err != nil {
 		return err
@@ -353,7 +352,7 @@ func (c *call) pivotRoot() error {
 		return err
 	}
 	defer old.close()
-	v, err := c.visit("user", "mnt")
+	v, err := c.newCallerHelper("user", "mnt")
 	if err != nil {
 		return err
 	}
@@ -370,17 +369,17 @@ func (c *call) pivotRoot() error {
 	return v.do(nil)
 }
 
-// idMaps are the files in /proc that say whom the users of a namespace are outside of it.
+// idMaps are the files in /proc that map the users of a namespace to users outside of it.
 var idMaps = []string{"uid_map", "gid_map", "projid_map", "setgroups"}
 
-// isIDMap reports whether a place is such a file, and the calling thread administers a namespace of its own. The kernel
-// goes by the namespace of the process that has opened the file.
+// isIDMap reports whether a place is such a file and the calling thread administers its own namespace. The kernel checks the
+// namespace of the process that opened the file.
 func (c *call) isIDMap(p place) bool {
-	if !c.namespaces.made.Load() || p.mine || p.sealed || !strings.HasPrefix(p.real, "/proc/") || !slices.Contains(idMaps, path.Base(p.real)) {
+	if !c.namespaces.made.Load() || p.insideOnly || p.sealed || !strings.HasPrefix(p.real, "/proc/") || !slices.Contains(idMaps, path.Base(p.real)) {
 		return false
 	}
 	var fs unix.Statfs_t
-	return unix.Fstatfs(p.dir, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC && c.administers()
+	return unix.Fstatfs(p.dir, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC && c.hasSysAdmin()
 }
 
 // openIDMap opens such a file in the calling thread's user namespace.
@@ -390,7 +389,7 @@ func (c *call) openIDMap(p place, flags int) (int, error) {
 		return -1, err
 	}
 	defer unix.Close(file)
-	v, err := c.visit("user")
+	v, err := c.newCallerHelper("user")
 	if err != nil {
 		return -1, err
 	}
@@ -399,7 +398,7 @@ func (c *call) openIDMap(p place, flags int) (int, error) {
 	v.arg(0, v.here)
 	last := len(v.steps) - 1
 	fd := -1
-	results, err := v.run() // its caller acts in the process's domain already
+	results, err := v.run() // the caller runs in the process's domain already
 	if len(results) > 0 {
 		unix.Close(results[0])
 	}
@@ -409,8 +408,8 @@ func (c *call) openIDMap(p place, flags int) (int, error) {
 	return fd, err
 }
 
-// childsIDMap reports whether a path in /proc is such a file of a child of the calling process, which may write it.
-func (c *call) childsIDMap(real string) bool {
+// isChildIDMap reports whether a path in /proc is such a file of a child of the calling process, which may write it.
+func (c *call) isChildIDMap(real string) bool {
 	rest, _ := strings.CutPrefix(real, "/proc/")
 	id, name, _ := strings.Cut(rest, "/")
 	if !c.namespaces.made.Load() || !slices.Contains(idMaps, name) {
@@ -420,7 +419,7 @@ func (c *call) childsIDMap(real string) bool {
 	return err == nil && strings.Contains(string(status), "\nPPid:\t"+strconv.Itoa(c.tgid)+"\n")
 }
 
-// directory is the working directory of the process, as it is called outside, and which folder that is.
+// directory returns the working directory of the process: its path outside, and its identity.
 func (c *call) directory() (name string, id fileID, err error) {
 	fd, err := unix.Open(c.proc("cwd"), held, 0)
 	if err != nil {
@@ -433,7 +432,7 @@ func (c *call) directory() (name string, id fileID, err error) {
 	switch o, err := c.outsideOf(fd); {
 	case err == nil && len(o.names) > 0:
 		return o.names[0], id, nil
-	case err != nil && !c.foreign(): // handed over from another namespace
+	case err != nil && !c.seesOtherMounts(): // the folder was passed from another namespace
 		return "", id, unix.EACCES
 	}
 	name, err = readlink(unix.AT_FDCWD, descriptor(fd))
@@ -442,7 +441,7 @@ func (c *call) directory() (name string, id fileID, err error) {
 
 // interpreter opens the program that a script names.
 func (c *call) interpreter(name string) (int, error) {
-	if !c.foreign() {
+	if !c.seesOtherMounts() {
 		return unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	}
 	p, err := c.held(name)

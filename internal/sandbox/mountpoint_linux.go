@@ -9,24 +9,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// mostMountPoints bounds the mount points that a sandbox remembers.
-const mostMountPoints = 4096
+// maxMountPoints limits the mount points that a sandbox remembers.
+const maxMountPoints = 4096
 
-// mountPoints are files and folders that were made for sandboxes inside to mount something on. They are empty, and
-// may be removed as long as they are.
+// mountPoints are empty files and folders that nested sandboxes made to mount something on. They may be removed while they are empty.
 type mountPoints struct {
 	mu   sync.Mutex
 	made map[birth]bool
 }
 
-// birth names a file for ever: another one can get its number later.
+// birth identifies a file uniquely: it contains the time of birth, because an inode number can be reused.
 type birth struct {
 	device [2]uint32
 	inode  uint64
 	at     unix.StatxTimestamp
 }
 
-// birthOf is that of what is at a place; not ok: the file system does not tell.
+// birthOf returns the birth of the file at a place. ok is false if the file system does not report it.
 func birthOf(p place) (of birth, is unix.Statx_t, ok bool) {
 	const what = unix.STATX_BASIC_STATS | unix.STATX_BTIME
 	err := unix.Statx(p.dir, p.base, unix.AT_SYMLINK_NOFOLLOW|unix.AT_STATX_DONT_SYNC, what, &is)
@@ -36,7 +35,7 @@ func birthOf(p place) (of birth, is unix.Statx_t, ok bool) {
 func (m *mountPoints) add(of birth) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.made == nil || len(m.made) >= mostMountPoints {
+	if m.made == nil || len(m.made) >= maxMountPoints {
 		m.made = map[birth]bool{}
 	}
 	m.made[of] = true
@@ -48,12 +47,12 @@ func (m *mountPoints) has(of birth) bool {
 	return m.made[of]
 }
 
-// mountPoint reports whether a place that is not there yet is to be made as a mount point: by a process that prepares
-// the mounts of its own namespace, and where the decider says that it may have one that it could not have otherwise.
-// What is mounted on it is not there for anybody else, and what others find is empty.
+// mountPoint reports whether a place that does not exist yet is to be made as a mount point. This needs a process that prepares the
+// mounts of its own namespace, and a decider that allows a mount point where it would not allow other changes. A file system mounted
+// there is not visible outside the namespace, and other processes find an empty file or folder.
 func (c *call) mountPoint(p place) bool {
 	m, asks := c.decider.(Mounter)
-	if !asks || c.options.Observe || !p.within || p.base == "" || !strings.HasPrefix(p.real, "/") || !c.administers() {
+	if !asks || c.options.Observe || !p.within || p.base == "" || !strings.HasPrefix(p.real, "/") || !c.hasSysAdmin() {
 		return false
 	}
 	if _, err := p.stat(); err == nil {
@@ -71,9 +70,9 @@ func (c *call) mountPoint(p place) bool {
 	}) == nil && c.valid()
 }
 
-// makeMountPoint has it made, in the process's domain, and remembers it.
+// makeMountPoint makes a mount point with make, in the process's domain, and remembers it.
 func (c *call) makeMountPoint(p place, make func() error) error {
-	if err := c.makes(p, make); err != nil {
+	if err := c.carryOutMake(p, make); err != nil {
 		return err
 	}
 	if of, _, ok := birthOf(p); ok {
@@ -82,7 +81,7 @@ func (c *call) makeMountPoint(p place, make func() error) error {
 	return nil
 }
 
-// openMountPoint makes an empty file as a mount point. What the process gets cannot be written to.
+// openMountPoint makes an empty file as a mount point. The process gets a descriptor that is not writable.
 func (c *call) openMountPoint(p place, flags int, mode uint32) error {
 	fd := -1
 	err := c.makeMountPoint(p, func() (err error) {
@@ -95,8 +94,8 @@ func (c *call) openMountPoint(p place, flags int, mode uint32) error {
 	return c.hand(fd, flags)
 }
 
-// spent reports whether a place is an empty mount point that was made so.
-func (c *call) spent(p place) bool {
+// isUnusedMountPoint reports whether a place is an empty mount point that makeMountPoint made.
+func (c *call) isUnusedMountPoint(p place) bool {
 	if p.base == "" {
 		return false
 	}
@@ -104,16 +103,16 @@ func (c *call) spent(p place) bool {
 	return ok && (is.Mode&unix.S_IFMT == unix.S_IFDIR || is.Mode&unix.S_IFMT == unix.S_IFREG && is.Size == 0) && c.mountPoints.has(of)
 }
 
-// unlink removes a file, or a folder that is empty. Nobody is asked about a mount point that was made inside.
+// unlink removes a file or an empty folder. It does not ask the decider about a mount point that a confined process made.
 func (c *call) unlink(dirfd, arg, flags int) error {
 	return c.at(dirfd, arg, false, func(p place) error {
 		err := writable(p)
-		if err == nil && !c.spent(p) {
+		if err == nil && !c.isUnusedMountPoint(p) {
 			err = c.mayWrite(Write, p)
 		}
 		if err != nil {
 			return err
 		}
-		return c.under(func() error { return unix.Unlinkat(p.dir, p.name(), flags) })
+		return c.runInDomain(func() error { return unix.Unlinkat(p.dir, p.name(), flags) })
 	})
 }

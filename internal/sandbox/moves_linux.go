@@ -12,47 +12,47 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// A folder that gets another name is decided on with all that lies in it. So while that is decided on, nothing may
-// come into it, and no name may be made by a path that was decided on before. Such calls are not held up: who comes
-// second is decided on anew.
+// The decision about renaming a folder includes all files in it. So during that decision no name may be made in the folder, and no
+// name may be made by a path that was decided on before. Such calls are not blocked: the later call is decided on again.
 
-// errMoved says that a folder has got another name, or something has come into it, since a call was decided on.
+// errMoved says that since the decision on a call a folder was renamed, or a name was made in it.
 var errMoved = errors.New("moved meanwhile")
 
-// How often, and for how long, a call is decided on anew. It fails then (EBUSY).
+// Limits of repeated decisions on a call. The call then fails with EBUSY.
 const (
-	mostAnew    = 16
+	maxAnew     = 16
 	longestAnew = 3 * time.Second
 )
 
-// mostMoves is how many of the last moves of folders are known.
-const mostMoves = 64
+// maxMoves is the number of remembered moves of folders.
+const maxMoves = 64
 
-// moves are those of a sandbox's processes. The zero value is ready.
+// moves are the renames by a sandbox's processes. The zero value is ready.
 type moves struct {
 	mu      sync.Mutex
 	pending map[*move]bool
 	making  map[string]int // names that are being made
-	count   uint64         // moves of folders that were carried out
-	last    [mostMoves][]string
+	count   uint64         // completed moves of folders
+	last    [maxMoves][]string
 }
 
-// move gives names away, or takes them.
+// move is a rename that removes or replaces names.
 type move struct {
 	names   []string
-	stale   bool // something has come below them
+	stale   bool // a name was made below them
 	carried bool // it is being carried out
 	folder  bool // it moves a folder
 }
 
-// now is what a call is to know before it follows a path.
+// now returns the number of moves. A call reads it before it resolves a path.
 func (m *moves) now() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.count
 }
 
-// make has names be made, unless a move has made other ones of them since. If it reports true, made has to be called.
+// make registers names that are about to be made. It returns false if a move may have changed their paths since. If it returns true,
+// the caller must call made.
 func (m *moves) make(names []string, since uint64) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -86,7 +86,7 @@ func (m *moves) made(names []string) {
 	}
 }
 
-// begin is to be called before a move is decided on, and end after it.
+// begin registers a move before it is decided on. The caller must call end after it.
 func (m *moves) begin(names []string, since uint64) *move {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,8 +98,8 @@ func (m *moves) begin(names []string, since uint64) *move {
 	return v
 }
 
-// carry reports whether a move can be carried out as it was decided on. folder: it moves a folder. A file is no way for
-// others to anywhere.
+// carry reports whether a move can be carried out as it was decided on. folder: it moves a folder. Moving a file does not change the
+// paths of other files.
 func (m *moves) carry(v *move, folder bool) bool {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -125,7 +125,7 @@ func (m *moves) carry(v *move, folder bool) bool {
 	return true
 }
 
-// touches reports whether a move changes what another one was decided on.
+// touches reports whether a move changes the paths that another move was decided on.
 func (v *move) touches(other *move) bool {
 	return overlap(other.names, v.names) || v.folder && anyWithin(other.names, v.names)
 }
@@ -135,57 +135,57 @@ func (m *moves) end(v *move) {
 	defer m.mu.Unlock()
 	delete(m.pending, v)
 	if v.carried && v.folder { // or it has failed, which changes nothing
-		m.last[m.count%mostMoves] = v.names
+		m.last[m.count%maxMoves] = v.names
 		m.count++
 	}
 }
 
-// changed reports whether names may have been moved since. m.mu is locked.
+// changed reports whether names may have been moved since. The caller holds m.mu.
 func (m *moves) changed(names []string, since uint64) bool {
-	if m.count-since > mostMoves {
+	if m.count-since > maxMoves {
 		return true
 	}
 	for ; since < m.count; since++ {
-		if overlap(m.last[since%mostMoves], names) {
+		if overlap(m.last[since%maxMoves], names) {
 			return true
 		}
 	}
 	return false
 }
 
-// overlap reports whether names lie below others.
+// overlap reports whether one of names lies below one of others.
 func overlap(others, names []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return within(path.Dir(name), others) })
 }
 
-// anyWithin reports whether one of names is one of others, or lies below.
+// anyWithin reports whether one of names is one of others, or lies below one.
 func anyWithin(names, others []string) bool {
 	return slices.ContainsFunc(names, func(name string) bool { return within(name, others) })
 }
 
-// anew makes a call, and once more as long as something was moved meanwhile.
-func (c *call) anew(act func() error) error {
+// retryMoved carries out a call, and repeats it while it fails with errMoved.
+func (c *call) retryMoved(act func() error) error {
 	for began, n := time.Now(), 0; ; n++ {
 		c.since = c.moves.now()
 		err := act()
 		switch {
 		case !errors.Is(err, errMoved):
 			return err
-		case n >= mostAnew || time.Since(began) > longestAnew:
+		case n >= maxAnew || time.Since(began) > longestAnew:
 			return unix.EBUSY
 		}
 	}
 }
 
-// makes carries out what makes a name in a folder.
-func (c *call) makes(p place, work func() error) error {
+// carryOutMake carries out work that makes a name in a folder.
+func (c *call) carryOutMake(p place, work func() error) error {
 	names := p.paths()
-	if p.mine {
-		return c.under(work)
+	if p.insideOnly {
+		return c.runInDomain(work)
 	}
 	if !c.moves.make(names, c.since) {
 		return errMoved
 	}
 	defer c.moves.made(names)
-	return c.under(work)
+	return c.runInDomain(work)
 }

@@ -48,7 +48,7 @@ func TestANameIsDecidedOnAnew(t *testing.T) {
 	}
 	m.end(v)
 	since = m.now()
-	for range mostMoves + 1 {
+	for range maxMoves + 1 {
 		carry(&m, m.now(), "/u/from", "/u/to")
 	}
 	if m.make([]string{"/x"}, since) {

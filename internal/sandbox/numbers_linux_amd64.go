@@ -2,10 +2,10 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// auditArch is how seccomp calls this architecture.
+// auditArch is seccomp's number of this architecture.
 const auditArch = unix.AUDIT_ARCH_X86_64
 
-// The calls that newer architectures do without: other calls do the same, and more.
+// Calls that newer architectures lack: other calls replace them.
 const (
 	sysOpen      = unix.SYS_OPEN
 	sysCreat     = unix.SYS_CREAT

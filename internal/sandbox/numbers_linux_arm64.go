@@ -2,10 +2,10 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// auditArch is how seccomp calls this architecture.
+// auditArch is seccomp's number of this architecture.
 const auditArch = unix.AUDIT_ARCH_AARCH64
 
-// The calls that this architecture does without. No call has these numbers.
+// Calls that this architecture lacks. No call has these numbers.
 const (
 	sysOpen = noCall + iota
 	sysCreat

@@ -18,7 +18,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		return err
 	}
 	if name == "/dev/tty" && !c.sameSession() {
-		return unix.ENXIO // its terminal is not the sandbox's
+		return unix.ENXIO // the sandbox has another controlling terminal
 	}
 	exclusive := flags&(unix.O_CREAT|unix.O_EXCL) == unix.O_CREAT|unix.O_EXCL
 	p, err := c.find(dirfd, name, flags&unix.O_NOFOLLOW == 0 && !exclusive)
@@ -39,7 +39,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		}
 		events = c.changes(Write, p)
 	}
-	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.mine {
+	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly {
 		for _, name := range p.paths() {
 			events = append(events, Event{Operation: Read, Path: name})
 		}
@@ -51,9 +51,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		flags &^= unix.O_CREAT // a pipe by its descriptor
 	}
 	fd := -1
-	carry := c.under
+	carry := c.runInDomain
 	if flags&unix.O_CREAT != 0 && p.base != "" {
-		carry = func(work func() error) error { return c.makes(p, work) }
+		carry = func(work func() error) error { return c.carryOutMake(p, work) }
 	}
 	err = carry(func() (err error) {
 		if c.isIDMap(p) {
@@ -72,7 +72,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	return c.hand(fd, flags)
 }
 
-// openPlace opens without waiting for another process: a pipe waits for its reader.
+// openPlace opens a file without waiting for another process: opening a pipe for writing waits for a reader.
 func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 	with := flags | unix.O_CLOEXEC | unix.O_NOCTTY | unix.O_NONBLOCK
 	unix.Umask(c.umask)
@@ -82,9 +82,9 @@ func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 		fd, err = unix.Open(p.link(), with&^unix.O_NOFOLLOW, mode)
 	} else {
 		const resolve = unix.RESOLVE_BENEATH | unix.RESOLVE_NO_SYMLINKS | unix.RESOLVE_NO_MAGICLINKS
-		how := unix.OpenHow{Flags: uint64(with) & 0o37777777, Resolve: resolve} // openat2 refuses unknown flags, openat does not
+		how := unix.OpenHow{Flags: uint64(with) & 0o37777777, Resolve: resolve} // openat2 rejects unknown flags, openat does not
 		if p.within {
-			how.Resolve |= unix.RESOLVE_NO_XDEV // a mount that was put there after the decision
+			how.Resolve |= unix.RESOLVE_NO_XDEV // excludes a mount that was made after the decision
 		}
 		if flags&(unix.O_CREAT|tmpfileBit) != 0 {
 			how.Mode = uint64(mode & 0o7777)
@@ -107,10 +107,10 @@ func (c *call) openPlace(p place, flags int, mode uint32) (int, error) {
 	return fd, nil
 }
 
-// hand gives the process the file as the result of its call. It closes the file here before the process goes on: a program that
-// was just written could not be started while it is open for writing anywhere (ETXTBSY). The kernel could give and answer at
-// once (SECCOMP_ADDFD_FLAG_SEND), and answers with 0 if this thread is stopped meanwhile: the caller would take its standard
-// input for the file.
+// hand passes the file to the process as the result of its call. It closes the file here before the process continues: a program that
+// was just written cannot be executed while it is open for writing anywhere (ETXTBSY). The kernel could pass the file and answer in
+// one step (SECCOMP_ADDFD_FLAG_SEND), but answers with 0 if this thread is stopped meanwhile: the caller would then use its standard
+// input as the file.
 func (c *call) hand(fd, flags int) error {
 	add := addFD{id: c.id, source: uint32(fd), targetFlag: uint32(flags & unix.O_CLOEXEC)}
 	for {
@@ -123,7 +123,7 @@ func (c *call) hand(fd, flags int) error {
 		case 0:
 			c.result(int64(theirs))
 			return errAnswered
-		case unix.ENOENT: // it was killed
+		case unix.ENOENT: // the process was killed
 			return errAnswered
 		default:
 			return errno
@@ -136,7 +136,7 @@ func isPipe(p place) bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFIFO
 }
 
-// isTTY reports whether a place is /dev/tty, by whichever name.
+// isTTY reports whether a place is /dev/tty, under any name.
 func isTTY(p place) bool {
 	const major = 5
 	st, err := p.stat()
@@ -157,14 +157,14 @@ func (p place) isFolder() bool {
 	return err == nil && st.Mode&unix.S_IFMT == unix.S_IFDIR
 }
 
-// openLater opens a pipe as soon as it has a reader, on a thread of its own. The kernel tells nobody when that is.
+// openLater opens a pipe when it has a reader, on its own thread. It polls, because the kernel does not notify of readers.
 func (c *call) openLater(p place, flags int) error {
 	dir, err := unix.FcntlInt(uintptr(p.dir), unix.F_DUPFD_CLOEXEC, 0)
 	if err != nil {
 		return err
 	}
 	p.dir = dir
-	return c.later(func() error {
+	return c.answerLater(func() error {
 		for pause := time.Millisecond; c.valid(); pause = min(2*pause, 50*time.Millisecond) {
 			fd, err := c.openPlace(p, flags&^unix.O_CREAT, 0)
 			if err == nil {

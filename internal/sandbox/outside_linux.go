@@ -18,32 +18,33 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Processes inside may make mount namespaces, and there a path means something else than to the sandbox. Such a path is
-// followed in the process's namespace, one name at a time, and the file that is found is held. What is decided on is
-// the file's path outside:
+// Confined processes may make mount namespaces, where a path may mean another file than in the sandbox. Such a path is resolved in
+// the process's namespace, one name at a time, and the file that is found is held open. The decision is made on the file's path
+// outside:
 //
-//   - The mount by which the file is held says on which file system it lies, and where there.
-//   - The sandbox's own mounts say which paths lead there outside. A path counts if it leads to the very same file.
-//   - A file system that was made inside, and that is mounted nowhere outside, is the memory of those inside. Which ones
-//     were, the sandbox knows, as it has made them; to observe, the kernel has, and each one in memory counts.
-//   - What has no path outside is refused, or to observe, told of in words.
+//   - The mount through which the file is held says on which file system the file lies, and at which path there.
+//   - The sandbox's own mounts say which paths outside lead there. A path counts only if it leads to the very same file.
+//   - A file system that was made inside, and that is mounted nowhere outside, is memory of the confined processes. The
+//     sandbox knows these file systems, because it has made them. With Observe the kernel makes them, and each file system
+//     in memory counts as one.
+//   - A file without a path outside is rejected, or with Observe reported in words.
 //
-// Whatever is allowed is then done by the held file, through the mount by which it was found.
+// An allowed call is then carried out on the held file, through the mount on which it was found.
 
-// namespaces is what the sandbox knows of those that were made inside.
+// namespaces is the state of the namespaces that confined processes have made.
 type namespaces struct {
-	made atomic.Bool // a user or mount namespace was made: paths may mean something else from then on
+	made atomic.Bool // a user or mount namespace was made: paths may mean other files from then on
 
-	mu sync.Mutex // guards what follows
-	// memory are the devices of file systems that the sandbox has made for processes inside.
+	mu sync.Mutex // guards the fields below
+	// memory are the devices of file systems that the sandbox has made for confined processes.
 	memory map[string]bool
-	// table are the sandbox's own mounts, as they were when the file at was opened; 0: it was not.
+	// table are the sandbox's own mounts when at, the descriptor of mountinfo, was opened; at 0: it is not open.
 	table mounts
 	at    int
 }
 
-// ownMounts are the mounts of the sandbox's own namespace. They are read again when the kernel says that they have
-// changed (poll in proc_pid_mountinfo(5)).
+// ownMounts returns the mounts of the sandbox's own namespace. It reads them again if the kernel reports a change (poll in
+// proc_pid_mountinfo(5)).
 func (n *namespaces) ownMounts() (mounts, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -55,7 +56,7 @@ func (n *namespaces) ownMounts() (mounts, error) {
 		unix.Close(n.at)
 		n.at = 0
 	}
-	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) // before they are read
+	fd, err := unix.Open("/proc/self/mountinfo", unix.O_RDONLY|unix.O_CLOEXEC, 0) // opened before the mounts are read
 	if err != nil {
 		return nil, err
 	}
@@ -69,13 +70,13 @@ func (n *namespaces) ownMounts() (mounts, error) {
 		return nil, err
 	}
 	if _, ok := table[root.Mnt_id]; !ok {
-		table[root.Mnt_id] = mount{} // a root folder that is no mount (chroot) is not listed
+		table[root.Mnt_id] = mount{} // a root folder that is not a mount (chroot) is not listed
 	}
 	n.at, n.table = fd, table
 	return table, nil
 }
 
-// own notes that a file system was made inside.
+// own records the device of a file system that was made inside.
 func (n *namespaces) own(device string) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -99,15 +100,15 @@ type mount struct {
 	kind   string
 }
 
-// mounts are those of a process, by their ids. They are not changed.
+// mounts are a process's mounts by their ids. They are immutable.
 type mounts map[uint64]mount
 
-// mostMountinfo bounds what is read of a process's mounts: with more, nothing is found there.
-const mostMountinfo = 4 << 20
+// maxMountinfo limits the size of a process's mountinfo. readMounts fails if it is larger.
+const maxMountinfo = 4 << 20
 
-// readMounts reads those of a process, by its folder in /proc.
+// readMounts reads the mounts of a process. of is its folder in /proc.
 func readMounts(of string) (mounts, error) {
-	text, err := proc.SlurpMost(of+"/mountinfo", nil, mostMountinfo)
+	text, err := proc.SlurpMost(of+"/mountinfo", nil, maxMountinfo)
 	if err != nil {
 		return nil, err
 	}
@@ -128,7 +129,7 @@ func readMounts(of string) (mounts, error) {
 	return all, nil
 }
 
-// unescape reads what mountinfo writes as \ooo: blanks, and the backslash.
+// unescape decodes the octal escapes of mountinfo (\ooo), which stand for blanks and backslashes.
 func unescape(s string) string {
 	if !strings.Contains(s, `\`) {
 		return s
@@ -147,7 +148,7 @@ func unescape(s string) string {
 	return b.String()
 }
 
-// within is a path below a folder, relative to it, with a slash before it; empty: it is the folder.
+// pathWithin returns the path of a file relative to a folder, with a leading slash; empty: the file is the folder.
 func pathWithin(file, folder string) (rest string, ok bool) {
 	if folder == "/" {
 		return strings.TrimSuffix(file, "/"), true
@@ -156,25 +157,25 @@ func pathWithin(file, folder string) (rest string, ok bool) {
 	return rest, ok && (rest == "" || rest[0] == '/')
 }
 
-// outside says what a held file is outside.
+// outside describes a held file as seen outside the process's mount namespace.
 type outside struct {
-	names []string // its paths. It has to be allowed by each
-	mine  bool     // it is the memory of those inside, and has none
-	// sealed: nothing can be changed there, as its path does not say what it is.
+	names      []string // its paths. Each of them must be allowed
+	insideOnly bool     // it is on a file system in memory that was made inside, and has no path outside
+	// sealed: the file cannot be changed, because its path does not identify it.
 	sealed bool
 }
 
-// errNowhere says that a held file has no path outside, or that it cannot be found out.
+// errNowhere says that a held file has no path outside, or that the path cannot be determined.
 var errNowhere = fmt.Errorf("no path outside: %w", unix.EACCES)
 
-// outsideOf finds out what a held file is outside.
+// outsideOf finds the paths of a held file outside.
 func (c *call) outsideOf(fd int) (o outside, err error) {
 	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
 	if err != nil {
 		return o, err
 	}
 	if !strings.HasPrefix(real, "/") {
-		return outside{names: []string{real}}, nil // a pipe and the like
+		return outside{names: []string{real}}, nil // a pipe, for example
 	}
 	var st unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH|unix.AT_STATX_DONT_SYNC, unix.STATX_BASIC_STATS|unix.STATX_MNT_ID, &st); err != nil {
@@ -188,7 +189,7 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 		return outside{names: []string{real}}, nil
 	}
 	m, err := c.mountOf(st.Mnt_id)
-	if err != nil && c.options.Observe && sameFile(real, &st) { // in a folder that was made the root and is no mount itself
+	if err != nil && c.options.Observe && sameFile(real, &st) { // in a folder that was made the root and is not a mount
 		return outside{names: []string{real}}, nil
 	}
 	if err != nil && st.Nlink > 0 {
@@ -201,10 +202,10 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 	rest, ok := pathWithin(real, m.point)
 	switch {
 	case !known && (m.kind == "tmpfs" || m.kind == "devpts") && (c.options.Observe || c.namespaces.owns(m.device)):
-		return outside{mine: true}, nil
-	case st.Nlink == 0: // it can get a name (O_TMPFILE), and be changed by no other one
+		return outside{insideOnly: true}, nil
+	case st.Nlink == 0: // it can get a name (O_TMPFILE), and has no other name by which it could be changed
 		return outside{names: []string{real}, sealed: true}, nil
-	case !ok: // it was moved out of what is mounted
+	case !ok: // it was moved out of the mounted folder
 		return o, errNowhere
 	case !known && m.kind == "proc":
 		return outside{names: []string{path.Join("/proc", m.root, rest)}, sealed: true}, nil
@@ -231,14 +232,14 @@ func (c *call) outsideOf(fd int) (o outside, err error) {
 	return o, nil
 }
 
-// mostAncestors bounds the processes that are looked at for a mount.
-const mostAncestors = 64
+// maxAncestors limits the processes that are searched for a mount.
+const maxAncestors = 64
 
-// mountOf is a mount on which a file is held, in the namespace of the calling thread or of a process from which it may
-// have the file: one that it descends from. Others are refused.
+// mountOf returns the mount of a held file, in the namespace of the calling thread or of one of its ancestors, from which it may have
+// inherited the file. It rejects mounts of other namespaces.
 func (c *call) mountOf(id uint64) (mount, error) {
 	of, seen := strconv.Itoa(int(c.pid)), map[string]bool{}
-	for range mostAncestors {
+	for range maxAncestors {
 		if namespace, err := readlink(unix.AT_FDCWD, "/proc/"+of+"/ns/mnt"); err == nil && !seen[namespace] {
 			seen[namespace] = true
 			all, err := readMounts("/proc/" + of)
@@ -247,7 +248,7 @@ func (c *call) mountOf(id uint64) (mount, error) {
 			}
 			if m, ok := all[id]; ok && err == nil {
 				root, err := readlink(unix.AT_FDCWD, "/proc/"+of+"/root")
-				m.point = path.Join(root, m.point) // what stands there begins at the process's root
+				m.point = path.Join(root, m.point) // paths in mountinfo are relative to the process's root
 				return m, err
 			}
 		}
@@ -259,10 +260,10 @@ func (c *call) mountOf(id uint64) (mount, error) {
 			break
 		}
 	}
-	return mount{}, errNowhere // of a third namespace, or of none any more
+	return mount{}, errNowhere // of another namespace, or of one that is gone
 }
 
-// sameFile reports whether a path, without symbolic links, leads to a file here.
+// sameFile reports whether a path without symbolic links leads to the file in the sandbox's namespace.
 func sameFile(name string, st *unix.Statx_t) bool {
 	fd, err := unix.Openat2(unix.AT_FDCWD, name, &unix.OpenHow{Flags: held | unix.O_NOFOLLOW, Resolve: unix.RESOLVE_NO_SYMLINKS})
 	if err != nil {
@@ -274,19 +275,19 @@ func sameFile(name string, st *unix.Statx_t) bool {
 	return err == nil && is.Ino == st.Ino && is.Dev_major == st.Dev_major && is.Dev_minor == st.Dev_minor
 }
 
-// foreign reports whether the calling thread sees other mounts than the sandbox, or has another root.
-func (c *call) foreign() bool { return c.namespaces.made.Load() && c.elsewhere() }
+// seesOtherMounts reports whether the calling thread has other mounts or another root than the sandbox.
+func (c *call) seesOtherMounts() bool { return c.namespaces.made.Load() && c.viewDiffers() }
 
-// inRoot is how the process's own names for a file are called outside.
+// inRoot returns the path outside of a name in the process's own root.
 func (c *call) inRoot(name string) string {
 	return path.Join("/proc", strconv.Itoa(c.tgid), "root") + path.Join("/", name)
 }
 
-// settle finds out by which paths outside a place that is held is decided on. It closes the place if it fails.
-func (c *call) settle(p place) (place, error) {
+// resolveOutside sets the outside paths by which a held place is decided on. It closes the place if it fails.
+func (c *call) resolveOutside(p place) (place, error) {
 	o, err := c.outsideOf(p.dir)
 	if c.options.Observe && errors.Is(err, errNowhere) {
-		o, err, c.lost = outside{mine: true}, nil, true // it can be told of programs and sockets alone
+		o, err, c.lost = outside{insideOnly: true}, nil, true // only programs and sockets can be reported
 	}
 	for i := range o.names {
 		if p.base != "" {
@@ -303,7 +304,7 @@ func (c *call) settle(p place) (place, error) {
 		p.close()
 		return place{}, err
 	}
-	p.mine, p.sealed = o.mine, o.sealed
+	p.insideOnly, p.sealed = o.insideOnly, o.sealed
 	if len(o.names) > 0 {
 		p.real, p.others = o.names[0], o.names[1:]
 	} else {
@@ -313,8 +314,7 @@ func (c *call) settle(p place) (place, error) {
 	return p, nil
 }
 
-// notInProc refuses a file of a file system of processes that is not the sandbox's own /proc: whose process it is
-// about, its path does not say.
+// notInProc rejects a file of a procfs that is not the sandbox's own /proc, because its path does not identify the process.
 func notInProc(fd int, names ...string) error {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(fd, &fs); err != nil {

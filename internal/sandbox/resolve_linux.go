@@ -11,23 +11,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// place is a folder that is held open, and a name in it that was no symbolic link.
+// place is a folder that is held open, and a name in it that was not a symbolic link.
 type place struct {
-	dir  int    // to be closed
-	base string // empty: dir itself is meant, which may be any file
-	real string // absolute, or what /proc says of a file that has no name
-	// Only of another mount namespace (see outsideOf): more paths by which it has to be allowed, that it is the memory of
-	// those inside, or that nothing can be changed there.
-	others       []string
-	mine, sealed bool
-	// within: it was found in a mount namespace that was made inside. The name base must not lead into another mount.
+	dir  int    // must be closed
+	base string // empty: the place is dir itself, which may be any file
+	real string // absolute, or the text in /proc for a file without a name
+	// Only in another mount namespace (see outsideOf): others are more paths that must be allowed too. insideOnly: the place is memory of
+	// confined processes. sealed: the place cannot be changed.
+	others             []string
+	insideOnly, sealed bool
+	// within: the place was found in a mount namespace that was made inside. The name base must not lead into another mount.
 	within bool
 }
 
-// paths are all by which a place has to be allowed.
+// paths returns all paths of a place. Each of them must be allowed.
 func (p place) paths() []string { return append([]string{p.real}, p.others...) }
 
-// hold holds the file itself, and not what it leads to if it is a link.
+// hold opens the file itself with O_PATH. It does not follow a symbolic link.
 func (p place) hold() (int, error) {
 	switch {
 	case p.base == "":
@@ -41,7 +41,7 @@ func (p place) hold() (int, error) {
 
 func (p place) close() { unix.Close(p.dir) }
 
-// name is for calls that take a folder and a name.
+// name returns the name for calls that take a folder and a name.
 func (p place) name() string {
 	if p.base == "" {
 		return "."
@@ -49,32 +49,32 @@ func (p place) name() string {
 	return p.base
 }
 
-// link leads to the held file by the descriptor. Only for a place without a base.
+// link returns a path that leads to the held file by its descriptor. Only for a place without a base.
 func (p place) link() string { return descriptor(p.dir) }
 
 func descriptor(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
 
 const held = unix.O_PATH | unix.O_CLOEXEC
 
-// mostLinks is how many symbolic links the kernel follows in a path.
-const mostLinks = 40
+// maxLinks limits the symbolic links in a path, as the kernel does.
+const maxLinks = 40
 
-// find resolves a path as the process would. The folder of the last name is opened without the magic links of /proc,
-// and held: nobody can put another folder in its place. Symbolic links as the last name are followed here, one at a
-// time. As long as a process has the sandbox's root and mounts, paths mean to the sandbox what they mean to it.
+// find resolves a path as the process would. It opens the folder of the last name without the magic links of /proc, and holds it, so
+// that it cannot be replaced. It follows symbolic links as the last name itself, one at a time. While a process has the sandbox's
+// root and mounts, paths mean the same files to both.
 func (c *call) find(dirfd int, p string, follow bool) (place, error) {
-	if c.foreign() {
+	if c.seesOtherMounts() {
 		return c.findWithin(dirfd, p, follow)
 	}
 	pl, err := c.findHere(dirfd, p, follow)
 	if err != nil {
 		return place{}, err
 	}
-	return c.settle(pl) // a folder may have been handed over from another namespace, that of another sandbox too
+	return c.resolveOutside(pl) // a folder may have been passed from another namespace, even of another sandbox
 }
 
 func (c *call) findHere(dirfd int, p string, follow bool) (place, error) {
-	for range mostLinks {
+	for range maxLinks {
 		if p == "" {
 			return place{}, unix.ENOENT
 		}
@@ -100,7 +100,7 @@ func (c *call) findHere(dirfd int, p string, follow bool) (place, error) {
 	return place{}, unix.ELOOP
 }
 
-// split tells the last name of a path from its folder. base is empty if the path can only lead to a folder.
+// split splits a path into its folder and its last name. base is empty if the path can only lead to a folder.
 func split(p string, follow bool) (dir, base string) {
 	trimmed := strings.TrimRight(p, "/")
 	dir, base = path.Split(trimmed)
@@ -113,8 +113,8 @@ func split(p string, follow bool) (dir, base string) {
 	return dir, base
 }
 
-// below takes a path that leads through a folder that the process has open ("/proc/self/fd/4/name") for one that
-// begins in this folder. The magic links of /proc are not followed otherwise.
+// below replaces a path through a folder that the process has open ("/proc/self/fd/4/name") by the folder's descriptor and the rest
+// of the path. The magic links of /proc are not followed otherwise.
 func (c *call) below(p string) (dirfd int, rest string, ok bool) {
 	inside, ok := strings.CutPrefix(p, c.proc("fd")+"/")
 	if !ok {
@@ -150,7 +150,7 @@ func (c *call) openFolder(dirfd int, p, dir, base string) (int, error) {
 	return unix.Openat2(start, dir, &unix.OpenHow{Flags: flags, Resolve: unix.RESOLVE_NO_MAGICLINKS})
 }
 
-// inFolder says which file of a held folder is meant, or by which path to go on.
+// inFolder returns the place of a name in a held folder, or the path to resolve next.
 func (c *call) inFolder(fd int, base string, follow bool) (pl place, again string, err error) {
 	real, err := readlink(unix.AT_FDCWD, descriptor(fd))
 	if err != nil {
@@ -168,9 +168,9 @@ func (c *call) inFolder(fd int, base string, follow bool) (pl place, again strin
 	}
 	to, _ := readlink(fd, base)
 	switch {
-	case to == "": // no link, or nothing is there yet
+	case to == "": // no link, or the name does not exist yet
 		return place{dir: fd, base: base, real: full}, "", nil
-	case strings.HasPrefix(real, "/proc/") && (path.Base(real) == "fd" || base == "exe"): // leads to an open file, whatever the text is
+	case strings.HasPrefix(real, "/proc/") && (path.Base(real) == "fd" || base == "exe"): // leads to an open file, regardless of its text
 		pl, err := c.reopened(fd, base)
 		return pl, "", err
 	case strings.HasPrefix(to, "/"):
@@ -179,7 +179,7 @@ func (c *call) inFolder(fd int, base string, follow bool) (pl place, again strin
 	return place{}, real + "/" + to, nil
 }
 
-// reopened is the file that a process has open already. It takes the folder's place.
+// reopened returns the place of a file that a process has open, and closes the folder.
 func (c *call) reopened(folder int, base string) (place, error) {
 	fd, err := unix.Openat(folder, base, held, 0)
 	if err != nil {
@@ -194,7 +194,7 @@ func (c *call) reopened(folder int, base string) (place, error) {
 	return place{dir: fd, real: real}, nil
 }
 
-// own rewrites the names by which the sandbox would reach itself.
+// own rewrites names under which the sandbox would find itself instead of the process.
 func (c *call) own(p string) string {
 	switch p {
 	case "/dev/stdin":
@@ -212,8 +212,8 @@ func (c *call) own(p string) string {
 	return p
 }
 
-// mayTouch refuses what /proc has of other processes. The sandbox could reach into some that the process could not,
-// itself among them. Memory can never be written by its file.
+// mayTouch rejects files of other processes in /proc. The sandbox could access processes that the calling process could not,
+// including itself. It rejects every process's memory file (mem).
 func (c *call) mayTouch(real string) error {
 	rest, ok := strings.CutPrefix(real, "/proc/")
 	if !ok {
@@ -221,7 +221,7 @@ func (c *call) mayTouch(real string) error {
 	}
 	id, inside, _ := strings.Cut(rest, "/")
 	n, err := strconv.Atoi(id)
-	if err == nil && (n != c.tgid && n != int(c.pid) && !c.childsIDMap(real) || path.Base(inside) == "mem") {
+	if err == nil && (n != c.tgid && n != int(c.pid) && !c.isChildIDMap(real) || path.Base(inside) == "mem") {
 		return unix.EACCES
 	}
 	return nil
@@ -236,20 +236,20 @@ func readlink(dirfd int, name string) (string, error) {
 	return string(b[:n]), nil
 }
 
-// changes are the events of a change to places. A file without a name can be changed unasked if it lies in memory, or
-// is a pipe and the like; a file that has lost its name cannot.
+// changes returns the events of a change to places. A file without a name can be changed without a decision if it lies in memory, or
+// is for example a pipe; a file that has lost its name cannot.
 func (c *call) changes(op Operation, places ...place) []Event {
 	var events []Event
 	for i, p := range places {
 		switch {
-		case p.mine, !strings.HasPrefix(p.real, "/"), strings.HasPrefix(p.real, "/memfd:") && unnamed(p):
-		case strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid)+"/"), strings.HasPrefix(p.real, c.proc("")), c.childsIDMap(p.real):
-			// its own name, its own score for the OOM killer
+		case p.insideOnly, !strings.HasPrefix(p.real, "/"), strings.HasPrefix(p.real, "/memfd:") && unnamed(p):
+		case strings.HasPrefix(p.real, "/proc/"+strconv.Itoa(c.tgid)+"/"), strings.HasPrefix(p.real, c.proc("")), c.isChildIDMap(p.real):
+			// the process's own name, or its own score for the OOM killer
 		default:
 			var others []string
 			if op == Move {
 				for _, other := range slices.Concat(places[:i], places[i+1:]) {
-					if !other.mine {
+					if !other.insideOnly {
 						others = append(others, other.paths()...)
 					}
 				}
@@ -262,7 +262,7 @@ func (c *call) changes(op Operation, places ...place) []Event {
 	return events
 }
 
-// mayWrite asks about a change to places.
+// mayWrite asks the decider about a change to places.
 func (c *call) mayWrite(op Operation, places ...place) error {
 	if err := writable(places...); err != nil {
 		return err
@@ -270,8 +270,8 @@ func (c *call) mayWrite(op Operation, places ...place) error {
 	return c.allowed(c.changes(op, places...)...)
 }
 
-// writable refuses a change to places where nothing can be changed. A sandbox of the agent's own mounts read-only
-// what its programs are not to change: nobody has to be asked about what comes to nothing.
+// writable rejects a change to places that cannot be changed. A nested sandbox of the agent mounts files read-only that its programs
+// must not change: the decider is not asked about changes that would fail anyway.
 func writable(places ...place) error {
 	for _, p := range places {
 		var mounted unix.Statfs_t
@@ -285,7 +285,7 @@ func writable(places ...place) error {
 	return nil
 }
 
-// special reports whether a place is a device, a pipe or a socket: these can be written to wherever they are.
+// special reports whether a place is a device, a pipe or a socket. These can be written to even on read-only mounts.
 func (p place) special() bool {
 	st, err := p.stat()
 	return err == nil && st.Mode&unix.S_IFMT != unix.S_IFREG && st.Mode&unix.S_IFMT != unix.S_IFDIR

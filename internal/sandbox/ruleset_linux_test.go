@@ -102,7 +102,7 @@ func manyDomains(free string) int {
 	runtime.LockOSThread()
 	_ = unix.Setrlimit(unix.RLIMIT_NOFILE, &unix.Rlimit{Cur: 4096, Max: 4096})
 	var made int
-	for range 16 * mostRulesets {
+	for range 16 * maxRulesets {
 		if fd, err := newRuleset(everyChange, 0, 0); err == nil {
 			made++
 			unix.Close(fd)
@@ -110,7 +110,7 @@ func manyDomains(free string) int {
 	}
 	fmt.Println("rulesets:", made)
 	first, _ := newRuleset(everyChange, 0, 0)
-	for range mostRulesets {
+	for range maxRulesets {
 		fd, _ := newRuleset(everyChange, 0, 0)
 		defer unix.Close(fd)
 	}
@@ -124,7 +124,7 @@ func manyDomains(free string) int {
 	fmt.Println("rules:", n-1, err)
 	self, _ := os.Executable()
 	var failed int
-	for range mostDomains + 8 { // more than there may be at once
+	for range maxDomains + 8 { // more than there may be at once
 		cmd := exec.Command(self, "one", free, free)
 		if out, err := cmd.Output(); err != nil || string(out) != "<nil>\n" {
 			failed++
@@ -137,7 +137,7 @@ func manyDomains(free string) int {
 	}
 	var stay []*exec.Cmd
 	count := map[string]int{}
-	for range mostDomains + 8 {
+	for range maxDomains + 8 {
 		cmd := exec.Command(self, "stay", free, free)
 		in, err1 := cmd.StdinPipe()
 		out, err2 := cmd.StdoutPipe()
@@ -157,10 +157,10 @@ func manyDomains(free string) int {
 func TestRulesetsAndDomainsAreBounded(t *testing.T) {
 	y, free, _ := fields(t)
 	got := run(t, y.attack(t, "manydomains", free))
-	want := fmt.Sprintf("rulesets: %d", 16*mostRulesets) + "\na rule in one that was forgotten: file descriptor in bad state\n" +
-		fmt.Sprintf("rules: %d cannot allocate memory\ndomains one after the other that failed: 0", mostRules)
+	want := fmt.Sprintf("rulesets: %d", 16*maxRulesets) + "\na rule in one that was forgotten: file descriptor in bad state\n" +
+		fmt.Sprintf("rules: %d cannot allocate memory\ndomains one after the other that failed: 0", maxRules)
 	if !testing.Short() {
-		want += fmt.Sprintf("\ndomains at once: %d 8", mostDomains)
+		want += fmt.Sprintf("\ndomains at once: %d 8", maxDomains)
 	}
 	if got != want {
 		t.Errorf("got\n%s\nwant\n%s", got, want)

@@ -1,17 +1,17 @@
-// Package sandbox starts a program in such a way that the kernel asks before the program, or anything that it starts,
-// changes files by their names, executes another program or connects a socket. It is for agents that do not use their client: they open
-// files and start commands themselves, and no message of theirs can be decided on.
+// Package sandbox confines a program: the kernel asks before the program, or any process that it starts, changes files by their
+// names, executes another program or connects a socket. It is for agents that do not use their client: they open files and start
+// commands themselves, and send no message that could be decided on.
 //
-// The sandbox is a process of its own, the parent of what it confines. System calls reach it by seccomp user
-// notification. It reads a call's arguments once, resolves the path, and asks a Decider. An allowed change it carries
-// out itself, and hands the open file over: the memory that it has read can be changed meanwhile, and the kernel must
-// not read it again. A program cannot be started for another process, so the kernel does that, and the sandbox looks
-// at the new program before its first instruction.
+// The sandbox is a separate process, the parent of the confined processes. It receives their system calls by seccomp user
+// notification. It reads a call's arguments once, resolves the path, and asks a Decider. It carries out an allowed change itself, and
+// hands the open file over: the process can change its memory meanwhile, so the kernel must not read the arguments again. A program
+// cannot be started for another process, so the kernel starts it, and the sandbox verifies the new program before its first
+// instruction.
 //
-// If the sandbox ends, the calls that it answers do not exist any more (ENOSYS) for what it has confined.
+// If the sandbox ends, the calls that it answers fail with ENOSYS for the confined processes.
 //
-// The package knows the kernel. It must not know policies, agents or ACP. It needs no privileges, and works on Linux
-// 6.12 and later, on amd64 and arm64.
+// The package knows the kernel. It must not know policies, agents or ACP. It needs no privileges, and works on Linux 6.12 and later,
+// on amd64 and arm64.
 package sandbox
 
 import (
@@ -25,61 +25,58 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Command is the argument that makes a program a sandbox, if its main package calls Main. The command is hidden.
+// Command is the hidden first argument that makes a program run as a sandbox, if its main package calls Main.
 const Command = "sandbox"
 
-// ErrUnsupported is wrapped where this system cannot confine a program.
+// ErrUnsupported is wrapped by errors that say that this system cannot confine a program.
 var ErrUnsupported = errors.New("not supported here")
 
-// Operation is what a process is about to do.
+// Operation is the kind of an Event.
 type Operation string
 
 // The operations.
 const (
-	// Write opens a file for writing, creates, removes or links it, or changes its size, its mode, its owner, its times or
-	// its attributes.
+	// Write opens a file for writing, creates, removes or links it, or changes its size, mode, owner, times or attributes.
 	Write Operation = "write"
-	// Move gives another name to a file, or to a folder with all that is in it. There is an event for each of the two
-	// names, which says the other.
+	// Move renames a file, or a folder with everything in it. There is an event for each of the two names, which contains the other.
 	Move Operation = "move"
-	// Execute starts a program in place of the process.
+	// Execute replaces the process's program.
 	Execute Operation = "execute"
-	// Read opens a file only for reading, or a folder. There are such events only with Options.Reads.
+	// Read opens a file only for reading, or a folder. Such events occur only with Options.Reads.
 	Read Operation = "read"
-	// Connect connects a socket, or sends to an address without connecting. Path is that of a unix socket, if it has one.
+	// Connect connects a socket, or sends to an address without connecting. Path is the path of a unix socket, if it has one.
 	Connect Operation = "connect"
 )
 
-// Event is one thing that a process is about to do.
+// Event is an operation that a process is about to perform.
 type Event struct {
 	Operation Operation
 	// PID is the process, as /proc shows it here.
 	PID int
-	// Path is absolute and without symbolic links: the file, or the program to execute. If the last name does not exist
-	// yet, its folder does. The path of a program in memory begins with "/memfd:".
+	// Path is the file, or the program to execute. It is absolute and without symbolic links. If the last name does not exist yet,
+	// its folder does. The path of a program in memory begins with "/memfd:".
 	Path string
-	// Args are a program's arguments with its name, as the process gave them. Only for Execute, as are Dir and Env.
+	// Args are a program's arguments, with its name, as the process passed them. Args, Dir and Env are set only for Execute.
 	Args []string
 	// Dir is the working directory of the process.
 	Dir string
-	// Env is each "NAME=VALUE" that the program gets and that the command was not started with.
+	// Env contains each "NAME=VALUE" of the program that the command was not started with.
 	Env []string
-	// Address is where a socket connects to, for Connect.
+	// Address is the address that a socket connects to, for Connect.
 	Address Address
 	// Call numbers the system call. Events of one call have the same number.
 	Call uint64
-	// Held, for Write and Move, is a descriptor of the folder that the file is in, or of the file itself if Name is
-	// empty. It is open as long as the Decider is asked, and leads to what the call changes, whatever the path leads to
-	// by then.
+	// Held, for Write and Move, is a descriptor of the file's folder, or of the file itself if Name is empty. It is open while the
+	// Decider is asked, and leads to the file that the call changes, even if the path leads elsewhere by then.
 	Held int
 	Name string
-	// Apart, for Execute: the process sees mounts that were made inside. So what libraries and settings the program
-	// finds, and what its arguments lead to, is the choice of who has made them.
+	// Apart, for Execute: the process has mounts that confined processes made. So those processes choose which libraries and settings
+	// the program finds, and which files its arguments name.
 	Apart bool
-	// Others, for Move, are the paths of the other name. For Execute, it is the name by which a script is started, if that
-	// may lead its interpreter to another one: with "..", and a folder that is moved meanwhile.
+	// Others, for Move, are the paths of the other name. For Execute, Others is the name by which a script is started, if its
+	// interpreter may resolve it to another file: the name contains "..", and a folder may be moved meanwhile.
 	Others []string
-	// Start, for Execute: it is the program that the sandbox was told to start, and nothing runs in the sandbox yet.
+	// Start, for Execute: this is the program that the sandbox was started with, and no program runs in the sandbox yet.
 	Start bool
 }
 
@@ -87,13 +84,13 @@ type Event struct {
 type Address struct {
 	// Network is "tcp", "udp", "ip" for other internet protocols, "unix", or "family N".
 	Network string
-	// Host is an internet address in text, and Port its port. A unix socket with a path has neither; if it has a name that
-	// is no path, Host is "@" and the name.
+	// Host is an internet address as text, and Port its port. A unix socket with a path has neither. For an abstract unix socket,
+	// Host is "@" and the name.
 	Host string
 	Port uint16
 }
 
-// Internet reports whether the address is that of a machine.
+// Internet reports whether the address is an internet address.
 func (a Address) Internet() bool {
 	return a.Network == "tcp" || a.Network == "udp" || a.Network == "ip"
 }
@@ -104,36 +101,35 @@ func (a Address) Loopback() bool {
 	return err == nil && a.Network == "tcp" && host.Unmap().IsLoopback()
 }
 
-// Options say how a program is confined. The zero value decides on everything but reads.
+// Options say how a program is confined. The zero value decides on everything except reads.
 type Options struct {
-	// Observe: the kernel makes every call itself, whatever the Decider says, and no call is refused. What the Decider is
-	// told is what the call was about when the sandbox looked.
+	// Observe: the kernel makes every call itself, regardless of the Decider's decision, and no call is rejected. Events describe the
+	// call as it was when the sandbox read it.
 	Observe bool
-	// Reads has the Decider asked before files are opened for reading, too.
+	// Reads: the Decider is also asked before files are opened for reading.
 	Reads bool
-	// Streams: of the sockets of the internet, only those of TCP can be made. The others can send to an address that the
-	// sandbox does not see (sendmsg). Sockets other than of the internet, of unix and of the kernel's settings of the network
-	// cannot be made either.
+	// Streams: of internet sockets, only TCP sockets can be made. Others can send to an address that the sandbox does not see
+	// (sendmsg). Sockets of other families, except those of unix and of the kernel's network settings, cannot be made either.
 	Streams bool
 	// Environ is the environment that the command starts with, to which Event.Env is compared. nil: the sandbox's own.
 	Environ []string
-	// Timeout is how long a call waits for the Decider in all. The call is then refused (EACCES), and what the Decider says
-	// later changes nothing. To observe, the kernel makes the call then. 0 or less: DefaultTimeout.
+	// Timeout limits the time that a call waits for the Decider. The call is then rejected (EACCES), and a later decision is ignored.
+	// With Observe, the kernel makes the call then. 0 or less: DefaultTimeout.
 	Timeout time.Duration
 }
 
-// Confinement says how a sandbox that asks by DecisionsFD confines.
+// Confinement configures a sandbox that asks for decisions on DecisionsFD.
 type Confinement struct {
-	// Observe: nothing is refused.
+	// Observe: no call is rejected.
 	Observe bool
-	// Reads: files that are opened for reading are decided on, too.
+	// Reads: opens for reading are decided on, too.
 	Reads bool
-	// Closed: processes connect to no machine but to Proxy, an address of IPv4 with its port, if that is not empty.
+	// Closed: processes connect only to Proxy, an IPv4 address with a port. If Proxy is empty, they connect to no machine.
 	Closed bool
 	Proxy  string
 }
 
-// Flags are the arguments of a sandbox, before its command.
+// Flags returns the arguments of a sandbox that precede its command.
 func (c Confinement) Flags() []string {
 	flags := []string{"--decisions"}
 	if c.Observe {
@@ -151,64 +147,64 @@ func (c Confinement) Flags() []string {
 	return flags
 }
 
-// DefaultTimeout is more than a policy may take, and less than people take for a program that hangs.
+// DefaultTimeout is longer than a policy may take, and shorter than people wait before they consider a program hung.
 const DefaultTimeout = 10 * time.Second
 
-// Decider decides on events. It is called from several goroutines at once, and holds up the calling process meanwhile.
-// It must not wait for a person: after Options.Timeout the call is refused. If a Decider does not return even then, the
-// sandbox leaves it behind, and after 64 of these refuses without asking until one of them returns.
+// Decider decides on events. It is called from several goroutines at once, and the calling process waits meanwhile. It must not wait
+// for a person: after Options.Timeout the call is rejected. If 64 calls of a Decider have not returned even then, the sandbox rejects
+// calls without asking until one of them returns.
 type Decider interface {
 	Allows(Event) bool
-	// Refused tells that the sandbox itself has refused a call, whatever a policy says, because it could not decide on what
-	// the process does after it. What is in words: "another root folder, or a mount". To observe, it tells of a call that
-	// would have been refused, as the sandbox could not find out which file it is about.
+	// Refused notifies the Decider that the sandbox itself has rejected a call, regardless of the policy, because it could not decide
+	// on later calls of the process. what describes the call: "another root folder, or a mount". With Observe, it notifies of a call
+	// that would have been rejected because the sandbox could not determine its file.
 	Refused(pid int, what string)
 }
 
-// Reporter is a Decider that is told how the start went, once. It must not wait.
+// Reporter is a Decider that is notified once how the start went. It must not block.
 type Reporter interface {
-	// Began tells the process of the command and the walls around it, or why there is none: an error wraps ErrUnsupported if
-	// nothing can be confined here.
+	// Began reports the process of the command and its confinement, or why it was not started: an error wraps ErrUnsupported if this
+	// system cannot confine programs.
 	Began(pid int, walls proc.Walls, err error)
 }
 
-// Watcher is a Decider that is told when a program begins to run.
+// Watcher is a Decider that is notified when a program begins to run.
 type Watcher interface {
-	// Started tells that the program of an Execute event that was allowed is in place, before its first instruction, and
-	// that nothing is below the process. It may never be told: the kernel can refuse the program all the same, and the
-	// process then goes on as it was; or the process has started others before. Nobody is told with Options.Observe. It
-	// must not wait.
+	// Started reports that the program of an allowed Execute event is in place, before its first instruction, and that the process
+	// has no descendants. The notification may be missing: the kernel may reject the program, and the process then continues as
+	// before; or the process has started others before. It is never sent with Options.Observe. Started must not block.
 	Started(Event)
 }
 
 // Mounter is a Decider that may allow more to processes that prepare the mounts of their own namespace.
 type Mounter interface {
-	// AllowsMountPoint is asked before an empty file or folder is made on which something may be mounted, with an event
-	// of Write. True: it is made, and no more, for it could not be made otherwise. False: the change is decided on as
-	// any other.
+	// AllowsMountPoint is asked, with a Write event, before an empty file or folder is made as a mount point. It returns true only if
+	// the change would not be allowed otherwise: the empty file or folder is then made. If it returns false, the change is decided on
+	// as any other.
 	AllowsMountPoint(Event) bool
 }
 
-// Lists decides by literal paths, which have to be absolute and without symbolic links. What no list names is refused
-// for Write and Move, and allowed for the other operations.
+// Lists is a Decider with literal paths, which must be absolute and without symbolic links. Paths on no list are rejected for Write
+// and Move, and allowed for other operations.
 type Lists struct {
-	// Write are files and folders below which everything may be changed.
+	// Write are files, and folders below which everything may be changed.
 	Write []string
-	// DenyWrite are files and folders that may not be changed, and for which no folder above may get another name.
+	// DenyWrite are files and folders that may not be changed, and whose parent folders may not be renamed.
 	DenyWrite []string
 	// DenyExecute are programs, and folders of programs, that may not be started.
 	DenyExecute []string
-	// DenyRead are files and folders below which nothing may be opened, not even for reading; with Options.Reads.
+	// DenyRead are files and folders below which no file may be opened, not even for reading. It needs Options.Reads.
 	DenyRead []string
-	// DenyConnect are unix sockets, and folders of such, that may not be connected to.
+	// DenyConnect are unix sockets, and folders of unix sockets, that may not be connected to.
 	DenyConnect []string
-	// NoInternet: no sockets but those of unix may be connected.
+	// NoInternet: only unix sockets may be connected.
 	NoInternet bool
 }
 
-// Through has another Decider decide on all but machines. Of these only two can be connected to, over TCP: a proxy, which decides on
-// the machines behind it, and a port on the loopback interface at which only processes in this sandbox listen. The other Decider is
-// told of the rest, which is refused whatever it says. It needs Options.Streams.
+// Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only two kinds of
+// them, over TCP: a proxy, which decides on the machines behind it, and a port on the loopback interface if only processes of this
+// sandbox listen on it. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected
+// regardless of its answer. Through needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
@@ -227,7 +223,7 @@ func (t Through) Allows(e Event) bool {
 				return true
 			}
 		}
-		t.Decider.Allows(e) // it is to know
+		t.Decider.Allows(e) // only to notify it
 		return false
 	}
 	return t.Decider.Allows(e)
@@ -253,7 +249,7 @@ func (t Through) Began(pid int, walls proc.Walls, err error) {
 	}
 }
 
-// of is another Decider behind the proxy. A nil Through changes nothing.
+// of returns d behind the proxy. A nil Through returns d itself.
 func (t *Through) of(d Decider) Decider {
 	if t == nil {
 		return d
@@ -262,10 +258,10 @@ func (t *Through) of(d Decider) Decider {
 	return *t
 }
 
-// devices may be written to by everybody and keep nothing, or are a terminal that is open already.
+// devices are files that every process may write to and that store nothing, or a terminal that is open already.
 var devices = []string{"/dev/null", "/dev/zero", "/dev/full", "/dev/tty", "/dev/ptmx", "/dev/pts"}
 
-// Device reports whether everybody may write to a path: to it nothing can be done that is to be decided on.
+// Device reports whether every process may write to a path, so that no operation on it needs a decision.
 func Device(path string) bool { return within(path, devices) }
 
 // Allows implements Decider.
@@ -291,7 +287,7 @@ func (l Lists) Allows(e Event) bool {
 	return within(e.Path, l.Write) || Device(e.Path)
 }
 
-// Refused implements Decider. Nobody is told.
+// Refused implements Decider. It does nothing.
 func (l Lists) Refused(int, string) {}
 
 func within(file string, folders []string) bool {
@@ -303,7 +299,7 @@ func within(file string, folders []string) bool {
 	return false
 }
 
-// below says whether a file is the folder or lies somewhere in it. Both paths are absolute.
+// below reports whether file is folder or lies in it. Both paths are absolute.
 func below(file, folder string) bool {
 	folder = path.Clean(folder)
 	return folder == "/" || file == folder || strings.HasPrefix(file, folder) && file[len(folder)] == '/'

@@ -8,10 +8,10 @@ import (
 	"runtime"
 )
 
-// Main refuses: programs are confined on Linux on amd64 and arm64 only. It returns the exit status of the process.
+// Main fails: only Linux on amd64 and arm64 can confine programs. It returns the exit status of the process.
 func Main() int { return MainWith(nil) }
 
-// MainWith refuses likewise.
+// MainWith fails likewise.
 func MainWith(func(fd int, o Options) (Decider, error)) int {
 	fmt.Fprintf(os.Stderr, "sandbox: %v: it is made for Linux on amd64 and arm64, and this is %s on %s\n", ErrUnsupported, runtime.GOOS, runtime.GOARCH)
 	return failed
@@ -20,8 +20,8 @@ func MainWith(func(fd int, o Options) (Decider, error)) int {
 // failed is the exit status if the command could not be started.
 const failed = 125
 
-// Supported says that no program can be confined here.
+// Supported returns ErrUnsupported: no program can be confined here.
 func Supported() error { return ErrUnsupported }
 
-// Carry does nothing: Supported never tries here.
+// Carry does nothing, because Supported makes no trial here.
 func Carry() {}

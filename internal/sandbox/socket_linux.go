@@ -16,8 +16,8 @@ import (
 // longestAddress is sizeof(struct sockaddr_storage).
 const longestAddress = 128
 
-// socketCall is a call with a socket and an address. Both are the sandbox's own: a duplicate and a copy, which nobody
-// can exchange any more.
+// socketCall is a call with a socket and an address. The socket is a duplicate and the address a copy, so the process cannot replace
+// them.
 type socketCall struct {
 	*call
 	socket  int
@@ -25,7 +25,7 @@ type socketCall struct {
 	address []byte
 }
 
-// withSocket reads the address of a call, and takes a duplicate of its socket. The socket is to be closed.
+// withSocket reads the address of a call, and duplicates its socket. The caller must close the socket.
 func (c *call) withSocket(address, length uint64) (socketCall, error) {
 	s := socketCall{call: c, socket: -1}
 	if length < 2 || length > longestAddress {
@@ -48,7 +48,7 @@ func (c *call) withSocket(address, length uint64) (socketCall, error) {
 
 func (s socketCall) family() int { return int(binary.NativeEndian.Uint16(s.address)) }
 
-// path is that of a unix socket; empty: its address is a name that is no path, or none.
+// path returns the path of a unix socket; empty: the socket is abstract or has no address.
 func (s socketCall) path() string {
 	if s.family() != unix.AF_UNIX || len(s.address) == 2 || s.address[2] == 0 {
 		return ""
@@ -57,7 +57,7 @@ func (s socketCall) path() string {
 	return name
 }
 
-// where is the address in text.
+// where returns the address as text.
 func (s socketCall) where() (Address, error) {
 	a := Address{Network: "family " + strconv.Itoa(s.family())}
 	switch s.family() {
@@ -73,7 +73,7 @@ func (s socketCall) where() (Address, error) {
 		}
 		a.Host = hostText([16]byte{12: s.address[4], 13: s.address[5], 14: s.address[6], 15: s.address[7]}, true)
 	case unix.AF_INET6:
-		if len(s.address) < unix.SizeofSockaddrInet6-4 { // the scope may be missing
+		if len(s.address) < unix.SizeofSockaddrInet6-4 { // the scope ID may be missing
 			return a, unix.EINVAL
 		}
 		a.Host = hostText([16]byte(s.address[8:24]), false)
@@ -88,7 +88,7 @@ func (s socketCall) where() (Address, error) {
 	return a, nil
 }
 
-// connect connects the socket here. For a unix socket, its peer sees the sandbox as who has connected.
+// connect connects the socket in the sandbox. The peer of a unix socket sees the sandbox as the peer.
 func (c *call) connect() error {
 	s, err := c.withSocket(c.data.args[1], c.data.args[2])
 	if err != nil {
@@ -106,14 +106,14 @@ func (c *call) connect() error {
 	flags, err := unix.FcntlInt(uintptr(s.socket), unix.F_GETFL, 0)
 	switch {
 	case err != nil:
-	case strings.HasPrefix(to.Host, "@") && c.domain.names():
+	case strings.HasPrefix(to.Host, "@") && c.domain.scopesAbstractSockets():
 		err = unix.EPERM
 	case strings.HasPrefix(to.Host, "@"):
-		return c.later(func() error { return s.connectInDomain(flags) }, clean)
+		return c.answerLater(func() error { return s.connectInDomain(flags) }, clean)
 	case s.kind == unix.SOCK_DGRAM || flags&unix.O_NONBLOCK != 0:
-		err = c.under(func() error { return to.connect(s.socket) })
+		err = c.runInDomain(func() error { return to.connect(s.socket) })
 	default:
-		return c.later(func() error { return to.connect(s.socket) }, clean)
+		return c.answerLater(func() error { return to.connect(s.socket) }, clean)
 	}
 	clean()
 	return err
@@ -123,7 +123,7 @@ func (c *call) connect() error {
 type target struct {
 	Address
 	raw  []byte
-	held int // a unix socket's file; -1: there is none
+	held int // an O_PATH descriptor of a unix socket; -1: none
 }
 
 func (t target) connect(socket int) error {
@@ -134,7 +134,7 @@ func (t target) connect(socket int) error {
 	return nil
 }
 
-// reach decides on the address. A unix socket by a path is held, and reached by the descriptor.
+// reach asks the decider about the address. It holds a unix socket with a path, and addresses it by the descriptor.
 func (s socketCall) reach() (target, error) {
 	t := target{raw: s.address, held: -1}
 	var err error
@@ -151,7 +151,7 @@ func (s socketCall) reach() (target, error) {
 		family == unix.AF_UNSPEC && s.data.number == unix.SYS_CONNECT: // to disconnect
 		return t, s.allowed()
 	case internet && family != unix.AF_INET && family != unix.AF_INET6, !internet && family != domain:
-		return t, unix.EAFNOSUPPORT // and for sending, AF_UNSPEC can mean AF_INET
+		return t, unix.EAFNOSUPPORT // for sending, AF_UNSPEC can mean AF_INET
 	}
 	e := Event{Operation: Connect, Address: t.Address}
 	name := s.path()
@@ -177,14 +177,14 @@ func (s socketCall) reach() (target, error) {
 	return t, nil
 }
 
-// connectInDomain connects to a unix socket by a name that is no path, on the thread that shares the command's Landlock
-// domain: sockets outside of the domain cannot be reached by such names.
+// connectInDomain connects to an abstract unix socket on the thread that shares the command's Landlock domain, so that sockets
+// outside of the domain cannot be reached.
 func (s socketCall) connectInDomain(flags int) error {
 	t := target{raw: s.address}
 	blocks := flags&unix.O_NONBLOCK == 0
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
 		result := make(chan error, 1)
-		s.inDomain <- func() { // it must not wait for the peer there
+		s.inDomain <- func() { // this thread must not wait for the peer
 			if blocks {
 				_, _ = unix.FcntlInt(uintptr(s.socket), unix.F_SETFL, flags|unix.O_NONBLOCK)
 				defer func() { _, _ = unix.FcntlInt(uintptr(s.socket), unix.F_SETFL, flags) }()
@@ -199,7 +199,7 @@ func (s socketCall) connectInDomain(flags int) error {
 	}
 }
 
-// sendTo sends to an address. Only sockets that keep messages apart send anywhere without having connected.
+// sendTo sends to an address. Only datagram and raw sockets send to an address without a connection.
 func (c *call) sendTo() error {
 	a := c.data.args
 	s, err := c.withSocket(a[4], a[5])
@@ -239,18 +239,18 @@ func (c *call) sendTo() error {
 	}
 	flags, err := unix.FcntlInt(uintptr(s.socket), unix.F_GETFL, 0)
 	if err == nil && flags&unix.O_NONBLOCK == 0 && a[3]&unix.MSG_DONTWAIT == 0 {
-		return c.later(send, clean)
+		return c.answerLater(send, clean)
 	}
-	err = c.under(send)
+	err = c.runInDomain(send)
 	clean()
 	return err
 }
 
-// longestMessage is more than any datagram takes.
+// longestMessage is larger than any datagram.
 const longestMessage = 1 << 20
 
-// bind binds the socket here. A unix socket is bound by its last name alone, from its folder: getsockname then tells no
-// more.
+// bind binds the socket in the sandbox. It binds a unix socket by its last name only, from its folder: getsockname then returns only
+// that name.
 func (c *call) bind() error {
 	s, err := c.withSocket(c.data.args[1], c.data.args[2])
 	if err != nil {
@@ -259,7 +259,7 @@ func (c *call) bind() error {
 	defer unix.Close(s.socket)
 	name := s.path()
 	if name == "" {
-		return c.under(func() error { return c.bindHere(s.socket, s.address) })
+		return c.runInDomain(func() error { return c.bindHere(s.socket, s.address) })
 	}
 	p, err := c.find(unix.AT_FDCWD, name, false)
 	if err != nil {
@@ -277,8 +277,8 @@ func (c *call) bind() error {
 		return err
 	}
 	defer unix.Close(dir)
-	return c.makes(p, func() error {
-		if err := unix.Fchdir(dir); err != nil { // of this thread alone
+	return c.carryOutMake(p, func() error {
+		if err := unix.Fchdir(dir); err != nil { // of this thread only
 			return err
 		}
 		defer func() { _ = unix.Chdir("/") }()

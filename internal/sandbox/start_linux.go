@@ -25,32 +25,31 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Exit statuses of a sandbox that did not come to run a command, as env(1) and nohup(1) have them.
+// Exit statuses of a sandbox that did not run a command, as for env(1) and nohup(1).
 const (
 	failed   = 125
 	notFound = 127
 )
 
-// stageServe is the argument after Command by which the program continues without capabilities.
+// stageServe is the argument after Command with which the program executes itself without capabilities.
 const stageServe = "-serve"
 
-// Main is the whole life of a sandbox: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]…
-// [--deny-read PATH]… [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It
-// returns the exit status of the command. If a signal ended the command, the same signal ends the sandbox. With
-// "--job" instead of a command, it starts the Job of JobFD, tells OutcomeFD what becomes of it, and returns when
-// nothing of it runs any more.
+// Main runs a sandbox until it ends: "PROGRAM sandbox [--write PATH]… [--deny-write PATH]… [--deny-execute PATH]… [--deny-read PATH]…
+// [--deny-connect PATH]… [--reads] [--no-internet | --proxy HOST:PORT] [--observe] -- CMD". It returns the exit status of the
+// command. If a signal ended the command, the same signal ends the sandbox. With "--job" instead of a command, it starts the Job of
+// JobFD, writes each Outcome to OutcomeFD, and returns when all processes of the command have ended.
 func Main() int { return MainWith(nil) }
 
-// DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks who has started it.
+// DecisionsFD is the descriptor by which a sandbox with the flag "--decisions" asks its parent for decisions.
 const DecisionsFD = 3
 
-// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead
-// of lists of paths, and has to be a Reporter.
+// MainWith is Main with one more flag, "--decisions": the Decider that dial makes of DecisionsFD then decides instead of lists of
+// paths. It must be a Reporter.
 func MainWith(dial func(fd int, o Options) (Decider, error)) int {
 	return mainWith(dial, func(_ *Options, l Lists) Decider { return l })
 }
 
-// mainWith is MainWith with a decider of its own in place of lists.
+// mainWith is MainWith with another decider in place of lists.
 func mainWith(dial func(fd int, o Options) (Decider, error), decider func(*Options, Lists) Decider) int {
 	status, err := runWith(dial, decider)
 	if err != nil {
@@ -76,10 +75,10 @@ func runWith(dial func(fd int, o Options) (Decider, error), decider func(*Option
 		return failed, err
 	}
 	if !served && capable() {
-		return failed, shed(args)
+		return failed, dropCapabilities(args)
 	}
 	if c.args == nil {
-		if c, err = takeJob(); err != nil {
+		if c, err = readJob(); err != nil {
 			return failed, fmt.Errorf("read what to start: %w", err)
 		}
 		o.Environ = c.env
@@ -107,9 +106,9 @@ func capable() bool {
 	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
 }
 
-// shed executes this program again without any capability. The sandbox acts for the command, which has none either,
-// and a thread of Go's cannot give them up for the others.
-func shed(args []string) error {
+// dropCapabilities executes this program again without any capability. The sandbox acts for the command, which has no capabilities either, and a
+// thread of a Go program cannot drop them for the other threads.
+func dropCapabilities(args []string) error {
 	self, err := proc.OwnProgram()
 	if err != nil {
 		return err
@@ -122,7 +121,7 @@ func shed(args []string) error {
 	})
 }
 
-// parse reads the arguments. A command without arguments is a job's.
+// parse reads the arguments. If it returns a command without arguments, a job is to be read.
 func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Through, err error) {
 	flags := flag.NewFlagSet(Command, flag.ContinueOnError)
 	flags.SetOutput(io.Discard)
@@ -144,7 +143,7 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	flags.BoolVar(&o.Observe, "observe", false, "")
 	flags.BoolVar(&l.NoInternet, "no-internet", false, "")
 	flags.Func("proxy", "", func(s string) error {
-		host, port, _ := strings.Cut(s, ":") // an address of IPv4: a sandbox knows no others by their text
+		host, port, _ := strings.Cut(s, ":") // an IPv4 address: a sandbox does not parse other addresses
 		n, err := strconv.ParseUint(port, 10, 16)
 		proxy = &Through{Host: host, Port: uint16(n)}
 		return err
@@ -167,20 +166,20 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	return o, l, c, asks, proxy, err
 }
 
-// serve starts the command and answers for it until it has ended, and then ends what the command has left behind.
+// serve starts the command, answers its calls until it has ended, and then ends its remaining processes.
 func serve(o Options, d Decider, c command) (int, error) {
-	// Files that the sandbox itself inherited would be open past every decision.
+	// Files that the sandbox itself inherited would be accessible without a decision.
 	err := errors.Join(proc.Subreaper(), unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC))
 	if err != nil {
 		return failed, err
 	}
 	signals := make(chan os.Signal, 16)
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCHLD)
-	onlyEnds()
+	ignoreChildStops()
 	started := make(chan startResult, 1)
 	over := make(chan struct{})
 	go func() {
-		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return hold(o, d, c, w, started, over) })
+		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return startConfined(o, d, c, w, started, over) })
 		if err != nil {
 			started <- startResult{err: err}
 		}
@@ -191,13 +190,13 @@ func serve(o Options, d Decider, c command) (int, error) {
 		if reports {
 			reporter.Began(0, result.walls, result.err)
 		}
-		c.tell(failure(result.err))
+		c.report(failure(result.err))
 		if errors.Is(result.err, errStart) {
 			return notFound, result.err
 		}
 		return failed, result.err
 	}
-	// Only now: what was to become the command shared the memory of this process, and was read there.
+	// Not earlier: the process that was to execute the command shared this process's memory, and its arguments were read there.
 	if err := proc.Undumpable(); err != nil {
 		_ = unix.Kill(result.pid, unix.SIGKILL)
 		return failed, err
@@ -205,21 +204,21 @@ func serve(o Options, d Decider, c command) (int, error) {
 	if reports {
 		reporter.Began(result.pid, result.walls, nil)
 	}
-	c.tell(Outcome{PID: result.pid})
+	c.report(Outcome{PID: result.pid})
 	status := wait(result.pid, signals)
-	if c.told != nil {
+	if c.outcomes != nil {
 		code, signal := status.ExitStatus(), 0
 		if status.Signaled() {
 			code, signal = -1, int(status.Signal())
 		}
-		c.tell(Outcome{Ended: &Ended{Code: code, Signal: signal}})
+		c.report(Outcome{Ended: &Ended{Code: code, Signal: signal}})
 		waitRest(signals)
 		close(over)
 		return 0, nil
 	}
 	close(over)
 	endRest()
-	if status.Signaled() { // the caller learns of it as if there were no sandbox
+	if status.Signaled() { // the parent sees the same as without a sandbox
 		signal.Reset(status.Signal())
 		_ = unix.Kill(os.Getpid(), status.Signal())
 		time.Sleep(time.Second) // for the signal to arrive
@@ -228,7 +227,7 @@ func serve(o Options, d Decider, c command) (int, error) {
 	return status.ExitStatus(), nil
 }
 
-// failure is the Outcome of a command that was not started.
+// failure returns the Outcome of a command that was not started.
 func failure(err error) Outcome {
 	o := Outcome{Failed: err.Error(), Unsupported: errors.Is(err, ErrUnsupported)}
 	if errno := syscall.Errno(0); errors.Is(err, errStart) && errors.As(err, &errno) {
@@ -237,7 +236,7 @@ func failure(err error) Outcome {
 	return o
 }
 
-// startResult is the process of the command and the walls around it, or why there is none.
+// startResult is the process of the command and its confinement, or the error of the start.
 type startResult struct {
 	pid   int
 	walls proc.Walls
@@ -247,20 +246,19 @@ type startResult struct {
 // errStart is wrapped if the command itself cannot be started.
 var errStart = errors.New("start the command")
 
-// hold puts the filter on the calling thread, which is behind the walls of package proc, and starts the command from
-// it: a process is behind the filter of the thread that has made it. The thread stays until the command has ended,
-// because the signal by which the command dies with the sandbox is bound to the thread. What the thread calls
-// meanwhile are the jobs for the command's Landlock domain.
-func hold(o Options, d Decider, c command, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
+// startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from it: a process inherits
+// the filter of the thread that makes it. The thread stays until the command has ended, because the parent-death signal of the
+// command is bound to the thread. Meanwhile the thread runs the jobs for the command's Landlock domain.
+func startConfined(o Options, d Decider, c command, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
 	if !o.Observe && (!w.Landlock || !w.Seccomp) {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))
 	}
 	if err := mayTrace(); err != nil {
 		return err
 	}
-	// While the process is made, this thread waits for its first program with a processor of Go's, and the program waits
-	// for a decision. Whatever would have to stop all of Go meanwhile, a collection of garbage or a change of the number
-	// of processors, would wait for ever.
+	// While the process is made, this thread occupies a processor of the Go scheduler until the process executes its first program,
+	// and that waits for a decision. An operation that stops all goroutines meanwhile (a garbage collection, a change of GOMAXPROCS)
+	// would wait forever.
 	runtime.GOMAXPROCS(max(2, runtime.GOMAXPROCS(0)))
 	percent, limit := debug.SetGCPercent(-1), debug.SetMemoryLimit(math.MaxInt64)
 	listener, err := listen(o)
@@ -291,8 +289,8 @@ func hold(o Options, d Decider, c command, w proc.Walls, started chan<- startRes
 	}
 }
 
-// start starts the command, looking for it in PATH as execvp does unless its program is known. It dies with the
-// calling thread.
+// start starts the command. Unless the command's program is set, start searches PATH as execvp does. The command is killed when the
+// calling thread ends.
 func start(c command) (*os.Process, error) {
 	command, name := c.args, c.args[0]
 	folders := []string{""}
@@ -315,7 +313,7 @@ func start(c command) (*os.Process, error) {
 	result := error(unix.ENOENT)
 	for _, folder := range folders {
 		if name[0] == '/' && folder == "" && name != command[0] {
-			folder = "." // as the shell has it
+			folder = "." // as in the shell
 		}
 		program := folder + name
 		var st unix.Stat_t
@@ -335,7 +333,7 @@ func start(c command) (*os.Process, error) {
 	return nil, fmt.Errorf("%w %s: %w", errStart, command[0], errnoOf(result))
 }
 
-// errnoOf is the error of the system in an error, which repeats the name of the program.
+// errnoOf returns the system's error within an error, which would repeat the name of the program.
 func errnoOf(err error) error {
 	if errno := syscall.Errno(0); errors.As(err, &errno) {
 		return errno
@@ -343,10 +341,9 @@ func errnoOf(err error) error {
 	return err
 }
 
-// onlyEnds keeps the kernel from reporting to this process that a child of it has stopped: for each program that is
-// started inside, one is stopped to be looked at.
-func onlyEnds() {
-	// struct sigaction of the kernel, whose second word are the flags.
+// ignoreChildStops keeps the kernel from sending SIGCHLD when a child stops: each program that is started inside is stopped to verify it.
+func ignoreChildStops() {
+	// struct sigaction of the kernel, whose second word contains the flags.
 	var action [4]uint64
 	const noStops, sizeofSet = 1, 8
 	_, _, errno := unix.RawSyscall6(unix.SYS_RT_SIGACTION, uintptr(unix.SIGCHLD), 0, uintptr(unsafe.Pointer(&action)), sizeofSet, 0, 0)
@@ -356,9 +353,8 @@ func onlyEnds() {
 	}
 }
 
-// wait passes signals on until the command has ended, and collects what the sandbox has adopted. The kernel reports to
-// a parent also that a thread of the parent's has stopped the process to look at it, whatever the parent waits for;
-// hence nothing is waited for before it has ended.
+// wait forwards signals until the command has ended, and reaps adopted processes. The kernel also wakes a parent that waits for a
+// child when another thread of the parent has stopped that child to verify it; hence wait waits only for processes that have ended.
 func wait(pid int, signals <-chan os.Signal) unix.WaitStatus {
 	for s := range signals {
 		switch s {
@@ -371,7 +367,7 @@ func wait(pid int, signals <-chan os.Signal) unix.WaitStatus {
 					return status
 				}
 			}
-		case unix.SIGINT, unix.SIGQUIT: // a terminal sends them to the command, too
+		case unix.SIGINT, unix.SIGQUIT: // a terminal also sends them to the command
 		default:
 			_ = unix.Kill(pid, s.(unix.Signal))
 		}
@@ -379,7 +375,7 @@ func wait(pid int, signals <-chan os.Signal) unix.WaitStatus {
 	return 0
 }
 
-// waitRest collects what the command has left behind, and returns when nothing of it is there any more.
+// waitRest reaps the command's remaining processes, and returns when none is left.
 func waitRest(signals <-chan os.Signal) {
 	for {
 		for _, child := range zombies() {
@@ -388,11 +384,11 @@ func waitRest(signals <-chan os.Signal) {
 		if len(children()) == 0 {
 			return
 		}
-		<-signals // one of them has ended, or was asked to, as all of them are
+		<-signals // a process has ended, or was asked to, as all of them are
 	}
 }
 
-// children are those of this process, also those that have ended.
+// children returns the children of this process, including those that have ended.
 func children() []int {
 	var found []int
 	tasks, err := os.ReadDir("/proc/self/task")
@@ -410,7 +406,7 @@ func children() []int {
 	return found
 }
 
-// zombies are the children of this process that have ended.
+// zombies returns the children of this process that have ended.
 func zombies() []int {
 	return slices.DeleteFunc(children(), func(pid int) bool {
 		look, err := proc.Look(pid)
@@ -418,10 +414,10 @@ func zombies() []int {
 	})
 }
 
-// endRest ends everything below this process.
+// endRest ends all descendants of this process.
 func endRest() {
 	if len(children()) == 0 {
-		return // to look for descendants takes milliseconds
+		return // the search for descendants takes milliseconds
 	}
 	ctx, cancel := context.WithTimeout(context.Background(), 5*time.Second)
 	defer cancel()

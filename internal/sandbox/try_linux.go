@@ -19,34 +19,33 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// The arguments after Command of a sandbox that only tries what stands, and of the program that it starts for that.
+// The arguments after Command of a trial sandbox, and of the program that it starts.
 const (
 	stageTry   = "-try"
 	stageTried = "-tried"
 )
 
-// longestTry is more than a trial takes on a busy machine. If a call waits for an answer that never comes, it takes
-// that long.
-const longestTry = 10 * time.Second
+// trialTimeout limits a trial. It is longer than a trial takes on a busy machine. A trial takes this long if a call is never answered.
+const trialTimeout = 10 * time.Second
 
-// tried is what Supported knows. A trial that came to no end is not kept.
+// tried is the state of Supported. The result of a trial that did not finish is not kept.
 var tried struct {
-	carried bool // set before any goroutine is there
+	carried bool // set before any goroutine starts
 	mu      sync.Mutex
 	known   bool
 	err     error
 }
 
-// Carry tells that this program's main package calls Main, or MainWith, so that Supported can try. Call it from an init
+// Carry records that this program's main package calls Main or MainWith, so that Supported can make a trial. Call it from an init
 // function.
 func Carry() { tried.carried = true }
 
-// Supported says why no program can be confined on this system, or in this container; nil: one can. The first call has
-// this program start a sandbox that confines the program once more, which takes about 20 ms: a container's profile
-// refuses calls of which nothing else can be seen. Later calls repeat the answer. A program that carries no sandbox
-// (see Carry) looks only at the kernel. It is safe for concurrent use.
+// Supported returns why programs cannot be confined on this system, or in this container; nil: they can. The first call starts a
+// sandbox of this program that confines the program once more, which takes about 20 ms: only a trial shows which calls a container's
+// profile rejects. Later calls return the same result. A program without a sandbox (see Carry) checks only the kernel. Supported is
+// safe for concurrent use.
 func Supported() error {
-	if err := looksSupported(); err != nil || !tried.carried {
+	if err := kernelSupported(); err != nil || !tried.carried {
 		return err
 	}
 	tried.mu.Lock()
@@ -55,8 +54,8 @@ func Supported() error {
 		return tried.err
 	}
 	var err error
-	for range 2 { // somebody may have ended the first one
-		if err = try(); err == nil || errors.As(err, new(refusedTrial)) {
+	for range 2 { // another process may have killed the first one
+		if err = try(); err == nil || errors.As(err, new(rejectedTrial)) {
 			tried.known, tried.err = true, err
 			return err
 		}
@@ -64,20 +63,19 @@ func Supported() error {
 	if errors.Is(err, errLateTrial) {
 		return err
 	}
-	return nil // nothing was learned. If no program can be confined, who starts one learns that
+	return nil // the trial had no result. If programs cannot be confined, starting one returns the error
 }
 
-// errLateTrial says that a trial hangs, as a call does that nobody answers.
-var errLateTrial = fmt.Errorf("%w: a sandbox that was tried did not end within %v", ErrUnsupported, longestTry)
+// errLateTrial says that a trial hangs, because a call was not answered.
+var errLateTrial = fmt.Errorf("%w: a sandbox that was tried did not end within %v", ErrUnsupported, trialTimeout)
 
-// refusedTrial is what a trial said that came to its end.
-type refusedTrial string
+// rejectedTrial is the error that a finished trial reported.
+type rejectedTrial string
 
-func (r refusedTrial) Error() string      { return string(r) }
-func (refusedTrial) Is(target error) bool { return target == ErrUnsupported }
+func (r rejectedTrial) Error() string      { return string(r) }
+func (rejectedTrial) Is(target error) bool { return target == ErrUnsupported }
 
-// try starts a sandbox of this program's that tries. The error is a refusedTrial, errLateTrial, or says that nothing
-// was learned.
+// try starts a trial sandbox of this program. The error is a rejectedTrial, errLateTrial, or says that the trial had no result.
 func try() error {
 	self, err := proc.OwnProgram()
 	if err != nil {
@@ -106,7 +104,7 @@ func try() error {
 		return err
 	}
 	defer proc.LeaveChild(child.Pid)
-	late := time.AfterFunc(longestTry, func() { _ = child.Kill() })
+	late := time.AfterFunc(trialTimeout, func() { _ = child.Kill() })
 	words, _ := io.ReadAll(io.LimitReader(said, page))
 	state, err := child.Wait()
 	onTime := late.Stop()
@@ -117,20 +115,20 @@ func try() error {
 	case state.Success():
 		return nil
 	case why != "":
-		return refusedTrial(why)
+		return rejectedTrial(why)
 	case !onTime:
 		return errLateTrial
 	}
 	return errors.New(state.String())
 }
 
-// tryHere is the life of a sandbox that tries. It writes to its standard output why it cannot confine.
+// tryHere runs a trial sandbox. It writes to its standard output why it cannot confine.
 func tryHere(served bool) int {
-	err := callsRefused()
+	err := firstRejectedCall()
 	if err == nil && !served && capable() { // as a sandbox does
-		err = shed([]string{stageTry})
+		err = dropCapabilities([]string{stageTry})
 	}
-	if err == nil && unix.Access("/proc/self/exe", unix.R_OK) == nil { // nothing else is known to be here
+	if err == nil && unix.Access("/proc/self/exe", unix.R_OK) == nil { // no other program is known to exist here
 		c := command{program: "/proc/self/exe", args: []string{os.Args[0], Command, stageTried}, env: []string{}}
 		var status int
 		if status, err = serve(Options{Environ: c.env, Timeout: time.Second}, Lists{}, c); err != nil && !errors.Is(err, ErrUnsupported) {
@@ -146,8 +144,8 @@ func tryHere(served bool) int {
 	return 0
 }
 
-// tryInside is the life of the program that is confined to try: a file is handed to it, and its socket is taken. It
-// returns the number of the error that is no right answer.
+// tryInside runs the confined program of a trial: it opens a file, which is handed over, and connects a socket. It returns the number
+// of an unexpected error, or 0.
 func tryInside() int {
 	fd, err := unix.Open(os.DevNull, unix.O_WRONLY|unix.O_CLOEXEC, 0)
 	if err == nil {
@@ -164,10 +162,10 @@ func tryInside() int {
 	return 0
 }
 
-// callsRefused names the first call that a sandbox cannot do without and that is refused: by a container's profile, as
-// the kernel has them all.
-func callsRefused() error {
-	runtime.LockOSThread() // and never unlocked: the thread has a folder of its own then
+// firstRejectedCall returns an error for the first rejected system call that a sandbox needs. A container's profile rejects it, because
+// the kernel has all of them.
+func firstRejectedCall() error {
+	runtime.LockOSThread() // and never unlocked: the thread has its own working directory then
 	pid := os.Getpid()
 	var pidfd int
 	var b [1]byte
@@ -180,7 +178,7 @@ func callsRefused() error {
 			_, err := unix.ProcessVMReadv(pid, []unix.Iovec{{Base: &b[0], Len: 1}}, []unix.RemoteIovec{{Base: uintptr(unsafe.Pointer(&other[0])), Len: 1}}, 0)
 			return err
 		}},
-		{"ptrace", func() error { // of a process that there never is
+		{"ptrace", func() error { // of a process that never exists
 			_, _, errno := unix.Syscall6(unix.SYS_PTRACE, unix.PTRACE_SEIZE, 0, 0, 0, 0, 0)
 			if errno == unix.ESRCH {
 				errno = 0
@@ -202,7 +200,7 @@ func callsRefused() error {
 			}
 			return err
 		}},
-		{"faccessat2", func() error { // not by x/sys, which does without if it is refused
+		{"faccessat2", func() error { // not by x/sys, which falls back to other calls
 			_, _, errno := unix.Syscall6(unix.SYS_FACCESSAT2, uintptr(pidfd), uintptr(unsafe.Pointer(&[1]byte{})), unix.F_OK, unix.AT_EMPTY_PATH, 0, 0)
 			return orNil(errno)
 		}},
@@ -215,7 +213,7 @@ func callsRefused() error {
 	return nil
 }
 
-// orNil makes an error of a system call's number.
+// orNil converts a system call's error number to an error.
 func orNil(errno unix.Errno) error {
 	if errno == 0 {
 		return nil

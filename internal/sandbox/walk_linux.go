@@ -11,15 +11,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// walker follows a path as a process in a mount namespace of its own would.
+// walker resolves a path as a process in another mount namespace would.
 type walker struct {
 	*call
 	root, at int
 	rootID   [2]uint64
-	// proc: what is held lies in the sandbox's own folder of the process in /proc, which has no way out.
+	// proc: the held file lies in the sandbox's own directory of the process in /proc, above which the walker must not go.
 	proc bool
-	last string // the last name on the way
-	// names: of the last name, if it is not followed, the name is meant, and not what is mounted there.
+	last string // the last name that was resolved
+	// names: if the last name is not followed, the place is the name itself, and not the file system mounted there.
 	names bool
 }
 
@@ -32,7 +32,7 @@ func (w *walker) close() {
 	}
 }
 
-// to goes on from another file, and closes the one that was held.
+// to continues from another file, and closes the previous one.
 func (w *walker) to(fd int) {
 	if w.at >= 0 {
 		unix.Close(w.at)
@@ -40,7 +40,7 @@ func (w *walker) to(fd int) {
 	w.at = fd
 }
 
-// take gives the held file away.
+// take returns the held file, which the walker no longer closes.
 func (w *walker) take() int {
 	fd := w.at
 	w.at = -1
@@ -63,7 +63,7 @@ func mountAndInode(fd int) ([2]uint64, error) {
 	return [2]uint64{st.Mnt_id, st.Ino}, err
 }
 
-// newWalker begins where a path begins.
+// newWalker returns a walker at the start of a path.
 func (c *call) newWalker(dirfd int, p string) (w *walker, rest string, err error) {
 	w = &walker{call: c, root: -1, at: -1}
 	defer func() {
@@ -107,7 +107,8 @@ func (c *call) newWalker(dirfd int, p string) (w *walker, rest string, err error
 	return w, p, err
 }
 
-// fromProc has a path begin in the sandbox's own /proc that begins in a folder of the process in another one.
+// fromProc moves the walker to the sandbox's own /proc if it starts in a folder of the process in another procfs. It returns the rest
+// of the path.
 func (w *walker) fromProc(p string) (string, error) {
 	var fs unix.Statfs_t
 	if err := unix.Fstatfs(w.at, &fs); err != nil || fs.Type != unix.PROC_SUPER_MAGIC || isProcRoot(w.at) {
@@ -122,7 +123,7 @@ func (w *walker) fromProc(p string) (string, error) {
 		return p, nil
 	}
 	id, below, _ := strings.Cut(rest, "/")
-	itself, err := w.itself(id)
+	itself, err := w.ownProcFolder(id)
 	if err != nil || itself == "" {
 		return p, err
 	}
@@ -138,8 +139,8 @@ func (w *walker) fromProc(p string) (string, error) {
 	return below + "/" + p, nil
 }
 
-// findWithin is find for a process that sees other mounts. If the last name is followed and leads to a file, the file
-// itself is held, and no name is left by which something else could be reached.
+// findWithin is find for a process with other mounts. If the last name is followed and leads to a file, the place is the file itself,
+// so that it has no name that could lead to another file.
 func (c *call) findWithin(dirfd int, p string, follow bool) (place, error) {
 	if p == "" {
 		return place{}, unix.ENOENT
@@ -154,7 +155,7 @@ func (c *call) findWithin(dirfd int, p string, follow bool) (place, error) {
 		return place{}, err
 	}
 	pl.within = true
-	return c.settle(pl)
+	return c.resolveOutside(pl)
 }
 
 func (w *walker) walk(p string, follow bool) (place, error) {
@@ -200,7 +201,7 @@ func (w *walker) walk(p string, follow bool) (place, error) {
 		isLink := st.Mode&unix.S_IFMT == unix.S_IFLNK
 		switch {
 		case isLast && !follow && !jumped:
-			if !isLink && !w.names && w.crossed(fd) { // what is mounted there is meant
+			if !isLink && !w.names && w.crossed(fd) { // the place is the mounted file system
 				return place{dir: fd}, nil
 			}
 			unix.Close(fd)
@@ -210,9 +211,9 @@ func (w *walker) walk(p string, follow bool) (place, error) {
 			return place{}, unix.EPERM
 		case isLink && jumped || isLink && w.proc:
 			unix.Close(fd)
-			return place{}, unix.ELOOP // the magic links of /proc that lead to no open file
+			return place{}, unix.ELOOP // a magic link of /proc that leads to no open file
 		case isLink:
-			if links++; links > mostLinks {
+			if links++; links > maxLinks {
 				unix.Close(fd)
 				return place{}, unix.ELOOP
 			}
@@ -280,9 +281,8 @@ func (w *walker) up() error {
 	return err
 }
 
-// open holds what a name of the held folder leads to, and not what that leads to if it is a link. What the process
-// finds of itself in any /proc, the sandbox takes from its own: a number means another process in another PID
-// namespace.
+// open opens a name in the held folder with O_PATH. It does not follow a symbolic link. Files of the process itself in any /proc are
+// opened in the sandbox's own /proc: a number means another process in another PID namespace.
 func (w *walker) open(name string) (fd int, jumped bool, err error) {
 	const one = unix.RESOLVE_NO_MAGICLINKS
 	how := &unix.OpenHow{Flags: held | unix.O_NOFOLLOW, Resolve: one}
@@ -295,7 +295,7 @@ func (w *walker) open(name string) (fd int, jumped bool, err error) {
 		return fd, false, err
 	}
 	if isProcRoot(w.at) {
-		switch itself, err := w.itself(name); {
+		switch itself, err := w.ownProcFolder(name); {
 		case err != nil:
 			return -1, false, err
 		case itself != "":
@@ -308,7 +308,7 @@ func (w *walker) open(name string) (fd int, jumped bool, err error) {
 	return fd, false, err
 }
 
-// isProcRoot reports whether a held file is the first folder of a file system of processes.
+// isProcRoot reports whether a held file is the root of a procfs.
 func isProcRoot(fd int) bool {
 	const procRoot = 1 // PROC_ROOT_INO
 	var fs unix.Statfs_t
@@ -316,9 +316,9 @@ func isProcRoot(fd int) bool {
 	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC && unix.Fstat(fd, &st) == nil && st.Ino == procRoot
 }
 
-// itself is the folder of the process that a name in a /proc means: its own; empty: the name is of no process. Other
-// processes' are refused.
-func (c *call) itself(name string) (string, error) {
+// ownProcFolder returns the directory in the sandbox's /proc of the process that a name in any /proc means. It returns "" if the name is not
+// a process, and an error for other processes than the caller's own.
+func (c *call) ownProcFolder(name string) (string, error) {
 	tgid := "/proc/" + strconv.Itoa(c.tgid)
 	switch name {
 	case "self":

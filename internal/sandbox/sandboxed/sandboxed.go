@@ -1,6 +1,6 @@
-// Package sandboxed is the hidden command that starts a program in the sandbox, for each program that imports the
-// package. It runs before most of the program is initialised. It is not part of package sandbox, which programs
-// import that start sandboxes.
+// Package sandboxed provides the hidden command that starts a program in the sandbox, to each program that imports the package. The
+// command runs before most of the program is initialised. It is not part of package sandbox, because programs that start sandboxes
+// import that.
 package sandboxed
 
 import (
