@@ -1,8 +1,8 @@
-// Package decisions carries the decisions about what a sandbox's processes do between the sandbox and the supervisor that has
-// started it: one socket, one frame for each message, many questions at once.
+// Package decisions connects a sandbox to the supervisor that started it, to decide on the operations of the sandbox's processes: one
+// socket, one frame for each message, many concurrent questions.
 //
-// The sandbox asks (Dial), the supervisor answers (Serve). If the other side is gone, or takes too long, the sandbox refuses.
-// The package bounds what either side takes from the other. It knows no policies.
+// The sandbox asks (Dial), the supervisor answers (Serve). If the supervisor is gone or does not answer in time, the sandbox rejects
+// the operation. The package limits what each side accepts from the other. It must not know policies.
 package decisions
 
 import (
@@ -14,20 +14,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// Bounds on a frame.
+// Limits of a frame.
 const (
-	// maxFrame is the longest message in bytes.
+	// maxFrame is the maximum size of a message in bytes.
 	maxFrame = 2 << 20
-	// maxStrings is how many bytes of arguments and environment are told of a program; more is cut.
+	// maxStrings limits the bytes of a program's arguments and environment in a question; more is cut.
 	maxStrings = 1 << 20
-	// maxWords is how many bytes of a reason are passed on.
+	// maxWords limits the bytes of a reason.
 	maxWords = 480
 )
 
-// errFrame says that a message is longer than one may be.
+// errFrame says that a message exceeds maxFrame.
 var errFrame = errors.New("a message of the sandbox's is too long")
 
-// write writes a message. It is for one caller at a time.
+// write writes a message. It is not safe for concurrent use.
 func write(w io.Writer, m proto.Message) error {
 	b, err := frame(m)
 	if err == nil {
@@ -36,7 +36,7 @@ func write(w io.Writer, m proto.Message) error {
 	return err
 }
 
-// frame is a message as it is written.
+// frame encodes a message with its length.
 func frame(m proto.Message) ([]byte, error) {
 	b, err := proto.MarshalOptions{}.MarshalAppend(make([]byte, 4, 256), m)
 	if err != nil {
@@ -49,7 +49,7 @@ func frame(m proto.Message) ([]byte, error) {
 	return b, nil
 }
 
-// firstFrame is the first message in what has been read, and how long it is with its head; 0: it is not all there.
+// firstFrame returns the first message in b and its length with its header; 0: the message is incomplete.
 func firstFrame(b []byte) (message []byte, n int, err error) {
 	if len(b) < 4 {
 		return nil, 0, nil

@@ -17,18 +17,18 @@ import (
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
-// How long a question waits for its answer. A policy has half of that.
+// Timeouts of a question. A policy has half of that.
 const (
 	answerTimeout = 10 * time.Second
-	// observeTimeout is for who observes: the call is made whatever the answer is.
+	// observeTimeout applies with Observe: the call is made regardless of the answer.
 	observeTimeout = time.Second
 )
 
-// lender is a socket by which descriptors may come.
+// lender is a socket that may receive descriptors.
 type lender interface {
-	// lent are those that have come.
+	// lent returns the descriptors that were received.
 	lent() []int
-	// open reports whether the other side is there.
+	// open reports whether the other side is connected.
 	open() bool
 }
 
@@ -41,8 +41,8 @@ type socket interface {
 
 // client asks a supervisor. It is a sandbox.Decider and a sandbox.Reporter.
 //
-// Of those who wait for an answer, one reads, and hands the others theirs. With one question at a time, which is most
-// of the time, no thread wakes another one.
+// Of the goroutines that wait for answers, one reads, and passes the others their answers. With one question at a time, which is the
+// usual case, no thread wakes another.
 type client struct {
 	conn    socket
 	timeout time.Duration
@@ -50,17 +50,17 @@ type client struct {
 	root    atomic.Int64 // the command's process
 	environ []string     // the command's, if the supervisor does not know it
 	words   words
-	leases  atomic.Pointer[leases] // nil: the supervisor has lent none
+	leases  atomic.Pointer[leases] // nil: the supervisor has granted none
 
 	writing sync.Mutex
 
-	reading chan struct{} // holds a token if nobody reads
-	in      []byte        // what has been read of the next answers; whoever reads has it
+	reading chan struct{} // contains a token if no goroutine reads
+	in      []byte        // the start of the next answers; owned by the goroutine that reads
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	open  map[uint64]chan *sandboxv1.Answer
 	ended bool
-	start map[uint64]bool // the calls of which the supervisor wants to know that their programs begin
+	start map[uint64]bool // the calls whose programs' start the supervisor wants to be notified of
 }
 
 func newClient(conn socket, timeout time.Duration) *client {
@@ -72,7 +72,7 @@ func newClient(conn socket, timeout time.Duration) *client {
 // Allows implements sandbox.Decider.
 func (c *client) Allows(e sandbox.Event) bool {
 	if e.Start {
-		return true // who starts the sandbox has chosen it
+		return true // the process that starts the sandbox has chosen it
 	}
 	if (e.Operation == sandbox.Write || e.Operation == sandbox.Move) && sandbox.Device(e.Path) {
 		return true // as the supervisor would answer: most programs open /dev/null
@@ -105,7 +105,7 @@ func (c *client) AllowsMountPoint(e sandbox.Event) bool {
 	return err == nil && a.GetAllowed()
 }
 
-// lending are the leases, as long as the supervisor is there; nil: there are none.
+// lending returns the leases while the supervisor is connected; nil: there are none.
 func (c *client) lending() *leases {
 	l := c.leases.Load()
 	if s, ok := c.conn.(lender); l == nil || !ok || !s.open() {
@@ -114,8 +114,8 @@ func (c *client) lending() *leases {
 	return l
 }
 
-// maxStarts bounds the programs of which the supervisor wants to know when they begin. The kernel may refuse them, and
-// nobody says so.
+// maxStarts limits the programs whose start the supervisor wants to be notified of. The kernel may reject a start without a
+// notification.
 const maxStarts = 1024
 
 func (c *client) expect(call uint64) {
@@ -169,7 +169,7 @@ func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error
 	select {
 	case <-c.reading:
 		return c.readFor(q.GetId(), waits, deadline)
-	default: // no timer for who reads
+	default: // the reading goroutine needs no timer
 	}
 	late := time.NewTimer(time.Until(deadline))
 	defer late.Stop()
@@ -187,11 +187,11 @@ func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error
 	}
 }
 
-// readFor reads until the answer to a question is there, and hands out the other answers. Then somebody else reads.
+// readFor reads until the answer to a question arrives, and passes other answers to their goroutines. Then another goroutine reads.
 func (c *client) readFor(id uint64, waits <-chan *sandboxv1.Answer, deadline time.Time) (*sandboxv1.Answer, error) {
 	defer func() { c.reading <- struct{}{} }()
 	select {
-	case a, ok := <-waits: // who read before has found it, or the end
+	case a, ok := <-waits: // the previous reader has found the answer, or the end
 		if !ok {
 			return nil, errGone
 		}
@@ -221,7 +221,7 @@ func (c *client) readFor(id uint64, waits <-chan *sandboxv1.Answer, deadline tim
 	}
 }
 
-// next reads an answer. What has been read of one before the deadline is kept.
+// next reads an answer. It keeps the part of an answer that arrived before the deadline.
 func (c *client) next(deadline time.Time) (*sandboxv1.Answer, error) {
 	_ = c.conn.SetReadDeadline(deadline)
 	for {
@@ -250,7 +250,7 @@ func (c *client) next(deadline time.Time) (*sandboxv1.Answer, error) {
 	}
 }
 
-// end refuses everything from now on: the supervisor is gone.
+// end makes all questions fail from now on: the supervisor is gone.
 func (c *client) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -261,7 +261,7 @@ func (c *client) end() {
 	clear(c.open)
 }
 
-// programOf is the file that a process runs, as far as that can be seen.
+// programOf returns the file that a process runs, if it is readable.
 func programOf(pid int) []byte {
 	file, _ := os.Readlink("/proc/" + strconv.Itoa(pid) + "/exe")
 	return []byte(file)
@@ -273,7 +273,7 @@ func (c *client) forget(id uint64) {
 	delete(c.open, id)
 }
 
-// tell writes a message. A supervisor that does not read holds it up for the timeout at most, and loses the connection.
+// tell writes a message. If the supervisor does not read within the timeout, tell closes the connection.
 func (c *client) tell(m proto.Message) error {
 	c.writing.Lock()
 	defer c.writing.Unlock()
@@ -309,7 +309,8 @@ func (c *client) Began(pid int, walls proc.Walls, err error) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Began{Began: b}})
 }
 
-// refused tells the process why it was refused, on its standard error. The command's own process has the agent's.
+// refused writes the reason of a rejection to the process's standard error, except for the command's own process, whose standard
+// error is the agent's.
 func (c *client) refused(e sandbox.Event, why string) {
 	if why != "" && c.timeout == answerTimeout && int64(e.PID) != c.root.Load() {
 		c.words.say(e.PID, why)

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// Dial makes the Decider of a sandbox that asks at a descriptor, which it takes over.
+// Dial returns the Decider of a sandbox that asks on a descriptor. It owns the descriptor from then on.
 func Dial(fd int, o sandbox.Options) (sandbox.Decider, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, fmt.Errorf("take the socket for decisions: %w", err)
@@ -26,13 +26,13 @@ func Dial(fd int, o sandbox.Options) (sandbox.Decider, error) {
 	return c, nil
 }
 
-// descriptor is a socket that its callers wait for on their own threads. Go's poller would wake a second thread for
-// each answer, and that one the thread of the sandbox that waits. One may read while another one writes.
+// descriptor is a socket whose callers block on their own threads. Go's poller would wake a second thread for each answer, which
+// would then wake the waiting thread of the sandbox. One goroutine may read while another writes.
 type descriptor struct {
 	fd               int
 	reading, writing time.Time // deadlines
-	read             bool      // something was
-	came             []int     // with what was read first
+	read             bool      // a read has succeeded
+	came             []int     // descriptors received with the first read
 }
 
 // open implements lender.
@@ -49,7 +49,7 @@ func (d *descriptor) lent() []int {
 	return came
 }
 
-// receive reads. What is read first may come with descriptors.
+// receive reads. The first data may come with descriptors.
 func (d *descriptor) receive(b []byte) (int, error) {
 	if d.read {
 		return unix.Read(d.fd, b)
@@ -71,7 +71,7 @@ func (d *descriptor) receive(b []byte) (int, error) {
 func (d *descriptor) SetReadDeadline(t time.Time) error  { d.reading = t; return nil }
 func (d *descriptor) SetWriteDeadline(t time.Time) error { d.writing = t; return nil }
 
-// Close ends the connection. The number of the descriptor stays: another thread may be about to use it.
+// Close shuts the connection down. It keeps the descriptor's number, because another thread may be about to use it.
 func (d *descriptor) Close() error { return unix.Shutdown(d.fd, unix.SHUT_RDWR) }
 
 func (d *descriptor) Read(b []byte) (int, error) {
@@ -111,7 +111,7 @@ func (d *descriptor) Write(b []byte) (int, error) {
 
 func again(err error) bool { return errors.Is(err, unix.EAGAIN) || errors.Is(err, unix.EINTR) }
 
-// wait waits until the socket has something to read, or room, or its end.
+// wait waits until the socket is readable or writable, or has ended.
 func (d *descriptor) wait(events int16, deadline time.Time) error {
 	for {
 		left := time.Until(deadline)

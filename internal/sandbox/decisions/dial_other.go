@@ -4,5 +4,5 @@ package decisions
 
 import "github.com/acphost/acphost/internal/sandbox"
 
-// Dial refuses: there is no sandbox here.
+// Dial fails: there is no sandbox here.
 func Dial(int, sandbox.Options) (sandbox.Decider, error) { return nil, sandbox.ErrUnsupported }

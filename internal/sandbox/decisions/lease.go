@@ -8,44 +8,43 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Bounds on leases.
+// Limits of leases.
 const (
-	// leaseTime is how long a lease is used at most. What ends it sooner tells the sandbox by the generation; this is
-	// for what nobody thought of.
+	// leaseTime is the maximum age of a lease. A change of the generation ends it sooner; this limit covers causes that do not change
+	// the generation.
 	leaseTime = time.Second
-	// maxLeases is how many a sandbox keeps.
+	// maxLeases limits the leases of a sandbox.
 	maxLeases = 1024
-	// maxCounts is how many a supervisor counts for one sandbox at once.
+	// maxCounts limits the counts of a supervisor for one sandbox.
 	maxCounts = 4096
-	// maxKeys is how many files a lease names that nobody may change.
+	// maxKeys limits the files that a lease excludes from changes.
 	maxKeys = 512
 )
 
-// Lease is for which other questions an answer holds that allows a process to change a file: about other files in the
-// folder, by processes that run the same program. It ends when the Generation changes, and after a second.
+// Lease extends an answer that allows a process to change a file to other questions: about other files in the folder, by processes
+// that run the same program. It ends when the Generation changes, and after a second.
 type Lease struct {
-	// Reuse says which names are excepted, and by which files the policy decides.
+	// Reuse says which names are excepted, and which files the policy depends on.
 	Reuse *permissionv1.Reuse
-	// Keys are files that nobody may change by any name.
+	// Keys are files that may not be changed by any name.
 	Keys []FileID
-	// Count counts how often the lease is used.
+	// Count counts the uses of the lease.
 	Count *Count
 }
 
-// FileID tells a file from all others.
+// FileID identifies a file.
 type FileID struct{ Device, Inode uint64 }
 
-// Generation is told of everything that a decision may depend on, except files by which a policy says that it decides:
-// turns, sessions and their roots, policies that come, go and are configured, files that are protected. Sandboxes read
-// it in memory that they share. Safe for concurrent use. A nil Generation is one for which no leases are given.
+// Generation is the version of everything that a decision may depend on, except the files that a policy names as its inputs: turns,
+// sessions and their roots, policies that are added, removed and configured, files that are protected. Sandboxes read it in shared
+// memory. Safe for concurrent use. For a nil Generation no leases are granted.
 type Generation struct {
 	mu     sync.RWMutex
 	memory shared
-	now    *atomic.Uint64 // in memory; nil: closed
+	now    *atomic.Uint64 // points into memory; nil: closed
 }
 
-// Changed ends all leases. It is to be called after the change: who has decided by what was before has read the
-// generation before.
+// Changed ends all leases. Call it after the change: a decision based on the previous state has read the previous generation.
 func (g *Generation) Changed() {
 	if g == nil {
 		return
@@ -57,7 +56,7 @@ func (g *Generation) Changed() {
 	}
 }
 
-// current is the generation; not ok: there is none.
+// current returns the generation. ok is false if it is nil or closed.
 func (g *Generation) current() (n uint64, ok bool) {
 	if g == nil {
 		return 0, false
@@ -70,7 +69,7 @@ func (g *Generation) current() (n uint64, ok bool) {
 	return g.now.Load(), true
 }
 
-// Close gives the memory back. The sandboxes that share it have to be gone.
+// Close releases the memory. The sandboxes that share it must have ended.
 func (g *Generation) Close() {
 	if g == nil {
 		return
@@ -83,17 +82,17 @@ func (g *Generation) Close() {
 	}
 }
 
-// Counts are those of the leases of one sandbox, in memory that the two share. Safe for concurrent use.
+// Counts are the counts of one sandbox's leases, in memory that it shares with the supervisor. Safe for concurrent use.
 type Counts struct {
 	mu     sync.Mutex
 	memory shared
-	all    []atomic.Int64 // in memory, until ended
+	all    []atomic.Int64 // points into memory until ended
 	ended  bool
-	// free are in the order in which they were given back: the last use of one may be counted a moment later.
+	// free are the unused counts, in the order of their release: the last use of a lease may be counted a moment later.
 	free []uint32
 }
 
-// New gives a count that is 0; nil if there are none left.
+// New returns a count of 0; nil if none is free.
 func (c *Counts) New() *Count {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -106,7 +105,7 @@ func (c *Counts) New() *Count {
 	return &Count{c, n}
 }
 
-// end is for a sandbox that is gone: what it has counted stays.
+// end detaches the counts from a sandbox that has ended. They keep their values.
 func (c *Counts) end() {
 	if c == nil {
 		return
@@ -121,13 +120,13 @@ func (c *Counts) end() {
 	c.memory.close()
 }
 
-// Count is how often one lease was used.
+// Count is the number of uses of one lease.
 type Count struct {
 	of *Counts
 	n  uint32
 }
 
-// Take returns the count, and gives it back. It must be called once at most.
+// Take returns the count, and releases it. It must be called at most once.
 func (n *Count) Take() uint64 {
 	n.of.mu.Lock()
 	defer n.of.mu.Unlock()

@@ -23,13 +23,13 @@ import (
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
-// shared is memory that another process can have, too.
+// shared is memory that another process can map.
 type shared struct {
 	file  *os.File
 	bytes []byte
 }
 
-// newShared makes memory that nobody can make smaller, which would end who reads it.
+// newShared makes shared memory that cannot be truncated, which would kill a process that reads it.
 func newShared(name string, size int, seals int) (shared, error) {
 	fd, err := unix.MemfdCreate(name, unix.MFD_CLOEXEC|unix.MFD_ALLOW_SEALING)
 	if err != nil {
@@ -57,10 +57,10 @@ func (m shared) close() {
 	}
 }
 
-// generationSize is a page.
+// generationSize is the size of a page.
 const generationSize = 4096
 
-// NewGeneration makes one. Without it, sandboxes ask about each change.
+// NewGeneration returns a new Generation. Without it, sandboxes ask about each change.
 func NewGeneration() (*Generation, error) {
 	m, err := newShared("acphost-generation", generationSize, unix.F_SEAL_FUTURE_WRITE) // sandboxes read it
 	if err != nil {
@@ -69,7 +69,7 @@ func NewGeneration() (*Generation, error) {
 	return &Generation{memory: m, now: (*atomic.Uint64)(unsafe.Pointer(&m.bytes[0]))}, nil
 }
 
-// lend gives a sandbox the memory for leases. nil: it gets none, and asks about each change.
+// lend passes the memory for leases to a sandbox. nil: the sandbox gets none, and asks about each change.
 func (g *Generation) lend(conn net.Conn) *Counts {
 	socket, ok := conn.(*net.UnixConn)
 	if _, open := g.current(); !ok || !open {
@@ -95,18 +95,18 @@ func (g *Generation) lend(conn net.Conn) *Counts {
 	return c
 }
 
-// leases are what a sandbox has. Safe for concurrent use. nil: there are none.
+// leases are the leases of a sandbox. Safe for concurrent use. nil: there are none.
 type leases struct {
-	memory     [][]byte // in which the next two are
+	memory     [][]byte // backs the next two fields
 	generation *atomic.Uint64
 	counts     []atomic.Int64
-	view       string // where this process sees files
+	view       string // the file system view of this process
 
 	mu  sync.Mutex
 	all map[leased]*lease
 }
 
-// leased is what a lease is about: the program that the process runs, and the folder of the file.
+// leased is the scope of a lease: the program that the process runs, and the folder of the file.
 type leased struct{ program, folder string }
 
 type lease struct {
@@ -114,7 +114,7 @@ type lease struct {
 	until time.Time
 }
 
-// borrow takes what Generation.lend has lent.
+// borrow maps the memory that Generation.lend has passed.
 func borrow(fds []int) *leases {
 	defer func() {
 		for _, fd := range fds {
@@ -140,16 +140,16 @@ func borrow(fds []int) *leases {
 	}
 }
 
-// end gives the memory back. Nobody may use the leases any more.
+// end releases the memory. The leases must not be used afterwards.
 func (s *leases) end() {
 	for _, b := range s.memory {
 		_ = unix.Munmap(b)
 	}
 }
 
-// leasable is what a lease about a change would be about, and the name of the file. ok is false for what leases do not
-// hold for: what is no change of one file, names that a file system may take for others, hidden files, and names by
-// which git tells a repository.
+// leasable returns the scope of a lease for a change, and the name of the file. ok is false if leases do not cover the change:
+// operations other than a change of one file, names that a file system may treat as equal to others, hidden files, and names by which
+// git recognizes a repository.
 func leasable(e sandbox.Event) (about leased, name string, ok bool) {
 	if e.Operation != sandbox.Write || e.Held <= 0 || !strings.HasPrefix(e.Path, "/") {
 		return leased{}, "", false
@@ -161,7 +161,7 @@ func leasable(e sandbox.Event) (about leased, name string, ok bool) {
 	return leased{string(programOf(e.PID)), path.Dir(e.Path)}, name, true
 }
 
-// keep keeps the lease of an answer.
+// keep stores the lease of an answer.
 func (s *leases) keep(about leased, l *sandboxv1.Lease, now time.Time) {
 	if s == nil || l == nil || l.GetView() == "" || l.GetView() != s.view || about.program == "" || uint64(l.GetCount()) >= uint64(len(s.counts)) ||
 		len(l.GetKeys())%2 != 0 {
@@ -175,7 +175,7 @@ func (s *leases) keep(about leased, l *sandboxv1.Lease, now time.Time) {
 	s.all[about] = &lease{l, now.Add(leaseTime)}
 }
 
-// allow reports whether a lease allows the change of a file, and counts it.
+// allow reports whether a lease allows the change of a file, and counts the use.
 func (s *leases) allow(about leased, name string, e sandbox.Event) bool {
 	s.mu.Lock()
 	l := s.all[about]
@@ -199,8 +199,8 @@ func (s *leases) allow(about leased, name string, e sandbox.Event) bool {
 	return true
 }
 
-// ordinary reports whether nothing is there yet, or a file with no other name, which is none of some. (By another name
-// nobody might be allowed to change it.)
+// ordinary reports whether no file exists yet, or a regular file with a single name that is not in keys. (A file might be protected
+// by another of its names.)
 func ordinary(e sandbox.Event, keys []uint64) bool {
 	var st unix.Stat_t
 	var err error
@@ -223,7 +223,7 @@ func ordinary(e sandbox.Event, keys []uint64) bool {
 	return true
 }
 
-// IDOf is the FileID of a file that was looked at.
+// IDOf returns the FileID of a file from its fs.FileInfo.
 func IDOf(info fs.FileInfo) (id FileID, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

@@ -11,13 +11,13 @@ import (
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
 )
 
-// There is no sandbox here that could have leases.
+// There are no leases here, because there is no sandbox.
 
 type shared struct{}
 
 func (shared) close() {}
 
-// NewGeneration makes none: there is no sandbox here.
+// NewGeneration returns nil: there is no sandbox here.
 func NewGeneration() (*Generation, error) { return nil, nil } //nolint:nilnil // no leases are given for nil
 
 func (*Generation) lend(net.Conn) *Counts { return nil }
@@ -34,5 +34,5 @@ func (*leases) keep(leased, *sandboxv1.Lease, time.Time) {}
 
 func (*leases) allow(leased, string, sandbox.Event) bool { return false }
 
-// IDOf knows none: there is no sandbox here.
+// IDOf returns false: there is no sandbox here.
 func IDOf(fs.FileInfo) (id FileID, ok bool) { return FileID{}, false }

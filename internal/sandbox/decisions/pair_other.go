@@ -9,5 +9,5 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// Pair refuses: there is no sandbox here.
+// Pair fails: there is no sandbox here.
 func Pair() (net.Conn, *os.File, error) { return nil, nil, sandbox.ErrUnsupported }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// Up passes on what comes from a connection, until one of the two ends.
+// Up forwards data from a connection to send until either fails.
 func Up(conn net.Conn, send func([]byte) error) error {
 	piece := make([]byte, 32<<10)
 	for {
@@ -21,8 +21,8 @@ func Up(conn net.Conn, send func([]byte) error) error {
 	}
 }
 
-// Down passes on what is for a connection, until one of the two ends, or the connection takes nothing for the time
-// that an answer has. It closes the connection.
+// Down forwards data from receive to a connection until either fails, or the connection accepts no data for writeTimeout. It closes
+// the connection.
 func Down(conn net.Conn, receive func() ([]byte, error)) {
 	defer conn.Close()
 	for {

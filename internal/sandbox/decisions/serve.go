@@ -17,65 +17,63 @@ import (
 )
 
 const (
-	// mostAsked is how many questions are worked on at once. The sandbox has fewer threads that ask.
-	mostAsked = 64
-	// writeTimeout is how long a sandbox may take to read an answer.
+	// maxQuestions limits the concurrent questions. The sandbox has fewer threads that ask.
+	maxQuestions = 64
+	// writeTimeout limits how long a sandbox takes to read an answer.
 	writeTimeout = 5 * time.Second
 )
 
-// Asked is a question as the supervisor gets it.
+// Asked is a question as the supervisor receives it.
 type Asked struct {
 	sandbox.Event
-	// Cut: arguments and environment are not complete.
+	// Cut: arguments and environment are incomplete.
 	Cut bool
-	// MountPoint: it is an empty file or folder on which something may be mounted, and the question is whether that may
-	// be made though it could not be written otherwise (sandbox.Mounter). Else it is asked about once more.
+	// MountPoint: the question is whether an empty file or folder may be made as a mount point although it could not be written
+	// otherwise (sandbox.Mounter). If the answer is no, the sandbox asks again about the write.
 	MountPoint bool
-	// Program is the file that the process runs. Empty: it cannot be seen.
+	// Program is the file that the process runs. Empty: it is not readable.
 	Program string
-	// Counts are those for leases; nil: no lease can be given.
+	// Counts are the counts for leases; nil: no lease can be granted.
 	Counts *Counts
 }
 
-// Answer is what a Judge says about a question. The zero value refuses.
+// Answer is a Judge's answer to a question. The zero value rejects.
 type Answer struct {
 	Allowed bool
-	// Why says in words why it is refused.
+	// Why is the reason of a rejection in words.
 	Why string
-	// TellStart: Started is to be called when the program begins.
+	// TellStart: the sandbox notifies Judge.Started when the program begins.
 	TellStart bool
-	// Lease is for which other questions the answer holds; nil: for none. Only for a change of a file that is allowed.
+	// Lease extends the answer to other questions; nil: to none. Only for an allowed change of a file.
 	Lease *Lease
 }
 
-// Judge answers a sandbox. Its methods are called from several goroutines at once.
+// Judge decides on the questions of a sandbox. Its methods are called from several goroutines at once.
 type Judge interface {
-	// Judge decides. The process waits for it: it must be bounded in time. ctx ends when the sandbox is gone.
+	// Judge decides. The process waits for it, so it must be bounded in time. ctx ends when the sandbox is gone.
 	Judge(ctx context.Context, asked Asked) Answer
-	// Started is told that the program of a question is in place whose answer has TellStart, before anything that it
-	// does is asked about.
+	// Started reports that the program of a question is in place whose answer has TellStart, before the sandbox asks about any
+	// operation of the program.
 	Started(pid int, call uint64)
-	// Refused is told of a call that the sandbox has refused by itself, or would have if it did more than observe.
-	// program is as in Asked.
+	// Refused reports a call that the sandbox has rejected itself, or would have rejected without Observe. program is as in Asked.
 	Refused(pid int, program, what string)
 }
 
-// Began says how the start of a command in a sandbox went.
+// Began reports how the start of a command in a sandbox went.
 type Began struct {
-	// PID is the command's process; 0: there is none, and Failed says why.
+	// PID is the command's process; 0: it was not started, and Failed is the reason.
 	PID    int
 	Failed string
-	// Unsupported: nothing can be confined on this system.
+	// Unsupported: this system cannot confine programs.
 	Unsupported bool
 	Walls       proc.Walls
 	// Env is the environment that the command starts with, each "NAME=VALUE"; nil: the supervisor knows it.
 	Env []string
 }
 
-// Serve answers the sandbox at the other end of a connection until the connection ends, and closes it. began is told
-// how the start went: once, unless the sandbox ends before it can say so. Serve returns when every Judge has returned.
-// The error is nil if the sandbox has ended in order. Leases are given for a generation, if it is not nil and the
-// connection is a socket of Pair.
+// Serve answers the sandbox at the other end of a connection until the connection ends, and closes it. It calls began once when the
+// command has started or failed, unless the sandbox ends before. It returns when all calls of the Judge have returned. The error is
+// nil if the sandbox has ended properly. Serve grants leases if generation is not nil and the connection is a socket of Pair.
 func Serve(conn net.Conn, j Judge, began func(Began), generation *Generation) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -88,7 +86,7 @@ func Serve(conn net.Conn, j Judge, began func(Began), generation *Generation) er
 	switch {
 	case errors.Is(err, io.EOF), errors.Is(err, net.ErrClosed), errors.Is(err, io.ErrUnexpectedEOF):
 		return nil
-	case errors.Is(err, syscall.ECONNRESET): // it has ended, and has not read all that it was told
+	case errors.Is(err, syscall.ECONNRESET): // it has ended, and has not read all answers
 		return nil
 	}
 	return err
@@ -106,7 +104,7 @@ type server struct {
 }
 
 func (s *server) serve(began func(Began)) error {
-	room := make(chan struct{}, mostAsked)
+	room := make(chan struct{}, maxQuestions)
 	said := false
 	for {
 		var told sandboxv1.Told
@@ -148,7 +146,7 @@ func (s *server) answer(q *sandboxv1.Question) {
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
 		Address: sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
 	}}
-	generation, _ := s.generation.current() // before anything is looked at
+	generation, _ := s.generation.current() // before the Judge reads any state
 	said := s.judge.Judge(s.ctx, asked)
 	a := &sandboxv1.Answer{Id: q.GetId(), Allowed: said.Allowed, Why: said.Why, TellStart: said.TellStart}
 	if len(a.Why) > maxWords {

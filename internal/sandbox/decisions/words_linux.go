@@ -6,20 +6,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Bounds on what processes are told.
+// Limits of messages to processes.
 const (
 	maxToldPIDs = 1024
 	maxTold     = 8 // lines for one process
 )
 
-// words tells processes why something was refused. The zero value is ready.
+// words writes the reasons of rejections to processes. The zero value is ready.
 type words struct {
 	mu   sync.Mutex
 	said map[int]int // lines by process
 }
 
-// say writes a line to the standard error of a process that waits for an answer, if that is a pipe, a socket or a terminal with
-// room for it: a file, or what a process does not read, is left alone.
+// say writes a line to the standard error of a process that waits for an answer, if that is a pipe, a socket or a terminal with room
+// for it. It writes nothing to a file, or if the process's standard error is not read.
 func (w *words) say(pid int, why string) {
 	w.mu.Lock()
 	if w.said == nil || len(w.said) > maxToldPIDs {

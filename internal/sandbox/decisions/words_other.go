@@ -2,7 +2,7 @@
 
 package decisions
 
-// words tells nobody here: nothing is confined.
+// words does nothing here: no process is confined.
 type words struct{}
 
 func (*words) say(int, string) {}
