@@ -7,13 +7,13 @@ import (
 	"slices"
 )
 
-// Bystanders are processes that are below this one and not of its making: children of a shell, say, that has executed this
-// program in its own place.
+// Bystanders are descendants of this process that it did not start: for example children of a shell that has executed this program in
+// its place.
 type Bystanders map[process]bool
 
-// TakeBystanders lists what is below this process now. Call it before anything is started behind a filter.
+// TakeBystanders lists the current descendants of this process. Call it before any process is started with a filter.
 func TakeBystanders() (Bystanders, error) {
-	// Looking through all processes of the system takes milliseconds, and most supervisors begin without a child.
+	// A search through all processes of the system takes milliseconds, and most supervisors start without a child.
 	if children, err := listChildren(); err == nil && len(children) == 0 {
 		return Bystanders{}, nil
 	}
@@ -28,10 +28,10 @@ func TakeBystanders() (Bystanders, error) {
 	return found, nil
 }
 
-// Orphans lists the live processes that this process, a subreaper, has adopted and that carry more seccomp filters than
-// itself, with all that descends from them. Whoever started them behind a filter (Confine) and was to end them is dead:
-// else they would be its children. Processes entered by EnterChild are not among them, nor are those to spare. (What one of
-// those starts behind a filter of its own, and leaves behind later, cannot be told from the others.)
+// Orphans lists the live processes that this process, a subreaper, has adopted and that have more seccomp filters than itself, with
+// all their descendants. The process that started them with a filter (Confine) and should have ended them is dead: otherwise they
+// would be its children. Orphans omits processes entered by EnterChild, and those in spare. (It also lists processes that a spared
+// process starts with its own filter and leaves behind later: it cannot distinguish them.)
 func Orphans(spare Bystanders) ([]int, error) {
 	self := os.Getpid()
 	own, err := Filters(self)
@@ -56,7 +56,7 @@ func Orphans(spare Bystanders) ([]int, error) {
 	return found, nil
 }
 
-// adoptedBehindFilters lists the live children of this process that nobody here started and that have more filters than own.
+// adoptedBehindFilters lists the live children of this process that it did not start and that have more filters than own.
 func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 	children, err := settledChildren()
 	if err != nil {
@@ -82,9 +82,9 @@ func adoptedBehindFilters(spare Bystanders, own int) ([]int, error) {
 	return found, nil
 }
 
-// settledChildren lists the calling process's children, zombies included, and misses none that was there before the call. The
-// kernel's list of children skips one if another is reaped while the list is read, so the list counts only if it is read
-// twice without a difference; else the children are looked for among all processes, which takes the longer the more there are.
+// settledChildren lists the calling process's children, including zombies, and misses none that existed before the call. The kernel's
+// list of children skips one if another is reaped while the list is read. So settledChildren reads the list twice; if the results
+// differ, it searches all processes, which takes longer the more there are.
 func settledChildren() ([]int, error) {
 	first, err := listChildren()
 	if err != nil {

@@ -6,30 +6,29 @@ import (
 )
 
 const (
-	// maxAncestors is more than any tree that people work in has levels. A deeper one was made to cost time.
+	// maxAncestors is more than the depth of any normal process tree. A deeper tree was made to cost time.
 	maxAncestors = 1024
-	// maxWalks is how often a walk is begun anew because a process on the way has ended.
+	// maxWalks limits the repetitions of a walk after a process on the way has ended.
 	maxWalks = 64
 )
 
-// Ancestry calls visit for a process and each of its ancestors, the process itself first, until visit says that it has
-// seen enough or there is none above. What visit reads of a process in /proc while it is called is of that very
-// process, a descendant's parent at the time, and not of another one that got its pid. Where a process on the way ends
-// meanwhile, the walk begins anew, and visit sees processes again.
+// Ancestry calls visit for a process and each of its ancestors, starting with the process itself, until visit reports that it has
+// seen enough or no ancestor is left. If visit reads a process in /proc while it is called, it reads that very process, which was the
+// previous one's parent at the time, and not another one that reuses its pid. If a process on the way ends meanwhile, the walk starts
+// again, and visit gets processes again.
 //
-// An error says that the answer is not known: visit's own, or that a process is not there or not visible (0), or that
-// the tree does not keep still. Who guards a door should treat it as the worst.
+// An error says that the result is unknown: it is an error of visit, or a process does not exist or is not visible (0), or the tree
+// changes too fast. A caller that authorizes a request should treat it as the worst result.
 func Ancestry(pid int, visit func(pid int) (enough bool, err error)) error {
 	return ancestors(pid, true, func(p Process) (bool, error) { return visit(p.PID) })
 }
 
-// Ancestors is Ancestry for who goes by what /proc/PID/stat says of each process, which has been read then, and reads
-// nothing more of it.
+// Ancestors is Ancestry for callers that need only /proc/PID/stat of each process, which has been read already.
 func Ancestors(pid int, visit func(Process) (enough bool, err error)) error {
 	return ancestors(pid, false, visit)
 }
 
-// ancestors calls visit for a process and each of its ancestors. reads: visit reads more of them.
+// ancestors calls visit for a process and each of its ancestors. reads: visit reads more of them in /proc.
 func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)) error {
 	if pid <= 0 {
 		return fmt.Errorf("ancestors of process %d: the process is not visible", pid)
@@ -43,7 +42,7 @@ func ancestors(pid int, reads bool, visit func(Process) (enough bool, err error)
 	return fmt.Errorf("ancestors of process %d: processes above it end too fast to be followed", pid)
 }
 
-// errMoved says that what was read may be of different processes.
+// errMoved says that the data read may belong to different processes.
 var errMoved = errors.New("a process ended on the way")
 
 func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
@@ -59,7 +58,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 	}
 	for range maxAncestors {
 		if at.Parent <= 0 {
-			// It is the first process that can be seen from here, if it still is what it was.
+			// This is the topmost visible process, if it has not changed.
 			return still(at)
 		}
 		above, err := Look(at.Parent)
@@ -73,8 +72,8 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 			return fmt.Errorf("ancestors of process %d: %w", pid, err)
 		}
 		enough, err := visit(above)
-		// As long as a process has its parent, nobody else has the parent's pid: what was read in between is the
-		// parent's. What was there before the process was made has had its pid ever since.
+		// As long as a process has its parent, the parent's pid is not reused: the data read in between is the parent's. A process
+		// that started before its child has had its pid ever since.
 		if reads || above.Start >= at.Start {
 			if moved := still(at); moved != nil {
 				return moved
@@ -88,7 +87,7 @@ func walkUp(pid int, reads bool, visit func(Process) (bool, error)) error {
 	return fmt.Errorf("ancestors of process %d: there are more than %d", pid, maxAncestors)
 }
 
-// still is errMoved unless a process is there and has the parent that it had.
+// still returns errMoved unless a process still exists and has the same parent.
 func still(was Process) error {
 	now, err := Look(was.PID)
 	if err != nil || now.Start != was.Start || now.Parent != was.Parent {

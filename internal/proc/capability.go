@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// Capability is a right of Linux's that a process can have without being root; capabilities(7). Its value is the
+// Capability is a Linux capability, a privilege that a process can have without being root; capabilities(7). Its value is the
 // kernel's number.
 type Capability uint
 
-// capabilities are the kernel's names in the order of their numbers, without "CAP_".
+// capabilities are the kernel's names, ordered by number, without "CAP_".
 var capabilities = []string{
 	"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
 	"LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER",
@@ -20,7 +20,7 @@ var capabilities = []string{
 	"CHECKPOINT_RESTORE",
 }
 
-// ParseCapabilities reads names such as "CHOWN" or "cap_chown".
+// ParseCapabilities parses names such as "CHOWN" or "cap_chown".
 func ParseCapabilities(names []string) ([]Capability, error) {
 	var found []Capability
 	for _, name := range names {

@@ -7,11 +7,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dropCapabilities takes from the calling thread what its children could inherit of capabilities, but for those to be
-// kept. What the thread itself needs to start a process as another user stays until then.
+// dropCapabilities removes all capabilities that children of the calling thread could inherit, except those in Keep. The thread keeps
+// the capabilities that it needs to start a process as another user.
 //
-// There are two ways, and each is enough where it works: the bounding set limits what user 0 gets when it executes a
-// program; and with no_new_privs, no program gets what its caller does not have.
+// There are two ways, and each suffices where it works: the bounding set limits the capabilities that user 0 gets when it executes a
+// program; and with no_new_privs, no program gets capabilities that its caller lacks.
 func (c Confinement) dropCapabilities() error {
 	keep := uint64(0)
 	for _, k := range c.Keep {
@@ -28,12 +28,12 @@ func (c Confinement) dropCapabilities() error {
 			continue
 		}
 		if err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(number), 0, 0, 0); err != nil {
-			bounded = false // it takes CAP_SETPCAP
+			bounded = false // it needs CAP_SETPCAP
 		}
 	}
 }
 
-// limitThread takes capabilities from the thread's own sets. bounded: the bounding set is what it should be.
+// limitThread removes capabilities from the thread's own sets. bounded: the bounding set was limited.
 func (c Confinement) limitThread(keep uint64, bounded bool) error {
 	if err := unix.Prctl(unix.PR_CAP_AMBIENT, unix.PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("clear ambient capabilities: %w", err)
@@ -64,7 +64,7 @@ func (c Confinement) limitThread(keep uint64, bounded bool) error {
 	if c.ChangesUser || unix.Geteuid() == 0 {
 		return nil
 	}
-	// Who is not root keeps a capability over an exec in the ambient set alone.
+	// A process that is not root keeps a capability across an exec only in the ambient set.
 	for _, k := range c.Keep {
 		if had&(1<<k) == 0 {
 			continue

@@ -2,18 +2,18 @@ package proc
 
 import "sync"
 
-// children are the processes that this process started and has not waited for. A process has one set of children, whoever in
-// it starts them: hence one list.
+// children are the processes that this process started and has not waited for. All packages of a process share its children, so there
+// is one list.
 var children struct {
 	starting sync.RWMutex // read: a child is being started; write: the list is complete
 
 	mu  sync.Mutex
-	own map[int]int // guarded by mu; a pid may be given anew before its former owner says that it has waited
+	own map[int]int // guarded by mu; a pid may be reused before LeaveChild is called for its former process
 }
 
-// EnterChild calls start, which starts a process and returns its pid, and enters it among the children that somebody in this
-// process waits for, so that whoever reaps adopted processes leaves it alone; see Started. Call LeaveChild when it was waited
-// for. Package child does both for commands.
+// EnterChild calls start, which starts a process and returns its pid. It registers the child as one that this process waits for, so
+// that code that reaps adopted processes ignores it; see Started. Call LeaveChild after waiting for the child. Package child does
+// both for commands.
 func EnterChild(start func() (pid int, err error)) error {
 	children.starting.RLock()
 	defer children.starting.RUnlock()
@@ -30,7 +30,7 @@ func EnterChild(start func() (pid int, err error)) error {
 	return nil
 }
 
-// LeaveChild forgets a child that was waited for.
+// LeaveChild removes a child that was waited for.
 func LeaveChild(pid int) {
 	children.mu.Lock()
 	defer children.mu.Unlock()
@@ -39,8 +39,8 @@ func LeaveChild(pid int) {
 	}
 }
 
-// Started reports whether a child of this process is one that EnterChild has entered and nobody has waited for. The
-// child must have been seen before: one that is being started is waited for here.
+// Started reports whether EnterChild registered a child of this process that was not waited for yet. Call it only for a child that
+// exists: it waits for children that are being started.
 func Started(pid int) bool {
 	children.starting.Lock()
 	defer children.starting.Unlock()

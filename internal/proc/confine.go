@@ -5,31 +5,30 @@ import (
 	"strings"
 )
 
-// Confinement says which walls a process is started behind. The zero value is all of them, and no capability.
+// Confinement selects the restrictions of a process. The zero value selects all of them except Unreadable and OnePort, and no
+// capability.
 type Confinement struct {
-	// NoLandlock leaves out the Landlock domain.
+	// NoLandlock omits the Landlock domain.
 	NoLandlock bool
-	// NoSeccomp leaves out the seccomp filter.
+	// NoSeccomp omits the seccomp filter.
 	NoSeccomp bool
-	// Unreadable are files and folders, absolute, that no process behind the walls can read, write, remove or rename: by the
-	// Landlock domain, which for this is about files as well. Directly in a folder above them, and above a symbolic link on the
-	// way to them, nothing can be made, removed or renamed, nor can a file be read that was made later; and nothing can be
-	// mounted. A file that has a hard link elsewhere cannot be made unreadable. Who starts a process has to look whether the
-	// wall stands (Walls.Unreadable). Default: none.
+	// Unreadable are absolute paths of files and folders that confined processes cannot read, write, remove or rename. The Landlock
+	// domain enforces this, and then also restricts files. In a folder above them, and above a symbolic link on the way to them, no
+	// name can be made, removed or renamed directly, and a file that was made later cannot be read. Mounting is not possible. A file
+	// that has a hard link elsewhere cannot be made unreadable. The caller must check Walls.Unreadable. Default: none.
 	Unreadable []string
-	// OnePort has the process connect over TCP to Port alone, at any address; 0: to none. It is part of the Landlock
-	// domain. Multipath TCP, UDP and other sockets are as before, and so is listening. Who starts a process has to look
-	// whether the wall stands (Walls.OnePort).
+	// OnePort lets the process connect over TCP only to Port, at any address; Port 0: to no port. It is part of the Landlock domain.
+	// Multipath TCP, UDP, other sockets and listening are not restricted. The caller must check Walls.OnePort.
 	OnePort bool
 	Port    uint16
 	// Keep are the capabilities that the process may have, if the calling process has them. Default: none.
 	Keep []Capability
-	// ChangesUser says that the process is started as another user (SysProcAttr.Credential). The kernel takes all
-	// capabilities from a process that gives up user 0, and Keep then means nothing.
+	// ChangesUser says that the process is started as another user (SysProcAttr.Credential). The kernel removes all capabilities from
+	// a process that changes from user 0 to another, so Keep has no effect.
 	ChangesUser bool
 }
 
-// Closed returns an error unless the files that c makes unreadable are.
+// Closed returns an error if c makes files unreadable and that restriction could not be applied.
 func (w Walls) Closed(c Confinement) error {
 	if len(c.Unreadable) == 0 || w.Unreadable {
 		return nil
@@ -37,19 +36,19 @@ func (w Walls) Closed(c Confinement) error {
 	return fmt.Errorf("%s must be unreadable to it, and cannot be made so: %s", strings.Join(c.Unreadable, ", "), strings.Join(w.Notes, "; "))
 }
 
-// Walls says which walls a process was started behind.
+// Walls says which restrictions were applied to a process.
 type Walls struct {
-	// Landlock: it and its descendants can signal and trace only one another, and can connect to no abstract unix socket
-	// that was made outside. False as well where only a lesser domain could be had, of which a note tells.
+	// Landlock: the process and its descendants can signal and trace only one another, and cannot connect to abstract unix sockets
+	// that were made outside. It is false also for a weaker domain, which a note then names.
 	Landlock bool
-	// Unreadable: they cannot read the files of Confinement.Unreadable. False where there are none, too.
+	// Unreadable: the processes cannot read the files of Confinement.Unreadable. It is false if there are none.
 	Unreadable bool
-	// OnePort: they connect over TCP to no port but that of Confinement.Port. False where that was not wanted, too.
+	// OnePort: the processes connect over TCP only to Confinement.Port. It is false if Confinement.OnePort is.
 	OnePort bool
-	// Seccomp: they cannot make the system calls that reach into other processes; see seccomp_linux.go.
+	// Seccomp: the processes cannot make the system calls that access other processes; see seccomp_linux.go.
 	Seccomp bool
-	// Capabilities: they have none, but for those of Confinement.Keep.
+	// Capabilities: the processes have no capabilities except those of Confinement.Keep.
 	Capabilities bool
-	// Notes say which walls are missing and why, one sentence each.
+	// Notes say which restrictions are missing and why, one sentence each.
 	Notes []string
 }

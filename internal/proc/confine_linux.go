@@ -16,41 +16,42 @@ import (
 
 // Versions of Landlock.
 const (
-	// referABI is the first one in which a domain need not keep files from being moved to other folders (Linux 5.19).
+	// referABI is the first version in which a domain can allow moving files to other folders (Linux 5.19).
 	referABI = 2
-	// truncateABI is the first one that knows truncating a file (Linux 6.2).
+	// truncateABI is the first version that controls truncation (Linux 6.2).
 	truncateABI = 3
-	// portsABI is the first one that knows ports of TCP (Linux 6.7).
+	// portsABI is the first version that controls TCP ports (Linux 6.7).
 	portsABI = 4
-	// scopedABI is the first one that scopes signals and abstract sockets (Linux 6.12).
+	// scopedABI is the first version that scopes signals and abstract sockets (Linux 6.12).
 	scopedABI = 6
 )
 
-// ruleNetPort is LANDLOCK_RULE_NET_PORT, the kind of a rule about a port.
+// ruleNetPort is LANDLOCK_RULE_NET_PORT, the type of a rule for a port.
 const ruleNetPort = 2
 
-// maxLinks is how many symbolic links a path may go by, as the kernel has it.
+// maxLinks limits the symbolic links in a path, as the kernel does.
 const maxLinks = 40
 
-// Confine calls start on an operating system thread behind the walls that c asks for, as far as they can be had here;
-// start is told which stand. What start forks, with os/exec or os.StartProcess, inherits them and cannot shed them:
+// Confine calls start on an operating system thread with the restrictions that c selects, as far as this system supports them. It
+// passes the applied restrictions to start. Processes that start forks, with os/exec or os.StartProcess, inherit the restrictions and
+// cannot remove them:
 //
-//   - A Landlock domain of its own: a process can signal and trace only its descendants and those that were started
-//     with it, cannot look into the memory or the open files of any process outside, root or not, and cannot connect to
-//     abstract unix sockets made outside. (What stays: a process with CAP_PERFMON reads every environment in /proc.)
-//     On kernels before Linux 6.12 there is a lesser one from 5.19 on: without the scopes of signals and sockets.
-//   - A seccomp filter, which also marks it: no process gets rid of one, and Filters counts them.
-//   - No capabilities, also as root, but for those of c.Keep.
+//   - A separate Landlock domain: a process can signal and trace only its descendants and processes started with it, cannot
+//     read the memory or the open files of any process outside, root or not, and cannot connect to abstract unix sockets
+//     made outside. (A process with CAP_PERFMON can still read every environment in /proc.) Kernels from Linux 5.19 to
+//     6.11 have a weaker domain, without the scopes of signals and sockets.
+//   - A seccomp filter, which also marks the process: it cannot be removed, and Filters counts it.
+//   - No capabilities, even as root, except those of c.Keep.
 //
-// Files, pathname sockets and the network are as before. Where a wall asks for it, no_new_privs is set, so that sudo and
-// the like do not work behind it.
+// Files, pathname sockets and the network are not restricted, except by Unreadable and OnePort. Confine sets no_new_privs if a
+// restriction needs it; sudo and similar programs then do not work.
 //
-// The walls are the thread's alone, and the thread is discarded when start returns: the rest of the process stays
-// outside. start must start processes itself, not in another goroutine. A parent-death signal
-// (SysProcAttr.Pdeathsig) is bound to that thread: where one is set, start has to stay until the process has ended.
+// The restrictions apply only to the thread, which is discarded when start returns: the rest of the process is not restricted. start
+// must start processes itself, not in another goroutine. A parent-death signal (SysProcAttr.Pdeathsig) is bound to that thread: if
+// one is set, start must not return until the process has ended.
 //
-// start may also execute another program in place of this process, with syscall.Exec: the thread becomes the process then,
-// behind its walls.
+// start may also replace this process by another program with syscall.Exec: the thread then becomes the process, with its
+// restrictions.
 //
 // Confine waits for start, which is always called, and returns its error.
 func Confine(c Confinement, start func(Walls) error) error {
@@ -59,8 +60,8 @@ func Confine(c Confinement, start func(Walls) error) error {
 	return <-result
 }
 
-// ConfineSupported says, without trying it, why there can be no Landlock domain here that scopes signals and sockets; nil:
-// there can.
+// ConfineSupported returns why this system has no Landlock domain that scopes signals and sockets, without trying it; nil: it has
+// one.
 func ConfineSupported() error {
 	abi, err := landlockABI()
 	if err == nil && abi < scopedABI {
@@ -69,8 +70,8 @@ func ConfineSupported() error {
 	return err
 }
 
-// TraceConfineSupported says why there can be no Landlock domain here that keeps processes from tracing others, and from
-// their open files; nil: there can. Where ConfineSupported says no, Confine takes such a lesser one.
+// TraceConfineSupported returns why this system has no Landlock domain that keeps processes from tracing others and from accessing
+// their open files; nil: it has one. If only ConfineSupported returns an error, Confine uses such a weaker domain.
 func TraceConfineSupported() error {
 	abi, err := landlockABI()
 	if err == nil && abi < referABI {
@@ -80,7 +81,7 @@ func TraceConfineSupported() error {
 	return err
 }
 
-// landlockABI is the version of Landlock that this kernel has. A variable, for tests.
+// landlockABI returns the version of Landlock in this kernel. It is a variable for tests.
 var landlockABI = func() (int, error) {
 	abi, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	switch {
@@ -97,20 +98,19 @@ var landlockABI = func() (int, error) {
 func confineThread(c Confinement, start func(Walls) error, result chan<- error) {
 	runtime.LockOSThread()
 	if unix.Gettid() == unix.Getpid() {
-		// The first thread cannot be discarded, and it is the one that signals and /proc go by. Hold it while another
-		// thread does the work.
+		// The first thread cannot be discarded, and signals and /proc refer to it. It waits while another thread does the work.
 		defer runtime.UnlockOSThread()
 		inner := make(chan error, 1)
 		go confineThread(c, start, inner)
 		result <- <-inner
 		return
 	}
-	// From here on no path unlocks: the runtime ends a thread whose goroutine exits locked.
+	// From here on no path unlocks the thread: the runtime ends a thread whose goroutine exits locked.
 	result <- start(c.raise())
 }
 
-// raise puts the walls up around the calling thread. The order matters: the filter needs no_new_privs, the bounding set
-// needs CAP_SETPCAP, and Landlock as root needs nothing else as long as capabilities are there.
+// raise applies the restrictions to the calling thread. The order matters: the filter needs no_new_privs, the bounding set needs
+// CAP_SETPCAP, and Landlock as root needs nothing else while capabilities are left.
 func (c Confinement) raise() (w Walls) {
 	wall := func(name string, off bool, put func() error) (stands bool) {
 		if off {
@@ -143,11 +143,11 @@ func enterDomain() error {
 		return fmt.Errorf("%w; a lesser domain keeps it from tracing others and from their open files, and from mounting", err)
 	}
 	return enter(unix.LandlockRulesetAttr{Scoped: unix.LANDLOCK_SCOPE_ABSTRACT_UNIX_SOCKET | unix.LANDLOCK_SCOPE_SIGNAL},
-		// The size ends after Scoped: kernels refuse no smaller structure, and we set nothing that came later.
+		// The size ends after Scoped: kernels accept smaller structures, and later fields are not set.
 		unsafe.Offsetof(unix.LandlockRulesetAttr{}.Scoped)+unsafe.Sizeof(uint64(0)), func(int) error { return nil })
 }
 
-// enterOnePort enters a domain from which TCP connects to one port; 0: to none.
+// enterOnePort enters a domain in which TCP connects only to one port; 0: to no port.
 func enterOnePort(port uint16) error {
 	abi, err := landlockABI()
 	if err == nil && abi < portsABI {
@@ -170,10 +170,9 @@ func enterOnePort(port uint16) error {
 	})
 }
 
-// enterLesserDomain enters a domain of older kernels, which know none that is about no files. Any domain keeps a process
-// from tracing those outside of it, and thereby from their memory and their open files. This one leaves files as they are:
-// it is about moving them to other folders, and allows that everywhere. What it takes away is mounting, which no domain that
-// is about files allows.
+// enterLesserDomain enters a domain on older kernels, whose domains always restrict files. Any domain keeps a process from tracing
+// processes outside of it, and so from their memory and open files. This one leaves files unrestricted: it handles only moves to
+// other folders, and allows them everywhere. It also forbids mounting, as every domain that handles files does.
 func enterLesserDomain() error {
 	attr := unix.LandlockRulesetAttr{Handled_access_fs: unix.LANDLOCK_ACCESS_FS_REFER}
 	return enter(attr, unsafe.Sizeof(attr.Handled_access_fs), func(ruleset int) error {
@@ -181,9 +180,9 @@ func enterLesserDomain() error {
 	})
 }
 
-// What a domain around closed files is about. Reading alone would not do: who can rename a folder on the way has the next process
-// look for it elsewhere, and who can write a certificate's authority needs no key. Landlock knows moves to other folders in every
-// such domain, and forbids them where no rule allows them.
+// Accesses that a domain around closed files handles. Handling only reads would not suffice: a process that can rename a folder on
+// the way makes the next process use another file, and a process that can replace a certificate authority needs no key. Every such
+// domain handles moves to other folders, and forbids them unless a rule allows them.
 const (
 	closedToFiles   = unix.LANDLOCK_ACCESS_FS_READ_FILE | unix.LANDLOCK_ACCESS_FS_WRITE_FILE
 	closedToFolders = closedToFiles | unix.LANDLOCK_ACCESS_FS_REFER | unix.LANDLOCK_ACCESS_FS_REMOVE_DIR | unix.LANDLOCK_ACCESS_FS_REMOVE_FILE |
@@ -191,8 +190,8 @@ const (
 		unix.LANDLOCK_ACCESS_FS_MAKE_FIFO | unix.LANDLOCK_ACCESS_FS_MAKE_BLOCK | unix.LANDLOCK_ACCESS_FS_MAKE_SYM
 )
 
-// enterClosed enters a domain in which everything can be read and changed but the files and folders that are named, the symbolic
-// links on the way to them, and the entries of the folders above.
+// enterClosed enters a domain in which everything can be read and changed except the named files and folders, the symbolic links on
+// the way to them, and the entries of the folders above.
 func enterClosed(closed []string) error {
 	if err := TraceConfineSupported(); err != nil {
 		return err
@@ -227,8 +226,8 @@ func enterClosed(closed []string) error {
 	})
 }
 
-// realPath is a path without symbolic links, as the kernel has it, and the links on the way. It must be there. (path/filepath would
-// have a guard initialise much more of its program first.)
+// realPath returns a path without symbolic links, as the kernel resolves it, and the links on the way. The path must exist. (With
+// path/filepath, a guard would initialise much more of its program first.)
 func realPath(name string) (path string, links []string, err error) {
 	fd, err := unix.Open(name, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -268,26 +267,26 @@ func realPath(name string) (path string, links []string, err error) {
 	return real, links, nil
 }
 
-// noOtherName returns an error if a file in what is closed has a name, a hard link, outside of it: Landlock goes by names.
+// noOtherName returns an error if a closed file has a hard link outside of the closed paths: Landlock restricts names, not inodes.
 func noOtherName(closed []string) error {
 	for try := 1; ; try++ {
 		found := names{}
 		for _, path := range closed {
 			if slices.ContainsFunc(closed, func(c string) bool { return strings.HasPrefix(path, c+"/") }) {
-				continue // its folder is closed, and would count it a second time
+				continue // its folder is closed, and would count it twice
 			}
 			if err := found.walk(path); err != nil {
 				return err
 			}
 		}
 		err := found.elsewhere()
-		if err == nil || try == 3 { // a file may have been renamed meanwhile, by a link and a removal
+		if err == nil || try == 3 { // a file may have been renamed meanwhile by linking and unlinking
 			return err
 		}
 	}
 }
 
-// names are the names of files that have several, by device and inode.
+// names are the files with several names, by device and inode.
 type names map[[2]uint64]*struct {
 	path        string // one of them
 	seen, links uint64
@@ -338,8 +337,8 @@ func (n names) elsewhere() error {
 	return nil
 }
 
-// allowAround allows everything in a folder but in what is closed. Landlock knows no denial: so each entry of the folders
-// above what is closed gets a rule of its own. What cannot be looked at gets none, and stays closed.
+// allowAround allows everything in a folder except the closed paths. Landlock has no deny rules, so each other entry of the folders
+// above a closed path gets its own allow rule. Entries that cannot be read get none, and stay closed.
 func allowAround(ruleset int, dir string, closed []string, ofFolder, ofFile uint64) error {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrPermission) {
@@ -364,7 +363,7 @@ func allowAround(ruleset int, dir string, closed []string, ofFolder, ofFile uint
 	return nil
 }
 
-// addRule adds a rule: for a folder and all below it, or for a file. A link has none of its own, and neither has what is gone.
+// addRule adds a rule for a file, or for a folder and everything below it. It ignores symbolic links and paths that are gone.
 func addRule(ruleset int, path string, ofFolder, ofFile uint64) error {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	switch {
@@ -393,7 +392,7 @@ func addRule(ruleset int, path string, ofFolder, ofFile uint64) error {
 	return nil
 }
 
-// enter enters a domain with the rules that add adds. size is how much of attr the kernel needs to know.
+// enter enters a domain with the rules that add adds. size is the number of bytes of attr that the kernel reads.
 func enter(attr unix.LandlockRulesetAttr, size uintptr, add func(ruleset int) error) error {
 	fd, _, errno := unix.Syscall(unix.SYS_LANDLOCK_CREATE_RULESET, uintptr(unsafe.Pointer(&attr)), size, 0)
 	if errno != 0 {
@@ -423,7 +422,7 @@ func restrictSelf(ruleset int) error {
 	return nil
 }
 
-// noNewPrivs keeps programs from getting privileges that their caller does not have: sudo does not work from here on.
+// noNewPrivs keeps programs from getting privileges that their caller lacks: sudo does not work afterwards.
 func noNewPrivs() error {
 	if err := unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); err != nil {
 		return fmt.Errorf("set no_new_privs: %w", err)

@@ -4,18 +4,18 @@ package proc
 
 import "fmt"
 
-// Confine needs Linux: here it calls start without any wall.
+// Confine needs Linux: here it calls start without restrictions.
 func Confine(_ Confinement, start func(Walls) error) error {
 	return start(Walls{Notes: []string{"no walls around processes: " + ConfineSupported().Error()}})
 }
 
-// ConfineSupported says why Confine has no wall here.
+// ConfineSupported returns why Confine applies no restrictions here.
 func ConfineSupported() error { return fmt.Errorf("landlock: %w: linux only", ErrUnsupported) }
 
-// TraceConfineSupported says the same of a lesser wall.
+// TraceConfineSupported returns the same error.
 func TraceConfineSupported() error { return ConfineSupported() }
 
-// FilterSupported says why there is no seccomp filter here.
+// FilterSupported returns why there is no seccomp filter here.
 func FilterSupported() error { return fmt.Errorf("seccomp: %w: linux only", ErrUnsupported) }
 
 // Filters needs Linux: here it returns ErrUnsupported.

@@ -7,18 +7,18 @@ import (
 	"time"
 )
 
-// round bounds how long a process that was forked meanwhile, or an ended context, goes unnoticed.
+// round limits how long End takes to notice a newly forked process or an ended context.
 const round = 50 * time.Millisecond
 
-// End ends all the processes that list names, and those that it comes to name while they are being ended: SIGTERM to
-// each (and SIGCONT to those that are stopped), up to grace for them to go, then SIGKILL until two lists in a row are
-// empty. A grace of 0 or less goes straight to SIGKILL. It returns nil when none is left.
+// End ends all processes that list returns, and those that it returns later: it sends SIGTERM to each (and SIGCONT to stopped ones),
+// waits up to grace, then sends SIGKILL until two lists in a row are empty. With a grace of 0 or less it sends SIGKILL at once. It
+// returns nil when no process is left.
 //
-// It reaps nothing: list must leave out zombies, as the lists of this package do. A process is signalled through a
-// handle that is taken between two lists that both name it, so one that merely got the same pid is never hit.
+// End reaps nothing: list must omit zombies, as the lists of this package do. End signals a process through a handle that it opens
+// between two lists that both contain the process, so it never signals another process with the same pid.
 //
-// When ctx ends first the error wraps its cause and names the processes that are left. Give a ctx with a deadline: a
-// process in uninterruptible sleep survives SIGKILL for as long as it sleeps.
+// If ctx ends first, the error wraps its cause and names the processes that are left. ctx should have a deadline: a process in
+// uninterruptible sleep survives SIGKILL while it sleeps.
 func End(ctx context.Context, list func() ([]int, error), grace time.Duration) error {
 	deadline := time.Now().Add(grace)
 	asked := map[process]bool{}
@@ -36,7 +36,7 @@ func End(ctx context.Context, list func() ([]int, error), grace time.Duration) e
 		empty = 0
 		wait := round
 		if left := time.Until(deadline); left > 0 {
-			_ = targets.signal(syscall.SIGTERM, asked) // SIGKILL has the last word
+			_ = targets.signal(syscall.SIGTERM, asked) // SIGKILL follows
 			wait = min(wait, left)
 		} else {
 			err = targets.signal(syscall.SIGKILL, nil)
@@ -53,13 +53,13 @@ func End(ctx context.Context, list func() ([]int, error), grace time.Duration) e
 	}
 }
 
-// process names a process beyond the life of its pid.
+// process identifies a process even after its pid is reused.
 type process struct {
 	pid   int
 	start uint64
 }
 
-// targets are processes that can be signalled without a mistake.
+// targets are processes that can be signalled safely.
 type targets []target
 
 func (t targets) pids() []int {
@@ -70,8 +70,8 @@ func (t targets) pids() []int {
 	return pids
 }
 
-// signal sends sig to each, but not to those in done, to which it adds who was sent one. It fails only if nobody could
-// be signalled: one that may not be (a program that changed its user) does not save the others.
+// signal sends sig to each process that is not in done, and adds it to done. It fails only if no process could be signalled: one that
+// may not be signalled (a program that changed its user) does not protect the others.
 func (t targets) signal(sig syscall.Signal, done map[process]bool) error {
 	var failed error
 	sent := false
@@ -94,7 +94,7 @@ func (t targets) signal(sig syscall.Signal, done map[process]bool) error {
 	return failed
 }
 
-// aim takes handles of what list names, and keeps those that list names again.
+// aim opens handles of the processes that list returns, and keeps those that a second list contains.
 func aim(list func() ([]int, error)) (targets, error) {
 	first, err := list()
 	if err != nil || len(first) == 0 {

@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// Descendants lists all live descendants of a process, parents before their children. The process itself is not among
-// them, nor are zombies. What a descendant forks meanwhile may be missing: list again until nothing is left.
+// Descendants lists all live descendants of a process, parents before their children. It omits the process itself and zombies. It may
+// miss processes forked meanwhile: repeat it until the list is empty.
 //
-// A descendant whose parents have died is one only as long as pid is their subreaper.
+// A descendant whose parents have died is found only if pid is their subreaper.
 func Descendants(pid int) ([]int, error) {
 	procs, err := all()
 	if err != nil {
@@ -22,8 +22,7 @@ func Descendants(pid int) ([]int, error) {
 	return descendants(procs, pid), nil
 }
 
-// InSession lists the live processes of a session: those that a session leader left behind and that did not call
-// setsid themselves.
+// InSession lists the live processes of a session: those that a session leader left behind and that did not call setsid themselves.
 func InSession(session int) ([]int, error) {
 	if session <= 0 {
 		return nil, fmt.Errorf("list session %d: not a session", session)
@@ -42,12 +41,11 @@ func InSession(session int) ([]int, error) {
 	return found, nil
 }
 
-// WithEnviron lists the live processes that were started with the entry mark, "NAME=VALUE", in their environment, the
-// calling process excepted. The entry must match whole. Processes whose environment may not be read are left out: those
-// of other users, unless the caller is root, and those that made themselves undumpable.
+// WithEnviron lists the live processes that were started with the entry mark, "NAME=VALUE", in their environment, except the calling
+// process. The whole entry must match. It omits processes whose environment is not readable: those of other users, unless the caller
+// is root, and undumpable ones.
 //
-// It is the way to find processes that are nobody's descendants any more; one that was started with a clean environment
-// escapes it.
+// It finds processes that have lost their ancestors; it does not find a process that was started with a clean environment.
 func WithEnviron(mark string) ([]int, error) {
 	if mark == "" {
 		return nil, errors.New("find processes by environment: empty mark")
@@ -69,12 +67,11 @@ func WithEnviron(mark string) ([]int, error) {
 	return found, nil
 }
 
-// ReapAdopted collects the zombies among the caller's children that known does not claim, and says how many they were.
-// A subreaper calls it on SIGCHLD. It never blocks.
+// ReapAdopted reaps the zombies among the caller's children for which known returns false, and returns their number. A subreaper
+// calls it on SIGCHLD. It never blocks.
 //
-// known is asked about zombies only, after they were seen. A child that is being started must be claimed even before
-// os/exec has returned its pid, or its status is lost: let known take the lock under which processes are started and
-// entered.
+// It calls known only for zombies, after it has read them. known must return true for a child that is being started even before
+// os/exec has returned its pid, or its status is lost: known should take the lock under which processes are started and registered.
 func ReapAdopted(known func(pid int) bool) (int, error) {
 	pids, err := listChildren()
 	if err != nil {
@@ -93,7 +90,7 @@ func ReapAdopted(known func(pid int) bool) (int, error) {
 	return reaped, nil
 }
 
-// listChildren lists the calling process's children, zombies included.
+// listChildren lists the calling process's children, including zombies.
 func listChildren() ([]int, error) {
 	if err := ProcSupported(); err != nil {
 		return nil, err
@@ -112,7 +109,7 @@ func listChildren() ([]int, error) {
 	return childrenAmongAll() // a kernel without CONFIG_PROC_CHILDREN
 }
 
-// childrenAmongAll lists the calling process's children by looking at every process.
+// childrenAmongAll lists the calling process's children by reading every process.
 func childrenAmongAll() ([]int, error) {
 	procs, err := all()
 	if err != nil {
@@ -131,7 +128,7 @@ func childrenAmongAll() ([]int, error) {
 func descendants(procs map[int]Process, root int) []int {
 	kids := make(map[int][]int, len(procs))
 	for pid, s := range procs {
-		// A parent is never younger than its child. Where it seems so, the parent's pid was used again while we read.
+		// A parent is never younger than its child. If it seems so, the parent's pid was reused while the processes were read.
 		if parent, ok := procs[s.Parent]; ok && parent.Start <= s.Start {
 			kids[s.Parent] = append(kids[s.Parent], pid)
 		}
@@ -155,14 +152,14 @@ func descendants(procs map[int]Process, root int) []int {
 	return found
 }
 
-// Environ is the environment that a process was started with, each entry with a NUL behind it; nil: it may not be read, or
-// the process is gone.
+// Environ returns the environment that a process was started with, each entry followed by a NUL; nil: it is not readable, or the
+// process is gone.
 func Environ(pid int) []byte {
 	data, err := readProc(pid, "environ")
 	if err == nil && len(data) > 0 {
 		return data
 	}
-	// A process whose first thread has ended shows its environment in the others only.
+	// The environment of a process whose first thread has ended is readable only through its other threads.
 	if now, err := Look(pid); err != nil || now.Threads < 2 || now.state != 'Z' && now.state != 'X' {
 		return nil
 	}
@@ -174,8 +171,8 @@ func Environ(pid int) []byte {
 	return nil
 }
 
-// ofTasks reads a file of each thread of a process. A thread that ends meanwhile is left out; none: there are no such files.
-// (Its children have moved to another thread then, and may be missed once.)
+// ofTasks reads a file of each thread of a process. It omits threads that end meanwhile. It returns none if there are no such files.
+// (The children of an ended thread have moved to another thread, and may be missed once.)
 func ofTasks(pid, name string) (found [][]byte) {
 	folder := "/proc/" + pid + "/task/"
 	tasks, _ := os.ReadDir(folder)

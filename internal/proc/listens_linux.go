@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// ListensAlone reports whether a TCP port of this machine is a process's own: at least one socket listens at the port, on whatever
-// address, and each socket that does is open in the process pid or in one of its descendants. It looks into /proc, at the network
-// namespace of the caller; what cannot be read counts as another's.
+// ListensAlone reports whether a TCP port of this machine belongs to one process tree: at least one socket listens on the port, at
+// any address, and each such socket is open in the process pid or in one of its descendants. It reads /proc in the network namespace
+// of the caller. A socket whose process is not readable counts as another's.
 func ListensAlone(pid int, port uint16) (bool, error) {
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
@@ -48,7 +48,7 @@ func ListensAlone(pid int, port uint16) (bool, error) {
 	return false, nil
 }
 
-// listeners adds the inodes of the sockets that listen at a port, by a table as /proc/net/tcp.
+// listeners adds the inodes of the sockets that listen on a port, from a table such as /proc/net/tcp.
 func listeners(table []byte, port uint16, inodes map[string]bool) {
 	const local, state, inode = 1, 3, 9
 	suffix := fmt.Sprintf(":%04X", port)

@@ -5,8 +5,8 @@ import (
 	"path"
 )
 
-// TakeName gives this process the name of its program, for people who look at processes, where the kernel has named it after
-// a path in /proc by which it was executed. It works as long as the process is dumpable: see Undumpable.
+// TakeName gives this process the name of its program, for people who list processes, if the kernel has named it after a path in
+// /proc by which it was executed. It needs a dumpable process: see Undumpable.
 func TakeName() {
 	if own, err := os.Executable(); err == nil {
 		_ = os.WriteFile("/proc/self/comm", []byte(path.Base(own)), 0)

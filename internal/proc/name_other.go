@@ -2,5 +2,5 @@
 
 package proc
 
-// TakeName is for Linux: elsewhere a process has its name already.
+// TakeName does nothing here: only Linux needs it.
 func TakeName() {}

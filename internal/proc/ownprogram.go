@@ -5,12 +5,12 @@ import (
 	"os"
 )
 
-// ownFile leads to the very file that a process runs, whatever its path leads to by now.
+// ownFile leads to the file that a process runs, even if its path leads elsewhere by now.
 const ownFile = "/proc/self/exe"
 
-// OwnProgram names the program that this process runs, to execute it again. On Linux that is the very file that was started,
-// even if another one was put in its place or it was deleted. Elsewhere, and where there is no /proc, it is the path: what
-// lies there when it is executed is what runs.
+// OwnProgram returns a path by which this process can execute its own program again. On Linux it leads to the very file that was
+// started, even if that was replaced or deleted. Elsewhere, and without /proc, it is the program's path: the file there at the time
+// of execution runs.
 func OwnProgram() (string, error) {
 	if _, err := os.Stat(ownFile); err == nil {
 		return ownFile, nil

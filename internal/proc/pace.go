@@ -8,16 +8,15 @@ import (
 )
 
 const (
-	// paceFrom is how many calls at once are more than one processor should do.
+	// paceFrom is the number of concurrent calls from which all processors are used.
 	paceFrom = 3
-	// paceQuiet is how long there must have been fewer until one processor is enough again.
+	// paceQuiet is how long there must have been fewer calls before one processor is used again.
 	paceQuiet = time.Second
 )
 
-// Pace fits the number of processors that a daemon's Go code runs on to what it has to do. A call that wakes a
-// goroutine on another processor waits for that processor to wake up, which takes longer than the work of a small call:
-// with few calls at once one processor answers sooner, with many all of them do. Measured on two cores, a small call
-// between two processes took 0.8 of the time.
+// Pace adapts the number of processors for a daemon's Go code to its load. A call that wakes a goroutine on another processor waits
+// for that processor to wake up, which takes longer than the work of a small call: with few concurrent calls one processor answers
+// faster, with many calls all processors do. Measured on two cores, a small call between two processes took 0.8 of the time.
 //
 // The zero value does nothing; see NewPace. Safe for concurrent use.
 type Pace struct {
@@ -28,8 +27,8 @@ type Pace struct {
 	quiet  *time.Timer
 }
 
-// NewPace returns a Pace that begins with all processors, since a start has much to do at once, and takes one after a
-// quiet second. It leaves everything as it is where GOMAXPROCS is set in the environment: somebody has chosen.
+// NewPace returns a Pace that starts with all processors, because a start has much work, and uses one processor after a quiet second.
+// If GOMAXPROCS is set in the environment, it changes nothing.
 func NewPace() *Pace {
 	p := &Pace{on: os.Getenv("GOMAXPROCS") == "" && runtime.GOMAXPROCS(0) > 1}
 	if p.on {
@@ -41,7 +40,7 @@ func NewPace() *Pace {
 	return p
 }
 
-// Enter counts a call that begins; Leave must follow.
+// Enter counts the start of a call. Leave must follow.
 func (p *Pace) Enter() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -69,7 +68,7 @@ func (p *Pace) Do(call func()) {
 	call()
 }
 
-// Leave counts a call that has ended.
+// Leave counts the end of a call.
 func (p *Pace) Leave() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -82,7 +81,7 @@ func (p *Pace) Leave() {
 	}
 }
 
-// Close ends it, with all processors. Enter and Leave do nothing from then on.
+// Close restores all processors. Enter and Leave then do nothing.
 func (p *Pace) Close() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

@@ -1,12 +1,11 @@
-// Package proc controls hostile processes: it finds every process that another process left behind, ends them all
-// without ever hitting an unrelated process, and keeps a child from reaching back.
+// Package proc controls hostile processes: it finds all descendants of a process, ends them without ever signalling an unrelated
+// process, and confines children so that they cannot access their ancestors.
 //
-// It knows processes, signals and /proc. It does not know agents, handlers, terminals or configuration. It starts no
-// process and no lasting goroutine of its own. It never waits for "any child": it reaps a process by its pid or not at
-// all, so it works beside os/exec.
+// It knows processes, signals and /proc. It must not know agents, handlers, terminals or configuration. It starts no process and no
+// lasting goroutine of its own. It never waits for "any child": it reaps only by pid, so it works beside os/exec.
 //
-// Everything works on Linux. Elsewhere the functions that need /proc, pidfds, subreapers or Landlock return an error
-// that wraps ErrUnsupported, and the caller has only process groups.
+// Everything works on Linux. On other systems the functions that need /proc, pidfds, subreapers or Landlock return an error that
+// wraps ErrUnsupported, and the caller has only process groups.
 //
 // All functions are safe for concurrent use.
 package proc
@@ -20,7 +19,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ErrUnsupported is wrapped by every error that says that this kernel or operating system cannot do what was asked.
+// ErrUnsupported is wrapped by every error that says that this kernel or operating system does not support an operation.
 var ErrUnsupported = errors.New("not supported here")
 
 // ExitStatus is how a process ended.
@@ -33,7 +32,7 @@ type ExitStatus struct {
 	Number int
 }
 
-// StatusOf says how a process that os has waited for ended. A nil state is an exit with code -1.
+// StatusOf converts the state of a process that package os has waited for. A nil state is an exit with code -1.
 func StatusOf(state *os.ProcessState) ExitStatus {
 	if state == nil {
 		return ExitStatus{Code: -1}
@@ -44,7 +43,7 @@ func StatusOf(state *os.ProcessState) ExitStatus {
 	return ExitStatus{Code: state.ExitCode()}
 }
 
-// String says it in words: "exited with status 3", "was ended by SIGKILL".
+// String returns the status in words: "exited with status 3", "was ended by SIGKILL".
 func (s ExitStatus) String() string {
 	if s.Signal != "" {
 		return "was ended by " + s.Signal
@@ -52,7 +51,7 @@ func (s ExitStatus) String() string {
 	return fmt.Sprintf("exited with status %d", s.Code)
 }
 
-// SignalName is the signal's name, "SIGTERM"; one without a name of its own is "SIG" and its number.
+// SignalName returns the signal's name, "SIGTERM"; for a signal without a name, "SIG" and its number.
 func SignalName(sig syscall.Signal) string {
 	if name := unix.SignalName(sig); name != "" {
 		return name
@@ -60,8 +59,8 @@ func SignalName(sig syscall.Signal) string {
 	return fmt.Sprintf("SIG%d", int(sig))
 }
 
-// Reap collects the exit status of the child with this pid if it has ended. It never blocks. reaped is false, with a
-// nil error, while the child runs; syscall.ECHILD says that there is no such child, or that it was reaped before.
+// Reap reaps the child with this pid if it has ended, and returns its exit status. It never blocks. reaped is false, with a nil
+// error, while the child runs. syscall.ECHILD says that there is no such child, or that it was reaped before.
 func Reap(pid int) (status ExitStatus, reaped bool, err error) {
 	if pid <= 0 {
 		return ExitStatus{}, false, fmt.Errorf("reap process %d: a child is reaped by its own pid", pid)

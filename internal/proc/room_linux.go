@@ -7,18 +7,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// minRoom is how many processes and threads of its user's StartLimited leaves free at least, where there are as many.
+// minRoom is the minimum number of processes and threads that StartLimited reserves for other processes of the user.
 const minRoom = 64
 
-// StartLimited starts a process so that it, with all that it starts, cannot use up the processes that its user may have
-// (RLIMIT_NPROC): the kernel compares their number with each process's own limit, and so a lower one leaves room for the
-// calling process and others of the user, a twentieth or 64. A process that can start no thread dies. start starts the
-// process, with attr. Call StartLimited on a thread of its own (Confine).
+// StartLimited starts a process with a lower RLIMIT_NPROC, so that its process tree cannot use up the processes of its user. The
+// kernel compares the user's processes with each process's own limit, so a lower limit reserves room for the calling process and
+// others of the user: a twentieth, or 64. Without room, a process that cannot start a thread dies. start starts the process with
+// attr. Call StartLimited on a separate thread (Confine).
 //
-// The process is held by ptrace at its first instruction until its limit is set. Where that is forbidden, or could take
-// rights from a program that the walls leave them (sudo), it may have begun before. Where the caller has no limit there is
-// nothing to leave room in. The first user of the system has no limit at all, whatever is set. Limits of control groups
-// (pids.max) are not concerned.
+// ptrace stops the process at its first instruction until its limit is set. If ptrace is forbidden, or could remove privileges that
+// the confinement leaves to a program (sudo), the process may run before its limit is set. If the caller has no limit, no limit is
+// set. The first user of the system has no limit in any case. Limits of control groups (pids.max) are not affected.
 func StartLimited(attr *syscall.SysProcAttr, start func() (pid int, err error)) (pid int, err error) {
 	limit, ok := limitOfOthers()
 	if !ok {
@@ -43,12 +42,12 @@ func StartLimited(attr *syscall.SysProcAttr, start func() (pid int, err error)) 
 	stopped := awaitStop(pid)
 	limitProcesses(pid, limit)
 	if stopped {
-		_ = unix.PtraceDetach(pid) // if not: it was killed meanwhile
+		_ = unix.PtraceDetach(pid) // fails if it was killed meanwhile
 	}
 	return pid, nil
 }
 
-// limitOfOthers is the limit of processes that leaves this process room; false: there is none that it needs.
+// limitOfOthers returns the limit of processes that reserves room for this process; false: no limit is needed.
 func limitOfOthers() (limit uint64, ok bool) {
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil || own.Cur == unix.RLIM_INFINITY {
@@ -57,17 +56,18 @@ func limitOfOthers() (limit uint64, ok bool) {
 	return own.Cur - min(max(minRoom, own.Cur/20), own.Cur/2), true
 }
 
-// limitProcesses sets the limit of another process. The calling thread may be behind a filter that refuses that.
+// limitProcesses sets the limit of another process. It uses another thread, because the calling thread may have a filter that rejects
+// the call.
 func limitProcesses(pid int, limit uint64) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
-		_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: limit, Max: limit}, nil) // it can only have ended
+		_ = unix.Prlimit(pid, unix.RLIMIT_NPROC, &unix.Rlimit{Cur: limit, Max: limit}, nil) // fails only if the process has ended
 	}()
 	<-done
 }
 
-// awaitStop waits until a traced process stands still, or has ended (false), in which case it is left to be reaped.
+// awaitStop waits until a traced process has stopped (true) or ended (false). It does not reap an ended process.
 func awaitStop(pid int) bool {
 	var info unix.Siginfo
 	for {

@@ -12,36 +12,36 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The filter refuses, with EPERM, the system calls by which a process reaches into others of the same user whatever the
-// modes of files say, and those that no program of an agent's needs and that break kernels most often:
+// The filter rejects, with EPERM, the system calls by which a process accesses others of the same user regardless of file modes, and
+// those that agents' programs do not need and that are most often used to exploit kernels:
 //
 //   - prlimit64 that sets a limit of another process: a limit of 1 ends it as surely as SIGKILL. Neither PR_SET_DUMPABLE
-//     nor Landlock is asked.
-//   - ptrace that writes, so that debuggers may look and not touch. Requests that are not known to be harmless count as
+//     nor Landlock prevents that.
+//   - ptrace requests that write, so that debuggers can only read. Requests that are not known to be harmless count as
 //     writing.
-//   - process_vm_writev, bpf, userfaultfd, and pidfd_getfd, which takes open files out of another process.
-//   - ioctl TIOCSTI and TIOCLINUX, which type into a terminal, and TCXONC (tcflow), which stops one: whoever writes to it,
-//     as a supervisor does that logs there, waits from then on. What a person types to stop it (^S) is not concerned.
-//   - fcntl F_SETLEASE, by which whoever opens a file waits for a minute, be it acphost's own or the user's.
+//   - process_vm_writev, bpf, userfaultfd, and pidfd_getfd, which copies open files of another process.
+//   - ioctl TIOCSTI and TIOCLINUX, which type into a terminal, and TCXONC (tcflow), which stops its output: a process that
+//     writes to it, such as a supervisor that logs there, blocks from then on. A person's ^S still works.
+//   - fcntl F_SETLEASE, which delays other processes, acphost's or the user's, by a minute when they open the file.
 //
-// What is known by other numbers is filtered by them: 32-bit programs have a table of their own. System calls of
-// architectures without a table do not exist (ENOSYS).
+// 32-bit programs have their own table of numbers, which is filtered too. System calls of architectures without a table fail with
+// ENOSYS.
 
-// Offsets into struct seccomp_data; seccomp(2). All of our architectures are little-endian.
+// Offsets into struct seccomp_data; seccomp(2). All supported architectures are little-endian.
 const (
 	offsetNumber = 0
 	offsetArch   = 4
 	offsetArgs   = 16
 )
 
-// x32Bit marks system calls of the x32 interface, which share the architecture of amd64.
+// x32Bit marks system calls of the x32 interface, which shares the architecture of amd64.
 const x32Bit = 0x40000000
 
-// table are the numbers of the filtered system calls on one architecture.
+// table contains the numbers of the filtered system calls on one architecture.
 type table struct {
 	arch                                                             uint32
 	ptrace, prlimit64, vmWritev, bpf, userfaultfd, ioctl, pidfdGetfd uint32
-	fcntl, fcntl64                                                   uint32 // the same, where there is one alone
+	fcntl, fcntl64                                                   uint32 // equal if there is only one
 }
 
 // The numbers are part of the kernel's interface: arch/x86/entry/syscalls/syscall_32.tbl and arch/arm/tools/syscall.tbl.
@@ -51,7 +51,7 @@ var (
 	nativeArch = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64, "riscv64": unix.AUDIT_ARCH_RISCV64}
 )
 
-// tables are those of this machine's programs, the native one first; none: the machine is not known.
+// tables returns the tables for programs of this machine, the native one first; none: the machine is unknown.
 func tables() []table {
 	arch, ok := nativeArch[runtime.GOARCH]
 	if !ok {
@@ -70,7 +70,7 @@ func tables() []table {
 	return all
 }
 
-// harmlessTraces are the requests of ptrace that change nothing in the memory and the registers of the traced process.
+// harmlessTraces are the requests of ptrace that do not change the memory or the registers of the traced process.
 var harmlessTraces = []uint32{
 	unix.PTRACE_TRACEME, unix.PTRACE_PEEKTEXT, unix.PTRACE_PEEKDATA, unix.PTRACE_PEEKUSR, unix.PTRACE_CONT, unix.PTRACE_KILL,
 	unix.PTRACE_SINGLESTEP, 12 /* GETREGS */, 14 /* GETFPREGS */, unix.PTRACE_ATTACH, unix.PTRACE_DETACH, unix.PTRACE_SYSCALL,
@@ -81,11 +81,11 @@ var harmlessTraces = []uint32{
 const (
 	allow = unix.SECCOMP_RET_ALLOW
 	eperm = unix.SECCOMP_RET_ERRNO | uint32(unix.EPERM)
-	// enosys is what programs get on a kernel that does not have a call.
+	// enosys is the answer of a kernel that lacks a call.
 	enosys = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// filter is the program, for the architectures of this machine.
+// filter returns the seccomp program for the architectures of this machine.
 func filter(all []table) ([]bpf.RawInstruction, error) {
 	var program []bpf.Instruction
 	for _, t := range all {
@@ -97,7 +97,7 @@ func filter(all []table) ([]bpf.RawInstruction, error) {
 	return bpf.Assemble(append(program, bpf.RetConstant{Val: enosys}))
 }
 
-// rules are what holds for one architecture. They end with a return.
+// rules returns the instructions for one architecture. They end with a return.
 func (t table) rules() []bpf.Instruction {
 	var rules []bpf.Instruction
 	if t.arch == unix.AUDIT_ARCH_X86_64 {
@@ -108,7 +108,7 @@ func (t table) rules() []bpf.Instruction {
 		rules = append(rules, load(offsetNumber), bpf.JumpIf{Cond: bpf.JumpEqual, Val: number, SkipTrue: 1}, bpf.Jump{Skip: uint32(len(then))})
 		rules = append(rules, then...)
 	}
-	on(t.prlimit64, // (pid, resource, new, old): one's own limits, or only a look
+	on(t.prlimit64, // (pid, resource, new, old): its own limits, or only reading
 		load(argument(0)), bpf.JumpIf{Cond: bpf.JumpEqual, Val: 0, SkipTrue: 4},
 		load(argument(2)), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 3},
 		load(argument(2)+4), bpf.JumpIf{Cond: bpf.JumpNotEqual, Val: 0, SkipTrue: 1},
@@ -125,8 +125,8 @@ func (t table) rules() []bpf.Instruction {
 	return append(rules, bpf.RetConstant{Val: allow})
 }
 
-// oneOf returns one of two verdicts by whether the lower half of an argument is among the values. The kernel looks at
-// no more of a command of ioctl and of a request of ptrace than that, or refuses the rest itself.
+// oneOf returns one of two verdicts, depending on whether the lower half of an argument is among the values. For an ioctl command and
+// a ptrace request, the kernel uses only that half, or rejects the rest itself.
 func oneOf(offset uint32, values []uint32, is, isNot uint32) []bpf.Instruction {
 	rules := []bpf.Instruction{load(offset)}
 	for i, v := range values {
@@ -137,13 +137,13 @@ func oneOf(offset uint32, values []uint32, is, isNot uint32) []bpf.Instruction {
 
 func load(offset uint32) bpf.Instruction { return bpf.LoadAbsolute{Off: offset, Size: 4} }
 
-// argument is the offset of the lower half of a system call's argument.
+// argument returns the offset of the lower half of a system call's argument.
 func argument(n uint32) uint32 { return offsetArgs + 8*n }
 
 var errNoTable = fmt.Errorf("seccomp: %w: no numbers of system calls are known for %s", ErrUnsupported, runtime.GOARCH)
 
-// FilterSupported says, without trying it, why Confine cannot put a seccomp filter around processes here, or why Filters
-// cannot count it; nil: both work.
+// FilterSupported returns why Confine cannot install a seccomp filter here, or why Filters cannot count it, without trying it; nil:
+// both work.
 func FilterSupported() error {
 	if tables() == nil {
 		return errNoTable
@@ -156,7 +156,7 @@ func FilterSupported() error {
 	return err
 }
 
-// installFilter puts the filter on the calling thread.
+// installFilter installs the filter on the calling thread.
 func installFilter() error {
 	all := tables()
 	if all == nil {
@@ -180,8 +180,8 @@ func installFilter() error {
 	return nil
 }
 
-// Filters counts the seccomp filters of a process, which only ever become more, and are inherited by whatever it starts.
-// An error says that it cannot be told: the process is gone or not visible, or the kernel is older than Linux 5.9.
+// Filters returns the number of seccomp filters of a process. The number never decreases, and children inherit the filters. It fails
+// if the process is gone or not visible, or the kernel is older than Linux 5.9.
 func Filters(pid int) (int, error) {
 	data, err := readProc(pid, "status")
 	if err != nil {

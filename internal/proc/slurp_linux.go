@@ -9,15 +9,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Slurp reads a file of /proc, or a small one like it, to its end, behind what b has. The error wraps fs.ErrNotExist if
-// there is none. os.ReadFile makes twice the calls.
+// Slurp reads a file of /proc, or a similar small one, to its end, and appends it to b. The error wraps fs.ErrNotExist if the file
+// does not exist. os.ReadFile makes twice as many system calls.
 func Slurp(name string, b []byte) ([]byte, error) { return slurp(name, b, math.MaxInt, false) }
 
-// SlurpMost is Slurp for a file that others can make long: the error wraps EFBIG if there are more than most bytes.
+// SlurpMost is Slurp for a file that others can make long: the error wraps EFBIG if the result has more than most bytes.
 func SlurpMost(name string, b []byte, most int) ([]byte, error) { return slurp(name, b, most, false) }
 
-// slurp is SlurpMost. atOnce: the kernel writes the whole file at once if there is room, so that what has left room is
-// all.
+// slurp is SlurpMost. atOnce: the kernel writes the whole file in one read if there is room, so a read that leaves room is the last.
 func slurp(name string, b []byte, most int, atOnce bool) ([]byte, error) {
 	fd, err := unix.Open(name, unix.O_RDONLY|unix.O_CLOEXEC, 0)
 	for errors.Is(err, unix.EINTR) {
@@ -49,8 +48,8 @@ func slurp(name string, b []byte, most int, atOnce bool) ([]byte, error) {
 }
 
 const (
-	// pageSize is the most that the kernel writes at once into most files of /proc.
+	// pageSize is the most that the kernel writes per read for most files of /proc.
 	pageSize = 4096
-	// leastRead is the least that is read at once: the last time, nothing comes.
+	// leastRead is the minimum size of a read. The last read returns nothing.
 	leastRead = 256
 )

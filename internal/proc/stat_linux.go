@@ -12,17 +12,17 @@ import (
 	"syscall"
 )
 
-// Process is what /proc/PID/stat says of a process that matters here; proc_pid_stat(5).
+// Process is the part of /proc/PID/stat that this module needs; proc_pid_stat(5).
 type Process struct {
 	PID, Parent, Session, Threads int
-	// Start is when it started, in clock ticks since boot; with the pid it names a process for ever.
+	// Start is the start time in clock ticks since boot. With the pid it identifies a process uniquely.
 	Start uint64
 
 	state byte
 }
 
-// Live tells a process from its remains. A process whose first thread has ended while others run looks like a zombie
-// but for the number of its threads.
+// Live reports whether the process is not a zombie. A process whose first thread has ended while others run looks like a zombie
+// except for its number of threads.
 func (s Process) Live() bool {
 	switch s.state {
 	case 'Z', 'X', 'x':
@@ -33,9 +33,8 @@ func (s Process) Live() bool {
 
 func (s Process) stopped() bool { return s.state == 'T' || s.state == 't' }
 
-// ProcSupported says why /proc cannot tell of processes here; nil: it can. One that was mounted for another pid
-// namespace tells of all processes by other numbers than those that this process knows them by: what was read there
-// would be of strangers. It is looked at once.
+// ProcSupported returns why /proc cannot be used here; nil: it can. A /proc that was mounted for another pid namespace lists
+// processes by other numbers than this process uses: data read there would belong to other processes. It checks once.
 var ProcSupported = sync.OnceValue(func() error {
 	shown, err := os.Readlink("/proc/self")
 	if err != nil {
@@ -47,7 +46,7 @@ var ProcSupported = sync.OnceValue(func() error {
 	return nil
 })
 
-// procFile is the path of a file of a process in /proc.
+// procFile returns the path of a file of a process in /proc.
 func procFile(pid int, name string) (string, error) {
 	if err := ProcSupported(); err != nil {
 		return "", err
@@ -67,7 +66,7 @@ func readProc(pid int, name string) ([]byte, error) {
 // errGone says that a process ended between being listed and being read.
 var errGone = errors.New("no such process")
 
-// Look says what a process is now.
+// Look returns the current state of a process.
 func Look(pid int) (Process, error) {
 	file, err := procFile(pid, "stat")
 	var data []byte
@@ -87,9 +86,8 @@ func Look(pid int) (Process, error) {
 	return s, nil
 }
 
-// parseStat reads a line of /proc/PID/stat. The command's name is the process's own choice and stands between the first
-// opening and the last closing parenthesis: it may hold spaces, parentheses, newlines, and what looks like the rest of
-// the line.
+// parseStat parses a line of /proc/PID/stat. The process chooses the command name, which lies between the first opening and the last
+// closing parenthesis. It may contain spaces, parentheses, newlines, and text that looks like the rest of the line.
 func parseStat(line []byte) (Process, error) {
 	open, end := bytes.IndexByte(line, '('), bytes.LastIndexByte(line, ')')
 	if open < 0 || end < open {
@@ -128,7 +126,7 @@ func parseStat(line []byte) (Process, error) {
 	return s, nil
 }
 
-// all reads the stat of every process there is. It is no snapshot: processes come and go meanwhile.
+// all reads the stat of every process. It is not a snapshot: processes start and end meanwhile.
 func all() (map[int]Process, error) {
 	pids, err := Processes()
 	if err != nil {
@@ -138,14 +136,14 @@ func all() (map[int]Process, error) {
 	for _, pid := range pids {
 		s, err := Look(pid)
 		if err != nil {
-			continue // gone, or hidden from us (hidepid): not ours to judge either way
+			continue // gone, or hidden from this process (hidepid)
 		}
 		procs[pid] = s
 	}
 	return procs, nil
 }
 
-// Processes lists all processes that can be seen. It is no snapshot: processes come and go meanwhile.
+// Processes lists all visible processes. It is not a snapshot: processes start and end meanwhile.
 func Processes() ([]int, error) {
 	if err := ProcSupported(); err != nil {
 		return nil, fmt.Errorf("list processes: %w", err)

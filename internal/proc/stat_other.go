@@ -4,5 +4,5 @@ package proc
 
 import "fmt"
 
-// ProcSupported says why /proc cannot tell of processes here.
+// ProcSupported returns why /proc cannot be used here.
 func ProcSupported() error { return fmt.Errorf("/proc: %w: linux only", ErrUnsupported) }

@@ -11,14 +11,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// target is a process held by a pidfd, which never means another process.
+// target is a process with a pidfd, which never refers to another process.
 type target struct {
 	process
-	fd      int // -1: no pidfd could be had; the start time is compared before each signal instead
+	fd      int // -1: there is no pidfd; the start time is compared before each signal instead
 	stopped bool
 }
 
-// take gets a handle of a process; ok is false if it has ended. Neither init nor the caller is ever a target.
+// take opens a handle of a process. ok is false if the process has ended. Init and the caller are never targets.
 func take(pid int) (t target, ok bool, err error) {
 	if pid <= 1 || pid == os.Getpid() {
 		return target{}, false, fmt.Errorf("process %d is not one to end", pid)
@@ -28,7 +28,7 @@ func take(pid int) (t target, ok bool, err error) {
 	case errors.Is(err, unix.ESRCH):
 		return target{}, false, nil
 	case err != nil:
-		fd = -1 // an old kernel, a seccomp filter, or a fork bomb that has more processes than we may have files
+		fd = -1 // an old kernel, a seccomp filter, or a fork bomb with more processes than this process may have files
 	}
 	s, err := Look(pid)
 	if err != nil {
@@ -44,7 +44,7 @@ func take(pid int) (t target, ok bool, err error) {
 func (t target) signal(sig syscall.Signal) error {
 	err := t.send(sig)
 	if err == nil && t.stopped && sig == syscall.SIGTERM {
-		err = t.send(unix.SIGCONT) // or it could not even notice
+		err = t.send(unix.SIGCONT) // a stopped process would not handle SIGTERM
 	}
 	if errors.Is(err, unix.ESRCH) {
 		return nil
@@ -70,7 +70,7 @@ func closeHandle(fd int) {
 	}
 }
 
-// awaitOne waits until a process has ended, or for d at most.
+// awaitOne waits until one of the processes has ended, or for d at most.
 func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	fds := make([]unix.PollFd, len(t))
 	for i := range t {
@@ -87,8 +87,8 @@ func (t targets) awaitOne(ctx context.Context, d time.Duration) {
 	}
 }
 
-// List lists the live processes of the tree, the root first. It is empty when the root has ended: its descendants, if
-// it left any, are then somebody else's.
+// List lists the live processes of the tree, the root first. It is empty if the root has ended: its descendants then have other
+// ancestors.
 func (t Tree) List() ([]int, error) {
 	procs, err := all()
 	if err != nil {
@@ -105,7 +105,7 @@ func (t Tree) List() ([]int, error) {
 	return found, nil
 }
 
-// TreeOf is the tree of a process that is there now.
+// TreeOf returns the tree of an existing process.
 func TreeOf(pid int) (Tree, error) {
 	s, err := Look(pid)
 	if err != nil {

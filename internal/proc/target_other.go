@@ -11,7 +11,7 @@ import (
 	"time"
 )
 
-// target is a process held by nothing but its pid.
+// target is a process known only by its pid.
 type target struct {
 	process
 }

@@ -10,23 +10,22 @@ import (
 	"syscall"
 )
 
-// User is a user of this system that processes can be started as; package users finds one. It is looked up once and does not change: whoever
-// starts several processes as one user passes the same User, and they cannot come to differ.
+// User is a user of this system as which processes can be started; package users looks one up. It is immutable: callers that start
+// several processes as one user pass the same User, so the processes cannot differ.
 type User struct {
 	// Name is the user's login name.
 	Name     string
 	UID, GID uint32
-	// Groups are the supplementary groups, as the system's group database has them.
+	// Groups are the supplementary groups from the system's group database.
 	Groups []uint32
-	// Home is the home folder; it need not be there. Shell is the login shell, /bin/sh where that is none to run
-	// commands with.
+	// Home is the home folder, which may not exist. Shell is the login shell; /bin/sh if the login shell cannot run commands.
 	Home, Shell string
 }
 
-// ErrNotRoot is wrapped where a process would be started as another user by one that may not.
+// ErrNotRoot is wrapped if a process without the privilege would start a process as another user.
 var ErrNotRoot = errors.New("only root can start a process as another user")
 
-// Credential is what a process is started with to be the user's; nil for a nil User, which changes nothing.
+// Credential returns the credential for starting a process as the user; nil, which changes nothing, for a nil User.
 func (u *User) Credential() *syscall.Credential {
 	if u == nil {
 		return nil
@@ -34,8 +33,8 @@ func (u *User) Credential() *syscall.Credential {
 	return &syscall.Credential{Uid: u.UID, Gid: u.GID, Groups: slices.Clone(u.Groups)}
 }
 
-// Become makes this process, all threads of it, the user's, for good: it can only execute another program then. It needs
-// root. After an error it may be half done, and the process must end.
+// Become permanently changes all threads of this process to the user: the process should only execute another program then. It needs
+// root. After an error the change may be incomplete, and the process must end.
 func (u *User) Become() error {
 	groups := make([]int, len(u.Groups))
 	for i, g := range u.Groups {
@@ -54,17 +53,17 @@ func (u *User) Become() error {
 	return nil
 }
 
-// String is the user for people: "nobody (65534)".
+// String returns the user for people: "nobody (65534)".
 func (u *User) String() string { return fmt.Sprintf("%s (%d)", u.Name, u.UID) }
 
-// foreign are variables that name folders of the user who set them; another user cannot use them, or must not.
+// foreign are variables that name folders of the user that set them; another user cannot or must not use them.
 var foreign = []string{
 	"MAIL", "XDG_RUNTIME_DIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME", "XDG_STATE_HOME", "XDG_CACHE_HOME",
 }
 
-// Environ is env, "NAME=VALUE" each, made to fit the user: what this process's own environment says of HOME, USER, LOGNAME
-// and SHELL becomes the user's, and what it says of folders of its own is left out. What env has otherwise than this
-// process was set on purpose, and stays. env is not changed. For a nil User it is returned as it is.
+// Environ returns env, "NAME=VALUE" each, adapted to the user: HOME, USER, LOGNAME and SHELL with this process's values get the
+// user's values, and variables that name folders of this process's user are removed. Variables that differ from this process's
+// environment were set on purpose, and are kept. env is not modified. For a nil User, Environ returns env itself.
 func (u *User) Environ(env []string) []string {
 	if u == nil {
 		return env
@@ -91,8 +90,8 @@ func (u *User) Environ(env []string) []string {
 	return out
 }
 
-// CannotStart says what to do about an error of starting a program as the user: that it may not be executed says neither
-// by whom nor why. Any other error, and any of a nil User, is returned as it is.
+// CannotStart adds to an error of starting a program as the user what to do about it, because a permission error names neither the
+// user nor the cause. It returns any other error, and any error for a nil User, unchanged.
 func (u *User) CannotStart(program string, err error) error {
 	switch {
 	case u == nil || !errors.Is(err, syscall.EACCES) && !errors.Is(err, syscall.EPERM):
