@@ -1,5 +1,5 @@
-// Package paths says where paths really lead, for those who judge them by that. It looks at the file system and changes
-// nothing there. What it says may be out of date at once: whoever opens the path has to make sure.
+// Package paths resolves paths. It reads the file system and changes nothing there. Its results may be out of date at once: a caller
+// that opens the path has to verify it.
 package paths
 
 import (
@@ -8,32 +8,31 @@ import (
 	"strings"
 )
 
-// maxLinks is how many links of a path are followed; the system gives up at 40, filepath.EvalSymlinks at 255.
+// maxLinks limits the symbolic links in a path. The system's limit is 40, that of filepath.EvalSymlinks 255.
 const maxLinks = 255
 
-// Real follows symbolic links as far as a path exists and keeps the rest of its name; of a link that leads nowhere yet it
-// returns where it would lead. A path that it cannot follow is returned as it is. Each name of the path is looked at once.
+// Real resolves symbolic links as far as a path exists and keeps the rest of its name. For a link to a path that does not exist yet,
+// it returns that path. It returns a path that it cannot resolve unchanged. It reads each name of the path once.
 func Real(path string) string { return (*Seen)(nil).Real(path) }
 
-// Kernel reports whether a path lies where the kernel shows processes and devices as if they were files, by its name alone.
-// What is opened there may be another thing for every process that opens it.
+// Kernel reports whether a path lies in a file system in which the kernel shows processes and devices as files. It goes by the name
+// only. Such a path may lead to another file for each process that opens it.
 func Kernel(path string) bool {
 	return Below("/proc", path) || Below("/sys", path) || Below("/dev", path)
 }
 
-// RootMissing says of a session's folder that it was removed after the session began. fsd and termd refuse calls with it, in
-// the same words.
+// RootMissing is the error message for a session's folder that was removed after the session began. fsd and termd both use it.
 func RootMissing(root string) string {
 	return "the session's folder " + root + " is missing: make it again, or open a session in another folder"
 }
 
-// Below reports whether a path is a folder or lies in it, by their names alone. Both must be clean.
+// Below reports whether a path is a folder or lies in it, by their names only. Both must be clean.
 func Below(folder, path string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder) && path[len(folder)] == filepath.Separator
 }
 
-// Under joins a folder and a path in it. A path that goes up ("..") stays as it is written: behind a symbolic link, only the
-// file system knows where it leads.
+// Under joins a folder and a path in it. It does not clean a path with "..": after a symbolic link, only the file system knows where
+// the path leads.
 func Under(folder, path string) string {
 	if slices.Contains(strings.Split(path, "/"), "..") {
 		return strings.TrimSuffix(folder, "/") + "/" + path
@@ -41,9 +40,9 @@ func Under(folder, path string) string {
 	return filepath.Join(folder, path)
 }
 
-// NoFolder reports whether it is certain that no folder is behind a path.
+// NoFolder reports whether a path certainly does not lead to a folder.
 func NoFolder(path string) bool { return (*Seen)(nil).NoFolder(path) }
 
-// OfProcess reports whether a path leads through /proc, by its name or by a link. There, it may lead elsewhere for another
-// process: /proc/self/cwd is the folder of the process that looks.
+// OfProcess reports whether a path leads through /proc, by its name or by a link. Such a path may lead elsewhere for another process:
+// /proc/self/cwd is the working directory of the process that opens it.
 func OfProcess(path string) bool { return (*Seen)(nil).OfProcess(path) }

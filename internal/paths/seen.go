@@ -11,37 +11,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Seen remembers what stood at each path when it was looked at first, so that a question that is decided at one moment
-// looks once at each name. It must not outlive its question: what it says is not looked at again. A nil Seen remembers
-// nothing, and looks each time. It is not for concurrent use.
+// Seen caches the state of each path when it was first read, so that a decision made at one moment reads each name once. It must not
+// outlive the decision, because it does not read a path again. A nil Seen caches nothing and reads each time. It is not safe for
+// concurrent use.
 type Seen struct {
 	names      map[string]name
 	led        map[string]led
 	executable map[string]bool
 }
 
-// NewSeen returns one that has seen nothing yet.
+// NewSeen returns an empty Seen.
 func NewSeen() *Seen {
 	return &Seen{names: map[string]name{}, led: map[string]led{}, executable: map[string]bool{}}
 }
 
-// name is what stands at a path, by its last name: a link is not followed.
+// name is the file at a path. A symbolic link as the last name is not followed.
 type name struct {
 	is kind
-	to string // where a link leads
+	to string // the target of a link
 }
 
 type kind byte
 
 const (
-	unreadable kind = iota // it cannot be told
+	unreadable kind = iota // its kind is unknown
 	missing
 	folder
 	link
 	other
 )
 
-// at is what stands at a path.
+// at returns the file at a path.
 func (s *Seen) at(path string) name {
 	if s == nil {
 		return lookAt(path)
@@ -60,7 +60,7 @@ func (s *Seen) at(path string) name {
 }
 
 func lookAt(path string) name {
-	var st syscall.Stat_t // os.Lstat makes an error or a fs.FileInfo each time
+	var st syscall.Stat_t // os.Lstat allocates an error or a fs.FileInfo each time
 	switch err := again(func() error { return syscall.Lstat(path, &st) }); {
 	case errors.Is(err, syscall.ENOENT):
 		return name{is: missing}
@@ -80,7 +80,7 @@ func lookAt(path string) name {
 	return name{is: other}
 }
 
-// again makes a system call until no signal interrupts it.
+// again repeats a system call until no signal interrupts it.
 func again(call func() error) error {
 	for {
 		if err := call(); !errors.Is(err, syscall.EINTR) {
@@ -89,24 +89,24 @@ func again(call func() error) error {
 	}
 }
 
-// led is where a path leads.
+// led is the result of resolving a path.
 type led struct {
 	real  string
-	there bool // it is there, and all of it could be followed
-	plain bool // none of its names is a link, as far as they are there
+	there bool // it exists, and was resolved to the end
+	plain bool // none of its existing names is a link
 }
 
-// Real is Real, by what has been seen.
+// Real is like the function Real, with cached names.
 func (s *Seen) Real(path string) string { return s.follow(path).real }
 
-// Existing is Real for a path that has to be there; not ok: it is not, or cannot be followed.
+// Existing is Real for a path that must exist. ok is false if it does not exist or cannot be resolved.
 func (s *Seen) Existing(path string) (real string, ok bool) {
 	led := s.follow(path)
 	return led.real, led.there
 }
 
-// Plain reports whether it has been seen that a path is absolute and clean, and that none of its names is a link, as
-// far as they are there: it leads where it reads. A nil Seen says so of none.
+// Plain reports whether a path is absolute and clean, and none of its existing names is a link, so that it leads where its text says.
+// It returns false for a nil Seen.
 func (s *Seen) Plain(path string) bool {
 	if s == nil || !filepath.IsAbs(path) {
 		return false
@@ -174,19 +174,19 @@ func (s *Seen) walk(path string) led {
 	return led{at, path != "", links == 0}
 }
 
-// Readlink is where the symbolic link at a path leads, as it is written; not ok: there is none, or it cannot be read.
+// Readlink returns the target of the symbolic link at a path as written. ok is false if there is no link, or it cannot be read.
 func (s *Seen) Readlink(path string) (to string, ok bool) {
 	n := s.at(path)
 	return n.to, n.is == link
 }
 
-// Missing reports whether nothing stands at a path, or can: it, or its last name, is too long.
+// Missing reports whether no file exists at a path, or can exist: the path or its last name is too long.
 func (s *Seen) Missing(path string) bool {
-	const longest = 255 // of a name, NAME_MAX
+	const longest = 255 // limit of a name, NAME_MAX
 	return len(path) >= unix.PathMax || len(filepath.Base(path)) > longest || s.at(path).is == missing
 }
 
-// NoFolder is NoFolder, by what has been seen.
+// NoFolder is like the function NoFolder, with cached names.
 func (s *Seen) NoFolder(path string) bool {
 	if s != nil {
 		switch n := s.at(path); n.is {
@@ -200,7 +200,7 @@ func (s *Seen) NoFolder(path string) bool {
 	return err == nil && !info.IsDir() || errors.Is(err, fs.ErrNotExist)
 }
 
-// OfProcess is OfProcess, by what has been seen.
+// OfProcess is like the function OfProcess, with cached names.
 func (s *Seen) OfProcess(path string) bool {
 	at, links := "/", 0
 	for rest := path; rest != ""; {
@@ -222,7 +222,7 @@ func (s *Seen) OfProcess(path string) bool {
 			continue
 		}
 		if links++; links > maxLinks {
-			return false // it leads nowhere
+			return false // it cannot be resolved
 		}
 		rest = to + "/" + rest
 		if at = filepath.Dir(at); filepath.IsAbs(to) {
@@ -232,7 +232,7 @@ func (s *Seen) OfProcess(path string) bool {
 	return false
 }
 
-// Executable reports whether a file, by where its path leads, is a regular one that we may execute.
+// Executable reports whether a path leads to a regular file that this process may execute.
 func (s *Seen) Executable(file string) bool {
 	if s == nil {
 		return mayExecute(file)
