@@ -2,5 +2,5 @@
 
 package files
 
-// copyAttributes does nothing: extended attributes are copied on Linux and macOS only.
+// copyAttributes does nothing: extended attributes are copied only on Linux and macOS.
 func copyAttributes(int, int) error { return nil }

@@ -9,7 +9,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// copyAttributes copies the extended attributes, access control lists among them on Linux.
+// copyAttributes copies the extended attributes, including access control lists on Linux.
 func copyAttributes(to, from int) error {
 	size, err := unix.Flistxattr(from, nil)
 	if errors.Is(err, unix.ENOTSUP) || size == 0 && err == nil {
@@ -35,12 +35,12 @@ func copyAttribute(to, from int, name string) error {
 	if err != nil {
 		return err
 	}
-	// A security label is usually given to new files by the system, the same one, and may not be set by everybody.
+	// The system usually gives new files the same security label, and setting it may need privileges.
 	if now, err := attribute(to, name); err == nil && now == value {
 		return nil
 	}
 	if name == "security.capability" {
-		return nil // the kernel takes these from a file that is written, too
+		return nil // the kernel also removes these from a file that is written
 	}
 	return unix.Fsetxattr(to, name, []byte(value), 0)
 }

@@ -7,37 +7,37 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Kind says what went wrong, so that a server can map an error without reading its text.
+// Kind is the kind of an Error, so that a server can map an error without parsing its text.
 type Kind int
 
 // The kinds of Error.
 const (
-	// Invalid is a request that can never succeed as it stands: a relative path, a folder to be read as a file.
+	// Invalid is a request that can never succeed unchanged: a relative path, or reading a folder as a file.
 	Invalid Kind = iota + 1
 	// Escapes is a path that leads out of the roots.
 	Escapes
-	// Missing is a file that is not there.
+	// Missing is a file that does not exist.
 	Missing
-	// TooLarge is content over the configured ceiling.
+	// TooLarge is content that exceeds the configured limit.
 	TooLarge
-	// NotText is content that is not UTF-8, or holds a NUL.
+	// NotText is content that is not UTF-8, or contains a NUL.
 	NotText
-	// Denied is what the system's permissions, or a read-only root, forbid.
+	// Denied is an operation that the system's permissions, or a read-only root, forbid.
 	Denied
 	// Protected is a path that belongs to acphost itself.
 	Protected
-	// Changed is a path, or a content, that is not what it was when the call was decided.
+	// Changed is a path or content that has changed since the decision on the call.
 	Changed
 	// NoSpace is a full disk or quota.
 	NoSpace
-	// Failed is everything else: input and output errors.
+	// Failed is any other error: input and output errors.
 	Failed
 )
 
-// Error is every error that this package returns, except a context's own.
+// Error is the type of every error that this package returns, except a context's own.
 //
-// Agents look for words in errors to tell that a file may be created. So only the text of a Missing error says that
-// something is not there, in exactly one wording, and no other text holds any of the usual wordings of it.
+// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a file does not
+// exist, in exactly one wording, and no other text contains any of the usual wordings.
 type Error struct {
 	Kind Kind
 	text string
@@ -46,7 +46,7 @@ type Error struct {
 
 func (e *Error) Error() string { return e.text }
 
-// Unwrap gives the system's error, if there is one.
+// Unwrap returns the system's error, if there is one.
 func (e *Error) Unwrap() error { return e.err }
 
 func fail(kind Kind, format string, args ...any) *Error {
@@ -57,7 +57,7 @@ func errContentTooLarge(size, most int64, path string) *Error {
 	return fail(TooLarge, "the content has %d bytes, more than the %d that are written at once: %s", size, most, path)
 }
 
-// Errors about the path that they are given.
+// Errors about a path.
 var (
 	errMissing       = about(Missing, "Resource not found: %s")
 	errEscapes       = about(Escapes, "Path escapes workspace: %s")
@@ -85,8 +85,8 @@ func errTorn(path string, cause error) *Error {
 	return e
 }
 
-// errSystem words an error of the system's. A file that is not there becomes Missing only in errAt: here it can only be
-// something that vanished half way.
+// errSystem converts a system error. It does not return Missing for a file that does not exist (see errAt): here such a file has been
+// removed during the call.
 func errSystem(verb, path string, err error) *Error {
 	kind := Failed
 	switch {
@@ -104,7 +104,7 @@ func errSystem(verb, path string, err error) *Error {
 	return &Error{Kind: kind, text: fmt.Sprintf("cannot %s %s: %s", verb, path, systemText(err)), err: err}
 }
 
-// errAt is errSystem for a step where what is not there is simply a missing file.
+// errAt is errSystem for a step in which a file that does not exist is simply missing.
 func errAt(verb, path string, err error) *Error {
 	if errors.Is(err, unix.ENOENT) {
 		e := errMissing(path)

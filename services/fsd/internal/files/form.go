@@ -7,17 +7,17 @@ import (
 	"github.com/acphost/acphost/internal/textform"
 )
 
-// beginning is how much of a file is read to see whether it may have a form to keep.
+// beginning is the number of bytes of a file that are read to check whether it may have a form to keep.
 const beginning = 4 << 10
 
-// keepForm brings the new content into the form of the old one. A file that can only be written has none.
+// keepForm converts the new content to the form of the old one. A file that is not readable has no form.
 func (w *writer) keepForm() error {
 	if w.state.asSent || !w.exists() || len(w.content) == 0 || w.meta.size == 0 || w.meta.size > w.state.maxContent {
 		return nil
 	}
 	old, err := w.readOld(min(w.meta.size, beginning))
 	if err != nil || !textform.May(old) {
-		return nil //nolint:nilerr // what cannot be read cannot be kept
+		return nil //nolint:nilerr // the form of an unreadable file is not kept
 	}
 	if old, err = w.readOld(w.meta.size); err != nil {
 		return nil //nolint:nilerr // likewise
@@ -41,7 +41,7 @@ func (w *writer) readOld(size int64) (string, error) {
 	return unsafe.String(unsafe.SliceData(content), len(content)), err //nolint:gosec // nothing else keeps the bytes
 }
 
-// readBytes returns the first bytes of the old content. It fails if there are fewer.
+// readBytes returns the first bytes of the old content. It fails if the file is shorter.
 func (w *writer) readBytes(size int64) ([]byte, error) {
 	content := make([]byte, size)
 	for have := 0; have < len(content); {
@@ -50,7 +50,7 @@ func (w *writer) readBytes(size int64) ([]byte, error) {
 			return nil, err
 		}
 		if n == 0 {
-			return nil, io.ErrUnexpectedEOF // it is shrinking
+			return nil, io.ErrUnexpectedEOF // the file is shrinking
 		}
 		have += n
 	}

@@ -2,10 +2,10 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// writeInPlace overwrites the open old file. Space is reserved first, where the file system can, and if writing fails
-// all the same, the old content is put back.
+// writeInPlace overwrites the open old file. It reserves space first, if the file system supports that. If writing fails all the
+// same, it restores the old content.
 func (w *writer) writeInPlace(why string) error {
-	// Two paths can lead to one file here; the lock on the path does not keep them apart.
+	// Two paths can lead to the same file here; the lock on the path does not serialize them.
 	defer w.disk.locks.lock(w.meta.identity)()
 	if err := w.checkExpected(); err != nil {
 		return err
@@ -26,18 +26,18 @@ func (w *writer) writeInPlace(why string) error {
 	return nil
 }
 
-// save reads the old content, if it can be read and is not larger than anything that could have been written. whole says
-// that it is all of it; without it the file can be written all the same.
+// save reads the old content, if it is readable and within MaxMaxContent. whole says that content is complete. The file can be
+// written without it.
 func (w *writer) save() (content []byte, whole bool) {
 	m, err := fstat(w.old)
 	if err != nil || m.size > MaxMaxContent {
 		return nil, false
 	}
 	content, err = w.readBytes(m.size)
-	return content, err == nil // it may only be written, or is shrinking
+	return content, err == nil // it is not readable, or is shrinking
 }
 
-// overwriteOrRestore writes the new content; if that fails half way, it puts back the saved one, if that is all of it.
+// overwriteOrRestore writes the new content. If that fails half way, it restores the saved content, if that is complete.
 func (w *writer) overwriteOrRestore(saved []byte, whole bool) error {
 	err := overwrite(w.old, w.content)
 	if err == nil {
@@ -49,7 +49,7 @@ func (w *writer) overwriteOrRestore(saved []byte, whole bool) error {
 	return errSystem("write", w.place.asked, err)
 }
 
-// overwrite leaves the file with that content and on the disk.
+// overwrite replaces the file's content and syncs it to disk.
 func overwrite(fd int, content []byte) error {
 	if err := writeAll(fd, content, 0); err != nil {
 		return err

@@ -2,5 +2,5 @@
 
 package files
 
-// reserve does nothing: only Linux can reserve space for a part of a file that exists already, holes and all.
+// reserve does nothing: only Linux can reserve space for a part of an existing file, including holes.
 func reserve(int, int64) error { return nil }

@@ -2,10 +2,10 @@ package files
 
 import "bytes"
 
-// slicer cuts a range of lines out of a stream of chunks.
+// slicer extracts a range of lines from a stream of chunks.
 type slicer struct {
-	skip uint64 // newlines still to pass before the first line
-	take uint64 // newlines still to pass before the end, if ends
+	skip uint64 // newlines left before the first line
+	take uint64 // newlines left before the end, if ends
 	ends bool
 }
 
@@ -20,7 +20,8 @@ func newSlicer(lines Range) *slicer {
 	return c
 }
 
-// next returns the part of the chunk that is in the range, and whether no later chunk can have any. It is not called then.
+// next returns the part of the chunk that is in the range, and whether later chunks cannot contain any. It must not be called again
+// then.
 func (c *slicer) next(chunk []byte) (part []byte, done bool) {
 	if c.skip > 0 {
 		var passed uint64
@@ -38,9 +39,9 @@ func (c *slicer) next(chunk []byte) (part []byte, done bool) {
 	return chunk[:len(chunk)-len(rest)], c.take == 0
 }
 
-// afterLines returns what follows the first n newlines, or nothing and how many there are if there are fewer.
+// afterLines returns the text after the first n newlines. If there are fewer, it returns nothing and their number.
 func afterLines(chunk []byte, n uint64) (rest []byte, passed uint64) {
-	// Counting is several times as fast as searching for each; most chunks of a large file are passed over whole.
+	// Counting is several times as fast as searching for each newline; most chunks of a large file are skipped whole.
 	if count := uint64(bytes.Count(chunk, []byte{'\n'})); count < n {
 		return chunk[len(chunk):], count
 	}

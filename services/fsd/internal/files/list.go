@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// listChunk is how many names are read from a folder at a time.
+// listChunk is the number of names that are read from a folder at a time.
 const listChunk = 1024
 
-// EntryType says what an entry of a folder is.
+// EntryType is the type of a folder's entry.
 type EntryType string
 
 // The types of entries. Symbolic links are not followed.
@@ -28,24 +28,24 @@ const (
 
 // Entry is one entry of a folder.
 type Entry struct {
-	// Name holds U+FFFD in place of bytes that are not UTF-8.
+	// Name contains U+FFFD in place of bytes that are not UTF-8.
 	Name string
 	Type EntryType
-	// Size is a file's, in bytes; 0 for everything else.
+	// Size is the size of a file in bytes; 0 for other types.
 	Size int64
 }
 
-// Listing is a folder's entries in byte order of their names.
+// Listing is a list of a folder's entries in byte order of their names.
 type Listing struct {
 	Entries []Entry
-	// Truncated: there are more than were asked for; the first in order are returned.
+	// Truncated: the folder has more entries than the limit; the first in order are returned.
 	Truncated bool
-	// Path is where the path led: absolute, without symbolic links.
+	// Path is the resolved path: absolute, without symbolic links.
 	Path string
 }
 
-// List returns a folder's first limit entries, 1 to MaxListLimit; 0 is DefaultListLimit. Memory is bounded by the
-// limit, whatever the size of the folder. A context that ends stops it.
+// List returns a folder's first limit entries, 1 to MaxListLimit; 0 means DefaultListLimit. Memory is bounded by the limit,
+// regardless of the size of the folder. It stops when ctx ends.
 func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (Listing, error) {
 	if err := ctx.Err(); err != nil {
 		return Listing{}, err
@@ -54,7 +54,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 	if limit > MaxListLimit {
 		return Listing{}, fail(Invalid, "%d entries were asked for, 1 to %d can be", limit, MaxListLimit)
 	}
-	b.Allowed = "" // which is a file's
+	b.Allowed = "" // which is a file
 	p, err := d.state.Load().locate(b, path, toRead)
 	if err != nil {
 		return Listing{}, err
@@ -80,7 +80,7 @@ func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (L
 	for _, name := range names {
 		m, err := lstatAt(fd, name)
 		if errors.Is(err, unix.ENOENT) {
-			continue // it went away meanwhile
+			continue // it was removed meanwhile
 		}
 		if err != nil {
 			return Listing{}, errSystem("list", path, err)
@@ -103,7 +103,7 @@ func entryOf(name string, m meta) Entry {
 	return e
 }
 
-// firstNames returns the limit names that come first, in order.
+// firstNames returns the first limit names, in order.
 func firstNames(ctx context.Context, folder *os.File, path string, limit int) (names []string, truncated bool, err error) {
 	for over := false; !over; {
 		if err := ctx.Err(); err != nil {
@@ -113,7 +113,7 @@ func firstNames(ctx context.Context, folder *os.File, path string, limit int) (n
 		if over = errors.Is(err, io.EOF); err != nil && !over {
 			return nil, false, errSystem("list", path, rootCause(err))
 		}
-		// Sorting only now and then costs little, and keeps what is held below a bound.
+		// Sorting only occasionally costs little, and keeps the memory bounded.
 		if names = append(names, chunk...); over || len(names) >= 2*limit+listChunk {
 			slices.Sort(names)
 			truncated = truncated || len(names) > limit
@@ -123,7 +123,7 @@ func firstNames(ctx context.Context, folder *os.File, path string, limit int) (n
 	return names, truncated, nil
 }
 
-// rootCause takes the os package's words, which repeat the path, off an error.
+// rootCause strips the os package's text, which repeats the path, from an error.
 func rootCause(err error) error {
 	if call, ok := errors.AsType[*os.SyscallError](err); ok {
 		return call.Err

@@ -14,12 +14,12 @@ import (
 type reach int
 
 const (
-	anywhere    reach = iota // only say where it leads
+	anywhere    reach = iota // only resolve the path
 	toRead                   // must be inside the roots and not protected
-	toOverwrite              // and in no read-only root
+	toOverwrite              // and must not be in a read-only root
 )
 
-// locate resolves a path and judges it. With toRead or toOverwrite, what it returns may be touched.
+// locate resolves a path and checks it. With toRead or toOverwrite, the returned place may be accessed.
 func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	if err := checkPath(path); err != nil {
 		return nil, err
@@ -33,7 +33,7 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	if outside := new(Error); errors.As(err, &outside) && outside.Kind == Escapes {
 		switch {
 		case how == anywhere:
-			// It cannot be followed to its end, but where it cannot is outside already.
+			// The path cannot be fully resolved, but the unresolved part is outside already.
 			p, err = &place{asked: path, path: filepath.Clean(path), missing: []string{path}, strayed: true}, nil
 		case b.Allowed != "":
 			p, err = w.exactly(b.Allowed, roots, path)
@@ -63,7 +63,7 @@ func (s *state) locate(b Bounds, path string, how reach) (*place, error) {
 	return p, nil
 }
 
-// enter resolves a path that must lie inside the roots, unless anywhere is enough.
+// enter resolves a path. Unless how is anywhere, the path must lie inside the roots.
 func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
 	p, err := w.walk(path, roots.lane, how != anywhere)
 	if err != nil {
@@ -79,7 +79,7 @@ func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
 		return nil, errEscapes(path)
 	}
 	if how == toOverwrite {
-		// A write must not make a root again that was removed. One below another root is a folder of that.
+		// A write must not recreate a root that was removed. A root below another root is a folder of that root.
 		if r := roots.innermostResolved(p.path); r.missing && !roots.inAnother(r) {
 			return nil, fail(Invalid, "%s", paths.RootMissing(r.given.Path))
 		}
@@ -87,8 +87,8 @@ func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
 	return p, nil
 }
 
-// exactly resolves a path that leaves the roots and was allowed all the same: it must lead to that very file. If it does
-// not, nothing is said of where it leads instead.
+// exactly resolves a path that leaves the roots but was allowed: it must lead to that very file. If it does not, the error does not
+// reveal where it leads.
 func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, error) {
 	if paths.Kernel(allowed) {
 		return nil, errEscapes(path)
@@ -106,13 +106,13 @@ func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, er
 	return p, nil
 }
 
-// rootSet are a call's roots, each as spelled and as resolved.
+// rootSet are a call's roots, as spelled and as resolved.
 type rootSet []resolvedRoot
 
 type resolvedRoot struct {
 	given   Root
 	spelled string
-	real    string // empty: cannot be followed, so nothing is inside
+	real    string // empty: it cannot be resolved, so no path is inside
 	missing bool
 }
 
@@ -126,7 +126,7 @@ func (w *walker) roots(given []Root) (rootSet, error) {
 			return nil, fail(Invalid, "a root is relative, an absolute path is needed: %q", root.Path)
 		}
 		r := resolvedRoot{given: root, spelled: filepath.Clean(root.Path)}
-		// A root that cannot be followed must not take the other roots with it; a path in it meets the same error.
+		// A root that cannot be resolved must not disable the other roots; a path in it causes the same error.
 		if p, err := w.walk(root.Path, everywhere, false); err == nil {
 			r.real, r.missing = p.path, !p.exists()
 		}
@@ -137,7 +137,7 @@ func (w *walker) roots(given []Root) (rootSet, error) {
 
 func everywhere(string) bool { return true }
 
-// lane says that a path is inside a root, or an ancestor of one.
+// lane reports whether a path is inside a root, or an ancestor of one.
 func (set rootSet) lane(path string) bool {
 	for _, r := range set {
 		if paths.Below(r.spelled, path) || paths.Below(path, r.spelled) {
@@ -150,13 +150,13 @@ func (set rootSet) lane(path string) bool {
 	return false
 }
 
-// inAnother reports whether a root lies in another one that is there.
+// inAnother reports whether a root lies in another existing root.
 func (set rootSet) inAnother(r *resolvedRoot) bool {
 	return slices.ContainsFunc(set, func(o resolvedRoot) bool { return o.real != "" && !o.missing && paths.Below(o.real, r.real) })
 }
 
-// innermost returns the root that decides about a resolved path; nil: it is outside of all. Of two roots that are the
-// same folder, the read-only one decides.
+// innermost returns the root that decides about a resolved path; nil: the path is outside of all roots. Of two roots with the same
+// folder, the read-only one decides.
 func (set rootSet) innermost(path string) *Root {
 	if best := set.innermostResolved(path); best != nil {
 		return &best.given

@@ -2,7 +2,7 @@ package files
 
 import "sync"
 
-// keyedLocks are locks by name. A lock exists while somebody holds it or waits for it.
+// keyedLocks are locks by name. A lock exists while it is held or waited for.
 type keyedLocks struct {
 	mu   sync.Mutex
 	held map[any]*keyedLock
@@ -13,7 +13,7 @@ type keyedLock struct {
 	users int // holders and waiters, guarded by keyedLocks.mu
 }
 
-// lock waits for the lock of that name, and returns what unlocks it.
+// lock waits for the lock with that name, and returns a function that unlocks it.
 func (k *keyedLocks) lock(name any) (unlock func()) {
 	k.mu.Lock()
 	if k.held == nil {

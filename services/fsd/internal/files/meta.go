@@ -6,10 +6,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// identity names a file whatever path leads to it.
+// identity identifies a file regardless of its path.
 type identity struct{ dev, ino uint64 }
 
-// meta is the part of a file's metadata that matters here, in types that are the same on every system.
+// meta is the part of a file's metadata that this package uses, in types that are the same on every system.
 type meta struct {
 	identity
 	mode         uint32
@@ -39,10 +39,10 @@ func (m meta) isDirectory() bool   { return m.format() == unix.S_IFDIR }
 func (m meta) isLink() bool        { return m.format() == unix.S_IFLNK }
 func (m meta) permissions() uint32 { return m.mode & 0o777 }
 
-// privileged says that the set-user-id or set-group-id bit is set.
+// privileged reports whether the set-user-id or set-group-id bit is set.
 func (m meta) privileged() bool { return m.mode&(unix.S_ISUID|unix.S_ISGID) != 0 }
 
-// sameContent says that nothing hints at a change between two looks at one file.
+// sameContent reports whether the metadata shows no change of the content.
 func (m meta) sameContent(o meta) bool {
 	return m.identity == o.identity && m.size == o.size && m.mtime == o.mtime && m.ctime == o.ctime
 }
@@ -85,8 +85,8 @@ func look(call func(*unix.Stat_t) error) (meta, error) {
 	return metaOf(&st), err
 }
 
-// retry repeats a system call that a signal interrupted; slow file systems (FUSE, network) do return EINTR, and Go
-// sends itself signals.
+// retry repeats a system call that a signal interrupted. Slow file systems (FUSE, network) return EINTR, and the Go runtime sends
+// itself signals.
 func retry(call func() error) error {
 	_, err := retried(func() (int, error) { return 0, call() })
 	return err

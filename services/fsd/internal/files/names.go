@@ -8,22 +8,22 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-// maxEntries is how many entries of folders are looked at for other names of a file.
+// maxEntries limits the folder entries that are searched for other names of a file.
 const maxEntries = 200_000
 
-// names says what is known of a file's names.
+// names is the result of searching for a file's names.
 type names int
 
 const (
-	known  names = iota // all were found, and none is git's
+	known  names = iota // all were found, and none belongs to git
 	astray              // some were not found
-	gits                // one is git's
+	gits                // one belongs to git
 )
 
 var errEnough = errors.New("enough")
 
-// namesOf looks for all names of a file with several hard links, below the roots. What is written to it in place is written
-// under all of them.
+// namesOf searches for all names of a file with several hard links, below the roots. Content written to it in place appears under all
+// of them.
 func namesOf(m meta, roots []Root) names {
 	var found uint64
 	left, own := maxEntries, false
@@ -39,11 +39,11 @@ func namesOf(m meta, roots []Root) names {
 				return errEnough
 			}
 			if err != nil || !entry.Type().IsRegular() {
-				return nil //nolint:nilerr // what cannot be seen is not found
+				return nil //nolint:nilerr // unreadable entries are not found
 			}
 			is, err := lstat(path)
 			if err != nil || is.identity != m.identity || seen[path] {
-				return nil //nolint:nilerr // so is what has gone
+				return nil //nolint:nilerr // removed entries are not found either
 			}
 			seen[path] = true
 			found++

@@ -8,11 +8,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// quiet are the flags of every open: it must never wait, make a terminal ours, or leak into a child.
+// quiet are the flags of every open: it must never block, acquire a controlling terminal, or leak into a child.
 const quiet = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
-// openFile opens the regular file at a resolved path. The path must hold no symbolic link by now: that one was swapped
-// in is a Changed error. The flags may be O_RDONLY, O_WRONLY or O_RDWR.
+// openFile opens the regular file at a resolved path. If a symbolic link was swapped into the path, it returns a Changed error. The
+// flags may be O_RDONLY, O_WRONLY or O_RDWR.
 func (s *state) openFile(p *place, flags int) (int, meta, error) {
 	fd, err := openExact(p.path, flags|quiet)
 	if err != nil {
@@ -26,7 +26,7 @@ func (s *state) openFile(p *place, flags int) (int, meta, error) {
 	return fd, m, nil
 }
 
-// checkOpened looks at what was opened, not at what was located a moment ago.
+// checkOpened checks the opened file, which may differ from the located one.
 func (s *state) checkOpened(p *place, fd int) (meta, error) {
 	m, err := fstat(fd)
 	if err != nil {
@@ -58,13 +58,13 @@ func checkRegular(path string, m meta) error {
 	return nil
 }
 
-// openError words what openExact or an openat below it returned for a place that was resolved just now.
+// openError converts an error of openExact, or of an openat below it, for a place that has just been resolved.
 func openError(p *place, err error) error {
 	switch {
 	case errors.Is(err, unix.ELOOP), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EMLINK):
 		return errSwapped(p.asked)
 	case errors.Is(err, unix.ENXIO):
-		// A FIFO nobody reads, or a socket, put there since the path was located.
+		// A FIFO without a reader, or a socket, that was put there after the path was located.
 		return errSwapped(p.asked)
 	case errors.Is(err, unix.EISDIR):
 		return errDirectory(p.asked)
@@ -72,8 +72,8 @@ func openError(p *place, err error) error {
 	return errAt("open", p.asked, err)
 }
 
-// openWalking opens an absolute path folder by folder and refuses a symbolic link anywhere in it. It needs the right to
-// search the folders, not to read them.
+// openWalking opens an absolute path folder by folder and rejects a symbolic link anywhere in it. It needs the permission to search
+// the folders, not to read them.
 func openWalking(path string, flags int) (int, error) {
 	dir, err := openat(unix.AT_FDCWD, "/", searchOnly)
 	if err != nil {

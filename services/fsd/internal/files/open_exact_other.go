@@ -2,7 +2,7 @@
 
 package files
 
-// openExact opens an absolute path and refuses a symbolic link anywhere in it (ELOOP, ENOTDIR).
+// openExact opens an absolute path and rejects a symbolic link anywhere in it (ELOOP, ENOTDIR).
 func openExact(path string, flags int) (int, error) {
 	return openWalking(path, flags)
 }

@@ -4,5 +4,5 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// searchOnly opens a folder to go through it; here that takes the right to read it too.
+// searchOnly opens a folder for traversal; here this also needs the permission to read it.
 const searchOnly = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC

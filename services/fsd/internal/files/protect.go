@@ -14,11 +14,11 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// foldNames: names that differ in case alone are taken as one when a path is compared with a protected one that is not
-// there yet. What is there is compared by identity, on every system.
+// foldNames ignores case when a path is compared with a protected path that does not exist yet. Existing files are compared by
+// identity on every system.
 const foldNames = runtime.GOOS == "darwin"
 
-// protectedPath is a file or folder that nobody may touch, by the names that are known for it.
+// protectedPath is a file or folder that must not be accessed, with its known names.
 type protectedPath struct {
 	asked    string // clean
 	resolved string // when it was configured
@@ -33,27 +33,27 @@ func newProtectedPath(path string) protectedPath {
 	return p
 }
 
-// protection are the paths that nobody may touch, and where they lead. That is looked up at every call, or, if a watch tells
-// of each change, after a change alone. Safe for concurrent use.
+// protection are the protected paths and their targets. The targets are looked up at every call or, if a watch reports changes, only
+// after a change. Safe for concurrent use.
 type protection struct {
 	paths []protectedPath
-	names []string // of all paths, as asked and as resolved when they were configured
+	names []string // all paths, as asked and as resolved when they were configured
 
 	mu    sync.Mutex
 	watch *watch   // nil: there is none
-	known *watched // what watch saw; nil if there is no watch
+	known *watched // the watch's last look; nil if there is no watch
 }
 
-// standing is where protected paths lead.
+// standing is the current state of protected paths.
 type standing struct {
-	objects []identity // what is there
-	names   []string   // where those lead that are not there
+	objects []identity // existing targets
+	names   []string   // resolved paths of targets that do not exist
 }
 
-// watched is what a watch saw of protected paths. It never changes.
+// watched is the result of a watch's look at protected paths. It is immutable.
 type watched struct {
 	standing
-	unwatched []protectedPath // changes of these are not told
+	unwatched []protectedPath // changes of these are not reported
 }
 
 func newProtection(of []string) (*protection, error) {
@@ -73,8 +73,8 @@ func newProtection(of []string) (*protection, error) {
 	return p, nil
 }
 
-// follow begins to watch the paths, with the watch of the protection that p replaces if that has one. Calls that still go by
-// the old one look the paths up.
+// follow starts to watch the paths, with the watch of the protection that p replaces, if that has one. Calls that still use the old
+// protection look the paths up.
 func (p *protection) follow(old *protection) {
 	old.mu.Lock()
 	w := old.watch
@@ -93,7 +93,7 @@ func (p *protection) follow(old *protection) {
 	}
 }
 
-// now returns where the paths lead.
+// now returns the current state of the paths.
 func (p *protection) now() standing {
 	is, rest := p.seen()
 	for _, path := range rest {
@@ -102,8 +102,8 @@ func (p *protection) now() standing {
 	return is
 }
 
-// seen returns what is known of the paths, and those that have to be looked up. The lock is not held while they are: one
-// may lie on a file system that does not answer.
+// seen returns the known state of the paths, and the paths that must be looked up. The lock is not held during the lookup: a path may
+// lie on a file system that does not answer.
 func (p *protection) seen() (standing, []protectedPath) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -116,18 +116,18 @@ func (p *protection) seen() (standing, []protectedPath) {
 	return p.known.standing, p.known.unwatched
 }
 
-// look finds where the path leads.
+// look adds the target of the path to is.
 func (p protectedPath) look(is *standing) {
 	if m, err := stat(p.asked); err == nil {
 		is.objects = append(is.objects, m.identity)
 	} else if at, err := new(walker).walk(p.asked, everywhere, false); err == nil {
-		// It is not there yet, and links on its way may have changed since it was configured.
+		// It does not exist yet, and links in its path may have changed since it was configured.
 		is.names = append(is.names, at.path)
 	}
 }
 
-// guards says that a place is protected: by its name, as asked or as resolved, or because it or a folder on its way is
-// a protected one under another name (a link, a bind mount, a second hard link, another case).
+// guards reports whether a place is protected: by its name, as asked or as resolved, or because the place or a folder in its path is
+// protected under another name (a link, a bind mount, a second hard link, another case).
 func (s *state) guards(p *place) (bool, error) {
 	if len(s.protected.paths) == 0 {
 		return false, nil
@@ -147,7 +147,7 @@ func (s *state) guards(p *place) (bool, error) {
 	return false, nil
 }
 
-// guardsOpened is guards for what was really opened, which may be another file than the one that was located.
+// guardsOpened is guards for the opened file, which may differ from the located one.
 func (s *state) guardsOpened(m meta) (bool, error) {
 	if slices.Contains(s.protected.now().objects, m.identity) {
 		return true, nil
@@ -155,8 +155,8 @@ func (s *state) guardsOpened(m meta) (bool, error) {
 	return s.guardsLinked(m)
 }
 
-// guardsLinked says that a file is a second hard link to one below a protected folder. Only files with several links
-// cost the search.
+// guardsLinked reports whether a file is a second hard link to a file below a protected folder. Only files with several links need
+// the search.
 func (s *state) guardsLinked(m meta) (bool, error) {
 	if !m.isRegular() || m.links < 2 {
 		return false, nil
@@ -179,9 +179,9 @@ func (s *state) guardsLinked(m meta) (bool, error) {
 
 var errFound = errors.New("found")
 
-// holds says that some file below folder is the one named by id. The folder may change while it is searched.
+// holds reports whether a file below folder has the identity id. The folder may change during the search.
 func holds(folder string, id identity) (bool, error) {
-	// The trailing slash makes the walk enter a folder that is reached through a link.
+	// With the trailing slash, the walk enters a folder that is reached through a link.
 	err := filepath.WalkDir(folder+"/", func(path string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, unix.ENOENT):

@@ -16,43 +16,42 @@ import (
 )
 
 const (
-	// readAhead is how much is read between two looks at the context, and the buffer that lines are skipped with.
+	// readAhead is the number of bytes read between two checks of the context, and the size of the buffer for skipping lines.
 	readAhead = 256 << 10
-	// readStep is the same for whole reads, where one system call should do for nearly every file.
+	// readStep is the same for whole reads, where one system call should suffice for nearly every file.
 	readStep = 4 << 20
-	// readFirst is what a whole read of a file without a size (as in /proc) begins with.
+	// readFirst is the first buffer size for a whole read of a file without a size (as in /proc).
 	readFirst = 16 << 10
 )
 
-// Text is what a read returns.
+// Text is the result of a read.
 type Text struct {
 	// Content is UTF-8 without NUL; line endings are as in the file.
 	Content string
-	// Digest is "sha256:" and lower-case hexadecimal of the file's content. Empty unless Content is all of it, and with
+	// Digest is "sha256:" and lower-case hexadecimal of the file's content. It is empty unless Content is complete, and with
 	// Bounds.NoDigest.
 	Digest string
-	// Kept is what a write keeps of the content's form. Nothing unless Content is all of it, with Bounds.NoDigest, and with
-	// Config.AsSent.
+	// Kept is the form of the content that a write keeps. It is the zero value unless Content is complete, and with Bounds.NoDigest
+	// or Config.AsSent.
 	Kept textform.Form
-	// Path is where the path led: absolute, without symbolic links.
+	// Path is the resolved path: absolute, without symbolic links.
 	Path string
 }
 
-// Range picks lines of a file. A line ends after its '\n', which belongs to it, or at the end of the file; so what
-// successive ranges return, put together, is the file.
+// Range selects lines of a file. A line ends after its '\n', which belongs to it, or at the end of the file; so successive ranges,
+// concatenated, are the file.
 type Range struct {
-	// First is the first line, from 1; 0 is taken as 1. Past the end: no content.
+	// First is the first line, from 1; 0 means 1. Beyond the end: no content.
 	First uint32
-	// Limit is how many lines at the most. nil: all.
+	// Limit is the maximum number of lines. nil: all.
 	Limit *uint32
 }
 
 // Read returns a text file, or some lines of it.
 //
-// At most Config.MaxContent bytes are returned, and about that much memory is used whatever the size of the file. Only
-// what is returned must be text: lines of a file that is binary elsewhere can be read. A file that changes meanwhile is
-// returned as the reads found it; one that says it is empty is read to its end all the same (/proc). A context that
-// ends stops the read.
+// It returns at most Config.MaxContent bytes, and uses about that much memory regardless of the size of the file. Only the returned
+// part must be text: lines of a file that is binary elsewhere can be read. If the file changes meanwhile, Read returns the data as it
+// was read. A file with size 0 is read to its end all the same (/proc). Read stops when ctx ends.
 func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Text, error) {
 	if err := ctx.Err(); err != nil {
 		return Text{}, err
@@ -85,7 +84,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 	if !isText(content) {
 		return Text{}, errNotText(path)
 	}
-	// The bytes are ours alone and are never written again: they become the string without another copy.
+	// No other code keeps or writes the bytes: they become the string without a copy.
 	text := Text{Content: unsafe.String(unsafe.SliceData(content), len(content)), Path: p.path} //nolint:gosec // nothing else keeps the bytes
 	if whole && !b.NoDigest {
 		text.Digest = digestOf(content)
@@ -107,16 +106,16 @@ func digestOf(content []byte) string {
 
 func digestText(sum []byte) string { return "sha256:" + hex.EncodeToString(sum) }
 
-// reader reads one open file once, from its beginning.
+// reader reads one open file once, from its start.
 type reader struct {
 	ctx  context.Context
 	fd   int
 	path string
-	size int64 // when it was opened
+	size int64 // when the file was opened
 	max  int64
 }
 
-// read returns the lines asked for, and whether they are all that the file has.
+// read returns the requested lines, and whether they are the whole file.
 func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 	if lines.Limit == nil && lines.First <= 1 {
 		content, err = r.whole()
@@ -128,8 +127,8 @@ func (r *reader) read(lines Range) (content []byte, whole bool, err error) {
 	return r.some(lines)
 }
 
-// whole reads everything: one buffer, and for nearly every file one read, which ends before the buffer does, at the size that
-// the file said.
+// whole reads the whole file: one buffer, and for nearly every file one read, which returns the file's size and leaves room in the
+// buffer.
 func (r *reader) whole() ([]byte, error) {
 	if r.size > r.max {
 		return nil, fail(TooLarge, "the file has %d bytes, more than the %d that are read at once: read it in parts, with line "+
@@ -162,10 +161,10 @@ func (r *reader) whole() ([]byte, error) {
 	}
 }
 
-// chunks keeps the buffers of partial reads for the next one.
+// chunks reuses the buffers of partial reads.
 var chunks = sync.Pool{New: func() any { return new([readAhead]byte) }}
 
-// some streams through the file: memory is one chunk and what is returned.
+// some streams through the file. It uses the memory of one chunk and of the result.
 func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
 	chunk := chunks.Get().(*[readAhead]byte)
 	defer chunks.Put(chunk)
@@ -193,13 +192,13 @@ func (r *reader) some(lines Range) (content []byte, whole bool, err error) {
 		if lines.First > 1 || len(piece) < n {
 			return content, false, nil
 		}
-		// The limit may have fallen on the very end.
+		// The limit may be exactly the end of the file.
 		n, err = r.next(chunk[:1])
 		return content, n == 0, err
 	}
 }
 
-// next fills a part of the buffer. 0 is the end.
+// next reads into the buffer. 0 is the end.
 func (r *reader) next(buffer []byte) (n int, err error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace writes the content to a temporary file and moves it over the old one. If the file can only be written in
-// place, it returns why, and nothing has happened.
+// replace writes the content to a temporary file and renames it over the old one. If the file can only be written in place, it
+// returns the reason, and has changed nothing.
 func (w *writer) replace() (why string, err error) {
 	temporary := temporaryName()
 	fd, err := w.createTemporary(temporary)
@@ -56,7 +56,7 @@ func (w *writer) replace() (why string, err error) {
 	return "", errSystem("write", w.place.asked, err)
 }
 
-// createTemporary makes an empty file that, until it gets the old one's permissions, shows nobody the content.
+// createTemporary makes an empty file that other users cannot read until it gets the old file's permissions.
 func (w *writer) createTemporary(name string) (fd int, err error) {
 	mode := uint32(0o666)
 	if w.exists() {
@@ -74,11 +74,11 @@ func (w *writer) createError(err error) error {
 	return errSystem("create", w.place.asked, err)
 }
 
-// maxName is the longest file name that the usual file systems take, in bytes.
+// maxName is the limit of a file name in the usual file systems, in bytes.
 const maxName = 255
 
-// checkUnchanged narrows the time in which somebody else's write between the digest's check and the rename is lost to
-// next to nothing. Without an expected digest the last writer wins.
+// checkUnchanged minimizes the time in which another process's write between the check of the digest and the rename is lost. Without
+// an expected digest the last writer wins.
 func (w *writer) checkUnchanged() error {
 	if w.expected == "" {
 		return nil
@@ -119,7 +119,7 @@ const (
 	temporaryRandom = 16 // hexadecimal digits between the two
 )
 
-// temporaryName does not hold the file's own name, which may be as long as a name can be.
+// temporaryName returns a random name. It does not contain the file's own name, which may have the maximum length already.
 func temporaryName() string {
 	var random [temporaryRandom / 2]byte
 	_, _ = rand.Read(random[:]) // never fails
@@ -146,7 +146,7 @@ func writeAll(fd int, content []byte, offset int64) error {
 	return nil
 }
 
-// bytesOf gives the bytes of a string without a copy. They must not be written.
+// bytesOf returns the bytes of a string without a copy. They must not be written.
 func bytesOf(s string) []byte { return unsafe.Slice(unsafe.StringData(s), len(s)) } //nolint:gosec // nobody writes to the bytes
 
 func splitPath(path string) (folder string, name []string) {

@@ -9,42 +9,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxPath is Linux' PATH_MAX less its NUL; longer paths cannot be opened anyway, and would only bloat error texts.
+// maxPath is Linux' PATH_MAX without its NUL. Longer paths cannot be opened, and would only bloat error texts.
 const maxPath = 4095
 
-// maxLinks is how many symbolic links one path may lead through: Linux' own limit.
+// maxLinks limits the symbolic links in a path: Linux' own limit.
 const maxLinks = 40
 
-// place is where a path leads.
+// place is the target of a path.
 type place struct {
 	asked string
 	// path is the absolute path without any symbolic link.
 	path string
-	// parent is the part of path that exists, if path does not.
+	// parent is the existing part of path, if path does not exist.
 	parent string
-	// missing are the names below parent that are not there. Empty: path exists.
+	// missing are the names below parent that do not exist. Empty: path exists.
 	missing []string
-	// meta is that of path, if it exists.
+	// meta is the metadata of path, if it exists.
 	meta meta
-	// trail are the identities of every folder that path leads through and, if it exists, of path itself.
+	// trail are the identities of every folder in path and, if it exists, of path itself.
 	trail []identity
-	// asDirectory: the path was asked for with a trailing slash or dot.
+	// asDirectory: the path as asked has a trailing slash or dot.
 	asDirectory bool
-	// strayed: the path as asked leaves the roots, whatever it leads to in the end.
+	// strayed: the path as asked leaves the roots, regardless of its target.
 	strayed bool
 
-	// Filled by locate.
+	// Set by locate.
 	root      *Root
 	protected bool
 }
 
 func (p *place) exists() bool { return len(p.missing) == 0 }
 
-// lane answers whether a path is inside a root, or on the way from / to one.
+// lane reports whether a path is inside a root, or between / and a root.
 type lane func(path string) bool
 
-// walker follows paths as the kernel does: component by component, links first and ".." after. It remembers the folders
-// that it saw, so that roots and a path below them cost one look each. It is for one call, and not for concurrent use.
+// walker resolves paths as the kernel does: component by component, links first and ".." after. It caches the folders that it has
+// read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent use.
 type walker struct {
 	before func(folder string) error // if set, is called before a name in the folder is looked up, and may end the walk
 	seen   []sighting
@@ -57,16 +57,16 @@ type sighting struct {
 	target string
 }
 
-// walk resolves one absolute path. What is missing is not an error: ".." then takes back the missing name, for nothing
-// that is not there can be a link. With strict, walk gives up with an Escapes error as soon as the path as asked leaves
-// the lane, before the file system is asked about anything there: otherwise an agent could learn what exists outside.
+// walk resolves an absolute path. Missing names are no error: ".." then removes the missing name, because a name that does not exist
+// cannot be a link. With strict, walk returns an Escapes error as soon as the path as asked leaves the lane, before it queries the
+// file system there: otherwise an agent could learn which files exist outside.
 func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 	p := &place{asked: asked}
 	var (
-		here    string // the folder arrived at; "" is /
-		lexical string // the path as asked, so far, with dots taken literally
+		here    string // the current folder; "" is /
+		lexical string // the path as asked so far, with dots taken literally
 		rest    = asked
-		own     = len(asked) // the last own bytes of rest are the asker's, those before come from links
+		own     = len(asked) // the last own bytes of rest are from the asked path, those before come from links
 		links   int
 	)
 	for {
@@ -120,7 +120,7 @@ func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 			continue
 		}
 		if errors.Is(err, unix.ENOTDIR) || errors.Is(err, unix.EINVAL) {
-			// What was a folder, or a link, a moment ago is none any more.
+			// A folder or link was replaced meanwhile.
 			return nil, outsideOr(errSwapped(asked), asked, next, allowed)
 		}
 		if err != nil {
@@ -171,7 +171,7 @@ func (w *walker) arrive(p *place, here string) (*place, error) {
 		p.meta = meta{}
 		return p, nil
 	}
-	// ".." and "." can end on a folder other than the last one looked at.
+	// ".." and "." can end on another folder than the last one that was read.
 	m, err := w.look(p.path)
 	if err != nil {
 		return nil, errSystem("follow", p.asked, err)
@@ -180,7 +180,7 @@ func (w *walker) arrive(p *place, here string) (*place, error) {
 	return p, nil
 }
 
-// look is lstat and readlink, once a path.
+// look is lstat and readlink, once per path.
 func (w *walker) look(path string) (sighting, error) {
 	for i := range w.seen {
 		if w.seen[i].path == path {
@@ -212,7 +212,7 @@ func (w *walker) readlink(path string) (string, error) {
 	return string(w.buffer[:n]), nil
 }
 
-// outsideOr keeps what is outside the roots to ourselves: whatever went wrong there, the path escapes.
+// outsideOr hides errors outside of the roots: the result there is always that the path escapes.
 func outsideOr(err *Error, asked, at string, allowed lane) error {
 	if !allowed(at) {
 		return errEscapes(asked)
@@ -220,7 +220,7 @@ func outsideOr(err *Error, asked, at string, allowed lane) error {
 	return err
 }
 
-// checkPath refuses what no file system needs to be asked about.
+// checkPath rejects paths that are invalid on every file system.
 func checkPath(path string) error {
 	switch {
 	case path == "":

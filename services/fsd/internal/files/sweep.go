@@ -9,22 +9,21 @@ import (
 )
 
 const (
-	// leftoverAge is how long nothing was written to a temporary file that nobody will finish.
+	// leftoverAge is the age of the last write after which a temporary file counts as abandoned.
 	leftoverAge = 10 * time.Minute
-	// sweptFolders is how many folders are remembered as swept.
+	// sweptFolders limits the folders that are remembered as swept.
 	sweptFolders = 1024
-	// sweptEntries is how many entries of a folder are looked at.
+	// sweptEntries limits the entries of a folder that are checked.
 	sweptEntries = 10000
 )
 
-// sweeper removes the temporary files of processes that were killed while writing: once a folder, when it is first
-// written to.
+// sweeper removes the temporary files of processes that were killed while writing: once per folder, at the first write to it.
 type sweeper struct {
 	mu   sync.Mutex
 	done map[identity]struct{}
 }
 
-// sweep looks through an open folder. It is best effort: what fails will be met again by the next process.
+// sweep removes abandoned temporary files from an open folder. It ignores errors: the next process tries again.
 func (s *sweeper) sweep(dir int) {
 	m, err := fstat(dir)
 	if err != nil || !s.first(m.identity) {
@@ -53,7 +52,7 @@ func (s *sweeper) sweep(dir int) {
 	}
 }
 
-// first says that a folder was not swept before. When too many are known, all are forgotten.
+// first reports whether a folder was not swept before, and remembers it. When too many folders are known, it clears the memory.
 func (s *sweeper) first(id identity) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

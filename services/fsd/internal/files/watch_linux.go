@@ -9,40 +9,40 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watch tells whether protected paths may lead elsewhere than when they were looked up, by one system call.
+// watch reports, with one system call, whether protected paths may lead elsewhere than when they were looked up.
 //
-// It watches every folder in which a name was looked up on the way of a path, from / on, those behind symbolic links too, and
-// does so before it looks the name up. Each call then asks the kernel whether anything waits to be told. If so, whatever it
-// is, all paths are looked up again. What was seen is right as long as these facts hold:
+// It watches every folder in which a name of a path was looked up, from / on and including those behind symbolic links, before it
+// looks the name up. Each call then asks the kernel whether events are pending. If so, of whatever kind, all paths are looked up
+// again. The cached result is valid as long as these facts hold:
 //
-//   - Where a path leads depends on the entries of those folders, on what is mounted, and on the right to search the folders,
-//     and on nothing else. The root of this process does not change. A symbolic link cannot be changed, only replaced.
+//   - The target of a path depends only on the entries of those folders, on the mounts, and on the permission to search the
+//     folders. The root of this process does not change. A symbolic link cannot be changed, only replaced.
 //   - inotify queues an event for each entry that is created, removed or renamed in a watched folder before the system call
-//     that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was reached. Of a
-//     folder that is itself renamed, moved away or replaced, the watch on the folder above it tells, up to /.
-//   - An event that finds no room leaves one that says so. Events are never told apart, so none can be misread.
-//   - poll on /proc/thread-self/mountinfo tells once of mounts that were added, moved or removed since it was asked before.
-//   - The file system is one of those below, on which entries change through this kernel's own system calls alone, and a file
-//     keeps its device and inode. A folder that fscrypt encrypts is excluded: its names appear with the key, and nothing tells.
+//     that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was reached. If a
+//     folder itself is renamed, moved away or replaced, the watch on the folder above it reports that, up to /.
+//   - If the queue overflows, it contains an event for that. Events are never distinguished, so none can be misread.
+//   - poll on /proc/thread-self/mountinfo reports once that mounts were added, moved or removed since the previous poll.
+//   - The file system is one of those below, on which only this kernel's system calls change entries, and a file keeps its
+//     device and inode. A folder encrypted with fscrypt is excluded: its names appear with the key, without an event.
 //
-// Paths for which a fact is in doubt are left to be looked up at every call: on other file systems, below a folder that may be
-// searched and not read, if the limit of watches is reached, after any error. A folder that may not be searched has nothing to
-// see; each call asks whether that is still so. Rights are taken for what they were if a folder could be searched: a path is
-// then protected although a look would not find it.
+// If a fact is in doubt, paths are looked up at every call: on other file systems, below a folder that may be searched but not read,
+// if the limit of watches is reached, and after any error. A folder that may not be searched has no visible entries; each call checks
+// whether that is still so. If a folder could be searched, its permissions are assumed unchanged: a path is then protected although a
+// lookup would not find it.
 type watch struct {
 	events int // inotify
 	mounts int
 
-	// Of the last look.
-	folders map[string]error // that were entered: nil, or why what is below is not watched
-	watches map[int]bool     // inotify's numbers of these
-	closed  []string         // those that may not be searched
+	// Results of the last look.
+	folders map[string]error // folders that were entered: nil, or why paths below are not watched
+	watches map[int]bool     // the inotify watch descriptors of these folders
+	closed  []string         // folders that may not be searched
 }
 
 const (
-	// entryChanges are the events that change where a path leads through a folder.
+	// entryChanges are the events that change the target of a path through a folder.
 	entryChanges = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
-	// maxDrain is how many buffers of events are read at once. The rest has the next call look again.
+	// maxDrain limits the buffers of events that are read at once. If events are left, the next call looks the paths up again.
 	maxDrain = 16
 )
 
@@ -51,7 +51,7 @@ var (
 	errClosed    = errors.New("the folder may not be searched")
 )
 
-// newWatch returns nil if the system cannot tell of changes.
+// newWatch returns nil if the system cannot report changes.
 func newWatch() *watch {
 	events, err := unix.InotifyInit1(unix.IN_NONBLOCK | unix.IN_CLOEXEC)
 	if err != nil {
@@ -73,7 +73,7 @@ func newWatch() *watch {
 	return w
 }
 
-// changed reports whether paths may lead elsewhere than look has seen. Ask once: look must follow.
+// changed reports whether paths may lead elsewhere than look has found. A call of look must follow.
 func (w *watch) changed() bool {
 	fds := [...]unix.PollFd{{Fd: int32(w.events), Events: unix.POLLIN}, {Fd: int32(w.mounts), Events: unix.POLLPRI}}
 	if n, err := retried(func() (int, error) { return unix.Poll(fds[:], 0) }); n != 0 || err != nil {
@@ -82,7 +82,7 @@ func (w *watch) changed() bool {
 	return slices.ContainsFunc(w.closed, func(folder string) bool { return !closed(folder) })
 }
 
-// look finds where paths lead. Whatever changes from now on, changed tells.
+// look looks the paths up. changed reports all later changes.
 func (w *watch) look(paths []protectedPath) *watched {
 	w.drain()
 	before := w.watches
@@ -97,7 +97,7 @@ func (w *watch) look(paths []protectedPath) *watched {
 		case !at.exists():
 			is.names = append(is.names, at.path)
 		default:
-			// What another file system shows here keeps its identity only as far as that file system says so.
+			// A file on another file system keeps its identity only as far as that file system guarantees it.
 			if folder, err := walker.look(filepath.Dir(at.path)); err != nil || folder.meta.dev != at.meta.dev {
 				is.unwatched = append(is.unwatched, path)
 			} else {
@@ -105,16 +105,16 @@ func (w *watch) look(paths []protectedPath) *watched {
 			}
 		}
 	}
-	is.names, is.objects = slices.Clip(is.names), slices.Clip(is.objects) // callers append what is not watched
+	is.names, is.objects = slices.Clip(is.names), slices.Clip(is.objects) // callers append unwatched paths
 	for number := range before {
 		if !w.watches[number] {
-			_, _ = unix.InotifyRmWatch(w.events, uint32(number)) // which the kernel may have removed already
+			_, _ = unix.InotifyRmWatch(w.events, uint32(number)) // the kernel may have removed it already
 		}
 	}
 	return is
 }
 
-// drain takes events out of the queue, so that those that come later are seen.
+// drain removes events from the queue, so that later ones are noticed.
 func (w *watch) drain() {
 	var buffer [4 << 10]byte
 	for range maxDrain {
@@ -124,7 +124,7 @@ func (w *watch) drain() {
 	}
 }
 
-// enter watches a folder in which a name is about to be looked up.
+// enter watches a folder before a name in it is looked up.
 func (w *watch) enter(folder string) error {
 	err, known := w.folders[folder]
 	if !known {
@@ -156,7 +156,7 @@ func closed(folder string) bool {
 	return errors.Is(err, unix.EACCES)
 }
 
-// tells reports whether a folder's file system tells of every change to its entries.
+// tells reports whether a folder's file system reports every change of its entries.
 func tells(folder string) bool {
 	var fs unix.Statfs_t
 	if retry(func() error { return unix.Statfs(folder, &fs) }) != nil {

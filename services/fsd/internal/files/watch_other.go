@@ -2,7 +2,7 @@
 
 package files
 
-// watch would tell of changes: see watch_linux.go. Here nothing tells of them before the next call.
+// watch exists only on Linux: see watch_linux.go. Here no changes are reported.
 type watch struct{}
 
 func newWatch() *watch { return nil }

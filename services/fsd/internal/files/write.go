@@ -10,36 +10,35 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-// Written is what a write did.
+// Written is the result of a write.
 type Written struct {
 	// Digest is "sha256:" and lower-case hexadecimal of the new content. Empty with Bounds.NoDigest.
 	Digest string
-	// Path is where the path led: absolute, without symbolic links.
+	// Path is the resolved path: absolute, without symbolic links.
 	Path string
-	// Notes are what a person should know though the write succeeded, one sentence each.
+	// Notes are messages for people about a successful write, one sentence each.
 	Notes []string
 }
 
-// Write replaces a file's content, or makes the file and the folders on its way (with the umask). expected, if not
-// empty, is the digest that the file's content must have.
+// Write replaces a file's content, or makes the file and its missing folders (with the umask). If expected is not empty, it is the
+// digest that the file's content must have.
 //
-// The new content appears at once or not at all: it is written to a temporary file beside the old one, which it then
-// replaces, with the old one's permissions, owner and extended attributes. The set-user-id and set-group-id bits are
-// dropped. A file that exists is replaced only after the new content has reached the disk, so that losing power leaves
-// the old content or the new; a new file is not waited for. Where a file cannot be replaced (it is a mount point, the folder
-// is read-only, the owner would change), it is written in place and a note says so; if that fails half way, the old content
-// is put back.
+// Write is atomic: it writes the new content to a temporary file in the same folder, and renames that over the old file, with the old
+// file's permissions, owner and extended attributes. It drops the set-user-id and set-group-id bits. It replaces an existing file
+// only after the new content was synced to disk, so that after a power loss the file has the old content or the new; it does not sync
+// a new file. If a file cannot be replaced (it is a mount point, the folder is read-only, the owner would change), Write writes it in
+// place and adds a note; if that fails half way, it restores the old content.
 //
-// A file with other hard links is written in place too, where all its names lie below the roots and none is git's. One of
-// git's is refused under every name. If some of its names are not found, it is replaced, so that they keep the old content,
-// and a note says so; or refused, where it cannot be.
+// Write also writes a file with other hard links in place, if all its names lie below the roots and none belongs to git. It rejects a
+// file of git's under every name. If some names are not found, it replaces the file, so that they keep the old content, and adds a
+// note; if it cannot replace the file, it rejects the write.
 //
-// A write that has begun runs to its end, whatever becomes of the context: its caller must learn what happened.
+// A write that has begun runs to its end even if ctx ends, because its caller must learn the result.
 //
 // A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
 //
-// What is written can be read again: content that is not text, as Read takes it, is refused. So is any content for a file that
-// holds something else than text, whose encoding would be lost. A file that can only be written is not looked at.
+// Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any content for a
+// file that is not text, because its encoding would be lost. It does not check a file that is not readable.
 func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
 	if err := ctx.Err(); err != nil {
 		return Written{}, err
@@ -68,7 +67,7 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	return done, nil
 }
 
-// locateLocked locates the path and locks what it leads to.
+// locateLocked locates the path and locks its target.
 func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), error) {
 	before, err := s.locate(b, path, toOverwrite)
 	if err != nil {
@@ -76,12 +75,12 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 	}
 	unlock := d.locks.lock(before.path)
 	if git.Decides(before.path) {
-		// Of several writes that make a repository together, each must see what the others have written.
+		// Several writes may complete a repository together, so each must see the results of the others.
 		d.repositories.Lock()
 		of := unlock
 		unlock = func() { d.repositories.Unlock(); of() }
 	}
-	// Whoever had the lock may have made what was missing.
+	// The previous holder of the lock may have made missing files.
 	p, err := s.locate(b, path, toOverwrite)
 	if err == nil && p.path != before.path {
 		err = errSwapped(path)
@@ -109,9 +108,9 @@ type writer struct {
 	roots    []Root
 	notes    []string
 
-	dir  int    // the folder, only for going through; -1: not open
+	dir  int    // the folder, for traversal only; -1: not open
 	name string // the file in it
-	old  int    // the file; -1: it is not there
+	old  int    // the file; -1: it does not exist
 	meta meta   // of old
 }
 
@@ -123,7 +122,7 @@ func (w *writer) close() {
 	}
 }
 
-// exists says that there is an old file.
+// exists reports whether there is an old file.
 func (w *writer) exists() bool { return w.old >= 0 }
 
 func (w *writer) write() error {
@@ -173,8 +172,7 @@ func (w *writer) write() error {
 
 func (w *writer) note(text string) { w.notes = append(w.notes, text) }
 
-// openOld opens the file as it is, for reading too if that is allowed. A file that may not be written is not replaced
-// either.
+// openOld opens the existing file, also for reading if permitted. A file that is not writable is not replaced either.
 func (w *writer) openOld() error {
 	fd, err := openat(w.dir, w.name, unix.O_RDWR|quiet)
 	if isPermission(err) {
@@ -211,18 +209,18 @@ func (w *writer) checkExpected() error {
 	return nil
 }
 
-// checkOldText refuses to replace a file that is not text: the agent cannot have read it, and its encoding would be lost. It
-// reads the file in pieces, whatever its size.
+// checkOldText rejects replacing a file that is not text: the agent cannot have read it, and its encoding would be lost. It reads the
+// file in chunks, regardless of its size.
 func (w *writer) checkOldText() error {
 	if !w.exists() || w.meta.size == 0 {
 		return nil
 	}
 	buffer := make([]byte, min(w.meta.size+1, readAhead))
-	kept := 0 // bytes at the beginning of buffer: of a character whose end was not read yet
+	kept := 0 // bytes at the start of buffer that belong to an incomplete character
 	for at := int64(0); ; {
 		n, err := pread(w.old, buffer[kept:], at)
 		if errors.Is(err, unix.EBADF) {
-			return nil // it can only be written
+			return nil // it is not readable
 		}
 		if err != nil {
 			return errSystem("read", w.place.asked, err)
@@ -243,7 +241,7 @@ func (w *writer) checkOldText() error {
 	}
 }
 
-// unfinished returns how many bytes at the end of text are the beginning of a character.
+// unfinished returns the number of bytes at the end of text that belong to an incomplete character.
 func unfinished(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
@@ -256,7 +254,7 @@ func unfinished(text []byte) int {
 	return 0
 }
 
-// openFolder opens the file's folder and makes what is missing of it.
+// openFolder opens the file's folder, and makes its missing parts.
 func (w *writer) openFolder() error {
 	p := w.place
 	parent, missing := p.parent, p.missing
@@ -284,7 +282,7 @@ func (w *writer) openFolder() error {
 	return nil
 }
 
-// folderError is openError for a folder that was there, or was made, just now.
+// folderError is openError for a folder that existed, or was made, just before.
 func folderError(p *place, err error) error {
 	if errors.Is(err, unix.ENOENT) {
 		return errSwapped(p.asked)

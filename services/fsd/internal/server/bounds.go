@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/files"
 )
 
-// boundsOf takes from a call's context what package files needs to know.
+// boundsOf converts a call's context to the bounds of package files.
 func boundsOf(c *acpv1.CallContext) (files.Bounds, error) {
 	if c == nil {
 		return files.Bounds{}, errNoContext.Err()

@@ -12,8 +12,7 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/files"
 )
 
-// Configure takes acphost.fs.v1.Settings and the paths that no agent may touch. It is what handler.Handler.Configure
-// asks for.
+// Configure applies acphost.fs.v1.Settings and the protected paths. It implements handler.Handler.Configure.
 func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &fsv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {

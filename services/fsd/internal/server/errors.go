@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/fsd/internal/files"
 )
 
-// codeOf is the table of error kinds.
+// codeOf maps error kinds to gRPC codes.
 var codeOf = map[files.Kind]codes.Code{
 	files.Invalid:   codes.InvalidArgument,
 	files.Escapes:   codes.InvalidArgument,
@@ -26,7 +26,7 @@ var codeOf = map[files.Kind]codes.Code{
 
 var errNoContext = status.New(codes.InvalidArgument, "context is required: it names the roots that the call is held to")
 
-// statusOf maps every error that package files returns.
+// statusOf converts every error that package files returns.
 func statusOf(err error) *status.Status {
 	var known *files.Error
 	switch {

@@ -6,7 +6,7 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 )
 
-// Resolve says where a path leads. No agent can call it.
+// Resolve returns the target of a path. Agents cannot call it.
 func (s *Server) Resolve(ctx context.Context, req *fsv1.ResolveRequest) (*fsv1.ResolveResponse, error) {
 	bounds, err := boundsOf(req.GetContext())
 	if err != nil {

@@ -21,7 +21,7 @@ type Server struct {
 	log  *slog.Logger
 }
 
-// New makes a server of the disk.
+// New returns a server for the disk.
 func New(disk *files.Disk, log *slog.Logger) *Server {
 	return &Server{disk: disk, log: log}
 }
@@ -31,8 +31,8 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	fsv1.RegisterFileSystemServiceServer(r, s)
 }
 
-// refuse words an error for the wire, and tells the log what only this machine's people can do something about. Neither
-// paths nor contents of ordinary calls are logged.
+// refuse converts an error to a gRPC status, and logs errors that only the operator of this machine can fix. It logs neither paths
+// nor contents of ordinary calls.
 func (s *Server) refuse(ctx context.Context, rpc string, err error) error {
 	st := statusOf(err)
 	if st.Code() == codes.Internal || st.Code() == codes.ResourceExhausted {
