@@ -1,4 +1,4 @@
-// Package daemon is the main function of termd, for termd itself and for a program that carries termd: cmd/acphost.
+// Package daemon provides the main function of termd, for the command termd and for a program that contains termd: cmd/acphost.
 package daemon
 
 import (
@@ -10,8 +10,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/server"
 )
 
-// Main runs termd with the arguments of this process, and ends the process. version is what the build says that the program is;
-// empty: nothing.
+// Main runs termd with the arguments of this process, and ends the process. version is the version set by the build; empty: none.
 func Main(version string) {
 	terminals := server.New(handler.Logger(), true)
 	handler.Main(handler.Handler{

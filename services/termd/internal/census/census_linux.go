@@ -1,11 +1,10 @@
-// Package census examines all processes at once and reports which of them belong together: by descent, by session, or by
-// a mark in their environment.
+// Package census reads all processes at once and reports which of them belong together: by descent, by session, or by a mark in their
+// environment.
 //
-// When many terminals end, they all ask the same questions, many times. One walk through /proc answers all callers that
-// wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes
-// are left.
+// When many terminals end, they all need this information, many times. One walk through /proc serves all callers that wait at that
+// moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes are left.
 //
-// What it knows of processes it has from package proc. It sends no signals and does not know terminals.
+// The package reads processes through package proc. It sends no signals and must not know terminals.
 package census
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Census is what a walk through /proc found. It is no snapshot: processes come and go meanwhile. It is not changed any
-// more and may be read from everywhere.
+// Census is the result of a walk through /proc. It is not a snapshot: processes start and end meanwhile. It is immutable and safe for
+// concurrent use.
 type Census struct {
 	Processes map[int]proc.Process
 	children  map[int][]int
@@ -28,8 +27,8 @@ type Census struct {
 	marked    map[string][]int
 }
 
-// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes whose environment may not
-// be read have none; the calling process has none either.
+// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes with an unreadable environment and
+// the calling process have no marks.
 func Take(prefix string) (*Census, error) {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -51,7 +50,7 @@ func (c *Census) Session(id int) []int { return c.sessions[id] }
 // Marked lists the processes with this entry in their environment.
 func (c *Census) Marked(entry string) []int { return c.marked[entry] }
 
-// Trees lists the live processes among roots and all that descend from any of them, in no order.
+// Trees lists the live processes among roots and all their descendants, in no order.
 func (c *Census) Trees(roots ...int) []int {
 	var found []int
 	seen := map[int]bool{}
@@ -69,7 +68,7 @@ func (c *Census) Trees(roots ...int) []int {
 			found = append(found, pid)
 		}
 		for _, child := range c.children[pid] {
-			// A parent is never younger than its child: its pid was used again while we walked.
+			// A parent is never younger than its child: the parent's pid was reused during the walk.
 			if c.Processes[child].Start >= p.Start {
 				queue = append(queue, child)
 			}
@@ -81,7 +80,7 @@ func (c *Census) Trees(roots ...int) []int {
 func (c *Census) enter(pid int, prefix string) {
 	p, err := proc.Look(pid)
 	if err != nil {
-		return // gone, or hidden from us
+		return // gone, or hidden from this process
 	}
 	c.Processes[pid] = p
 	c.children[p.Parent] = append(c.children[p.Parent], pid)
@@ -96,13 +95,13 @@ func (c *Census) enter(pid int, prefix string) {
 	}
 }
 
-// Office takes censuses for several who ask at once. Its zero value with a Prefix is ready. It is safe for concurrent use.
+// Office shares censuses among concurrent callers. Its zero value with a Prefix is ready. It is safe for concurrent use.
 type Office struct {
-	// Prefix is how the marks begin.
+	// Prefix is the prefix of the marks.
 	Prefix string
 
 	mu   sync.Mutex
-	next *taking // not begun: whoever asks now may have its answer
+	next *taking // not begun: callers may share its result
 	busy sync.Mutex
 }
 
@@ -112,7 +111,7 @@ type taking struct {
 	err  error
 }
 
-// Take returns a census that was begun after the call, and shares it with others who asked meanwhile.
+// Take returns a census that was begun after the call, and shares it with concurrent callers.
 func (o *Office) Take() (*Census, error) {
 	o.mu.Lock()
 	if o.next == nil {
@@ -125,7 +124,7 @@ func (o *Office) Take() (*Census, error) {
 	defer o.busy.Unlock()
 	t.once.Do(func() {
 		o.mu.Lock()
-		o.next = nil // who asks from now on needs another
+		o.next = nil // later callers need another census
 		o.mu.Unlock()
 		t.c, t.err = Take(o.Prefix)
 	})

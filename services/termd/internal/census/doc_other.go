@@ -1,4 +1,4 @@
 //go:build !linux
 
-// Package census examines all processes at once. It is implemented for Linux only.
+// Package census reads all processes at once. It is implemented only for Linux.
 package census

@@ -1,6 +1,6 @@
-// Package command determines what a command line runs: the program, its arguments, its directory and its environment.
+// Package command determines how a command line runs: the program, its arguments, its directory and its environment.
 //
-// It knows the rules, the file system and PATH. It starts nothing, and does not know terminals or gRPC.
+// It knows the rules, the file system and PATH. It starts nothing, and must not know terminals or gRPC.
 package command
 
 import (
@@ -13,70 +13,70 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// shell runs lines. It is never looked for in PATH, which the request may set.
+// shell runs lines. It is never searched for in PATH, which the request may set.
 const shell = "/bin/sh"
 
-// Request is a command as it was asked for.
+// Request is a requested command.
 type Request struct {
-	// Command is a program, or with no Args and no executable of that whole name, a line for a shell.
+	// Command is a program. Without Args, and if there is no executable with that whole name, it is a line for a shell.
 	Command string
 	Args    []string
 	Env     []Variable
 	// Cwd is absolute. Empty: the first root.
 	Cwd string
-	// Roots are the directories that Cwd must lie in. At least one.
+	// Roots are the directories of which one must contain Cwd. At least one.
 	Roots []string
-	// Decided is what was decided before; it then runs exactly so. Nil: decide.
+	// Decided is the result of an earlier decision, which then runs exactly so. Nil: Resolve decides.
 	Decided *Argv
-	// Unasked: nobody was asked about it; see unasked.
+	// Unasked: no person or policy was asked about the command; see unasked.
 	Unasked bool
 }
 
-// Argv is what is given to exec.
+// Argv are the parameters of exec.
 type Argv struct {
 	Args []string
-	// Shell says that Args are a shell and a line that came as one string.
+	// Shell says that Args are a shell and a line that was requested as one string.
 	Shell bool
-	// Program is the absolute path of the file to execute, where that was decided about. Empty: Args[0] is looked for,
-	// unless Missing says that there was none.
+	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless Missing says
+	// that no program was found then.
 	Program string
 	Missing bool
-	// Folder is the working directory that was decided about. Nil: none was.
+	// Folder is the working directory that was decided on. Nil: none.
 	Folder *Folder
 }
 
-// Folder is one folder, whatever is put in its place.
+// Folder identifies a folder, even if its path is replaced.
 type Folder struct {
 	// Path is absolute and without symbolic links.
 	Path          string
 	Device, Inode uint64
 }
 
-// Plan is what runs.
+// Plan is the resolved command.
 type Plan struct {
-	// Argv is what is executed. Its Program is empty if there is none.
+	// Argv is the command to execute. Its Program is empty if no program was found.
 	Argv
-	// Cwd is the working directory as asked for. Argv's Folder is the one that it leads to, never nil.
+	// Cwd is the requested working directory. Argv's Folder is the folder that it leads to, never nil.
 	Cwd string
 	// Env is the whole environment, each "NAME=VALUE".
 	Env []string
-	// Sandbox is the sandbox that it runs in. Nil: it runs in none.
+	// Sandbox is the sandbox of the command. Nil: none.
 	Sandbox *Sandbox
 
-	appeared bool // the program has come since there was none
+	appeared bool // the program exists now, but did not when it was decided on
 }
 
-// Sandbox says how a command runs in a sandbox.
+// Sandbox configures the sandbox of a command.
 type Sandbox struct {
-	// Flags are those of the sandbox's command line that say how it confines.
+	// Flags are the flags of the sandbox's command line that configure its confinement.
 	Flags []string
-	// Env are variables that the command has in place of others of the same names, each "NAME=VALUE".
+	// Env are variables that replace others of the same names in the command's environment, each "NAME=VALUE".
 	Env []string
-	// Decisions is the socket by which it asks. Whoever starts the command closes it.
+	// Decisions is the socket on which it asks for decisions. The caller that starts the command closes it.
 	Decisions *os.File
 }
 
-// Confine has the plan run in a sandbox.
+// Confine changes the plan to run in a sandbox.
 func (p *Plan) Confine(box *Sandbox) {
 	env := environment(p.Env)
 	for _, entry := range box.Env {
@@ -86,20 +86,19 @@ func (p *Plan) Confine(box *Sandbox) {
 	p.Env, p.Sandbox = env, box
 }
 
-// Surroundings are what commands have in common.
+// Surroundings are common to all commands.
 type Surroundings struct {
-	// Environ is what they inherit; see Inherit.
+	// Environ is the environment that they inherit; see Inherit.
 	Environ []string
-	// Protected are absolute paths of what no command may run in.
+	// Protected are absolute paths in which no command may run.
 	Protected []string
 }
 
-// Resolve decides what runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. That no program is found is not one of
-// them: see Plan.Startable.
+// Resolve decides how a request runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. A missing program is not an error here: see
+// Plan.Startable.
 //
-// With Args, Command is a program. Without, Command is one too if there is an executable of that whole name: at that path
-// if it has a slash in it (relative ones start in Cwd), else in the PATH of the command's environment. All else is a line
-// for sh -c.
+// With Args, Command is a program. Without Args, Command is a program if there is an executable with that whole name: at that path if
+// it contains a slash (relative paths start in Cwd), else in the PATH of the command's environment. Otherwise it is a line for sh -c.
 func Resolve(s Surroundings, r Request) (Plan, error) {
 	if r.Decided == nil && strings.TrimSpace(r.Command) == "" {
 		return Plan{}, Invalid("command: it is empty")
@@ -135,14 +134,14 @@ func Resolve(s Surroundings, r Request) (Plan, error) {
 	case r.Decided != nil:
 		p.Shell = r.Decided.Shell
 		switch p.Program = r.Decided.Program; {
-		case p.Program != "": // it, or nothing: a file that was put in its way since is not looked for
+		case p.Program != "": // exactly that file: another one that takes precedence by now is not searched for
 			if !filepath.IsAbs(p.Program) {
 				return Plan{}, Invalid("context: resolved_command: program: %q is not an absolute path", p.Program)
 			}
 			if !programs.Executable(p.Program) {
 				p.Program = ""
 			}
-		case r.Decided.Missing: // nor one that is there only now
+		case r.Decided.Missing: // nor is a program that exists only now
 			p.appeared = programs.Find(args[0], path, real) != ""
 		case p.Shell && args[0] == "sh":
 			p.Program = shell
@@ -159,7 +158,7 @@ func Resolve(s Surroundings, r Request) (Plan, error) {
 	return p, nil
 }
 
-// Startable says whether there is a program to run; the error is ErrCannotStart.
+// Startable returns an ErrCannotStart if there is no program to run.
 func (p Plan) Startable() error {
 	switch {
 	case p.Program != "":

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// workingDirectory checks the directory that a command is to run in. It returns the cleaned path as it was asked for, and the
-// directory with all symbolic links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
+// workingDirectory checks the directory of a command. It returns the cleaned path as requested, and the directory with all symbolic
+// links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
 func workingDirectory(asked string, roots, protected []string) (spelled string, folder Folder, err error) {
 	if len(roots) == 0 {
 		return "", Folder{}, Invalid("context: there are no roots")
@@ -35,14 +35,14 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 			bounds = append(bounds, realRoot)
 		}
 	}
-	// A path outside of the roots is refused before it is looked up, so that the error does not say whether it exists.
+	// A path outside of the roots is rejected before it is looked up, so that the error does not say whether it exists.
 	if !slices.ContainsFunc(bounds, func(b string) bool { return paths.Below(b, spelled) }) {
 		return "", Folder{}, Invalid("Path escapes workspace: %s", asked)
 	}
 	real, err := filepath.EvalSymlinks(spelled)
 	if errors.Is(err, fs.ErrNotExist) {
 		for _, root := range roots {
-			// The session's folder was removed: fsd refuses a path below it with the same message.
+			// The session's folder was removed: fsd rejects a path below it with the same message.
 			if _, gone := os.Stat(root); errors.Is(gone, fs.ErrNotExist) && paths.Below(filepath.Clean(root), spelled) {
 				return "", Folder{}, Invalid("%s", paths.RootMissing(root))
 			}
@@ -71,7 +71,7 @@ func workingDirectory(asked string, roots, protected []string) (spelled string, 
 	return spelled, folder, nil
 }
 
-// folderOf returns the folder at path, which info describes; false: the system does not give device and inode.
+// folderOf returns the folder at path, which info describes; false: the system does not report device and inode.
 func folderOf(path string, info os.FileInfo) (Folder, bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {

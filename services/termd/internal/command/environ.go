@@ -9,27 +9,26 @@ import (
 	"github.com/acphost/acphost/internal/secretname"
 )
 
-// Mark is how the variables begin that say to which terminal, and to which termd, a process belongs. They are passed on
-// also by a termd that itself runs in a terminal of another one: a process may belong to both.
+// Mark is the prefix of the variables that mark the terminal and the termd of a process. A termd that runs in a terminal of another
+// termd also passes their marks on: a process may belong to both.
 const Mark = "ACPHOST_TERM_"
 
-// NewMark is such a variable that nothing else carries, "NAME=1". To name, which begins with Mark, random characters are
-// added.
+// NewMark returns a unique variable of this kind, "NAME=1". It appends random characters to name, which begins with Mark.
 func NewMark(name string) string {
 	var raw [8]byte
 	_, _ = rand.Read(raw[:]) // never fails
 	return name + hex.EncodeToString(raw[:]) + "=1"
 }
 
-// Filter says which variables terminals do not inherit. Its zero value leaves out what looks like a secret, by its name or by
-// its value.
+// Filter selects the variables that terminals do not inherit. Its zero value omits variables that look like secrets, by name or by
+// value.
 type Filter struct {
-	// Deny are patterns for names, in which "*" stands for any characters. Where there are any, they say alone what is left
-	// out, but for Allow.
+	// Deny are patterns for names, in which "*" matches any characters. If there are any, only they select the omitted variables,
+	// except for Allow.
 	Deny []string
-	// Allow are patterns for names that are passed on in any case.
+	// Allow are patterns for names that are always passed on.
 	Allow []string
-	// Nothing is left out.
+	// Nothing omits no variables.
 	Nothing bool
 }
 
@@ -44,15 +43,15 @@ func (f Filter) leavesOut(name, value string) bool {
 	return secretname.Variable(name, value)
 }
 
-// defaultPath is what is searched where the environment has no PATH.
+// defaultPath is the search path if the environment has no PATH.
 const defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
-// Variable is one variable that a request sets.
+// Variable is a variable that a request sets.
 type Variable struct{ Name, Value string }
 
-// Inherit is what terminals get of an environment, each entry "NAME=VALUE": without the variables that are between a
-// supervisor and its handlers (PLUGIN_*, ACPHOST_*), without those that speak of another terminal, and without those
-// that f leaves out. The last entry of a name counts.
+// Inherit returns the variables of an environment that terminals inherit, each "NAME=VALUE". It omits variables between a supervisor
+// and its handlers (PLUGIN_*, ACPHOST_*), variables that describe another terminal, and those that f omits. The last entry of a name
+// counts.
 func Inherit(environ []string, f Filter) []string {
 	var kept environment
 	for _, entry := range environ {
@@ -68,11 +67,11 @@ func Inherit(environ []string, f Filter) []string {
 	})
 }
 
-// environ is the whole environment of a terminal, but for the marks.
+// environ returns the whole environment of a terminal, except the marks.
 func environ(inherited []string, request []Variable, cwd string) (environment, error) {
 	env := environment(slices.Clone(inherited))
 	env.set("TERM", "xterm-256color")
-	// Nobody is there to turn pages or to edit: what asks for it would wait for ever.
+	// No person is at the terminal to page or to edit: a pager or editor would wait forever.
 	env.set("PAGER", "")
 	env.set("GIT_PAGER", "cat")
 	env.set("GIT_EDITOR", ":")
@@ -103,7 +102,7 @@ func (v Variable) check() error {
 	return nil
 }
 
-// environment is a list of "NAME=VALUE" in which each name is once.
+// environment is a list of "NAME=VALUE" with unique names.
 type environment []string
 
 func (e environment) index(name string) int {
@@ -128,8 +127,8 @@ func (e *environment) set(name, value string) {
 	*e = append(*e, entry)
 }
 
-// internal tells the variables that are not the user's: those of the plugin protocol, our own, and those that describe
-// the terminal that somebody else sits at.
+// internal reports whether a variable is not the user's: those of the plugin protocol, acphost's own, and those that describe another
+// terminal.
 func internal(name string) bool {
 	switch name {
 	case "LINES", "COLUMNS", "TERMCAP", "OLDPWD":

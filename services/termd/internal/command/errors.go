@@ -8,13 +8,13 @@ import (
 
 // The kinds of errors, found with errors.Is.
 var (
-	// ErrInvalid: what was asked for makes no sense, or lies outside of what may be asked for.
+	// ErrInvalid: the request is malformed, or outside of its limits.
 	ErrInvalid = errors.New("invalid")
-	// ErrProtected: the place is the supervisor's own.
+	// ErrProtected: the path belongs to the supervisor.
 	ErrProtected = errors.New("protected")
-	// ErrCannotStart: there is no such program, or it cannot be run.
+	// ErrCannotStart: the program does not exist, or cannot be run.
 	ErrCannotStart = errors.New("cannot start")
-	// ErrReplaced: the working directory is not the one that was decided about any more.
+	// ErrReplaced: the working directory was replaced after the decision.
 	ErrReplaced = errors.New("replaced")
 )
 
@@ -27,23 +27,23 @@ type failure struct {
 func (f *failure) Error() string { return f.text }
 func (f *failure) Unwrap() error { return f.kind }
 
-// Invalid is an ErrInvalid with this text.
+// Invalid returns an ErrInvalid with a text.
 func Invalid(format string, args ...any) error {
 	return &failure{ErrInvalid, fmt.Sprintf(format, args...)}
 }
 
-// Replaced is an ErrReplaced about a working directory.
+// Replaced returns an ErrReplaced for a working directory.
 func Replaced(cwd string) error {
 	return &failure{ErrReplaced, "cwd: " + cwd + " was replaced after the command was looked at: ask again"}
 }
 
-// CannotStart says why a program could not be started. Agents take some of the system's own words, such as those of
-// ENOENT, for "there is no such file": they are worded anew here.
+// CannotStart returns an ErrCannotStart. Agents interpret some of the system's texts, such as that of ENOENT, as "there is no such
+// file", so it replaces them.
 func CannotStart(program string, err error) error {
 	return &failure{ErrCannotStart, fmt.Sprintf("cannot start %q: %s", program, Reason(err))}
 }
 
-// Reason words an error of the system without words that agents act on.
+// Reason converts a system error to a text without words that agents react to.
 func Reason(err error) string {
 	var errno syscall.Errno
 	if !errors.As(err, &errno) {

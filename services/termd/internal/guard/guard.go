@@ -1,11 +1,11 @@
-// Package guard ends the processes that this process started, if this process dies without ending them itself, for
-// example by SIGKILL.
+// Package guard ends the processes that this process started, if this process dies without ending them itself, for example by
+// SIGKILL.
 //
-// A guard is the same binary, started again (package orphans). It only holds the reading end of a pipe; this process alone has the writing
-// end. At the end of the pipe, this process is dead. The guard then ends every process that carries the mark, and every
-// session that it was told of. It does not find a process that has left its session and cleaned its environment.
+// A guard is the same binary, started again (package orphans). It holds the reading end of a pipe; only this process has the writing
+// end. When the pipe ends, this process is dead. The guard then ends every process with the mark, and every session that it knows. It
+// does not find a process that has left its session and cleaned its environment.
 //
-// The package knows processes and pipes, and does not know terminals.
+// The package knows processes and pipes, and must not know terminals.
 package guard
 
 import (
@@ -24,8 +24,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/guard/orphans"
 )
 
-// Guard is the process's side of a guard. Make it with Start and end it with Close. All methods are safe for concurrent
-// use.
+// Guard is this process's side of a guard. Make it with Start and end it with Close. All methods are safe for concurrent use.
 type Guard struct {
 	mark string
 	log  *slog.Logger
@@ -33,12 +32,12 @@ type Guard struct {
 
 	mu       sync.Mutex
 	sessions map[int]bool
-	life     *os.File // the guard watches its end; nil: there is none
+	life     *os.File // the guard waits for its end; nil: there is no guard
 	pid      int
 	closed   bool
 }
 
-// Start starts a guard for the processes that carry the mark. A guard that dies is replaced.
+// Start starts a guard for the processes with the mark. A guard that dies is replaced.
 func Start(mark string, log *slog.Logger) (*Guard, error) {
 	g := &Guard{mark: mark, log: log, done: make(chan struct{}), sessions: map[int]bool{}}
 	alive, err := g.launch()
@@ -49,14 +48,14 @@ func Start(mark string, log *slog.Logger) (*Guard, error) {
 	return g, nil
 }
 
-// PID is the guard's process id; 0: there is none now.
+// PID returns the guard's process id; 0: there is no guard now.
 func (g *Guard) PID() int {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.pid
 }
 
-// Add tells the guard of a session.
+// Add registers a session with the guard.
 func (g *Guard) Add(session int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -64,7 +63,7 @@ func (g *Guard) Add(session int) {
 	g.tell("+", session)
 }
 
-// Remove tells it that the session is over and its number may come to mean somebody else.
+// Remove removes a session that has ended, and whose number may be reused.
 func (g *Guard) Remove(session int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -72,8 +71,8 @@ func (g *Guard) Remove(session int) {
 	g.tell("-", session)
 }
 
-// Close has the guard do its work and returns when it has ended. A guard that finds something left is not waited for: it
-// ends that without us.
+// Close makes the guard end the processes and returns when the guard has ended. It waits at most 300 ms: a guard that finds processes
+// ends them without this process.
 func (g *Guard) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -85,19 +84,20 @@ func (g *Guard) Close() {
 	}
 }
 
-// tell writes to the guard. One that takes nothing in, since it is stopped, would not know what to end, and whom to leave
-// alone: it is killed, and its successor is told everything. Call it with mu held.
+// tell writes to the guard. A guard that does not read, because it is stopped, would not know which sessions to end and which to
+// ignore: tell kills it, and its successor gets the full list. The caller holds mu.
 func (g *Guard) tell(verb string, session int) {
 	if g.life == nil {
 		return
 	}
 	line := verb + strconv.Itoa(session) + "\n"
 	if n := put(g.life, line); n < len(line) {
-		_ = syscall.Kill(g.pid, syscall.SIGKILL) // until it is hung up on, nobody has waited for it: the pid is its own
+		_ = syscall.Kill(g.pid, syscall.SIGKILL) // the pid is not reused: it is not reaped before hangUp
 	}
 }
 
-// put writes what a pipe takes soon, and returns how much that was: whoever does not read must not stop us.
+// put writes as much as the pipe accepts within 50 ms, and returns how much that was, so that a reader that does not read cannot
+// block this process.
 func put(pipe *os.File, text string) int {
 	_ = pipe.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	n, _ := io.WriteString(pipe, text)
@@ -111,7 +111,7 @@ func (g *Guard) hangUp() {
 	}
 }
 
-// launch starts a guard process. What it returns can be read from until the guard is dead.
+// launch starts a guard process. The returned file ends when the guard is dead.
 func (g *Guard) launch() (alive *os.File, err error) {
 	program, err := proc.OwnProgram()
 	if err != nil {
@@ -137,8 +137,8 @@ func (g *Guard) launch() (alive *os.File, err error) {
 	}
 	defer null.Close()
 
-	// It has a session of its own: a signal to our process group is for us, and the guard is what comes after us. It holds
-	// none of our files: whoever reads our stderr must see it end.
+	// The guard has its own session: a signal to this process's group must not end it. It holds none of this process's files: a
+	// reader of this process's stderr must see its end.
 	pid, err := syscall.ForkExec(program, []string{program, orphans.Command, g.mark}, &syscall.ProcAttr{
 		Env:   proc.SmallRuntime(),
 		Dir:   "/",
@@ -157,8 +157,8 @@ func (g *Guard) launch() (alive *os.File, err error) {
 	return alive, nil
 }
 
-// lifeline makes the pipe of a guard that is about to be started. What the guard has to know lies in it already: should we
-// be killed while the guard starts, it still finds all sessions. rest is what found no room. Call it with mu held.
+// lifeline makes the pipe of a new guard. The pipe contains the sessions already, so that the guard finds them all even if this
+// process is killed while the guard starts. rest is the text that did not fit. The caller holds mu.
 func (g *Guard) lifeline() (theirs, life *os.File, rest string, err error) {
 	theirs, life, err = os.Pipe()
 	if err != nil {
@@ -197,8 +197,7 @@ func (g *Guard) keep(alive *os.File) {
 	}
 }
 
-// reap waits for a guard that has closed its files, and so is dead or about to be. It is our child, unless whoever reaps
-// orphans took it for one.
+// reap waits for a guard that has closed its files, and so is dead or about to be. The reaper of orphans may have reaped it already.
 func reap(pid int) {
 	for {
 		var status syscall.WaitStatus

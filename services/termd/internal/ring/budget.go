@@ -2,23 +2,23 @@ package ring
 
 import "sync/atomic"
 
-// Budget is how many bytes all rings that share it may hold. It is safe for concurrent use.
+// Budget limits the bytes that all rings that share it may hold. It is safe for concurrent use.
 type Budget struct {
 	limit atomic.Int64
 	used  atomic.Int64
 }
 
-// NewBudget makes a budget of so many bytes.
+// NewBudget returns a budget with a limit in bytes.
 func NewBudget(limit int64) *Budget {
 	b := &Budget{}
 	b.limit.Store(limit)
 	return b
 }
 
-// SetLimit changes the budget. What rings already hold above a lower one stays with them.
+// SetLimit changes the limit. Rings keep the bytes that they already hold above a lower limit.
 func (b *Budget) SetLimit(limit int64) { b.limit.Store(limit) }
 
-// Used is how many bytes are taken.
+// Used returns the number of bytes in use.
 func (b *Budget) Used() int64 { return b.used.Load() }
 
 func (b *Budget) take(n int64) bool {

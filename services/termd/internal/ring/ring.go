@@ -1,37 +1,39 @@
 // Package ring keeps the newest bytes of a stream.
 //
-// It knows bytes and a maximum number of bytes. It does not know characters, lines or terminals.
+// It knows bytes and a maximum number of bytes. It must not know characters, lines or terminals.
 package ring
 
-// first is what a ring may always hold, whatever the budget says: a terminal that finds no room still shows its end.
+// first is the size that a ring may always have, regardless of the budget: a terminal still shows its last output if the budget is
+// used up.
 const first = 4096
 
-// Ring holds the newest bytes written to it, up to a limit. It starts empty and grows as it is written to, as far as its
-// budget allows. It is not safe for concurrent use.
+// Ring holds the newest bytes written to it, up to a limit. It starts empty and grows with its content as far as its budget allows.
+// It is not safe for concurrent use.
 type Ring struct {
 	budget *Budget
 	limit  int
-	buf    []byte // len(buf) is what is taken from the budget, but for the first bytes
-	oldest int    // where in buf the oldest byte is
+	buf    []byte // len(buf) above first is taken from the budget
+	oldest int    // the index of the oldest byte in buf
 	n      int
 	total  uint64
 }
 
-// New makes a ring that holds limit bytes at most.
+// New returns a ring that holds at most limit bytes.
 func New(limit int, budget *Budget) *Ring {
 	return &Ring{budget: budget, limit: max(limit, 0)}
 }
 
-// Len is how many bytes are held.
+// Len returns the number of bytes held.
 func (r *Ring) Len() int { return r.n }
 
-// Total is how many bytes were ever written.
+// Total returns the number of bytes ever written.
 func (r *Ring) Total() uint64 { return r.total }
 
-// Dropped is how many of them are no longer held. It is also the offset, in the whole stream, of the oldest byte held.
+// Dropped returns the number of written bytes that are no longer held. It is also the offset, in the whole stream, of the oldest byte
+// held.
 func (r *Ring) Dropped() uint64 { return r.total - uint64(r.n) }
 
-// Write appends p and drops the oldest bytes where there is no room.
+// Write appends p and drops the oldest bytes if there is no room.
 func (r *Ring) Write(p []byte) {
 	if need := r.n + len(p); need > len(r.buf) && len(r.buf) < r.limit {
 		r.grow(need)
@@ -58,8 +60,8 @@ func (r *Ring) Write(p []byte) {
 	}
 }
 
-// CopyAt copies bytes from offset off of the whole stream into dst and returns how many. off must not be below Dropped;
-// at or past Total there is nothing.
+// CopyAt copies bytes from offset off of the whole stream into dst and returns their number. off must be at least Dropped; from Total
+// on it copies nothing.
 func (r *Ring) CopyAt(dst []byte, off uint64) int {
 	if off < r.Dropped() || off >= r.total {
 		return 0
@@ -81,14 +83,14 @@ func (r *Ring) AppendTo(dst []byte) []byte {
 	return append(dst, r.buf[:r.n-tail]...)
 }
 
-// Free gives the memory back. The ring holds nothing afterwards, and can be written to again.
+// Free releases the memory. The ring is empty afterwards, and can be written to again.
 func (r *Ring) Free() {
 	r.budget.give(int64(max(len(r.buf)-first, 0)))
 	r.buf, r.oldest, r.n = nil, 0, 0
 }
 
-// grow makes room for need bytes, or as near to it as limit and budget allow. It doubles, so that a byte is moved about
-// once however long the stream is.
+// grow makes room for need bytes, or as close to it as limit and budget allow. It doubles the size, so that each byte is moved about
+// once on average.
 func (r *Ring) grow(need int) {
 	for _, size := range []int{max(need, 2*len(r.buf), first), max(need, first), first} {
 		if size = min(size, r.limit); size <= len(r.buf) {

@@ -20,8 +20,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/terminal"
 )
 
-// Configure takes acphost.terminal.v1.Settings, the environment that terminals inherit (none: this process's own) and the
-// paths that no agent may touch. It is what handler.Handler.Configure asks for.
+// Configure applies acphost.terminal.v1.Settings, the environment that terminals inherit (default: this process's own) and the
+// protected paths. It implements handler.Handler.Configure.
 func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &terminalv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
@@ -52,7 +52,7 @@ func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([
 	return notesOf(limits.Confinement), nil
 }
 
-// notesOf says which walls the settings take from around commands, one sentence each.
+// notesOf returns one sentence for each restriction of commands that the settings remove.
 func notesOf(c proc.Confinement) (notes []string) {
 	if c.NoLandlock {
 		notes = append(notes, "commands run outside of a Landlock domain (no_landlock): they can signal and trace processes of this user")
@@ -66,7 +66,7 @@ func notesOf(c proc.Confinement) (notes []string) {
 	return notes
 }
 
-// settingsOf checks the bounds that the contract gives and fills in its defaults.
+// settingsOf checks the limits in the contract and applies its defaults.
 func settingsOf(s *terminalv1.Settings) (limits terminal.Limits, filter command.Filter, err error) {
 	refused := func(format string, args ...any) (terminal.Limits, command.Filter, error) {
 		return terminal.Limits{}, command.Filter{}, status.Errorf(codes.InvalidArgument, "settings: "+format, args...)

@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// Confine carries what the sandbox of one command asks.
+// Confine connects the sandbox of one command to the supervisor: it forwards questions and answers.
 func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineRequest, terminalv1.ConfineResponse]) error {
 	first, err := stream.Recv()
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineReque
 	}
 	select {
 	case conn := <-c.taken:
-		// The end of this call ends the receiving, too.
+		// The receiving goroutine ends with this call.
 		go panics.Guard(s.log, "passing answers on to the sandbox of a command", func() {
 			decisions.Down(conn, func() ([]byte, error) {
 				m, err := stream.Recv()
@@ -56,7 +56,7 @@ func (s *Server) Confine(stream grpc.BidiStreamingServer[terminalv1.ConfineReque
 	return nil
 }
 
-// confinements are the streams for sandboxes that no command has yet. The zero value is ready.
+// confinements are the streams for sandboxes without a command yet. The zero value is ready.
 type confinements struct {
 	mu   sync.Mutex
 	byID map[string]*confinement
@@ -65,7 +65,7 @@ type confinements struct {
 // confinement is a stream for the sandbox of a command.
 type confinement struct {
 	*terminalv1.Confinement
-	taken chan net.Conn // has room for one: our end of the sandbox's socket
+	taken chan net.Conn // has room for one: this process's end of the sandbox's socket
 }
 
 func (s *confinements) add(how *terminalv1.Confinement) (*confinement, error) {
@@ -100,7 +100,7 @@ func (s *confinements) remove(c *confinement) {
 	}
 }
 
-// take makes a command the one whose sandbox a stream is for.
+// take assigns a stream to the sandbox of a command.
 func (s *confinements) take(id string) (*command.Sandbox, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -21,7 +21,7 @@ func (s *Server) Create(_ context.Context, req *terminalv1.CreateRequest) (*term
 	return &terminalv1.CreateResponse{TerminalId: t.ID()}, nil
 }
 
-// commandRequest is what the requests that name a command have in common.
+// commandRequest is the common interface of requests that name a command.
 type commandRequest interface {
 	GetContext() *acpv1.CallContext
 	GetCommand() string
@@ -30,7 +30,7 @@ type commandRequest interface {
 	GetCwd() string
 }
 
-// create starts what a request names. A limit of 0 keeps no output; nil is the default.
+// create starts the command of a request. A limit of 0 keeps no output; nil means the default.
 func (s *Server) create(req commandRequest, limit *uint64) (*terminal.Terminal, error) {
 	scope, err := scopeOf(req.GetContext())
 	if err != nil {
@@ -58,7 +58,7 @@ func (s *Server) create(req commandRequest, limit *uint64) (*terminal.Terminal, 
 	return t, nil
 }
 
-// plan works out what runs.
+// plan resolves the command of a request.
 func (s *Server) plan(req commandRequest) (command.Plan, error) {
 	c := req.GetContext()
 	r := command.Request{Command: req.GetCommand(), Args: req.GetArgs(), Cwd: req.GetCwd()}

@@ -40,7 +40,7 @@ func statusOfID(err error, id string) error {
 	return statusOf(err)
 }
 
-// scopeOf is the scope that a call is made for.
+// scopeOf returns the scope of a call.
 func scopeOf(c *acpv1.CallContext) (string, error) {
 	if c.GetScope() == "" {
 		return "", status.Error(codes.InvalidArgument, "context is required, and its scope: it says whose terminals are meant")

@@ -2,5 +2,5 @@
 
 package server
 
-// keepFiles does nothing here: files are closed on exec where they are opened.
+// keepFiles does nothing here: every file is opened with close-on-exec.
 func keepFiles() {}

@@ -6,7 +6,7 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// List lists terminals, those released a short while ago included.
+// List lists terminals, including recently released ones.
 func (s *Server) List(_ context.Context, req *terminalv1.ListRequest) (*terminalv1.ListResponse, error) {
 	resp := &terminalv1.ListResponse{}
 	for _, info := range s.terminals.List(req.GetScope()) {

@@ -21,13 +21,13 @@ func (s *Server) Output(_ context.Context, req *terminalv1.OutputRequest) (*term
 	return &terminalv1.OutputResponse{Output: out.Text, Truncated: out.Truncated, ExitStatus: exitStatus(out.Exit)}, nil
 }
 
-// terminalRequest is what the requests that name a terminal have in common.
+// terminalRequest is the common interface of requests that name a terminal.
 type terminalRequest interface {
 	GetContext() *acpv1.CallContext
 	GetTerminalId() string
 }
 
-// find finds the terminal that a request names, if it belongs to the caller's scope and was not released.
+// find returns the terminal that a request names, if it belongs to the caller's scope and was not released.
 func (s *Server) find(req terminalRequest) (*terminal.Terminal, error) {
 	scope, err := scopeOf(req.GetContext())
 	if err != nil {
@@ -40,7 +40,7 @@ func (s *Server) find(req terminalRequest) (*terminal.Terminal, error) {
 	return t, nil
 }
 
-// exitStatus has exactly one of code and signal; nil: it runs.
+// exitStatus sets exactly one of code and signal. It returns nil while the command runs.
 func exitStatus(e *proc.ExitStatus) *terminalv1.ExitStatus {
 	if e == nil {
 		return nil

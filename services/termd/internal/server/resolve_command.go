@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// ResolveCommand says what would run, before anything is decided about it.
+// ResolveCommand returns how a command would run, before a decision about it.
 func (s *Server) ResolveCommand(
 	_ context.Context, req *terminalv1.ResolveCommandRequest,
 ) (*terminalv1.ResolveCommandResponse, error) {
@@ -23,7 +23,7 @@ func (s *Server) ResolveCommand(
 		resolver.Roots = append(resolver.Roots, root.GetPath())
 	}
 	found := resolver.Look(req.GetSimpleCommands())
-	// What was looked at was looked at by its name.
+	// The resolver found the folder by its name, which may lead elsewhere by now.
 	again, err := s.plan(req)
 	if err != nil {
 		return nil, err

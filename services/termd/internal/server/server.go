@@ -22,16 +22,15 @@ type Server struct {
 
 	log          *slog.Logger
 	alone        bool
-	begin        sync.Once    // whichever of Register and Configure comes first
+	begin        sync.Once    // done by the first of Register and Configure
 	guard        *guard.Guard // nil: none
 	terminals    *terminal.Terminals
 	surroundings atomic.Pointer[command.Surroundings]
 	confinements confinements
 }
 
-// New makes a server; nothing runs before Register or Configure is called. alone says that the process is this handler's
-// alone: it then takes over the orphans of what it starts, and has a guard that ends the commands if the process itself
-// is killed.
+// New returns a server; it starts nothing before Register or Configure is called. alone says that the process belongs to this handler
+// alone: the server then adopts the orphans of its commands, and starts a guard that ends the commands if the process is killed.
 func New(log *slog.Logger, alone bool) *Server {
 	return &Server{log: log, alone: alone}
 }
@@ -42,10 +41,10 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 	terminalv1.RegisterTerminalServiceServer(r, s)
 }
 
-// ReleaseScope gives back what a session owns, and returns when it is dead.
+// ReleaseScope releases the terminals of a session, and returns when all their processes are dead.
 func (s *Server) ReleaseScope(scope string) { s.terminals.ReleaseScope(scope) }
 
-// Close ends all commands. Nothing can be created any more.
+// Close ends all commands. No terminal can be created afterwards.
 func (s *Server) Close() {
 	s.begin.Do(s.start)
 	s.terminals.Close()
@@ -54,7 +53,7 @@ func (s *Server) Close() {
 	}
 }
 
-// start starts what the terminals need.
+// start starts the guard and the terminals.
 func (s *Server) start() {
 	mark := command.NewMark(command.Mark)
 	o := terminal.Options{Log: s.log, Mark: mark, Adopt: s.alone}

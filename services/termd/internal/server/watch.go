@@ -32,7 +32,7 @@ func (s *Server) Watch(req *terminalv1.WatchRequest, stream grpc.ServerStreaming
 		return stream.Send(resp)
 	})
 	if _, ours := status.FromError(err); ours {
-		return err // the stream's own: nobody reads any more
+		return err // the stream's own error: the client no longer reads
 	}
 	return statusOf(err)
 }

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// startReaper has the processes reaped that lost their parents and became our children, until stop is called.
+// startReaper starts a goroutine that reaps adopted orphans until stop is called.
 func (s *Terminals) startReaper() (stop func()) {
 	if err := proc.Subreaper(); err != nil {
 		s.log.Warn("processes that leave their terminal may outlive it", "error", err)
@@ -43,9 +43,9 @@ func (s *Terminals) startReaper() (stop func()) {
 	}
 }
 
-// ours reports whether somebody waits for the process.
+// ours reports whether this process waits for a child.
 func (s *Terminals) ours(pid int) bool {
-	s.fork.Lock() // who is being started is entered first
+	s.fork.Lock() // children that are being started are registered first
 	defer s.fork.Unlock()
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,8 +59,8 @@ func (s *Terminals) spared() []int {
 	return s.spare()
 }
 
-// sweep ends the processes that got away from their terminals, once there is no terminal left that they could belong to:
-// all that descends from us then is such a one.
+// sweep ends the processes that escaped from their terminals, once no terminal is left: all remaining descendants of this process
+// have escaped.
 func (s *Terminals) sweep() {
 	if !s.adopt {
 		return

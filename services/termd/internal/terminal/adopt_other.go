@@ -2,7 +2,7 @@
 
 package terminal
 
-// startReaper has nothing to do here: orphans go to init.
+// startReaper only warns here: orphans become children of init.
 func (s *Terminals) startReaper() (stop func()) {
 	s.log.Warn("processes that leave their process group outlive their terminal on this system")
 	return func() {}

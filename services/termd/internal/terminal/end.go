@@ -9,16 +9,16 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// Bounds on how long the ending of processes may take. A process in uninterruptible sleep survives SIGKILL for as long
-// as it sleeps; nobody can be made to wait for that.
+// Time limits for ending processes. A process in uninterruptible sleep survives SIGKILL while it sleeps; callers must not wait for
+// that.
 const (
 	endTime    = 20 * time.Second // beyond the grace
 	closeTime  = 3500 * time.Millisecond
 	closeGrace = 1500 * time.Millisecond
 )
 
-// Close ends everything: what still runs is ended with it, and it returns when all of it is dead, or after 3.5 s at most
-// for what cannot be killed. Nothing can be created any more. A second Close does nothing.
+// Close ends all commands, and returns when all their processes are dead, or after 3.5 s if some cannot be killed. No terminal can be
+// created afterwards. A second Close does nothing.
 func (s *Terminals) Close() { s.closing.Do(s.close) }
 
 func (s *Terminals) close() {
@@ -38,12 +38,13 @@ func (s *Terminals) close() {
 	}
 	s.mu.Unlock()
 
-	// Those on their way out may have been given more time than there is now.
+	// Endings in progress may have been given more time than is left now.
 	ctx, cancel := context.WithTimeout(context.Background(), closeTime)
 	defer cancel()
 	var ends sync.WaitGroup
 	for _, t := range all {
-		ends.Go(panics.Guard(s.log, "ending the processes of a terminal", func() { _ = t.tree.end(ctx, closeGrace) })) // dispose tells what it could not end
+		// dispose logs the processes that could not be ended.
+		ends.Go(panics.Guard(s.log, "ending the processes of a terminal", func() { _ = t.tree.end(ctx, closeGrace) }))
 	}
 	finished := make(chan struct{})
 	go func() {
@@ -60,7 +61,7 @@ func (s *Terminals) close() {
 	s.stopReaper()
 }
 
-// grace is how long processes have between SIGTERM and SIGKILL; no longer than most once everything is ending.
+// grace returns the time between SIGTERM and SIGKILL; at most most once everything is being closed.
 func (s *Terminals) grace(most time.Duration) time.Duration {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +71,7 @@ func (s *Terminals) grace(most time.Duration) time.Duration {
 	return s.limits.Grace
 }
 
-// endTree ends everything that a terminal's command started.
+// endTree ends all processes that a terminal's command started.
 func (s *Terminals) endTree(t *Terminal) error {
 	grace := s.grace(closeGrace)
 	ctx, cancel := context.WithTimeoutCause(context.Background(), grace+endTime, fmt.Errorf("not dead %s after SIGKILL", endTime))
@@ -82,7 +83,7 @@ func (s *Terminals) endTree(t *Terminal) error {
 	return nil
 }
 
-// dispose does what is left to do for a released terminal.
+// dispose ends and cleans up a released terminal.
 func (s *Terminals) dispose(t *Terminal) {
 	e := t.end()
 	<-e.done
@@ -94,7 +95,7 @@ func (s *Terminals) dispose(t *Terminal) {
 	}
 	_ = t.master.Close()
 	<-t.drained
-	<-t.dead // only what cannot be killed is waited for here
+	<-t.dead // waits long only for processes that cannot be killed
 	t.tree.retire()
 	t.leader.reap()
 	if s.guard != nil {
@@ -116,7 +117,7 @@ func (s *Terminals) dispose(t *Terminal) {
 	s.sweep()
 }
 
-// forgetNow ends a released terminal's afterlife.
+// forgetNow removes a released terminal after its retention.
 func (s *Terminals) forgetNow(t *Terminal) {
 	s.mu.Lock()
 	delete(s.forget, t)

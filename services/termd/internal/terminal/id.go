@@ -9,11 +9,11 @@ import (
 	"strings"
 )
 
-// IDPrefix is how every terminal id begins. An editor that is shown a stale one can tell whose it was.
+// IDPrefix is the prefix of every terminal id. It shows an editor the origin of a stale id.
 const IDPrefix = "acphost-"
 
-// mint makes ids that can be recognised for ever without being remembered: half is random, half says that we made it for
-// this scope. So releasing an id again is no error however long ago it was, and nothing grows with the number of terminals.
+// mint makes ids that it can recognise without storing them: half of an id is random, the other half authenticates the random part
+// and the scope. So releasing an id again is no error even after a long time, and memory does not grow with the number of terminals.
 type mint struct{ key [32]byte }
 
 func newMint() *mint {

@@ -15,17 +15,17 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// leader is the command itself. Its remains are kept until reap, so that its pid, which is also the number of its
-// session, cannot come to mean somebody else.
+// leader is the process of the command. It is not reaped before reap, so that its pid, which is also the number of its session, is
+// not reused.
 //
-// A sandbox stands in the place of a command that runs in one, and tells how that goes: it lives on with what the
-// command has left.
+// If the command runs in a sandbox, the leader is the sandbox, which reports the command's start and end. The sandbox continues to
+// run with the command's remaining processes.
 type leader struct {
 	pid     int
-	pidfd   *os.File      // nil: none could be had
-	outcome *bufio.Reader // what the sandbox tells; nil: there is none
-	pipe    *os.File      // what outcome reads from
-	begun   chan error    // has room for one: how the start in the sandbox went
+	pidfd   *os.File      // nil: not available
+	outcome *bufio.Reader // the sandbox's reports; nil: there is no sandbox
+	pipe    *os.File      // the file that outcome reads
+	begun   chan error    // has room for one: the result of the start in the sandbox
 }
 
 func newLeader(pid int, outcome *os.File) *leader {
@@ -39,8 +39,7 @@ func newLeader(pid int, outcome *os.File) *leader {
 	return l
 }
 
-// wait waits for the end of the command without taking a thread for it, and closes the files that this takes. It is called
-// once.
+// wait waits for the end of the command without blocking a thread, and closes the files that it uses. It is called once.
 func (l *leader) wait() proc.ExitStatus {
 	if l.pidfd != nil {
 		defer l.pidfd.Close()
@@ -68,10 +67,10 @@ func (l *leader) wait() proc.ExitStatus {
 	return l.waitFor() // the sandbox is gone, and so is the command
 }
 
-// boxTime is how long a sandbox may take to start a command. It asks nobody about it.
+// boxTime limits the time in which a sandbox starts a command. The sandbox starts it without asking for a decision.
 const boxTime = 20 * time.Second
 
-// started waits until the command of a sandbox runs, or does not.
+// started waits until the command of a sandbox runs, or has failed to start.
 func (l *leader) started() error {
 	if l.begun == nil {
 		return nil
@@ -113,10 +112,10 @@ func (l *leader) waitFor() proc.ExitStatus {
 	return status
 }
 
-// reap lets the kernel forget the command. It has ended.
+// reap reaps the command's process, which has ended.
 func (l *leader) reap() { _, _, _ = proc.Reap(l.pid) }
 
-// peek looks whether the command has ended, and leaves its remains.
+// peek reports whether the command has ended, without reaping it.
 func (l *leader) peek(option int) (proc.ExitStatus, bool) {
 	const exited, killed, dumped = 1, 2, 3 // si_code: CLD_EXITED, CLD_KILLED, CLD_DUMPED
 	for {
@@ -126,7 +125,7 @@ func (l *leader) peek(option int) (proc.ExitStatus, bool) {
 		case errors.Is(err, unix.EINTR):
 			continue
 		case err != nil:
-			// Nobody else waits for our children; if somebody did, all that is known is that it is over.
+			// No other code waits for these children; if it did, only the end itself is known.
 			return proc.ExitStatus{Code: 255}, true
 		case info.code == exited:
 			return proc.ExitStatus{Code: int(info.status)}, true
@@ -137,7 +136,7 @@ func (l *leader) peek(option int) (proc.ExitStatus, bool) {
 	}
 }
 
-// childInfo is siginfo_t as waitid(2) fills it in.
+// childInfo is siginfo_t as waitid(2) fills it.
 type childInfo struct {
 	_      [2]int32 // signo, errno
 	code   int32

@@ -10,15 +10,15 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// leader is the command itself.
+// leader is the process of the command.
 type leader struct{ pid int }
 
 func newLeader(pid int, _ *os.File) *leader { return &leader{pid: pid} }
 
-// started has nothing to wait for where there is no sandbox.
+// started returns at once: there is no sandbox here.
 func (l *leader) started() error { return nil }
 
-// wait waits for the end of the command, on a thread of its own.
+// wait waits for the end of the command, which blocks a thread.
 func (l *leader) wait() proc.ExitStatus {
 	var ws syscall.WaitStatus
 	for {

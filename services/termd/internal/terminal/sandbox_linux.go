@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// sandboxed is the start of a sandbox that starts what was to be started. outcome is where it tells of it, and given
-// closes what is for the sandbox alone, once that has been started.
+// sandboxed returns the start of a sandbox that starts what. The sandbox reports to outcome. given closes the files for the sandbox
+// once it was started.
 func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, given func(), err error) {
 	program, err := proc.OwnProgram()
 	if err != nil {
@@ -30,7 +30,7 @@ func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, giv
 		_ = job.Close()
 		return start{}, nil, nil, fmt.Errorf("open a pipe from its sandbox: %w", err)
 	}
-	_ = unix.SetNonblock(pipe[0], true) // or waiting would take a thread
+	_ = unix.SetNonblock(pipe[0], true) // otherwise waiting would block a thread
 	theirs := os.NewFile(uintptr(pipe[1]), "outcome")
 	given = func() { _, _ = job.Close(), theirs.Close() }
 	attr := &syscall.ProcAttr{
@@ -41,7 +41,7 @@ func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, giv
 	return start{program, args, attr}, os.NewFile(uintptr(pipe[0]), "outcome"), given, nil
 }
 
-// jobFile is a file in memory with a job.
+// jobFile returns a file in memory with a job.
 func jobFile(j sandbox.Job) (*os.File, error) {
 	text, err := entries.Marshal(&j)
 	if err != nil {
@@ -53,7 +53,7 @@ func jobFile(j sandbox.Job) (*os.File, error) {
 	}
 	file := os.NewFile(uintptr(fd), "job")
 	if _, err = file.Write(text); err == nil {
-		_, err = file.Seek(0, 0) // the sandbox reads from where we are
+		_, err = file.Seek(0, 0) // the sandbox reads from the shared offset
 	}
 	if err != nil {
 		_ = file.Close()

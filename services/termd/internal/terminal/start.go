@@ -14,12 +14,12 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// startCommand starts the program on a new pseudo-terminal and returns its side of it.
+// startCommand starts the program on a new pseudo-terminal and returns the master side.
 //
-// The command leads a session of its own without a controlling terminal: there is nobody at it, and whatever asks for
-// one (a password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting for ever. For the same
-// reason the terminal is given to it for writing only, and its stdin is the null device. A program that goes to the
-// lengths of finding the terminal's name, as less does, waits all the same where it runs as root.
+// The command leads its own session without a controlling terminal: no person is at it, and a program that asks for input (a
+// password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting forever. For the same reason it gets the
+// terminal for writing only, and its stdin is the null device. A program that looks up the terminal's name, as less does, still waits
+// if it runs as root.
 func startCommand(plan command.Plan, env []string, confine func(start func() error) error) (master *os.File, l *leader, err error) {
 	master, output, err := openTerminal()
 	if err != nil {
@@ -71,14 +71,14 @@ func startCommand(plan command.Plan, env []string, confine func(start func() err
 	return master, newLeader(pid, outcome), nil
 }
 
-// start is a process that is to be started.
+// start describes a process to start.
 type start struct {
 	program string
 	args    []string
 	attr    *syscall.ProcAttr
 }
 
-// openTerminal makes a pseudo-terminal: our side, and the number of a file that the command writes to.
+// openTerminal makes a pseudo-terminal: the master side, and a descriptor that the command writes to.
 func openTerminal() (*os.File, int, error) {
 	ours, theirs, err := pty.Open()
 	if err != nil {
@@ -89,14 +89,14 @@ func openTerminal() (*os.File, int, error) {
 	if err := pty.Setsize(ours, &pty.Winsize{Rows: plaintext.Rows, Cols: plaintext.Columns}); err != nil {
 		return nil, -1, fmt.Errorf("set its size: %w", err)
 	}
-	// Who is not root cannot open it for reading by its name then.
+	// Then only root can open it for reading by its name.
 	_ = os.Chmod(theirs.Name(), 0o200)
 	output, err := unix.Open(theirs.Name(), unix.O_WRONLY|unix.O_NOCTTY|unix.O_CLOEXEC, 0)
 	if err != nil {
 		return nil, -1, fmt.Errorf("open %s: %w", theirs.Name(), err)
 	}
-	// The pty package has made its file a blocking one, which costs a thread for each terminal. A duplicate that does
-	// not block is waited for by the runtime's poller.
+	// The pty package has made the file blocking, which costs a thread for each terminal. The runtime's poller handles a non-blocking
+	// duplicate.
 	fd, err := unix.FcntlInt(ours.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -108,7 +108,8 @@ func openTerminal() (*os.File, int, error) {
 	return os.NewFile(uintptr(fd), ours.Name()), output, nil
 }
 
-// confined starts commands so that they can signal and trace nothing but one another, as far as the kernel can do that.
+// confined returns a function that starts commands so that they can signal and trace only one another, as far as the kernel supports
+// that.
 func (s *Terminals) confined(limits Limits) func(start func() error) error {
 	return func(start func() error) error {
 		return proc.Confine(limits.Confinement, func(w proc.Walls) error {

@@ -1,7 +1,7 @@
 // Package terminal runs commands on pseudo-terminals and keeps their output.
 //
-// It knows processes, pseudo-terminals, output, and which session owns which terminal. It does not know how a command line
-// becomes a program (package command), and it does not know gRPC or ACP.
+// It knows processes, pseudo-terminals, output, and which session owns which terminal. It must not know how a command line becomes a
+// program (package command), gRPC or ACP.
 package terminal
 
 import (
@@ -22,19 +22,18 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-// rawMin is how much raw output is kept for watchers at least, however little plain text is asked for: it is also how far
-// a watcher may fall behind.
+// rawMin is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how far a watcher
+// may lag behind.
 const rawMin = 256 << 10
 
-// drainMax is how much is read after a command's end before its output counts as complete, if others go on writing. It is
-// more than the kernel can hold of what the command wrote: 64 KiB in the tty's buffer, 4 KiB in the line discipline.
+// drainMax limits the bytes read after a command's end before its output counts as complete, if other processes keep writing. It is
+// more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line discipline.
 const drainMax = 256 << 10
 
 // watchPiece is the largest piece of output that a watcher gets at once.
 const watchPiece = 64 << 10
 
-// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for concurrent
-// use.
+// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for concurrent use.
 type Terminal struct {
 	id, scope, mark string
 	plan            command.Plan
@@ -58,7 +57,7 @@ type Terminal struct {
 	raw    *ring.Ring
 	back   *ring.Ring
 	screen *plaintext.Screen
-	news   chan struct{} // closed at the next output, or at the end; nil: nobody waits
+	news   chan struct{} // closed at the next output, or at the end; nil: no watcher waits
 	ended  time.Time     // zero until exited
 	ending *ending       // the latest one; nil: none
 }
@@ -69,7 +68,7 @@ type ending struct {
 	err  error
 }
 
-// Info is what is known of a terminal.
+// Info describes a terminal.
 type Info struct {
 	ID, Scope   string
 	Args        []string
@@ -77,7 +76,7 @@ type Info struct {
 	PID         int
 	Start, End  time.Time        // End is zero while it runs
 	Exit        *proc.ExitStatus // nil while it runs
-	OutputBytes uint64           // raw, dropped ones included
+	OutputBytes uint64           // raw, including dropped bytes
 	Released    bool
 }
 
@@ -91,17 +90,17 @@ type Output struct {
 	Exit *proc.ExitStatus
 }
 
-// Event is what a watcher gets: exactly one of the three.
+// Event is sent to a watcher. Exactly one field is set.
 type Event struct {
-	Data    []byte // valid until the function that got it returns
+	Data    []byte // valid until the function that received it returns
 	Dropped uint64
 	Exit    *proc.ExitStatus
 }
 
-// ID is the terminal's id.
+// ID returns the terminal's id.
 func (t *Terminal) ID() string { return t.id }
 
-// Info says what is known now.
+// Info returns the terminal's current state.
 func (t *Terminal) Info() Info {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -111,11 +110,11 @@ func (t *Terminal) Info() Info {
 	}
 }
 
-// Output is the text so far, no more than was asked for at Create, cut at the start of a character.
+// Output returns the text so far, at most the limit requested at Create, cut at the start of a character.
 func (t *Terminal) Output() Output { return t.output(t.limit) }
 
 func (t *Terminal) output(limit int) Output {
-	out, text := t.outputNow() // the command must not wait for the rest
+	out, text := t.outputNow() // copied, so that the command is not blocked by the rest
 	if len(text) > limit {
 		text, out.Truncated = text[len(text)-max(limit, 0):], true
 	}
@@ -128,8 +127,8 @@ func (t *Terminal) output(limit int) Output {
 	return out
 }
 
-// Wait waits for the command's end and says how it ended; its output is complete then. A release meanwhile counts as
-// SIGKILL, at once. Ending ctx ends the wait and nothing else.
+// Wait waits for the command's end and returns its exit status; its output is complete then. If the terminal is released meanwhile,
+// Wait returns SIGKILL at once. If ctx ends, only the wait ends.
 func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	select {
 	case <-t.exited:
@@ -146,8 +145,8 @@ func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	}
 }
 
-// Kill ends the command and everything that it started, and returns when all of it is dead and the output complete. When
-// ctx ends first the killing goes on without the caller.
+// Kill ends the command and all processes that it started, and returns when all are dead and the output is complete. If ctx ends
+// first, the killing continues in the background.
 func (t *Terminal) Kill(ctx context.Context) error {
 	e := t.end()
 	select {
@@ -166,9 +165,9 @@ func (t *Terminal) Kill(ctx context.Context) error {
 	}
 }
 
-// Watch hands over the raw output from the oldest byte kept on, what comes while it watches, and the end; then it returns.
-// It reads the terminal's own buffer at its own pace: whoever is too slow misses bytes and is told how many. It also
-// returns when send fails or ctx ends.
+// Watch sends the raw output from the oldest byte kept on, then new output, and the end; then it returns. It reads the terminal's own
+// buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also returns when send fails or ctx
+// ends.
 func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 	piece := make([]byte, watchPiece)
 	var at, last uint64
@@ -180,7 +179,7 @@ func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 			missed, at = oldest-at, oldest
 		}
 		if !over && closed(t.exited) {
-			// Others may go on writing for ever. The end is here.
+			// Other processes may write forever. The output ends here.
 			over, last = true, t.raw.Total()
 		}
 		room := piece
@@ -229,7 +228,7 @@ func (t *Terminal) outputNow() (out Output, text []byte) {
 	return out, t.screen.AppendTo(t.back.AppendTo(text))
 }
 
-// exit is the status if the end is known. Call it with mu held, so that output and status agree.
+// exit returns the status if the end is known. The caller holds mu, so that output and status agree.
 func (t *Terminal) exit() *proc.ExitStatus {
 	if !closed(t.exited) {
 		return nil
@@ -238,13 +237,13 @@ func (t *Terminal) exit() *proc.ExitStatus {
 	return &status
 }
 
-// await waits for the command's end and has the reader finish.
+// await waits for the command's end and makes the reader finish.
 func (t *Terminal) await() {
 	t.status = t.leader.wait()
 	close(t.dead)
-	// The reader may be waiting for output that only others still could write. Wake it.
+	// The reader may be waiting for output that only other processes could still write. Wake it.
 	if err := t.master.SetReadDeadline(time.Unix(1, 0)); err != nil && !errors.Is(err, os.ErrClosed) {
-		// A system that cannot wait for a pty with a deadline: what is there is read at once.
+		// This system cannot wait for a pty with a deadline: the reader reads pending output at once.
 		select {
 		case <-t.drained:
 		case <-time.After(200 * time.Millisecond):
@@ -253,7 +252,7 @@ func (t *Terminal) await() {
 	}
 }
 
-// read takes all output until nobody can write any more, and reports the end when it is complete.
+// read reads all output until no process can write any more, and reports the end when the output is complete.
 func (t *Terminal) read() {
 	piece := make([]byte, 16<<10)
 	for {
@@ -262,13 +261,13 @@ func (t *Terminal) read() {
 			t.take(piece[:n])
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
-			_ = t.master.SetReadDeadline(time.Time{}) // or it was closed: the next read says so
+			_ = t.master.SetReadDeadline(time.Time{}) // fails if it was closed: the next read returns that
 			t.drain(piece)
 			<-t.dead
 			t.report()
 			continue
 		}
-		if err != nil { // EIO: the last process that had it open is gone. EOF elsewhere. Or it was closed.
+		if err != nil { // EIO: the last process that had it open is gone; EOF on other systems; or it was closed
 			break
 		}
 	}
@@ -277,7 +276,7 @@ func (t *Terminal) read() {
 	t.report()
 }
 
-// readFailed ends the command after a panic of read: its output cannot be followed any more.
+// readFailed ends the command after a panic of read: its output can no longer be read.
 func (t *Terminal) readFailed(error) {
 	t.end()
 	if !closed(t.drained) {
@@ -287,7 +286,7 @@ func (t *Terminal) readFailed(error) {
 	t.report()
 }
 
-// awaitFailed ends the command after a panic of await, which alone learns the status: it stays the zero one.
+// awaitFailed ends the command after a panic of await. Only await learns the status, which then stays zero.
 func (t *Terminal) awaitFailed(error) {
 	t.end()
 	if !closed(t.dead) {
@@ -296,8 +295,8 @@ func (t *Terminal) awaitFailed(error) {
 	_ = t.master.SetReadDeadline(time.Unix(1, 0))
 }
 
-// drain reads what is there and does not wait for more. The kernel moves what was written to where it can be read before
-// it says that there is nothing, so that all of what an ended process wrote is seen.
+// drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it reports that
+// there is none, so drain reads everything that an ended process wrote.
 func (t *Terminal) drain(piece []byte) {
 	conn, err := t.master.SyscallConn()
 	if err != nil {
@@ -332,7 +331,7 @@ func (t *Terminal) take(p []byte) {
 	}
 }
 
-// report makes the end known. It may be called again.
+// report publishes the end. It may be called again.
 func (t *Terminal) report() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -348,7 +347,7 @@ func (t *Terminal) report() {
 	}
 }
 
-// end ends the whole tree, or joins who is at it.
+// end ends the whole tree, or joins an ending in progress.
 func (t *Terminal) end() *ending {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -368,7 +367,7 @@ func (t *Terminal) end() *ending {
 	return e
 }
 
-// free gives the output's memory back.
+// free releases the output's memory.
 func (t *Terminal) free() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

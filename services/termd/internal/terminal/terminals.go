@@ -17,10 +17,10 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-// Retention is how long after its release a terminal can still be watched and listed.
+// Retention is how long a released terminal can still be watched and listed.
 const Retention = 30 * time.Second
 
-// DefaultOutput is how many bytes of text are kept where a request does not say.
+// DefaultOutput is the default limit of text kept, in bytes.
 const DefaultOutput = 1 << 20
 
 // goingMax lets a session with a small limit create a terminal right after it released one.
@@ -30,58 +30,56 @@ const goingMax = 64
 var (
 	// ErrUnknown: there is no such terminal in this scope.
 	ErrUnknown = errors.New("no such terminal")
-	// ErrTooMany: the session has as many terminals as it may.
+	// ErrTooMany: the session has reached its limit of terminals.
 	ErrTooMany = errors.New("too many terminals")
 	// ErrEnded: the session or the whole daemon is ending.
 	ErrEnded = errors.New("the session has ended")
 )
 
-// Limits bound what commands may use.
+// Limits are the limits of commands.
 type Limits struct {
-	// PerScope is how many terminals of a scope may be alive, created and not released. As many and goingMax more may be
-	// on their way out.
+	// PerScope limits the terminals of a scope that were created and not released. As many, plus goingMax, may be ending.
 	PerScope int
-	// Output is the most bytes of text that one terminal keeps, and Total what all keep together, raw output included.
+	// Output limits the bytes of text that one terminal keeps, and Total those of all terminals, including raw output.
 	Output int
 	Total  int64
-	// Wall is how long a command may run. 0: for ever.
+	// Wall limits the run time of a command. 0: unlimited.
 	Wall time.Duration
-	// Grace is how long after SIGTERM comes SIGKILL.
+	// Grace is the time between SIGTERM and SIGKILL.
 	Grace time.Duration
-	// Confinement is what commands are started behind.
+	// Confinement are the restrictions of commands.
 	Confinement proc.Confinement
 }
 
-// DefaultLimits are those that hold where nothing else is said.
+// DefaultLimits returns the default limits.
 func DefaultLimits() Limits {
 	return Limits{PerScope: 256, Output: 10 << 20, Total: 256 << 20, Grace: 2 * time.Second}
 }
 
-// Guard learns which sessions there are, so that it can end them when this process dies.
+// Guard is notified of sessions, so that it can end them when this process dies.
 type Guard interface {
 	Add(session int)
 	Remove(session int)
 }
 
-// Options are what Terminals are made with.
+// Options configure Terminals.
 type Options struct {
 	Log *slog.Logger
-	// Limits to begin with. Default: DefaultLimits.
+	// Limits are the initial limits. Default: DefaultLimits.
 	Limits *Limits
-	// Retention is how long after its release a terminal is kept. Default (0): Retention.
+	// Retention is how long a released terminal is kept. Default (0): Retention.
 	Retention time.Duration
-	// Mark is added to the environment of every command, "NAME=VALUE". Empty: nothing.
+	// Mark is added to the environment of every command, "NAME=VALUE". Empty: none.
 	Mark string
 	// Guard may be nil.
 	Guard Guard
-	// Adopt says that this process is the subreaper of everything that it starts, and that nothing else in it starts
-	// processes but those that Spare names: all others are reaped, and ended when the last terminal is gone.
+	// Adopt says that this process is the subreaper of all processes that it starts, and that no other code in it starts processes
+	// except those that Spare returns: all others are reaped, and ended when the last terminal is gone.
 	Adopt bool
 	Spare func() []int
 }
 
-// Terminals are all terminals there are. Make them with New and end them with Close. All methods are safe for concurrent
-// use.
+// Terminals are all terminals of this process. Make them with New and end them with Close. All methods are safe for concurrent use.
 type Terminals struct {
 	log       *slog.Logger
 	retention time.Duration
@@ -94,25 +92,25 @@ type Terminals struct {
 	budget     *ring.Budget
 	unconfined sync.Once
 	closing    sync.Once
-	busy       sync.WaitGroup // what runs in the background and ends by itself
+	busy       sync.WaitGroup // background goroutines, which end by themselves
 	stopReaper func()
 	trees      trees
 
-	// fork is held for reading from before a command is started until it is entered in leaders, and for writing where
-	// somebody must know which processes are ours.
+	// fork is held for reading from before a command is started until it is registered in leaders, and for writing to decide which
+	// processes belong to this package.
 	fork sync.RWMutex
 
 	mu      sync.Mutex
 	limits  Limits
 	closed  bool
 	scopes  map[string]*scope
-	byID    map[string]*Terminal // those released less than Retention ago included
+	byID    map[string]*Terminal // including those released less than Retention ago
 	leaders map[int]*Terminal    // by pid, until they are reaped
-	active  int                  // terminals that are starting, alive or on their way out
+	active  int                  // terminals that are starting, alive or ending
 	forget  map[*Terminal]*time.Timer
 }
 
-// scope is a session's terminals. It lives as long as it has some; its end is final for those that are being made.
+// scope contains a session's terminals. It exists while it has some. Once it has ended, terminals that are being created fail.
 type scope struct {
 	name   string
 	alive  map[string]*Terminal
@@ -121,7 +119,7 @@ type scope struct {
 	ended  bool
 }
 
-// New makes an empty set of terminals.
+// New returns an empty set of terminals.
 func New(o Options) *Terminals {
 	limits := DefaultLimits()
 	if o.Limits != nil {
@@ -138,7 +136,7 @@ func New(o Options) *Terminals {
 	return s
 }
 
-// SetLimits changes the limits for what comes.
+// SetLimits changes the limits for new terminals.
 func (s *Terminals) SetLimits(limits Limits) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -146,7 +144,7 @@ func (s *Terminals) SetLimits(limits Limits) {
 	s.budget.SetLimit(limits.Total)
 }
 
-// Unconfinable says in words which limit keeps commands from running in a sandbox; empty: none.
+// Unconfinable returns which setting prevents commands from running in a sandbox, in words; empty: none.
 func (s *Terminals) Unconfinable() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -161,8 +159,8 @@ func (s *Terminals) Unconfinable() string {
 	return ""
 }
 
-// Create starts what was planned, on a terminal that belongs to the scope and keeps limit bytes of text, or as many as
-// the limits allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
+// Create starts a planned command on a terminal that belongs to the scope and keeps limit bytes of text, or as many as the limits
+// allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
 func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*Terminal, error) {
 	if err := plan.Startable(); err != nil {
 		return nil, err
@@ -199,7 +197,7 @@ func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*
 	return t, nil
 }
 
-// Get finds a terminal of a scope that was not released.
+// Get returns a terminal of a scope that was not released.
 func (s *Terminals) Get(scopeName, id string) (*Terminal, error) {
 	t, err := s.Find(scopeName, id)
 	if err == nil && closed(t.released) {
@@ -208,7 +206,7 @@ func (s *Terminals) Get(scopeName, id string) (*Terminal, error) {
 	return t, err
 }
 
-// Find finds a terminal of a scope, also if it was released less than Retention ago.
+// Find returns a terminal of a scope, even if it was released less than Retention ago.
 func (s *Terminals) Find(scopeName, id string) (*Terminal, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -218,8 +216,8 @@ func (s *Terminals) Find(scopeName, id string) (*Terminal, error) {
 	return nil, ErrUnknown
 }
 
-// Release gives a terminal back: its id is void at once, who waits for it is answered, and what still runs is ended in
-// the background. Doing it again is no error.
+// Release releases a terminal: its id becomes invalid at once, waiting calls return, and running processes are ended in the
+// background. Releasing it again is no error.
 func (s *Terminals) Release(scopeName, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -233,7 +231,7 @@ func (s *Terminals) Release(scopeName, id string) error {
 	return ErrUnknown
 }
 
-// ReleaseScope gives everything back that a scope owns, also what is being made, and returns when it is dead.
+// ReleaseScope releases all terminals of a scope, including those being created, and returns when their processes are dead.
 func (s *Terminals) ReleaseScope(scopeName string) {
 	s.mu.Lock()
 	group := s.scopes[scopeName]
@@ -252,7 +250,7 @@ func (s *Terminals) ReleaseScope(scopeName string) {
 	}
 }
 
-// List lists terminals, oldest first: those of a scope, or with an empty name all.
+// List lists terminals, oldest first: those of a scope, or all for an empty name.
 func (s *Terminals) List(scopeName string) []Info {
 	s.mu.Lock()
 	var found []*Terminal
@@ -272,7 +270,7 @@ func (s *Terminals) List(scopeName string) []Info {
 	return infos
 }
 
-// enter takes a place for a new terminal in the scope.
+// enter reserves a place for a new terminal in the scope.
 func (s *Terminals) enter(name string) (*scope, Limits, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -298,7 +296,7 @@ func (s *Terminals) enter(name string) (*scope, Limits, error) {
 	return group, s.limits, nil
 }
 
-// start starts the command and what attends to it.
+// start starts the command and its goroutines.
 func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Limits) (*Terminal, error) {
 	t := newTerminal(s, group, plan, limit, limits)
 	t.id, t.scope = s.mint.id(group.name), group.name
@@ -311,7 +309,7 @@ func (s *Terminals) start(group *scope, plan command.Plan, limit int, limits Lim
 	defer s.fork.RUnlock()
 	var err error
 	if plan.Sandbox != nil {
-		limits.Confinement.NoSeccomp = true // the sandbox puts the filter around the command, with its own
+		limits.Confinement.NoSeccomp = true // the sandbox installs the filter together with its own
 	}
 	if t.master, t.leader, err = startCommand(plan, env, s.confined(limits)); err != nil {
 		return nil, err
@@ -345,8 +343,7 @@ func newTerminal(s *Terminals, group *scope, plan command.Plan, limit int, limit
 	return t
 }
 
-// release takes a terminal out of its scope and has the rest done in the background. Call it with mu held; a second time
-// it does nothing.
+// release removes a terminal from its scope and disposes of it in the background. The caller holds mu. A second call does nothing.
 func (s *Terminals) release(t *Terminal) {
 	if closed(t.released) {
 		return
@@ -357,7 +354,7 @@ func (s *Terminals) release(t *Terminal) {
 	s.busy.Go(panics.Guard(s.log, "releasing a terminal", func() { s.dispose(t) }))
 }
 
-// prune drops a scope that has nothing. Call it with mu held.
+// prune removes an empty scope. The caller holds mu.
 func (s *Terminals) prune(group *scope) {
 	if len(group.alive) == 0 && group.making == 0 && group.going == 0 && s.scopes[group.name] == group {
 		delete(s.scopes, group.name)

@@ -12,10 +12,9 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// tree finds everything that a command has started: what is in its session, what carries its mark, whatever of these was
-// seen before, and all that descends from any of them. A process leaves the first by setsid, the second by a clean
-// environment and the last by being orphaned. One that has done all three before anybody looked is not found here; see
-// Terminals.sweep.
+// tree finds all processes that a command has started: those in its session, those with its mark, those of either kind found before,
+// and all their descendants. A process leaves the first group by setsid, the second by a clean environment and the last by being
+// orphaned. A process that has done all three before a search is not found here; see Terminals.sweep.
 type tree struct {
 	pid    int
 	mark   string
@@ -30,18 +29,17 @@ func (s *Terminals) newTree(pid int, mark string) *tree {
 	return &tree{pid: pid, mark: mark, office: s.trees, seen: map[int]uint64{}}
 }
 
-// trees is what all trees share.
+// trees is shared by all trees.
 type trees = *census.Office
 
 func newTrees() trees { return &census.Office{Prefix: command.Mark} }
 
-// end ends it all: SIGTERM, and SIGKILL after the grace.
+// end ends all processes: SIGTERM, and SIGKILL after the grace.
 func (t *tree) end(ctx context.Context, grace time.Duration) error {
 	return proc.End(ctx, t.list, grace)
 }
 
-// retire says that the command's pid is given up: it may come to mean somebody else, and nothing is looked for by it
-// any more.
+// retire records that the command's pid is released and may be reused. The tree lists no processes afterwards.
 func (t *tree) retire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -11,12 +11,12 @@ import (
 	"time"
 )
 
-// trees is what all trees share: nothing.
+// trees is shared by all trees. It is empty here.
 type trees struct{}
 
 func newTrees() trees { return trees{} }
 
-// tree is the command's process group: here nothing else of what it started can be found.
+// tree is the command's process group: its other processes cannot be found here.
 type tree struct {
 	pid     int
 	retired atomic.Bool
@@ -24,7 +24,7 @@ type tree struct {
 
 func (s *Terminals) newTree(pid int, _ string) *tree { return &tree{pid: pid} }
 
-// retire says that there is nothing to look for any more.
+// retire records that the command's pid is released.
 func (t *tree) retire() { t.retired.Store(true) }
 
 func (t *tree) isRetired() bool { return t.retired.Load() }
@@ -37,7 +37,7 @@ func (t *tree) end(ctx context.Context, grace time.Duration) error {
 	defer look.Stop()
 	for sig := syscall.SIGTERM; ; {
 		if err := syscall.Kill(-t.pid, sig); errors.Is(err, syscall.ESRCH) || errors.Is(err, syscall.EPERM) {
-			return nil // nobody, or nothing but remains
+			return nil // no process, or only zombies
 		}
 		sig = 0
 		select {

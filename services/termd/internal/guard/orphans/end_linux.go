@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/census"
 )
 
-// endOrphans ends what carries the mark, what is in the sessions, and all that descends from either.
+// endOrphans ends the processes with the mark, those in the sessions, and all their descendants.
 func endOrphans(ctx context.Context, mark string, sessions map[int]bool) {
 	_ = proc.End(ctx, func() ([]int, error) {
 		now, err := census.Take(mark)

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// endOrphans ends the process groups of the sessions' leaders: here nothing else can be found.
+// endOrphans ends the process groups of the sessions' leaders: other processes cannot be found here.
 func endOrphans(ctx context.Context, _ string, sessions map[int]bool) {
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGKILL} {
 		for session := range sessions {

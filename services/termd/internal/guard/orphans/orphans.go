@@ -1,10 +1,10 @@
-// Package orphans is the process of a guard: it waits until the process that started it is dead, and then ends what that one
+// Package orphans is the process of a guard: it waits until the process that started it is dead, and then ends the processes that it
 // left behind.
 //
-// A guard is the same binary as its maker, started again, and it only waits. Hence it takes the process over before the rest
-// of the program is initialised: Go initialises a package as soon as those are that it imports, and of several the one first
-// whose path sorts first. This package imports little, and what the rest of the program prepares costs a guard neither
-// memory nor time. A test watches over that.
+// A guard is the same binary as its parent, started again, and it only waits. Hence it takes control before the rest of the program
+// is initialised: Go initialises a package as soon as its imports are initialised, and of several such packages the one whose path
+// sorts first. This package imports little, so that the initialisation of the rest of the program costs a guard neither memory nor
+// time. A test checks that.
 package orphans
 
 import (
@@ -18,10 +18,10 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Command is the hidden argument that makes the binary a guard. The mark follows: the environment entry of those to end.
+// Command is the hidden argument that makes the binary a guard. The mark follows: the environment entry of the processes to end.
 const Command = "guard-of-terminals"
 
-// grace is how long the orphans get between SIGTERM and SIGKILL, and patience how long they get in all.
+// grace is the time between SIGTERM and SIGKILL, patience the time limit for ending all orphans.
 const (
 	grace    = 2 * time.Second
 	patience = 60 * time.Second
@@ -34,14 +34,14 @@ func init() {
 	}
 }
 
-// run is the guard's whole life.
+// run is the main function of a guard.
 func run(life io.Reader, mark string) {
 	proc.TakeName()
-	_ = proc.Undumpable() // as termd is: the files of its /proc belong to nobody that it guards
+	_ = proc.Undumpable() // as termd is: its files in /proc must not be accessible to the guarded processes
 	sessions := map[int]bool{}
 	lines := bufio.NewScanner(life)
 	for lines.Scan() {
-		// Atoi takes the sign: "+7" is a session that has begun, "-7" one that is over.
+		// Atoi accepts the sign: "+7" is a session that has begun, "-7" a session that has ended.
 		switch session, err := strconv.Atoi(lines.Text()); {
 		case err != nil:
 		case session > 1:
