@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// Check looks for mistakes in a rule file that the caller has read.
+// Check checks a rule file that the caller has read.
 func (tools) Check(_ context.Context, req *permissionv1.CheckRequest) (*permissionv1.CheckResponse, error) {
 	return policy.Check(req.GetFile().GetName(), req.GetFile().GetContent(), surroundings(nil)), nil
 }

@@ -18,9 +18,9 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// Configure takes acphost.permission.v1.Settings, reads the rule files that they name, and puts them in force; called
-// again, it reads them anew, so that what has loosened counts too. A file that cannot be used is INVALID_ARGUMENT with
-// every mistake in it, and what was in force stays. Started again, what it kept is in force. It is what handler.Handler.Configure asks for.
+// Configure applies acphost.permission.v1.Settings and loads their rule files. A repeated call reloads the files, so that looser
+// rules apply too. If a file cannot be used, it returns INVALID_ARGUMENT with every mistake in the file, and the previous rules stay
+// in force. After a restart, the kept rules are in force. It implements handler.Handler.Configure.
 func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &permissionv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
@@ -41,13 +41,13 @@ func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 	return notes, nil
 }
 
-// surroundings are those of the user that permd runs as.
+// surroundings returns the surroundings of the user that permd runs as.
 func surroundings(protected []string) policy.Surroundings {
 	return policy.Surroundings{Home: home(), Protected: protected, Real: filepath.EvalSymlinks}
 }
 
-// home is the user's home directory: $HOME, else what the system knows of the user, since a service may be started
-// without any environment. Empty: neither says, and a rule that needs it says so.
+// home returns the user's home directory: $HOME, else that of the system's user database, since a service may be started without an
+// environment. Empty: it is unknown, and a rule that needs it reports that.
 func home() string {
 	if dir, err := os.UserHomeDir(); err == nil && filepath.IsAbs(dir) {
 		return dir

@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Decide judges one action by the rule files in force.
+// Decide decides on one action by the rule files in force.
 func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*permissionv1.DecideResponse, error) {
 	files := s.files.Load()
 	decide := files.Decide
@@ -20,7 +20,7 @@ func (s *Server) Decide(ctx context.Context, req *permissionv1.DecideRequest) (*
 			decision.Keep = belief
 		}
 	}
-	// What the action is about stays out of the log: paths and commands may hold secrets.
+	// The action's content is not logged: paths and commands may contain secrets.
 	s.log.DebugContext(ctx, "decided", "kind", req.GetAction().GetKind(), "verdict", decision.GetVerdict().String(),
 		"rule", decision.GetRule())
 	return decision, nil

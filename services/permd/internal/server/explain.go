@@ -14,11 +14,11 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// maxParsed bounds the rule files that are kept from one Explain to the next.
+// maxParsed limits the parsed rule files that are cached between calls of Explain.
 const maxParsed = 64
 
-// Explain decides one action by the rule files of the request, or else by those in effect, and tells how. A file that
-// does not load is INVALID_ARGUMENT, with every mistake in it.
+// Explain decides on one action by the rule files of the request, or else by those in force, and explains the decision. If a file
+// does not load, it returns INVALID_ARGUMENT with every mistake in the file.
 func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*permissionv1.ExplainResponse, error) {
 	if len(req.GetFiles()) == 0 {
 		return t.server.files.Load().Explain(req.GetAction()), nil
@@ -34,17 +34,17 @@ func (t tools) Explain(_ context.Context, req *permissionv1.ExplainRequest) (*pe
 	return policy.Explain(parts, req.GetAction()), nil
 }
 
-// parsed keeps rule files that load, since whoever goes through a record sends the same ones with every action. Safe for
+// parsed caches rule files that load, because a caller that goes through a record sends the same files with every action. Safe for
 // concurrent use.
 type parsed struct {
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	files map[[sha256.Size]byte]*policy.Policy
-	order [][sha256.Size]byte // the one used longest ago first
+	order [][sha256.Size]byte // the least recently used first
 }
 
 func newParsed() *parsed { return &parsed{files: map[[sha256.Size]byte]*policy.Policy{}} }
 
-// policy parses a file, unless one of the same content is known.
+// policy parses a file, unless a file with the same content is cached.
 func (p *parsed) policy(file *permissionv1.PolicyFile) (*policy.Policy, error) {
 	sum := sha256.Sum256(file.GetContent())
 	p.mu.Lock()

@@ -1,5 +1,5 @@
-// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and
-// translates messages to calls; it makes no decisions.
+// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and translates
+// messages to calls; it makes no decisions.
 package server
 
 import (
@@ -22,8 +22,8 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New makes a server without a policy: until Configure gives it one, a person is asked about everything that an agent
-// asks, and calls pass.
+// New returns a server without a policy: until Configure sets one, a person is asked about every permission request of an agent, and
+// calls are allowed.
 func New(log *slog.Logger) *Server {
 	s := &Server{log: log}
 	files, err := layers.Load(&permissionv1.Settings{}, nil, policy.Surroundings{}, log)
@@ -34,13 +34,13 @@ func New(log *slog.Logger) *Server {
 	return s
 }
 
-// Register adds the service, and that for people who write rules, to a gRPC server.
+// Register adds the permission service and the policy service, for people who write rules, to a gRPC server.
 func (s *Server) Register(r grpc.ServiceRegistrar) {
 	permissionv1.RegisterPermissionServiceServer(r, s)
 	permissionv1.RegisterPolicyServiceServer(r, tools{server: s, parsed: newParsed()})
 }
 
-// Keep is what the supervisor is to give back where it has to start permd again. It is what handler.Handler.Keep asks for.
+// Keep returns the data that the supervisor passes back if it has to restart permd. It implements handler.Handler.Keep.
 func (s *Server) Keep() []byte {
 	belief, _ := s.files.Load().Belief()
 	return belief

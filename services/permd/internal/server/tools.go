@@ -12,15 +12,15 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// tools serves acphost.permission.v1.PolicyService. It decides about no agent's action.
+// tools serves acphost.permission.v1.PolicyService. It decides on no agent's action.
 type tools struct {
 	permissionv1.UnimplementedPolicyServiceServer
 
-	server *Server // whose files are in effect
+	server *Server // whose files are in force
 	parsed *parsed
 }
 
-// Import turns another program's permissions into a rule file.
+// Import converts another program's permissions to a rule file.
 func (tools) Import(_ context.Context, req *permissionv1.ImportRequest) (*permissionv1.ImportResponse, error) {
 	rules, dropped, format, err := importer.Import(req.GetFormat(), req.GetName(), req.GetContent())
 	if err != nil {
@@ -29,7 +29,7 @@ func (tools) Import(_ context.Context, req *permissionv1.ImportRequest) (*permis
 	return &permissionv1.ImportResponse{Policy: rules, Dropped: dropped, Format: format}, nil
 }
 
-// ListReadyPolicies lists the rule files that permd comes with.
+// ListReadyPolicies lists the rule files that permd contains.
 func (tools) ListReadyPolicies(
 	context.Context, *permissionv1.ListReadyPoliciesRequest,
 ) (*permissionv1.ListReadyPoliciesResponse, error) {
