@@ -13,8 +13,9 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// Belief returns what is believed of the files, for Load, and its SHA-256. Neither may be changed. An agent can change a
-// file and then have permd end: who starts permd again hands this over, so that the file is not believed for that.
+// Belief returns the accepted versions of the files, for Load, and their SHA-256. Neither may be modified. An agent can change a file
+// and then crash permd: the supervisor that restarts permd passes the belief back, so that permd does not accept the changed file
+// because of the restart.
 func (f *Files) Belief() (belief, digest []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -24,12 +25,12 @@ func (f *Files) Belief() (belief, digest []byte) {
 	return f.belief, f.digest
 }
 
-// believe works out belief and digest.
+// believe computes belief and digest.
 func (f *Files) believe() {
 	b := &permissionv1.Belief{Form: 1, Trusted: f.trusted}
 	add := func(s *source) {
 		if s.path == "" || len(s.versions) == 0 && !s.overflow {
-			return // it cannot change, or has said nothing
+			return // it cannot change, or has no version
 		}
 		file := &permissionv1.BelievedFile{Path: s.path, Overflow: s.overflow}
 		for _, v := range s.versions {
@@ -45,7 +46,7 @@ func (f *Files) believe() {
 		add(f.workspaces[path])
 	}
 	data, err := proto.MarshalOptions{Deterministic: true}.Marshal(b)
-	if err != nil { // a path is no UTF-8
+	if err != nil { // a path is not UTF-8
 		f.log.Warn("what is believed of the rule files cannot be kept: after a crash of permd the files are believed anew", "error", err)
 		data = nil
 	}
@@ -53,7 +54,7 @@ func (f *Files) believe() {
 	f.belief, f.digest = append([]byte{}, data...), sum[:]
 }
 
-// recall reads what was believed before permd ended. Nil: nothing is known of that.
+// recall decodes the belief from before permd ended. Nil: there is none.
 func recall(belief []byte) (*permissionv1.Belief, error) {
 	if len(belief) == 0 {
 		return nil, nil //nolint:nilnil // there is none
@@ -65,7 +66,7 @@ func recall(belief []byte) (*permissionv1.Belief, error) {
 	return b, nil
 }
 
-// take takes what was believed of a source out of a belief, in which the fixed files come first; nil: nothing was.
+// take removes the entry of a source from a belief, in which the fixed files come first; nil: there is none.
 func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	i := slices.IndexFunc(b.GetFiles(), func(file *permissionv1.BelievedFile) bool { return file.GetPath() == s.path })
 	if i < 0 {
@@ -76,7 +77,7 @@ func take(b *permissionv1.Belief, s *source) *permissionv1.BelievedFile {
 	return file
 }
 
-// resume has the workspaces' files, which are left of a belief, say what they said.
+// resume restores the workspaces' files, which are the remaining entries of a belief.
 func (f *Files) resume(b *permissionv1.Belief) error {
 	var errs []error
 	for _, file := range b.GetFiles() {
@@ -91,7 +92,7 @@ func (f *Files) resume(b *permissionv1.Belief) error {
 	return errors.Join(errs...)
 }
 
-// restore has a file say what it said. What it says by now is looked at with the next decision.
+// restore restores the accepted versions of a file. The file's current content is checked with the next decision.
 func (s *source) restore(file *permissionv1.BelievedFile, around policy.Surroundings) error {
 	s.overflow = file.GetOverflow()
 	for _, v := range file.GetVersions() {

@@ -4,5 +4,5 @@ package layers
 
 import "io/fs"
 
-// identity has nothing to tell here: size and time of change must do.
+// identity returns nothing here: size and modification time must suffice.
 func identity(fs.FileInfo) (inode, changed uint64) { return 0, 0 }

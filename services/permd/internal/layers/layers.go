@@ -1,11 +1,11 @@
-// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads
-// them, notices changes, and decides by all of them together.
+// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads them, notices
+// changes, and decides by all of them together.
 //
-// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not
-// compare rules for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict wins.
-// A file that cannot be used changes nothing; the package reports it once.
+// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not compare rules
+// for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict wins. A file that cannot be
+// used changes nothing; the package reports it once.
 //
-// The package knows files and policies; it does not know how decisions are transported.
+// The package knows files and policies; it must not know how decisions are transported.
 package layers
 
 import (
@@ -21,36 +21,36 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/ready"
 )
 
-// Rules of this package's own.
+// Built-in rules of this package.
 const (
 	// RuleUnreadable asks about everything in a workspace whose rule file cannot be used.
 	RuleUnreadable = "acphost/workspace-policy-unreadable"
-	// RuleReload asks about everything once a file has changed too often to keep all that it said.
+	// RuleReload asks about everything once a file has changed too often to keep all its versions.
 	RuleReload = "acphost/reload-needed"
 )
 
-// maxWorkspaces bounds the workspaces whose rule files are known; of more, the one longest known is forgotten.
+// maxWorkspaces limits the workspaces whose rule files are cached. The oldest is evicted first.
 const maxWorkspaces = 1024
 
 // Files are the rule files in force. Safe for concurrent use.
 type Files struct {
 	around    policy.Surroundings
 	log       *slog.Logger
-	workspace string            // the relative name of workspaces' rule files; empty: none count
+	workspace string            // the relative path of workspaces' rule files; empty: they are not used
 	trusted   map[string]string // real path to SHA-256
 
-	mu         sync.Mutex // guards what follows, and every source
+	mu         sync.Mutex // guards the fields below, and every source
 	fixed      []*source  // the administrator's and the user's
 	workspaces map[string]*source
 	order      []string // of workspaces, oldest first
-	size       int      // of what is kept of all files, in bytes
-	belief     []byte   // what Belief returned last; nil: that has changed since
+	size       int      // of all versions kept, in bytes
+	belief     []byte   // the last result of Belief; nil: it has changed since
 	digest     []byte   // of belief
 }
 
-// Load reads the files that settings name. A file that is there and cannot be used is an error, with every mistake in it.
-// believed is a Belief of files that were in force until permd ended, though nobody asked for that: then those count, and
-// what the files say by now only where it is stricter. Nil: what the files say counts.
+// Load reads the files in the settings. If an existing file cannot be used, the error contains every mistake in it. believed is a
+// Belief of the files that were in force until permd ended unexpectedly: those versions then apply, and the current content only
+// where it is stricter. Nil: the current content applies.
 func Load(settings *permissionv1.Settings, believed []byte, around policy.Surroundings, log *slog.Logger) (*Files, error) {
 	f := &Files{around: around, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
 	if f.workspace != "" && !filepath.IsLocal(f.workspace) {
@@ -91,7 +91,7 @@ func Load(settings *permissionv1.Settings, believed []byte, around policy.Surrou
 	return f, nil
 }
 
-// first reads a file for the first time, or has it say what it said before.
+// first reads a file for the first time, or restores its earlier versions.
 func (f *Files) first(field string, s *source, earlier *permissionv1.Belief) error {
 	if !filepath.IsAbs(s.path) {
 		return fmt.Errorf("%s: %q is neither an absolute path nor the name of a ready policy", field, s.path)
@@ -108,7 +108,7 @@ func (f *Files) first(field string, s *source, earlier *permissionv1.Belief) err
 	return nil
 }
 
-// Notes say what is in force, a line each.
+// Notes describes the rules in force, one line each.
 func (f *Files) Notes() []string {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +127,7 @@ func (f *Files) Notes() []string {
 	return notes
 }
 
-// Decide judges an action by all files that count for it.
+// Decide decides on an action by all files that apply to it.
 func (f *Files) Decide(a *permissionv1.Action) *permissionv1.DecideResponse {
 	sets, doubt := f.sets(a)
 	return decide(sets, doubt, a)
@@ -141,8 +141,8 @@ func decide(sets [][]policy.Part, doubt *permissionv1.DecideResponse, a *permiss
 	return policy.Stricter(strictest, doubt)
 }
 
-// Explain tells how Decide comes to its verdict, rule by rule: by the files as they were loaded. A version that came later
-// is not among them; where one of those makes the verdict stricter, the decision says so.
+// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later versions; if one of
+// them makes the verdict stricter, the decision says so.
 func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	sets, _ := f.sets(a)
 	res := policy.Explain(sets[0], a)
@@ -150,8 +150,8 @@ func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	return res
 }
 
-// sets returns what to decide by: the files in force, and for each later version of one the same with it in place. doubt
-// is the verdict that stands for what cannot be known; nil if there is none.
+// sets returns the sets of rule files to decide by: the files in force, and for each later version of a file the same set with that
+// version. doubt is the verdict for files that cannot be read; nil if there are none.
 func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permissionv1.DecideResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -163,7 +163,7 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 		sources = append(sources[:len(sources):len(sources)], f.workspacesOf(a)...)
 	}
 	base := make([]policy.Part, 0, len(sources)+1)
-	at := make([]int, len(sources)) // where each stands in base; -1: nowhere
+	at := make([]int, len(sources)) // the index of each source in base; -1: none
 	for i, s := range sources {
 		at[i] = -1
 		if s.unreadable && len(s.versions) == 0 {
@@ -199,7 +199,7 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 	return sets, doubt
 }
 
-// workspacesOf returns the rule files of the workspaces that an action is in, as they are now.
+// workspacesOf returns the current rule files of the action's workspaces.
 func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 	var found []*source
 	for _, path := range f.workspaceFiles(a) {
@@ -214,7 +214,7 @@ func (f *Files) workspacesOf(a *permissionv1.Action) []*source {
 	return found
 }
 
-// workspaceFiles returns the paths of the rule files of the workspaces that an action is in.
+// workspaceFiles returns the paths of the rule files of the action's workspaces.
 func (f *Files) workspaceFiles(a *permissionv1.Action) []string {
 	var found []string
 	for i, root := range a.GetRoots() {
@@ -228,12 +228,12 @@ func (f *Files) workspaceFiles(a *permissionv1.Action) []string {
 	return found
 }
 
-// workspaceSource is the rule file that a workspace brings along.
+// workspaceSource returns the source for a workspace's rule file.
 func (f *Files) workspaceSource(path string) *source {
 	return &source{path: path, name: path, layer: permissionv1.Layer_LAYER_WORKSPACE, optional: true, fromWorkspace: true, trusted: f.trusted}
 }
 
-// refresh notices a change of a file.
+// refresh checks a file for changes.
 func (f *Files) refresh(s *source) {
 	before := s.size()
 	if s.refresh(f.around, maxKept-f.size, f.log) {

@@ -9,13 +9,13 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// maxStates bounds the files of which the state goes with an answer; the contract says so.
+// maxStates limits the file states in an answer, as the contract says.
 const maxStates = 16
 
-// DecideToReuse is Decide, and says besides for which further actions the decision holds, if it holds for any.
+// DecideToReuse is Decide, and also returns for which further actions the decision holds, if any.
 //
-// It holds as long as a decision would find the rule files as they are: the states that go with it are taken before the files
-// are looked at. If a file has changed since it was loaded, or cannot be used, the decision holds for its action alone.
+// It holds while a decision would find the rule files unchanged: the returned states are read before the files are checked. If a file
+// has changed since it was loaded, or cannot be used, the decision holds only for its action.
 func (f *Files) DecideToReuse(a *permissionv1.Action) *permissionv1.DecideResponse {
 	states, known := f.states(a)
 	sets, doubt := f.sets(a)
@@ -29,8 +29,8 @@ func (f *Files) DecideToReuse(a *permissionv1.Action) *permissionv1.DecideRespon
 	return d
 }
 
-// states are those of all files that count for an action; not known if one of them does not tell whether it changes, or if
-// they are too many.
+// states returns the states of all files that apply to an action. known is false if the state of a file does not show changes, or if
+// there are too many files.
 func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState, known bool) {
 	known = true
 	add := func(path string, follow bool) {
@@ -60,7 +60,7 @@ func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState
 	return states, known
 }
 
-// readable reports whether every file that counts for an action could be used when it was last looked at.
+// readable reports whether every file that applies to an action was usable when it was last checked.
 func (f *Files) readable(a *permissionv1.Action) bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()

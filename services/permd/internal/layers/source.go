@@ -19,41 +19,42 @@ import (
 )
 
 const (
-	// maxFile bounds a rule file, in bytes.
+	// maxFile limits a rule file, in bytes.
 	maxFile = 1 << 20
-	// maxVersions bounds the versions of one file that count at once.
+	// maxVersions limits the versions of one file that apply at once.
 	maxVersions = 16
-	// maxKept bounds the versions of all files together, in bytes: a supervisor keeps up to 32 MiB of a handler.
+	// maxKept limits the versions of all files together, in bytes: a supervisor keeps up to 32 MiB of a handler.
 	maxKept = 16 << 20
 )
 
-// source is one rule file and what it has said since it was loaded. It is guarded by the mu of Files.
+// source is a rule file and its versions since it was loaded. It is guarded by the mu of Files.
 type source struct {
-	path  string // absolute; empty: it is none that can change
+	path  string // absolute; empty: it cannot change
 	name  string // for people
 	layer permissionv1.Layer
-	// optional: it need not be there.
+	// optional: the file may be missing.
 	optional bool
-	// fromWorkspace: it was not named by whoever configured this; it is opened with care, and may only tighten unless trusted.
+	// fromWorkspace: the file was not named in the configuration. It is opened without following links, and may only tighten the
+	// rules unless it is trusted.
 	fromWorkspace bool
 	trusted       map[string]string
 
 	seen       state
 	looked     bool
-	versions   []version // the one in force, and those that came later
+	versions   []version // the version in force, and later ones
 	unreadable bool
 	overflow   bool
 	reported   string // the last problem that was reported
 }
 
-// version is what a file said at some time.
+// version is the content of a file at some time.
 type version struct {
 	policy  *policy.Policy // nil: there was no file
 	layer   permissionv1.Layer
 	content []byte
 }
 
-// state is what tells that a file has changed.
+// state identifies a state of a file, to detect changes.
 type state struct {
 	there       bool
 	size        int64
@@ -80,7 +81,7 @@ func (s *source) load(around policy.Surroundings) error {
 	return nil
 }
 
-// size is how many bytes are kept of it.
+// size returns the number of bytes kept of the file.
 func (s *source) size() (n int) {
 	for _, v := range s.versions {
 		n += len(v.content)
@@ -88,8 +89,8 @@ func (s *source) size() (n int) {
 	return n
 }
 
-// refresh notices a change of the file, and reports whether there is more to keep of it than before. What can be used of it
-// counts from now on, beside what it said before; room is how many bytes more can be kept.
+// refresh checks the file for a change, and reports whether there is more to keep of it than before. A usable new version applies
+// from now on, in addition to the previous ones. room is the number of bytes that can still be kept.
 func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger) (more bool) {
 	if s.path == "" {
 		return false
@@ -172,8 +173,9 @@ func (s *source) read(around policy.Surroundings) (version, error) {
 	return v, nil
 }
 
-// look returns the state of a file. One that cannot be looked at is there, so that it is tried and the reason told. A link
-// in the place of a workspace's rule file is there wherever it leads: a workspace's owner shall not learn from here what stands elsewhere.
+// look returns the state of a file. If the state cannot be read, the file counts as existing, so that reading it reports the reason.
+// A link in place of a workspace's rule file counts as existing wherever it leads: a workspace's owner must not learn which files
+// exist elsewhere.
 func look(path string, fromWorkspace bool) state {
 	if fromWorkspace && (isLink(filepath.Dir(path)) || isLink(path)) {
 		return state{there: true}
@@ -195,8 +197,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSymlink
 }
 
-// open opens a rule file without being held up. A workspace's is just the one in its workspace: neither it nor its folder is a
-// link to another place, which this process may be able to read, and the workspace's owner not.
+// open opens a rule file without blocking. It opens a workspace's file only inside its workspace: neither the file nor its folder may
+// be a link to another place, which this process may be able to read and the workspace's owner not.
 func open(path string, fromWorkspace bool) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK
 	if !fromWorkspace {
@@ -211,7 +213,7 @@ func open(path string, fromWorkspace bool) (*os.File, error) {
 		return nil, err
 	}
 	defer func() { _ = workspace.Close() }()
-	// A link that takes the folder's place now is followed within the workspace alone.
+	// A link that replaces the folder now is followed only within the workspace.
 	folder, err := workspace.OpenRoot(filepath.Base(dir))
 	if err != nil {
 		return nil, err
@@ -223,7 +225,7 @@ func open(path string, fromWorkspace bool) (*os.File, error) {
 	return folder.OpenFile(filepath.Base(path), flags|syscall.O_NOFOLLOW, 0)
 }
 
-// readFile reads a rule file: a regular one of bounded size that others cannot write.
+// readFile reads a rule file: a regular file of limited size that is not writable by others.
 func readFile(path string, fromWorkspace bool) ([]byte, error) {
 	f, err := open(path, fromWorkspace)
 	if err != nil {

@@ -10,7 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// readTrust reads which workspace files are trusted: real path to SHA-256. A file that is not there trusts nothing.
+// readTrust reads which workspace files are trusted: real path to SHA-256. A missing file trusts nothing.
 func readTrust(path string) (map[string]string, error) {
 	if path == "" {
 		return nil, nil
