@@ -8,11 +8,11 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// A person who decides about a long line or many paths reads the beginning of what is shown. So a decision that is about
-// some of them names those, first in its reason.
+// A person who decides about a long line or many paths reads only the start of it. So if a decision concerns only some parts, its
+// reason names those first.
 
-// naming puts parts of an action before a reason; none: the reason is about the whole.
-func naming(parts []string, reason string) string { return namingFirst(mostNamed, parts, reason) }
+// naming prefixes a reason with the parts of an action that it concerns; none: it concerns the whole action.
+func naming(parts []string, reason string) string { return namingFirst(maxNamed, parts, reason) }
 
 func namingFirst(most int, parts []string, reason string) string {
 	if len(parts) == 0 {
@@ -25,7 +25,7 @@ func namingFirst(most int, parts []string, reason string) string {
 type finding struct {
 	rule *rule
 	sure match
-	// parts are the commands and paths that the rule singles out, as they are shown; none: the rule is about the whole.
+	// parts are the commands and paths that the rule concerns, as they are shown; none: it concerns the whole action.
 	parts []string
 	// why is the rule's own reason, else a text without the rule's name.
 	why string
@@ -46,15 +46,15 @@ func (r *rule) finding(a *action, sure match) finding {
 	return f
 }
 
-// The most that the reason of several rules holds: an agent must not push a rule out of view by long commands for another.
+// Limits of the reason of several rules: an agent must not hide a rule by long commands that match another.
 const (
-	mostRules     = 4
-	mostRuleParts = 160 // bytes; one part is always named
-	mostRuleWhy   = 200 // characters
+	maxRules     = 4
+	maxRuleParts = 160 // bytes; one part is always named
+	maxRuleWhy   = 200 // characters
 )
 
-// reasonOf is the reason of a decision by the first of the rules. If others single out parts too, or match for certain, each
-// is named with its parts and its own reason.
+// reasonOf returns the reason of a decision by the first of the rules. If other rules also concern single parts, or match for
+// certain, it names each rule with its parts and its own reason.
 func reasonOf(found []finding) string {
 	var texts []string
 	for i, f := range found {
@@ -66,7 +66,7 @@ func reasonOf(found []finding) string {
 		}
 	}
 	if len(texts) > 1 {
-		return firstOf(mostRules, texts, "; ")
+		return firstOf(maxRules, texts, "; ")
 	}
 	switch f := found[0]; {
 	case f.sure == maybe || f.rule.reason != "":
@@ -78,20 +78,20 @@ func reasonOf(found []finding) string {
 	}
 }
 
-// shortly is the parts and the reason where other rules are to be named too.
+// shortly returns the parts and the reason, for a text that names several rules.
 func (f *finding) shortly() string {
-	why := strings.TrimSuffix(cut(f.why, mostRuleWhy), ".")
+	why := strings.TrimSuffix(cut(f.why, maxRuleWhy), ".")
 	size := 0
 	for i, part := range f.parts {
-		if size += len(part); i > 0 && size > mostRuleParts {
-			return namingFirst(min(i, mostNamed), f.parts, why)
+		if size += len(part); i > 0 && size > maxRuleParts {
+			return namingFirst(min(i, maxNamed), f.parts, why)
 		}
 	}
 	return naming(f.parts, why)
 }
 
-// about returns the commands and paths of an action for which a deny or ask rule matches, as they are shown. It returns none
-// where the action consists of just that.
+// about returns the commands and paths of an action that a deny or ask rule matches, as they are shown. It returns none if they are
+// the whole action.
 func (r *rule) about(a *action) []string {
 	var parts []string
 	if r.commands != nil && a.manyCommands() {
@@ -125,8 +125,7 @@ func (r *rule) about(a *action) []string {
 	return parts
 }
 
-// uncovered returns the commands, or the paths, that no allow rule takes, as they are shown. It returns none where that is
-// all of them.
+// uncovered returns the commands, or the paths, that no allow rule covers, as they are shown. It returns none if that is all of them.
 func uncovered(parts []Part, a *action) []string {
 	taken := func(covers func(r *rule) bool) bool {
 		return slices.ContainsFunc(parts, func(p Part) bool {
@@ -164,8 +163,8 @@ func uncovered(parts []Part, a *action) []string {
 	return shown
 }
 
-// notTaken says why no rule on what commands do takes the first command that no allow rule takes; empty: there is no such rule,
-// or it has nothing to say.
+// notTaken returns why no rule on effects of commands covers the first command that no allow rule covers; empty: there is no such
+// rule, or no reason.
 func notTaken(parts []Part, a *action) string {
 	var rules []*rule
 	for _, p := range parts {
@@ -192,12 +191,12 @@ func notTaken(parts []Part, a *action) string {
 
 func (p *action) manyCommands() bool { return len(p.GetCommand().GetSubCommands()) > 1 }
 
-// commandShown is simple command i of a line of several.
+// commandShown returns simple command i of a line with several commands.
 func (p *action) commandShown(i int) string {
 	return shell.Part(p.GetCommand().GetSubCommands(), i, show)
 }
 
-// shown is the path as the agent named it, and where it leads.
+// shown returns the path as the agent named it, and where it leads.
 func (p *pathAccess) shown() string {
 	if p.resolved == "" || p.resolved == p.asked {
 		return show(p.asked)

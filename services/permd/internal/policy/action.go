@@ -12,56 +12,56 @@ import (
 )
 
 const (
-	// maxPaths is how many paths an action may have; the contract says so.
+	// maxPaths limits the paths of an action, as the contract says.
 	maxPaths = 1000
-	// maxWords bounds the words of a command that are looked at as paths.
+	// maxWords limits the words of a command that are checked as paths.
 	maxWords = 2000
 )
 
-// action is an action prepared for many rules: what several of them need is worked out once.
+// action is an action prepared for many rules: values that several rules need are computed once.
 type action struct {
 	*permissionv1.Action
 	roots       []string // clean and absolute
 	foldedRoots []string
 	paths       []pathAccess
-	// vague: the paths may be more, or others, than those given.
+	// vague: the list of paths may be incomplete or wrong.
 	vague bool
-	words []string // folded paths that words of the command spell
-	// opaque: words may not be all.
+	words []string // folded paths that the command's words may mean
+	// opaque: words may be incomplete.
 	opaque bool
-	// adrift: it is not known in which directory words are to be looked for.
+	// adrift: the directory of relative words is unknown.
 	adrift  bool
-	command bool // there is one
-	certain bool // the command is known in full, and nothing about it could change what it does
-	// unclear: the command may be more, or another, than what is given.
+	command bool // there is a command
+	certain bool // the command is fully known, and its environment and directory cannot change what it does
+	// unclear: the command may be incomplete or wrong.
 	unclear bool
-	risks   [][]string // what is known against each simple command
-	// does is what each simple command does, as far as that is known and it is the program that it is called. uses are the
-	// files of all that are known, whatever their programs are.
+	risks   [][]string // the known risks of each simple command
+	// does are the effects of each simple command, if they are known and the program is the one that its name means. uses are the
+	// files of all known effects, whatever the programs are.
 	does []does
 	uses []fileUse
-	// alone are the actions of each simple command by itself, once they are needed.
+	// alone are the actions of each simple command by itself, computed when needed.
 	alone []*permissionv1.Action
-	// doubts say of each simple command why it is not what its names say. trusting: they do not count, to find the rule
-	// that would hold but for them.
+	// doubts say for each simple command why it may not be the program that it names. trusting ignores them, to find the rule that
+	// would allow the action without them.
 	doubts   []doubts
 	trusting bool
-	// writesGit: a command may change what is git's own.
+	// writesGit: a command may change files of git itself.
 	writesGit bool
-	// to is the machine that it connects to; nil: none, or it is not known.
+	// to is the machine that the action connects to; nil: none, or unknown.
 	to *machine
 }
 
-// pathAccess is a path in all its forms. Forms that are not known are empty.
+// pathAccess is a path in all its forms. Unknown forms are empty.
 type pathAccess struct {
 	asked, resolved             string
 	foldedAsked, foldedResolved string
 	inside                      bool
-	// internal: it is git's own, and would be changed.
+	// internal: the path belongs to git itself, and would be changed.
 	internal bool
-	// searched: all that lies below it is read by a tool of the agent's.
+	// searched: a tool of the agent reads everything below it.
 	searched bool
-	// tracked: it stands for what git keeps, wherever that is in its repository.
+	// tracked: it stands for files in git's history, wherever they are in the repository.
 	tracked bool
 }
 
@@ -83,7 +83,7 @@ func newAction(a *permissionv1.Action) *action {
 	return p
 }
 
-// whyUnresolved says why it is not known where a path leads, to be put behind that; empty: no reason is known.
+// whyUnresolved returns the reason why a path could not be resolved, as a suffix; empty: unknown.
 func (p *action) whyUnresolved() string {
 	if down := p.GetUnreachableHandler(); down != "" {
 		return fmt.Sprintf(", since handler %s is down", show(down))
@@ -108,7 +108,7 @@ func (p *action) preparePaths() {
 	p.vague = p.vague || p.GetUnparsed() != "" || (len(given) == 0 && namesPaths(p.GetKind()))
 }
 
-// spell takes over a path as it was asked for, and where it leads.
+// spell sets the path as it was asked for, and as resolved.
 func (p *pathAccess) spell(asked, resolved string) {
 	if isPath(asked) {
 		p.asked = path.Clean(asked)
@@ -145,7 +145,7 @@ func (p *action) prepareCommand() {
 			p.addWord(sub, redirection.GetResolvedPath())
 		}
 		if p.seen(i) {
-			continue // its words are not guessed at: what it uses is known
+			continue // its words are not interpreted: its files are known
 		}
 		for _, word := range sub.GetResolvedWords() {
 			p.addWord(sub, word.GetResolvedPath())
@@ -160,7 +160,7 @@ func (p *action) prepareCommand() {
 	p.opaque = p.opaque || p.unclear
 }
 
-// addArgument adds every path that a word may be taken for.
+// addArgument adds every path that a word may mean.
 func (p *action) addArgument(sub *permissionv1.SubCommand, word string) {
 	p.addWord(sub, word)
 	spelled, all := shell.Spellings(word, false)
@@ -190,7 +190,7 @@ func (p *action) addWord(sub *permissionv1.SubCommand, word string) {
 	p.words = append(p.words, fold(path.Clean(word)))
 }
 
-// directory is where a simple command runs, as far as it is known.
+// directory returns the directory of a simple command, if known.
 func (p *action) directory(sub *permissionv1.SubCommand) string {
 	if path.IsAbs(sub.GetCwd()) {
 		return sub.GetCwd()
@@ -205,8 +205,7 @@ func (p *action) directory(sub *permissionv1.SubCommand) string {
 	return base
 }
 
-// harmlessSurroundings reports whether the environment and the directory that a command is given are such that an allow
-// rule may go by the command alone.
+// harmlessSurroundings reports whether the environment and the directory of a command allow an allow rule to judge the command alone.
 func (p *action) harmlessSurroundings() bool {
 	command := p.GetCommand()
 	if slices.ContainsFunc(command.GetEnv(), func(entry string) bool { return !shell.HarmlessVariable(entry) }) {
@@ -225,7 +224,7 @@ func inRoots(roots []string, name string) bool {
 
 func isPath(name string) bool { return path.IsAbs(name) && !strings.Contains(name, "\x00") }
 
-// namesPaths reports whether actions of the kind are about paths, so that one without any is not fully known.
+// namesPaths reports whether actions of the kind have paths, so that an action without any is not fully known.
 func namesPaths(kind string) bool {
 	return oneOf(kind, "fs.read", "fs.write", "fs.list", "tool.read", "tool.edit", "tool.delete", "tool.move")
 }
@@ -235,5 +234,5 @@ func onlyReads(kind string) bool {
 	return oneOf(kind, "fs.read", "fs.list", "tool.read", "tool.search")
 }
 
-// runsCommand is the same for commands.
+// runsCommand reports whether actions of the kind run a command.
 func runsCommand(kind string) bool { return kind == "terminal.create" || kind == "tool.execute" }

@@ -7,19 +7,19 @@ import (
 	"strings"
 )
 
-// A line of several commands is allowed by one rule that takes all of it; or by several that take a command each. Then every
-// one of them must hold for the line with all its conditions that are not about simple commands: on, agent, mode, tool, path
-// and when. So several rules allow nothing that the agent could not do by several lines.
+// A line of several commands is allowed by one rule that covers all of it, or by several rules that each cover some of the commands.
+// In the second case, all conditions of each rule that do not concern simple commands must hold for the whole line: on, agent, mode,
+// tool, path and when. So several rules allow nothing that the agent could not do with several lines.
 
 // allowance are the allow rules by which an action is allowed.
 type allowance struct {
-	// rules are in the order in which they are needed, each once.
+	// rules are in the order in which they are needed, without duplicates.
 	rules []*rule
-	// of are the rules of the simple commands; nil: one rule takes the action as a whole.
+	// of are the rules of the simple commands; nil: one rule covers the action as a whole.
 	of []*rule
 }
 
-// allowedBy returns the rules of all parts that allow an action; nil: they do not.
+// allowedBy returns the rules of all parts that together allow an action; nil: they do not.
 func allowedBy(parts []Part, a *action) *allowance {
 	var some []*rule
 	for _, p := range parts {
@@ -52,7 +52,7 @@ func allowedBy(parts []Part, a *action) *allowance {
 	return by
 }
 
-// allowedButForDoubts returns the rules that would allow an action if its commands were what their words say.
+// allowedButForDoubts returns the rules that would allow an action if its commands were the programs that they name.
 func allowedButForDoubts(parts []Part, a *action) *allowance {
 	if a.whyDoubtful(func(int) *rule { return &rule{} }) == "" {
 		return nil
@@ -62,19 +62,19 @@ func allowedButForDoubts(parts []Part, a *action) *allowance {
 	return allowedBy(parts, a)
 }
 
-// holdsAround reports whether the rule may take simple commands of an action: it is about those, and all its other conditions
-// hold for the whole.
+// holdsAround reports whether the rule may cover simple commands of an action: it concerns simple commands, and all its other
+// conditions hold for the whole action.
 func (r *rule) holdsAround(a *action) bool {
 	return r.byCommand() && (a.trusting || !a.changesGit()) &&
 		!slices.ContainsFunc(allowingAround, func(c criterion) bool { return c.holds(r, a) != yes })
 }
 
-// takesSurely reports whether the rule takes simple command i, and it is what its words say.
+// takesSurely reports whether the rule covers simple command i, and there is no doubt about the command.
 func (r *rule) takesSurely(a *action, i int) bool {
 	return (a.trusting || a.doubts[i].of(r) == "") && r.takes(a, i)
 }
 
-// taking is the rule that takes simple command i.
+// taking returns the rule that covers simple command i.
 func (w *allowance) taking(i int) *rule {
 	if w.of == nil {
 		return w.rules[0]
@@ -82,7 +82,7 @@ func (w *allowance) taking(i int) *rule {
 	return w.of[i]
 }
 
-// names are the ids of the rules, cut to the length that an id may have.
+// names returns the ids of the rules, cut to the maximum length of an id.
 func (w *allowance) names() string {
 	ids := make([]string, len(w.rules))
 	for i, r := range w.rules {
@@ -91,7 +91,7 @@ func (w *allowance) names() string {
 	return cut(strings.Join(ids, ", "), maxID-1)
 }
 
-// reason is the one rule's, or says which rule takes which command.
+// reason returns the reason of the only rule, or which rule covers which command.
 func (w *allowance) reason(a *action) string {
 	if len(w.rules) == 1 {
 		return cmp.Or(w.rules[0].reason, "allowed by rule "+w.rules[0].id)
@@ -107,10 +107,10 @@ func (w *allowance) reason(a *action) string {
 		f := finding{rule: r, parts: taken, why: cmp.Or(r.reason, "allowed")}
 		texts = append(texts, fmt.Sprintf("%s (rule %s)", f.shortly(), r.id))
 	}
-	return firstOf(mostRules, texts, "; ")
+	return firstOf(maxRules, texts, "; ")
 }
 
-// takesSome says which commands of a line an allow rule takes that does not take all of it; empty: none.
+// takesSome returns the commands of a line that an allow rule covers, if it does not cover the whole line; empty: none.
 func (r *rule) takesSome(a *action) string {
 	if r.effect != "allow" || !a.manyCommands() || !a.runs() || !r.holdsAround(a) {
 		return ""

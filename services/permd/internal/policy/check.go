@@ -10,8 +10,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Check loads a rule file that has been read, as Parse does, and reports every mistake in it; of a file that loads, what
-// most likely does not do what was meant.
+// Check loads a rule file that has been read, as Parse does, and reports every mistake in it. For a file that loads, it reports rules
+// that probably do not have the intended effect.
 func Check(file string, data []byte, s Surroundings) *permissionv1.CheckResponse {
 	l, err := load(file, data, s)
 	checked := &permissionv1.CheckResponse{Rules: uint32(len(l.rules.GetRules())), Tests: l.tests} // bounded by the file
@@ -27,7 +27,7 @@ func Check(file string, data []byte, s Surroundings) *permissionv1.CheckResponse
 	return checked
 }
 
-// mistakes turns the errors of a file that does not load into findings.
+// mistakes converts the errors of a file that does not load to findings.
 func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 	if several, ok := err.(interface{ Unwrap() []error }); ok {
 		var all []*permissionv1.Finding
@@ -49,7 +49,7 @@ func mistakes(rules *permissionv1.Policy, err error) []*permissionv1.Finding {
 	return []*permissionv1.Finding{found}
 }
 
-// ruleAt is the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
+// ruleAt returns the id of the rule that a field, "rules[3].path[0]", belongs to; empty if there is none.
 func ruleAt(rules *permissionv1.Policy, field string) string {
 	i := -1
 	if _, err := fmt.Sscanf(field, "rules[%d]", &i); err != nil || i < 0 || i >= len(rules.GetRules()) {

@@ -18,7 +18,7 @@ import (
 // rule is a compiled rule. A condition that is nil was not given.
 type rule struct {
 	id string
-	// index is the rule's place among those of the file, line where it begins, from 1.
+	// index is the rule's index in the file, line its first line, from 1.
 	index    int
 	line     uint32
 	reason   string
@@ -32,18 +32,19 @@ type rule struct {
 	when     *condition
 	effects  effects
 	effect   string
-	// redirectNone: only commands that redirect to no file. redirectAny: an allow rule takes those that do.
+	// redirectNone: the rule matches only commands without redirections to files. redirectAny: an allow rule also covers commands
+	// with redirections.
 	redirectNone, redirectAny bool
-	// workspacePrograms: programs of the workspace are what they are called.
+	// workspacePrograms: programs of the workspace count as the programs that their names mean.
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
 }
 
-// command is what a rule says that a command begins with.
+// command is the prefix of a command in a rule.
 type command struct {
 	prefix
-	// risks are what is known against it itself: a rule that names a danger allows it.
+	// risks are the risks of the prefix itself: a rule that names a risk allows it.
 	risks []string
 }
 
@@ -53,7 +54,7 @@ const (
 	maxTokens = 256
 )
 
-// kinds are the kinds of actions that the contract names, less those of extensions.
+// kinds are the kinds of actions in the contract, except those of extensions.
 var kinds = []string{
 	"fs.read", "fs.write", "fs.list",
 	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
@@ -61,23 +62,23 @@ var kinds = []string{
 	"tool.switch_mode", "tool.other", "net.connect", "mcp.start", "elicitation", "unknown",
 }
 
-// compiler turns the message into rules. It collects every error, at the place in the file.
+// compiler converts the message to rules. It collects all errors with their positions in the file.
 type compiler struct {
 	doc    *yamlproto.Document
 	file   string
 	data   []byte
 	env    *cel.Env
 	places places
-	ids    map[string]string // id to the field of the rule that has it
+	ids    map[string]string // id to the field of its rule
 	errs   []error
-	tests  uint32 // that ran
+	tests  uint32 // the number of tests that ran
 }
 
 func (c *compiler) fail(field, format string, args ...any) {
 	c.errs = append(c.errs, c.doc.Errorf(field, format, args...))
 }
 
-// expect fails unless something holds.
+// expect reports an error unless holds.
 func (c *compiler) expect(holds bool, field, format string, args ...any) {
 	if !holds {
 		c.fail(field, format, args...)
@@ -216,8 +217,8 @@ func (c *compiler) id(at, id string) {
 	c.ids[id] = at
 }
 
-// kind compiles a pattern of action kinds. A pattern in the namespaces that are fully known must match a kind that
-// exists: a deny rule with a slip of the pen would silently forbid nothing.
+// kind compiles a pattern of action kinds. A pattern in a fully known namespace must match an existing kind: a deny rule with a typo
+// would silently forbid nothing.
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")
@@ -241,12 +242,12 @@ func inSpace(space string) []string {
 	return slices.DeleteFunc(slices.Clone(kinds), func(kind string) bool { return !strings.HasPrefix(kind, space+".") })
 }
 
-// kindGlob is a pattern of action kinds, where "*" stands for any characters but a dot.
+// kindGlob is a pattern of action kinds, in which "*" matches any characters except a dot.
 type kindGlob string
 
 func (g kindGlob) matches(kind string) bool {
 	pattern := string(g)
-	// The last star seen and where the text stood then: back to them when what follows does not fit.
+	// The last star and the text position at that star: matching restarts there if the rest does not match.
 	star, mark := -1, 0
 	i, j := 0, 0
 	for j < len(kind) {

@@ -15,21 +15,21 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxCost bounds the evaluation of one condition, in CEL's units of cost.
+// maxCost limits the evaluation of a condition, in CEL's units of cost.
 const maxCost = 1_000_000
 
 // condition is a compiled "when". Safe for concurrent use.
 type condition struct {
 	source  string
 	program cel.Program
-	// ofCommand, ofPaths: the condition looks at the action's command, its paths.
+	// ofCommand, ofPaths: the condition reads the action's command, its paths.
 	ofCommand, ofPaths bool
 }
 
-// environment is made once: it is costly, and does not change.
+// environment is created once: it is costly, and does not change.
 var environment = sync.OnceValues(newEnvironment)
 
-// newEnvironment knows the action and nothing else: no clock, no chance, nothing outside.
+// newEnvironment returns an environment that contains only the action: no clock, no randomness, nothing else.
 func newEnvironment() (*cel.Env, error) {
 	return cel.NewEnv(
 		cel.Types(&permissionv1.Action{}),
@@ -38,8 +38,7 @@ func newEnvironment() (*cel.Env, error) {
 	)
 }
 
-// conditionError is a mistake in a condition. offset counts the characters before it that are no white space; negative:
-// it has no place.
+// conditionError is a mistake in a condition. offset is the number of non-space characters before it; negative: unknown.
 type conditionError struct {
 	offset  int
 	message string
@@ -66,7 +65,7 @@ func newCondition(env *cel.Env, source string) (*condition, []conditionError) {
 	return c, nil
 }
 
-// looksAt finds out what the condition looks at. One that hands the action on as a whole may look at everything.
+// looksAt determines which fields the condition reads. A condition that passes on the whole action may read every field.
 func (c *condition) looksAt(e celast.NavigableExpr) {
 	switch {
 	case e.Kind() == celast.SelectKind && isAction(e.AsSelect().Operand()):
@@ -83,9 +82,9 @@ func (c *condition) looksAt(e celast.NavigableExpr) {
 
 func isAction(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == "action" }
 
-// forbids reports how sure it is that the condition of a deny or ask rule holds. One that fails may hold; so may one that
-// is false of a command or of paths that are not known in full, since of the whole it might be true. A condition that
-// looks at neither is told by what is known. An error comes with maybe.
+// forbids reports how certain it is that the condition of a deny or ask rule holds. The result is maybe if the evaluation fails, or
+// if the condition is false but reads a command or paths that are not fully known, because it might be true for the full action. A
+// condition that reads neither is evaluated on the known fields. With an error, the result is maybe.
 func (c *condition) forbids(a *action) (match, error) {
 	held, err := c.holds(a.Action)
 	switch {
@@ -115,7 +114,7 @@ func (c *condition) holds(a *permissionv1.Action) (bool, error) {
 	return held, nil
 }
 
-// visibleBefore counts the characters that are no white space before a place in text; line is from 1, column from 0.
+// visibleBefore counts the non-space characters before a position in text; line is from 1, column from 0.
 func visibleBefore(text string, line, column int) int {
 	lines := strings.Split(text, "\n")
 	if line < 1 || line > len(lines) {
@@ -126,8 +125,8 @@ func visibleBefore(text string, line, column int) int {
 	return utf8.RuneCountInString(strings.Join(strings.Fields(strings.Join(before, " ")), ""))
 }
 
-// placeIn finds a place inside a scalar of a YAML file that begins at line and column, both from 1. YAML changes only
-// the white space of a plain or block scalar, so what can be seen is counted.
+// placeIn converts an offset in a scalar of a YAML file that begins at line and column, both from 1, to a position. YAML changes only
+// the white space of a plain or block scalar, so the offset counts only non-space characters.
 func placeIn(data []byte, line, column, offset int) (int, int) {
 	lines := strings.Split(string(data), "\n")
 	if offset < 0 || line < 1 || line > len(lines) {

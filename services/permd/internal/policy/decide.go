@@ -15,7 +15,7 @@ const (
 	ask   = permissionv1.Verdict_VERDICT_ASK
 )
 
-// guard keeps acphost's own files from agents, whatever the rules.
+// guard denies access to acphost's own files to agents, regardless of the rules.
 func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 	denied := func(file string) *permissionv1.DecideResponse {
 		return &permissionv1.DecideResponse{Verdict: deny, Rule: Protected, Reason: show(file) + ": acphost's own files are not for agents"}
@@ -51,10 +51,10 @@ func (p *Policy) guard(a *action) *permissionv1.DecideResponse {
 	return suspected
 }
 
-// isClear reports whether the action is known well enough for a remembered answer to mean something.
+// isClear reports whether the action is known well enough to remember an answer to it.
 func isClear(a *action) bool { return a.GetUnparsed() == "" && a.GetCommand().GetUnparsed() == "" }
 
-// unseen says in short what is not known of an action, and of which word; empty if it is known in full.
+// unseen returns in short which part of an action is not known; empty if the action is fully known.
 func unseen(a *action) string {
 	switch {
 	case a.GetUnparsed() != "":
@@ -87,8 +87,8 @@ func unseen(a *action) string {
 	return ""
 }
 
-// unknown says what of a simple command is only known when it runs; empty: nothing. Of its words only what a shell would
-// put something in place of is repeated: it goes into records, and other words may be secrets.
+// unknown returns which part of a simple command is known only at run time; empty: none. It repeats only the part of a word that a
+// shell would expand: the text goes into records, and other words may be secrets.
 func unknown(sub *permissionv1.SubCommand) string {
 	program := "the command"
 	if len(sub.GetArgv()) > 0 {
@@ -126,7 +126,7 @@ func unknown(sub *permissionv1.SubCommand) string {
 	return fmt.Sprintf("what %s is given by `%s` is only known when it runs", program, listOf(words, "`, `"))
 }
 
-// whyMaybe says why it is not certain that a deny or ask rule matches an action.
+// whyMaybe returns why it is not certain that a deny or ask rule matches an action.
 func (r *rule) whyMaybe(a *action) string {
 	if why := unseen(a); why != "" {
 		return why

@@ -11,11 +11,11 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// doubts say why no allow rule may go by the words of a simple command: they mean another program or file than they seem to,
-// git runs what a repository says, or they may change what git runs later. Empty: nothing is against it.
+// doubts say why no allow rule may rely on the words of a simple command: they mean another program or file than they seem to, git
+// runs programs that a repository names, or the words may change which programs git runs later. Empty: no doubt.
 type doubts struct {
 	all string
-	// beside is all but what a rule with workspace_programs takes as it is.
+	// beside is all without the doubts that a rule with workspace_programs ignores.
 	beside string
 }
 
@@ -26,7 +26,7 @@ func (d doubts) of(r *rule) string {
 	return d.all
 }
 
-// certain is a doubt that holds for every rule.
+// certain returns a doubt that applies to every rule.
 func certain(why string) doubts { return doubts{why, why} }
 
 func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
@@ -48,8 +48,8 @@ func (p *action) doubtsOf(sub *permissionv1.SubCommand) doubts {
 	return doubts{shell.Doubt(sub), shell.DoubtBeside(sub)}
 }
 
-// leadsOut returns a word of a simple command that reads like a file of the session's roots, and leads out of them. The
-// program itself is not looked at: it is judged by what it is.
+// leadsOut returns a word of a simple command that reads like a file in the session's roots, but leads out of them. It ignores the
+// program itself, which is judged separately.
 func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
 	for _, led := range sub.GetResolvedWords() {
 		i := int(led.GetWord())
@@ -69,8 +69,8 @@ func (p *action) leadsOut(sub *permissionv1.SubCommand) string {
 	return ""
 }
 
-// doubtful reports whether the words of a command do not count for a rule: where they mean something else than they say, for
-// a rule that goes by them; and where git would run what is written, for every rule.
+// doubtful reports whether a rule may not rely on the words of a command: if there are doubts about the words, for a rule that judges
+// them; if git would run what is written, for every rule.
 func (r *rule) doubtful(a *action) bool {
 	switch {
 	case a.trusting || !a.command:
@@ -82,13 +82,13 @@ func (r *rule) doubtful(a *action) bool {
 	return byWords && slices.ContainsFunc(a.doubts, func(d doubts) bool { return d.of(r) != "" })
 }
 
-// changesGit reports whether git may run something else afterwards, so that no rule allows the action.
+// changesGit reports whether git may run other programs afterwards, so that no rule allows the action.
 func (p *action) changesGit() bool {
 	return p.writesGit || slices.ContainsFunc(p.paths, func(p pathAccess) bool { return p.internal })
 }
 
-// touchesGit reports whether a simple command runs in a folder of git's own, or names something there. Where a root of the
-// session lies there, it may.
+// touchesGit reports whether a simple command runs in a folder of git itself, or names a file there. If a root of the session lies
+// there, every command may.
 func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	if git.Own(p.directory(sub)) || slices.ContainsFunc(p.roots, git.Own) {
 		return true
@@ -107,8 +107,7 @@ func (p *action) touchesGit(sub *permissionv1.SubCommand) bool {
 	return false
 }
 
-// whyDoubtful says why an action is not what its words say, to the rule that takes each of its commands. It is empty if there
-// is no reason.
+// whyDoubtful returns the doubts about an action for the rule that covers each of its commands; empty: none.
 func (p *action) whyDoubtful(of func(i int) *rule) string {
 	var whys []string
 	for i, d := range p.doubts {

@@ -51,7 +51,7 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 	case t.GetResolvedPath() != "" && t.GetPath() == "":
 		return nil, fmt.Errorf("expected a path beside resolved_path, got none")
 	}
-	kind := "" // of an action about nothing but the agent or the mode
+	kind := "" // for an action that names only the agent or the mode
 	switch {
 	case t.GetCommand() != "":
 		kind = "terminal.create"
@@ -108,7 +108,7 @@ func (c *compiler) examplePath(p string) (string, error) {
 	return "", fmt.Errorf("expected an absolute path, or one with ${root} or ~ in front, got %q", p)
 }
 
-// exampleCommand takes a line apart as if it ran in the root, where nothing is a symbolic link.
+// exampleCommand parses a line as if it ran in the root, without symbolic links.
 func exampleCommand(a *permissionv1.Action, line string) {
 	command := &permissionv1.Command{Text: line}
 	command.SubCommands, command.Unparsed = shell.Parse(line)
@@ -141,7 +141,7 @@ func exampleCommand(a *permissionv1.Action, line string) {
 	}
 }
 
-// exampleFacts are what a simple command does in a folder where nothing is a symbolic link, and no operand a folder.
+// exampleFacts returns the facts of a simple command in a folder without symbolic links, and in which no operand is a folder.
 func exampleFacts(sub *permissionv1.SubCommand, dir string) *permissionv1.Facts {
 	if sub.GetCwdUnknown() {
 		dir = ""
@@ -149,8 +149,7 @@ func exampleFacts(sub *permissionv1.SubCommand, dir string) *permissionv1.Facts 
 	return facts.Of(sub, dir, &facts.Disk{Roots: []string{exampleRoot}})
 }
 
-// Ordinary has a simple command be what its words say: its programs are the system's, and git works on the repository of a
-// root, which names no programs.
+// Ordinary sets a simple command's programs to the system's, and its git repository to one at a root that names no programs.
 func Ordinary(sub *permissionv1.SubCommand) {
 	system := func(name string) *acpv1.Program {
 		file := path.Join("/usr/bin", path.Base(name))
@@ -169,7 +168,7 @@ func Ordinary(sub *permissionv1.SubCommand) {
 	}
 }
 
-// ofWorkspace has the programs of a command lie in the root; those of wrappers stay the system's.
+// ofWorkspace moves the programs of a command into the root; those of wrappers stay the system's.
 func ofWorkspace(a *permissionv1.Action) {
 	for _, sub := range a.GetCommand().GetSubCommands() {
 		if p := sub.GetProgram(); p != nil {

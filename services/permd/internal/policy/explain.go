@@ -12,17 +12,17 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxShown bounds how much of an action's text is repeated in an explanation, in characters.
+// maxShown limits the text of an action that an explanation repeats, in characters.
 const maxShown = 120
 
-// mostNamed is how many of several things a text names; the others it counts.
-const mostNamed = 5
+// maxNamed limits the items that a text names; it counts the others.
+const maxNamed = 5
 
-// everything is why a rule matches whose only condition is one that always holds: "redirect: any" alone.
+// everything is the reason of a rule whose only condition always holds: "redirect: any" alone.
 const everything = "it matches every action"
 
-// Explain decides as Decide does, and tells of every rule of every part, in the order of the files, whether it matches
-// and which of its conditions made the difference. What it repeats of the action is bounded and printable.
+// Explain decides as Decide does, and reports for every rule of every part, in the order of the files, whether it matches and which
+// of its conditions decided that. The text of the action that it repeats is limited and printable.
 func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainResponse {
 	explained := &permissionv1.ExplainResponse{Decision: Decide(parts, of)}
 	a := newAction(of)
@@ -50,8 +50,8 @@ func Explain(parts []Part, of *permissionv1.Action) *permissionv1.ExplainRespons
 
 func (m match) String() string { return [...]string{no: "no", maybe: "maybe", yes: "yes"}[m] }
 
-// explain says how sure it is that the rule matches, and why: the first condition that does not hold; else those that it
-// cannot be told of; else all that hold.
+// explain reports how certain it is that the rule matches, and why: the first condition that does not hold; else those that are
+// uncertain; else all that hold.
 func (r *rule) explain(a *action) (match, string) {
 	sure := yes
 	var whys []string
@@ -71,22 +71,22 @@ func (r *rule) explain(a *action) (match, string) {
 	return sure, cmp.Or(strings.Join(whys, "; "), everything)
 }
 
-// code shows a simple command.
+// code formats a simple command.
 func code(argv []string) string { return shell.Code(show(strings.Join(argv, " "))) }
 
-// unreadable reports whether people cannot read a character as what it is, or a terminal may obey it.
+// unreadable reports whether a character is not legible to people, or may control a terminal.
 func unreadable(r rune) bool {
 	return !unicode.IsPrint(r) || invisible.Is(r) || r == unicode.ReplacementChar
 }
 
-// show returns text as it can be shown to people: bounded, with escapes in place of characters that cannot be read.
+// show returns text for people: limited in length, with escapes for characters that are not legible.
 func show(text string) string {
 	text = cut(text, maxShown)
 	if strings.ContainsFunc(text, unreadable) {
 		quoted := strconv.Quote(text)
 		var b strings.Builder
 		for _, r := range quoted[1 : len(quoted)-1] {
-			if invisible.Is(r) { // strconv takes blank letters for printable
+			if invisible.Is(r) { // strconv treats blank letters as printable
 				b.WriteString(strings.Trim(strconv.QuoteRuneToASCII(r), "'"))
 			} else {
 				b.WriteRune(r)
@@ -118,10 +118,10 @@ func list(names []string) string {
 	return listOf(shown, ", ")
 }
 
-// listOf joins the first few of what may be many.
-func listOf(texts []string, separator string) string { return firstOf(mostNamed, texts, separator) }
+// listOf joins the first few of a possibly long list.
+func listOf(texts []string, separator string) string { return firstOf(maxNamed, texts, separator) }
 
-// firstOf joins at most so many texts, and counts the others.
+// firstOf joins at most most texts, and counts the others.
 func firstOf(most int, texts []string, separator string) string {
 	if len(texts) <= most {
 		return strings.Join(texts, separator)

@@ -10,14 +10,14 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// What a simple command does is told by its facts, which come from a table of programs. They are about the program that the
-// command's name means on any machine: so they do not count for a program of the workspace, nor for one that is given odd
-// variables, and a rule asks about those as about a command of which nothing is known.
+// The effects of a simple command come from its facts, which a table of programs provides. Facts describe the program that the
+// command's name means on any machine. So they do not count for a program of the workspace, nor for a command with unusual variables:
+// a rule treats those like a command without facts.
 
-// maxUses bounds the files of all facts of an action that are looked at.
+// maxUses limits the files of all facts of an action that are checked.
 const maxUses = 5000
 
-// effects are a rule's conditions on what simple commands do.
+// effects are a rule's conditions on the effects of simple commands.
 type effects struct {
 	// reads and writes are nil if the rule does not have them.
 	reads, writes     []glob
@@ -28,7 +28,7 @@ func (e *effects) any() bool {
 	return e.files() || e.runsCode != nil || e.network != nil
 }
 
-// files: the rule is about the files that commands use, so that an allow rule allows what it names and nothing else.
+// files reports whether the rule has conditions on the files that commands use: an allow rule then allows only those.
 func (e *effects) files() bool { return e.reads != nil || e.writes != nil }
 
 // fileUse is a file or folder that a simple command uses.
@@ -39,13 +39,13 @@ type fileUse struct {
 	possible                     bool // it may not be used at all
 }
 
-// does is what a simple command does. facts is nil if that is not known.
+// does are the effects of a simple command. facts is nil if they are not known.
 type does struct {
 	facts *permissionv1.Facts
 	uses  []fileUse
 }
 
-// prepareFacts takes over what is known of simple command i.
+// prepareFacts sets the facts of simple command i.
 func (p *action) prepareFacts(i int) {
 	sub := p.GetCommand().GetSubCommands()[i]
 	given := sub.GetFacts()
@@ -66,15 +66,15 @@ func (p *action) prepareFacts(i int) {
 	}
 	p.uses = append(p.uses, uses...)
 	program := sub.GetArgv()[0]
-	ours := strings.Contains(program, "/") && sub.GetProgram().GetInsideRoots() // if it is a bare name, that is a doubt
+	ours := strings.Contains(program, "/") && sub.GetProgram().GetInsideRoots() // a bare name of such a program is a doubt instead
 	if p.harmlessSurroundings() && undisguised(sub) && shell.InSystem(program) && !ours &&
 		(len(uses) == 0 || !sub.GetCwdUnknown() && !p.GetCommand().GetCwdDoubtful()) {
 		p.does[i] = does{given, uses}
 	}
 }
 
-// onlyText reports whether words of a command that are known only at run time, if there are any, can be nothing but text that it
-// prints or compares, and pipes from other commands: that is certain of each, or it uses no files, and nothing adds words to it.
+// onlyText reports whether words of a command that are known only at run time can only be text that it prints or compares, or pipes
+// from other commands: each such word certainly is, or the command uses no files and nothing adds words to it.
 func onlyText(sub *permissionv1.SubCommand) bool {
 	if !sub.GetDynamic() {
 		return true
@@ -86,11 +86,11 @@ func onlyText(sub *permissionv1.SubCommand) bool {
 	return certain || !shell.DynamicWord(sub, 0) && len(sub.GetFacts().GetFiles()) == 0 && len(sub.GetWrappers()) == 0
 }
 
-// seen reports whether it is certain what simple command i does.
+// seen reports whether the effects of simple command i are certain.
 func (p *action) seen(i int) bool { return p.does[i].facts != nil && p.doubts[i].all == "" }
 
-// whyNot says which of the rule's conditions does not take what simple command i does, doubts about its program aside;
-// empty: they all do.
+// whyNot returns which of the rule's conditions does not cover the effects of simple command i, ignoring doubts about its program;
+// empty: all do.
 func (e *effects) whyNot(a *action, i int) string {
 	if !e.any() {
 		return ""
@@ -133,8 +133,8 @@ func (e *effects) whyNot(a *action, i int) string {
 	return ""
 }
 
-// allowed reports whether an allow rule's globs cover the file, as named and as resolved; and what is below it, where that is
-// used too.
+// allowed reports whether an allow rule's globs cover the file, as named and as resolved, and everything below it if that is used
+// too.
 func (u *fileUse) allowed(a *action, globs []glob) bool {
 	covers := func(spelling string) bool {
 		return slices.ContainsFunc(globs, func(g glob) bool {
@@ -147,7 +147,7 @@ func (u *fileUse) allowed(a *action, globs []glob) bool {
 // coversBelow reports whether the glob matches everything below a folder that it matches.
 func (g *glob) coversBelow() bool { return g.source == "**" || strings.HasSuffix(g.source, "/**") }
 
-// forbids reports how sure it is that a command of the action does what a deny or ask rule names.
+// forbids reports how certain it is that a command of the action has the effects that a deny or ask rule names.
 func (e *effects) forbids(a *action) match {
 	if !e.any() {
 		return yes
@@ -178,7 +178,7 @@ func (e *effects) forbidsFiles(a *action, globs []glob, writes bool) match {
 	return sure
 }
 
-// unseen is maybe if it is not certain of every command what it does.
+// unseen returns maybe unless the effects of every command are certain.
 func (p *action) unseen() match {
 	if p.unclear {
 		return maybe
@@ -194,7 +194,7 @@ func (p *action) unseen() match {
 func forbidsFlag(a *action, want bool, flag func(*permissionv1.Facts) bool) match {
 	sure := a.unseen()
 	for i, sub := range a.GetCommand().GetSubCommands() {
-		// A flag that is set is known, even if the rest is not.
+		// A set flag is known, even if the other effects are not.
 		if facts := sub.GetFacts(); flag(facts) == want && (want || a.seen(i) && len(sub.GetArgv()) > 0) {
 			return yes
 		}
@@ -202,8 +202,8 @@ func forbidsFlag(a *action, want bool, flag func(*permissionv1.Facts) bool) matc
 	return sure
 }
 
-// forbidden reports how sure it is that a deny or ask rule's globs match the file. What a command reads below a folder does
-// not count here: it is left out (leaveOut). What it writes there does, as far as it may match.
+// forbidden reports how certain it is that a deny or ask rule's globs match the file. Files that a command reads below a folder do
+// not count here, because they are left out (leaveOut). Files that it writes there count if they may match.
 func (u *fileUse) forbidden(a *action, globs []glob) match {
 	switch {
 	case forbidsPath(globs, a, u.pathAccess):
@@ -219,7 +219,7 @@ func (u *fileUse) forbidden(a *action, globs []glob) match {
 	return no
 }
 
-// whyMaybe says why it is not certain which files are used.
+// whyMaybe returns why it is not certain which files are used.
 func (u *fileUse) whyMaybe(a *action) string {
 	switch {
 	case u.resolved == "":
@@ -232,7 +232,7 @@ func (u *fileUse) whyMaybe(a *action) string {
 	return u.shown() + " may be one, by another name of a root"
 }
 
-// whyForbiddenEffects says which of the rule's conditions on what commands do hold, or why that cannot be told.
+// whyForbiddenEffects returns which of the rule's conditions on effects hold, or why that is uncertain.
 func (r *rule) whyForbiddenEffects(a *action, held match) string {
 	switch {
 	case !r.effects.any():
@@ -265,12 +265,12 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 	return "a command does what the rule names"
 }
 
-// maxLeftOut bounds the globs of a decision.
+// maxLeftOut limits the globs of a decision.
 const maxLeftOut = 200
 
-// leaveOut returns globs of the files that the deny rules of all parts keep from the action, and with the verdict ask the ask rules
-// too, and that may lie below the folders that its commands or its search read. A rule counts if its other conditions hold, or may.
-// The globs are written without ${root} and "~".
+// leaveOut returns globs of files that may lie below the folders which the action's commands or its search read, and that the deny
+// rules of all parts forbid; with the verdict ask, also those of the ask rules. A rule counts if its other conditions hold, or may
+// hold. The globs contain no ${root} or "~".
 func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	var through []*pathAccess
 	for i := range a.uses {
@@ -310,7 +310,7 @@ func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	return together(nil, globs)
 }
 
-// together is a list of globs with those of another one that it does not have.
+// together returns the union of two lists of globs, without duplicates.
 func together(globs, others []string) []string {
 	has := map[string]bool{}
 	all := make([]string, 0, len(globs))
@@ -323,13 +323,13 @@ func together(globs, others []string) []string {
 	return all
 }
 
-// holdsButFiles reports whether all conditions of a deny or ask rule hold, or may, that are not about files.
+// holdsButFiles reports whether all conditions of a deny or ask rule that do not concern files hold, or may hold.
 func (r *rule) holdsButFiles(a *action) bool {
 	return !slices.ContainsFunc(forbiddingButFiles, func(c criterion) bool { return c.holds(r, a) == no })
 }
 
-// below returns the glob in the forms that may match something below a folder that is walked through, with the roots in
-// place of ${root}; none if whatever it matches lies elsewhere for certain.
+// below returns the forms of the glob that may match a file below a folder that is traversed, with the roots in place of ${root};
+// none if the glob certainly matches only files elsewhere.
 func (g *glob) below(a *action, u *pathAccess) []string {
 	texts := g.texts
 	if g.rooted {
@@ -338,7 +338,7 @@ func (g *glob) below(a *action, u *pathAccess) []string {
 			texts = append(texts, strings.TrimSuffix(escapeGlob(root), "/")+"/"+g.texts[0])
 		}
 		if u.inside && u.foldedResolved != "" && !inRoots(a.foldedRoots, u.foldedResolved) {
-			texts = append(texts, "/**/"+g.texts[0]) // the root has another name, which is not known here
+			texts = append(texts, "/**/"+g.texts[0]) // the root has another, unknown name
 		}
 	}
 	var found []string
@@ -353,7 +353,7 @@ func (g *glob) below(a *action, u *pathAccess) []string {
 	return found
 }
 
-// mayLieBelow reports whether a pattern may match something below a folder, which is folded.
+// mayLieBelow reports whether a pattern may match a file below a folder, which is folded.
 func mayLieBelow(text, dir string) bool {
 	text = fold(text)
 	first := strings.IndexAny(text, globMeta)

@@ -2,5 +2,5 @@ package policy
 
 import foldpkg "github.com/acphost/acphost/internal/fold"
 
-// fold is a path, or a glob, as deny and ask rules match it.
+// fold returns a path, or a glob, in the form that deny and ask rules compare.
 func fold(s string) string { return foldpkg.Path(s) }

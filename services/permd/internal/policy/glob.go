@@ -10,43 +10,43 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-// glob is a compiled path glob. A path matches a glob if it matches one of its patterns: they are the same glob, spelled
-// for the several names that its directory has.
+// glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for the several
+// names of its directory.
 type glob struct {
-	// source is the glob as it stands in the file.
+	// source is the glob as written in the file.
 	source string
 	// rooted: the patterns are relative to a root of the session.
 	rooted bool
-	// exact are for allow rules.
+	// exact are the patterns for allow rules.
 	exact []pattern
-	// folded are for deny and ask rules. They hold the directory's real name too, where it is reached by a symbolic link.
-	// That name is not among the exact ones: an agent may have made the link.
+	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by a symbolic
+	// link. exact does not include that name, because an agent may have made the link.
 	folded []pattern
-	// texts are the folded ones as they are written.
+	// texts are the folded patterns as written.
 	texts []string
 }
 
-// places says where directories are, for globs.
+// places are the locations of directories, for globs.
 type places struct {
-	// homes are what "~" stands for, all names of one directory; empty: it is not known.
+	// homes are the paths that "~" stands for, all of one directory; empty: unknown.
 	homes []string
 	// real resolves the symbolic links in an absolute path. Nil: there are none.
 	real func(path string) (string, error)
 }
 
-// pattern is a doublestar pattern, absolute or relative to a root, with cheap tests in front that most paths fail.
+// pattern is a doublestar pattern, absolute or relative to a root, with cheap tests that exclude most paths first.
 type pattern struct {
 	text string
-	// literal: there is nothing special in text.
+	// literal: text contains no special characters.
 	literal bool
-	// everything: "**", which matches whatever is left.
+	// everything: "**", which matches any rest.
 	everything bool
-	prefix     string // what every match begins with
-	suffix     string // what every match ends with
-	inside     string // what every match contains
+	prefix     string // of every match
+	suffix     string // of every match
+	inside     string // a part of every match
 }
 
-// newGlob compiles a glob: absolute, or with ${root}, ~ or ** in front.
+// newGlob compiles a glob: absolute, or with the prefix ${root}, ~ or **.
 func newGlob(source string, at places) (glob, error) {
 	g := glob{source: source}
 	texts := []string{source}
@@ -88,7 +88,7 @@ func newGlob(source string, at places) (glob, error) {
 	return g, nil
 }
 
-// checkGlob checks the part of a glob after what stands in front.
+// checkGlob checks the part of a glob after its prefix.
 func checkGlob(text, source string) error {
 	if strings.Contains(text, "${") {
 		return fmt.Errorf("expected ${root} only in front and no other variable, got %q", source)
@@ -109,8 +109,7 @@ func checkGlob(text, source string) error {
 	return nil
 }
 
-// realText is the glob with the symbolic links resolved in the directory that it begins with; the glob itself where
-// there are none.
+// realText returns the glob with the symbolic links in its directory resolved, or the glob itself if there are none.
 func realText(text string, at places) string {
 	if at.real == nil || !strings.HasPrefix(text, "/") {
 		return text
@@ -120,7 +119,7 @@ func realText(text string, at places) string {
 		end = len(text)
 	}
 	end = strings.LastIndexByte(text[:end], '/')
-	// What does not exist yet has the real name of the nearest directory that does.
+	// A path that does not exist yet gets the real name of its nearest existing directory.
 	for dir, rest := text[:end], text[end:]; dir != ""; {
 		if real, err := at.real(dir); err == nil {
 			return strings.TrimSuffix(escapeGlob(path.Clean(real)), "/") + rest
@@ -141,7 +140,7 @@ func newPattern(text string) pattern {
 		return p
 	}
 	p.everything = text == "**"
-	// A "**" between slashes may stand for nothing, and takes a slash with it.
+	// A "**" between slashes may match nothing, including one of the slashes.
 	p.prefix = strings.TrimSuffix(text[:first], "/")
 	if !strings.Contains(text, `\`) {
 		last := strings.LastIndexAny(text, globMeta+"]}")
@@ -174,7 +173,7 @@ func matchesAny(patterns []pattern, name string) bool {
 	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(name) })
 }
 
-// belowAny matches what is left of a path below any of some roots.
+// belowAny reports whether the pattern matches the rest of a path below one of the roots.
 func (p *pattern) belowAny(roots []string, name string) bool {
 	return slices.ContainsFunc(roots, func(root string) bool {
 		tail, below := tailBelow(root, name)
@@ -182,22 +181,22 @@ func (p *pattern) belowAny(roots []string, name string) bool {
 	})
 }
 
-// below matches what is left of a path below a root; the root itself is "".
+// below reports whether the pattern matches the rest of a path below a root; the root itself is "".
 func (p *pattern) below(tail string) bool {
 	if tail == "" {
-		return p.text == "" || p.everything // "*" would match the empty name, and means an entry
+		return p.text == "" || p.everything // "*" would match the empty name, but means an entry
 	}
 	return p.matches(tail)
 }
 
-// escapeGlob makes a glob that matches the path itself.
+// escapeGlob returns a glob that matches exactly the path.
 func escapeGlob(path string) string {
 	return globEscapes.Replace(path)
 }
 
 var globEscapes = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
-// tailBelow is what is left of a path below a root. Both are clean.
+// tailBelow returns the rest of a path below a root. Both are clean.
 func tailBelow(root, name string) (string, bool) {
 	if root == "/" {
 		return strings.TrimPrefix(name, "/"), true

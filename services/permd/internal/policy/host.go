@@ -10,17 +10,17 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxAddresses is how many addresses a machine may have; the contract says so.
+// maxAddresses limits the addresses of a machine, as the contract says.
 const maxAddresses = 16
 
-// machine is what an action connects to.
+// machine is the machine that an action connects to.
 type machine struct {
 	host      hosts.Host
 	port      uint16
 	addresses []netip.Addr
 }
 
-// machineOf reads an endpoint; nil: there is none, or one that cannot be read.
+// machineOf parses an endpoint; nil: there is none, or it is invalid.
 func machineOf(e *permissionv1.Endpoint) *machine {
 	if e == nil || e.GetPort() == 0 || e.GetPort() > 65535 || len(e.GetAddresses()) > maxAddresses {
 		return nil
@@ -43,7 +43,7 @@ func machineOf(e *permissionv1.Endpoint) *machine {
 	return m
 }
 
-// shown is the machine for people.
+// shown returns the machine for people.
 func (m *machine) shown() string {
 	text := show(m.host.WithPort(m.port))
 	if m.host.Address.IsValid() || len(m.addresses) == 0 {
@@ -73,19 +73,19 @@ func (r *rule) holdsHost(a *action) match {
 		slices.ContainsFunc(a.to.addresses, func(address netip.Addr) bool { return r.covers(address, a.to.port) }))
 }
 
-// allowsMachine reports whether the rule is for a machine as it was named, or for all of its addresses.
+// allowsMachine reports whether the rule covers a machine by its name, or all of its addresses.
 func (r *rule) allowsMachine(m *machine) bool {
 	return slices.ContainsFunc(r.hosts, func(p hosts.Pattern) bool { return p.Names(m.host, m.port) }) ||
 		len(m.addresses) > 0 && !slices.ContainsFunc(m.addresses, func(address netip.Addr) bool { return !r.covers(address, m.port) })
 }
 
-// covers reports whether the rule names an address as such.
+// covers reports whether the rule names an address itself.
 func (r *rule) covers(address netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(r.hosts, func(p hosts.Pattern) bool { return p.Covers(address, port) })
 }
 
-// strange is an address of a machine that is not on the internet, and that the rule does not name; nil: there is none. A name says
-// nothing of where it leads: whoever serves it may have it lead to this machine or its network.
+// strange returns an address of a machine that is not on the internet and that the rule does not name; nil: none. A host name does
+// not limit its addresses: the owner of the name may point it to this machine or its network.
 func (r *rule) strange(m *machine) *netip.Addr {
 	i := slices.IndexFunc(m.addresses, func(address netip.Addr) bool { return !hosts.IsPublic(address) && !r.covers(address, m.port) })
 	if i < 0 {
@@ -117,7 +117,7 @@ func (r *rule) whyHost(a *action, held match) string {
 	return fmt.Sprintf("host is %s, the rule is for %s", a.to.shown(), listOf(names, ", "))
 }
 
-// exampleHost reads the machine of a rule's test.
+// exampleHost parses the machine of a rule's test.
 func exampleHost(t *permissionv1.RuleTest) (*permissionv1.Endpoint, error) {
 	host, port, err := hosts.Split(t.GetHost())
 	if err != nil {

@@ -10,10 +10,10 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxCompared bounds the rules that are compared with one another.
+// maxCompared limits the rules that are compared with one another.
 const maxCompared = 2000
 
-// warnings are about rules that load and most likely do not do what was meant.
+// warnings returns findings about rules that load but probably do not have the intended effect.
 func (l *loaded) warnings() []*permissionv1.Finding {
 	var found []*permissionv1.Finding
 	warn := func(field, rule, format string, args ...any) {
@@ -60,11 +60,11 @@ func (l *loaded) warnings() []*permissionv1.Finding {
 	return found
 }
 
-// maxShadowed bounds the entries of a rule that are compared with the stricter rules one by one.
+// maxShadowed limits the entries of a rule that are compared one by one with the stricter rules.
 const maxShadowed = 200
 
-// shadowed finds the entries of an allow rule that a stricter rule makes ineffective: an action that only this entry allows is
-// denied or asked about anyway.
+// shadowed returns the entries of an allow rule that a stricter rule makes ineffective: every action that only this entry allows is
+// denied or asked about.
 func (r *rule) shadowed(rules []rule) []oddity {
 	if r.effect != "allow" || len(r.commands)+len(r.paths) > maxShadowed {
 		return nil
@@ -101,8 +101,8 @@ func (r *rule) shadowed(rules []rule) []oddity {
 	return all
 }
 
-// networkRule is a stricter rule about nothing but commands that contact other machines, if the one command of an allow rule is
-// there to do so; nil: there is none.
+// networkRule returns a stricter rule that concerns only commands that contact other machines, if the single command of an allow rule
+// always contacts one; nil: none.
 func networkRule(rules []rule, r *rule) *rule {
 	words := r.commands[0].prefix
 	if !shell.Contacts(words) && !shell.Contacts(append(slices.Clone(words), "x")) {
@@ -121,14 +121,14 @@ func networkRule(rules []rule, r *rule) *rule {
 	return nil
 }
 
-// doubtingRule is a stricter rule about nothing but what commands do, if of the one command of an allow rule it is not
-// known whether it does that, so that it is never allowed; nil: there is none.
+// doubtingRule returns a stricter rule that concerns only effects of commands, if the effects of the single command of an allow rule
+// are uncertain, so that it is never allowed; nil: none.
 func doubtingRule(rules []rule, r *rule) *rule {
 	words := r.commands[0].prefix
 	if slices.ContainsFunc(words, func(word string) bool { return strings.Contains(word, "*") }) {
 		return nil
 	}
-	var alone, more *action // the command, and with an operand
+	var alone, more *action // the command, and the same with an operand
 	for i := range rules {
 		by := rules[i]
 		if by.effect == "allow" || !by.effects.any() {
@@ -148,7 +148,7 @@ func doubtingRule(rules []rule, r *rule) *rule {
 	return nil
 }
 
-// exampleOf is the action that runs words in the root of a session.
+// exampleOf returns the action that runs words in the root of a session.
 func exampleOf(words []string) *action {
 	a := &permissionv1.Action{
 		Kind: "terminal.create", Agent: "agent", Roots: []string{exampleRoot}, ResolvedRoots: []string{exampleRoot}, Door: permissionv1.Door_DOOR_CALL,
@@ -157,8 +157,8 @@ func exampleOf(words []string) *action {
 	return newAction(a)
 }
 
-// evadedBy returns an allow rule that takes commands of which it is not known what they run, so that a deny rule about commands
-// or the files that they name does not hold; nil: there is none.
+// evadedBy returns an allow rule that covers commands with unknown effects, which could evade a deny rule on commands or on the files
+// that they name; nil: none.
 func (r *rule) evadedBy(rules []rule) *rule {
 	if r.effect != "deny" || r.commands == nil && r.paths == nil || r.on != nil && !slices.ContainsFunc(r.on, runsAny) {
 		return nil
@@ -183,17 +183,17 @@ func namesMeet(a, b []string) bool {
 	})
 }
 
-// runsAnything reports whether a command of an allow rule stands for any program, or for an interpreter with any code.
+// runsAnything reports whether a command of an allow rule covers any program, or an interpreter with any code.
 func runsAnything(c command) bool {
 	return len(c.prefix) == 1 && (c.prefix[0] == "*" || shell.Interpreter(c.prefix[0]) || c.prefix[0] == "npx" || c.prefix[0] == "uvx")
 }
 
-// allowsEveryCommand reports whether an allow rule takes commands whatever they are.
+// allowsEveryCommand reports whether an allow rule covers all commands.
 func (r *rule) allowsEveryCommand() bool {
 	return !r.byCommand() && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny))
 }
 
-// oddity is what is odd about a rule by itself.
+// oddity is a suspicious property of a rule by itself.
 type oddity struct{ field, message string }
 
 func (r *rule) oddities() []oddity {
@@ -247,8 +247,8 @@ func (r *rule) oddities() []oddity {
 	return all
 }
 
-// unmatchable says why no simple command begins with what a rule names, and what to write instead; empty: one may. A rule is
-// held against the words of a simple command, without the quotes, variables and wrappers of a shell's line.
+// unmatchable returns why no simple command begins with a rule's words, and what to write instead; empty: some command may. A rule is
+// compared with the words of a simple command, without the quotes, variables and wrappers of a shell line.
 func unmatchable(words prefix, allows bool) string {
 	line := slices.Clone(words)
 	for i, word := range line {
@@ -289,27 +289,27 @@ func unmatchable(words prefix, allows bool) string {
 	return ""
 }
 
-// onlyLooks reports whether a command is one that reads and prints, and nothing else.
+// onlyLooks reports whether a command only reads and prints.
 func onlyLooks(c command) bool {
 	_, looks := shell.Generalisable(c.prefix)
 	return looks
 }
 
-// othersTools reports whether the rule is for tools of MCP servers alone, as agents name them: those are no shell.
+// othersTools reports whether the rule concerns only tools of MCP servers, as agents name them: those run no shell.
 func (r *rule) othersTools() bool {
 	return r.tools != nil && !slices.ContainsFunc(r.tools, func(name string) bool { return !strings.HasPrefix(name, "mcp__") })
 }
 
-// mayRunCommand reports whether actions of the kinds may carry a command. Kinds of extensions may.
+// mayRunCommand reports whether actions of the kinds may contain a command. Those of extensions may.
 func mayRunCommand(g kindGlob) bool {
 	space, _, _ := strings.Cut(string(g), ".")
 	return runsAny(g) || g.matches("tool.other") || g.matches("unknown") || (space != "fs" && space != "terminal" && space != "tool" && space != "net" && g != "elicitation")
 }
 
-// mayRunNone reports whether actions of the kinds may come without a command.
+// mayRunNone reports whether actions of the kinds may have no command.
 func mayRunNone(g kindGlob) bool { return g != "terminal.create" && g != "tool.execute" }
 
-// runsAny reports whether the kinds hold one that runs commands.
+// runsAny reports whether one of the kinds runs commands.
 func runsAny(g kindGlob) bool { return g.matches("terminal.create") || g.matches("tool.execute") }
 
 // exists reports whether an action may have a kind that the pattern matches.
@@ -317,8 +317,8 @@ func (g kindGlob) exists() bool {
 	return strings.ContainsAny(string(g), "./_") || slices.ContainsFunc(kinds, g.matches)
 }
 
-// eclipsedBy returns a rule that matches whatever r matches and is as strict or stricter, so that r makes no difference;
-// nil if none is known. Of two rules that are alike the later one is eclipsed.
+// eclipsedBy returns a rule that matches every action that r matches and is at least as strict, so that r has no effect; nil if none
+// is known. Of two equal rules the later one is eclipsed.
 func eclipsedBy(rules []rule, r *rule) *rule {
 	for i := range rules {
 		by := &rules[i]
@@ -345,7 +345,7 @@ func (r *rule) strictness() int {
 	return 0
 }
 
-// coversAll reports whether the rule certainly matches every action that another does. False: it is not known.
+// coversAll reports whether the rule certainly matches every action that another matches. False: it is not certain.
 func (r *rule) coversAll(other *rule) bool {
 	if r.effect == "allow" && other.workspacePrograms && !r.workspacePrograms {
 		return false
@@ -377,7 +377,7 @@ func (r *rule) kindsCover(other *rule) bool {
 	if r.on == nil {
 		return true
 	}
-	// A star in the other's pattern is only matched by a star in this rule's, which stands for as much.
+	// Only a star in this rule's pattern matches a star in the other's, and covers the same kinds.
 	return other.on != nil && !slices.ContainsFunc(other.on, func(g kindGlob) bool {
 		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.matches(string(g)) })
 	})
@@ -385,7 +385,7 @@ func (r *rule) kindsCover(other *rule) bool {
 
 func (r *rule) redirectionsCover(other *rule) bool {
 	if r.effect == "allow" {
-		// A rule about simple commands may take those of a line of which others redirect to files.
+		// A rule on simple commands may cover those of a line in which others redirect to files.
 		return r.redirectAny || !other.redirectAny && (r.byCommand() || !other.byCommand())
 	}
 	return !r.redirectNone || other.redirectNone || (other.effect == "allow" && !other.redirectAny)
@@ -393,10 +393,10 @@ func (r *rule) redirectionsCover(other *rule) bool {
 
 func (r *rule) commandsCover(other *rule) bool {
 	if r.commands == nil && r.effect == "allow" && r.effects.any() {
-		return true // which commands they are is told by what they do
+		return true // the effects select the commands
 	}
 	if r.commands == nil {
-		// An allow rule by path alone does not take commands, nor does one by a condition alone.
+		// An allow rule with only a path covers no commands, nor does one with only a condition.
 		return r.effect != "allow" || (r.paths == nil && (r.when == nil || r.on != nil)) || (other.commands == nil && other.on == nil)
 	}
 	return other.commands != nil && !slices.ContainsFunc(other.commands, func(theirs command) bool {
@@ -406,7 +406,7 @@ func (r *rule) commandsCover(other *rule) bool {
 	})
 }
 
-// cover reports whether the conditions on what commands do certainly hold wherever others do.
+// cover reports whether the conditions on effects certainly hold wherever the other's hold.
 func (e *effects) cover(other *effects) bool {
 	globs := func(a, b []glob) bool {
 		return slices.EqualFunc(a, b, func(a, b glob) bool { return a.source == b.source })
@@ -427,7 +427,7 @@ func (r *rule) pathsCover(other *rule) bool {
 	})
 }
 
-// coversAll reports whether the glob certainly matches all that another does.
+// coversAll reports whether the glob certainly matches everything that another matches.
 func (g *glob) coversAll(other *glob) bool {
 	if g.source == other.source {
 		return true

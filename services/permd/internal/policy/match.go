@@ -12,17 +12,17 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// match is how sure it is that a rule's conditions hold.
+// match is how certain it is that a rule's conditions hold.
 type match uint8
 
 const (
 	no match = iota
-	// maybe: it cannot be ruled out.
+	// maybe: it cannot be excluded.
 	maybe
 	yes
 )
 
-// sureIf is for what is known for certain.
+// sureIf converts a certain result to a match.
 func sureIf(holds bool) match {
 	if holds {
 		return yes
@@ -32,21 +32,21 @@ func sureIf(holds bool) match {
 
 // criterion is a condition that rules may have.
 type criterion struct {
-	// holds reports how sure it is that the condition holds; yes for a rule that does not have it.
+	// holds reports how certain it is that the condition holds; yes for a rule without it.
 	holds func(r *rule, a *action) match
-	// why says so in words; empty: there is nothing to say.
+	// why returns the reason in words; empty: there is none.
 	why func(r *rule, a *action, held match) string
 }
 
 var (
-	// allowingAround are the criteria of allow rules that are not about simple commands, toAllow all of them. What a rule does
-	// not cover anyway needs no doubt, so that comes last.
+	// allowingAround are the criteria of allow rules that do not concern simple commands, toAllow all their criteria. Doubts come
+	// last, because they matter only if the rule covers the action otherwise.
 	allowingAround = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections, ofAllowedPaths, ofAllowedWhen}
 	toAllow        = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand}, ofAllowedPaths, ofAllowedWhen,
 		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
 	}
-	// forbiddingButFiles are those of deny and ask rules that are not about files, forbidding all of them.
+	// forbiddingButFiles are the criteria of deny and ask rules that do not concern files, forbidding all their criteria.
 	forbiddingButFiles = []criterion{ofKind, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
@@ -57,10 +57,11 @@ var (
 	})
 )
 
-// byCommand: the rule's conditions are about simple commands, so that it may allow some of those of a line.
+// byCommand reports whether the rule has conditions on simple commands, so that it may allow some commands of a line.
 func (r *rule) byCommand() bool { return r.commands != nil || r.effects.any() }
 
-// criteria are those that count for an action: of one without a kind a deny or ask rule knows nothing else.
+// criteria returns the criteria that apply to an action. For an action without a kind, a deny or ask rule has no other criterion than
+// the kind.
 func (r *rule) criteria(a *action) []criterion {
 	switch {
 	case r.effect == "allow":
@@ -71,7 +72,7 @@ func (r *rule) criteria(a *action) []criterion {
 	return forbidding
 }
 
-// matches reports how sure it is that all conditions of the rule hold. An allow rule matches for certain, or not.
+// matches reports how certain it is that all conditions of the rule hold. For an allow rule, the result is never maybe.
 func (r *rule) matches(a *action) match {
 	sure := yes
 	for _, c := range r.criteria(a) {
@@ -89,12 +90,12 @@ func (r *rule) holdsKind(a *action) match {
 	return sureIf(r.matchesKind(a.GetKind()))
 }
 
-// holdsSurroundings is for allow rules: a command is what it seems only where it is given nothing odd.
+// holdsSurroundings is a criterion of allow rules: they cover a command only with a harmless environment and directory.
 func (r *rule) holdsSurroundings(a *action) match {
 	return sureIf(!a.command || a.harmlessSurroundings())
 }
 
-// holdsRedirections leaves redirections to each simple command, for an allow rule that is about those.
+// holdsRedirections always holds for an allow rule on simple commands, because the rule checks redirections for each command.
 func (r *rule) holdsRedirections(a *action) match {
 	none := r.redirectNone
 	if r.effect == "allow" {
@@ -107,13 +108,13 @@ func (r *rule) holdsAllowedCommand(a *action) match {
 	return sureIf(!r.byCommand() || r.allowsCommand(a))
 }
 
-// holdsAllowedPaths takes no command for its paths alone: it may touch others than those that are known.
+// holdsAllowedPaths does not cover a command by its paths alone: the command may use other paths than the known ones.
 func (r *rule) holdsAllowedPaths(a *action) match {
 	return sureIf(r.paths == nil || r.paysForNothing(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 
-// holdsAllowedWhen has everything known, since a condition may look at anything; and one that does not say that it means
-// commands does not.
+// holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only if the rule
+// says that it concerns commands.
 func (r *rule) holdsAllowedWhen(a *action) match {
 	if r.when == nil {
 		return yes
@@ -133,7 +134,7 @@ func (r *rule) holdsForbiddenWhen(a *action) match {
 	return held
 }
 
-// paysForNothing is for a rule whose path is there for redirections, and a command that has none.
+// paysForNothing reports whether the rule's path is only for redirections, and the command has none.
 func (r *rule) paysForNothing(a *action) bool {
 	return r.redirectAny && r.byCommand() && len(a.paths) == 0 && !redirects(a)
 }
@@ -146,7 +147,7 @@ func matchesName(patterns []string, name string) bool {
 	return len(patterns) == 0 || slices.ContainsFunc(patterns, func(p string) bool { return starMatches(p, name) })
 }
 
-// starMatches matches a pattern where "*" stands for any characters.
+// starMatches matches a pattern in which "*" matches any characters.
 func starMatches(pattern, name string) bool {
 	parts := strings.Split(pattern, "*")
 	if len(parts) == 1 {
@@ -166,7 +167,7 @@ func starMatches(pattern, name string) bool {
 	return strings.HasSuffix(name, parts[len(parts)-1])
 }
 
-// redirects reports whether a command redirects to or from a file that is more than the null device.
+// redirects reports whether a command redirects to or from a file other than the null device.
 func redirects(a *action) bool {
 	for _, sub := range a.GetCommand().GetSubCommands() {
 		if slices.ContainsFunc(sub.GetRedirections(), func(r *permissionv1.Redirection) bool { return !toNowhere(r) }) {
@@ -196,8 +197,8 @@ func (r *rule) allowsPath(a *action, p *pathAccess) bool {
 	return (!p.internal || a.trusting) && covers(p.asked) && (p.resolved == p.asked || covers(p.resolved))
 }
 
-// namesPaths reports whether globs that begin with a folder cover every path of the action, so that whoever wrote the rule
-// meant that place. "**/x" and a rule without paths mean no place.
+// namesPaths reports whether globs that begin with a folder cover every path of the action, so that the rule was written for that
+// place. "**/x" and a rule without paths name no place.
 func (r *rule) namesPaths(a *action) bool {
 	meant := *r
 	meant.paths = slices.DeleteFunc(slices.Clone(r.paths), func(g glob) bool { return !g.anchored() })
@@ -218,8 +219,8 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	if !p.inside {
 		return false
 	}
-	// A root that is itself reached by a symbolic link has another real name, which is not known here. That the path lies
-	// inside is known, and enough for a glob that covers all that is inside.
+	// A root that is itself reached by a symbolic link has another, unknown real name. It is known that the path lies inside, which
+	// suffices for a glob that covers everything inside.
 	return g.exact[0].everything || g.exact[0].belowAny(roots, spelling)
 }
 
@@ -264,8 +265,8 @@ func (g *glob) forbids(a *action, spelling string) bool {
 	return g.folded[0].belowAny(a.foldedRoots, spelling)
 }
 
-// mayForbid is for a path that really lies inside a root by a name of that root which is not known here: whatever part
-// of it is the root, the rest may match.
+// mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the path below a
+// root.
 func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	if !g.rooted || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
 		return false
@@ -281,8 +282,8 @@ func (g *glob) mayForbid(a *action, p *pathAccess) bool {
 	}
 }
 
-// spelled returns the path that a word of the command reads like, and the glob that covers it; "" if there is none. The word
-// need not be a path.
+// spelled returns the path that a word of the command may mean, and the glob that covers it; "" if there is none. The word need not
+// be a path.
 func spelled(globs []glob, a *action) (word, by string) {
 	for _, word := range a.words {
 		if i := slices.IndexFunc(globs, func(g glob) bool { return g.forbids(a, word) }); i >= 0 {
@@ -304,17 +305,17 @@ func (r *rule) allowsCommand(a *action) bool {
 	return true
 }
 
-// runs reports whether all that the action runs is known, and there is something.
+// runs reports whether the action runs at least one command, and all its commands are known.
 func (p *action) runs() bool {
 	return p.certain && slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
 		return len(sub.GetArgv()) > 0
 	})
 }
 
-// takes reports whether an allow rule that is about simple commands takes number i, doubts about its program aside.
+// takes reports whether an allow rule on simple commands covers command i, ignoring doubts about its program.
 func (r *rule) takes(a *action, i int) bool {
 	sub := a.GetCommand().GetSubCommands()[i]
-	// Where facts are known, words that are known only at run time are text that is printed or compared.
+	// If the facts are known, words that are known only at run time are text that is printed or compared.
 	clear := plain(sub) || r.commands == nil && r.effects.any() && a.seen(i)
 	if !clear || !a.inPlace(sub) && !a.placeless(i) || !r.allowsRedirections(a, sub) {
 		return false
@@ -325,8 +326,8 @@ func (r *rule) takes(a *action, i int) bool {
 	return (r.commands == nil || r.covering(a, i) >= 0) && r.effects.whyNot(a, i) == "" && r.holdsAlone(a, i)
 }
 
-// holdsAlone reports whether the rule's condition holds for simple command i by itself, as it must for the line. So a
-// condition that another command of the line meets takes nothing that would not go by itself.
+// holdsAlone reports whether the rule's condition holds for simple command i by itself. So a condition that another command of the
+// line satisfies does not allow a command that would not be allowed alone.
 func (r *rule) holdsAlone(a *action, i int) bool {
 	if r.when == nil || !r.when.ofCommand || !a.manyCommands() {
 		return true
@@ -335,7 +336,7 @@ func (r *rule) holdsAlone(a *action, i int) bool {
 	return held && err == nil
 }
 
-// only is the action with simple command i and no other.
+// only returns the action with only simple command i.
 func (p *action) only(i int) *permissionv1.Action {
 	if p.alone == nil {
 		p.alone = make([]*permissionv1.Action, len(p.GetCommand().GetSubCommands()))
@@ -349,7 +350,7 @@ func (p *action) only(i int) *permissionv1.Action {
 	return p.alone[i]
 }
 
-// shallow is a copy of a message that shares what it refers to.
+// shallow returns a shallow copy of a message.
 func shallow[M proto.Message](m M) M {
 	from := m.ProtoReflect()
 	to := from.New()
@@ -360,24 +361,24 @@ func shallow[M proto.Message](m M) M {
 	return to.Interface().(M)
 }
 
-// covering is the first of the rule's commands that takes simple command i of the action; -1: none does. What an option makes
-// a program do beside is allowed only by a rule that names it.
+// covering returns the index of the first of the rule's commands that covers simple command i of the action; -1: none. A risk of an
+// option is allowed only by a rule that names it.
 func (r *rule) covering(a *action, i int) int {
 	argv, risks := a.GetCommand().GetSubCommands()[i].GetArgv(), a.risks[i]
 	return slices.IndexFunc(r.commands, func(c command) bool { return c.begins(argv) && shell.Names(c.risks, risks) })
 }
 
-// harmlessWrappers run the command that they are given under no other rights or environment. "git -C" changes the directory, and
-// the command says to which. What xargs and find add to a command stands in argv, or the command is dynamic.
+// harmlessWrappers run their command with unchanged rights and environment. "git -C" changes the directory, which the command states.
+// Words that xargs and find add to a command are in argv, or the command is dynamic.
 var harmlessWrappers = []string{
 	"sh -c", "bash -c", "dash -c", "/bin/sh -c", "/bin/bash -c", "/usr/bin/sh -c", "/usr/bin/bash -c",
 	"time", "timeout", "nice", "command", "eval", "exec", "stdbuf", "env", "git -C", "xargs", "find -exec",
 }
 
-// plain reports whether a simple command is what its argv says and nothing more.
+// plain reports whether a simple command is exactly its argv.
 func plain(sub *permissionv1.SubCommand) bool { return !sub.GetDynamic() && undisguised(sub) }
 
-// undisguised reports whether nothing stands around a simple command that changes what it does.
+// undisguised reports whether no variable or wrapper changes what a simple command does.
 func undisguised(sub *permissionv1.SubCommand) bool {
 	return !slices.ContainsFunc(sub.GetAssignments(), func(a string) bool { return !shell.HarmlessVariable(a) }) &&
 		!slices.ContainsFunc(sub.GetWrappers(), func(w string) bool { return !slices.Contains(harmlessWrappers, w) })
@@ -389,14 +390,14 @@ func (p *action) inPlace(sub *permissionv1.SubCommand) bool {
 	return !sub.GetCwdUnknown() && (dir == "" || isPath(dir) && inRoots(p.roots, path.Clean(dir)))
 }
 
-// placeless reports whether it does not matter where simple command i runs: it is a builtin of the shell that uses no files.
+// placeless reports whether the directory of simple command i does not matter: it is a builtin of the shell that uses no files.
 func (p *action) placeless(i int) bool {
 	sub := p.GetCommand().GetSubCommands()[i]
 	return sub.GetCwdUnknown() && p.seen(i) && len(p.does[i].uses) == 0 && sub.GetProgram().GetBuiltin() && len(sub.GetWrappers()) == 0
 }
 
-// allowsRedirections reports whether the rule takes the files that a simple command redirects to: none, or those that
-// its path covers, which must be among the action's. To read from a file is what the rule's reads may cover, too.
+// allowsRedirections reports whether the rule covers the files that a simple command redirects to: none, or files covered by its
+// path, which must be among the action's. The rule's reads may also cover a file that the command redirects from.
 func (r *rule) allowsRedirections(a *action, sub *permissionv1.SubCommand) bool {
 	for _, redirection := range sub.GetRedirections() {
 		if toNowhere(redirection) || r.readsFrom(a, redirection) {
@@ -442,8 +443,8 @@ func (r *rule) forbidsCommand(a *action) match {
 	return sure
 }
 
-// eachSpelling calls f with everything that a deny or ask rule's commands are held against, until f returns false. of is the
-// index of the simple command, -1 for the whole; under are the wrappers that w begins with.
+// eachSpelling calls f with all words that a deny or ask rule's commands are compared with, until f returns false. of is the index of
+// the simple command, -1 for the whole line; under are the wrappers that w begins with.
 func (r *rule) eachSpelling(a *action, f func(of int, w words, under string) bool) {
 	if !a.command || !f(-1, words{argv: a.GetCommand().GetArgv()}, "") {
 		return
@@ -452,7 +453,7 @@ func (r *rule) eachSpelling(a *action, f func(of int, w words, under string) boo
 		if !f(of, wordsOf(nil, sub), "") {
 			return
 		}
-		// A rule may also name what a command is wrapped in: "sudo", "sh -c", "env rm".
+		// A rule may also name the wrapper of a command: "sudo", "sh -c", "env rm".
 		wrappers := sub.GetWrappers()
 		for i := range wrappers {
 			under := strings.Join(wrappers[i:], " ")

@@ -10,8 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// meant are names that people try who know other rule files (Kubernetes, OPA, firewalls, the settings of agents), and what they are
-// called here.
+// meant maps names from other rule files (Kubernetes, OPA, firewalls, the settings of agents) to the names used here.
 var meant = yamlproto.Meant{
 	fullName(&permissionv1.Policy{}): byWord(map[string]string{
 		"rules": "rule policies policy permissions permission statements allow deny ask",
@@ -31,7 +30,7 @@ var meant = yamlproto.Meant{
 	}),
 }
 
-// effectMeant asks whether a word for a verdict of other rule files was meant.
+// effectMeant suggests an effect for a similar word of other rule files.
 func effectMeant(got string) string {
 	for effect, all := range map[string]string{
 		"allow": "permit accept pass approve yes true", "deny": "block reject forbid refuse drop no false", "ask": "confirm prompt question",
@@ -49,7 +48,7 @@ func fullName(m protoreflect.ProtoMessage) protoreflect.FullName {
 	return m.ProtoReflect().Descriptor().FullName()
 }
 
-// byWord turns what is meant by words into what a word means.
+// byWord inverts a map from a name to a list of words.
 func byWord(meant map[string]string) map[string]string {
 	all := map[string]string{}
 	for means, line := range meant {

@@ -13,23 +13,23 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Part is one of several rule files that count together.
+// Part is one of several rule files that apply together.
 type Part struct {
 	Policy *Policy
-	// Name is the file's, for people.
+	// Name is the file's name, for people.
 	Name string
-	// Layer says whose file it is. A workspace's that nobody trusts may only tighten: its allow rules do not count.
+	// Layer is the owner of the file. An untrusted workspace's file may only tighten: its allow rules do not count.
 	Layer permissionv1.Layer
 }
 
 func (p Part) loosens() bool { return p.Layer != permissionv1.Layer_LAYER_WORKSPACE }
 
-// NoPolicy is the rule by which a call passes where nobody has chosen a policy, and no rule of a workspace matches.
+// NoPolicy is the rule that allows a call if no policy is configured and no rule of a workspace matches.
 const NoPolicy = "acphost/no-policy"
 
-// Decide judges an action by the rules of all parts: of those that match, the strictest counts. Where none does, a person
-// is asked; but where there is no part that may loosen, nobody has chosen a policy, and a call that an agent makes passes.
-// The same action gets the same answer from the same parts, always. A nil action is one of which nothing is known.
+// Decide decides on an action by the rules of all parts: of the matching rules, the strictest applies. If none matches, the verdict
+// is ask; but if no part may loosen, no policy is configured, and a call of an agent is allowed. The result is deterministic for the
+// same parts and action. A nil action is an unknown one.
 func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse {
 	a := newAction(of)
 	d := decideTogether(parts, a)
@@ -47,8 +47,8 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	return d
 }
 
-// keepDenied adds what the command has to leave out for the rules that deny, whatever the answer to the question is. If that is
-// more than a decision holds, no answer denies.
+// keepDenied adds the files that the command must leave out because of deny rules, whatever the answer to the question is. If there
+// are more globs than a decision may hold, the action is denied if it is not answered, and the answer is not remembered.
 func keepDenied(parts []Part, a *action, d *permissionv1.DecideResponse) {
 	globs := leaveOut(parts, a, deny)
 	if len(globs) <= maxLeftOut {
@@ -60,9 +60,8 @@ func keepDenied(parts []Part, a *action, d *permissionv1.DecideResponse) {
 		"to leave out", len(globs), maxLeftOut)
 }
 
-// notUnattended says why an action that is asked about is denied if no one answers, although the rule files say "unattended:
-// allow": a deny rule, or the protection of acphost's own files, may match, and only a person can tell. Empty: there is no
-// such reason.
+// notUnattended returns why an action that is asked about is denied without an answer, although the rule files say "unattended:
+// allow": a deny rule, or the protection of acphost's own files, may match, which only a person can decide. Empty: no reason.
 func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) string {
 	if d.Rule == Protected {
 		return "it may touch acphost's own files"
@@ -77,8 +76,8 @@ func notUnattended(parts []Part, a *action, d *permissionv1.DecideResponse) stri
 	return ""
 }
 
-// mayMatchUnseen reports whether a deny rule may match an action, also by what its commands do out of sight: a program of
-// which it is not known what it does, or that runs code that is not in the line, may do what the rule names.
+// mayMatchUnseen reports whether a deny rule may match an action, including unknown effects of its commands: a program with unknown
+// effects, or one that runs code that is not in the line, may do what the rule names.
 func (r *rule) mayMatchUnseen(a *action) bool {
 	if r.matches(a) != no {
 		return true
@@ -87,13 +86,13 @@ func (r *rule) mayMatchUnseen(a *action) bool {
 		ofAgent.holds(r, a) != no && ofMode.holds(r, a) != no && r.tools == nil
 }
 
-// mayBeDone reports whether a command may do what actions of the kinds do.
+// mayBeDone reports whether a command may have the effect of an action of the kinds.
 func mayBeDone(g kindGlob) bool {
 	return slices.ContainsFunc([]string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete",
 		"tool.move", "tool.search", "tool.execute", "net.connect"}, g.matches)
 }
 
-// doesUnseen reports whether the action runs a command that may do more than can be told from its line.
+// doesUnseen reports whether the action runs a command with effects that its line does not show.
 func (p *action) doesUnseen() bool {
 	if p.unseen() != no {
 		return true
@@ -108,7 +107,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 		}
 	}
 	if a.GetKind() == "tool.switch_mode" {
-		// A mode changes what the agent does from here on. It is not an action that rules about actions could judge.
+		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
 		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
 	}
 	denied, suspected := denials(parts, a)
@@ -130,7 +129,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 			d.Place = placeOf(parts, by.rules...)
 		}
 		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
-		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // else the rule does not match
+		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // otherwise the rule does not match
 		return d
 	}
 	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
@@ -153,13 +152,13 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
 }
 
-// allowing is the verdict allow, with what the command has to leave out for the rules that deny or ask.
+// allowing returns the verdict allow, with the files that the command must leave out because of deny and ask rules.
 func allowing(parts []Part, a *action, rule, reason string) *permissionv1.DecideResponse {
 	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a, ask))
 }
 
-// leavingOut adds globs to what a decision to allow leaves out. If they are more than a decision holds, the user is asked, and
-// no answer denies: deny rules are among those that the globs come from.
+// leavingOut sets the globs that an allowed command leaves out. If there are more than a decision may hold, the verdict is ask, and
+// deny without an answer, because some of the globs come from deny rules.
 func leavingOut(d *permissionv1.DecideResponse, globs []string) *permissionv1.DecideResponse {
 	if len(globs) > maxLeftOut {
 		return &permissionv1.DecideResponse{Verdict: ask, Unattended: deny, PolicyDigest: d.GetPolicyDigest(), Reason: fmt.Sprintf("the command reads whole "+
@@ -184,7 +183,7 @@ func denials(parts []Part, a *action) (denied []finding, suspected *finding) {
 	return denied, suspected
 }
 
-// asks returns the ask rules that match. The first one decides: of several, one that no remembered answer satisfies.
+// asks returns the ask rules that match. The first one decides: if there is one that no remembered answer satisfies, it comes first.
 func asks(parts []Part, a *action) []finding {
 	var found []finding
 	for _, p := range parts {
@@ -201,10 +200,10 @@ func asks(parts []Part, a *action) []finding {
 	return found
 }
 
-// maxPlace bounds the place of a decision's rules, in characters.
+// maxPlace limits the place of a decision's rules, in characters.
 const maxPlace = 512
 
-// placeOf is where rules stand: "FILE:LINE" of each, with ", " between them.
+// placeOf returns the places of rules: "FILE:LINE" for each, separated by ", ".
 func placeOf(parts []Part, rules ...*rule) string {
 	var places []string
 	for _, r := range rules {
@@ -218,7 +217,7 @@ func placeOf(parts []Part, rules ...*rule) string {
 	return cut(strings.Join(places, ", "), maxPlace-1)
 }
 
-// digestOf is the digest of the one rule file, or of the digests of all.
+// digestOf returns the digest of the only rule file, or of the digests of all.
 func digestOf(parts []Part) string {
 	sum, n, last := sha256.New(), 0, ""
 	for _, p := range parts {
@@ -234,7 +233,7 @@ func digestOf(parts []Part) string {
 	return "sha256:" + hex.EncodeToString(sum.Sum(nil))
 }
 
-// unattendedOf is what counts when nobody answers: allow if every file that says anything says so.
+// unattendedOf returns the verdict without an answer: allow if every file that sets it says so.
 func unattendedOf(parts []Part) permissionv1.Verdict {
 	verdict := permissionv1.Verdict_VERDICT_UNSPECIFIED
 	for _, p := range parts {
@@ -249,8 +248,8 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 	return verdict
 }
 
-// Stricter returns the stricter of two decisions, the first of two that are alike. It leaves out what either does. Of two that
-// allow, both must name the paths.
+// Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both. If both
+// allow, NamesPaths and NamesAddresses hold only if they hold for both.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -271,7 +270,7 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	return a
 }
 
-// rank orders decisions by strictness; of two that ask, one that a remembered answer does not satisfy is stricter.
+// rank orders decisions by strictness. Of two with the verdict ask, one that a remembered answer does not satisfy is stricter.
 func rank(d *permissionv1.DecideResponse) int {
 	switch {
 	case d.GetVerdict() == allow:
@@ -284,5 +283,5 @@ func rank(d *permissionv1.DecideResponse) int {
 	return 3
 }
 
-// Digest is the rule file's, "sha256:" and lower-case hexadecimal; empty for the policy of no file.
+// Digest returns the digest of the rule file, "sha256:" and lower-case hexadecimal; empty without a file.
 func (p *Policy) Digest() string { return p.digest }

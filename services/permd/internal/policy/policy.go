@@ -1,15 +1,14 @@
-// Package policy decides about actions by the rules of a file. A decision is a pure function of the rules and the action:
-// the package keeps no state between decisions, asks nobody, and reads only the rule file, once.
+// Package policy decides about actions by the rules of a file. A decision is a pure function of the rules and the action: the package
+// keeps no state between decisions, makes no requests, and reads only the rule file, once.
 //
-// If several rules match, the strictest one applies: deny before ask before allow, in any order. If no rule matches, the
-// verdict is ask. Allow rules and other rules treat uncertainty in opposite ways. An allow rule matches only what is
-// certain: it never matches by a command or a path that is not fully known. If the part that a deny or ask rule judges is
-// not known, that rule makes the verdict ask. So if an agent hides an action, the best result for the agent is a question
-// to the user.
+// If several rules match, the strictest one applies: deny before ask before allow, in any order. If no rule matches, the verdict is
+// ask. Allow rules and other rules treat uncertainty in opposite ways. An allow rule matches only what is certain: it never matches
+// by a command or a path that is not fully known. If the part that a deny or ask rule judges is not known, that rule makes the
+// verdict ask. So if an agent hides an action, the best result for the agent is a question to the user.
 //
-// Explain shows how a decision comes about. Check reports mistakes in a rule file. Both are for users who write rules.
+// Explain shows how a decision is made. Check reports mistakes in a rule file. Both are for users who write rules.
 //
-// The package knows the normalised action. It does not know how the action was built or how decisions are transported.
+// The package knows the normalised action. It must not know how the action was built or how decisions are transported.
 package policy
 
 import (
@@ -23,33 +22,33 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// maxFile bounds a rule file, in bytes.
+// maxFile limits a rule file, in bytes.
 const maxFile = 1 << 20
 
-// Protected is the id of the built-in rule that keeps acphost's own files from agents.
+// Protected is the id of the built-in rule that protects acphost's own files from agents.
 const Protected = "acphost/protected"
 
-// Policy decides. It does not change, and is safe for concurrent use.
+// Policy is a compiled rule file. It is immutable, and safe for concurrent use.
 type Policy struct {
-	// digest is that of the rule file; empty: there is none.
+	// digest is the digest of the rule file; empty: there is none.
 	digest string
-	// rules are in the order of the file; deny, ask and allow are those of an effect.
+	// rules are in the order of the file; deny, ask and allow are the rules with that effect.
 	rules            []rule
 	deny, ask, allow []*rule
 	protected        []glob
-	// unattended is what counts for "ask" when nobody is there.
+	// unattended is the verdict for "ask" without an answer.
 	unattended permissionv1.Verdict
 }
 
 // Surroundings are the facts about a machine that rules refer to.
 type Surroundings struct {
-	// Home is the absolute path that "~" stands for in globs. Empty: such globs are errors.
+	// Home is the absolute path of "~" in globs. Empty: such globs are errors.
 	Home string
-	// Protected are absolute paths that no action may touch, whatever the rules.
+	// Protected are absolute paths that no action may access, regardless of the rules.
 	Protected []string
-	// Real resolves the symbolic links in an absolute path, as filepath.EvalSymlinks does. It is asked for the directories
-	// in deny and ask rules when the file is read, so that they hold for the real names of these directories too. Nil:
-	// there are no symbolic links.
+	// Real resolves the symbolic links in an absolute path, as filepath.EvalSymlinks does. It is called for the directories in deny
+	// and ask rules when the file is read, so that the rules also apply to the real names of these directories. Nil: there are no
+	// symbolic links.
 	Real func(path string) (string, error)
 }
 
@@ -66,7 +65,7 @@ func (s Surroundings) places() places {
 	return p
 }
 
-// Parse reads a rule file of at most 1 MiB. An error names file and, for every mistake in it, line, column and field.
+// Parse reads a rule file of at most 1 MiB. An error names the file and, for every mistake in it, line, column and field.
 func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	l, err := load(file, data, s)
 	if err != nil {
@@ -75,15 +74,15 @@ func Parse(file string, data []byte, s Surroundings) (*Policy, error) {
 	return l.policy, nil
 }
 
-// loaded is what became of a rule file.
+// loaded is the result of loading a rule file.
 type loaded struct {
 	doc    *yamlproto.Document
 	rules  *permissionv1.Policy // as decoded
 	policy *Policy
-	tests  uint32 // that ran
+	tests  uint32 // the number of tests that ran
 }
 
-// load reads a rule file that may have mistakes. What it found is never nil.
+// load reads a rule file that may contain mistakes. The result is never nil.
 func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	l := &loaded{rules: &permissionv1.Policy{}}
 	if len(data) > maxFile {
@@ -93,7 +92,7 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	if l.doc, err = yamlproto.Parse(file, data); err != nil {
 		return l, err
 	}
-	unread := l.doc.DecodeMeant(l.rules, meant) // what could be read is checked all the same: all mistakes are told at once
+	unread := l.doc.DecodeMeant(l.rules, meant) // the decoded part is checked all the same, so that all mistakes are reported at once
 	env, err := environment()
 	if err != nil {
 		return l, fmt.Errorf("prepare for conditions: %w", err)
@@ -112,7 +111,7 @@ func load(file string, data []byte, s Surroundings) (*loaded, error) {
 	return l, nil
 }
 
-// None is the policy of no rule file: a person is asked about everything, and what is protected is denied.
+// None returns the policy without a rule file: a person is asked about everything, and access to protected paths is denied.
 func None(s Surroundings) (*Policy, error) {
 	globs, err := protectedGlobs(s)
 	if err != nil {
@@ -121,7 +120,7 @@ func None(s Surroundings) (*Policy, error) {
 	return &Policy{protected: globs}, nil
 }
 
-// Rules counts the rules of the file.
+// Rules returns the number of rules in the file.
 func (p *Policy) Rules() int { return len(p.rules) }
 
 func protectedGlobs(s Surroundings) ([]glob, error) {

@@ -11,7 +11,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// The criteria that rules of every effect have, or that nothing else needs.
+// The criteria that rules of every effect have, or that are used only once.
 var (
 	ofKind         = criterion{(*rule).holdsKind, (*rule).whyKind}
 	ofSurroundings = criterion{(*rule).holdsSurroundings, (*rule).whySurroundings}
@@ -25,14 +25,14 @@ var (
 	})
 	ofTool = byName("tool", func(r *rule, a *action) ([]string, string, string) {
 		if !strings.HasPrefix(a.GetKind(), "tool.") {
-			return r.tools, a.GetTool(), "" // calls of an agent's client are no tool's
+			return r.tools, a.GetTool(), "" // calls of an agent's client have no tool
 		}
 		return r.tools, a.GetTool(), "the agent does not name the tool"
 	})
 )
 
-// byName is the criterion that one of the rule's patterns matches a name that the action has. missing is why it may have one
-// that it does not tell; empty: it has none then.
+// byName returns the criterion that one of the rule's patterns matches a name of the action. missing is why the action may have a
+// name that is not given; empty: it has none then.
 func byName(what string, of func(r *rule, a *action) (patterns []string, name, missing string)) criterion {
 	return criterion{
 		holds: func(r *rule, a *action) match {
@@ -165,7 +165,7 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 	return "the line runs no command"
 }
 
-// whyRisky names the first danger of a simple command that none of the rule's commands names.
+// whyRisky returns the first risk of a simple command that none of the rule's commands names.
 func (r *rule) whyRisky(argv, risks []string) string {
 	for n := range risks {
 		if !slices.ContainsFunc(r.commands, func(c command) bool { return c.begins(argv) && shell.Names(c.risks, risks[:n+1]) }) {
@@ -175,7 +175,7 @@ func (r *rule) whyRisky(argv, risks []string) string {
 	return "no one command of the rule names all that is known against " + code(argv)
 }
 
-// whyNotTo says which redirection the rule does not take.
+// whyNotTo returns which redirection the rule does not cover.
 func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 	for _, redirection := range sub.GetRedirections() {
 		switch {
@@ -367,7 +367,7 @@ func (r *rule) matchesCommand(j int, argv []string) string {
 	return text
 }
 
-// whyUnclear is why it is not known in full what runs.
+// whyUnclear returns why it is not fully known what runs.
 func whyUnclear(a *action) string {
 	switch {
 	case a.GetUnparsed() != "":

@@ -12,18 +12,18 @@ import (
 )
 
 const (
-	// maxExcept bounds the parts of names for which an answer does not hold; the contract says so.
+	// maxExcept limits the excepted parts of names of an answer, as the contract says.
 	maxExcept = 200
-	// maxSpelled bounds the names that the braces of one part of a glob stand for.
+	// maxSpelled limits the expansions of the braces in one segment of a glob.
 	maxSpelled = 64
 )
 
-// Reusable says for which other names in the folder of a read a decision to allow it holds: for all but those that
-// contain one of except. It is nil if the decision holds for this action alone. About a program that a process starts,
-// it holds for the same action again.
+// Reusable returns for which other names in the folder of a read a decision to allow it holds: for all except those that contain one
+// of Except. It returns nil if the decision holds only for this action. For a program that a process starts, the decision holds for
+// the same action again.
 //
-// A rule may look at the name of the file by its paths, of which can be told what names they match, and by its condition, of
-// which it cannot. Everything else about the action stays as it is.
+// Rules may depend on the name of the file by their paths, for which the matching names can be computed, and by their conditions, for
+// which they cannot. All other fields of the action stay the same.
 func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideResponse) *permissionv1.Reuse {
 	if d.GetVerdict() != allow || len(d.GetLeaveOut()) > 0 {
 		return nil
@@ -33,7 +33,7 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 		return nil
 	}
 	if name == "" {
-		return &permissionv1.Reuse{} // of a program that is started: rules look at nothing but the action
+		return &permissionv1.Reuse{} // for a started program, rules depend only on the action
 	}
 	f := newFolder(newAction(of))
 	if f == nil {
@@ -43,7 +43,7 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 	if by == nil || by.id != d.GetRule() || !f.forbidsNone(parts) {
 		return nil
 	}
-	if by.paths != nil { // whether the rule names the place must hold for every name, too
+	if by.paths != nil { // whether the rule names the place must also be the same for every name
 		anchored := slices.DeleteFunc(slices.Clone(by.paths), func(g glob) bool { return !g.anchored() })
 		if named := f.covered(anchored); named.all != d.GetNamesPaths() || !named.all && named.some() {
 			return nil
@@ -57,16 +57,16 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 	return &permissionv1.Reuse{Except: f.except}
 }
 
-// folder is the folder of an action that reads one file, in which other names are thought of.
+// folder is the folder of an action that reads one file, in which other names are considered.
 type folder struct {
 	a *action
-	// dirs are the folder's spellings, as it was asked for and as it leads; folded are the same for deny and ask rules.
+	// dirs are the folder's paths as asked for and as resolved; folded are the same for deny and ask rules.
 	dirs, folded []string
 	except       []string
 }
 
-// newFolder is the folder of an action; nil if not every rule can be told what it says of it. Both spellings lie below a root
-// that is known, so that ${root} means one place.
+// newFolder returns the folder of an action; nil if the result of some rules is uncertain. Both paths must lie below a known root, so
+// that ${root} means one place.
 func newFolder(a *action) *folder {
 	if len(a.paths) != 1 || a.vague {
 		return nil
@@ -84,7 +84,7 @@ func newFolder(a *action) *folder {
 	return f
 }
 
-// allowedBy is the first rule that allows every name but those that are excepted; nil if there is none of which that is certain.
+// allowedBy returns the first rule that allows every name that is not excepted; nil if there is none for certain.
 func (f *folder) allowedBy(parts []Part) *rule {
 	around := []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofRedirections, {holds: (*rule).holdsAllowedCommand}}
 	for _, p := range parts {
@@ -111,7 +111,7 @@ func (f *folder) allowedBy(parts []Part) *rule {
 	return nil
 }
 
-// forbidsNone reports whether no deny or ask rule forbids a name, except those that it adds to the excepted.
+// forbidsNone reports whether no deny or ask rule forbids a name, except those that it adds to the excepted names.
 func (f *folder) forbidsNone(parts []Part) bool {
 	around := []criterion{ofKind, ofAgent, ofMode, ofTool, ofRedirections, {holds: (*rule).forbidsCommand},
 		{holds: func(r *rule, a *action) match { return r.effects.forbids(a) }}}
@@ -131,7 +131,7 @@ func (f *folder) forbidsNone(parts []Part) bool {
 	return true
 }
 
-// misses reports whether globs of a deny or ask rule match no name, except those that it adds to the excepted.
+// misses reports whether globs of a deny or ask rule match no name, except those that it adds to the excepted names.
 func (f *folder) misses(globs []glob) bool {
 	for i := range globs {
 		names := f.forbidden(&globs[i])
@@ -143,7 +143,7 @@ func (f *folder) misses(globs []glob) bool {
 	return true
 }
 
-// mayMatch reports whether globs of a deny or ask rule match some name.
+// mayMatch reports whether globs of a deny or ask rule may match some name.
 func (f *folder) mayMatch(globs []glob) bool {
 	return slices.ContainsFunc(globs, func(g glob) bool {
 		names := f.forbidden(&g)
@@ -151,7 +151,7 @@ func (f *folder) mayMatch(globs []glob) bool {
 	})
 }
 
-// forbidden is what a glob of a deny or ask rule matches, in any spelling of the folder.
+// forbidden returns the names that a glob of a deny or ask rule matches, in any spelling of the folder.
 func (f *folder) forbidden(g *glob) residue {
 	var names residue
 	for _, dir := range f.folded {
@@ -160,7 +160,7 @@ func (f *folder) forbidden(g *glob) residue {
 	return names
 }
 
-// covered is what globs of an allow rule match: each spelling of a name has to match one of them.
+// covered returns the names that globs of an allow rule match: one of the globs must match each spelling of a name.
 func (f *folder) covered(globs []glob) residue {
 	names := residue{all: true}
 	for _, dir := range f.dirs {
@@ -169,10 +169,10 @@ func (f *folder) covered(globs []glob) residue {
 			here.or(globs[i].residue(globs[i].exact, f.a.roots, dir))
 		}
 		if here.all {
-			continue // whatever else matches
+			continue // any other spelling decides
 		}
 		if !here.some() {
-			return residue{} // nothing matches in this spelling
+			return residue{} // no name matches in this spelling
 		}
 		names.all = false
 		names.words, names.unsure = append(names.words, here.words...), names.unsure || here.unsure
@@ -180,11 +180,11 @@ func (f *folder) covered(globs []glob) residue {
 	return names
 }
 
-// residue is what a glob leaves open for the name of a file in a folder.
+// residue is the set of file names in a folder that a glob may match.
 type residue struct {
-	// all: every name matches, for certain.
+	// all: every name matches for certain.
 	all bool
-	// words: a name that matches contains one of them, in lower case.
+	// words: a matching name contains one of them, in lower case.
 	words []string
 	// unsure: other names may match, too.
 	unsure bool
@@ -196,7 +196,7 @@ func (r *residue) or(other residue) {
 	r.all, r.unsure, r.words = r.all || other.all, r.unsure || other.unsure, append(r.words, other.words...)
 }
 
-// residue is that of the glob's patterns in one spelling of a folder.
+// residue returns the residue of the glob's patterns in one spelling of a folder.
 func (g *glob) residue(patterns []pattern, roots []string, dir string) residue {
 	var names residue
 	if !g.rooted {
@@ -213,7 +213,7 @@ func (g *glob) residue(patterns []pattern, roots []string, dir string) residue {
 	return names
 }
 
-// residue is what the pattern leaves open for a name in a folder, which is absolute or, as the pattern, relative to a root.
+// residue returns the residue of the pattern in a folder, which is absolute or, like the pattern, relative to a root.
 func (p *pattern) residue(dir string) residue {
 	if p.everything {
 		return residue{all: true}
@@ -226,14 +226,14 @@ func (p *pattern) residue(dir string) residue {
 	}
 	segments := slices.CompactFunc(strings.Split(strings.TrimPrefix(p.text, "/"), "/"), func(a, b string) bool { return a == "**" && b == "**" })
 	if slices.ContainsFunc(segments, func(s string) bool {
-		// A slash between braces, or stars that may stand for folders.
+		// A slash inside braces, or stars that may match folders.
 		return strings.Count(s, "{") != strings.Count(s, "}") || s != "**" && strings.Contains(s, "**")
 	}) {
 		return residue{unsure: true}
 	}
 	dir = strings.TrimPrefix(dir, "/")
 	var names residue
-	// The name is what one segment stands for, and those behind it, which must be "**", stand for nothing.
+	// One segment matches the name; the segments after it must be "**", and match nothing.
 	for i := len(segments) - 1; i >= 0; i-- {
 		switch {
 		case segments[i] == "**" && leadsTo(segments[:i+1], dir):
@@ -257,7 +257,7 @@ func leadsTo(segments []string, dir string) bool {
 	return len(segments) > 0 && doublestar.MatchUnvalidated(strings.Join(segments, "/"), dir)
 }
 
-// wordsIn is what the last segment of a pattern leaves open.
+// wordsIn returns the residue of the last segment of a pattern.
 func wordsIn(segment string) residue {
 	if segment == "*" {
 		return residue{all: true}
@@ -282,10 +282,10 @@ func wordsIn(segment string) residue {
 	return names
 }
 
-// maxName is the longest name of a file, in bytes.
+// maxName limits the name of a file, in bytes.
 const maxName = 255
 
-// braces are what the braces of a segment stand for; not ok: they are nested, or too many.
+// braces returns the expansions of the braces in a segment. ok is false if they are nested, or too many.
 func braces(segment string) (spelled []string, ok bool) {
 	begin, rest, found := strings.Cut(segment, "{")
 	if !found {

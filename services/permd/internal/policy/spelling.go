@@ -7,18 +7,18 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// prefix is the beginning of an argv, "*" standing for any one token.
+// prefix is the beginning of an argv. "*" matches any one token.
 type prefix []string
 
-// words are a simple command as deny and ask rules see it.
+// words are a simple command as deny and ask rules compare it.
 type words struct {
 	argv    []string
-	dynamic bool // some word is only known when it runs
-	// at are the positions of the dynamic words in argv; none with dynamic: any may be.
+	dynamic bool // some word is known only at run time
+	// at are the positions of the dynamic words in argv. If it is empty and dynamic is set, every word may be dynamic.
 	at []uint32
 }
 
-// wordsOf are the words of a simple command with others in front.
+// wordsOf returns the words of a simple command, prefixed with front.
 func wordsOf(front []string, sub *permissionv1.SubCommand) words {
 	w := words{argv: sub.GetArgv(), dynamic: sub.GetDynamic() || len(sub.GetDynamicWords()) > 0, at: sub.GetDynamicWords()}
 	if len(front) > 0 {
@@ -31,8 +31,8 @@ func wordsOf(front []string, sub *permissionv1.SubCommand) words {
 	return w
 }
 
-// mayBeAny reports whether a word is only known when it runs. It may then be any, and any number of words. Where nobody
-// says which words are, those that look like it.
+// mayBeAny reports whether a word is known only at run time. It may then be any word, and any number of words. If the positions are
+// unknown, words that a shell would expand count.
 func (w words) mayBeAny(i int) bool {
 	switch {
 	case !w.dynamic:
@@ -48,7 +48,7 @@ func mayExpand(word string) bool {
 	return word != "[" && word != "[[" && strings.ContainsAny(word, "$`*?[{~(")
 }
 
-// otherwise is how sure it is that words match which do not match as they stand: no, unless any of them may be another.
+// otherwise returns how certain a match is for words that do not match as written: no, unless any of them may be another.
 func (w words) otherwise() match {
 	if w.dynamic && len(w.at) == 0 {
 		return maybe
@@ -56,7 +56,7 @@ func (w words) otherwise() match {
 	return no
 }
 
-// judge reports how sure it is that a command begins with a deny or ask rule's prefix, however its options are spelt.
+// judge reports how certain it is that a command begins with a deny or ask rule's prefix, in any spelling of its options.
 func (p prefix) judge(w words) match {
 	sure := p.forbids(w)
 	if sure == yes {
@@ -65,8 +65,8 @@ func (p prefix) judge(w words) match {
 	return max(sure, p.spelt(w))
 }
 
-// forbids reports how sure it is that argv begins with p. The program is compared without its folder where p names none,
-// and without regard to case, which some file systems ignore.
+// forbids reports how certain it is that argv begins with p. The program is compared without its folder if p names none, and ignoring
+// case, as some file systems do.
 func (p prefix) forbids(w words) match {
 	for i, token := range p {
 		switch {
@@ -76,7 +76,7 @@ func (p prefix) forbids(w words) match {
 			}
 			return no
 		case w.mayBeAny(i):
-			return maybe // from here on every word may be any, and any number
+			return maybe // from here on every word may be any, and any number of words
 		case token == "*", token == w.argv[i]:
 		case i == 0 && sameProgram(token, w.argv[i]):
 		default:
@@ -93,9 +93,9 @@ func sameProgram(token, word string) bool {
 	return fold(token) == fold(word)
 }
 
-// spelt reports how sure it is that a command gives the options of a deny or ask rule's prefix in another spelling:
-// "rm -rf" is also "rm -r -f", "rm -fr" and "rm x --force --recursive". The words of the prefix that are no options must
-// stand in its order, options aside. A prefix without options has one spelling only.
+// spelt reports how certain it is that a command has the options of a deny or ask rule's prefix in another spelling: "rm -rf" is also
+// "rm -r -f", "rm -fr" and "rm x --force --recursive". The other words of the prefix must appear in order, ignoring options. A prefix
+// without options has only one spelling.
 func (p prefix) spelt(w words) match {
 	if len(p) == 0 || len(w.argv) == 0 || (p[0] != "*" && !sameProgram(p[0], w.argv[0])) {
 		return no
@@ -126,7 +126,7 @@ func (p prefix) spelt(w words) match {
 	return yes
 }
 
-// tail are the words after the program.
+// tail returns the words after the program.
 func (w words) tail() words {
 	tail := words{argv: w.argv[1:], dynamic: w.dynamic}
 	for _, position := range w.at {
@@ -135,21 +135,21 @@ func (w words) tail() words {
 		}
 	}
 	if len(w.at) > 0 && len(tail.at) == 0 {
-		tail.dynamic = false // it was the program
+		tail.dynamic = false // only the program was dynamic
 	}
 	return tail
 }
 
-// taken are words with their options apart.
+// taken are words with their options separated.
 type taken struct {
 	options map[string]bool
-	// rest are the words that are no options, up to the first that is only known when it runs.
+	// rest are the words that are not options, up to the first that is known only at run time.
 	rest []string
-	// open: some word is only known when it runs, so that there may be more of everything.
+	// open: some word is known only at run time, so there may be more options and words.
 	open bool
 }
 
-// split takes clusters of short options apart and gives the common long ones their short names.
+// split splits clusters of short options and replaces common long options by their short names.
 func (w words) split() taken {
 	t := taken{options: map[string]bool{}}
 	for i, word := range w.argv {
