@@ -189,7 +189,7 @@ type Mounter interface {
 type Lists struct {
 	// Write are files, and folders below which everything may be changed.
 	Write []string
-	// DenyWrite are files and folders that may not be changed, and whose parent folders may not be renamed.
+	// DenyWrite are files and folders that may not be changed, and above which no folder may be renamed.
 	DenyWrite []string
 	// DenyExecute are programs, and folders of programs, that may not be started.
 	DenyExecute []string

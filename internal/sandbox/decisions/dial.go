@@ -60,7 +60,7 @@ type client struct {
 	mu    sync.Mutex // guards the fields below
 	open  map[uint64]chan *sandboxv1.Answer
 	ended bool
-	start map[uint64]bool // the calls whose programs' start the supervisor wants to be notified of
+	start map[uint64]bool // calls of which the supervisor wants a notification when the program starts
 }
 
 func newClient(conn socket, timeout time.Duration) *client {

@@ -52,7 +52,7 @@ type Answer struct {
 type Judge interface {
 	// Judge decides. The process waits for it, so it must be bounded in time. ctx ends when the sandbox is gone.
 	Judge(ctx context.Context, asked Asked) Answer
-	// Started reports that the program of a question is in place whose answer has TellStart, before the sandbox asks about any
+	// Started reports that a program is in place, if the answer to its question has TellStart, before the sandbox asks about any
 	// operation of the program.
 	Started(pid int, call uint64)
 	// Refused reports a call that the sandbox has rejected itself, or would have rejected without Observe. program is as in Asked.

@@ -61,7 +61,7 @@ func reasonOf(found []finding) string {
 		if i > 0 && f.sure != yes && len(f.parts) == 0 {
 			continue
 		}
-		if text := fmt.Sprintf("%s (rule %s)", f.shortly(), f.rule.id); !slices.Contains(texts, text) {
+		if text := fmt.Sprintf("%s (rule %s)", f.brief(), f.rule.id); !slices.Contains(texts, text) {
 			texts = append(texts, text)
 		}
 	}
@@ -78,8 +78,8 @@ func reasonOf(found []finding) string {
 	}
 }
 
-// shortly returns the parts and the reason, for a text that names several rules.
-func (f *finding) shortly() string {
+// brief returns the parts and the reason, for a text that names several rules.
+func (f *finding) brief() string {
 	why := strings.TrimSuffix(cut(f.why, maxRuleWhy), ".")
 	size := 0
 	for i, part := range f.parts {

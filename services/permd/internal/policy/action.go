@@ -29,10 +29,10 @@ type action struct {
 	words []string // folded paths that the command's words may mean
 	// opaque: words may be incomplete.
 	opaque bool
-	// adrift: the directory of relative words is unknown.
-	adrift  bool
-	command bool // there is a command
-	certain bool // the command is fully known, and its environment and directory cannot change what it does
+	// cwdUnknown: the directory of relative words is unknown.
+	cwdUnknown bool
+	command    bool // there is a command
+	certain    bool // the command is fully known, and its environment and directory cannot change what it does
 	// unclear: the command may be incomplete or wrong.
 	unclear bool
 	risks   [][]string // the known risks of each simple command
@@ -153,7 +153,7 @@ func (p *action) prepareCommand() {
 		for i, word := range sub.GetArgv() {
 			if i > 0 || strings.Contains(word, "/") {
 				p.addArgument(sub, word)
-				p.adrift = p.adrift || (sub.GetCwdUnknown() && !path.IsAbs(word) && !strings.HasPrefix(word, "-"))
+				p.cwdUnknown = p.cwdUnknown || (sub.GetCwdUnknown() && !path.IsAbs(word) && !strings.HasPrefix(word, "-"))
 			}
 		}
 	}

@@ -105,7 +105,7 @@ func (w *allowance) reason(a *action) string {
 			}
 		}
 		f := finding{rule: r, parts: taken, why: cmp.Or(r.reason, "allowed")}
-		texts = append(texts, fmt.Sprintf("%s (rule %s)", f.shortly(), r.id))
+		texts = append(texts, fmt.Sprintf("%s (rule %s)", f.brief(), r.id))
 	}
 	return firstOf(maxRules, texts, "; ")
 }

@@ -69,7 +69,7 @@ func unseen(a *action) string {
 			}
 		}
 		return cmp.Or(listOf(whys, "; "), "a part of the command is only known when it runs")
-	case a.adrift:
+	case a.cwdUnknown:
 		for _, sub := range a.GetCommand().GetSubCommands() {
 			if sub.GetCwdUnknown() && len(sub.GetArgv()) > 0 {
 				return fmt.Sprintf("in which directory `%s` runs is only known when it runs", show(sub.GetArgv()[0]))

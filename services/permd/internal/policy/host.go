@@ -61,7 +61,7 @@ var ofHost = criterion{(*rule).holdsHost, (*rule).whyHost}
 func (r *rule) holdsHost(a *action) match {
 	switch {
 	case r.effect == "allow" && a.to != nil:
-		return sureIf(r.strange(a.to) == nil && (r.hosts == nil || r.allowsMachine(a.to)))
+		return sureIf(r.unnamedPrivateAddress(a.to) == nil && (r.hosts == nil || r.allowsMachine(a.to)))
 	case r.hosts == nil:
 		return yes
 	case a.to == nil && r.effect != "allow" && a.GetKind() == "net.connect" && (a.GetEndpoint() != nil || a.GetUnparsed() != ""):
@@ -84,9 +84,9 @@ func (r *rule) covers(address netip.Addr, port uint16) bool {
 	return slices.ContainsFunc(r.hosts, func(p hosts.Pattern) bool { return p.Covers(address, port) })
 }
 
-// strange returns an address of a machine that is not on the internet and that the rule does not name; nil: none. A host name does
+// unnamedPrivateAddress returns an address of a machine that is not on the internet and that the rule does not name; nil: none. A host name does
 // not limit its addresses: the owner of the name may point it to this machine or its network.
-func (r *rule) strange(m *machine) *netip.Addr {
+func (r *rule) unnamedPrivateAddress(m *machine) *netip.Addr {
 	i := slices.IndexFunc(m.addresses, func(address netip.Addr) bool { return !hosts.IsPublic(address) && !r.covers(address, m.port) })
 	if i < 0 {
 		return nil
@@ -107,7 +107,7 @@ func (r *rule) whyHost(a *action, held match) string {
 	case held == yes:
 		return "host is " + a.to.shown()
 	}
-	if strange := r.strange(a.to); r.effect == "allow" && strange != nil && (r.hosts == nil || r.allowsMachine(a.to)) {
+	if strange := r.unnamedPrivateAddress(a.to); r.effect == "allow" && strange != nil && (r.hosts == nil || r.allowsMachine(a.to)) {
 		return fmt.Sprintf("host %s has the address %s, which is not on the internet, and the rule does not name it", show(a.to.host.String()), strange)
 	}
 	var names []string

@@ -110,7 +110,7 @@ func (r *rule) holdsAllowedCommand(a *action) match {
 
 // holdsAllowedPaths does not cover a command by its paths alone: the command may use other paths than the known ones.
 func (r *rule) holdsAllowedPaths(a *action) match {
-	return sureIf(r.paths == nil || r.paysForNothing(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
+	return sureIf(r.paths == nil || r.needsNoPaths(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 
 // holdsAllowedWhen needs a fully known action, because a condition may read any field. A condition covers commands only if the rule
@@ -134,8 +134,8 @@ func (r *rule) holdsForbiddenWhen(a *action) match {
 	return held
 }
 
-// paysForNothing reports whether the rule's path is only for redirections, and the command has none.
-func (r *rule) paysForNothing(a *action) bool {
+// needsNoPaths reports whether the rule's path is only for redirections, and the command has none.
+func (r *rule) needsNoPaths(a *action) bool {
 	return r.redirectAny && r.byCommand() && len(a.paths) == 0 && !redirects(a)
 }
 
@@ -237,7 +237,7 @@ func forbidsPaths(globs []glob, a *action) match {
 			return yes
 		}
 	}
-	if a.vague || a.opaque || a.adrift {
+	if a.vague || a.opaque || a.cwdUnknown {
 		return maybe
 	}
 	mayForbid := func(p pathAccess) bool {

@@ -144,7 +144,7 @@ func (r *rule) whyCommandIsNotAllowed(a *action) string {
 		case !a.inPlace(sub):
 			return fmt.Sprintf("%s runs in %s, which is not known to be inside the roots", code(argv), show(sub.GetCwd()))
 		case !r.allowsRedirections(a, sub):
-			return r.whyNotTo(a, sub)
+			return r.whyNotRedirection(a, sub)
 		}
 		why := r.effects.whyNot(a, i)
 		switch {
@@ -175,8 +175,8 @@ func (r *rule) whyRisky(argv, risks []string) string {
 	return "no one command of the rule names all that is known against " + code(argv)
 }
 
-// whyNotTo returns which redirection the rule does not cover.
-func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
+// whyNotRedirection returns which redirection the rule does not cover.
+func (r *rule) whyNotRedirection(a *action, sub *permissionv1.SubCommand) string {
 	for _, redirection := range sub.GetRedirections() {
 		switch {
 		case toNowhere(redirection), r.readsFrom(a, redirection):
@@ -196,7 +196,7 @@ func (r *rule) whyNotTo(a *action, sub *permissionv1.SubCommand) string {
 
 func (r *rule) whyAllowedPaths(a *action, _ match) string {
 	switch {
-	case r.paths == nil, r.paysForNothing(a):
+	case r.paths == nil, r.needsNoPaths(a):
 		return ""
 	case a.vague:
 		return "it is not known where every path leads" + a.whyUnresolved() + because(a.GetUnparsed())
@@ -304,7 +304,7 @@ func (r *rule) whyForbiddenPaths(a *action, held match) string {
 		return r.whichPathIsForbidden(a)
 	case a.GetUnparsed() != "" || a.GetCommand().GetUnparsed() != "":
 		return "it cannot be told which paths are touched: " + show(whyUnclear(a))
-	case a.opaque, a.adrift:
+	case a.opaque, a.cwdUnknown:
 		return "it cannot be told which paths are touched: " + unseen(a)
 	case a.vague && len(a.paths) == 0:
 		return "it cannot be told: the action names no path"
