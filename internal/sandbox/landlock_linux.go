@@ -444,8 +444,8 @@ func (d *domains) sweep() {
 	}
 }
 
-// scopesAbstractSockets reports whether processes in the domain cannot connect to abstract unix sockets outside of it. The sandbox cannot tell which
-// sockets are inside.
+// scopesAbstractSockets reports whether processes in the domain cannot connect to abstract unix sockets outside of it. The sandbox
+// cannot tell which sockets are inside.
 func (d *domain) scopesAbstractSockets() bool {
 	return d != nil && slices.ContainsFunc(d.layers, func(r *ruleset) bool { return r.scoped })
 }

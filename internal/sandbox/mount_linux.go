@@ -375,7 +375,8 @@ var idMaps = []string{"uid_map", "gid_map", "projid_map", "setgroups"}
 // isIDMap reports whether a place is such a file and the calling thread administers its own namespace. The kernel checks the
 // namespace of the process that opened the file.
 func (c *call) isIDMap(p place) bool {
-	if !c.namespaces.made.Load() || p.insideOnly || p.sealed || !strings.HasPrefix(p.real, "/proc/") || !slices.Contains(idMaps, path.Base(p.real)) {
+	if !c.namespaces.made.Load() || p.insideOnly || p.sealed || !strings.HasPrefix(p.real, "/proc/") ||
+		!slices.Contains(idMaps, path.Base(p.real)) {
 		return false
 	}
 	var fs unix.Statfs_t

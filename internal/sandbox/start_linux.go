@@ -106,8 +106,8 @@ func capable() bool {
 	return err != nil || sets[0].Permitted|sets[1].Permitted != 0
 }
 
-// dropCapabilities executes this program again without any capability. The sandbox acts for the command, which has no capabilities either, and a
-// thread of a Go program cannot drop them for the other threads.
+// dropCapabilities executes this program again without any capability. The sandbox acts for the command, which has no capabilities
+// either, and a thread of a Go program cannot drop them for the other threads.
 func dropCapabilities(args []string) error {
 	self, err := proc.OwnProgram()
 	if err != nil {
@@ -246,9 +246,9 @@ type startResult struct {
 // errStart is wrapped if the command itself cannot be started.
 var errStart = errors.New("start the command")
 
-// startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from it: a process inherits
-// the filter of the thread that makes it. The thread stays until the command has ended, because the parent-death signal of the
-// command is bound to the thread. Meanwhile the thread runs the jobs for the command's Landlock domain.
+// startConfined installs the filter on the calling thread, which package proc has confined, and starts the command from it: a process
+// inherits the filter of the thread that makes it. The thread stays until the command has ended, because the parent-death signal of
+// the command is bound to the thread. Meanwhile the thread runs the jobs for the command's Landlock domain.
 func startConfined(o Options, d Decider, c command, w proc.Walls, started chan<- startResult, over <-chan struct{}) error {
 	if !o.Observe && (!w.Landlock || !w.Seccomp) {
 		return fmt.Errorf("%w: %s", ErrUnsupported, strings.Join(w.Notes, "; "))

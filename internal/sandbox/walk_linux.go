@@ -316,8 +316,8 @@ func isProcRoot(fd int) bool {
 	return unix.Fstatfs(fd, &fs) == nil && fs.Type == unix.PROC_SUPER_MAGIC && unix.Fstat(fd, &st) == nil && st.Ino == procRoot
 }
 
-// ownProcFolder returns the directory in the sandbox's /proc of the process that a name in any /proc means. It returns "" if the name is not
-// a process, and an error for other processes than the caller's own.
+// ownProcFolder returns the directory in the sandbox's /proc of the process that a name in any /proc means. It returns "" if the name
+// is not a process, and an error for other processes than the caller's own.
 func (c *call) ownProcFolder(name string) (string, error) {
 	tgid := "/proc/" + strconv.Itoa(c.tgid)
 	switch name {
