@@ -28,7 +28,7 @@ type Request struct {
 	Roots []string
 	// Decided is the result of an earlier decision, which then runs exactly so. Nil: Resolve decides.
 	Decided *Argv
-	// Unasked: no person or policy was asked about the command; see unasked.
+	// Unasked: a rule allowed the command, and no person was asked; see unasked.
 	Unasked bool
 }
 
