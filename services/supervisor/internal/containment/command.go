@@ -19,14 +19,14 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// confineTimeout is how long a handler may take to say that it can confine a command.
+// confineTimeout is how long a handler may take to report whether it can confine a command.
 const confineTimeout = 10 * time.Second
 
-// confineStream carries the questions of a sandbox to here.
+// confineStream carries the requests of a sandbox to the supervisor.
 type confineStream = grpc.BidiStreamingClient[terminalv1.ConfineRequest, terminalv1.ConfineResponse]
 
-// openConfinement opens a stream for the sandbox of a command. why says in words that the handler cannot confine
-// commands. The end of ctx ends the stream.
+// openConfinement opens a stream for the sandbox of a command. If the handler cannot confine commands, why is the reason in words. The
+// stream ends with ctx.
 func openConfinement(ctx context.Context, conn grpc.ClientConnInterface, how *terminalv1.Confinement) (stream confineStream, why string, err error) {
 	if _, mapped := conn.(interface{ OtherPaths() }); mapped {
 		return nil, "its files have other paths than they have here, and a sandbox knows only those of the handler", nil
@@ -55,7 +55,7 @@ func openConfinement(ctx context.Context, conn grpc.ClientConnInterface, how *te
 	return stream, first.GetReady().GetUnsupported(), nil
 }
 
-// newConfinement is a confinement as the agent's, for one command.
+// newConfinement returns a confinement like the agent's, for one command.
 func (s *Sandbox) newConfinement() *terminalv1.Confinement {
 	var id [16]byte
 	_, _ = rand.Read(id[:]) // never fails
@@ -65,7 +65,7 @@ func (s *Sandbox) newConfinement() *terminalv1.Confinement {
 	}
 }
 
-// Confines asks a handler whether it can run commands in the sandbox. why says in words that it cannot.
+// Confines asks a handler whether it can run commands in the sandbox. If it cannot, why is the reason in words.
 func (s *Sandbox) Confines(ctx context.Context, conn grpc.ClientConnInterface) (why string, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -73,7 +73,7 @@ func (s *Sandbox) Confines(ctx context.Context, conn grpc.ClientConnInterface) (
 	return why, err
 }
 
-// command is a command of a terminal that runs in a sandbox. It is a decisions.Judge.
+// command is a command of a terminal that runs in a sandbox. It implements decisions.Judge.
 type command struct {
 	decider   *Decider
 	sessionID string
@@ -82,7 +82,7 @@ type command struct {
 
 var _ decisions.Judge = (*command)(nil)
 
-// Judge implements decisions.Judge. The command was allowed: what it and its descendants do is held to what is denied.
+// Judge implements decisions.Judge. The command was allowed, so only denied actions of the command and its descendants are refused.
 func (c *command) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	return c.decider.judge(ctx, &event{Asked: asked, sessions: []string{c.sessionID}, command: c})
 }
@@ -95,9 +95,9 @@ func (c *command) Refused(pid int, program, what string) {
 	c.decider.refusedIn([]string{c.sessionID}, pid, program, what)
 }
 
-// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and commands must run there.
+// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and Sandbox.Require is set.
 type CannotConfine struct {
-	// Why says why in words.
+	// Why is the reason in words.
 	Why string
 }
 
@@ -105,9 +105,9 @@ func (e *CannotConfine) Error() string {
 	return "it cannot run commands in the sandbox, and sandbox.require is set: " + e.Why
 }
 
-// Confine opens the stream by which the sandbox of a command of a session asks, if commands have to run in a sandbox. id names the
-// confinement for the handler; empty: the command runs without. settle must be called once, and says whether the command has started.
-// The error is a *CannotConfine, or a call of the handler failed.
+// Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the confinement for the handler.
+// An empty id means that the command runs without a sandbox. The caller calls settle once, and reports whether the command has started. The
+// error is a *CannotConfine, or the error of a call to the handler.
 func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error) {
 	if d.sandbox == nil {
 		return "", func(bool) {}, nil
@@ -145,7 +145,7 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 	}, nil
 }
 
-// serveCommand answers the sandbox of a command until it is gone.
+// serveCommand answers the requests of a command's sandbox until the sandbox ends.
 func (d *Decider) serveCommand(stream confineStream, sessionID string) {
 	ours, theirs := net.Pipe()
 	c := &command{decider: d, sessionID: sessionID}

@@ -1,11 +1,11 @@
-// Package containment decides about what the processes of one agent do by themselves: the agent, the commands of its terminals, and all
-// that they start.
+// Package containment decides about process actions of one agent: actions of the agent, of the commands of its terminals, and of all
+// processes that they start.
 //
-// A sandbox asks about each action that its rules do not settle (decisions.Judge), and the agent's proxy asks about each machine
-// (egress.Decider). A Decider has the gate decide by the policy. It never waits for a person: if the user has to be asked, the action is
-// refused, the user is asked meanwhile, and the answer counts for the next try.
+// A sandbox asks about each action that its rules do not decide (decisions.Judge). The agent's proxy asks about each machine
+// (egress.Decider). A Decider asks the gate, which applies the policy. A Decider never waits for a person. If the user has to be asked, it
+// refuses the action and asks the user; the answer applies to the next try.
 //
-// The package must not know ACP's messages, nor how a client is asked: it asks and tells by the Link.
+// The package must not know ACP's messages, nor how a client is asked. It reaches the user through the Link.
 package containment
 
 import (
@@ -25,76 +25,76 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// Sandbox says how the agent's processes are confined.
+// Sandbox describes how the agent's processes are confined.
 type Sandbox struct {
-	// How is how the sandbox confines.
+	// How is the configuration of the sandbox.
 	How sandbox.Confinement
-	// Own are files and folders of the agent's own, absolute and without symbolic links.
+	// Own are the agent's files and folders, absolute and without symbolic links.
 	Own []string
-	// Mine are files and programs that are known to be the agent's own; nil: none are.
+	// Mine are the files and programs that are known to belong to the agent; nil: none.
 	Mine *kernel.Own
-	// Closed says why no process may connect to a machine by itself; empty: it may.
+	// Closed is the reason why no process may connect to a machine directly; empty: processes may connect.
 	Closed string
-	// Env are variables by which the commands of terminals find the agent's proxy, each "NAME=VALUE".
+	// Env are variables that point the commands of terminals to the agent's proxy, each "NAME=VALUE".
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool
 }
 
-// Proxy says how the agent's proxy decides.
+// Proxy describes how the decisions for the agent's proxy are made.
 type Proxy struct {
-	// Observe: nothing is refused, but what the proxy itself refuses.
+	// Observe: nothing is refused, except what the proxy itself refuses.
 	Observe bool
-	// Listens, if set, reports whether only the agent's own processes listen at a TCP port of this machine.
+	// Listens, if set, reports whether only the agent's own processes listen on a TCP port of this machine.
 	Listens func(port uint16) bool
-	// Needs are the machines without which the agent does not work.
+	// Needs are the machines that the agent cannot work without.
 	Needs []hosts.Pattern
 }
 
-// Link is what a Decider needs of the link between the agent and its client. Its methods must be safe for concurrent use.
+// Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for concurrent use.
 type Link interface {
-	// Judging returns what an action of a session is judged against. cc may be nil: nothing is known of the session. seen is what has
-	// been seen of the disk for the question.
+	// Judging returns the session state that an action is judged against. cc may be nil if nothing is known of the session. seen caches the
+	// look-ups of paths for one request.
 	Judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session
-	// FindPrograms finds the programs of an action's command.
+	// FindPrograms resolves the programs of an action's command.
 	FindPrograms(resolver *programs.Resolver, a *permissionv1.Action)
-	// Request returns an action as the gate decides it, by what has been seen of the disk for the question.
+	// Request returns an action as a request to the gate. seen caches the look-ups of paths for one request.
 	Request(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request
-	// Conclude records a decision of a session's scope. An error means that an allowance could not be recorded.
+	// Conclude records a decision for a session's scope. An error means that an allowance could not be recorded.
 	Conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error
-	// TellDenied tells the user that an action was denied, and TellMore that more are denied than the user is told of.
+	// TellDenied notifies the user that an action was denied. TellMore notifies the user that further denials are not shown.
 	TellDenied(sessionID string, d *gate.Decision)
 	TellMore(sessionID string)
-	// TellReport tells the user what the policy says of an action that was not prevented.
+	// TellReport notifies the user of the policy's decision about an action that was not prevented.
 	TellReport(sessionID string, r gate.Report)
-	// AskAboutTry asks the user about something that was refused, and returns at once. It calls ended when the question has ended; if the
-	// link is over, it may never do so.
+	// AskAboutTry asks the user about a refused action, and returns at once. It calls ended when the question has ended. If the link has
+	// ended, it may never call ended.
 	AskAboutTry(t Try, ended func())
-	// Spawn runs a function in a goroutine that recovers from panics, and that the link's end waits for. If the link is over, the
-	// function does not run.
+	// Spawn runs a function in a goroutine that recovers from panics. The link waits for the goroutine when it ends. If the link has ended,
+	// the function does not run.
 	Spawn(f func())
 	// Ended is closed when the link ends.
 	Ended() <-chan struct{}
 }
 
-// Try is something that a process tried to do, as it was decided in one session.
+// Try is an action that a process tried, with the decision about it in one session.
 type Try struct {
 	Decision *gate.Decision
 	Action   *permissionv1.Action
-	// SessionID and Scope are the session's; empty: no session is open.
+	// SessionID and Scope identify the session; empty: no session is open.
 	SessionID, Scope string
-	// Apart: the program would find what the agent may have mounted there.
+	// Apart: the program would find files that the agent may have mounted.
 	Apart bool
 }
 
-// Options are what a Decider is made of. All are required but AgentEnviron.
+// Options configure a Decider. All are required except AgentEnviron.
 type Options struct {
-	// Sessions are the agent's.
+	// Sessions are the agent's sessions.
 	Sessions *session.Table
 	Gate     *gate.Gate
 	// AgentName is the agent's configured name.
 	AgentName string
-	// AgentEnviron is the environment that the agent was started with; nil: the supervisor's own.
+	// AgentEnviron is the environment that the agent was started with; nil: the supervisor's environment.
 	AgentEnviron []string
 	Logger       *slog.Logger
 }
@@ -104,7 +104,7 @@ type Decider struct {
 	opts Options
 
 	// Set before bound is closed.
-	sandbox *Sandbox // nil: the agent runs in none
+	sandbox *Sandbox // nil: the agent runs without a sandbox
 	proxy   Proxy
 	link    Link
 
@@ -114,22 +114,22 @@ type Decider struct {
 	turn     turnState
 
 	mu      sync.Mutex
-	waiting []func() // what sandboxes have refused before there was a link
+	waiting []func() // notifications of refusals before Bind; guarded by mu
 }
 
-// maxWaiting bounds what is kept for the link.
+// maxWaiting limits the notifications that wait for Bind.
 const maxWaiting = 64
 
-// New returns a Decider that has no link yet: until Bind, what it is asked waits.
+// New returns a Decider without a link. Requests wait until Bind.
 func New(o Options) *Decider { return &Decider{opts: o, bound: make(chan struct{})} }
 
-// SetSandbox says how the agent's processes are confined, if the agent runs in a sandbox. It must be called before Bind.
+// SetSandbox sets how the agent's processes are confined, if the agent runs in a sandbox. It must be called before Bind.
 func (d *Decider) SetSandbox(s *Sandbox) { d.sandbox = s }
 
-// SetProxy says how the agent's proxy decides. It must be called before Bind.
+// SetProxy sets how the decisions for the agent's proxy are made. It must be called before Bind.
 func (d *Decider) SetProxy(p Proxy) { d.proxy = p }
 
-// Bind gives the Decider its link. Only the first call counts.
+// Bind sets the link. Only the first call has an effect.
 func (d *Decider) Bind(l Link) {
 	d.bindOnce.Do(func() {
 		d.mu.Lock()
@@ -144,5 +144,5 @@ func (d *Decider) Bind(l Link) {
 	})
 }
 
-// observes reports whether the sandbox refuses nothing, and what would be refused is recorded.
+// observes reports whether the sandbox is in observe mode: nothing is refused, and actions that would be refused are recorded.
 func (d *Decider) observes() bool { return d.sandbox != nil && d.sandbox.How.Observe }

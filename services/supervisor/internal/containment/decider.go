@@ -19,8 +19,8 @@ import (
 
 var _ decisions.Judge = (*Decider)(nil)
 
-// Judge implements decisions.Judge: it decides about what a process of the agent's is about to do. It takes no longer than a
-// policy may, but waits for the link.
+// Judge implements decisions.Judge. It decides about an action of one of the agent's processes. It waits for Bind, and then takes no longer
+// than a policy may.
 func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	select {
 	case <-d.bound:
@@ -34,7 +34,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	if changes(e.Operation) && sandbox.Device(e.Path) {
 		return decisions.Answer{Allowed: true}
 	}
-	d.place(e)
+	d.classify(e)
 	if e.MountPoint {
 		return decisions.Answer{Allowed: d.mountPoint(ctx, e)}
 	}
@@ -46,7 +46,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		defer cancel()
 	}
 	var err error
-	if e.below, err = moving(bounded, e.Asked); err != nil && !d.observes() {
+	if e.below, err = movedNames(bounded, e.Asked); err != nil && !d.observes() {
 		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
 	}
 	o, err := d.strictest(bounded, e)
@@ -54,7 +54,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
 	}
 	if e.Apart && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() {
-		e.wrapped = true // a rule knows the program by its path, and not what it finds there
+		e.wrapped = true // the rule knows the path of the program, but not the files that it finds there
 	}
 	if d.observes() {
 		d.observed(e, o, turns)
@@ -65,27 +65,27 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
-		return decisions.Answer{Allowed: true, TellStart: e.entered(d), Lease: d.lease(e, o)}
+		return decisions.Answer{Allowed: true, TellStart: e.enterCommand(d), Lease: d.lease(e, o)}
 	case gate.Ask:
-		why, _ := d.asksLater(e, o)
+		why, _ := d.askLater(e, o)
 		return decisions.Answer{Why: why}
 	}
-	return decisions.Answer{Why: d.denies(o, "", turns)}
+	return decisions.Answer{Why: d.deny(o, "", turns)}
 }
 
-// place finds out what the agent's own is in an event, and what is allowed already.
-func (d *Decider) place(e *event) {
+// classify determines which processes and files of an event are the agent's own, and whether an allowed command contains the process.
+func (d *Decider) classify(e *event) {
 	e.within = e.command != nil || d.commands.Within(e.PID)
 	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
 	e.asAgent = !e.within && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
 	e.lenient = e.within || e.kept || e.asAgent ||
 		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || d.isOwn(e.Path) ||
-		e.Operation == sandbox.Execute && len(e.sessions) == 0 // what the agent starts before anybody has said anything to it
+		e.Operation == sandbox.Execute && len(e.sessions) == 0 // the agent starts it before the first session is open
 }
 
-// concerned returns the sessions to which an action of a process may belong: those in which a turn is under way, or all open sessions if
-// there is no turn. The session of the newest turn is the first, or else the session that was opened last. If an action may belong to
-// several sessions, the question is asked in the first: an older turn may hang, and no client may follow it any more.
+// concerned returns the sessions that an action of a process may belong to: those with a turn in progress, or all open sessions if there is
+// no turn. The session with the newest turn is the first, or else the session that was opened last. If an action may belong to several
+// sessions, the question is asked in the first, because an older turn may hang and no client may follow it any more.
 func (d *Decider) concerned() []string {
 	if sessions := d.opts.Sessions.Prompting(); len(sessions) > 0 {
 		return sessions
@@ -95,8 +95,8 @@ func (d *Decider) concerned() []string {
 	return sessions
 }
 
-// Refused implements decisions.Judge. It records what was refused, for each session that the process may belong to: the first time in
-// a turn. The user is told.
+// Refused implements decisions.Judge. It records a refusal, once a turn, for each session that the process may belong to, and notifies the
+// user.
 func (d *Decider) Refused(pid int, program, what string) {
 	tell := func() { d.refusedIn(d.concerned(), pid, program, what) }
 	d.mu.Lock()
@@ -116,7 +116,7 @@ func (d *Decider) refusedIn(sessions []string, pid int, program, what string) {
 	if d.observes() {
 		said = "the sandbox could not follow what a process does: from here on what the agent itself reports in this turn is recorded, too"
 	}
-	if !d.observes() || d.turn.first(turns, said) {
+	if !d.observes() || d.turn.firstDenial(turns, said) {
 		d.opts.Logger.Warn(said, "agent", d.opts.AgentName, "pid", pid, "what", what, "program", program)
 	}
 	if len(sessions) == 0 {
@@ -131,17 +131,17 @@ func (d *Decider) refusedIn(sessions []string, pid int, program, what string) {
 		r := d.link.Request(id, a, nil)
 		o := Try{Decision: d.opts.Gate.RefusedBySandbox(r), Action: a, SessionID: id, Scope: r.Scope}
 		if !d.observes() {
-			d.denies(o, gate.ByAcphost, turns)
+			d.deny(o, gate.ByAcphost, turns)
 			continue
 		}
 		d.turn.lose(id, d.turnsOf([]string{id}))
-		if d.turn.first(turns, o.Decision.Denial()) {
+		if d.turn.firstDenial(turns, o.Decision.Denial()) {
 			d.opts.Gate.ReportDone(o.Decision)
 		}
 	}
 }
 
-// turnsOf names the turns that are under way in sessions.
+// turnsOf returns a key of the current turns of sessions.
 func (d *Decider) turnsOf(sessions []string) string {
 	var b strings.Builder
 	for _, id := range sessions {
@@ -151,8 +151,8 @@ func (d *Decider) turnsOf(sessions []string) string {
 	return b.String()
 }
 
-// strictest decides an event in each session that it may belong to: nothing says of a process to which it does. What a person has
-// allowed, about just this, is enough unless another session denies it.
+// strictest decides an event in each session that it may belong to, because a process does not identify its session. It returns the
+// strictest decision. If a person allowed exactly this action, that is enough unless another session denies it.
 func (d *Decider) strictest(ctx context.Context, e *event) (worst Try, err error) {
 	sessions := e.sessions
 	if len(sessions) == 0 {
@@ -184,26 +184,26 @@ func (d *Decider) strictest(ctx context.Context, e *event) (worst Try, err error
 	return worst, nil
 }
 
-// isOwn reports whether a path is the agent's own.
+// isOwn reports whether a path is one of the agent's files (Sandbox.Own) or below one.
 func (d *Decider) isOwn(path string) bool {
 	return slices.ContainsFunc(d.sandbox.Own, func(own string) bool { return path != "" && paths.Below(own, path) })
 }
 
-// isKept reports whether the agent keeps something in a file of its own, by any name.
+// isKept reports whether a file, by any name, is the agent's own or holds its state.
 func (d *Decider) isKept(file string, seen *paths.Seen) bool {
 	return filepath.IsAbs(file) && (d.isOwn(seen.Real(file)) || d.sandbox.Mine.Keeps(seen.Real(file), false))
 }
 
-// decideKernel has the gate decide an event in a session. A program that gets a PATH with folders of the agent's own
-// is decided on without them where that lends nothing to what the agent puts there: the program only looks, or is
-// started as the agent anyway. What it finds by PATH is decided when it starts.
-func (d *Decider) decideKernel(ctx context.Context, e *event, sessionID string) (Try, error) {
-	if e.Operation != sandbox.Execute || e.within || !d.findsOwn(e) {
+// decideInSession asks the gate about an event in a session. If a program gets a PATH with folders of the agent, those folders are ignored
+// where programs in them gain nothing: the program only reads, or is started as part of the agent anyway. Programs found by PATH are
+// decided when they start.
+func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID string) (Try, error) {
+	if e.Operation != sandbox.Execute || e.within || !d.addsOwnToPath(e) {
 		return d.decideWith(ctx, e, sessionID, false)
 	}
 	was := *e
 	o, err := d.decideWith(ctx, e, sessionID, true)
-	if err == nil && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() && (e.lenient || e.Apart || onlyLooks(o.Action)) {
+	if err == nil && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() && (e.lenient || e.Apart || readsOnly(o.Action)) {
 		e.wrapped = true
 		return o, nil
 	}
@@ -211,7 +211,7 @@ func (d *Decider) decideKernel(ctx context.Context, e *event, sessionID string) 
 	return d.decideWith(ctx, e, sessionID, false)
 }
 
-// decideWith is decideKernel. ownPath: folders of the agent's own in PATH do not count.
+// decideWith implements decideInSession. ownPath: folders of the agent in PATH are ignored.
 func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ownPath bool) (Try, error) {
 	cc, err := d.opts.Sessions.Context(sessionID)
 	if err != nil {
@@ -226,7 +226,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	case e.to != nil:
 		a = intent.Reached(s, *e.to)
 	case e.Operation == sandbox.Execute:
-		a, inner = d.starting(ctx, e, s, ownPath)
+		a, inner = d.startAction(ctx, e, s, ownPath)
 	case e.Operation == sandbox.Read:
 		a = intent.ChangedFile(s, e.Path, permissionv1.Access_ACCESS_READ)
 	case e.Operation == sandbox.Connect:
@@ -240,16 +240,16 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	}
 	for _, p := range a.GetPaths() {
 		if (e.within || e.kept) && a.GetCommand() == nil {
-			p.GitInternal = false // a git that was allowed works there, or the agent keeps a repository of its own
+			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
-			p.ResolvedPath = e.Path // the sandbox has followed it, before a session is open too
+			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
 	r.Lenient, r.Inner, r.GivenUp, r.Apart = e.lenient, inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
-	if e.leadsOut() {
+	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
 	}
 	decision, err := d.opts.Gate.Decide(ctx, r)
@@ -263,10 +263,10 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	return Try{decision, a, sessionID, r.Scope, e.Apart}, err
 }
 
-// observed records what would not have been allowed.
+// observed records an action in observe mode, and notifies the user if the action would have been denied.
 func (d *Decider) observed(e *event, o Try, turns string) {
-	e.entered(d) // what it does then is the doing of the command that was recorded
-	if o.Decision.Verdict != gate.Allow && !d.turn.first(turns, o.Decision.DenialKey()) {
+	e.enterCommand(d) // later actions of the process count as those of the recorded command
+	if o.Decision.Verdict != gate.Allow && !d.turn.firstDenial(turns, o.Decision.DenialKey()) {
 		return
 	}
 	d.opts.Gate.ReportDone(o.Decision)
@@ -275,8 +275,8 @@ func (d *Decider) observed(e *event, o Try, turns string) {
 	}
 }
 
-// Sees returns what reports later whether all was seen that processes did in the present turn of a session. It reports false if the agent
-// runs in no sandbox.
+// Sees returns a function that reports later whether the sandbox observed all process actions in the current turn of a session. The
+// function reports false if the agent runs without a sandbox.
 func (d *Decider) Sees(sessionID string) func() bool {
 	if d.sandbox == nil {
 		return func() bool { return false }

@@ -9,54 +9,53 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 )
 
-// event is one thing that a process is about to do.
+// event is one action that a process is about to do.
 type event struct {
 	decisions.Asked
-	// within: the process belongs to a command that was allowed.
+	// within: the process belongs to an allowed command.
 	within bool
-	// lenient: only what is denied is refused.
+	// lenient: the action is refused only if it is denied.
 	lenient bool
-	// asAgent: it starts a part of the agent, or a program that the agent is known to start for itself.
+	// asAgent: the process starts a part of the agent, or a program that the agent is known to start for itself.
 	asAgent bool
-	// kept: it changes a file in which the agent keeps what it remembers.
+	// kept: the process changes a file in which the agent keeps its state.
 	kept bool
-	// below are the names by which all is reached that lies in a folder that gets another name.
+	// below are the old and new names of all files in a folder that is renamed.
 	below    []string
 	sessions []string
-	// command is that of a terminal, which was allowed, and to which the process belongs; nil: the process is of the
-	// agent's own.
+	// command is the allowed command of a terminal that the process belongs to; nil: the process belongs to the agent.
 	command *command
-	// wrapped: a shell is started with words of the agent's around a line that is allowed, or a program where the agent
-	// may have mounted what it finds, or a script by a name that the agent can have lead to another one. It stays the
-	// agent, so that what it starts and changes is decided.
+	// wrapped: the process starts a shell with the agent's words around an allowed line, a program whose files the agent may have mounted,
+	// or a script by a name that the agent can change to point to another script. The process then remains part of the agent, so that its
+	// starts and changes are decided.
 	wrapped bool
-	// seen is what has been seen of the disk for this question.
+	// seen caches the look-ups of paths for this request.
 	seen *paths.Seen
-	// to is the machine to which acphost's proxy is to connect; nil: a process does something itself.
+	// to is the machine that acphost's proxy is to connect to; nil: the action is a process's own.
 	to *hosts.Endpoint
 }
 
-// leadsOut reports whether a process connects to a machine by itself, or to a service of this one that looks names up: a look-up tells
-// others the name.
-func (e *event) leadsOut() bool {
-	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || slices.Contains(nameServices, e.Path))
+// connectsOut reports whether a process connects to a machine directly, or to a name service of this machine. A look-up can leak data to
+// others in the name.
+func (e *event) connectsOut() bool {
+	return e.to == nil && e.Operation == sandbox.Connect && (e.Address.Internet() || slices.Contains(nameServiceSockets, e.Path))
 }
 
-// nameServices are the sockets by which libraries have names looked up: systemd-resolved's, nscd's (of several systems) and Avahi's.
-var nameServices = []string{
+// nameServiceSockets are the sockets of name services: systemd-resolved, nscd (on several systems) and Avahi.
+var nameServiceSockets = []string{
 	"/run/systemd/resolve/io.systemd.Resolve", "/run/systemd/resolve.hook/io.systemd.Resolve",
 	"/run/nscd/socket", "/var/run/nscd/socket", "/var/db/nscd/socket", "/run/avahi-daemon/socket",
 }
 
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
-// entered notes that the process becomes that of a command, once its program is in place. It reports whether that has
-// to be told.
-func (e *event) entered(d *Decider) (tell bool) {
+// enterCommand marks the process as part of a command once its program is in place. It reports whether the sandbox has to notify the Decider of
+// that (Started).
+func (e *event) enterCommand(d *Decider) (tell bool) {
 	switch {
 	case e.Operation != sandbox.Execute || e.within || e.lenient || e.wrapped:
 		return false
-	case d.observes(): // nobody says when
+	case d.observes(): // the sandbox sends no notification in observe mode
 		d.commands.Add(e.PID)
 		return false
 	default:

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 )
 
-func TestEvent_LeadsOut(t *testing.T) {
+func TestEvent_ConnectsOut(t *testing.T) {
 	tcp := sandbox.Address{Network: "tcp", Host: "1.1.1.1", Port: 443}
 	unix := sandbox.Address{Network: "unix"}
 	for name, c := range map[string]struct {
@@ -23,7 +23,7 @@ func TestEvent_LeadsOut(t *testing.T) {
 		"a name, not a path":    {event{Asked: decisions.Asked{Event: sandbox.Event{Operation: sandbox.Connect, Address: sandbox.Address{Network: "unix", Host: "@x"}}}}, false},
 		"reading such a socket": {event{Asked: decisions.Asked{Event: sandbox.Event{Operation: sandbox.Read, Path: "/run/nscd/socket"}}}, false},
 	} {
-		if got := c.e.leadsOut(); got != c.want {
+		if got := c.e.connectsOut(); got != c.want {
 			t.Errorf("%s: got %t", name, got)
 		}
 	}

@@ -14,14 +14,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// Bounds on how a folder that gets another name is looked at.
-// moveTime is for deciding about what lies in a folder that gets another name: the sandbox waits 10 s for an answer.
+// moveTime limits the decision about the files in a folder that is renamed. The sandbox waits 10 s for an answer.
 const moveTime = 8 * time.Second
 
-// moving returns the names by which all is reached that lies in a folder that gets another name: those that it has, and
-// those that it will have. A rule that names one of them has to hold, too, or the folder above would be the way around
-// it. There is an event for each name of a move, and both can be those of folders (RENAME_EXCHANGE).
-func moving(ctx context.Context, e decisions.Asked) ([]string, error) {
+// movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply too;
+// otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders (RENAME_EXCHANGE).
+func movedNames(ctx context.Context, e decisions.Asked) ([]string, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
 	}
@@ -34,11 +32,11 @@ func moving(ctx context.Context, e decisions.Asked) ([]string, error) {
 	return names, err
 }
 
-// below appends what lies in a folder, as if the folder had another name.
+// below appends the files in a folder, as if the folder had the name as.
 func below(ctx context.Context, names []string, folder, as string) ([]string, error) {
 	err := filepath.WalkDir(folder, func(file string, _ fs.DirEntry, err error) error {
 		switch {
-		case errors.Is(err, fs.ErrNotExist): // it has gone meanwhile, or is the name that nothing has yet
+		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile, or is the new name, which does not exist yet
 			return nil
 		case err != nil:
 			return err
@@ -53,13 +51,12 @@ func below(ctx context.Context, names []string, folder, as string) ([]string, er
 	return names, err
 }
 
-// decideMoved is decideKernel for an event that may give a folder another name: the strictest decision counts, about
-// the folder and about all that lies in it. If reads are decided on, so is that: what may not be read must not be by
-// another name.
+// decideMoved decides an event, and for a folder that is renamed also all files in it. The strictest decision counts. If reads are decided,
+// reads of these files are decided as well: a file that may not be read must not become readable by another name.
 func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (Try, error) {
-	worst, err := d.decideKernel(ctx, e, sessionID)
+	worst, err := d.decideInSession(ctx, e, sessionID)
 	for _, name := range e.below {
-		for _, op := range d.inMoved() {
+		for _, op := range d.movedOperations() {
 			if err != nil || worst.Decision.Verdict == gate.Deny {
 				return worst, err
 			}
@@ -71,7 +68,7 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
 			file.lenient = e.within || file.kept || d.isOwn(name) || op == sandbox.Read
 			var o Try
-			if o, err = d.decideKernel(ctx, &file, sessionID); err == nil && o.Decision.Verdict != gate.Allow && (o.Decision.Verdict == gate.Deny || worst.Decision.Verdict == gate.Allow) {
+			if o, err = d.decideInSession(ctx, &file, sessionID); err == nil && o.Decision.Verdict != gate.Allow && (o.Decision.Verdict == gate.Deny || worst.Decision.Verdict == gate.Allow) {
 				worst = o
 			}
 		}
@@ -79,8 +76,8 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 	return worst, err
 }
 
-// inMoved is what is decided about each file in a folder that gets another name.
-func (d *Decider) inMoved() []sandbox.Operation {
+// movedOperations returns the operations that are decided for each file in a folder that is renamed.
+func (d *Decider) movedOperations() []sandbox.Operation {
 	if d.sandbox.How.Reads {
 		return []sandbox.Operation{sandbox.Write, sandbox.Read}
 	}

@@ -11,9 +11,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// Reaches decides whether the agent's proxy connects to a machine, at door three; it is an egress.Decider. A process that asks the
-// proxy is not known, so what an allowed command connects to is decided on like all else. An allowance is recorded once the addresses
-// are known: before that nothing has been connected to.
+// Reaches decides whether the agent's proxy connects to a machine. It implements egress.Decider. The process that uses the proxy is not
+// known, so connections of allowed commands are decided like all others. An allowance is recorded only once the addresses are known,
+// because nothing has connected before.
 func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision {
 	select {
 	case <-d.bound:
@@ -44,17 +44,17 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: o.Decision.Special()}
 	case gate.Ask:
-		if _, asked := d.asksLater(e, o); asked {
+		if _, asked := d.askLater(e, o); asked {
 			return egress.Decision{Verdict: egress.Ask, Reason: o.Decision.Why()}
 		}
 	default:
-		d.denies(o, "", turns)
+		d.deny(o, "", turns)
 	}
 	return egress.Decision{Reason: o.Decision.Why()}
 }
 
-// loopback reports whether a target is this machine alone, by its loopback interface: by name, before that is looked up, or by all
-// of its addresses.
+// loopback reports whether a target is only this machine's loopback interface: by the name localhost before the look-up, or by all of its
+// addresses.
 func loopback(to egress.Target) bool {
 	if len(to.Addresses) == 0 {
 		return to.Host.Name == "localhost"

@@ -15,12 +15,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// starting is that a process starts a program, and, if it is a shell that runs a line for an agent that is known to
-// wrap lines so, that the line is run.
-func (d *Decider) starting(ctx context.Context, e *event, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
+// startAction returns the action of a process that starts a program. If the program is a shell that runs a line, and the agent is known to
+// wrap lines this way, inner is the action of the line.
+func (d *Decider) startAction(ctx context.Context, e *event, s intent.Session, ownPath bool) (a, inner *permissionv1.Action) {
 	resolver := &programs.Resolver{Environ: d.environOf(e), Seen: e.seen}
-	args, another := calledAs(e, resolver)
-	start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: d.surroundings(ctx, e, s, ownPath), Cut: e.Cut}
+	args, another := argsByName(e, resolver)
+	start := intent.ProgramStart{Args: args, Another: another, Dir: e.Dir, Env: d.relevantEnv(ctx, e, s, ownPath), Cut: e.Cut}
 	e.asAgent = e.asAgent || d.startsForItself(ctx, e, s, start)
 	e.lenient = e.lenient || e.asAgent
 	e.wrapped = e.wrapped || len(e.Others) > 0 && !d.mayChange(ctx, e.Path, s) // another script may run
@@ -36,22 +36,21 @@ func (d *Decider) starting(ctx context.Context, e *event, s intent.Session, ownP
 	return a, inner
 }
 
-// findsOwn reports whether a program gets a PATH to which folders were added in which the agent keeps what it
-// remembers.
-func (d *Decider) findsOwn(e *event) bool {
+// addsOwnToPath reports whether a program gets a PATH with added folders in which the agent keeps its state.
+func (d *Decider) addsOwnToPath(e *event) bool {
 	own := filepath.SplitList(kernel.Variable(d.environ(e), "PATH"))
 	return slices.ContainsFunc(filepath.SplitList(kernel.Variable(e.Env, "PATH")), func(folder string) bool {
 		return !slices.Contains(own, folder) && d.keepsPrograms(folder, e.seen)
 	})
 }
 
-// keepsPrograms reports whether a folder of programs is the agent's own.
+// keepsPrograms reports whether a folder of programs belongs to the agent.
 func (d *Decider) keepsPrograms(folder string, seen *paths.Seen) bool {
 	return filepath.IsAbs(folder) && d.isKept(filepath.Join(folder, "program"), seen)
 }
 
-// onlyLooks reports whether it is known of all programs of a command that they change nothing and run no further code.
-func onlyLooks(a *permissionv1.Action) bool {
+// readsOnly reports whether all programs of a command are known to change nothing and to run no further code.
+func readsOnly(a *permissionv1.Action) bool {
 	c := a.GetCommand()
 	return a.GetUnparsed() == "" && c.GetUnparsed() == "" &&
 		!slices.ContainsFunc(c.GetSubCommands(), func(s *permissionv1.SubCommand) bool {
@@ -61,15 +60,15 @@ func onlyLooks(a *permissionv1.Action) bool {
 		})
 }
 
-// surroundings are the variables that a process sets, without those of which is known what they come to: PWD, if it
-// leads to the directory in which the program starts, and PATH, by which the programs were found, if no folder was
-// added that the agent can change without being asked about. ownPath: folders of the agent's own may be added.
-func (d *Decider) surroundings(ctx context.Context, e *event, s intent.Session, ownPath bool) []string {
+// relevantEnv returns the variables that a process sets, except harmless ones: PWD, if it is the directory in which the program starts,
+// and PATH, by which the programs were found, if the agent cannot change any added folder without being asked. ownPath: added folders of
+// the agent are harmless.
+func (d *Decider) relevantEnv(ctx context.Context, e *event, s intent.Session, ownPath bool) []string {
 	own := kernel.Variable(d.environ(e), "PATH")
 	return slices.DeleteFunc(slices.Clone(e.Env), func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
 		switch name {
-		case "SHLVL", "_", "OLDPWD": // a shell's own, which no program goes by
+		case "SHLVL", "_", "OLDPWD": // set by shells; no program depends on them
 			return true
 		case "PWD":
 			return filepath.IsAbs(value) && e.seen.Real(value) == e.seen.Real(e.Dir)
@@ -108,10 +107,10 @@ func (d *Decider) mayChange(ctx context.Context, file string, s intent.Session) 
 	return err != nil || decision.Verdict == gate.Allow
 }
 
-// environOf is the environment of a program that is to start.
+// environOf returns the environment of a program that is about to start.
 func (d *Decider) environOf(e *event) []string { return slices.Concat(d.environ(e), e.Env) }
 
-// environ is the environment that e.Env is compared to.
+// environ returns the environment that e.Env is compared to.
 func (d *Decider) environ(e *event) []string {
 	switch {
 	case e.command != nil:
@@ -122,11 +121,11 @@ func (d *Decider) environ(e *event) []string {
 	return os.Environ()
 }
 
-// calledAs are a program's arguments with the program as the first: by the name that the process gave it, as rules
-// have it, if that name leads to the program by PATH, and else by its path, because a process can give any name. git
-// goes by its name: as "git-push" it does what "git push" does. another is a name that is neither the program's nor
-// leads to it: some programs are many, and go by it.
-func calledAs(e *event, resolver *programs.Resolver) (args []string, another string) {
+// argsByName returns a program's arguments with the program's name as the first. The name is the one that the process passed, as rules use
+// it, if PATH resolves that name to the program. Otherwise it is the program's path, because a process can pass any name. git depends on
+// its name: "git-push" does what "git push" does. another is a name that neither is the program's nor resolves to it; some programs change
+// their behaviour by their name.
+func argsByName(e *event, resolver *programs.Resolver) (args []string, another string) {
 	args = slices.Clone(e.Args)
 	if len(args) == 0 {
 		return []string{e.Path}, ""
@@ -147,7 +146,7 @@ func calledAs(e *event, resolver *programs.Resolver) (args []string, another str
 		}
 	}
 	switch name := filepath.Base(args[0]); {
-	case name == "exe", strings.Trim(name, "0123456789") == "": // /proc/self/exe and /dev/fd/3 are no program's names
+	case name == "exe", strings.Trim(name, "0123456789") == "": // names such as /proc/self/exe and /dev/fd/3 are not a program's
 	case strings.TrimPrefix(name, "-") != filepath.Base(e.Path): // "-bash" is a login shell
 		another = name
 	}
@@ -155,10 +154,9 @@ func calledAs(e *event, resolver *programs.Resolver) (args []string, another str
 	return args, another
 }
 
-// startsForItself reports whether the agent is known to start a program for itself, with just these arguments and no
-// variables that may change what it does. The program then is started as the agent, so that all that it changes and
-// starts is decided. It has to be the one that its name led to when the agent was started, where the agent cannot
-// change it without being asked.
+// startsForItself reports whether the agent is known to start a program for itself, with exactly these arguments and no variables that may
+// change its behaviour. The program is then started as part of the agent, so that its changes and starts are decided. It has to be the
+// program that its name resolved to when the agent was started, in a folder that the agent cannot change without being asked.
 func (d *Decider) startsForItself(ctx context.Context, e *event, s intent.Session, start intent.ProgramStart) bool {
 	if e.command != nil || start.Cut || !d.sandbox.Mine.Starts(start.Args, s.Unknown(start.Env), d.opts.Sessions.Roots()) {
 		return false

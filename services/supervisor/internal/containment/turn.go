@@ -2,30 +2,30 @@ package containment
 
 import "sync"
 
-// Bounds on what an agent's processes can have the user see.
+// Limits on what the user gets to see from an agent's processes.
 const (
-	// maxQuestions is how many questions about what processes have tried wait at once.
+	// maxQuestions limits the open questions about process actions.
 	maxQuestions = 16
-	// maxNotices is how many denials the user is told of in one turn.
+	// maxNotices limits the denials that the user is notified of in one turn.
 	maxNotices = 20
-	// maxDenials is how many denials of one turn are known, so that each has one record. If there are more, those that are
-	// repeated may be recorded again.
+	// maxDenials limits the denials of one turn that are remembered, so that each has one record. Beyond the limit, a repeated denial may
+	// be recorded again.
 	maxDenials = 4096
 )
 
-// turnState is what is known of the turns that are under way: what was denied in them, and what the user is being asked. The zero value
-// is ready. It is safe for concurrent use.
+// turnState is the state of the current turns: their denials, and the open questions to the user. The zero value is ready for use. It is
+// safe for concurrent use.
 type turnState struct {
 	mu      sync.Mutex
-	asking  map[string]bool // what the user is being asked about, by gate.Decision.Key
-	turns   string          // the turns that denied is about
+	asking  map[string]bool // open questions, by gate.Decision.Key
+	turns   string          // key of the turns that denied belongs to
 	denied  map[string]bool // by gate.Decision.DenialKey
 	notices int
-	lost    map[string]string // by session, the turn in which the sandbox could not tell what a process does
+	lost    map[string]string // by session, the last turn in which the sandbox could not follow a process
 }
 
-// first reports whether a denial, by its key, is the first of its kind in the turns that are under way.
-func (s *turnState) first(turns, key string) bool {
+// firstDenial reports whether a denial, by its key, is the first of its kind in the current turns.
+func (s *turnState) firstDenial(turns, key string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.turns != turns || s.denied == nil {
@@ -41,15 +41,15 @@ func (s *turnState) first(turns, key string) bool {
 	return true
 }
 
-// noticed counts one more denial of the turn, and returns how many there are.
-func (s *turnState) noticed() int {
+// countNotice counts one more denial of the turn, and returns the count.
+func (s *turnState) countNotice() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.notices++
 	return s.notices
 }
 
-// lose notes that what a process does in a turn of a session was not seen.
+// lose notes that the sandbox could not observe a process in a turn of a session.
 func (s *turnState) lose(session, turn string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -59,14 +59,14 @@ func (s *turnState) lose(session, turn string) {
 	s.lost[session] = turn
 }
 
-// sees reports whether all was seen that processes have done in a turn of a session, which is the newest one.
+// sees reports whether all process actions in the newest turn of a session were observed.
 func (s *turnState) sees(session, turn string) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.lost[session] != turn
 }
 
-// What becomes of a question about a try.
+// Results of turnState.ask.
 const (
 	askedNow = iota
 	askedAlready
