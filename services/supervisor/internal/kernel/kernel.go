@@ -1,7 +1,7 @@
-// Package kernel keeps what is known of an agent's processes that run in a sandbox: which of them belong to a command that was
-// allowed; and which files and programs are the agent's own.
+// Package kernel records facts about an agent's processes that run in a sandbox: which of them belong to an allowed command, and which
+// files and programs belong to the agent.
 //
-// It reads /proc and the file system, and decides nothing. It must not know ACP, sessions or policies.
+// The package reads /proc and the file system, and decides nothing. It must not know ACP, sessions or policies.
 package kernel
 
 import (
@@ -9,28 +9,27 @@ import (
 	"sync"
 )
 
-// Bounds on what is kept.
+// Limits on the recorded processes.
 const (
 	maxProcesses = 8192
 	maxExpected  = 1024
 )
 
-// Commands are the processes of commands that were allowed, with all that these have started. The zero value is ready. It is
-// safe for concurrent use.
+// Commands records the processes of allowed commands and their descendants. The zero value is ready for use. It is safe for concurrent use.
 type Commands struct {
 	mu     sync.Mutex
 	seen   map[int]known  // by pid
-	expect map[uint64]int // the process that is to become a command's, by the call that was allowed
+	expect map[uint64]int // pids of processes that become part of a command, by the allowed call
 }
 
-// known is what is known of a process.
+// known is the recorded state of a process.
 type known struct {
-	start  uint64 // when it started, in clock ticks since the machine did
-	within bool   // it belongs to a command. If not, nor did anything above it when it was looked at
+	start  uint64 // start time, in clock ticks since boot
+	within bool   // it belongs to a command; if false, its ancestors did not either when they were checked
 }
 
-// Expect notes that a process becomes that of a command if a call of it succeeds. Until then it is what it was: the kernel may
-// refuse the program, and the process goes on.
+// Expect notes that a process becomes part of a command if one of its calls succeeds. Until then its state is unchanged, because the kernel
+// may reject the program and the process continues.
 func (c *Commands) Expect(pid int, call uint64) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -40,8 +39,8 @@ func (c *Commands) Expect(pid int, call uint64) {
 	c.expect[call] = pid
 }
 
-// Started takes a process for that of a command if its call was expected to make it one. The process must not run meanwhile, so
-// that its number is its own.
+// Started adds a process to a command if Expect was called for the same call. The process must be stopped meanwhile, so that its pid cannot
+// be reused.
 func (c *Commands) Started(pid int, call uint64) {
 	c.mu.Lock()
 	expected, ok := c.expect[call]
@@ -52,17 +51,17 @@ func (c *Commands) Started(pid int, call uint64) {
 	}
 }
 
-// Add takes a process for that of a command. The process must not run meanwhile.
+// Add adds a process to a command. The process must be stopped meanwhile.
 func (c *Commands) Add(pid int) {
 	if p, ok := look(pid); ok {
 		c.add(p, true)
 	}
 }
 
-// process names a process for ever.
+// process identifies a process uniquely, even if its pid is reused.
 type process struct {
 	pid   int
-	start uint64 // when it started, in clock ticks since the machine did
+	start uint64 // start time, in clock ticks since boot
 }
 
 func (c *Commands) add(p process, within bool) {
@@ -75,7 +74,7 @@ func (c *Commands) add(p process, within bool) {
 		return
 	}
 	if len(c.seen) >= maxProcesses {
-		maps.DeleteFunc(c.seen, func(_ int, k known) bool { return !k.within }) // which can be found out again
+		maps.DeleteFunc(c.seen, func(_ int, k known) bool { return !k.within }) // these can be determined again
 	}
 	if len(c.seen) >= maxProcesses {
 		maps.DeleteFunc(c.seen, func(pid int, k known) bool {
@@ -88,7 +87,7 @@ func (c *Commands) add(p process, within bool) {
 	}
 }
 
-// of is what is known of a process.
+// of returns the recorded state of a process.
 func (c *Commands) of(p process) (within, ok bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -96,15 +95,14 @@ func (c *Commands) of(p process) (within, ok bool) {
 	return k.within, ok && k.start == p.start
 }
 
-// Within reports whether a process is that of a command, or was started by one. A process whose parent has ended before
-// the process did anything is not known any more, and is not within. Nor is one that was asked about before anything
-// above it was a command's.
+// Within reports whether a process belongs to a command, or was started by one. If the parent ended before the process did anything, the
+// process is unknown, and not within. A process that was checked before any of its ancestors belonged to a command is not within either.
 func (c *Commands) Within(pid int) bool {
 	var path []process
 	within := false
 	if !above(pid, func(p process) (enough bool) {
 		if len(path) > 0 && path[0].pid == p.pid {
-			path = path[:0] // the walk began anew
+			path = path[:0] // the walk was restarted
 		}
 		path = append(path, p)
 		within, enough = c.of(p)
@@ -112,8 +110,7 @@ func (c *Commands) Within(pid int) bool {
 	}) || len(path) == 0 {
 		return false
 	}
-	// Most of an agent's processes have the same few above them: to walk up to the first process each time takes as
-	// long as all else.
+	// Most processes of an agent have the same few ancestors. Walking up to the first process each time takes as long as everything else.
 	c.add(path[0], within)
 	if !within {
 		for _, p := range path[1:] {

@@ -56,7 +56,7 @@ func shell(t *testing.T) (parent, child int, end func()) {
 	return cmd.Process.Pid, child, end
 }
 
-func TestWhatACommandStartsBelongsToIt(t *testing.T) {
+func TestCommands_IncludesDescendants(t *testing.T) {
 	parent, child, end := shell(t)
 	var c Commands
 	if c.Within(parent) {
@@ -75,7 +75,7 @@ func TestWhatACommandStartsBelongsToIt(t *testing.T) {
 	}
 }
 
-func TestAnotherProcessWithTheNumberOfACommandDoesNotBelongToIt(t *testing.T) {
+func TestCommands_ExcludesReusedPid(t *testing.T) {
 	parent, child, _ := shell(t)
 	c := Commands{seen: map[int]known{parent: {1, true}}} // one that started just after the machine
 	if c.Within(parent) || c.Within(child) {
@@ -83,7 +83,7 @@ func TestAnotherProcessWithTheNumberOfACommandDoesNotBelongToIt(t *testing.T) {
 	}
 }
 
-func TestAProcessIsACommandsOnceItsProgramIsInPlace(t *testing.T) {
+func TestCommands_AddsProcessWhenProgramStarted(t *testing.T) {
 	parent, _, _ := shell(t)
 	var c Commands
 	c.Expect(parent, 7)
@@ -105,7 +105,7 @@ func TestAProcessIsACommandsOnceItsProgramIsInPlace(t *testing.T) {
 	}
 }
 
-func TestAWalkDoesNotTakeACommandForAnother(t *testing.T) {
+func TestCommands_KeepsCommandAddedDuringWalk(t *testing.T) {
 	parent, child, _ := shell(t)
 	var c Commands
 	if c.Within(parent) {
@@ -122,7 +122,7 @@ func TestAWalkDoesNotTakeACommandForAnother(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownIsBounded(t *testing.T) {
+func TestCommands_LimitsProcesses(t *testing.T) {
 	parent, child, _ := shell(t)
 	var c Commands
 	c.Add(parent)

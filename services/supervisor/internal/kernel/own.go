@@ -11,16 +11,15 @@ import (
 	"github.com/acphost/acphost/sdk/programs"
 )
 
-// Own are an agent's own files and programs: where it keeps what it remembers, and what it is made of. The zero value
-// has none. It is immutable.
+// Own describes an agent's own files and programs: where it keeps its state, and its code. The zero value is empty. It is immutable.
 type Own struct {
 	folders, files, code []string
 	starts               []program
 }
 
-// NewOwn makes them. state are files as presets name them (see CheckState), and commands are the agent's programs, by
-// name or path, with what they are given first. env are the agent's variables: what a name of them leads to that is
-// not set is left out. starts are programs that the agent starts for itself (see CheckStart).
+// NewOwn returns an Own. state are files in the notation of presets (see CheckState). commands are the agent's programs, by name or path,
+// with their first arguments. env are the agent's variables; a state file that uses an unset variable is ignored. starts are programs that
+// the agent starts for itself (see CheckStart).
 func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
 	o := &Own{}
 	for _, words := range starts {
@@ -51,14 +50,13 @@ func NewOwn(state []string, commands, starts [][]string, env []string) *Own {
 	return o
 }
 
-// With returns o with one more folder of its own, absolute and without symbolic links.
+// With returns a copy of o with one more folder, absolute and without symbolic links.
 func (o *Own) With(folder string) *Own {
 	return &Own{append(slices.Clone(o.folders), folder), o.files, o.code, o.starts}
 }
 
-// Keeps reports whether the agent keeps what it remembers in a file, by its real path. moved: the file is to be
-// moved, or to be written by another name. A folder that is named without what is in it may be made, and not be
-// moved.
+// Keeps reports whether a file, by its real path, holds the agent's state. moved: the file is about to be moved, or written by another
+// name. A folder that is named without its contents may be created, but not moved.
 func (o *Own) Keeps(path string, moved bool) bool {
 	if o == nil || path == "" {
 		return false
@@ -78,8 +76,8 @@ func (o *Own) Keeps(path string, moved bool) bool {
 	return slices.ContainsFunc(o.files, is)
 }
 
-// Runs reports whether a program, by its real path, is part of the agent, or runs a script that is. To start one
-// gives an agent nothing that it has not: what it does is decided as what the agent does.
+// Runs reports whether a program, by its real path, is part of the agent, or runs a script that is. Starting such a program gives an agent
+// no new rights, because its actions are decided like the agent's.
 func (o *Own) Runs(path string, args []string) bool {
 	if o == nil {
 		return false
@@ -93,9 +91,9 @@ func (o *Own) Runs(path string, args []string) bool {
 // interpreters run the script that is their first argument.
 var interpreters = []string{"node", "bun"}
 
-// CheckState says what is wrong with a file of an agent's own; empty: nothing. It begins with "~/", or with ${NAME}
-// or ${NAME:-~/FOLDER} and "/", which stand for a variable of the agent's; it may end in "/**", for a folder with all
-// that is in it, and its last name may be a pattern.
+// CheckState returns the error in the notation of a state file; empty: it is valid. The file begins with "~/", or with ${NAME} or
+// ${NAME:-~/FOLDER} and "/", for a variable of the agent. It may end in "/**", for a folder with its contents. Its last name may be a
+// pattern.
 func CheckState(pattern string) string {
 	file, ok := expand(pattern, []string{"HOME=/h"})
 	switch {
@@ -114,7 +112,7 @@ func CheckState(pattern string) string {
 	return ""
 }
 
-// expand is the path that a pattern of a preset stands for.
+// expand returns the path of a state file in the notation of presets.
 func expand(pattern string, env []string) (string, bool) {
 	if rest, ok := strings.CutPrefix(pattern, "${"); ok {
 		name, rest, closed := strings.Cut(rest, "}")
@@ -134,7 +132,7 @@ func expand(pattern string, env []string) (string, bool) {
 	return pattern, filepath.IsAbs(pattern)
 }
 
-// Variable is the value of a variable in an environment; empty: it has none.
+// Variable returns the value of a variable in an environment; empty: it is not set.
 func Variable(env []string, name string) string {
 	for _, entry := range env {
 		if value, ok := strings.CutPrefix(entry, name+"="); ok {
@@ -144,8 +142,8 @@ func Variable(env []string, name string) string {
 	return ""
 }
 
-// codeOf is the folder with the code that a program of npm's belongs to: that of the whole installation if this is a
-// project's or npx's, and otherwise that of the package. Empty: the program is no package's.
+// codeOf returns the folder with the code of a program that npm installed: the whole installation for a project or npx, and otherwise the
+// package. Empty: the program belongs to no package.
 func codeOf(file string) string {
 	const modules = "/node_modules/"
 	before, rest, ok := strings.Cut(file, modules)

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestAnAgentKeepsWhatItsPresetNamesAlone(t *testing.T) {
+func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 	home := testkit.ShortDir(t)
 	for _, dir := range []string{".agent/sessions", "elsewhere", "run"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
@@ -54,7 +54,7 @@ func TestAnAgentKeepsWhatItsPresetNamesAlone(t *testing.T) {
 	}
 }
 
-func TestAnAgentsPackageIsItsOwnAndNoOther(t *testing.T) {
+func TestOwn_RunsOnlyOwnPackage(t *testing.T) {
 	root := testkit.ShortDir(t)
 	files := []string{
 		"project/package.json", "project/node_modules/agent/cli.js", "project/node_modules/agent-linux/bin/agent",
@@ -95,7 +95,7 @@ func TestAnAgentsPackageIsItsOwnAndNoOther(t *testing.T) {
 	}
 }
 
-func TestWhatAPresetMayNameAsItsOwn(t *testing.T) {
+func TestCheckState_RejectsInvalidPatterns(t *testing.T) {
 	for pattern, ok := range map[string]bool{
 		"~/.agent.json": true, "~/.agent.json.*": true, "~/.agent/**": true, "${AGENT_HOME:-~/.agent}/x/**": true, "${XDG_RUNTIME_DIR}/a/**": true,
 		"~/**": false, "/etc/x/": false, "relative": false, "": false, "~/a/../b": false, "~/*/x": false, "~/a*/**": false, "~/[": false, "${X": false,

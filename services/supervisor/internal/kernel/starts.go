@@ -12,12 +12,12 @@ import (
 
 // Placeholders in a word of a program that an agent starts for itself.
 const (
-	inState = "{state}" // an absolute path of the agent's own, below one of its folders
+	inState = "{state}" // an absolute path below one of the agent's own folders
 	inRoot  = "{root}"  // an absolute path in a root of the agent's sessions
-	anyRest = "..."     // the last word: any further ones, or none
+	anyRest = "..."     // as the last word: any number of further words
 )
 
-// fits are what placeholders stand for within a word, so that a shell or a list takes nothing in it for more.
+// fits are the patterns of placeholders within a word. They exclude characters that are special in shells and lists.
 var fits = map[string]string{
 	inState:    `(/[A-Za-z0-9/._+~@-]+)`,
 	inRoot:     `(/[A-Za-z0-9/._+~@-]+)`,
@@ -29,24 +29,24 @@ var fits = map[string]string{
 
 var placeholder = lazyregexp.New(`\{[a-z]+\}`)
 
-// program is one that an agent starts for itself.
+// program describes a program that an agent starts for itself.
 type program struct {
-	env  map[string]word // variables that have to be set
+	env  map[string]word // variables that must be set
 	args []word
 	rest bool
 }
 
-// word is one of a program's.
+// word is a word of a program's command line.
 type word struct {
-	text  string             // as it is, if form is nil
-	form  *lazyregexp.Regexp // with placeholders
-	paths []string           // what the groups of form have to be: inState, inRoot
+	text  string             // literal text, if form is nil
+	form  *lazyregexp.Regexp // pattern, if the word has placeholders
+	paths []string           // the kind of path of each group of form: inState, inRoot
 }
 
-// CheckStart says what is wrong with a program that an agent starts for itself; empty: nothing. It is the program's
-// name and its arguments, each a word, behind variables that have to be set ("NAME=VALUE"). In words, {state} is an
-// absolute path of the agent's own, {root} one in a root, {object} the name of an object of git's, {number} and {name}
-// are what they say, and {file} is any text. If the last word is "...", any further ones may follow.
+// CheckStart returns the error in the description of a program that an agent starts for itself; empty: it is valid. The description is the
+// program's name and its arguments, each a word, after variables that must be set ("NAME=VALUE"). In words, {state} is an absolute path
+// below one of the agent's own folders, {root} an absolute path in a root, {object} a git object name, {number} a number, {name} a name,
+// and {file} any text. If the last word is "...", any further words may follow.
 func CheckStart(words []string) string {
 	p, ok := parseStart(words)
 	switch {
@@ -99,7 +99,7 @@ func parseWord(text string) (w word, ok bool) {
 			return w, false
 		}
 		if name == inState || name == inRoot {
-			if whole == name { // a word of its own is read by nobody else
+			if whole == name { // no other program parses a word that is only a path
 				fit = `(/[^\x00]+)`
 			}
 			w.paths = append(w.paths, name)
@@ -110,9 +110,9 @@ func parseWord(text string) (w word, ok bool) {
 	return w, !strings.ContainsAny(text, "{}")
 }
 
-// Starts reports whether an agent is known to start a program for itself with just these arguments. args[0] is the
-// program's name, if that leads to the program; env are the variables that it sets and of which is not known that they
-// are harmless. The program is then started as the agent: what it changes and starts is decided as if the agent did it.
+// Starts reports whether an agent is known to start a program for itself with exactly these arguments. args[0] is the program's name, if
+// the name resolves to the program. env are the variables that are set and not known to be harmless. The program is then started as part of
+// the agent: its changes and starts are decided like the agent's.
 func (o *Own) Starts(args, env, roots []string) bool {
 	if o == nil || len(args) == 0 {
 		return false
@@ -138,7 +138,7 @@ func (o *Own) Starts(args, env, roots []string) bool {
 	})
 }
 
-// fits reports whether a word of a program is what is expected.
+// fits reports whether a word of a command line matches the expected word.
 func (o *Own) fits(w word, text string, roots []string) bool {
 	if w.form == nil {
 		return w.text == text

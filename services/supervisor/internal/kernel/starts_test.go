@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestAnAgentStartsForItselfWhatItsPresetNamesAlone(t *testing.T) {
+func TestOwn_StartsOnlyProgramsOfPreset(t *testing.T) {
 	home := testkit.ShortDir(t)
 	for _, dir := range []string{".agent/snapshot/a", "work/sub", "elsewhere"} {
 		if err := os.MkdirAll(filepath.Join(home, dir), 0o700); err != nil {
@@ -83,7 +83,7 @@ func TestAnAgentStartsForItselfWhatItsPresetNamesAlone(t *testing.T) {
 	}
 }
 
-func TestStartsAreChecked(t *testing.T) {
+func TestCheckStart_RejectsInvalidWords(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status": "", "GIT_DIR={state} git init": "", "bwrap --new ...": "", "git show {object}:{file}": "", "sleep infinity": "",
 		"": "by its name", "A=b": "by its name", "/usr/bin/git status": "by its name", "{state} x": "by its name", "...": "by its name",
