@@ -1,6 +1,6 @@
-// Package gate decides what an agent may do: about the permission requests of the agent (door one), about the calls that the
-// agent makes (door two), and about what its processes do by themselves, where the kernel asks (door three). It asks the policies, and denies if they fail. It keeps acphost's own files from the agent,
-// remembers answers, records every decision, and notices what an agent did without asking.
+// Package gate decides about an agent's actions: its permission requests, the calls that it makes, and the process actions that the sandbox
+// and the proxy ask about. It asks the policies, and denies if they fail. It protects acphost's own files, remembers answers, records every
+// decision, and detects actions that the agent reports without having asked.
 //
 // The package knows actions, verdicts and answers. It must not know how a question reaches the user, nor JSON-RPC.
 package gate
@@ -36,43 +36,43 @@ const (
 	Ask   = permissionv1.Verdict_VERDICT_ASK
 )
 
-// Rules of acphost's own, which count whatever a policy says.
+// Rules of acphost itself, which apply whatever a policy says.
 const (
-	// RuleProtected denies acphost's own files.
+	// RuleProtected denies access to acphost's own files.
 	RuleProtected = "acphost/protected"
-	// RuleLeaveOut asks a person about a command that walks through folders with files that the policy keeps from it, if its
-	// programs cannot be told to leave these out.
+	// RuleLeaveOut asks a person about a command that walks through folders with files that the policy forbids it to read, if its programs
+	// have no option to leave these files out.
 	RuleLeaveOut = "acphost/leave-out"
-	// RuleUnclear asks a person about a command that may name a key file, if only running the command would tell.
+	// RuleUnclear asks a person about a command that may name a key file, if that is only known when the command runs.
 	RuleUnclear = "acphost/unclear"
-	// RuleMode has a person asked about changes of mode.
+	// RuleMode asks a person about changes of mode.
 	RuleMode = "acphost/mode"
-	// RuleUnrecorded denies what could not be recorded.
+	// RuleUnrecorded denies an action that could not be recorded.
 	RuleUnrecorded = "acphost/unrecorded"
-	// RuleGit denies writes to what is git's own, from which git runs programs.
+	// RuleGit denies writes to git's internal files, because git runs programs that are configured there.
 	RuleGit = "acphost/git"
-	// RuleSandbox is for what the sandbox refuses by itself: no decision could hold after it.
+	// RuleSandbox is the rule of refusals by the sandbox itself: no decision could be enforced after the action.
 	RuleSandbox = "acphost/sandbox"
-	// RuleOutside denies what a handler would refuse whatever a person says: a folder outside of the session's roots.
+	// RuleOutside denies calls that a handler would reject whatever a person says: a folder outside of the session's roots.
 	RuleOutside = "acphost/outside"
-	// RuleReload asks a person about everything once a policy can no longer be believed: its files have changed.
+	// RuleReload asks a person about everything once a policy is out of date because its files have changed.
 	RuleReload = "acphost/reload-needed"
-	// RuleNetwork denies connections past acphost's proxy, and all where there is no network.
+	// RuleNetwork denies connections that bypass acphost's proxy, and all connections if there is no network.
 	RuleNetwork = "acphost/network"
-	// RuleMetadata denies the addresses at which clouds keep keys of a machine.
+	// RuleMetadata denies connections to cloud metadata addresses, which serve keys of a machine.
 	RuleMetadata = "acphost/metadata"
-	// RuleAddress has a person asked about an address that is not on the internet, if a rule allows a name that leads there.
+	// RuleAddress asks a person about an address that is not on the internet, if a rule allows a name that resolves to it.
 	RuleAddress = "acphost/address"
-	// RuleAgentHosts allows the machines without which an agent does not work, unless a policy denies them.
+	// RuleAgentHosts allows the machines that an agent cannot work without, unless a policy denies them.
 	RuleAgentHosts = "acphost/agent-hosts"
-	// RuleNoPolicy is a rule of permd's: calls pass if nobody has chosen a policy.
+	// RuleNoPolicy is a rule of permd: calls pass if no policy was chosen.
 	RuleNoPolicy = "acphost/no-policy"
 )
 
-// OwnRules begins the names of acphost's own rules, and of no policy's.
+// OwnRules is the prefix of the names of acphost's own rules. Policies do not use it.
 const OwnRules = "acphost/"
 
-// Who answered, as the audit has it.
+// Values for Outcome.By, as in the audit.
 const (
 	ByPolicy  = "policy"
 	ByGrant   = "grant"
@@ -84,58 +84,57 @@ const (
 	ByNobody  = "nobody"
 )
 
-// Options say what a Gate works with.
+// Options configure a Gate.
 type Options struct {
-	// Chain are the policies that are asked; the strictest counts. Empty: none, every question goes to the client and
-	// every call passes.
+	// Chain are the policies. The strictest answer counts. Empty: every question goes to the client, and every call passes.
 	Chain []Policy
-	// Enforced: a policy was chosen. Then door two decides, and an action is denied if no policy answers.
+	// Enforced: a policy was chosen. Calls are decided then, and an action is denied if no policy answers.
 	Enforced bool
-	// WorkspacePolicy is the name, relative to a root, of a rule file that counts even if no policy was chosen. Empty: no
-	// such file counts.
+	// WorkspacePolicy is the name, relative to a root, of a rule file that applies even if no policy was chosen. Empty: no such file
+	// applies.
 	WorkspacePolicy string
-	// Methods are those that door two decides, whole or as a namespace ("fs/*").
+	// Methods are the methods whose calls are decided, each a full name or a namespace ("fs/*").
 	Methods []string
-	// Protected are the absolute paths that no agent may touch.
+	// Protected are absolute paths that no agent may access.
 	Protected []string
-	// Grants are the remembered answers; nil: none are.
+	// Grants are the remembered answers; nil: answers are not remembered.
 	Grants *grant.Store
-	// Audit takes the records; nil: nothing is recorded.
+	// Audit receives the records; nil: nothing is recorded.
 	Audit *audit.Log
-	// AuditOptional: an action that is allowed stays allowed if its record cannot be written.
+	// AuditOptional: an allowed action stays allowed if its record cannot be written.
 	AuditOptional bool
-	// Denied is told each action that is denied, or that the agent did although the policy denies it, as its record, whether it is
-	// recorded or not. It is called from any goroutine and must not wait. Nil: nobody is told.
+	// Denied receives the record of each denied action, and of each action that the agent performed although the policy denies it, even if
+	// it is not written to Audit. It is called from any goroutine and must not block. Nil: not called.
 	Denied func(*supervisorv1.AuditRecord)
-	// Decided is told each decision with its outcome, as its record, whether it is recorded or not. It is called from any
-	// goroutine, must not wait, and must not keep the record. Nil: nobody is told.
+	// Decided receives the record of each decision with its outcome, even if it is not written to Audit. It is called from any goroutine,
+	// must not block, and must not keep the record. Nil: not called.
 	Decided func(*supervisorv1.AuditRecord)
-	// Changed is told after each change of what the Gate goes by beside policies: a policy counts from now on, a file
-	// is protected. Nil: nobody is told.
+	// Changed is called after each change of the Gate's state other than policies: policies are enforced from now on, a file is protected.
+	// Nil: not called.
 	Changed func()
-	// PID is the supervisor's, for the records.
+	// PID is the supervisor's pid, for the records.
 	PID int
-	// Now tells the time; time.Now if nil.
+	// Now returns the time; time.Now if nil.
 	Now    func() time.Time
 	Logger *slog.Logger
 }
 
-// Gate decides. Safe for concurrent use.
+// Gate decides about actions. It is safe for concurrent use.
 type Gate struct {
 	opts      Options
-	protected []string                  // each as it is written, and where it led
+	protected []string                  // each as configured, and with its links resolved
 	keys      atomic.Pointer[[]keyFile] // changed under mu; nil: none
 
 	repositories leaveout.Repositories
 
 	enforced atomic.Bool
-	ruled    sync.Map // roots that have had a rule file of their own
+	ruled    sync.Map // roots that have had a rule file
 
-	mu       sync.Mutex // guards what follows; not held while anybody is asked or written to
+	mu       sync.Mutex // guards what follows; not held during calls to policies or while writing
 	counters supervisorv1.GateCounters
 	ledgers  map[string]*ledger // by scope
-	kernel   kernelDoor
-	failing  failing // to record
+	kernel   processActions
+	failing  failing // failures to write records
 }
 
 // New returns a Gate.
@@ -148,7 +147,7 @@ func New(o Options) *Gate {
 		protected: newProtected(o.Protected),
 		counters:  supervisorv1.GateCounters{Observed: map[string]uint64{}, Unasked: map[string]uint64{}},
 		ledgers:   map[string]*ledger{},
-		kernel:    kernelDoor{tried: map[string][]*triedAnswer{}, tallies: map[string]map[tallyKey]*tally{}},
+		kernel:    processActions{tried: map[string][]*triedAnswer{}, tallies: map[string]map[tallyKey]*tally{}},
 	}
 	g.opts.Chain = slices.Clone(o.Chain)
 	for i := range g.opts.Chain {
@@ -158,7 +157,7 @@ func New(o Options) *Gate {
 	return g
 }
 
-// Enforce has the policies count from now on, though none was chosen at the start: a person has put one in place.
+// Enforce makes the policies apply from now on, although none was chosen at the start. It is called when a person has set one.
 func (g *Gate) Enforce() {
 	g.enforced.Store(true)
 	g.changed()
@@ -170,45 +169,45 @@ func (g *Gate) changed() {
 	}
 }
 
-// Request is an action that is to be decided.
+// Request is an action to be decided.
 type Request struct {
 	Action *permissionv1.Action
-	// Scope is the session's, by which the supervisor tells sessions apart.
+	// Scope identifies the session within the supervisor.
 	Scope string
-	// Turn counts the session's prompts.
+	// Turn is the number of the session's prompt.
 	Turn uint64
-	// Written is what a call writes into a file (intent.Written); nil for a call that writes none.
+	// Written is the content that a call writes to a file (intent.Written); nil for other calls.
 	Written *intent.File
-	// GivenUp: the client has cancelled the turn, so that no answer of the user's in it lets a call pass.
+	// GivenUp: the client has cancelled the turn, so no answer of the user in this turn lets a call pass.
 	GivenUp bool
-	// Argv is the program that the call starts, with its arguments, if acphost can start it with others: Decision.Argv are those
-	// that have it leave files out. Nil: the command runs as it is.
+	// Argv is the program that the call starts, with its arguments, if acphost can change the arguments. Decision.Argv then has options
+	// that leave files out. Nil: the command runs unchanged.
 	Argv []string
-	// Elsewhere: the command of the call runs at a sidecar, which may have folders that are not seen from here.
+	// Elsewhere: the command runs at a sidecar, whose folders may not be visible to the supervisor.
 	Elsewhere bool
-	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person, or a rule, meant
-	// that file. An earlier answer counts for it only if a diff showed the file.
+	// Outside: the call leaves the session's roots, at a handler that opens the file only if a person or a rule named that file. An earlier
+	// answer counts for the call only if a diff showed the file.
 	Outside bool
-	// Terminals are those that a tool call shows; for Reported alone.
+	// Terminals are the terminals that a tool call shows. Only Reported uses them.
 	Terminals []string
-	// Lenient, at door three: only what is denied is refused.
+	// Lenient, for process actions: the action is refused only if it is denied.
 	Lenient bool
-	// Inner, at door three, is the command that the agent wraps in the action's own, if it is known how the agent wraps: an answer
-	// about it is one about the action.
+	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
+	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
-	// Proxied, at door three: the action connects to a machine by acphost's proxy. Needs are the machines without which the agent
-	// does not work.
+	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Needs are the machines that the agent cannot
+	// work without.
 	Proxied bool
 	Needs   []hosts.Pattern
-	// Apart, at door three: a program starts where the agent may have chosen its libraries and settings by mounts. An
-	// answer of a person's about the program elsewhere is none about this.
+	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's
+	// answer about the program elsewhere does not apply.
 	Apart bool
-	// Closed, at door three, says why the action is denied whatever a policy says; empty: a policy decides.
+	// Closed, for process actions, is the reason why the action is denied whatever a policy says; empty: a policy decides.
 	Closed string
-	// Kernel, for Reported: door three sees all that the agent does, but what it reads.
+	// Kernel, for Reported: the sandbox observes all process actions of the agent, except reads.
 	Kernel bool
 
-	ledger *ledger // what was decided in the turn, for Reported; nil: that of the turn as it is then
+	ledger *ledger // the decisions of the turn, for Reported; nil: the turn's current ones
 }
 
 func (r Request) where() grant.Where {
@@ -227,32 +226,32 @@ func (r Request) where() grant.Where {
 	return w
 }
 
-// Decision is what is to be done about an action. Give every decision that is acted on to Record.
+// Decision is the result of Decide. The caller passes each decision that it acts on to Record.
 type Decision struct {
 	Verdict permissionv1.Verdict
-	// Rule is the rule that decided; empty if none did.
+	// Rule is the rule that decided; empty: none.
 	Rule string
-	// Reason says why, in words for the person and the agent.
+	// Reason is the reason in words, for the person and the agent.
 	Reason string
 	// Grantable, for Ask: an answer may be remembered.
 	Grantable bool
-	// Unattended, for Ask: Allow or Deny, where nobody is there to answer.
+	// Unattended, for Ask, is Allow or Deny: the verdict if no person is there to answer.
 	Unattended permissionv1.Verdict
-	// By says who decided.
+	// By says who decided: one of the By constants.
 	By string
-	// Shown is what the agent's words in the question show. An answer lets a write pass door two only if the write leaves a
-	// file as Shown.Edits has it. On a surface that shows the agent's words alone, an answer opens and remembers only what
-	// Shown covers. The caller sets it before Record.
+	// Shown is the content that the agent's words in the question show. An answer lets a write call pass only if the write leaves the file
+	// as in Shown.Edits. On a surface that shows only the agent's words, an answer allows and remembers only actions that Shown covers. The
+	// caller sets it before Record.
 	Shown Seen
-	// Before, for a write that passes for an earlier answer, is the SHA-256 of the file as the question's diff was made
-	// from it. If the file is another by now, the caller decides again with no Written: the user has not seen what the write
-	// would undo. Nil for all else.
+	// Before, for a write that passes because of an earlier answer, is the SHA-256 of the file that the question's diff was made from. If
+	// the file has changed since, the caller decides again without Written, because the user has not seen the change that the write would
+	// undo. Nil otherwise.
 	Before *[sha256.Size]byte
-	// Said is what the agent said, in its own words, in the permission request that is left to a call: set it before a request is
-	// recorded with Outcome.Left; Decide sets it for the call. Empty: the agent said nothing.
+	// Said is the agent's text in the permission request that is deferred to a call. The caller sets it before it records a request with
+	// Outcome.Left; Decide sets it for the call. Empty: no text.
 	Said string
-	// Always and Never, for Ask at door two, are what an answer for all times would cover. If one has no text, it must not
-	// be offered.
+	// Always and Never, for Ask about calls and process actions, are what a permanent answer would cover. An offer without text must not be
+	// shown.
 	Always, Never grant.Offer
 
 	id      string
@@ -262,47 +261,47 @@ type Decision struct {
 	plugin  string
 	grants  []*supervisorv1.Grant
 	latency time.Duration
-	active  bool // by a policy, so that it is recorded
-	named   bool // it is allowed only as what the agent calls the tool
+	active  bool // a policy applies, so the decision is recorded
+	named   bool // it is allowed only because of the tool's name
 	person  bool // for ByEarlier: a person gave that answer
-	tried   bool // for ByEarlier: it is about the last try
-	names   bool // by a policy whose rule names the paths
-	reused  bool // the policies said so about an earlier action
-	special bool // by a policy whose rule names the addresses, or by what is known of the agent
+	tried   bool // for ByEarlier: the answer is about the last try
+	names   bool // a rule of the policy names the paths
+	reused  bool // the policies gave this answer about an earlier action
+	special bool // a rule names the addresses, or the agent needs the machine
 
-	kept      []string // globs of files that the command must not read below folders, unless the user knows that it does
-	readsKept bool     // Reason says that it reads such files; for ByEarlier: the person who answered has read that
-	argv      []string // Argv
+	kept      []string // globs of files below folders that the command must not read, unless the user knows that it does
+	readsKept bool     // Reason says that the command reads such files; for ByEarlier: the person who answered has read that
+	argv      []string // see Argv
 
-	left *leftRequest // the request that was left to this call; nil: none was
+	left *leftRequest // the request that was deferred to this call; nil: none
 
-	reuse *permissionv1.Reuse // for which other actions all that the policies said holds; nil: for none
+	reuse *permissionv1.Reuse // other actions that the policies' answers also cover; nil: none
 }
 
-// ruleAt is where a rule stands. What acphost itself decides later has another rule, and none of its places.
+// ruleAt is the place of a rule in a policy. If acphost itself decides later, the rule differs, and the place does not apply.
 type ruleAt struct{ rule, place string }
 
-// ID names the decision in the audit.
+// ID returns the id of the decision in the audit.
 func (d *Decision) ID() string { return d.id }
 
-// Argv is the program to start, with its arguments, in the place of Request.Argv: it leaves out the files that the policy keeps from it.
-// Nil: it is started as the request has it.
+// Argv returns the program to start, with its arguments, instead of Request.Argv. It leaves out the files that the policy forbids. Nil: the
+// caller starts Request.Argv.
 func (d *Decision) Argv() []string { return d.argv }
 
-// Active reports whether a policy decided, and not nobody since none was chosen.
+// Active reports whether a policy applies; false: none was chosen.
 func (d *Decision) Active() bool { return d.active }
 
-// What says in words what the decision is about: "write /w/a". It is safe and bounded (intent.Summary).
+// What describes the action in words: "write /w/a". The text is safe and bounded (intent.Summary).
 func (d *Decision) What() string { return intent.Summary(d.request.Action) }
 
-// Denial says in words what was denied, why, and by which rule.
+// Denial describes what was denied, why, and by which rule.
 func (d *Decision) Denial() string { return d.What() + ": " + d.Why() }
 
-// Why says in words why it was decided so, and by which rule.
+// Why returns the reason and the rule.
 func (d *Decision) Why() string { return withRule(d.Reason, d.Rule) }
 
-// withRule puts the rule behind the reason, unless the reason names the rule already: permd's reason for a rule without one is
-// "denied by rule x", and the reason of several rules names each of them.
+// withRule appends the rule to the reason, unless the reason names the rule already: permd's reason for a rule without one is "denied by
+// rule x", and the joined reason of several rules names each of them.
 func withRule(reason, rule string) string {
 	switch {
 	case rule == "", namesRule(reason, rule):
@@ -327,8 +326,8 @@ func namesRule(reason, rule string) bool {
 	}
 }
 
-// Active reports whether a policy counts for what happens in sessions with the given roots, so that door two decides. A
-// root that has had a rule file keeps being ruled: an agent that removes the file gains nothing.
+// Active reports whether a policy applies to sessions with the given roots, so that calls are decided. A root that has had a rule file
+// stays subject to rules, so an agent gains nothing by removing the file.
 func (g *Gate) Active(roots []string) bool {
 	return len(g.opts.Chain) > 0 && (g.enforced.Load() || g.isRuled(roots))
 }
@@ -349,7 +348,7 @@ func (g *Gate) isRuled(roots []string) bool {
 	return ruled
 }
 
-// Decides reports whether door two decides about a method, in a session with the given roots.
+// Decides reports whether calls of a method are decided in a session with the given roots.
 func (g *Gate) Decides(method string, roots []string) bool {
 	if len(g.opts.Chain) == 0 {
 		return false
@@ -363,21 +362,21 @@ func (g *Gate) Decides(method string, roots []string) bool {
 	return false
 }
 
-// Decide decides about an action. Ask means that a person must be asked. It returns within DecideTimeout, or with ctx's
-// error once ctx is done.
+// Decide decides about an action. The verdict Ask means that a person must be asked. It returns within DecideTimeout, or with ctx's error
+// once ctx is done.
 func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	started := g.opts.Now()
 	d := &Decision{id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots())}
 	if err := g.decide(ctx, r, d); err != nil {
 		return nil, err
 	}
-	g.doubt(r, d)
-	g.takeLeft(r, d)
+	g.applyOwnRules(r, d)
+	g.matchDeferred(r, d)
 	switch {
 	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
-		g.kernelAsks(r, d)
+		g.decideAsked(r, d)
 	case d.Verdict == Ask:
-		g.remembered(r, d)
+		g.applyGrants(r, d)
 	case d.Verdict == Allow && d.By == ByPolicy:
 		d.named = g.needsName(ctx, r.Action, DecideTimeout-g.opts.Now().Sub(started))
 	}
@@ -394,7 +393,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	a := r.Action
 	ruling := Ahead(a)
 	if ruling == nil {
-		ruling = machineAhead(r)
+		ruling = rulingAheadOfPolicies(r)
 	}
 	if ruling != nil {
 		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
@@ -414,7 +413,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	case err != nil && !d.active:
 		d.Verdict, d.Reason = Ask, "no policy is set"
 	case err != nil:
-		d.Verdict, d.Reason = Deny, unasked(err)
+		d.Verdict, d.Reason = Deny, noDecisionReason(err)
 	default:
 		d.By = ByPolicy
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
@@ -422,13 +421,13 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		d.reuse = said.holds
 		g.leaveOut(r, d, said.GetLeaveOut())
-		machineBehind(r, d, said.DecideResponse)
+		applyMachineRuling(r, d, said.DecideResponse)
 	}
 	return nil
 }
 
-// needsName reports whether an action is allowed because of its tool's name, and not because of what it does. Only the agent
-// knows whether the name is true. So the name is enough for what the agent does itself, and never for a call that it makes.
+// needsName reports whether an action is allowed only because of its tool's name. Only the agent knows whether the name is true. So the
+// name is enough for an action that the agent performs itself, and never for a call.
 func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within time.Duration) bool {
 	if a.GetTool() == "" || a.GetDone() || a.GetDoor() != permissionv1.Door_DOOR_REQUEST {
 		return false
@@ -441,8 +440,8 @@ func (g *Gate) needsName(ctx context.Context, a *permissionv1.Action, within tim
 	return err != nil || said.Verdict != Allow
 }
 
-// remembered lets a remembered answer stand for a person's, where the policy lets it.
-func (g *Gate) remembered(r Request, d *Decision) {
+// applyGrants applies a remembered answer if the policy permits that.
+func (g *Gate) applyGrants(r Request, d *Decision) {
 	if g.opts.Grants == nil || !d.Grantable {
 		return
 	}
@@ -462,7 +461,7 @@ func (g *Gate) remembered(r Request, d *Decision) {
 	}
 }
 
-// VerdictName is a verdict as rules spell it; what is none counts as deny.
+// VerdictName returns the name of a verdict in rules; an unknown verdict is "deny".
 func VerdictName(v permissionv1.Verdict) string {
 	switch v {
 	case Allow:

@@ -56,7 +56,7 @@ func fails(context.Context) (*permissionv1.DecideResponse, error) {
 	return nil, status.Error(codes.Unavailable, "it is gone")
 }
 
-func TestWhatAQuestionIsAnswered(t *testing.T) {
+func TestDecide_Verdicts(t *testing.T) {
 	edit := &permissionv1.Action{Kind: "tool.edit"}
 	tests := []struct {
 		name   string
@@ -93,7 +93,7 @@ func TestWhatAQuestionIsAnswered(t *testing.T) {
 	}
 }
 
-func TestARecordHasThePlaceOfTheRuleThatDecided(t *testing.T) {
+func TestRecord_HasPlaceOfDecidingRule(t *testing.T) {
 	placed := policy(func(context.Context) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Place: "rules.yaml:3"}, nil
 	})
@@ -116,7 +116,7 @@ func TestARecordHasThePlaceOfTheRuleThatDecided(t *testing.T) {
 	}
 }
 
-func TestASlowPolicyDeniesAfterItsDeadline(t *testing.T) {
+func TestDecide_DeniesAfterPolicyTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateWith(true, func(ctx context.Context) (*permissionv1.DecideResponse, error) {
 			<-ctx.Done()
@@ -130,7 +130,7 @@ func TestASlowPolicyDeniesAfterItsDeadline(t *testing.T) {
 	})
 }
 
-func TestACancelledQuestionIsNotDecided(t *testing.T) {
+func TestDecide_ReturnsErrorWhenCancelled(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	g := gateWith(true, func(ctx context.Context) (*permissionv1.DecideResponse, error) {
 		cancel()
@@ -144,7 +144,7 @@ func TestACancelledQuestionIsNotDecided(t *testing.T) {
 	}
 }
 
-func TestProtectedPathsHoldAsWrittenAndAsTheyLead(t *testing.T) {
+func TestProtected_ChecksWrittenAndResolvedPaths(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -11,9 +11,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// GitInternal reports whether a path, by its name or by where it really leads, is git's own: named ".git", below such a
-// folder, or in one that git takes for a repository or would once a file is written at the path. Git runs programs that are
-// named there. resolved may be empty. The handler that opens the path looks again.
+// GitInternal reports whether a path, by its name or with links resolved, is internal to git: named ".git", below such a folder, or in a
+// folder that git takes for a repository, or would take for one once the file is written. Git runs programs that are configured there.
+// resolved may be empty. The handler that opens the path checks again.
 func GitInternal(path, resolved string) bool {
 	if git.Own(path) || git.Own(resolved) {
 		return true
@@ -24,8 +24,8 @@ func GitInternal(path, resolved string) bool {
 	return git.Completes(path) || resolved != path && git.Completes(resolved)
 }
 
-// gitIn returns the first path of git's own that an action writes to; "" if it writes to none. A command is not an action
-// that is known to write: what it may do is for policies and people.
+// gitIn returns the first git-internal path that an action writes to; "": none. Commands are not known to write; policies and people decide
+// about them.
 func gitIn(a *permissionv1.Action) string {
 	if !slices.Contains([]string{"fs.write", "tool.edit", "tool.delete", "tool.move"}, a.GetKind()) || a.GetCommand() != nil {
 		return ""
@@ -43,8 +43,8 @@ func gitReason(path string) string {
 		"or by a person", path)
 }
 
-// runsProject reports whether a command runs the project's own code, and runs no git beside it. That code may do all that
-// git could be made to do. And its own tests of git, of hooks and of settings need git as it is.
+// runsProject reports whether a command runs the project's own code, and no git beside it. Such code could do everything that git could be
+// made to do, and its tests of git, hooks and settings need git unchanged.
 func runsProject(a *permissionv1.Action) bool {
 	c, runs := a.GetCommand(), false
 	if a.GetUnparsed() != "" || c.GetUnparsed() != "" {
@@ -54,7 +54,7 @@ func runsProject(a *permissionv1.Action) bool {
 		argv := sub.GetArgv()
 		switch _, reads := shell.Generalisable(argv); {
 		case shell.DynamicWord(sub, 0):
-			return false // which program it is, is only known when it runs
+			return false // the program is only known when it runs
 		case shell.RunsProject(argv):
 			runs = true
 		case len(argv) == 0 || changesDirectory(argv[0]):

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestWritesToGitsOwnAreDeniedAndCommandsLeftToPolicies(t *testing.T) {
+func TestDecide_DeniesWritesToGitInternals(t *testing.T) {
 	internal := func(kind string, access permissionv1.Access, command *permissionv1.Command) *permissionv1.Action {
 		return &permissionv1.Action{Kind: kind, Command: command,
 			Paths: []*permissionv1.PathAccess{{Path: "/w/.git/config", Access: access, GitInternal: true}}}
@@ -29,7 +29,7 @@ func TestWritesToGitsOwnAreDeniedAndCommandsLeftToPolicies(t *testing.T) {
 	}
 }
 
-func TestNobodyWasAskedWhereARuleAllowed(t *testing.T) {
+func TestDecision_Unasked(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		d    Decision
@@ -51,7 +51,7 @@ func TestNobodyWasAskedWhereARuleAllowed(t *testing.T) {
 	}
 }
 
-func TestTheProjectsOwnCodeFindsGitAsItIs(t *testing.T) {
+func TestDecision_UnaskedExcludesProjectCode(t *testing.T) {
 	line := func(commands ...string) *permissionv1.Action {
 		c := &permissionv1.Command{}
 		for _, command := range commands {

@@ -17,7 +17,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestMethodsThatAnAgentMakesUpAreCountedTogether(t *testing.T) {
+func TestSeen_LimitsKinds(t *testing.T) {
 	g := gateWith(false, answers(Allow))
 	for i := range 10 * maxKinds {
 		g.Seen(fmt.Sprintf("_x/%d", i))
@@ -39,7 +39,7 @@ func TestMethodsThatAnAgentMakesUpAreCountedTogether(t *testing.T) {
 	}
 }
 
-func TestARootThatHadARuleFileStaysRuled(t *testing.T) {
+func TestActive_KeepsRootsWithRuleFile(t *testing.T) {
 	root := t.TempDir()
 	file := filepath.Join(root, "policy.yaml")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -61,7 +61,7 @@ func TestARootThatHadARuleFileStaysRuled(t *testing.T) {
 	}
 }
 
-func TestAToolCallThatDoesSomethingElseThanItAskedForIsReported(t *testing.T) {
+func TestReported_DetectsOtherAction(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	run := func(line string) *permissionv1.Action {
@@ -99,7 +99,7 @@ func TestAToolCallThatDoesSomethingElseThanItAskedForIsReported(t *testing.T) {
 	})
 }
 
-func TestADoubtfulYesOpensNoSecondDoor(t *testing.T) {
+func TestRecord_DoubtfulAnswerAllowsNoCall(t *testing.T) {
 	for _, doubtful := range []bool{false, true} {
 		g := gateWith(true, answers(Ask))
 		settle(t, g, request(editOf("t", "/w/a")), Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce, Doubtful: doubtful})
@@ -119,7 +119,7 @@ func TestADoubtfulYesOpensNoSecondDoor(t *testing.T) {
 	}
 }
 
-func TestACommandThatReachesOwnFilesThroughALinkIsProtected(t *testing.T) {
+func TestProtectedCommand_FollowsLinks(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, WorkspaceFolder), 0o700); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestACommandThatReachesOwnFilesThroughALinkIsProtected(t *testing.T) {
 	}
 }
 
-func TestWhyAPolicyCannotBeAskedSaysNothingOfSockets(t *testing.T) {
+func TestDecide_ErrorHidesSockets(t *testing.T) {
 	gone := policy(func(context.Context) (*permissionv1.DecideResponse, error) {
 		return nil, status.Error(codes.Unavailable, `connection error: dial unix /run/p.sock: connect: no such file or directory`)
 	})

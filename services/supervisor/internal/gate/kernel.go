@@ -17,49 +17,49 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// maxTallies bounds what is counted apart in one turn.
+// maxTallies limits the separate counts of one turn.
 const maxTallies = 1024
 
-// mostUncounted bounds the records of counts that wait for room.
-const mostUncounted = 4096
+// maxUncounted limits the records of counts that could not be written.
+const maxUncounted = 4096
 
-// kernelDoor is what the gate keeps for door three. The Gate's mu guards its fields but the last.
-type kernelDoor struct {
-	// tried are the user's answers about what was refused when it was tried, by the session's scope, oldest first.
+// processActions is the Gate's state for process actions. The Gate's mu guards its fields except the last.
+type processActions struct {
+	// tried are the user's answers about refused actions, by the session's scope, oldest first.
 	tried map[string][]*triedAnswer
-	// tallies count what was allowed, by the session's scope.
+	// tallies count allowed actions, by the session's scope.
 	tallies map[string]map[tallyKey]*tally
-	// uncounted are records of counts for which there was no room, oldest first.
+	// uncounted are records of counts that could not be written, oldest first.
 	uncounted []*supervisorv1.AuditRecord
-	// flushing waits for the records of counts.
+	// flushing waits for the goroutines that write records of counts.
 	flushing sync.WaitGroup
 }
 
-// triedAnswer is an answer about something that an agent has tried. Nothing could wait for the answer, so it counts for the next
-// try.
+// triedAnswer is the user's answer about a refused process action. The action could not wait for the answer, so the answer applies to the
+// next try.
 type triedAnswer struct {
 	key     string
 	allowed bool
 	at      time.Time
 	used    bool
-	turn    uint64 // in which it was used
+	turn    uint64 // turn of the first use
 }
 
-// tallyKey is what records of allowances have in common.
+// tallyKey groups allowances that share one record.
 type tallyKey struct {
-	// started is the program that the allowance is about, if it is about starting one.
+	// started is the program that the action starts; empty: it starts none.
 	kind, program, started, folder, rule, by string
 	turn                                     uint64
 }
 
-// tally counts allowances that have no record of their own.
+// tally counts allowances without a record of their own.
 type tally struct {
 	record *supervisorv1.AuditRecord
 	more   uint64
-	leased Counter // of those that were allowed without the Gate; nil: none were
+	leased Counter // counts actions allowed by a Lease; nil: none
 }
 
-// tallyOf is where a decision is counted.
+// tallyOf returns the key under which a decision is counted.
 func tallyOf(d *Decision, program string) tallyKey {
 	key := tallyKey{kind: d.request.Action.GetKind(), program: program, rule: d.Rule, by: d.By, turn: d.request.Turn}
 	if c := d.request.Action.GetCommand(); c != nil {
@@ -75,19 +75,19 @@ func tallyOf(d *Decision, program string) tallyKey {
 	return key
 }
 
-// kernelAsks is for an action at door three that the user has to be asked about: it looks for an answer that the user, or the
-// policy at door one, has given.
-func (g *Gate) kernelAsks(r Request, d *Decision) {
+// decideAsked handles Ask for a process action. It looks for an answer of the user to an earlier try, or for an answer to a permission
+// request.
+func (g *Gate) decideAsked(r Request, d *Decision) {
 	if !d.active {
-		g.machineUndecided(r, d)
+		g.decideMachineWithoutPolicy(r, d)
 		return
 	}
 	reason := d.Reason
-	g.remembered(r, d)
+	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
 	case r.Lenient:
-		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it: the one that asks does not count
+		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it, and the rule that asks does not apply
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
 			d.Rule = ""
@@ -97,8 +97,8 @@ func (g *Gate) kernelAsks(r Request, d *Decision) {
 	}
 }
 
-// answeredTry decides by the answer that the user gave about the last try. An answer about a command counts once; one about a
-// file for the turn in which it is used first. A refusal holds as long as an answer can be used.
+// answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the
+// turn in which it is used first. A refusal counts as long as an answer can be used.
 func (g *Gate) answeredTry(r Request, d *Decision) bool {
 	if r.Scope == "" {
 		return false
@@ -127,13 +127,13 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 	return false
 }
 
-// tryKey tells what a process tries from what it may try else: by the command or the file, without what the agent
-// adds to it, which differs from one try to the next, and by the variables that a command is given.
+// tryKey identifies a process action among the session's: by the command or the file, without the words that the agent adds, which differ
+// from one try to the next, and by the variables of the command.
 func tryKey(r Request) string {
 	return tryKeyOf(r, reportKey)
 }
 
-// tryKeyOf is tryKey with a key of the action itself.
+// tryKeyOf is tryKey with a key function for the action.
 func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	a, key := r.Action, ""
 	if r.Inner != nil {
@@ -149,9 +149,9 @@ func tryKeyOf(r Request, of func(*permissionv1.Action) string) string {
 	return key
 }
 
-// Key identifies what a decision is about: decisions of one session have the same key if and only if their actions are the same
-// in all that matters (the command with its folder and variables, the files, the machine), however long those are. In which tool
-// call an action is does not matter. The key is opaque, and no text for people.
+// Key identifies the action of a decision. Decisions of one session have the same key if and only if their actions are the same in all that
+// matters (the command with its folder and variables, the files, the machine), however long those are. The tool call of an action does not
+// matter. The key is opaque, and not for people.
 func (d *Decision) Key() string {
 	r := d.request
 	h := sha256.New()
@@ -167,12 +167,12 @@ func (d *Decision) Key() string {
 		part(p.GetResolvedPath())
 	}
 	if a.GetCommand() == nil && len(a.GetPaths()) == 0 {
-		part(a.GetTitle()) // nothing else says what it is about
+		part(a.GetTitle()) // the action has no other description
 	}
 	return string(h.Sum(nil))
 }
 
-// DenialKey identifies a denial: what is denied (Key), by which rule and why.
+// DenialKey identifies a denial: the action (Key), the rule and the reason.
 func (d *Decision) DenialKey() string {
 	h := sha256.New()
 	for _, text := range []string{d.Key(), d.Rule, d.Why()} {
@@ -181,10 +181,10 @@ func (d *Decision) DenialKey() string {
 	return string(h.Sum(nil))
 }
 
-// tried keeps an answer for the next try.
+// tried stores an answer for the next try.
 func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	r := d.request
-	answered := o.Option != "" || o.By == ByTimeout && allowed // nobody was there, and the policy lets it pass then
+	answered := o.Option != "" || o.By == ByTimeout && allowed // no person answered in time, and the policy allows that case
 	if r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.Verdict != Ask || !answered || r.Scope == "" {
 		return
 	}
@@ -194,18 +194,17 @@ func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	g.kernel.tried[r.Scope] = list[max(0, len(list)-maxAnswers):]
 }
 
-// Tried reports whether a person has allowed just this after it was tried and refused.
+// Tried reports whether a person allowed exactly this action after it was tried and refused.
 func (d *Decision) Tried() bool { return d.Verdict == Allow && d.By == ByEarlier && d.tried }
 
-// Settled reports whether a decision needs no other session's: a person has given it, about just this action.
+// Settled reports whether a decision needs no decision of other sessions: a person allowed exactly this action.
 func (d *Decision) Settled() bool {
 	return d.Verdict == Allow && (d.By == ByEarlier && d.person || d.By == ByGrant)
 }
 
-// RecordAllowed records that a process of an agent's was allowed something at door three: the first time in a turn for
-// a program, an operation, a folder and a rule with a record, and the others with a count when the turn is over. Of the
-// programs that a program starts, each has a record: else the name of the first would stand for all. An error means
-// that the action must be denied.
+// RecordAllowed records an allowed process action. The first action in a turn with the same program, operation, folder and rule gets a
+// record; further ones are counted, and the count is recorded at the end of the turn. Each program that a program starts gets its own
+// record, so that the name of the first does not represent others. An error means that the action must be denied.
 func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	key := tallyOf(d, program)
 	scope := d.request.Scope
@@ -231,19 +230,18 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 		g.kernel.tallies[scope] = map[tallyKey]*tally{}
 	}
 	if g.kernel.tallies[scope][key] != nil {
-		return nil // another one came first, with a record of its own too, and may have counted others
+		return nil // a concurrent call has recorded its action, and may have counted others
 	}
 	g.kernel.tallies[scope][key] = &tally{record: g.recordOf(d, Outcome{Allowed: true, By: d.By}, nil)}
 	return nil
 }
 
-// endTally records the counts of a session, in the background, with those that could not be recorded before; mu is
-// held.
+// endTally records the counts of a session in the background, with counts that could not be recorded before; mu is held.
 func (g *Gate) endTally(scope string) {
 	ended := g.kernel.tallies[scope]
 	delete(g.kernel.tallies, scope)
 	if len(ended) > 0 {
-		g.changed() // what is counted from now on is another count
+		g.changed() // new counts begin
 	}
 	for _, t := range ended {
 		if t.leased != nil {
@@ -269,7 +267,7 @@ func (g *Gate) endTally(scope string) {
 		defer panics.Recover(g.opts.Logger, "recording how often an agent was allowed something")
 		for i, rec := range records {
 			if err := g.opts.Audit.Write(rec); err != nil {
-				lost := g.countLater(records[i:])
+				lost := g.keepUncounted(records[i:])
 				g.opts.Logger.Error("how often an agent was allowed something could not be recorded: it is tried again at the end of the next turn",
 					"records", len(records)-i-lost, "lost", lost, "error", err)
 				return
@@ -278,18 +276,18 @@ func (g *Gate) endTally(scope string) {
 	})
 }
 
-// countLater keeps records of counts for the next time, and returns how many it cannot keep.
-func (g *Gate) countLater(records []*supervisorv1.AuditRecord) (lost int) {
+// keepUncounted keeps records of counts for the next attempt, and returns the number of records that it drops.
+func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.kernel.uncounted = append(g.kernel.uncounted, records...)
-	lost = max(0, len(g.kernel.uncounted)-mostUncounted)
+	lost = max(0, len(g.kernel.uncounted)-maxUncounted)
 	g.kernel.uncounted = g.kernel.uncounted[:len(g.kernel.uncounted)-lost]
 	return lost
 }
 
-// RefusedBySandbox is the decision for what the sandbox has refused, or would have refused if it did more than observe, without
-// asking. It is to be recorded as others are.
+// RefusedBySandbox returns the decision for an action that the sandbox refused without asking, or would have refused outside of observe
+// mode. The caller records it like other decisions.
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
@@ -297,9 +295,9 @@ func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	}
 }
 
-// AllowMountPoint turns a decision by which a file could not be written into that an empty mount point for a sandbox
-// of the agent's own is made there. It reports false, and changes nothing, if the file may be written; if no rule
-// says so, but that it is acphost's own, that a person refused it, or that no policy could be asked.
+// AllowMountPoint changes a decision that denies writes to a file into one that allows an empty mount point there, for a sandbox of the
+// agent. It returns false, and changes nothing, if the file may be written, or if the denial has another cause than a policy or RuleGit: a
+// protected file, a person's refusal, or a policy that could not be asked.
 func (g *Gate) AllowMountPoint(d *Decision) bool {
 	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
 		return false
@@ -309,7 +307,7 @@ func (g *Gate) AllowMountPoint(d *Decision) bool {
 	return true
 }
 
-// ReportDone records what a process of an agent's has done while it was only observed.
+// ReportDone records a process action that was only observed.
 func (g *Gate) ReportDone(d *Decision) {
 	g.tally(func(c *supervisorv1.GateCounters) { c.Unasked[VerdictName(d.Verdict)]++ })
 	if d.Verdict != Allow {
@@ -317,21 +315,21 @@ func (g *Gate) ReportDone(d *Decision) {
 	}
 }
 
-// Close records what is still to be counted, and waits for that.
+// Close records the remaining counts, and waits for the writes.
 func (g *Gate) Close() {
 	g.mu.Lock()
 	for scope := range g.kernel.tallies {
 		g.endTally(scope)
 	}
 	g.mu.Unlock()
-	g.kernel.flushing.Wait() // which may have left something over
+	g.kernel.flushing.Wait() // which may add to uncounted
 	g.mu.Lock()
 	g.endTally("")
 	g.mu.Unlock()
 	g.kernel.flushing.Wait()
 }
 
-// isDone reports whether what is decided is done once it is allowed, and not only answered: at doors two and three.
+// isDone reports whether an allowed action is performed at once, as calls and process actions are; a permission request is only answered.
 func isDone(a *permissionv1.Action) bool {
 	return a.GetDoor() == permissionv1.Door_DOOR_CALL || a.GetDoor() == permissionv1.Door_DOOR_KERNEL
 }

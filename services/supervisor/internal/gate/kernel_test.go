@@ -49,7 +49,7 @@ func decide(t *testing.T, g *Gate, r Request) *Decision {
 	return d
 }
 
-func TestAtTheKernelOnlyADenialCountsForWhatAnAllowedCommandDoes(t *testing.T) {
+func TestDecide_LenientRefusesOnlyDenials(t *testing.T) {
 	for name, c := range map[string]struct {
 		gate    *Gate
 		lenient bool
@@ -81,7 +81,7 @@ func TestAtTheKernelOnlyADenialCountsForWhatAnAllowedCommandDoes(t *testing.T) {
 	}
 }
 
-func TestAnAnswerAboutATryCountsForTheNext(t *testing.T) {
+func TestDecide_AnswerAppliesToNextTry(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		g := gateWith(true, answers(Ask))
 		ask := func(a *permissionv1.Action, turn uint64) *Decision {
@@ -134,7 +134,7 @@ func TestAnAnswerAboutATryCountsForTheNext(t *testing.T) {
 	})
 }
 
-func TestADenialCountsMoreThanAnAnswer(t *testing.T) {
+func TestDecide_DenialOverridesAnswer(t *testing.T) {
 	verdict := Ask
 	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: verdict}, nil
@@ -149,7 +149,7 @@ func TestADenialCountsMoreThanAnAnswer(t *testing.T) {
 	}
 }
 
-func TestWhatWasAllowedAtDoorOneIsNotAskedAgainAtTheKernel(t *testing.T) {
+func TestDecide_AllowedRequestCoversProcessAction(t *testing.T) {
 	g := gateWith(true, answers(Ask))
 	asked := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_REQUEST, "make x"), Scope: "1", Turn: 1})
 	asked.Shown.Command = true
@@ -183,7 +183,7 @@ func recording(t *testing.T) (*Gate, *audit.Log, string) {
 	}), log, file
 }
 
-func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
+func TestRecordAllowed_CountsRepeats(t *testing.T) {
 	g, log, file := recording(t)
 	for _, path := range []string{"/w/a", "/w/b", "/w/c", "/w/d/e"} {
 		if err := g.RecordAllowed(decide(t, g, Request{Action: tries("fs.write", path), Scope: "1", Turn: 1}), "/bin/cc"); err != nil {
@@ -204,7 +204,7 @@ func TestAllowancesHaveOneRecordAndACount(t *testing.T) {
 	}
 }
 
-func TestEachProgramThatIsStartedHasARecord(t *testing.T) {
+func TestRecordAllowed_RecordsEachStartedProgram(t *testing.T) {
 	g, log, file := recording(t)
 	for _, line := range []string{"sh build.sh", "cc -c a.c", "cc -c b.c", "cc -c c.c", "/w/x"} {
 		if err := g.RecordAllowed(decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_KERNEL, line), Scope: "1", Turn: 1}), "/bin/sh"); err != nil {
@@ -228,7 +228,7 @@ func TestEachProgramThatIsStartedHasARecord(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeRecordedIsNotAllowedAtTheKernel(t *testing.T) {
+func TestRecordAllowed_ReturnsWriteError(t *testing.T) {
 	log, err := audit.Open(audit.Options{File: filepath.Join(t.TempDir(), "audit.jsonl")})
 	if err != nil {
 		t.Fatal(err)
@@ -249,7 +249,7 @@ func TestWhatCannotBeRecordedIsNotAllowedAtTheKernel(t *testing.T) {
 	g.Close()
 }
 
-func TestTheLogIsToldOnceInAWhileThatNothingCanBeRecorded(t *testing.T) {
+func TestRecord_LimitsLogOfWriteErrors(t *testing.T) {
 	folder := filepath.Join(t.TempDir(), "state")
 	log, err := audit.Open(audit.Options{File: filepath.Join(folder, "audit.jsonl")})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// matches returns what is kept from agents among the files that a pattern stands for on the disk.
+// matches returns the protected path among the files that match a pattern.
 func (k *keyReading) matches(pattern string, in place) string {
 	if !filepath.IsAbs(pattern) {
 		if in.dir == "" {
@@ -19,7 +19,7 @@ func (k *keyReading) matches(pattern string, in place) string {
 	}
 	if at := strings.IndexAny(pattern, "*?["); at >= 0 {
 		folder := pattern[:strings.LastIndexByte(pattern[:at], '/')+1]
-		if led := k.g.ledFrom(folder, in.dir); led.by == ownProcess {
+		if led := k.g.resolveLinks(folder, in.dir); led.by == ownProcess {
 			pattern = join(led.path, pattern[len(folder):])
 		}
 	}
@@ -32,7 +32,7 @@ func (k *keyReading) matches(pattern string, in place) string {
 			continue
 		case "**":
 			for _, dir := range dirs {
-				if p := k.holdsKey(dir, anyFile); p != "" {
+				if p := k.protectedInFolder(dir, anyFile); p != "" {
 					return p
 				}
 			}
@@ -65,10 +65,10 @@ func (k *keyReading) matches(pattern string, in place) string {
 	return ""
 }
 
-// join is a path; ".." stays, since behind a link it is another folder.
+// join joins paths. It keeps "..", because after a link ".." is another folder.
 func join(dir, name string) string { return strings.TrimSuffix(dir, "/") + "/" + name }
 
-// list is what is in a folder, as far as it may be looked at yet.
+// list returns the names in a folder, within the limit of entries.
 func (k *keyReading) list(dir string) []string {
 	f, err := os.Open(dir) // only names are read
 	if err != nil {
@@ -82,13 +82,13 @@ func (k *keyReading) list(dir string) []string {
 	return names
 }
 
-// mayBeKey reports whether a word that holds anything may be the name of a key file.
+// mayBeKey reports whether a word that contains anything may be the name of a key file.
 func (k *keyReading) mayBeKey(word string, in place) bool {
 	for _, w := range valuesOf(word) {
 		if !strings.ContainsRune(w, anything) {
 			continue
 		}
-		if strings.HasPrefix(w, "/proc/") { // it may go through the directory of any process
+		if strings.HasPrefix(w, "/proc/") { // it may lead through the directory of any process
 			return len(k.g.keyFiles()) > 0
 		}
 		patterns := []string{w}
@@ -104,14 +104,14 @@ func (k *keyReading) mayBeKey(word string, in place) bool {
 				return true
 			}
 		}
-		if strings.Contains(w, "..") { // it goes up from who knows where
+		if strings.Contains(w, "..") { // it leads up from an unknown folder
 			return len(k.g.keyFiles()) > 0
 		}
 	}
 	return false
 }
 
-// asRegexp is a pattern of the shell's, in which anything may be anything.
+// asRegexp converts a shell pattern to a regular expression; the rune anything matches any text.
 func asRegexp(pattern string) string {
 	var b strings.Builder
 	b.WriteString(`(?s)^`)
@@ -131,10 +131,9 @@ func asRegexp(pattern string) string {
 	return b.String() + `$`
 }
 
-// holdsKey returns what is kept from agents in a folder, at any depth: a key file, or a folder of acphost's own, if takes
-// accepts its path. Files of acphost's own without a key do not count, nor does a repository's folder for acphost: a command
-// may read those along with others.
-func (k *keyReading) holdsKey(dir string, takes func(path string) bool) string {
+// protectedInFolder returns the protected path in a folder, at any depth, if takes accepts it: a key file, or a folder of acphost itself.
+// Files of acphost without a key do not count, nor does a repository's WorkspaceFolder, because a command may read these along with others.
+func (k *keyReading) protectedInFolder(dir string, takes func(path string) bool) string {
 	dir = filepath.Clean(dir)
 	if p := k.g.below(dir, takes); p != "" {
 		return p
@@ -167,10 +166,10 @@ func (k *keyReading) holdsKey(dir string, takes func(path string) bool) string {
 	return ""
 }
 
-// anyFile takes all.
+// anyFile accepts every file.
 func anyFile(string) bool { return true }
 
-// below returns what of that lies below a folder, by the folder's names.
+// below returns the key file or folder of acphost that lies below a folder, by the folder's name as written or resolved.
 func (g Sight) below(dir string, takes func(path string) bool) string {
 	for _, folder := range [...]string{dir, g.seen.Real(dir)} {
 		if key := g.keyNamed(func(key string) bool { return paths.Below(folder, key) && takes(key) }); key != "" {

@@ -11,24 +11,23 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// maxKeyFiles bounds the files that Protect takes: each of them is looked at with every path.
+// maxKeyFiles limits the files of Protect, because each path is compared with each of them.
 const maxKeyFiles = 256
 
-// keyFile is a file with a secret, which is known by its names and by what it is.
+// keyFile is a file with a secret, identified by its names and by its identity.
 type keyFile struct {
-	asked, real string // clean; where it led when it was named
+	asked, real string // clean; with links resolved when it was named
 	info        os.FileInfo
 }
 
-// ErrFolder says that a path that should hold a key is a folder. Everything in it would be kept from agents, and the folder
-// may be "/".
+// ErrFolder means that the path of a key file is a folder. Protecting it would keep all its contents from agents, and it may be "/".
 var ErrFolder = errors.New("is a folder: give a file that holds nothing but the key")
 
-// Protect keeps files from all agents for as long as the Gate lives. Callers name files that hold secrets while a supervisor
-// runs. A file is known by its name, by where the name led and leads, and by its identity: also through links, and after a
-// folder on its path was renamed. The file need not exist. If too many files were named, those that are gone are forgotten.
-// Devices are left out: "/dev/null" holds no secret, and commands need it. fresh: at least one file was not known yet. The
-// error is ErrFolder, or says that there are too many files; none is taken then.
+// Protect keeps files from all agents for the lifetime of the Gate. Callers name files that hold secrets while a supervisor runs. A file is
+// recognised by its name, by the targets of its links then and now, and by its identity: also through other links, and after a folder on
+// its path was renamed. The file need not exist. If there are too many files, those that no longer exist are dropped. Devices are ignored:
+// "/dev/null" holds no secret, and commands need it. fresh: at least one file was new. The error is ErrFolder, or says that there are too
+// many files; no file is added then.
 func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -49,7 +48,7 @@ func (g *Gate) Protect(files ...string) (fresh bool, err error) {
 		if slices.ContainsFunc(keys, k.same) {
 			continue
 		}
-		if len(keys) >= maxKeyFiles { // callers may write one for each agent, and take it away again
+		if len(keys) >= maxKeyFiles { // callers may create a file for each agent, and remove it again
 			keys = slices.DeleteFunc(keys, keyFile.gone)
 		}
 		if len(keys) >= maxKeyFiles {
@@ -69,7 +68,7 @@ func (g *Gate) keyFiles() []keyFile {
 	return nil
 }
 
-// gone reports whether nothing is there any more by any name that is known.
+// gone reports whether no file exists by any of the known names.
 func (k keyFile) gone() bool {
 	for _, name := range [...]string{k.asked, k.real} {
 		if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
@@ -79,24 +78,23 @@ func (k keyFile) gone() bool {
 	return true
 }
 
-// same reports whether another one is known already.
+// same reports whether two entries are the same file.
 func (k keyFile) same(o keyFile) bool {
 	return k.asked == o.asked && k.real == o.real && (k.info == nil) == (o.info == nil) && (k.info == nil || k.was(o.info))
 }
 
-// was reports whether a file is the one that was named. A file that was made later and got the same inode number is another
-// one.
+// was reports whether a file is the one that was named. A later file with the same inode number is a different file.
 func (k keyFile) was(now os.FileInfo) bool {
 	return k.info != nil && os.SameFile(k.info, now) && k.info.Size() == now.Size() && k.info.ModTime().Equal(now.ModTime())
 }
 
-// covers reports whether a clean path is, or lies below, one of acphost's own files, by names alone.
+// covers reports whether a clean path is, or lies below, one of acphost's own files, by names only.
 func (g *Gate) covers(path string) bool {
 	covers := func(own string) bool { return paths.Below(own, path) }
 	return slices.ContainsFunc(g.protected, covers) || g.keyNamed(covers) != ""
 }
 
-// keyNamed returns the first name of a key file, as it was named or where that led, that a condition holds for; empty: none.
+// keyNamed returns the first name of a key file, as given or resolved, for which a condition holds; empty: none.
 func (g *Gate) keyNamed(holds func(name string) bool) string {
 	for _, k := range g.keyFiles() {
 		for _, name := range [...]string{k.asked, k.real} {
@@ -108,7 +106,7 @@ func (g *Gate) keyNamed(holds func(name string) bool) string {
 	return ""
 }
 
-// isKey reports whether a path leads to one of the key files, whatever it is called.
+// isKey reports whether a path leads to a key file, by any name.
 func (g Sight) isKey(path string) bool {
 	keys := g.keyFiles()
 	if len(keys) == 0 {
@@ -122,13 +120,13 @@ func (g Sight) isKey(path string) bool {
 		if k.was(info) {
 			return true
 		}
-		now, err := os.Stat(k.asked) // it may be another one by now
+		now, err := os.Stat(k.asked) // the key may have been replaced
 		return err == nil && os.SameFile(now, info)
 	})
 }
 
-// doubt makes Ask of a policy's allowance if acphost's own rules do not allow the action.
-func (g *Gate) doubt(r Request, d *Decision) {
+// applyOwnRules changes a policy's allowance to Ask if acphost's own rules do not allow the action.
+func (g *Gate) applyOwnRules(r Request, d *Decision) {
 	if d.Verdict != Allow || d.By != ByPolicy {
 		return
 	}

@@ -52,7 +52,7 @@ func protect(t *testing.T, g *Gate, file string) {
 	ok(t, err)
 }
 
-func TestAKeyFileIsProtectedFromWhenItIsNamed(t *testing.T) {
+func TestProtect_ProtectsNamedFile(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails)
 	if g.Protected(k.key) || g.ProtectedName(k.key) {
@@ -75,7 +75,7 @@ func TestAKeyFileIsProtectedFromWhenItIsNamed(t *testing.T) {
 	}
 }
 
-func TestAKeyFileIsProtectedUnderEveryName(t *testing.T) {
+func TestProtect_ProtectsEveryName(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		// before returns the file that is named, after the path that an agent tries.
@@ -152,7 +152,7 @@ func TestAKeyFileIsProtectedUnderEveryName(t *testing.T) {
 	}
 }
 
-func TestAFileThatTookTheNumberOfAKeyIsFree(t *testing.T) {
+func TestProtect_IgnoresReusedInode(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails)
 	protect(t, g, k.key)
@@ -165,7 +165,7 @@ func TestAFileThatTookTheNumberOfAKeyIsFree(t *testing.T) {
 	}
 }
 
-func TestCommandsThatNameAKeyFileAreSeen(t *testing.T) {
+func TestProtectedCommand_FindsKeyFiles(t *testing.T) {
 	k := newKeys(t)
 	keyDir := filepath.Dir(k.key)
 	ok(t, os.Symlink(keyDir, filepath.Join(k.work, "link")))
@@ -216,7 +216,7 @@ func TestCommandsThatNameAKeyFileAreSeen(t *testing.T) {
 	}
 }
 
-func TestAFileOfAcphostsIsSeenByItsBareName(t *testing.T) {
+func TestProtectedCommand_FindsBareName(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails, k.key) // as those that the configuration names
 	subs, _ := shell.Parse("cat a.key")
@@ -225,7 +225,7 @@ func TestAFileOfAcphostsIsSeenByItsBareName(t *testing.T) {
 	}
 }
 
-func TestAFolderIsNoKeyFile(t *testing.T) {
+func TestProtect_RejectsFolders(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails)
 	if fresh, err := g.Protect(k.key, k.work); fresh || !errors.Is(err, ErrFolder) {
@@ -239,7 +239,7 @@ func TestAFolderIsNoKeyFile(t *testing.T) {
 	}
 }
 
-func TestADeviceThatWasNamedIsStillThereForCommands(t *testing.T) {
+func TestProtect_IgnoresDevices(t *testing.T) {
 	g := gateWith(false, fails)
 	protect(t, g, os.DevNull)
 	if g.Protected(os.DevNull) {
@@ -247,7 +247,7 @@ func TestADeviceThatWasNamedIsStillThereForCommands(t *testing.T) {
 	}
 }
 
-func TestTooManyKeyFilesAreRefusedUnlessSomeAreGone(t *testing.T) {
+func TestProtect_LimitsFiles(t *testing.T) {
 	g := gateWith(false, fails)
 	dir := t.TempDir()
 	var files []string

@@ -12,23 +12,23 @@ import (
 const (
 	ownProcess   = "itself"
 	otherProcess = "another"
-	// maxFollowed bounds the links on the way of a path.
+	// maxFollowed limits the links that are followed in a path.
 	maxFollowed = 40
 )
 
-// led is where a path leads for a process.
+// led is the target of a path for a process.
 type led struct {
-	// path is where, without links; behind another process's directory, what is below that. Empty: not known.
+	// path is the target without links. Behind another process's directory, it is the part below that directory. Empty: not known.
 	path string
-	// by is whose folder in /proc it goes through; empty: nobody's.
+	// by is the process whose folder in /proc the path leads through; empty: none.
 	by string
 }
 
 var processFolder = lazyregexp.New(`^/proc/(self|thread-self|[0-9]+)(/task/[0-9]+)?$`)
 
-// ledFrom is where an absolute path leads for a process that runs in a folder. In /proc, "self" is that process, not this
-// one. A path that does not exist leads where it reads.
-func (g Sight) ledFrom(file, cwd string) led {
+// resolveLinks resolves an absolute path for a process that runs in a folder. "self" in /proc means that process, not this one. A path that
+// does not exist is its own target.
+func (g Sight) resolveLinks(file, cwd string) led {
 	if g.seen.Plain(file) && !paths.Below("/proc", file) {
 		return led{file, ""}
 	}
@@ -68,8 +68,8 @@ func (g Sight) ledFrom(file, cwd string) led {
 		next := join(at, name)
 		to, ok := g.seen.Readlink(next)
 		if !ok && g.seen.Missing(next) && !strings.HasPrefix(next, "/proc/") && !slices.Contains(rest, "..") {
-			// Nothing is below what is not there. A script that an agent hands to a shell is a word with hundreds of
-			// slashes, and may spell 64 paths: to look for each part of them takes a second.
+			// Nothing exists below a missing folder. A script that an agent passes to a shell is a word with hundreds of slashes, and may
+			// spell 64 paths. Checking each part of them takes a second.
 			return led{path.Join(next, path.Join(rest...)), by}
 		}
 		if !ok {
@@ -87,7 +87,7 @@ func (g Sight) ledFrom(file, cwd string) led {
 	return led{at, by}
 }
 
-// spelled is a path from a folder. Unlike a clean one it goes through all that it names.
+// spelled joins a path to a folder without cleaning it, so that it leads through everything that it names.
 func spelled(file, dir string) string {
 	if path.IsAbs(file) {
 		return file
@@ -95,10 +95,10 @@ func spelled(file, dir string) string {
 	return join(dir, file)
 }
 
-// reached is what a path is from a folder. Unlike spelled it is clean, unless it goes through the folder of this process in
+// resolve joins a path to a folder. Unlike spelled it cleans the path, unless the path leads through the folder of the process itself in
 // /proc.
-func (g Sight) reached(file, dir string) string {
-	if led := g.ledFrom(spelled(file, dir), dir); led.by == ownProcess {
+func (g Sight) resolve(file, dir string) string {
+	if led := g.resolveLinks(spelled(file, dir), dir); led.by == ownProcess {
 		return led.path
 	}
 	if path.IsAbs(file) {
@@ -107,8 +107,8 @@ func (g Sight) reached(file, dir string) string {
 	return path.Join(dir, file)
 }
 
-// elsewhere notes words that go through the directory of another process, wherever that is.
-func (k *keyReading) elsewhere(word string, in place) {
+// checkOtherProcess marks a command as unclear if a word leads through the directory of another process, whose location is unknown.
+func (k *keyReading) checkOtherProcess(word string, in place) {
 	if len(k.g.keyFiles()) == 0 {
 		return
 	}
@@ -116,7 +116,7 @@ func (k *keyReading) elsewhere(word string, in place) {
 		if file == "" || k.unclear || i >= maxWords {
 			return
 		}
-		if to := k.g.ledFrom(spelled(file, in.real), in.real); to.by == otherProcess {
+		if to := k.g.resolveLinks(spelled(file, in.real), in.real); to.by == otherProcess {
 			k.unclear = to.path == "" || k.mayBeKey(string(anything)+"/"+to.path, in)
 		}
 	}

@@ -12,28 +12,28 @@ import (
 )
 
 const (
-	// maxWords bounds what one word may stand for, and maxEntries how many names of files a command's patterns are held
-	// against. What is beyond is not clear.
+	// maxWords limits the expansions of one word, and maxEntries the file names that a command's patterns are compared with. Beyond the
+	// limits, the result is unclear.
 	maxWords   = 64
 	maxEntries = 4096
-	// maxSpelled bounds the paths that words of a command may spell beside themselves.
+	// maxSpelled limits the paths that words of a command may spell in addition to themselves.
 	maxSpelled = 4096
-	// anything stands in a word for what is only known when it runs.
+	// anything is a placeholder in a word for text that is only known when the command runs.
 	anything = '\x00'
 )
 
-// keyReading is the state of looking for files that are kept from agents in one command line.
+// keyReading is the state of the search for protected files in one command line.
 type keyReading struct {
 	g       Sight
 	roots   []string
-	vars    map[string][]string // what the command and its line say of variables
-	seen    map[string]bool     // words that were looked at, with their folders
-	spelled int                 // paths that words spell beside themselves and that may be looked at yet
-	entries int                 // names that may be looked at yet
-	dots    bool                // patterns may stand for names that begin with a dot
-	depth   int                 // variables in the values of variables
-	lost    bool                // the line went to a folder that is only known when it runs
-	unclear bool                // a word may stand for a key file, or not
+	vars    map[string][]string // values of variables in the command's environment and line
+	seen    map[string]bool     // checked words, with their folders
+	spelled int                 // remaining spelled paths
+	entries int                 // remaining file names
+	dots    bool                // patterns may match names that begin with a dot
+	depth   int                 // nesting of variables in values of variables
+	lost    bool                // the line changed to a folder that is only known when it runs
+	unclear bool                // a word may or may not be a key file
 }
 
 func (g Sight) readKeys(c *permissionv1.Command, roots []string) *keyReading {
@@ -49,7 +49,7 @@ func (g Sight) readKeys(c *permissionv1.Command, roots []string) *keyReading {
 	return k
 }
 
-// set notes a variable's value; that of a loop is a list.
+// set records a variable's value. The value of a loop variable is a list.
 func (k *keyReading) set(entry string) {
 	name, value, ok := strings.Cut(entry, "=")
 	if !ok || len(k.vars[name]) >= maxWords {
@@ -61,14 +61,14 @@ func (k *keyReading) set(entry string) {
 	}
 }
 
-// meant returns what a word may stand for after a shell has read it in a folder. A part that is only known when the command
-// runs is written as anything.
-func (k *keyReading) meant(word string, in place) []string {
-	all := braced(plainPattern(word))
+// expand returns the expansions of a word by a shell in a folder. The rune anything replaces parts that are only known when the command
+// runs.
+func (k *keyReading) expand(word string, in place) []string {
+	all := expandBraces(plainPattern(word))
 	var out []string
 	for _, w := range all {
-		for _, w := range k.homed(w, in) {
-			out = append(out, k.filled(w, in)...)
+		for _, w := range k.expandHome(w, in) {
+			out = append(out, k.expandVariables(w, in)...)
 		}
 		if len(out) > maxWords {
 			k.unclear = true
@@ -78,10 +78,10 @@ func (k *keyReading) meant(word string, in place) []string {
 	return out
 }
 
-// extended is a pattern that bash knows with extglob, and zsh and ksh always.
+// extended matches patterns of extglob in bash, which zsh and ksh always support.
 var extended = lazyregexp.New(`[?*+@!]\([^()]*\)`)
 
-// plainPattern makes such patterns ones that stand for more.
+// plainPattern replaces such patterns by wider ones.
 func plainPattern(word string) string {
 	for range 8 {
 		plain := extended.ReplaceAllString(word, "*")
@@ -93,8 +93,8 @@ func plainPattern(word string) string {
 	return word
 }
 
-// braced expands "{a,b}"; a range stands for any characters. What has too many alternatives does so too.
-func braced(word string) []string {
+// expandBraces expands "{a,b}". A range, or too many alternatives, becomes "*".
+func expandBraces(word string) []string {
 	out := []string{word}
 	for range 8 {
 		var next []string
@@ -123,7 +123,7 @@ func braced(word string) []string {
 
 var anyBraces = lazyregexp.New(`\{.*\}`)
 
-// brace finds the first brace expansion of a word: where it begins, its alternatives, and what is behind it.
+// brace finds the first brace expansion of a word: its start, its alternatives, and the text after it.
 func brace(w string) (open int, alternatives []string, after string) {
 	for open := range len(w) {
 		if w[open] != '{' || open > 0 && w[open-1] == '$' {
@@ -141,7 +141,7 @@ func brace(w string) (open int, alternatives []string, after string) {
 	return 0, nil, ""
 }
 
-// alternativesAt are what stands between commas in the braces that begin at open, and where these end; -1: nowhere.
+// alternativesAt returns the parts between commas in the braces that begin at open, and the index of the closing brace; -1: none.
 func alternativesAt(w string, open int) (parts []string, end int) {
 	depth, start := 0, open+1
 	for i := open; i < len(w); i++ {
@@ -161,8 +161,8 @@ func alternativesAt(w string, open int) (parts []string, end int) {
 	return nil, -1
 }
 
-// homed expands "~" and its like at the beginning of a word, and behind "=" and ":".
-func (k *keyReading) homed(w string, in place) []string {
+// expandHome expands "~", "~+", "~-" and "~user" at the beginning of a word, and after "=".
+func (k *keyReading) expandHome(w string, in place) []string {
 	at := 0
 	if !strings.HasPrefix(w, "~") {
 		if at = strings.Index(w, "=~") + 1; at == 0 {
@@ -195,12 +195,12 @@ func (k *keyReading) homed(w string, in place) []string {
 	return out
 }
 
-// variable is what a variable may hold; one that nobody knows may hold anything.
+// variable returns the possible values of a variable; an unknown one may be anything.
 func (k *keyReading) variable(name string, in place) []string {
 	var values []string
 	if k.depth++; k.depth <= 3 {
 		for _, v := range k.vars[name] {
-			values = append(values, k.meant(v, in)...)
+			values = append(values, k.expand(v, in)...)
 		}
 	}
 	k.depth--
@@ -218,8 +218,8 @@ func (k *keyReading) variable(name string, in place) []string {
 	return values
 }
 
-// filled puts what variables hold in their places; substitutions may be anything but for "pwd".
-func (k *keyReading) filled(w string, in place) []string {
+// expandVariables replaces variables by their values. Command substitutions may be anything, except "pwd".
+func (k *keyReading) expandVariables(w string, in place) []string {
 	at := strings.IndexAny(w, "$`")
 	if at < 0 {
 		return []string{w}
@@ -252,7 +252,7 @@ func (k *keyReading) filled(w string, in place) []string {
 		}
 	}
 	var out []string
-	for _, behind := range k.filled(after, in) {
+	for _, behind := range k.expandVariables(after, in) {
 		for _, v := range values {
 			if out = append(out, before+v+behind); len(out) > maxWords {
 				k.unclear = true
@@ -265,7 +265,7 @@ func (k *keyReading) filled(w string, in place) []string {
 
 var plainName = lazyregexp.New(`^[A-Za-z_][A-Za-z0-9_]*`)
 
-// enclosed is what stands between the bracket that s begins with and its end, and what is behind that.
+// enclosed returns the text between the bracket at the start of s and its closing bracket, and the text after that.
 func enclosed(s string, open, end byte) (inner, after string) {
 	depth := 0
 	for i := range len(s) {
@@ -281,9 +281,9 @@ func enclosed(s string, open, end byte) (inner, after string) {
 	return s[1:], ""
 }
 
-// word returns what is kept from agents that a word of a command may stand for, as a shell reads it.
+// word returns the protected path that a word of a command may expand to.
 func (k *keyReading) word(w string, in place) string {
-	for _, m := range k.meant(w, in) {
+	for _, m := range k.expand(w, in) {
 		if k.lost && !strings.HasPrefix(m, "/") && !strings.HasPrefix(m, "-") {
 			k.unclear = k.unclear || k.mayBeKey(string(anything)+"/"+m, in)
 		}
@@ -305,7 +305,7 @@ func (k *keyReading) word(w string, in place) string {
 	return ""
 }
 
-// valuesOf are a word and the paths that it may spell.
+// valuesOf returns a word and the paths that it may spell.
 func valuesOf(word string) []string {
 	spelled, _ := shell.Spellings(word, false)
 	if slices.Contains(spelled, word) {
@@ -314,8 +314,8 @@ func valuesOf(word string) []string {
 	return append(spelled, word)
 }
 
-// files returns what is kept from agents among the files that a line is redirected from or to by names that are only
-// known when it runs: of these a command has no text.
+// files returns the protected path among the redirections of a line whose names are only known when it runs. Commands do not contain the
+// text of these.
 func (k *keyReading) files(c *permissionv1.Command, dirs []place) string {
 	if !slices.ContainsFunc(c.GetSubCommands(), func(sub *permissionv1.SubCommand) bool {
 		return slices.ContainsFunc(sub.GetRedirections(), func(r *permissionv1.Redirection) bool { return r.GetDynamic() })

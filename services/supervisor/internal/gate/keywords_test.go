@@ -20,8 +20,8 @@ func commandIn(cwd, text string) *permissionv1.Command {
 	return &permissionv1.Command{Text: text, SubCommands: subs, Unparsed: unparsed, Cwd: cwd}
 }
 
-// TestCommandsThatReachAKeyFileAreRefused: HOME/conf/anthropic.key is a key, PROJECT, where they run, is beside it.
-func TestCommandsThatReachAKeyFileAreRefused(t *testing.T) {
+// TestProtectedCommand_FindsReachedKeyFiles: HOME/conf/anthropic.key is a key, PROJECT, where they run, is beside it.
+func TestProtectedCommand_FindsReachedKeyFiles(t *testing.T) {
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	ok(t, err)
 	t.Setenv("HOME", home)
@@ -103,8 +103,8 @@ func TestCommandsThatReachAKeyFileAreRefused(t *testing.T) {
 	}
 }
 
-// TestWhatMayNameAKeyFileIsNeverAllowedByARule: what is only known when the line runs.
-func TestWhatMayNameAKeyFileIsNeverAllowedByARule(t *testing.T) {
+// TestBehind_AsksAboutUnclearCommands: what is only known when the line runs.
+func TestBehind_AsksAboutUnclearCommands(t *testing.T) {
 	k := newKeys(t)
 	t.Setenv("HOME", k.dir)
 	for text, want := range map[string]permissionv1.Verdict{
@@ -156,7 +156,7 @@ func TestWhatMayNameAKeyFileIsNeverAllowedByARule(t *testing.T) {
 	}
 }
 
-func TestACommandThatMayNameAKeyIsNamed(t *testing.T) {
+func TestBehind_NamesUnclearCommand(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(true, answers(Allow))
 	protect(t, g, k.key)
@@ -172,8 +172,8 @@ func TestACommandThatMayNameAKeyIsNamed(t *testing.T) {
 	}
 }
 
-// TestGitShowsNoKeyThatItKeeps: one that it does not keep is not shown.
-func TestGitShowsNoKeyThatItKeeps(t *testing.T) {
+// TestProtectedCommand_ChecksGitIndex: one that it does not keep is not shown.
+func TestProtectedCommand_ChecksGitIndex(t *testing.T) {
 	k := newKeys(t)
 	work := filepath.Dir(filepath.Dir(k.key))
 	g := gateWith(true, answers(Allow))
@@ -207,7 +207,7 @@ func TestGitShowsNoKeyThatItKeeps(t *testing.T) {
 	}
 }
 
-func TestAHostileWordTakesNoLongTime(t *testing.T) {
+func TestProtectedCommand_HostileWordIsFast(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(true, answers(Allow))
 	protect(t, g, k.key)

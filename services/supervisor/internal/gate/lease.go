@@ -11,24 +11,23 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Counter counts what is allowed by a Lease.
+// Counter counts the actions that are allowed by a Lease.
 type Counter interface {
 	// Take returns the count, and ends the Counter.
 	Take() uint64
 }
 
-// Lease says for which other changes of files a decision holds: in the same folder, by the same program, as long as
-// Reuse says and the Gate and the session are as they were.
+// Lease describes the other changes of files that a decision covers: in the same folder, by the same program, as long as Reuse is valid and
+// the Gate and the session have not changed.
 type Lease struct {
 	Reuse *permissionv1.Reuse
-	// Keys are files that nobody may change by any name.
+	// Keys are files that may not be changed by any name.
 	Keys []os.FileInfo
-	// Counter is to count them.
+	// Counter counts the changes.
 	Counter Counter
 }
 
-// Lease is the Lease of a decision that was recorded by RecordAllowed; nil: there is none. count makes a Counter, or
-// nil.
+// Lease returns the Lease of a decision that RecordAllowed recorded; nil: none. count returns a new Counter, or nil.
 func (g *Gate) Lease(d *Decision, program string, count func() Counter) *Lease {
 	a := d.request.Action
 	if d.Verdict != Allow || d.By != ByPolicy || !d.active || d.reuse == nil || a.GetKind() != "fs.write" || len(a.GetPaths()) != 1 {

@@ -53,7 +53,7 @@ func leaseOf(t *testing.T, g *Gate, a *permissionv1.Action, count func() Counter
 	return g.Lease(d, "/bin/p", count)
 }
 
-func TestALeaseIsForPlainChangesThatThePolicyAllows(t *testing.T) {
+func TestLease_CoversPlainChanges(t *testing.T) {
 	for name, c := range map[string]struct {
 		change func(*child, *permissionv1.Action)
 		file   string
@@ -92,7 +92,7 @@ func TestALeaseIsForPlainChangesThatThePolicyAllows(t *testing.T) {
 	}
 }
 
-func TestALeaseNamesTheFilesThatAreProtectedByWhatTheyAre(t *testing.T) {
+func TestLease_NamesKeyFiles(t *testing.T) {
 	p := newChild(t)
 	g, changes, _ := recordedAt(t, p)
 	key := filepath.Join(t.TempDir(), "key")
@@ -118,7 +118,7 @@ func TestALeaseNamesTheFilesThatAreProtectedByWhatTheyAre(t *testing.T) {
 	}
 }
 
-func TestWhatIsAllowedByALeaseIsCountedWithTheRest(t *testing.T) {
+func TestLease_CountsAllowedChanges(t *testing.T) {
 	p := newChild(t)
 	g, changes, file := recordedAt(t, p)
 	made := 0

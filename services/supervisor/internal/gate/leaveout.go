@@ -17,9 +17,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/leaveout"
 )
 
-// leaveOut makes sure that a command, or a search of the agent's, which a policy allows or asks about reads none of the files that
-// the policy wants left out: there are none, or its programs are told to leave them out. Otherwise the user is asked, no answer
-// denies, and no remembered answer is used.
+// leaveOut ensures that a command or a search of the agent does not read files that the policy wants left out, if the policy returned Allow
+// or Ask: no such files exist, or its programs get options that leave them out. Otherwise a person is asked, the action is denied if no one
+// answers, and no remembered answer is used.
 func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	if d.Verdict == Deny || len(globs) == 0 {
 		return
@@ -45,7 +45,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 		if walks && len(sub.GetArgv()) > 0 {
 			walking = append(walking, sub.GetArgv())
-			// Behind a "--" that the line has as a variable or a pattern, no option would be one.
+			// After a "--" that the line contains as a variable or a pattern, an added option would not be an option.
 			tellable = tellable && (sub.GetWritten() == "" || !slices.Contains(sub.GetArgv(), "--"))
 		}
 	}
@@ -72,7 +72,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		if why == "" {
 			why = fmt.Sprintf("it walks through a folder with %s, which the policy keeps from it, and cannot be told to leave that out", listed(shown))
 		}
-		d.kept, d.readsKept = nil, true // the user decides, knowing it
+		d.kept, d.readsKept = nil, true // the user decides with this information
 		if d.Verdict == Ask {
 			d.Grantable, d.Unattended = false, Deny
 			d.Reason = strings.TrimPrefix(d.Reason+"; denied if no one answers: "+why, "; ")
@@ -82,14 +82,14 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	}
 }
 
-// tell sets the command that leaves out what was found; false: it cannot be told to.
+// tell sets the command with options that leave out the found files; false: there are no such options.
 func (d *Decision) tell(walking [][]string, found leaveout.Found) (ok bool) {
 	d.argv, ok = leaveout.Tell(d.request.Argv, walking, found)
 	return ok
 }
 
-// LeaveOutNow looks again for what a command must not read, when the user has answered the question about it, since files may have
-// appeared meanwhile, and sets Argv anew. It returns false if the command would read them all the same.
+// LeaveOutNow repeats the search for files that a command must not read, after the user has answered the question, because files may have
+// appeared meanwhile. It sets Argv again. It returns false if the command would still read such files.
 func (g *Gate) LeaveOutNow(d *Decision) bool {
 	now := &Decision{Verdict: Allow, request: d.request}
 	g.leaveOut(d.request, now, d.kept)
@@ -98,8 +98,8 @@ func (g *Gate) LeaveOutNow(d *Decision) bool {
 }
 
 // leaveOutAnswered asks the policy again about a command that the user allowed when the agent requested it. If the policy now denies the
-// command, so does the gate. Otherwise the command leaves out the files that the policy keeps from it. If its program has no option for
-// that, the user is asked about it, unless the earlier question said so.
+// command, the gate does too. Otherwise the command leaves out the files that the policy forbids. If its program has no option for that, a
+// person is asked, unless the earlier question mentioned these files.
 func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) error {
 	if d.Verdict != Allow || len(g.opts.Chain) == 0 || !walksFolders(r.Action.GetCommand()) {
 		return nil
@@ -109,7 +109,7 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && d.active:
-		d.Verdict, d.By, d.Reason = Deny, ByAcphost, unasked(err)
+		d.Verdict, d.By, d.Reason = Deny, ByAcphost, noDecisionReason(err)
 	case err == nil && said.Verdict == Deny:
 		d.Verdict, d.Rule, d.By, d.Grantable, d.Reason = Deny, said.Rule, ByPolicy, false, said.Reason
 		d.person, d.placed, d.digest, d.plugin = false, ruleAt{said.Rule, said.Place}, said.PolicyDigest, said.plugin
@@ -125,8 +125,8 @@ func (g *Gate) leaveOutAnswered(ctx context.Context, r Request, d *Decision) err
 	return nil
 }
 
-// unasked says why a call is denied whose policy gave no decision.
-func unasked(err error) string {
+// noDecisionReason returns the reason of a denial because no policy could decide.
+func noDecisionReason(err error) string {
 	return fmt.Sprintf("the permission policy could not be asked, so nothing is allowed: %v", err)
 }
 
@@ -137,29 +137,28 @@ func walksFolders(c *permissionv1.Command) bool {
 	})
 }
 
-// gitCommand is a command of git's that shows contents of files, and the folder that it runs in; or another command, and the path
-// of git's own objects that it reads.
+// gitCommand is a git command that shows contents of files, with the folder that it runs in; or another command, with the path of git
+// objects that it reads.
 type gitCommand struct {
 	sub *permissionv1.SubCommand
 	dir string
 }
 
-// keptFiles are the forbidden files that repositories keep, as far as commands show them.
+// keptFiles are the forbidden files in repositories that commands would show.
 type keptFiles struct {
 	names      []string
 	incomplete bool
 	rewrites   []leaveout.Rewrite // of all commands; nil: nothing has to be left out
 }
 
-// gitLook says how a line's commands of git's are looked at.
+// gitLook configures the check of a line's git commands.
 type gitLook struct {
-	tells     bool // somebody can have the commands leave files out
-	changing  bool // the line may change what the repositories keep
-	elsewhere bool // they run where there may be repositories that are not seen from here
+	tells     bool // the commands can be changed to leave files out
+	changing  bool // the line may change the contents of the repositories
+	elsewhere bool // the commands run where repositories may not be visible to the supervisor
 }
 
-// keptByGit looks at what commands of git's show of the files that their repositories keep. why is the reason to ask a person;
-// empty: there is none.
+// keptByGit checks which forbidden files of their repositories git commands show. why is the reason to ask a person; empty: none.
 func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (kept keptFiles, why string) {
 	for _, c := range commands {
 		argv, told := c.sub.GetArgv(), false
@@ -192,7 +191,7 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 			k := g.repositories.Kept(dir, globs, shows.History, look.changing)
 			switch {
 			case len(k.Specs) == 0, !look.tells && len(k.Names) == 0 && !look.changing:
-				// What lies too deep in a long history for a quick look is left out if that costs nobody a question.
+				// Files deep in a long history, which a quick search does not find, are left out if that causes no question.
 			default:
 				exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
 				now, ok := git.Pathspecs(argv, k.Specs, exists)
@@ -220,7 +219,7 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 	return kept, ""
 }
 
-// changesRepository reports whether a line may change what a repository keeps before it shows that: "git add -f .; git diff --cached".
+// changesRepository reports whether a line may change a repository before it shows its contents: "git add -f .; git diff --cached".
 func changesRepository(subs []*permissionv1.SubCommand) bool {
 	return slices.ContainsFunc(subs, func(sub *permissionv1.SubCommand) bool {
 		argv, f := sub.GetArgv(), sub.GetFacts()
@@ -228,8 +227,8 @@ func changesRepository(subs []*permissionv1.SubCommand) bool {
 	})
 }
 
-// objects says what a command of git's shows that it names in another way than by a path; empty: nothing that matters. gitDir is
-// the repository's own folder, dir the one that git runs in.
+// objects returns the reason why a git command shows forbidden files that it names other than by a path; empty: it does not. gitDir is the
+// repository's git folder, dir the folder that git runs in.
 func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) string {
 	const unnamed = "shows objects by their ids, and which files of the repository these are is not known"
 	if shows.Nameless {
@@ -249,7 +248,7 @@ func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) s
 	return ""
 }
 
-// listed names what was found, in short.
+// listed names the found files, shortened.
 func listed(found leaveout.Found) string {
 	const most = 3
 	var names []string

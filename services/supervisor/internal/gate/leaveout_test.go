@@ -119,7 +119,7 @@ func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
 	}
 }
 
-func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
+func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -182,7 +182,7 @@ func TestACommandThatWalksReadsNothingThatAPolicyKeepsFromIt(t *testing.T) {
 	}
 }
 
-func TestACommandOfASidecarMayWalkThroughFoldersThatAreNotSeenFromHere(t *testing.T) {
+func TestLeaveOut_CoversFoldersOfSidecar(t *testing.T) {
 	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", LeaveOut: []string{"**/.env"}}, nil
 	})
@@ -204,7 +204,7 @@ func TestACommandOfASidecarMayWalkThroughFoldersThatAreNotSeenFromHere(t *testin
 	}
 }
 
-func TestGitShowsNothingThatAPolicyKeepsFromIt(t *testing.T) {
+func TestLeaveOut_CoversGit(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

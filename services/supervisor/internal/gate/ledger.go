@@ -10,35 +10,35 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// Bounds on what is remembered of one turn.
+// Limits on the decisions that are remembered for one turn.
 const (
 	maxAnswers = 1024
-	// answerLife is how long an answer at door one counts for a call at door two. The end of the turn ends it sooner.
+	// answerLife is how long an answer to a permission request counts for a call. The end of the turn ends it sooner.
 	answerLife = 10 * time.Minute
 )
 
-// ledger holds what was decided in the current turn of one session. The Gate's mu guards its fields.
+// ledger holds the decisions of the current turn of one session. The Gate's mu guards its fields.
 type ledger struct {
 	turn uint64
-	// asked are the answers at door one, calls the decisions at door two, both oldest first.
+	// asked are the answers to permission requests, calls the decisions about calls; both oldest first.
 	asked, calls []*answer
-	// left are the requests that were left to their calls, oldest first. None of them is an answer.
+	// left are the requests that were deferred to their calls, oldest first. They are not answers.
 	left []*leftRequest
-	// reported are the tool calls whose end was checked. terminals are those that calls made which door two let pass.
+	// reported are the tool calls whose end was checked. terminals are the terminals of allowed calls.
 	reported, terminals map[string]bool
 }
 
-// answer is what was answered about an action.
+// answer is an answer about an action.
 type answer struct {
 	action  *permissionv1.Action
 	shown   Seen // Decision.Shown
 	allowed bool
-	person  bool    // a person gave the answer, now or before
-	surface Surface // that a person who answered has read; SurfaceInput if the answer covers the action anyway
-	named   bool    // only the name of the tool was allowed: no call passes for that
+	person  bool    // a person gave the answer, now or earlier
+	surface Surface // the surface that the person used; SurfaceInput if the answer covers the action anyway
+	named   bool    // only the name of the tool was allowed, so no call passes
 	at      time.Time
-	reads   bool            // the person has read that the command reads files that the policy keeps from it
-	used    map[string]bool // the writes, and the command, that passed for this answer
+	reads   bool            // the person has read that the command reads files that the policy forbids
+	used    map[string]bool // the writes, and the command, that passed because of this answer
 	over    bool            // the tool call has ended
 }
 
@@ -46,7 +46,7 @@ func newLedger(turn uint64) *ledger {
 	return &ledger{turn: turn, reported: map[string]bool{}, terminals: map[string]bool{}}
 }
 
-// Created notes a terminal that a call has made after door two let the call pass.
+// Created records a terminal of an allowed call.
 func (g *Gate) Created(scope string, turn uint64, terminalID string) {
 	if scope == "" {
 		return
@@ -58,21 +58,21 @@ func (g *Gate) Created(scope string, turn uint64, terminalID string) {
 	}
 }
 
-// ledger returns the ledger of a turn, and forgets that of the turn before.
+// ledger returns the ledger of a turn, and drops that of the previous turn.
 func (g *Gate) ledger(r Request) *ledger {
 	l := g.ledgers[r.Scope]
 	switch {
 	case l == nil || r.Turn > l.turn:
 		l = newLedger(r.Turn)
 		g.ledgers[r.Scope] = l
-	case r.Turn < l.turn: // decided late: nothing of it counts any more
+	case r.Turn < l.turn: // the turn is over, so the decision no longer counts
 		return newLedger(r.Turn)
 	}
 	return l
 }
 
-// OfItsTurn returns the request with what is decided in its turn. Reported then goes by that, though the turn or the session
-// ends before Reported is called.
+// OfItsTurn returns the request with the decisions of its turn. Reported then uses these, even if the turn or the session ends before
+// Reported is called.
 func (g *Gate) OfItsTurn(r Request) Request {
 	if r.Scope != "" {
 		g.mu.Lock()
@@ -82,9 +82,9 @@ func (g *Gate) OfItsTurn(r Request) Request {
 	return r
 }
 
-// answeredEarlier decides about a call by the answer that door one had for the same action in the same turn: nobody is asked
-// twice about a call that was allowed, or that a person refused. A write passes if it leaves the file as the question's
-// diffs showed it. A write or a command passes once; a refusal of an edit holds for every write of its files.
+// answeredEarlier decides about a call by the answer to a permission request for the same action in the same turn. So the user is not asked
+// twice about a call that was allowed, or that a person refused. A write passes if it leaves the file as the question's diffs showed it. A
+// write or a command passes once. A refusal of an edit applies to every write of its files.
 func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	if r.Scope == "" {
 		return false
@@ -99,30 +99,30 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			continue
 		}
 		if !e.allowed && onceKey(r.Action) == "" && onceKey(e.action) != "" {
-			continue // a change was refused, and this changes nothing
+			continue // a change was refused, and this action changes nothing
 		}
 		if !e.allowed {
 			if !e.person {
-				return false // a policy's no: it is asked again, and may say why
+				return false // a policy denied it; ask the policy again for its reason
 			}
 			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
 			return true
 		}
 		if r.Outside && !(e.person && e.shown.diffs(r.Action)) || !e.covers(r) {
-			continue // the person may have seen a title alone
+			continue // the person may have seen only a title
 		}
 		about := r.Action
 		if r.Inner != nil && about.GetCommand() == nil && !intent.Same(e.action, about) {
-			about = r.Inner // the file that is to take the place of the one that was asked about
+			about = r.Inner // the file that is about to replace the file of the question
 		}
 		if e.person && !intent.NamesAsItLeads(e.action, about) {
-			continue // the person has read another name than that of the file
+			continue // the person has read a name that differs from the file's
 		}
 		if !e.person && r.Action.GetEndpoint() != nil {
-			continue // a rule about fetching names no machine: those about machines count
+			continue // a rule about fetching names no machine; rules about machines apply
 		}
 		if !e.person && intent.Doubtful(r.Action) {
-			continue // a rule went by what the agent would run: what runs here is judged anew
+			continue // the rule used the agent's description; the call is decided anew
 		}
 		var before *[sha256.Size]byte
 		kernel := r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
@@ -149,7 +149,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 	return false
 }
 
-// covers reports whether the answer covers what a request is about (Seen.covers).
+// covers reports whether the answer covers the action of a request (Seen.covers).
 func (e *answer) covers(r Request) bool {
 	about := r.Action
 	if r.Inner != nil && !intent.Same(e.action, about) {
@@ -158,12 +158,12 @@ func (e *answer) covers(r Request) bool {
 	return e.shown.covers(e.surface, about)
 }
 
-// isSame reports whether an answer at door one is about the request's action, or about the command that it wraps.
+// isSame reports whether an answer to a permission request is about the request's action, or about the command that it wraps.
 func (r Request) isSame(asked *permissionv1.Action) bool {
 	return intent.Same(asked, r.Action) || r.Inner != nil && intent.Same(asked, r.Inner)
 }
 
-// onceKey names the part of a call that passes only once for an answer; empty for a call that changes nothing.
+// onceKey identifies the part of a call that passes only once for an answer; empty: the call changes nothing.
 func onceKey(a *permissionv1.Action) string {
 	if a.GetCommand() != nil {
 		return "command"
@@ -176,8 +176,8 @@ func onceKey(a *permissionv1.Action) string {
 	return ""
 }
 
-// enter remembers an answer. person: a person gave it, now or before.
-func (g *Gate) enter(d *Decision, o Outcome, allowed, person bool) {
+// rememberAnswer remembers an answer. person: a person gave it, now or earlier.
+func (g *Gate) rememberAnswer(d *Decision, o Outcome, allowed, person bool) {
 	r := d.request
 	if r.Scope == "" || r.Action.GetDone() {
 		return
@@ -187,7 +187,7 @@ func (g *Gate) enter(d *Decision, o Outcome, allowed, person bool) {
 	}
 	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
 	e.reads = person && d.readsKept && showsInput(o.Surface)
-	if e.surface = o.Surface; o.Option == "" { // a policy's answer, or a grant's: both are about the action itself
+	if e.surface = o.Surface; o.Option == "" { // of a policy or a grant: both are about the action itself
 		e.surface = SurfaceInput
 	}
 	g.mu.Lock()
@@ -210,7 +210,7 @@ func appendBounded[T any](list []T, e T) []T {
 	return append(list, e)
 }
 
-// EndTurn forgets the answers that hold for one turn only.
+// EndTurn drops the answers that are valid for one turn.
 func (g *Gate) EndTurn(scope string) {
 	g.mu.Lock()
 	delete(g.ledgers, scope)
@@ -221,7 +221,7 @@ func (g *Gate) EndTurn(scope string) {
 	}
 }
 
-// EndSession forgets everything that holds for one session only.
+// EndSession drops everything that is valid for one session.
 func (g *Gate) EndSession(scope string) {
 	g.EndTurn(scope)
 	g.mu.Lock()

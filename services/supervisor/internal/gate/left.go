@@ -8,26 +8,26 @@ import (
 )
 
 const (
-	// MethodTerminalCreate is the call to which permission requests are left.
+	// MethodTerminalCreate is the call that permission requests can be deferred to.
 	MethodTerminalCreate = "terminal/create"
-	// maxLeft is how many permission requests of one turn may wait for their calls.
+	// maxLeft limits the permission requests of one turn that wait for their calls.
 	maxLeft = 16
 )
 
-// leftRequest is a permission request that was left to its call: the agent was told to go on without a question, because the
-// call by which it goes on is decided anyway. It allows nothing: no call passes and no grant is made because of it.
+// leftRequest is a permission request that was deferred to its call. The agent got an answer without a question, because the following call
+// is decided anyway. It allows nothing: it lets no call pass and makes no grant.
 type leftRequest struct {
 	toolCall     string // the id of the agent's tool call
 	said         string // Decision.Said
-	rule, reason string // of the rule of a policy that asks about the request; rule is empty if no rule asks
+	rule, reason string // the rule of a policy that asks about the request; empty: none
 	at           time.Time
-	called       bool // its call has come
+	called       bool // its call has arrived
 	refused      bool // its call was refused
 }
 
-// Leaves reports whether the question that d asks may be left to a call of terminal/create that the agent is known to make: a
-// policy was asked and wants a person asked, and it decides that call too. At most 16 requests of a turn wait for their calls
-// at a time. If Leaves reports true, end d with Outcome.Left.
+// Leaves reports whether the question of d may be deferred to a call of terminal/create that the agent is known to make: a policy was asked
+// and returned Ask, and calls of terminal/create are decided too. At most 16 requests of a turn wait for their calls at a time. If Leaves
+// returns true, the caller ends d with Outcome.Left.
 func (g *Gate) Leaves(d *Decision) bool {
 	r := d.request
 	if d.Verdict != Ask || d.By != ByPolicy || r.Scope == "" || r.GivenUp || isDone(r.Action) ||
@@ -45,17 +45,16 @@ func (g *Gate) Leaves(d *Decision) bool {
 	return waiting < maxLeft
 }
 
-// leave remembers a request that was left to its call. Call it with the lock.
-func (g *Gate) leave(d *Decision) {
+// deferRequest remembers a request that was deferred to its call; mu is held.
+func (g *Gate) deferRequest(d *Decision) {
 	r := d.request
 	l := g.ledger(r)
 	l.left = appendBounded(l.left, &leftRequest{toolCall: r.Action.GetToolCallId(), said: d.Said, rule: d.Rule, reason: d.Reason, at: g.opts.Now()})
 }
 
-// takeLeft finds the oldest request that was left to its call, if the call that d is about may be that one, and tells d what the
-// agent said then. If a rule asks about the request, a person is asked about the call as well: the rule may name what only
-// requests have, as the name of a tool.
-func (g *Gate) takeLeft(r Request, d *Decision) {
+// matchDeferred finds the oldest deferred request that the call of d may belong to, and copies the agent's text to d. If a rule asks about
+// the request, a person is asked about the call as well, because the rule may use fields that only requests have, such as the tool's name.
+func (g *Gate) matchDeferred(r Request, d *Decision) {
 	if r.Scope == "" || r.Action.GetDoor() != permissionv1.Door_DOOR_CALL || r.Action.GetKind() != "terminal.create" || r.Action.GetDone() {
 		return
 	}

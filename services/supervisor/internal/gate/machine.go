@@ -7,14 +7,14 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// machineOf is what an action connects to; false: it is no machine, or one that cannot be read.
+// machineOf returns the machine that an action connects to; false: there is none, or it cannot be parsed.
 func machineOf(a *permissionv1.Action) (hosts.Endpoint, bool) {
 	e := a.GetEndpoint()
 	return hosts.NewEndpoint(e.GetHost(), e.GetPort(), e.GetAddresses())
 }
 
-// machineText names what an action connects to, with those of its addresses that are not on the internet; empty: no machine. An
-// answer holds for all actions of which this is the same: whoever gave it has read it.
+// machineText describes the machine that an action connects to, with its addresses that are not on the internet; empty: no machine. An
+// answer holds for all actions with the same text, because the person has read that text.
 func machineText(a *permissionv1.Action) string {
 	to, ok := machineOf(a)
 	if !ok {
@@ -23,8 +23,8 @@ func machineText(a *permissionv1.Action) string {
 	return to.String()
 }
 
-// machineAhead is the ruling on a connection that no policy is asked about; nil: policies are.
-func machineAhead(r Request) *Ruling {
+// rulingAheadOfPolicies returns the ruling on a connection before policies are asked; nil: policies are asked.
+func rulingAheadOfPolicies(r Request) *Ruling {
 	switch {
 	case r.Closed != "":
 		return &Ruling{Deny, RuleNetwork, r.Closed}
@@ -34,7 +34,7 @@ func machineAhead(r Request) *Ruling {
 	return nil
 }
 
-// ReachAhead is the ruling on a machine that acphost's proxy reaches for no agent; nil: policies are asked.
+// ReachAhead returns the ruling on a machine that acphost's proxy never connects to; nil: policies are asked.
 func ReachAhead(a *permissionv1.Action) *Ruling {
 	if to, ok := machineOf(a); ok && to.Metadata().IsValid() {
 		return &Ruling{Deny, RuleMetadata, fmt.Sprintf("%s is where a cloud keeps keys of this machine", to.Metadata())}
@@ -42,9 +42,9 @@ func ReachAhead(a *permissionv1.Action) *Ruling {
 	return nil
 }
 
-// ReachBehind is the ruling on a machine that acphost's proxy is to reach and that policies have decided on; nil: their verdict stands.
-// What they ask about is allowed if the agent does not work without it: needs are such machines. What they allow by a name that leads
-// to an address that is not on the internet is asked about: whoever serves the name chooses that.
+// ReachBehind returns the ruling on a proxied connection after policies have decided; nil: their verdict applies. If they ask, and the
+// machine is one of needs, which the agent cannot work without, it is allowed. If they allow a name that resolves to an address that is not
+// on the internet, a person is asked, because the owner of the name chooses the address.
 func ReachBehind(a *permissionv1.Action, needs []hosts.Pattern, said *permissionv1.DecideResponse) *Ruling {
 	to, ok := machineOf(a)
 	switch {
@@ -57,8 +57,8 @@ func ReachBehind(a *permissionv1.Action, needs []hosts.Pattern, said *permission
 	return nil
 }
 
-// machineBehind has ReachBehind count.
-func machineBehind(r Request, d *Decision, said *permissionv1.DecideResponse) {
+// applyMachineRuling applies ReachBehind.
+func applyMachineRuling(r Request, d *Decision, said *permissionv1.DecideResponse) {
 	if !r.Proxied {
 		return
 	}
@@ -74,9 +74,9 @@ func unnamed(to hosts.Endpoint) string {
 	return fmt.Sprintf("%s is not an address on the internet, and no rule names it", to.Special()[0])
 }
 
-// machineUndecided is for what would be asked about where no policy counts: all is allowed, as at door two, but for addresses that
-// are not on the internet, if the proxy connects: nobody can have named these.
-func (g *Gate) machineUndecided(r Request, d *Decision) {
+// decideMachineWithoutPolicy decides about Ask if no policy applies. It allows all connections, like calls, except proxied ones to
+// addresses that are not on the internet, because no rule can name these.
+func (g *Gate) decideMachineWithoutPolicy(r Request, d *Decision) {
 	to, ok := machineOf(r.Action)
 	switch {
 	case !r.Proxied || !ok || len(to.Special()) == 0:
@@ -88,7 +88,7 @@ func (g *Gate) machineUndecided(r Request, d *Decision) {
 	}
 }
 
-// Special reports whether an allowance holds for addresses that are not on the internet: somebody has named them, or has read them
+// Special reports whether an allowance covers addresses that are not on the internet: a rule or a person named them, or a person read them
 // in a question.
 func (d *Decision) Special() bool {
 	return d.Verdict == Allow && (d.special || d.By == ByGrant || d.By == ByEarlier && d.person)

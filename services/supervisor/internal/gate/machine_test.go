@@ -42,7 +42,7 @@ func needs(t *testing.T, patterns ...string) (list []hosts.Pattern) {
 	return list
 }
 
-func TestWhatBecomesOfAMachineThatAPolicyDecidedOn(t *testing.T) {
+func TestDecide_Machines(t *testing.T) {
 	const public, private = "1.1.1.1", "10.0.0.7"
 	own := needs(t, "api.example:443", "localhost:11434")
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestWhatBecomesOfAMachineThatAPolicyDecidedOn(t *testing.T) {
 	}
 }
 
-func TestWithoutAPolicyOnlyAddressesOnTheInternetAreReached(t *testing.T) {
+func TestDecide_MachinesWithoutPolicy(t *testing.T) {
 	for _, g := range []*Gate{gateWith(false, answersWith(says(Allow, false))), gateWith(false, answers(Ask)), New(Options{Logger: slog.New(slog.DiscardHandler)})} {
 		for _, c := range []struct {
 			action *permissionv1.Action
@@ -96,7 +96,7 @@ func TestWithoutAPolicyOnlyAddressesOnTheInternetAreReached(t *testing.T) {
 	}
 }
 
-func TestNoPolicyOpensWhatIsClosed(t *testing.T) {
+func TestDecide_ClosedOverridesPolicy(t *testing.T) {
 	for _, active := range []bool{true, false} {
 		d := decide(t, gateWith(active, answers(Allow)), Request{Action: reaches("1.1.1.1", 443), Closed: "there is no network", Lenient: true})
 		if d.Verdict != Deny || d.Rule != RuleNetwork || d.Reason != "there is no network" {
@@ -105,7 +105,7 @@ func TestNoPolicyOpensWhatIsClosed(t *testing.T) {
 	}
 }
 
-func TestAnAnswerAboutAMachineIsForTheAddressesThatItShows(t *testing.T) {
+func TestDecide_AnswerCoversShownAddresses(t *testing.T) {
 	grants, err := grant.Open(grant.Options{})
 	if err != nil {
 		t.Fatal(err)
@@ -159,7 +159,7 @@ func TestAnAnswerAboutAMachineIsForTheAddressesThatItShows(t *testing.T) {
 	expect("refused for the session", try(4, reaches("z.example", 443)), Deny, false)
 }
 
-func TestTheStrictestOfSeveralPoliciesSaysWhichAddressesAreNamed(t *testing.T) {
+func TestDecide_StrictestPolicyNamesAddresses(t *testing.T) {
 	g := gateWith(true, answersWith(says(Allow, true)))
 	for name, c := range map[string]struct {
 		other *permissionv1.DecideResponse
@@ -175,7 +175,7 @@ func TestTheStrictestOfSeveralPoliciesSaysWhichAddressesAreNamed(t *testing.T) {
 	}
 }
 
-func TestWhatAPersonAllowedToFetchIsNotAskedAboutAgain(t *testing.T) {
+func TestDecide_AllowedFetchCoversConnection(t *testing.T) {
 	g := gateWith(true, answersWith(says(Ask, false)))
 	fetch := func(url string) *permissionv1.Action {
 		return &permissionv1.Action{

@@ -15,35 +15,33 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// Outcome is what came of a decision.
+// Outcome is the outcome of a decision.
 type Outcome struct {
 	Allowed, Cancelled bool
-	// By says who answered in the end; empty: whoever decided.
+	// By says who answered in the end; empty: Decision.By.
 	By string
 	// Option is the kind of option that a person chose; empty: none.
 	Option string
-	// Asked is how long people took.
+	// Asked is how long the question was open.
 	Asked time.Duration
-	// Surface is what a person who chose an option has read.
+	// Surface is the surface on which a person chose an option.
 	Surface Surface
 
-	// Left: the agent was told to go on, and the call by which it goes on is decided (Gate.Leaves). This allows nothing, and
-	// nothing is remembered as an answer.
+	// Left: the request was deferred to the call that follows, which is decided (Gate.Leaves). This allows nothing, and is not remembered
+	// as an answer.
 	Left bool
 
-	// Doubtful: the person may have answered about something else than what was decided about. The answer counts this once,
-	// and is not remembered.
+	// Doubtful: the person may have answered about another action than the decided one. The answer counts once, and is not remembered.
 	Doubtful bool
-	// Unclear: the person chose an option of a kind that is not known. The action is denied, since only what is known to allow
-	// allows, and the answer counts this once.
+	// Unclear: the person chose an option of an unknown kind. The action is denied, because only options that are known to allow an action
+	// allow it. The answer counts once.
 	Unclear bool
 
-	reported string // what was done without a decision came to this
+	reported string // outcome of an action that was performed without a decision
 }
 
-// Record records the outcome of a decision, and remembers the answer if it is to be remembered. Call it once for each
-// decision, before anybody is told the outcome. An error, which only an allowance can have, means that the action must be
-// denied.
+// Record records the outcome of a decision, and remembers the answer if it may be remembered. Call it once for each decision, before the
+// outcome is sent to anyone. An error means that the action must be denied. Only an allowance can have an error.
 func (g *Gate) Record(d *Decision, o Outcome) error {
 	if o.By == "" {
 		o.By = d.By
@@ -62,12 +60,12 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	case o.Left:
 		if err == nil {
 			g.mu.Lock()
-			g.leave(d)
+			g.deferRequest(d)
 			g.mu.Unlock()
 		}
 	case !o.Cancelled && !o.Unclear && !(o.Doubtful && allowed):
-		g.enter(d, o, allowed, person)
-		if len(made) == 0 { // else the answer ends once the grant is revoked
+		g.rememberAnswer(d, o, allowed, person)
+		if len(made) == 0 { // a grant holds the answer instead, so that revoking it has an effect
 			g.tried(d, o, allowed)
 		}
 	}
@@ -89,15 +87,14 @@ func (g *Gate) Record(d *Decision, o Outcome) error {
 	return err
 }
 
-// unrecorded makes the record of an allowance that of its denial, for those who are told of it: it could not be
-// written. The reason of the rule that allows would be that of the denial.
+// unrecorded changes the record of an allowance that could not be written into the record of a denial, for Denied and Decided. Without the
+// change, the reason of the rule that allows would be the reason of the denial.
 func unrecorded(rec *supervisorv1.AuditRecord) {
 	rec.Rule, rec.Place, rec.Outcome, rec.Reason = RuleUnrecorded, "", outcomeDenied, "it was allowed, but could not be recorded"
 }
 
-// Unasked reports whether the outcome is an allowance that no person gave, now or before: then git must run no program of a
-// repository. It is false if no policy was chosen, because then nobody is ever asked, and for a command that runs the
-// project's own code and no git beside it.
+// Unasked reports whether the outcome is an allowance that no person gave, now or earlier. Git must then run no program of a repository. It
+// is false if no policy was chosen, because nobody is asked then, and for a command that runs the project's own code and no git beside it.
 func (d *Decision) Unasked(o Outcome) bool {
 	switch {
 	case !o.Allowed || o.Option != "" || d.By == ByGrant || d.Rule == RuleNoPolicy || runsProject(d.request.Action):
@@ -108,8 +105,8 @@ func (d *Decision) Unasked(o Outcome) bool {
 	return true
 }
 
-// Outside reports whether the outcome lets a call leave the session's roots for the file that it names: a person allowed that
-// file, now or before, or a rule that names it did.
+// Outside reports whether the outcome lets a call leave the session's roots for the file that it names: a person, now or earlier, or a rule
+// that names the file allowed it.
 func (d *Decision) Outside(o Outcome) bool {
 	switch {
 	case !o.Allowed || o.Doubtful:
@@ -122,7 +119,7 @@ func (d *Decision) Outside(o Outcome) bool {
 	return d.Verdict == Allow && d.names
 }
 
-// remember makes grants of a person's answer, if the answer is for all times.
+// remember makes grants from a person's answer, if the answer is permanent.
 func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	if g.opts.Grants == nil || !d.Grantable || o.Doubtful || o.Cancelled || d.Verdict != Ask || (o.Option != acp.AllowAlways && o.Option != acp.RejectAlways) {
 		return nil
@@ -132,8 +129,8 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 		grants = d.Never.Grants
 	}
 	if !isDone(d.request.Action) {
-		// The agent's words say what "always" reaches to, and they are the agent's: it gets just what it asked about, if the
-		// person can have read what that is.
+		// The agent's words describe the reach of "always". Grant exactly the requested action, and only if the person can have read what
+		// it is.
 		a := d.request.Action
 		if o.Option == acp.AllowAlways && !(d.Shown.covers(o.Surface, a) && intent.NamesAsItLeads(a, a)) {
 			return nil
@@ -158,37 +155,37 @@ func (g *Gate) remember(d *Decision, o Outcome) []*supervisorv1.Grant {
 	return grants
 }
 
-// record writes the decision down.
+// record writes the record of a decision.
 func (g *Gate) record(d *Decision, o Outcome, made []*supervisorv1.Grant) error {
 	if g.opts.Audit == nil || !d.active {
 		return nil
 	}
 	err := g.opts.Audit.Write(g.recordOf(d, o, made))
-	g.written(d, o, err)
+	g.logWritten(d, o, err)
 	return err
 }
 
-// failing is what the log was told of records that could not be written.
+// failing is the state of the log messages about records that could not be written.
 type failing struct {
-	told   time.Time // when it was told last; zero: all is recorded
-	untold int       // how many failed since
+	logged   time.Time // time of the last message; zero: all records were written
+	unlogged int       // failures since then
 }
 
-// tellAgain is after how long the log is told again that decisions cannot be recorded: an agent may try a thousand in
-// a second.
-const tellAgain = time.Minute
+// logInterval is the time between log messages about decisions that cannot be recorded, because an agent may try a thousand actions a
+// second.
+const logInterval = time.Minute
 
-// written tells the log that a decision could not be recorded, once in a while, and that decisions are recorded again.
-func (g *Gate) written(d *Decision, o Outcome, err error) {
+// logWritten logs that a decision could not be recorded, at most once per logInterval, and that decisions are recorded again.
+func (g *Gate) logWritten(d *Decision, o Outcome, err error) {
 	g.mu.Lock()
 	was, now := g.failing, g.opts.Now()
 	switch {
 	case err == nil:
 		g.failing = failing{}
-	case was.told.IsZero() || now.Sub(was.told) >= tellAgain:
-		g.failing = failing{told: now}
+	case was.logged.IsZero() || now.Sub(was.logged) >= logInterval:
+		g.failing = failing{logged: now}
 	default:
-		g.failing.untold++
+		g.failing.unlogged++
 		g.mu.Unlock()
 		return
 	}
@@ -196,13 +193,13 @@ func (g *Gate) written(d *Decision, o Outcome, err error) {
 	switch {
 	case err != nil:
 		g.opts.Logger.Error("a decision could not be recorded; further ones are counted for a minute", "error", err,
-			"action", d.request.Action.GetKind(), "outcome", outcomeName(o), "unlogged", was.untold)
-	case !was.told.IsZero():
-		g.opts.Logger.Warn("decisions are recorded again", "unlogged", was.untold)
+			"action", d.request.Action.GetKind(), "outcome", outcomeName(o), "unlogged", was.unlogged)
+	case !was.logged.IsZero():
+		g.opts.Logger.Warn("decisions are recorded again", "unlogged", was.unlogged)
 	}
 }
 
-// recordOf is the record of a decision.
+// recordOf returns the record of a decision.
 func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *supervisorv1.AuditRecord {
 	rec := &supervisorv1.AuditRecord{
 		Time:          timestamppb.New(g.opts.Now()),
@@ -228,7 +225,7 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 		rec.Place = d.placed.place
 	}
 	if d.By == ByGrant {
-		rec.Verdict = "ask" // what the policy said; a grant answered
+		rec.Verdict = "ask" // the policy's verdict; a grant answered
 	}
 	for _, of := range slices.Concat(d.grants, made) {
 		rec.Grants = append(rec.Grants, of.GetId())
@@ -237,11 +234,11 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 }
 
 const (
-	// OutcomeLeft is the outcome of a permission request that was left to its call (Outcome.Left), as records have it.
+	// OutcomeLeft is the outcome of a permission request that was deferred to its call (Outcome.Left), in records.
 	OutcomeLeft = "left to the call"
-	// outcomeDenied is the outcome of an action that was denied, as records have it.
+	// outcomeDenied is the outcome of a denied action, in records.
 	outcomeDenied = "denied"
-	// outcomeUnasked is the outcome of what an agent did without asking, though the policy denies it or would have asked.
+	// outcomeUnasked is the outcome of an action that an agent performed without asking, although the policy denies it or would have asked.
 	outcomeUnasked = "done, not asked"
 )
 
@@ -290,8 +287,8 @@ func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
 	}
 }
 
-// Observe sees a call where no policy decides (door two): it is counted, and refused only where it touches acphost's own
-// files, or writes to git's; then the error says so in words for the agent.
+// Observe counts a call that no policy decides about. It rejects the call only if it accesses acphost's own files, or writes to git's
+// internal files. The error is in words for the agent.
 func (g *Gate) Observe(a *permissionv1.Action) error {
 	g.Seen(a.GetKind())
 	r := refused(a)
@@ -312,14 +309,14 @@ func (g *Gate) Observe(a *permissionv1.Action) error {
 	return fmt.Errorf("denied by rule %s: %s", r.Rule, r.Reason)
 }
 
-// Bounds on the kinds that are counted: an agent may call what it likes.
+// Limits on the counted kinds, because an agent may call any method.
 const (
 	maxKinds    = 256
 	maxKindName = 128
 	otherKinds  = "other"
 )
 
-// Seen counts a call of a kind, whatever is decided about it. Kinds beyond what is kept count together.
+// Seen counts a call of a kind, whatever its decision. Kinds beyond the limit are counted together.
 func (g *Gate) Seen(kind string) {
 	kind = bounded(kind, maxKindName)
 	g.mu.Lock()
@@ -330,19 +327,19 @@ func (g *Gate) Seen(kind string) {
 	g.counters.Observed[kind]++
 }
 
-// Waiting counts questions that wait for a person: 1 as one begins, -1 as it ends.
+// Waiting counts the questions that wait for a person: 1 when one begins, -1 when it ends.
 func (g *Gate) Waiting(n int) {
 	g.tally(func(c *supervisorv1.GateCounters) { c.OpenQuestions = uint32(int(c.GetOpenQuestions()) + n) })
 }
 
-// tally counts something.
+// tally updates the counters.
 func (g *Gate) tally(count func(c *supervisorv1.GateCounters)) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	count(&g.counters)
 }
 
-// Counters returns what was seen and decided so far.
+// Counters returns the counts so far.
 func (g *Gate) Counters() *supervisorv1.GateCounters {
 	g.mu.Lock()
 	defer g.mu.Unlock()

@@ -35,7 +35,7 @@ func askingGate(t *testing.T) *Gate {
 		Enforced: true, Grants: grants, Logger: slog.New(slog.DiscardHandler)})
 }
 
-func TestWhatLetsACallLeaveTheRoots(t *testing.T) {
+func TestDecision_Outside(t *testing.T) {
 	allowed, once := Outcome{Allowed: true}, Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	for name, c := range map[string]struct {
 		d    Decision
@@ -59,7 +59,7 @@ func TestWhatLetsACallLeaveTheRoots(t *testing.T) {
 	}
 }
 
-func TestAnEarlierAnswerCountsOutsideOnlyForAFileThatADiffShowed(t *testing.T) {
+func TestDecide_EarlierAnswerOutsideNeedsDiff(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	always := Outcome{Allowed: true, By: ByClient, Option: acp.AllowAlways}
 	for name, c := range map[string]struct {
@@ -85,7 +85,7 @@ func TestAnEarlierAnswerCountsOutsideOnlyForAFileThatADiffShowed(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToAcphostsOwnQuestionIsRememberedForAFileOutside(t *testing.T) {
+func TestRecord_RemembersAnswerOutside(t *testing.T) {
 	g := askingGate(t)
 	settle(t, g, outsideCall("fs.write", write), Outcome{Allowed: true, By: ByClient, Option: acp.AllowAlways})
 	if d := settle(t, g, outsideCall("fs.write", write), Outcome{}); d.By != ByGrant || !d.Outside(Outcome{Allowed: true}) {

@@ -14,47 +14,46 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-// DecideTimeout is how long a policy may take for one decision. A person's answer has no such limit.
+// DecideTimeout limits the time of a policy for one decision. A person's answer has no such limit.
 const DecideTimeout = 5 * time.Second
 
-// maxReason is how many bytes of a policy's reason are passed on.
+// maxReason limits the bytes of a policy's reason that are passed on.
 const maxReason = 4096
 
-// Policy is one that is asked.
+// Policy is a policy handler of the Gate.
 type Policy struct {
-	// Name is the handler's, for errors.
+	// Name is the handler's name, for errors.
 	Name string
-	// Conn reaches it, or says at once why not.
+	// Conn returns a connection to the handler, or at once the error why there is none.
 	Conn func() (grpc.ClientConnInterface, error)
-	// Timeout is how long it may take for one decision; DecideTimeout if zero or longer than that.
+	// Timeout limits the time for one decision; DecideTimeout if zero or longer than that.
 	Timeout time.Duration
-	// Plugin, if set, says what it is: "permd 0.1.0".
+	// Plugin, if set, returns the name and version of the policy: "permd 0.1.0".
 	Plugin func() string
-	// Doubt, if set, says in words why what it answered just now cannot be believed; empty: it can. Then a person is asked
-	// about what it allows.
+	// Doubt, if set, returns the reason why the policy's last answer is not reliable; empty: it is. A person is then asked about actions
+	// that the policy allows.
 	Doubt func() string
 
-	answers *heldAnswers // that hold for further actions; nil: none are used again
+	answers *heldAnswers // answers that also cover further actions; nil: answers are not reused
 }
 
-// Keeper is a connection that keeps a policy's belief: which rule files it has read. A policy that is started again believes
-// the same.
+// Keeper is a connection that keeps the state of a policy: the rule files that it has read. A policy that is restarted gets the same state.
 type Keeper interface {
-	// Kept is what is kept now; nil: nothing. It must not be changed.
+	// Kept returns the current state; nil: none. The caller must not change it.
 	Kept() []byte
-	// Keep replaces it.
+	// Keep replaces the state.
 	Keep(what []byte)
 }
 
-// policyAnswer is what the policies say together.
+// policyAnswer is the joint answer of the policies.
 type policyAnswer struct {
 	*permissionv1.DecideResponse
 	plugin string
-	reused bool                // all of it was said about an earlier action
-	holds  *permissionv1.Reuse // for which other actions it holds; nil: for none
+	reused bool                // all answers were given about an earlier action
+	holds  *permissionv1.Reuse // other actions that the answer covers; nil: none
 }
 
-// ask asks every policy at once. The strictest counts; one that cannot answer fails all.
+// ask asks all policies at once. The strictest answer counts. If one policy fails, ask returns an error.
 func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, error) {
 	if len(g.opts.Chain) == 1 {
 		return g.opts.Chain[0].ask(ctx, g, a)
@@ -81,7 +80,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
-		got := <-answers[i] // every one ends with its timeout, or with ctx
+		got := <-answers[i] // each ends with its timeout, or with ctx
 		if got.err != nil {
 			if failed == nil {
 				failed = got.err
@@ -126,7 +125,7 @@ func strictness(v permissionv1.Verdict) int {
 	return 2
 }
 
-// ask is what the policy says of an action, now or by an answer to an earlier one that holds for this one, too.
+// ask returns the policy's answer about an action: a new one, or an earlier one that covers this action.
 func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (policyAnswer, error) {
 	conn, err := p.Conn()
 	if err != nil {
@@ -154,7 +153,7 @@ func (p Policy) ask(ctx context.Context, g *Gate, a *permissionv1.Action) (polic
 	return out, nil
 }
 
-// call has the policy decide.
+// call sends a request for a decision to the policy.
 func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface, req *permissionv1.DecideRequest) (policyAnswer, error) {
 	timeout := p.Timeout
 	if timeout <= 0 || timeout > DecideTimeout {
@@ -175,7 +174,7 @@ func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface
 		return policyAnswer{}, fmt.Errorf("handler %s %s", p.Name, whyUndecided(err, timeout))
 	}
 	if keep := res.GetKeep(); keeper != nil && len(keep) > 0 {
-		keeper.Keep(keep) // before anything is done by what it says
+		keeper.Keep(keep) // before anything relies on the answer
 	}
 	out := policyAnswer{DecideResponse: res}
 	out.Rule, out.Reason, out.PolicyDigest = bounded(out.Rule, 256), bounded(out.Reason, maxReason), bounded(out.PolicyDigest, 256)
@@ -192,7 +191,7 @@ func (p Policy) call(ctx context.Context, g *Gate, conn grpc.ClientConnInterface
 	return out, nil
 }
 
-// whyUndecided says why a policy did not decide. What gRPC says of sockets and their files is none of the agent's business.
+// whyUndecided returns the reason why a policy did not decide. It omits gRPC's texts about sockets and files, which agents must not see.
 func whyUndecided(err error, timeout time.Duration) string {
 	switch st := status.Convert(err); st.Code() {
 	case codes.Unavailable:
@@ -204,8 +203,8 @@ func whyUndecided(err error, timeout time.Duration) string {
 	}
 }
 
-// Answered tells the policies how a question ended that they wanted asked. It fails silently: a policy need not listen.
-// It returns within DecideTimeout.
+// Answered notifies the policies of the answer to a question that they returned Ask for. It ignores errors, because a policy need not
+// implement it. It returns within DecideTimeout.
 func (g *Gate) Answered(ctx context.Context, d *Decision, option, by string) {
 	ctx, cancel := context.WithTimeout(ctx, DecideTimeout)
 	defer cancel()
@@ -229,7 +228,7 @@ func (g *Gate) Answered(ctx context.Context, d *Decision, option, by string) {
 	}
 }
 
-// bounded cuts what a plugin said to n bytes of valid text.
+// bounded truncates a plugin's text to n bytes of valid UTF-8.
 func bounded(s string, n int) string {
 	if len(s) > n {
 		s = s[:n]

@@ -13,13 +13,13 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// WorkspaceFolder is where a repository keeps what it has to say to acphost, below each root. Agents may not touch it.
+// WorkspaceFolder is the folder with a repository's settings for acphost, below each root. Agents may not access it.
 const WorkspaceFolder = ".acphost"
 
-// ProtectedBelow reports whether a path is, or lies in, the folder for acphost below one of the roots, each root in any of
-// its spellings. File systems that ignore case are taken into account.
+// ProtectedBelow reports whether a path is, or lies in, the WorkspaceFolder below one of the roots, each root in any of its spellings. It
+// ignores case, because some file systems do.
 func ProtectedBelow(roots []string, path string) bool {
-	if !namesWorkspaceFolder(path) { // most do not
+	if !namesWorkspaceFolder(path) { // most paths do not
 		return false
 	}
 	path = strings.ToLower(filepath.Clean(path))
@@ -38,38 +38,38 @@ func namesWorkspaceFolder(path string) bool {
 	return false
 }
 
-// workspaceHas reports whether a file stands below a root.
+// workspaceHas reports whether a file exists below a root.
 func workspaceHas(root, name string) bool {
 	_, err := os.Lstat(filepath.Join(root, name))
 	return err == nil
 }
 
-// Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or as it is seen
-// from here once symbolic links are followed. The handler that opens the path looks again: it is the one to race.
+// Protected reports whether a path is, or lies below, one of acphost's own files or folders: as written, or with symbolic links resolved by
+// the supervisor. The handler that opens the path checks again, because links can change in between.
 func (g *Gate) Protected(path string) bool { return g.By(nil).Protected(path) }
 
-// Protected is the Gate's.
+// Protected implements Gate.Protected.
 func (g Sight) Protected(path string) bool { return g.own(nil, path) }
 
-// ProtectedName is Protected for the path as written alone. That is enough if the handler that opens the path checks where
-// the path leads. The handler need not know the files that Protect was given: these are checked here by what they are, too.
+// ProtectedName is like Protected for the path as written. That is enough if the handler that opens the path checks where its links lead.
+// The handler need not know the files that were passed to Protect: these are checked here by their identity, too.
 func (g *Gate) ProtectedName(path string) bool { return g.By(nil).ProtectedName(path) }
 
-// ProtectedName is the Gate's.
+// ProtectedName implements Gate.ProtectedName.
 func (g Sight) ProtectedName(path string) bool {
 	clean := filepath.Clean(path)
 	return g.covers(clean) || path != "" && g.isKey(clean)
 }
 
-// ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working
-// directory, which is the first root where it names none; "" if it names none. What its words stand for is looked up: patterns
-// on the disk, braces, home folders, variables as far as they are known; so is what lies in the folders that it goes through.
-// roots are the session's, in each of their spellings. A command can hide what it touches, so this is a fence, not a wall.
+// ProtectedCommand returns the protected path that a command names, in its arguments, its redirections or its working directory (by default
+// the first root); "": none. It expands words: patterns by the files on the disk, braces, home folders, and variables as far as they are
+// known. It also checks the contents of folders that the command walks through. roots are the session's, in each of their spellings. A
+// command can hide which files it touches, so this check is best effort.
 func (g *Gate) ProtectedCommand(c *permissionv1.Command, roots []string) string {
 	return g.By(nil).ProtectedCommand(c, roots)
 }
 
-// ProtectedCommand is the Gate's.
+// ProtectedCommand implements Gate.ProtectedCommand.
 func (g Sight) ProtectedCommand(c *permissionv1.Command, roots []string) string {
 	if c == nil {
 		return ""
@@ -78,8 +78,8 @@ func (g Sight) ProtectedCommand(c *permissionv1.Command, roots []string) string 
 	return protected
 }
 
-// keysOf is ProtectedCommand. unclear: it names none, and may name a key file all the same, by what is only known when it
-// runs; at is the first simple command that may, -1 if that is not known.
+// keysOf implements ProtectedCommand. unclear: the command names no protected path, but may name a key file, depending on values that are
+// only known when it runs. at is the first simple command that may do so; -1: not known.
 func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string, unclear bool, at int) {
 	at = -1
 	cwd := c.GetCwd()
@@ -96,7 +96,7 @@ func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string
 			at = i - 1
 		}
 		if dir := sub.GetCwd(); dir != "" {
-			dirs = g.moved(dirs, dir)
+			dirs = g.appendDir(dirs, dir)
 		}
 		argv := sub.GetArgv()
 		words := slices.Clone(argv)
@@ -115,7 +115,7 @@ func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string
 					return p, false, at
 				}
 				if j >= len(argv) || !opensNothing[argv[0]] {
-					k.elsewhere(w, dir)
+					k.checkOtherProcess(w, dir)
 				}
 				if j >= len(argv) || !shell.DynamicWord(sub, j) && !k.lost {
 					continue
@@ -131,11 +131,11 @@ func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string
 			return p, false, at
 		}
 		if len(argv) > 1 && changesDirectory(argv[0]) {
-			for _, to := range k.meant(argv[len(argv)-1], dirs[len(dirs)-1]) {
+			for _, to := range k.expand(argv[len(argv)-1], dirs[len(dirs)-1]) {
 				if strings.ContainsRune(to, anything) {
 					k.lost = true
 				} else {
-					dirs = g.moved(dirs, to)
+					dirs = g.appendDir(dirs, to)
 				}
 			}
 		}
@@ -156,13 +156,13 @@ func (g Sight) keysOf(c *permissionv1.Command, roots []string) (protected string
 	return "", k.unclear || c.GetUnparsed() != "" && len(g.keyFiles()) > 0 && strings.ContainsAny(c.GetText(), "$`*?[{~(\\"), at
 }
 
-// maxMoved bounds the directories that a line goes to and that are tried for its words, and maxTries how often that is done.
+// maxMoved limits the directories of a line in which its words are tried, and maxTries how often words are tried in further directories.
 const (
 	maxMoved = 8
 	maxTries = 4096
 )
 
-// place is a directory, and where it really is.
+// place is a directory, with its path as written and with links resolved.
 type place struct{ dir, real string }
 
 func (g Sight) newPlace(dir string) place {
@@ -172,10 +172,9 @@ func (g Sight) newPlace(dir string) place {
 	return place{dir, g.seen.Real(dir)}
 }
 
-// moved adds where a line goes from the last of some directories. Whether it gets there is not known: its words are tried in
-// all of them.
-func (g Sight) moved(dirs []place, to string) []place {
-	to = g.reached(to, dirs[len(dirs)-1].dir)
+// appendDir appends the directory that a line changes to from the last one. The change may fail, so words are tried in all directories.
+func (g Sight) appendDir(dirs []place, to string) []place {
+	to = g.resolve(to, dirs[len(dirs)-1].dir)
 	if len(dirs) >= maxMoved || slices.ContainsFunc(dirs, func(p place) bool { return p.dir == to }) {
 		return dirs
 	}
@@ -186,7 +185,7 @@ func changesDirectory(program string) bool {
 	return program == "cd" || program == "chdir" || program == "pushd"
 }
 
-// protectedWord looks at every path that a word of a command line may spell.
+// protectedWord checks every path that a word of a command line may spell.
 func (k *keyReading) protectedWord(word string, in place) string {
 	at := in.dir + "\x00" + word
 	if k.seen[at] {
@@ -207,13 +206,13 @@ func (k *keyReading) protectedWord(word string, in place) string {
 	return ""
 }
 
-// protectedName looks at what may be the name of a file, or a pattern for some.
+// protectedName checks a word that may be the name of a file, or a pattern for file names.
 func (g Sight) protectedName(name string, in place, roots []string) string {
 	path := name
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(in.dir, name)
 	}
-	led := g.ledFrom(spelled(name, in.real), in.real)
+	led := g.resolveLinks(spelled(name, in.real), in.real)
 	if strings.ContainsAny(name, "*?[{") {
 		if p := g.matched(path); p != "" {
 			return p
@@ -231,7 +230,7 @@ func (g Sight) protectedName(name string, in place, roots []string) string {
 			return path
 		}
 	case name == "", in.dir == "", name[0] == '-':
-	default: // a word like any other, unless there is a file of that name
+	default: // an ordinary word, unless a file has that name
 		for _, dir := range [...]string{in.dir, in.real} {
 			p := filepath.Join(dir, name)
 			if slices.Contains(g.protected, p) || g.keyNamed(func(key string) bool { return p == key }) != "" {
@@ -245,11 +244,11 @@ func (g Sight) protectedName(name string, in place, roots []string) string {
 	return ""
 }
 
-// alternatives are what a shell makes several words of.
+// alternatives matches the brace expansions of a shell.
 var alternatives = lazyregexp.New(`\{[^{}/]*\}`)
 
-// matched returns a key file that a pattern of the shell's stands for. It need not be there, so the pattern is all that
-// counts, by either name of its folder.
+// matched returns a key file that matches a shell pattern. The key file need not exist, so only the pattern counts, with its folder as
+// logWritten or resolved.
 func (g Sight) matched(pattern string) string {
 	if len(g.keyFiles()) == 0 {
 		return ""
@@ -272,7 +271,7 @@ func matches(pattern, name string) bool {
 	return ok && err == nil
 }
 
-// own reports whether a path is acphost's own, wherever that is: as written, or where it leads.
+// own reports whether a path is one of acphost's own, as written or with links resolved.
 func (g Sight) own(roots []string, path string) bool {
 	if path == "" {
 		return false
@@ -285,7 +284,7 @@ func (g Sight) own(roots []string, path string) bool {
 	return real != path && (g.covers(real) || ProtectedBelow(roots, real)) || g.isKey(path)
 }
 
-// newProtected takes each path as it is written and as it leads now.
+// newProtected returns each path as written and with links resolved.
 func newProtected(own []string) []string {
 	var out []string
 	for _, p := range own {

@@ -13,55 +13,55 @@ import (
 )
 
 var (
-	// always go through whole folders, and through the current one where they are given none.
-	always = wordset.Of("rg ag ack ugrep ug fd fdfind http-server serve repomix gitingest code2prompt files-to-prompt")
-	// given go through the whole folders that they are given.
-	given = wordset.Of(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
+	// walkers walk through whole folders, by default the current one.
+	walkers = wordset.Of("rg ag ack ugrep ug fd fdfind http-server serve repomix gitingest code2prompt files-to-prompt")
+	// argWalkers walk through the whole folders that are their arguments.
+	argWalkers = wordset.Of(`tar gtar bsdtar star pax zip 7z 7za 7zz 7zr rar jar rsync borg restic rclone scp sftp cpio dar duplicity
 		mksquashfs genisoimage mkisofs xorriso diff bindfs meld aws gsutil gcloud az oxipng tree`)
-	// told do so with one of these options.
-	told = map[string]string{
+	// optionWalkers walk through folders with one of these short options.
+	optionWalkers = map[string]string{
 		"grep": "rR", "egrep": "rR", "fgrep": "rR", "zgrep": "rR", "ggrep": "rR", "cp": "rRa", "gcp": "rRa", "gzip": "r",
 		"install": "r", "sed": "r", "chcon": "R", "setfacl": "R", "chmod": "R", "chown": "R",
 	}
-	// renames give what they are given another name, by which it is reached then: a file, or a folder with all that is in it.
-	renames = wordset.Of("mv gmv ln gln")
-	// searches take what they look for before the files.
-	searches = wordset.Of("grep egrep fgrep zgrep ggrep rg ag ack ugrep ug fd fdfind")
-	toldLong = wordset.Of("--recursive --dereference-recursive --archive --directories=recurse")
-	// lists only tell names, unless something is done with each.
-	acts = wordset.Of("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
+	// renamers give files, or folders with their contents, another name that they are reachable by afterwards.
+	renamers = wordset.Of("mv gmv ln gln")
+	// searchers take a pattern before the files.
+	searchers        = wordset.Of("grep egrep fgrep zgrep ggrep rg ag ack ugrep ug fd fdfind")
+	recursiveOptions = wordset.Of("--recursive --dereference-recursive --archive --directories=recurse")
+	// fileActions are options of find and fd that use the files; without one, only names are listed.
+	fileActions = wordset.Of("-exec -execdir -ok -okdir -x -X --exec --exec-batch -fprint -fprintf -delete")
 	// opensNothing are programs that open none of the files that their words may name.
 	opensNothing = wordset.Of(`echo printf print export kill sleep exit return date seq expr test [ [[ ]] set unset read let wait
 		jobs true false : cd pushd popd dirname basename hostname whoami declare local typeset readonly shift break continue trap
 		type which command pwd id`)
 )
 
-// throughFolder returns what is kept from agents below a folder that a command goes through, reading what is in it.
+// throughFolder returns the protected path below a folder that a command walks through and reads.
 func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) string {
 	if len(words) == 0 {
 		return ""
 	}
 	program, args := words[0][strings.LastIndexByte(words[0], '/')+1:], words[1:]
-	current := false // the current folder, where no other is given
+	current := false // the current folder, if the command names no other
 	switch {
-	case always[program]:
+	case walkers[program]:
 		current = true
-	case given[program]:
+	case argWalkers[program]:
 		if program == "tree" && !piped {
 			return ""
 		}
 	case program == "find" || program == "gfind" || program == "bfs":
-		if !piped && !slices.ContainsFunc(args, func(a string) bool { return acts[a] }) {
+		if !piped && !slices.ContainsFunc(args, func(a string) bool { return fileActions[a] }) {
 			return ""
 		}
 		current = true
-	case renames[program]:
+	case renamers[program]:
 		return k.renamed(args, dirs)
 	case program == "git":
 		if at := slices.Index(args, "mv"); at >= 0 {
 			return k.renamed(args[at+1:], dirs)
 		}
-		kept := slices.ContainsFunc(args, func(a string) bool { return shows[a] }) && k.tracked(dirs)
+		kept := slices.ContainsFunc(args, func(a string) bool { return showsFiles[a] }) && k.tracked(dirs)
 		k.unclear = k.unclear || kept
 		if !slices.Contains(args, "--no-index") && !slices.Contains(args, "--untracked") && !(kept && slices.Contains(args, "grep")) {
 			return ""
@@ -75,15 +75,15 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 	case program == "docker" || program == "podman":
 		return k.mounts(args, dirs)
 	default:
-		letters, known := told[program]
-		if !known || program == "sed" || program == "install" || !goesDeep(args, letters) {
+		letters, known := optionWalkers[program]
+		if !known || program == "sed" || program == "install" || !hasRecursiveOption(args, letters) {
 			return ""
 		}
 		current = strings.HasSuffix(program, "grep")
 	}
 	takes := takenBy(program, args)
 	some := false
-	pattern := searches[program] && !slices.ContainsFunc(args, func(a string) bool { return a == "-e" || a == "-f" || strings.HasPrefix(a, "--regexp") })
+	pattern := searchers[program] && !slices.ContainsFunc(args, func(a string) bool { return a == "-e" || a == "-f" || strings.HasPrefix(a, "--regexp") })
 	for i, a := range args {
 		if a == "" || a[0] == '-' && !strings.Contains(a, "=") && !(len(a) > 2 && a[1] == 'C') {
 			continue
@@ -94,17 +94,17 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 		first := pattern
 		pattern = pattern && a[0] == '-'
 		for _, dir := range dirs {
-			for _, m := range k.meant(strings.TrimPrefix(a, "-C"), dir) {
+			for _, m := range k.expand(strings.TrimPrefix(a, "-C"), dir) {
 				if strings.ContainsRune(m, anything) {
 					continue // see word
 				}
 				for _, value := range valuesOf(m) {
-					path := k.g.reached(value, dir.dir)
+					path := k.g.resolve(value, dir.dir)
 					if _, err := os.Lstat(path); err == nil && !first {
 						some = true
 					}
 					for _, p := range k.folders(path) {
-						if held := k.holdsKey(p, takes); held != "" {
+						if held := k.protectedInFolder(p, takes); held != "" {
 							return held
 						}
 					}
@@ -119,14 +119,14 @@ func (k *keyReading) throughFolder(words []string, dirs []place, piped bool) str
 		if dir.dir == "" {
 			continue
 		}
-		if held := k.holdsKey(dir.dir, takes); held != "" {
+		if held := k.protectedInFolder(dir.dir, takes); held != "" {
 			return held
 		}
 	}
 	return ""
 }
 
-// folders are the folders that a word names: it, or those that it stands for as a pattern.
+// folders returns the folders that a word names, directly or as a pattern.
 func (k *keyReading) folders(path string) (found []string) {
 	names := []string{path}
 	if strings.ContainsAny(path, "*?[") {
@@ -140,7 +140,7 @@ func (k *keyReading) folders(path string) (found []string) {
 	return found
 }
 
-// mounts are folders that a container is given.
+// mounts returns the protected path in a folder that a container command mounts or copies.
 func (k *keyReading) mounts(args []string, dirs []place) string {
 	for i, a := range args {
 		var folder string
@@ -162,7 +162,7 @@ func (k *keyReading) mounts(args []string, dirs []place) string {
 			continue
 		}
 		for _, dir := range dirs {
-			for _, m := range k.meant(folder, dir) {
+			for _, m := range k.expand(folder, dir) {
 				if !filepath.IsAbs(m) {
 					m = filepath.Join(dir.dir, m)
 				}
@@ -175,11 +175,11 @@ func (k *keyReading) mounts(args []string, dirs []place) string {
 	return ""
 }
 
-// renamed returns what is kept from agents in a folder that is given another name. The last operand is that name, or where
-// it is to be; a link is read from there.
+// renamed returns the protected path in a folder that is renamed or linked. The last operand is the new name or the target folder; links
+// are resolved from there.
 func (k *keyReading) renamed(args []string, dirs []place) string {
 	var operands []string
-	into := false // where it is to be is said by an option
+	into := false // an option names the target folder
 	for _, a := range args {
 		into = into || strings.HasPrefix(a, "-t") || strings.HasPrefix(a, "--target")
 		if !strings.HasPrefix(a, "-") || strings.Contains(a, "=") {
@@ -200,13 +200,13 @@ func (k *keyReading) renamed(args []string, dirs []place) string {
 			from = append(from, to, filepath.Dir(to))
 		}
 		for _, o := range operands {
-			for _, m := range k.meant(o, dir) {
+			for _, m := range k.expand(o, dir) {
 				if strings.ContainsRune(m, anything) {
 					continue // see word
 				}
 				for _, in := range from {
 					path := spelled(m, in)
-					if led := k.g.ledFrom(path, dir.dir); led.by == ownProcess {
+					if led := k.g.resolveLinks(path, dir.dir); led.by == ownProcess {
 						path = led.path
 					}
 					for _, folder := range k.folders(path) {
@@ -221,15 +221,15 @@ func (k *keyReading) renamed(args []string, dirs []place) string {
 	return ""
 }
 
-// maxIndex is the largest index of git's that is read.
+// maxIndex limits the size of a git index that is read.
 const maxIndex = 64 << 20
 
-// shows are commands of git's that print, or hand out, files that it keeps.
-var shows = wordset.Of(`grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout
+// showsFiles are git commands that print or export files of the repository.
+var showsFiles = wordset.Of(`grep diff show log stash archive cat-file blame annotate format-patch bundle fast-export whatchanged checkout
 	restore worktree`)
 
-// tracked reports whether a key file is, or may be, one of the files of the repository that git finds in one of some
-// directories. Others git neither searches nor shows.
+// tracked reports whether a key file is, or may be, tracked by the repository that git finds from one of the directories. git neither
+// searches nor shows other files.
 func (k *keyReading) tracked(dirs []place) bool {
 	for _, dir := range dirs {
 		root := dir.real
@@ -253,7 +253,7 @@ func (k *keyReading) tracked(dirs []place) bool {
 		index, err := readIndex(filepath.Join(root, ".git", "index"))
 		switch {
 		case errors.Is(err, fs.ErrNotExist):
-		case err != nil, len(index) < 8, index[7] > 3: // version 4 has no whole names in it
+		case err != nil, len(index) < 8, index[7] > 3: // version 4 does not contain whole names
 			return true
 		case slices.ContainsFunc(names, func(name []byte) bool { return bytes.Contains(index, name) }):
 			return true
@@ -270,12 +270,12 @@ func readIndex(file string) ([]byte, error) {
 	if !info.Mode().IsRegular() || info.Size() > maxIndex {
 		return nil, errors.ErrUnsupported
 	}
-	return os.ReadFile(file) // it is searched for names
+	return os.ReadFile(file) // to search it for names
 }
 
-func goesDeep(args []string, letters string) bool {
+func hasRecursiveOption(args []string, letters string) bool {
 	for i, a := range args {
-		if toldLong[a] || isRecursive(a, letters) || a == "recurse" && i > 0 && (args[i-1] == "-d" || args[i-1] == "--directories") {
+		if recursiveOptions[a] || isRecursive(a, letters) || a == "recurse" && i > 0 && (args[i-1] == "-d" || args[i-1] == "--directories") {
 			return true
 		}
 	}
@@ -290,14 +290,14 @@ func isRecursive(option, letters string) bool {
 		if strings.ContainsRune(letters, c) {
 			return true
 		}
-		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) { // what is behind is a value
+		if c >= '0' && c <= '9' || strings.ContainsRune("efmABCDdgt", c) { // the rest is a value
 			return false
 		}
 	}
 	return false
 }
 
-// valued reports whether an option takes the next word as its value, which is no folder then.
+// valued reports whether an option takes the next word as its value, which then is not a folder.
 func valued(program, option string) bool {
 	switch {
 	case strings.HasSuffix(program, "grep"), program == "rg", program == "ag", program == "ack":
@@ -308,7 +308,7 @@ func valued(program, option string) bool {
 	return false
 }
 
-// takenBy reports of files whether a command takes them, where it says by their names which ones it does.
+// takenBy returns a function that reports whether a command reads a file, for commands that select files by name.
 func takenBy(program string, args []string) func(path string) bool {
 	var names []string
 	for i, a := range args {

@@ -8,7 +8,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// Bounds of what is kept of one policy's answers. The contract states those of an answer.
+// Limits on the stored answers of one policy. The contract states the limits of an answer.
 const (
 	maxHeld   = 256
 	maxExcept = 200
@@ -16,14 +16,14 @@ const (
 	maxStates = 16
 )
 
-// Resident is a connection to a policy whose answers may be used again, since acphost started it.
+// Resident is a connection to a policy whose answers may be reused, because acphost started it.
 type Resident interface {
-	// Told counts how often the policy was told what to go by: it changes before and after each time. ok is false if the
-	// policy goes by what acphost does not know of: a sidecar.
+	// Told returns a counter of configuration changes of the policy. It changes before and after each change. ok is false if the policy may
+	// depend on state that acphost does not know, as a sidecar may.
 	Told() (n uint64, ok bool)
 }
 
-// heldAnswers are those that one policy said hold for further actions, and that still hold. Safe for concurrent use.
+// heldAnswers are the answers of one policy that cover further actions and are still valid. It is safe for concurrent use.
 type heldAnswers struct {
 	mu       sync.Mutex
 	resident Resident
@@ -31,13 +31,13 @@ type heldAnswers struct {
 	held     map[string]*held // by reuse.Key
 }
 
-// held is an answer to allow. It does not change.
+// held is a stored answer to allow. It is immutable.
 type held struct {
 	answer *permissionv1.DecideResponse
 	plugin string
 }
 
-// asking is a question to a policy whose answer may hold for further actions. The zero value is one whose answer does not.
+// asking is a request to a policy whose answer may cover further actions. The answer to the zero value does not.
 type asking struct {
 	of       *heldAnswers
 	resident Resident
@@ -46,8 +46,8 @@ type asking struct {
 	name     string
 }
 
-// asking prepares to ask about an action. What the policy was told is noted before it is asked: an answer that was under way
-// when the policy was told something else is not used again.
+// asking prepares a request about an action. It notes the policy's configuration counter first. An answer is not reused if the
+// configuration changed while the policy decided.
 func (h *heldAnswers) asking(conn any, a *permissionv1.Action) asking {
 	resident, ok := conn.(Resident)
 	if !ok || h == nil {
@@ -66,7 +66,7 @@ func (h *heldAnswers) asking(conn any, a *permissionv1.Action) asking {
 
 func (q asking) mayReuse() bool { return q.of != nil }
 
-// earlier is what the policy said earlier that holds for the action, too; false if it has to be asked.
+// earlier returns an earlier answer of the policy that covers the action; false: the policy has to be asked.
 func (q asking) earlier() (policyAnswer, bool) {
 	if !q.mayReuse() {
 		return policyAnswer{}, false
@@ -90,7 +90,7 @@ func (q asking) earlier() (policyAnswer, bool) {
 	}, true
 }
 
-// keep keeps an answer that holds for further actions.
+// keep stores an answer that covers further actions.
 func (q asking) keep(s policyAnswer) {
 	r := s.GetReuse()
 	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || !holdsHere(r) {
@@ -104,13 +104,13 @@ func (q asking) keep(s policyAnswer) {
 	if len(q.of.held) >= maxHeld {
 		clear(q.of.held)
 	}
-	// Not with what only its own action needed, like Keep.
+	// Fields that belong to one action only, such as Keep, are left out.
 	q.of.held[q.key] = &held{&permissionv1.DecideResponse{
 		Verdict: Allow, Rule: s.GetRule(), Reason: s.GetReason(), PolicyDigest: s.GetPolicyDigest(), NamesPaths: s.GetNamesPaths(), Place: s.GetPlace(), Reuse: r,
 	}, s.plugin}
 }
 
-// holdsHere reports whether how far an answer holds can be told here.
+// holdsHere reports whether the supervisor can check the validity of an answer.
 func holdsHere(r *permissionv1.Reuse) bool {
 	return r.GetView() != "" && r.GetView() == reuse.View() && len(r.GetExcept()) <= maxExcept && len(r.GetFiles()) <= maxStates &&
 		!slices.ContainsFunc(r.GetExcept(), func(part string) bool { return len(part) > maxName })
@@ -136,7 +136,7 @@ func (q asking) forget() {
 	}
 }
 
-// currentLocked reports whether the question is to the policy as it is now. It drops the answers of what was before.
+// currentLocked reports whether the policy is unchanged since the request was prepared. It drops answers of an earlier state.
 func (q asking) currentLocked() bool {
 	if told, ok := q.resident.Told(); !ok || told != q.told {
 		return false

@@ -98,7 +98,7 @@ func programStart(args ...string) *permissionv1.Action {
 		Command: &permissionv1.Command{Argv: argv, Cwd: "/w", SubCommands: []*permissionv1.SubCommand{{Argv: argv}}}}
 }
 
-func TestAnAnswerAboutAProgramHoldsForTheSameStartAlone(t *testing.T) {
+func TestReuse_ProgramNeedsSameStart(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	calls := func(a *permissionv1.Action, want int) {
@@ -128,7 +128,7 @@ func TestAnAnswerAboutAProgramHoldsForTheSameStartAlone(t *testing.T) {
 	calls(programStart("status"), 8)
 }
 
-func TestAnAnswerHoldsForOtherReadsOfTheFolderAndEachIsRecorded(t *testing.T) {
+func TestReuse_CoversReadsOfFolder(t *testing.T) {
 	c := newChild(t)
 	var records []*supervisorv1.AuditRecord
 	g := gateOf(func(r *supervisorv1.AuditRecord) { records = append(records, proto.CloneOf(r)) }, c)
@@ -149,7 +149,7 @@ func TestAnAnswerHoldsForOtherReadsOfTheFolderAndEachIsRecorded(t *testing.T) {
 	}
 }
 
-func TestAnAnswerHoldsForNothingElse(t *testing.T) {
+func TestReuse_CoversNothingElse(t *testing.T) {
 	with := func(change func(a *permissionv1.Action)) *permissionv1.Action {
 		a := fileRead("/w/src/b")
 		change(a)
@@ -207,7 +207,7 @@ func TestAnAnswerHoldsForNothingElse(t *testing.T) {
 	}
 }
 
-func TestAcphostsOwnFilesAreDeniedWhateverAnAnswerHoldsFor(t *testing.T) {
+func TestReuse_ExcludesProtectedFiles(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	decided(t, g, fileRead("/w/src/a"), Allow)
@@ -216,7 +216,7 @@ func TestAcphostsOwnFilesAreDeniedWhateverAnAnswerHoldsFor(t *testing.T) {
 	decided(t, g, a, Deny)
 }
 
-func TestAnAnswerHoldsNoLongerThanWhatItIsBy(t *testing.T) {
+func TestReuse_EndsWhenPolicyChanges(t *testing.T) {
 	for name, change := range map[string]func(c *child){
 		"its rules change":         func(c *child) { c.write("other") },
 		"its rules are gone":       func(c *child) { _ = os.Remove(c.rules) },
@@ -240,7 +240,7 @@ func TestAnAnswerHoldsNoLongerThanWhatItIsBy(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatWasUnderWayAtAReloadHoldsForItsActionAlone(t *testing.T) {
+func TestReuse_ExcludesAnswersDuringReload(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	c.during = func() { c.told.Add(2) }
@@ -256,7 +256,7 @@ func TestAnAnswerThatWasUnderWayAtAReloadHoldsForItsActionAlone(t *testing.T) {
 	decided(t, g, fileRead("/w/b"), Deny)
 }
 
-func TestOnlyWhatCanBeCheckedHereHolds(t *testing.T) {
+func TestReuse_NeedsCheckableAnswer(t *testing.T) {
 	for name, change := range map[string]func(c *child){
 		"a sidecar's":          func(c *child) { c.sidecar = true },
 		"it sees other files":  func(c *child) { c.view += "!" },
@@ -279,7 +279,7 @@ func TestOnlyWhatCanBeCheckedHereHolds(t *testing.T) {
 	}
 }
 
-func TestOfTwoPoliciesEachIsAskedUnlessItsOwnAnswerHolds(t *testing.T) {
+func TestReuse_IsPerPolicy(t *testing.T) {
 	first, second := newChild(t), newChild(t)
 	second.sidecar = true
 	var last *supervisorv1.AuditRecord
@@ -299,7 +299,7 @@ func TestOfTwoPoliciesEachIsAskedUnlessItsOwnAnswerHolds(t *testing.T) {
 	}
 }
 
-func TestAPolicyThatIsDoubtedIsNotBelievedForAnEarlierAnswer(t *testing.T) {
+func TestReuse_ExcludesDoubtedPolicy(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	decided(t, g, fileRead("/w/a"), Allow)
@@ -307,7 +307,7 @@ func TestAPolicyThatIsDoubtedIsNotBelievedForAnEarlierAnswer(t *testing.T) {
 	decided(t, g, fileRead("/w/b"), Ask)
 }
 
-func TestAnswersAreBounded(t *testing.T) {
+func TestReuse_LimitsAnswers(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	for i := range maxHeld + 10 {
@@ -318,7 +318,7 @@ func TestAnswersAreBounded(t *testing.T) {
 	}
 }
 
-func TestAtTheKernelAnAnswerHoldsForTheFolderUntilARuleChanges(t *testing.T) {
+func TestReuse_ProcessActionsUntilRuleChanges(t *testing.T) {
 	c := newChild(t)
 	g := gateOf(nil, c)
 	write := func(name string) *permissionv1.Action {

@@ -8,14 +8,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// Ruling is what acphost itself decides of an action, whatever a policy says.
+// Ruling is acphost's own decision about an action, which overrides policies.
 type Ruling struct {
 	Verdict permissionv1.Verdict
 	Rule    string
 	Reason  string
 }
 
-// Ahead is the ruling on an action that no policy is asked about; nil: policies are.
+// Ahead returns the ruling on an action before policies are asked; nil: policies are asked.
 func Ahead(a *permissionv1.Action) *Ruling {
 	if r := refused(a); r != nil {
 		return r
@@ -26,7 +26,7 @@ func Ahead(a *permissionv1.Action) *Ruling {
 	return nil
 }
 
-// refused is the ruling on what no agent may do, with a policy and without one; nil for all else.
+// refused returns the ruling on actions that no agent may perform, with or without a policy; nil: the action is not among these.
 func refused(a *permissionv1.Action) *Ruling {
 	if p := protectedIn(a); p != "" {
 		return &Ruling{Deny, RuleProtected, protectedReason(p)}
@@ -37,8 +37,8 @@ func refused(a *permissionv1.Action) *Ruling {
 	return nil
 }
 
-// Behind is the ruling on an action that a policy allows; nil: it is allowed. A command of which it is not clear whether it
-// names a key file is asked about.
+// Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key
+// file, if that is not certain.
 func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
 	if a.GetCommand() == nil || len(g.keyFiles()) == 0 {
 		return nil
@@ -56,17 +56,17 @@ func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
 	return &Ruling{Ask, RuleUnclear, reason}
 }
 
-// Mark marks an action whose command names acphost's own files.
+// Mark adds the protected path that an action's command names to the action.
 func (g *Gate) Mark(a *permissionv1.Action) { g.By(nil).Mark(a) }
 
-// Mark is the Gate's.
+// Mark implements Gate.Mark.
 func (g Sight) Mark(a *permissionv1.Action) {
 	if p := g.ProtectedCommand(a.GetCommand(), rootsOf(a)); p != "" {
 		a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: p, Access: permissionv1.Access_ACCESS_WRITE, Protected: true})
 	}
 }
 
-// rootsOf are the roots of an action in each of their spellings.
+// rootsOf returns the roots of an action in each of their spellings.
 func rootsOf(a *permissionv1.Action) []string {
 	return slices.Concat(a.GetRoots(), a.GetResolvedRoots())
 }

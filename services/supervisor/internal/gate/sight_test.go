@@ -20,7 +20,7 @@ func protectedCommand(t *testing.T, g *Gate, c *permissionv1.Command, roots []st
 	return protected
 }
 
-func TestTheFolderForAcphostIsKnownInAnyCase(t *testing.T) {
+func TestProtectedBelow_IgnoresCase(t *testing.T) {
 	for path, want := range map[string]bool{
 		"/w/.acphost": true, "/w/.AcpHost/x": true, "/w/./.ACPHOST": true, "/w/x/../.acphost/y": true, "/W/.acphost": true, "/W/.Acphost/": true,
 		"/w/.acphos": false, "/w/.acphost2": false, "/w/x/.acphost": false, "/x/.acphost": false, "/w/acphost": false, "": false, ".acphost": false,

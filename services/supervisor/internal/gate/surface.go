@@ -8,31 +8,31 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// Surface is what a program shows of a permission request before a person answers it.
+// Surface says how much of a permission request a program shows to the person who answers it.
 type Surface = supervisorv1.Surface
 
-// The surfaces that show more than the agent's words. Every other surface, an unknown one too, shows only these.
+// The surfaces that show more than the agent's words. All others, including unknown ones, show only the agent's words.
 const (
 	// SurfaceInput is a surface of acphost: chat, prompt, approvals, the console.
 	SurfaceInput = supervisorv1.Surface_SURFACE_INPUT
 )
 
-// showsInput reports whether people read on a surface what the agent's input says, and not only the agent's words about it.
+// showsInput reports whether a surface shows the agent's input itself, and not only the agent's words about it.
 func showsInput(s Surface) bool { return s == SurfaceInput }
 
-// Seen is what the agent's own words in a question show: its title, its texts and its diffs.
+// Seen is the content of the agent's own words in a question: its title, its texts and its diffs.
 type Seen struct {
-	// Edits is what the question's diffs make of files (intent.Session.Shown).
+	// Edits are the changes to files that the question's diffs show (intent.Session.Shown).
 	Edits intent.Edits
-	// Command: the words show all of the command (intent.ShowsCommand).
+	// Command: the words show the whole command (intent.ShowsCommand).
 	Command bool
 	// Files are the files that the words name (intent.ShownFiles), each by intent.PlaceOf.
 	Files map[string]bool
 }
 
-// covers reports whether somebody who answered a question on a surface has read what an action is: its command, or each of
-// its files. An answer to a question of the agent's opens later calls, and makes grants, only of actions that it covers:
-// this function is the only one that decides that.
+// covers reports whether a person who answered a question on a surface has read the content of an action: its command, or each of its
+// files. An answer to an agent's question allows later calls, and makes grants, only for actions that it covers. No other function decides
+// that.
 func (s Seen) covers(on Surface, a *permissionv1.Action) bool {
 	switch {
 	case showsInput(on):

@@ -82,7 +82,7 @@ func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 	return d
 }
 
-func TestWhatWasAllowedAtDoorOnePassesDoorTwo(t *testing.T) {
+func TestDecide_AllowedRequestCoversCall(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	run := func(line string) *permissionv1.Action {
@@ -186,7 +186,7 @@ func TestAnswer_AllowsOnlyWhatItsSurfaceShowed(t *testing.T) {
 	}
 }
 
-func TestAnAnswerAboutALinkIsNoneAboutItsFile(t *testing.T) {
+func TestDecide_AnswerAboutLinkExcludesTarget(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asked string
 		o     Outcome
@@ -213,7 +213,7 @@ func TestAnAnswerAboutALinkIsNoneAboutItsFile(t *testing.T) {
 	}
 }
 
-func TestAWriteOfSomethingElseThanWasShownIsAsked(t *testing.T) {
+func TestDecide_AsksAboutUnshownWrite(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	writes := func(path, text string) Request {
 		r := request(fileCall("fs.write", path, write))
@@ -286,7 +286,7 @@ func (byName) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.CallO
 	return nil, errors.New("no streams")
 }
 
-func TestWhatWasAllowedForTheNameOfItsToolDoesNotPassDoorTwo(t *testing.T) {
+func TestDecide_ToolNameAllowsNoCall(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	for name, tt := range map[string]struct {
 		asked, call *permissionv1.Action
@@ -314,7 +314,7 @@ func TestWhatWasAllowedForTheNameOfItsToolDoesNotPassDoorTwo(t *testing.T) {
 	}
 }
 
-func TestANameThatNoRuleNeedsIsNoHindrance(t *testing.T) {
+func TestDecide_UnneededToolNameAllowsCall(t *testing.T) {
 	g := gateWith(true, answers(Allow))
 	asked := editOf("t", "/w/a")
 	asked.Tool = "Write"
@@ -324,7 +324,7 @@ func TestANameThatNoRuleNeedsIsNoHindrance(t *testing.T) {
 	}
 }
 
-func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.T) {
+func TestDecide_AnswerIsLimitedToTurnSessionAndToolCall(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	for name, change := range map[string]func(t *testing.T, g *Gate, r *Request){
 		"the next turn":     func(_ *testing.T, _ *Gate, r *Request) { r.Turn = 2 },
@@ -356,7 +356,7 @@ func TestAnAnswerReachesNoFurtherThanItsTurnItsSessionAndItsToolCall(t *testing.
 	}
 }
 
-func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
+func TestReported_ComparesWithDecisions(t *testing.T) {
 	yes := Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}
 	no := Outcome{By: ByClient, Option: acp.RejectOnce}
 	type step struct {
@@ -422,7 +422,7 @@ func TestWhatIsReportedAsDoneIsHeldAgainstWhatWasDecided(t *testing.T) {
 	}
 }
 
-func TestAReportThatIsLookedAtLateGoesByTheDecisionsOfItsTurn(t *testing.T) {
+func TestReported_UsesDecisionsOfItsTurn(t *testing.T) {
 	run := func() *permissionv1.Action {
 		return commandOf("tool.execute", "t", "make", permissionv1.Door_DOOR_REQUEST)
 	}
@@ -454,7 +454,7 @@ func TestAReportThatIsLookedAtLateGoesByTheDecisionsOfItsTurn(t *testing.T) {
 	}
 }
 
-func TestAnIdThatIsUsedAgainHidesNothing(t *testing.T) {
+func TestReported_ChecksReusedIDs(t *testing.T) {
 	run := func(line string) *permissionv1.Action {
 		return commandOf("tool.execute", "t", line, permissionv1.Door_DOOR_REQUEST)
 	}
@@ -477,7 +477,7 @@ func TestAnIdThatIsUsedAgainHidesNothing(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsNotNamedIsKnownByItsTerminal(t *testing.T) {
+func TestReported_KnowsCommandByTerminal(t *testing.T) {
 	for name, want := range map[string]permissionv1.Verdict{"made by a call that passed": 0, "of its own": Ask} {
 		t.Run(name, func(t *testing.T) {
 			g := gateWith(true, answers(Ask))
@@ -497,7 +497,7 @@ func TestACommandThatIsNotNamedIsKnownByItsTerminal(t *testing.T) {
 	}
 }
 
-func TestOfSeveralPoliciesTheStrictestCounts(t *testing.T) {
+func TestDecide_StrictestPolicyCounts(t *testing.T) {
 	member := func(name string, p policy) Policy {
 		return Policy{Name: name, Conn: func() (grpc.ClientConnInterface, error) { return p, nil }}
 	}
@@ -531,7 +531,7 @@ func TestOfSeveralPoliciesTheStrictestCounts(t *testing.T) {
 	}
 }
 
-func TestTheReasonsOfAllPoliciesThatAskAreGiven(t *testing.T) {
+func TestDecide_JoinsReasonsOfPolicies(t *testing.T) {
 	asks := func(rule, reason string) Policy {
 		return Policy{Name: rule, Conn: func() (grpc.ClientConnInterface, error) {
 			return policy(func(context.Context) (*permissionv1.DecideResponse, error) {
@@ -552,7 +552,7 @@ func TestTheReasonsOfAllPoliciesThatAskAreGiven(t *testing.T) {
 	}
 }
 
-func TestTheRuleIsNamedOnce(t *testing.T) {
+func TestDecision_WhyNamesRuleOnce(t *testing.T) {
 	for _, tt := range []struct{ reason, rule, want string }{
 		{"pushing is for a person.", "push", "pushing is for a person (rule push)"},
 		{"", "push", "rule push"},
@@ -570,7 +570,7 @@ func TestTheRuleIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestAPolicyHasNoMoreTimeThanItsOwnLimit(t *testing.T) {
+func TestDecide_AppliesPolicyTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		slow := policy(func(ctx context.Context) (*permissionv1.DecideResponse, error) {
 			<-ctx.Done()
@@ -586,7 +586,7 @@ func TestAPolicyHasNoMoreTimeThanItsOwnLimit(t *testing.T) {
 	})
 }
 
-func TestDoorTwoDecidesWhereAPolicyCounts(t *testing.T) {
+func TestDecides_NeedsPolicy(t *testing.T) {
 	with := gateWith(true, answers(Allow))
 	without := gateWith(false, answers(Allow))
 	for method, want := range map[string]bool{"fs/read_text_file": true, "terminal/create": true, "terminal/output": false, "_x/y": false} {

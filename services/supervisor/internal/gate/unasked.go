@@ -12,20 +12,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// Report is what is to be said of an action that an agent reports as done.
+// Report is the result of Reported.
 type Report struct {
-	// Decision is what the policy says of it. Nil: nothing is to be said.
+	// Decision is the policy's decision about the action. Nil: there is nothing to report.
 	*Decision
-	// Violation: it was refused before, and the agent says that it did it all the same.
+	// Violation: the action was refused before, and the agent reports that it performed it anyway.
 	Violation bool
 }
 
-// Reported checks a tool call that has ended against the decisions at both doors. An action that nobody has decided about is
-// decided about now: this prevents nothing, but the result can be told. Each tool call is checked once, unless the agent
-// reports another action under its id: ids may be used again.
+// Reported checks a tool call that has ended against the decisions about permission requests and calls. If there is no decision about the
+// action, Reported decides now. That prevents nothing, but the result can be shown to the user. Each tool call is checked once, unless the
+// agent reports another action with its id, because agents may reuse ids.
 //
-// A read without a question is told of only if a rule denies it: many agents read files themselves and ask nobody, and some
-// report a read that was refused as completed.
+// A read without a permission request is reported only if a rule denies it. Many agents read files themselves without asking, and some
+// report a refused read as completed.
 func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report, error) {
 	reads := false
 	switch r.Action.GetKind() {
@@ -35,9 +35,9 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	default:
 		return Report{}, nil
 	}
-	known, refused, first := g.lookBack(r, completed)
+	known, refused, first := g.findDecisions(r, completed)
 	if r.Kernel && !reads {
-		return Report{}, nil // it was decided on when it was done
+		return Report{}, nil // the process action was decided
 	}
 	if !completed || !first || known && !refused || reads && refused {
 		return Report{}, nil
@@ -64,11 +64,11 @@ func (g *Gate) Reported(ctx context.Context, r Request, completed bool) (Report,
 	return Report{Decision: d}, nil
 }
 
-// lookBack reports whether something was decided about all that a tool call did, whether any of it was refused, and whether
-// its end is seen for the first time. The answers given for the tool call end with it.
-func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) {
+// findDecisions reports whether there are decisions about everything that a tool call did, whether any of it was refused, and whether its
+// end is reported for the first time. It ends the answers that were given for the tool call.
+func (g *Gate) findDecisions(r Request, completed bool) (known, refused, first bool) {
 	if r.Scope == "" {
-		return true, false, false // its session is over: nothing is kept of it
+		return true, false, false // the session has ended, and its decisions were dropped
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -87,12 +87,12 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 			continue
 		}
 		e.over = true
-		if elsewhere(e.action, r.Action) {
-			continue // it asked about one thing and did another
+		if differs(e.action, r.Action) {
+			continue // the request was about another action
 		}
-		known, refused = true, !e.allowed // it may ask again, and the last answer counts
+		known, refused = true, !e.allowed // an agent may ask again; the last answer counts
 	}
-	for _, left := range l.left { // if no call came, nothing was decided
+	for _, left := range l.left { // if no call arrived, nothing was decided
 		if left.toolCall == id && left.called {
 			known, refused = true, left.refused
 		}
@@ -101,7 +101,7 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 		return known, refused, first
 	}
 	if r.Action.GetCommand() == nil && slices.ContainsFunc(r.Terminals, func(id string) bool { return l.terminals[id] }) {
-		known = true // it does not say what it ran, and shows the terminal in which that was decided about
+		known = true // it does not name its command, but shows the terminal of a decided call
 	}
 	covered := map[string]bool{}
 	for _, c := range l.calls {
@@ -127,10 +127,10 @@ func (g *Gate) lookBack(r Request, completed bool) (known, refused, first bool) 
 	return known, refused && !known, first
 }
 
-// reportKey tells a tool call from others, by its id and by what it did.
+// reportKey identifies a tool call by its id and its action.
 func reportKey(a *permissionv1.Action) string { return a.GetToolCallId() + "\x00" + actionKey(a) }
 
-// actionKey tells an action from others by what it does.
+// actionKey identifies an action by its content.
 func actionKey(a *permissionv1.Action) string {
 	h := sha256.New()
 	part := func(text string) { fmt.Fprintf(h, "%d %s", len(text), text) }
@@ -151,9 +151,9 @@ func actionKey(a *permissionv1.Action) string {
 	return string(h.Sum(nil))
 }
 
-// elsewhere reports whether the action that was done surely differs from the action that was asked about: another command,
-// or a file that the question did not name. If a question does not say what it is about, nothing differs from it.
-func elsewhere(asked, done *permissionv1.Action) bool {
+// differs reports whether the performed action certainly differs from the requested one: another command, or a file that the request did
+// not name. If a request does not describe its action, nothing differs from it.
+func differs(asked, done *permissionv1.Action) bool {
 	a, d := asked.GetCommand(), done.GetCommand()
 	switch {
 	case a == nil && len(asked.GetPaths()) == 0:
@@ -170,7 +170,7 @@ func elsewhere(asked, done *permissionv1.Action) bool {
 	named := map[string]bool{}
 	for _, p := range asked.GetPaths() {
 		named[intent.PlaceOf(p)] = true
-		named[p.GetPath()] = true // where a link led before it was replaced by a file is not held against anybody
+		named[p.GetPath()] = true // a link may have been replaced by a file meanwhile
 	}
 	for _, p := range done.GetPaths() {
 		if p.GetAccess() != permissionv1.Access_ACCESS_READ && !named[intent.PlaceOf(p)] && !named[p.GetPath()] {
@@ -180,10 +180,10 @@ func elsewhere(asked, done *permissionv1.Action) bool {
 	return false
 }
 
-// report records what can only be reported.
+// report records an action that can only be reported.
 func (g *Gate) report(d *Decision, outcome string) {
 	o := Outcome{By: ByNobody, reported: outcome}
-	_ = g.record(d, o, nil) // the log says if it is not recorded
+	_ = g.record(d, o, nil) // logWritten logs the error
 	if g.opts.Denied != nil && d.Verdict == Deny && outcome == outcomeUnasked {
 		g.opts.Denied(g.recordOf(d, o, nil))
 	}
