@@ -13,29 +13,29 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxContent is how many bytes the content of an answer to an elicitation may have.
+// maxContent limits the content of an answer to an elicitation, in bytes.
 const maxContent = 1 << 20
 
-// maxFailure is how many bytes of a client's error are passed on.
+// maxFailure limits a client's error text that is passed on, in bytes.
 const maxFailure = 500
 
-// Answer is an answer to a question: one of its fields.
+// Answer is an answer to a question. Exactly one of the fields before Surface is set.
 type Answer struct {
-	// Option, for a permission question: the id of an option, or the kind of just one.
+	// Option, for a permission question, is the id of an option, or the kind of exactly one option.
 	Option string
-	// Accept, for an elicitation: the content, a JSON object of at most 1 MiB.
+	// Accept, for an elicitation, is the content, a JSON object of at most 1 MiB.
 	Accept []byte
-	// Decline, for an elicitation: the person does not want to.
+	// Decline, for an elicitation: the person declines.
 	Decline bool
 	// Cancel: the person did not decide.
 	Cancel bool
-	// Surface is what the person who answers has read. The zero value: the agent's words.
+	// Surface is the surface on which the person answers. The zero value shows only the agent's words.
 	Surface gate.Surface
 }
 
-// Answer answers the question in the client's place: by says who answers, a name for people and for the record. The client
-// is told that its answer is not needed any more. An answer that is not on offer (ErrNotOffered) leaves the question open;
-// for one that is not open the error is ErrNotOpen. One answer counts.
+// Answer answers the question instead of the client. by names the answerer, for people and for the record. The client is notified that its
+// answer is no longer needed. If the question does not offer the answer, the error is ErrNotOffered, and the question stays open. If the
+// question is not open, the error is ErrNotOpen. Only one answer counts.
 func (q *Question) Answer(a Answer, by string) (End, error) {
 	if q.State() == Deciding {
 		return End{}, ErrNotOpen
@@ -51,7 +51,7 @@ func (q *Question) Answer(a Answer, by string) (End, error) {
 		}
 	} else {
 		var err error
-		if e.Result, e.Outcome, err = a.elicited(q.Params); err != nil {
+		if e.Result, e.Outcome, err = a.elicitationResult(q.Params); err != nil {
 			return End{}, err
 		}
 	}
@@ -62,8 +62,8 @@ func (q *Question) Answer(a Answer, by string) (End, error) {
 	return q.end, nil
 }
 
-// ClientAnswered takes the client's answer. It reports whether the answer counts; the client's bytes are the agent's then, if
-// the question was the agent's. It waits for observers, and for nobody else.
+// ClientAnswered handles the client's answer, and reports whether it counts. If it counts and the question is the agent's, the caller
+// forwards the client's bytes to the agent. ClientAnswered waits only for observers.
 func (q *Question) ClientAnswered(m *jsonrpc.Message) bool {
 	if q.State() == Deciding || !q.Finish(q.fromClient(m)) {
 		return false
@@ -72,10 +72,10 @@ func (q *Question) ClientAnswered(m *jsonrpc.Message) bool {
 	return q.end.By == gate.ByClient
 }
 
-// fromClient is what the client's answer says.
+// fromClient returns the Ending for the client's answer.
 func (q *Question) fromClient(m *jsonrpc.Message) Ending {
 	e := Ending{Cause: ClientAnswers, Outcome: Cancelled}
-	if q.Own { // whoever asked shows it to observers later
+	if q.Own { // the asker shows it to observers later
 		e.Line = slices.Clone(m.Raw)
 	}
 	switch why := q.unusable(m); {
@@ -101,9 +101,9 @@ func (q *Question) fromClient(m *jsonrpc.Message) Ending {
 	return e
 }
 
-// unusable says why the agent must not get the client's answer as it is; empty: it may. The agent could read another answer
-// in it than acphost, which has to count, show and record what the agent goes by. An answer of a shape that nobody knows
-// passes where no policy stands.
+// unusable returns the reason why the client's answer must not be forwarded to the agent; empty: it may be. The agent could read the answer
+// differently from acphost, which has to count, show and record the answer that the agent acts on. An answer of an unknown form passes if
+// no policy applies.
 func (q *Question) unusable(m *jsonrpc.Message) string {
 	switch {
 	case m.Result == nil && m.Error == nil:
@@ -132,14 +132,14 @@ func (q *Question) unusable(m *jsonrpc.Message) string {
 	return ""
 }
 
-// isJudged reports whether a policy has said what it says of the question.
+// isJudged reports whether a policy has decided about the question.
 func (q *Question) isJudged() bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.judged
 }
 
-// option finds the option that an answer means; one without an id: the question is cancelled.
+// option finds the option of an answer. An option without an id means that the question is cancelled.
 func (a Answer) option(offered []acp.PermissionOption) (acp.PermissionOption, error) {
 	none := acp.PermissionOption{}
 	if a.Cancel && a.Option == "" && !a.Decline && a.Accept == nil {
@@ -165,7 +165,7 @@ func (a Answer) option(offered []acp.PermissionOption) (acp.PermissionOption, er
 	return meant[0], nil
 }
 
-// offers are the options of a question in words.
+// offers describes the options of a question in words.
 func offers(offered []acp.PermissionOption) string {
 	const most = 16
 	var list []string
@@ -184,8 +184,8 @@ func offers(offered []acp.PermissionOption) string {
 	return strings.Join(list, ", ")
 }
 
-// elicited is the result that tells an agent of an answer to an elicitation with the params given.
-func (a Answer) elicited(params []byte) ([]byte, Outcome, error) {
+// elicitationResult returns the result for the agent of an answer to an elicitation with the given params.
+func (a Answer) elicitationResult(params []byte) ([]byte, Outcome, error) {
 	switch {
 	case a.Option == "" && a.Accept == nil && a.Decline && !a.Cancel:
 		return []byte(`{"action":"decline"}`), Declined, nil
@@ -200,14 +200,14 @@ func (a Answer) elicited(params []byte) ([]byte, Outcome, error) {
 	if !content.IsValid() || content.Kind() != '{' {
 		return nil, "", fmt.Errorf("%w: the content is no JSON object without duplicate names", ErrNotOffered)
 	}
-	if err := content.Compact(); err != nil { // a line must stay one
+	if err := content.Compact(); err != nil { // the message must be a single line
 		return nil, "", fmt.Errorf("%w: the content: %w", ErrNotOffered, err)
 	}
-	for _, r := range []string{"\u2028", "\u2029"} { // some peers take them for the end of a line
+	for _, r := range []string{"\u2028", "\u2029"} { // some peers treat these as line ends
 		content = bytes.ReplaceAll(content, []byte(r), []byte(fmt.Sprintf(`\u%x`, []rune(r)[0])))
 	}
 	if mode, _ := acp.String(acp.Get(params, "mode")); mode == "url" && len(content) == len("{}") {
-		return []byte(`{"action":"accept"}`), Accepted, nil // a page that was opened has no content
+		return []byte(`{"action":"accept"}`), Accepted, nil // an opened page has no content
 	}
 	out := append([]byte(`{"action":"accept","content":`), content...)
 	return append(out, '}'), Accepted, nil

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
+func TestAnswer_RejectsAmbiguousOptions(t *testing.T) {
 	offered := []acp.PermissionOption{
 		{ID: "y", Kind: acp.AllowOnce}, {ID: "z", Kind: acp.AllowOnce}, {ID: "n", Kind: acp.RejectOnce},
 		{ID: "reject_once", Kind: acp.AllowAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "x", Kind: acp.RejectAlways}, {ID: "", Kind: "_odd"}, {ID: "w", Kind: "_new"},
@@ -33,7 +33,7 @@ func TestAnOptionThatCouldBeAnotherIsRefused(t *testing.T) {
 	}
 }
 
-func TestAnswered_OptionOfUnknownKindIsDeniedInRecordAndEvents(t *testing.T) {
+func TestAnswered_DeniesOptionOfUnknownKind(t *testing.T) {
 	q := &Question{Method: acp.MethodRequestPermission, Options: []acp.PermissionOption{{ID: "no", Kind: "reject"}}}
 	for option, want := range map[string]struct {
 		end    Outcome

@@ -12,70 +12,70 @@ import (
 )
 
 var (
-	// ErrEnded says that a question ended before it was written.
+	// ErrEnded means that a question ended before it was written.
 	ErrEnded = errors.New("the question has ended")
-	// ErrNotOpen says that a question is not open, or not any more.
+	// ErrNotOpen means that a question is not open yet, or no longer.
 	ErrNotOpen = errors.New("the question is not open: somebody has answered it, or the agent has given it up")
-	// ErrNotOffered says that a question does not offer an answer. The error that wraps it says what it offers.
+	// ErrNotOffered means that a question does not offer an answer. The error that wraps it lists the offered options.
 	ErrNotOffered = errors.New("it is not on offer")
 )
 
-// Unrecorded is said of what was allowed and could not be recorded. The log says what went wrong: that names files which are
-// none of the agent's business.
+// Unrecorded is the reason of a denial because an allowance could not be recorded. The cause is only logged, because it names files that
+// agents must not see.
 const Unrecorded = "it was allowed, but could not be recorded, and what is not recorded is not done: acphost's log says why (rule " +
 	gate.RuleUnrecorded + ")"
 
-// callChanged is said of a question that the agent ended by changing the tool call.
+// callChanged is the reason if the agent ended a question by changing the tool call.
 const callChanged = "the agent changed the call while the question was open"
 
-// Cause is why a question ends.
+// Cause is the cause of a question's end.
 type Cause int
 
 // The causes.
 const (
-	// PolicyAllows and PolicyDenies: nobody need be asked.
+	// PolicyAllows and PolicyDenies: nobody has to be asked.
 	PolicyAllows Cause = iota
 	PolicyDenies
-	// CallDecides: the agent goes on by a call, and a person is asked about that call if need be (gate.Gate.Leaves).
+	// CallDecides: the request is deferred to the call that follows; a person is asked about that call if necessary (gate.Gate.Leaves).
 	CallDecides
 	// NoRoom: too many questions wait, or too many ids are spent.
 	NoRoom
 	// Unheard: an elicitation would reach nobody.
 	Unheard
-	// ClientAnswers: its own bytes are passed on to the agent.
+	// ClientAnswers: the client answered; its bytes are forwarded to the agent.
 	ClientAnswers
-	// SomebodyAnswers: in the client's place.
+	// SomebodyAnswers: another person or program answered instead of the client.
 	SomebodyAnswers
-	// Unusable: the client's answer cannot be passed on.
+	// Unusable: the client's answer cannot be forwarded.
 	Unusable
 	// TimedOut: nobody is there to answer.
 	TimedOut
-	// AgentCancels: the agent gave the question up, or the call that it is about.
+	// AgentCancels: the agent cancelled the question, or the call that it is about.
 	AgentCancels
 	// CallChanged: the agent reports another tool call than the one that a permission request is about.
 	CallChanged
 	// TurnCancelled: the client cancelled the turn, or the session was closed.
 	TurnCancelled
-	// LinkOver: the client or the agent is gone.
+	// LinkOver: the client or the agent is disconnected.
 	LinkOver
 	causeCount
 )
 
-// rule says what a cause does.
+// rule defines the effects of a cause.
 type rule struct {
 	name string
-	// A question ends by it in the states from and until, and in those between.
+	// The cause applies in the states between from and until, inclusive.
 	from, until State
-	// end is what observers are told, record what is written down. What an answer says, and what the policy wants where there
-	// is none, comes from the question.
+	// end is the result for observers, record the outcome for the audit. Values that depend on the answer, or on the policy if there is no
+	// answer, are filled in by Question.result.
 	end    End
 	record gate.Outcome
-	// withdraw: the client is told that its answer is not needed. A question of acphost's own is withdrawn whoever ends it,
-	// unless the client's answer did.
+	// withdraw: the client is notified that its answer is not needed. A question of acphost is withdrawn for every cause except the
+	// client's answer.
 	withdraw bool
-	// spends: the client may still answer, so that the question's id is spent.
+	// spends: the client may still answer, so the question's id is spent.
 	spends bool
-	// reply is what the agent is told about its question. A call that was asked about is refused, or goes on.
+	// reply fills in the answer to the agent's question. A call that was asked about is refused or continues.
 	reply func(q *Question, r *Reply)
 }
 
@@ -87,8 +87,8 @@ var (
 	rejectingKinds     = []string{acp.RejectOnce, acp.RejectAlways}
 )
 
-// causes is the table of a question's ends. If the record of an allowance cannot be written, the question is denied all the
-// same: the person at the client is told why, and the agent gets the option that rejects.
+// causes is the table of causes. If the record of an allowance cannot be written, the question is denied for any cause: the person at the
+// client is notified of the reason, and the agent gets the option that rejects.
 var causes = [causeCount]rule{
 	// cause: name, from, until, end, record, withdraw, spends, reply
 	PolicyAllows:    {"the policy allows", Deciding, Deciding, End{Outcome: Allowed, By: gate.ByPolicy}, gate.Outcome{Allowed: true}, false, false, (*Question).replyAllowed},
@@ -108,35 +108,35 @@ var causes = [causeCount]rule{
 
 func (c Cause) String() string { return causes[c].name }
 
-// Ending is what ends a question: a cause, and what it brings with it.
+// Ending is the cause of a question's end, with its data.
 type Ending struct {
 	Cause Cause
-	// By says who answers, if it is not the client.
+	// By names the answerer, if it is not the client.
 	By string
-	// Option is the id of the option that was chosen; empty: none was.
+	// Option is the id of the chosen option; empty: none.
 	Option string
-	// Surface is what the person who chose it has read.
+	// Surface is the surface on which the person chose the option.
 	Surface gate.Surface
-	// Outcome is what an answer to an elicitation says.
+	// Outcome is the outcome of an answer to an elicitation.
 	Outcome Outcome
-	// Result is the answer of somebody else as the agent is told it.
+	// Result is the result for the agent of an answer that is not the client's.
 	Result []byte
 	// Why says what is wrong with the client's answer, or why acphost ends the question. Empty: nothing is wrong.
 	Why string
-	// Line is the frame by which a peer ends the question: the client's answer to one of acphost's own, or the agent's
-	// notification that it cancels, with which the client is told.
+	// Line is the frame of the peer that ends the question: the client's answer to a question of acphost, or the agent's cancel
+	// notification, which is forwarded to the client.
 	Line []byte
 }
 
-// byClient reports whether the client has said its last word on the question.
+// byClient reports whether the client has given its final answer to the question.
 func (e *Ending) byClient() bool { return e.Cause == Unusable || e.Cause == ClientAnswers }
 
-// answered reports whether a person answered, or a program for one.
+// answered reports whether a person, or a program for a person, answered.
 func (e *Ending) answered() bool { return e.Cause == ClientAnswers || e.Cause == SomebodyAnswers }
 
-// Finish ends the question, and reports whether it did: only the first of those who would does. False: it has ended, or what
-// causes the end does not end it in its state. What an end needs is done when Done is closed: as a rule before Finish
-// returns, or a moment later by whoever is telling observers of the question.
+// Finish ends the question, and reports whether it did. Only the first of several callers ends it. False: it has already ended, or the
+// cause does not apply in its state. The effects of the end are complete when Done is closed. That is usually before Finish returns, or
+// else a moment later, by the goroutine that is notifying observers.
 func (q *Question) Finish(e Ending) bool {
 	rule := &causes[e.Cause]
 	q.mu.Lock()
@@ -149,7 +149,7 @@ func (q *Question) Finish(e Ending) bool {
 	if q.timer != nil {
 		q.timer.Stop()
 	}
-	if rule.spends && was != Deciding && !q.Own { // before anybody learns that the question has ended
+	if rule.spends && was != Deciding && !q.Own { // before the end becomes visible to anyone
 		q.set.spend(q.ID)
 	}
 	q.mu.Unlock()
@@ -159,7 +159,7 @@ func (q *Question) Finish(e Ending) bool {
 	return true
 }
 
-// conclude does what the end of the question needs; told: observers know of the question.
+// conclude performs the effects of the question's end. told: observers know the question.
 func (q *Question) conclude(told bool) {
 	defer close(q.done)
 	defer panics.Recover(q.set.opts.Logger, "ending a question to the user", q.afterPanic(told)...)
@@ -179,9 +179,9 @@ func (q *Question) conclude(told bool) {
 		}
 	}
 	q.end = r.End
-	q.giveRoomBack()
+	q.releaseRoom()
 	if told {
-		q.tellEnd()
+		q.notifyEnd()
 		if (rule.withdraw || q.Own) && !q.ending.byClient() {
 			q.asker.Withdraw(r, q.writeWithdrawal)
 		}
@@ -197,15 +197,15 @@ func (q *Question) conclude(told bool) {
 	q.asker.Reply(r)
 }
 
-// afterPanic returns what ends the question after a panic of whoever was told of it: it counts as denied, and all that its end
-// needs is done, if that was not done before the panic. told: observers know of the question, or may.
+// afterPanic returns the functions that end the question after a panic. The question counts as denied, and effects that were not performed
+// before the panic are performed. told: observers know the question, or may know it.
 func (q *Question) afterPanic(told bool) []func(error) {
 	return []func(error){
 		func(error) { q.end = End{Outcome: Denied, By: gate.ByAcphost} },
-		func(error) { q.giveRoomBack() },
+		func(error) { q.releaseRoom() },
 		func(error) {
 			if told {
-				q.tellEnd()
+				q.notifyEnd()
 			}
 		},
 		func(err error) {
@@ -217,16 +217,16 @@ func (q *Question) afterPanic(told bool) []func(error) {
 	}
 }
 
-// giveRoomBack frees the room that the question takes in its Set, once.
-func (q *Question) giveRoomBack() {
+// releaseRoom releases the question's room in its Set, once.
+func (q *Question) releaseRoom() {
 	if q.room && !q.Own {
 		q.room = false
 		q.set.leave(q)
 	}
 }
 
-// tellEnd tells observers how the question has ended, once.
-func (q *Question) tellEnd() {
+// notifyEnd notifies observers of the question's end, once.
+func (q *Question) notifyEnd() {
 	if q.endTold {
 		return
 	}
@@ -236,7 +236,7 @@ func (q *Question) tellEnd() {
 	q.set.tell(q, -1, func(o Observer) { o.Ended(q, q.end) })
 }
 
-// writeWithdrawal tells the client that its answer is not needed, once the question is written.
+// writeWithdrawal notifies the client that its answer is not needed, once the question is written.
 func (q *Question) writeWithdrawal(line []byte) {
 	q.mu.Lock()
 	if !q.written {
@@ -248,7 +248,7 @@ func (q *Question) writeWithdrawal(line []byte) {
 	q.set.opts.Post(line)
 }
 
-// result says how the question ends, for observers and for the record.
+// result returns the end of the question for observers and for the record.
 func (q *Question) result(rule *rule) (End, gate.Outcome) {
 	e, end, o := &q.ending, rule.end, rule.record
 	switch e.Cause {
@@ -258,7 +258,7 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 		end.Option, _ = q.option(rejectingKinds...)
 	case CallChanged:
 		end.Option, _ = q.option(rejectingKinds...)
-		if q.decision != nil { // whoever decided may still read it
+		if q.decision != nil { // the decision's owner may still read it
 			d := *q.decision
 			d.Reason = strings.TrimSuffix(callChanged+"; "+d.Reason, "; ")
 			q.decision = &d
@@ -287,14 +287,14 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 	case SomebodyAnswers:
 		end, o = q.answered(e, e.By)
 	}
-	if q.Own && e.Why != "" && e.byClient() { // nobody has answered, and nobody will
+	if q.Own && e.Why != "" && e.byClient() { // nobody answered, and nobody will
 		o = gate.Outcome{By: gate.ByAcphost}
 		q.decision.Reason = "a person was to be asked, and the client could not: " + e.Why
 	}
 	return end, o
 }
 
-// answered is result for an answer.
+// answered returns the result for an answer.
 func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
 	end, o := End{Outcome: Denied, Option: e.Option, By: by}, gate.Outcome{By: by, Surface: e.Surface}
 	if q.Method != acp.MethodRequestPermission {
@@ -307,7 +307,7 @@ func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
 	case acp.RejectOnce, acp.RejectAlways:
 		o.Option = kind
 	default:
-		if e.Option == "" || q.Own && e.Why == "" { // acphost's own options have known kinds
+		if e.Option == "" || q.Own && e.Why == "" { // the kinds of acphost's own options are known
 			end.Outcome, o.Cancelled = Cancelled, true
 		} else {
 			o.Unclear = true
@@ -316,7 +316,7 @@ func (q *Question) answered(e *Ending, by string) (End, gate.Outcome) {
 	return end, o
 }
 
-// The answers to the agent.
+// The functions that fill in the reply to the agent.
 
 func (q *Question) replyNothing(*Reply) {}
 
@@ -336,11 +336,11 @@ func (q *Question) replyDenied(r *Reply) {
 	}
 }
 
-// replyChanged says what ended the question, and not what the policy said of the call that was.
+// replyChanged gives the change as the reason, and not the policy's reason, which is about the earlier call.
 func (q *Question) replyChanged(r *Reply) {
 	r.Denial = callChanged
 	q.replyDenied(r)
-	if q.decision == nil { // nobody was told what the call was
+	if q.decision == nil { // nobody was notified of the call
 		r.Denial, r.Notice = "", false
 	}
 }

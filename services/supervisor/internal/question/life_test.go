@@ -390,9 +390,9 @@ func FuzzAQuestionEndsOnce(f *testing.F) {
 	})
 }
 
-// TestEveryCauseEndsEveryKindOfQuestion plays each step alone, in each state, for each kind of question; and each pair of
+// TestFinish_EveryCauseAndKind plays each step alone, in each state, for each kind of question; and each pair of
 // steps at the same time.
-func TestEveryCauseEndsEveryKindOfQuestion(t *testing.T) {
+func TestFinish_EveryCauseAndKind(t *testing.T) {
 	const put = 3
 	for kind := range byte(1 << 6) {
 		for a := byte(owned); int(a) < len(steps); a++ {

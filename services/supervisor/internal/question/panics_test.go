@@ -37,7 +37,7 @@ func (p *panicking) Withdraw(r Reply, write func([]byte)) {
 	p.world.Withdraw(r, write)
 }
 
-func TestQuestion_APanicEndsOneQuestion(t *testing.T) {
+func TestQuestion_PanicEndsOneQuestion(t *testing.T) {
 	for _, at := range []string{"asked", "shown", "record", "ended", "withdraw", "reply"} {
 		for name, kind := range map[string]byte{"agent's": 0, "own": ownQuestion} {
 			t.Run(at+"/"+name, func(t *testing.T) {

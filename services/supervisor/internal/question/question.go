@@ -1,20 +1,20 @@
-// Package question has the life of a question to the user: a session/request_permission of the agent, an elicitation of the
-// agent, or a question of acphost's own about a call that the agent made.
+// Package question implements the life of a question to the user: a session/request_permission of the agent, an elicitation of the agent,
+// or acphost's own question about a call of the agent.
 //
 // A question is in one of four states:
 //
-//	Deciding  nobody was told of it; for a permission request, the policy may still decide
-//	Showing   observers are being told; it is about to be written to the client
-//	Open      somebody can answer it
+//	Deciding  nobody knows of it; for a permission request, the policy may still decide
+//	Showing   observers are being notified; it is about to be written to the client
+//	Open      it can be answered
 //	Ended     for good
 //
-// It goes from each state to the next, and from each of the first three to Ended. Several goroutines may try to end it at the
-// same time. The first one wins, and every other learns that the question has ended. The table causes (end.go) says what each
-// cause does. Finish alone ends a question, and does in this order what the end needs: it records the decision, tells
-// observers, tells the client that its answer is not needed, and answers the one who asked.
+// A question passes through these states in order, and may move to Ended from each of the first three. Several goroutines may try to end it
+// at the same time. The first one wins, and the others learn that the question has ended. The table causes (end.go) defines the effects of
+// each cause. Only Finish ends a question. It performs the effects in this order: it records the decision, notifies observers, notifies the
+// client that its answer is not needed, and replies to the asker.
 //
-// The package knows what an answer means, how long a question waits, and how many may wait. It must not know how frames are
-// read and written, nor what becomes of a call that was allowed: package link knows.
+// The package knows the meaning of answers, and the limits on the time and the number of questions. It must not know how frames are read
+// and written, nor what happens to an allowed call; package link does.
 package question
 
 import (
@@ -29,58 +29,58 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
-// Question is one question. Its exported fields are set before Ask and never change after it. Its methods are safe for
-// concurrent use.
+// Question is a question to the user. Its exported fields are set before Ask and then do not change. Its methods are safe for concurrent
+// use.
 type Question struct {
-	// ID is its JSON-RPC id, as it is spelled.
+	// ID is the JSON-RPC id, as spelled in the request.
 	ID []byte
-	// Own: it is acphost's, about a call that the agent made.
+	// Own: the question is acphost's own, about a call of the agent.
 	Own bool
 	// Method is session/request_permission or elicitation/create.
 	Method string
-	// SessionID is the session that it names; empty: none.
+	// SessionID is the session of the question; empty: none.
 	SessionID string
-	// Params are the request's, raw JSON.
+	// Params are the params of the request, raw JSON.
 	Params []byte
-	// ToolCall is all that is known of the tool call that a permission request of the agent's is about: its params may say
-	// no more than the id. Nil for every other question.
+	// ToolCall is everything known about the tool call of an agent's permission request, because the params may contain only its id. Nil
+	// for other questions.
 	ToolCall *acp.ToolCall
-	// Options are what a permission request offers.
+	// Options are the options of a permission request.
 	Options []acp.PermissionOption
-	// Flat: the agent looks for the id of the chosen option in the result itself: see acp.PermissionRequest.
+	// Flat: the agent reads the id of the chosen option from the result itself (acp.PermissionRequest).
 	Flat bool
-	// Reason says why a person is asked, in the policy's words; empty: no policy said so.
+	// Reason is the policy's reason for asking; empty: none.
 	Reason string
-	// Asked is when it began to wait, Expires when nobody's answer ends it; zero: it waits. Ask sets both.
+	// Asked is the time when it began to wait. Expires is the time when it ends without an answer; zero: it does not. Ask sets both.
 	Asked, Expires time.Time
-	// Patient: it waits for as long as it takes, also where nobody attends.
+	// Patient: the question does not expire, even if nobody attends.
 	Patient bool
-	// Span is that of the request that it is, or is asked about. Nil: it is not traced.
+	// Span is the span of the request that is, or causes, the question. Nil: it is not traced.
 	Span *span.Span
 
 	set   *Set
 	asker Asker
-	done  chan struct{} // closed once its end is told
+	done  chan struct{} // closed when all effects of the end are complete
 
-	telling sync.Mutex // held while observers are told, so that they are told in order
+	telling sync.Mutex // held while observers are notified, to keep the order
 
-	mu         sync.Mutex // guards what follows; not held while anybody is told
+	mu         sync.Mutex // guards what follows; not held during notifications
 	state      State
-	decision   *gate.Decision // what the policy said; nil: it was not asked. Whoever ends the question has it without mu
-	judged     bool           // a policy said something, and not nobody since none was chosen
-	room       bool           // it takes some of what there is for questions
+	decision   *gate.Decision // nil: no policy was asked. The goroutine that ends the question reads it without mu
+	judged     bool           // a policy applies to the question
+	room       bool           // it counts against the limits of its Set
 	written    bool           // it is written to the client
-	withdrawal []byte         // for the client, once that is so
-	alone      bool           // nobody was there to answer when that was last looked at
+	withdrawal []byte         // sent to the client once written is set
+	alone      bool           // nobody was there to answer at the last check
 	hurried    bool           // its turn was cancelled
-	waiting    *span.Span     // of the wait; whoever tells observers has it without mu
+	waiting    *span.Span     // of the wait; the goroutine that notifies observers uses it without mu
 	timer      *time.Timer
 	ending     Ending
 	end        End
-	endTold    bool // observers know its end; of the goroutine that ends it
+	endTold    bool // observers know the end; used only by the goroutine that ends it
 }
 
-// State is how far a question has come.
+// State is the state of a question.
 type State int
 
 // The states, in order.
@@ -91,7 +91,7 @@ const (
 	Ended
 )
 
-// Outcome is what came of a question. Its text is the one that ApprovalAnswer.outcome has.
+// Outcome is the outcome of a question, with the values of ApprovalAnswer.outcome.
 type Outcome string
 
 // The outcomes.
@@ -101,56 +101,56 @@ const (
 	Accepted  Outcome = "accepted"
 	Declined  Outcome = "declined"
 	Cancelled Outcome = "cancelled"
-	Withdrawn Outcome = "withdrawn" // the agent has given it up, or is gone
+	Withdrawn Outcome = "withdrawn" // the agent cancelled it, or is disconnected
 	Expired   Outcome = "expired"   // nobody answered
 )
 
-// End is how a question ended.
+// End is the end of a question.
 type End struct {
 	Outcome Outcome
-	// Option is the id of the option that the agent was told, or that was chosen of acphost's own; empty: none.
+	// Option is the id of the option that the agent got, or that was chosen for acphost's own question; empty: none.
 	Option string
-	// By says who answered: gate.ByClient, gate.ByPolicy where what was chosen could not be done, gate.ByNobody, or the
-	// name that Answer was given.
+	// By names the answerer: gate.ByClient, gate.ByPolicy if the chosen option could not be applied, gate.ByNobody, or the name that was
+	// passed to Answer.
 	By string
 }
 
-// Asker is the one who asked: the link, for an agent or for a call of the agent's. Each method is called at most once for a
-// question, in this order. They may be called from any goroutine, and must not wait for a peer.
+// Asker receives the results of a question: the link implements it for an agent or for an agent's call. Each method is called at most once
+// for a question, in this order. The methods may be called from any goroutine, and must not wait for a peer.
 type Asker interface {
-	// Record records what came of d, the decision about the question; answered: a person, or a program for one, said so. It is
-	// not called where nothing was decided. An error, for what was allowed alone, says that it is denied all the same.
+	// Record records the outcome of d, the decision about the question. answered: a person, or a program for a person, answered. It is not
+	// called if nothing was decided. An error, which only an allowance can have, means that the question is denied.
 	Record(d *gate.Decision, o gate.Outcome, answered bool) error
-	// Withdraw tells the client that its answer is not needed any more; what the agent is told is not in r yet. write does so
-	// with a notification, or keeps that until the question itself is written.
+	// Withdraw notifies the client that its answer is no longer needed. r has no reply to the agent yet. write sends a notification, or
+	// keeps it until the question itself is written.
 	Withdraw(r Reply, write func(line []byte))
-	// Reply answers whoever asked.
+	// Reply sends the reply to the asker.
 	Reply(r Reply)
 }
 
-// Reply is what whoever asked is told. Without Result and Error it is told nothing: the client's own bytes are passed on, the
-// agent is gone, or Asker knows from the rest what to do (a question of acphost's own).
+// Reply is the result of a question for the asker. Without Result and Error there is no reply: the client's own bytes are forwarded, the
+// agent is disconnected, or the Asker acts on the other fields (acphost's own question).
 type Reply struct {
 	Ending  Ending
 	End     End
 	Outcome gate.Outcome
-	// Failed: what was asked about does not happen.
+	// Failed: the requested action does not happen.
 	Failed bool
 	// Unrecorded is Record's error.
 	Unrecorded error
-	// Decision is what the policy said; nil: it was not asked.
+	// Decision is the policy's decision; nil: no policy was asked.
 	Decision *gate.Decision
-	// Denial says why the policy denies, or why acphost does. Empty: neither does.
+	// Denial is the reason of a denial by the policy or by acphost. Empty: there is none.
 	Denial string
-	// Notice: the person at the client is told of the denial, before the agent is.
+	// Notice: the person at the client is notified of the denial, before the agent is.
 	Notice bool
 	Result []byte
 	Error  *jsonrpc.Error
 }
 
-// Ask puts the question to the client, unless it has ended or there is no room for it: then it ends, and nothing is written.
-// write writes it. Right before, it calls show with what has observers see the frame; where show reports false the question
-// has ended meanwhile, and write must return ErrEnded without writing. An error of write's ends the question, and is returned.
+// Ask sends the question to the client. If the question has ended, nothing is written; if there is no room for it, it ends. write writes
+// the frame. Immediately before, write calls show with a function that shows the frame to observers. If show returns false, the question
+// has ended meanwhile, and write must return ErrEnded without writing. An error of write ends the question, and is returned.
 func (q *Question) Ask(write func(show func(see func()) bool) error) error {
 	q.mu.Lock()
 	if q.state != Deciding {
@@ -187,8 +187,8 @@ func (q *Question) Ask(write func(show func(see func()) bool) error) error {
 	return err
 }
 
-// show tells observers that the question waits, and has them see its frame: whoever learns of it can answer it at once, and
-// observers see no answer before it. A panic ends the question as denied.
+// show notifies observers that the question waits, and shows them its frame. The question can be answered at once from then on, and
+// observers see no answer before the frame. A panic ends the question as denied.
 func (q *Question) show(see func()) (shown bool) {
 	defer func() {
 		if p := recover(); p != nil {
@@ -217,17 +217,17 @@ func (q *Question) show(see func()) (shown bool) {
 	if !ended {
 		q.state = Open
 		if q.set.opts.Attended != nil && !q.Patient && q.timer == nil {
-			q.timer = time.AfterFunc(q.set.opts.Unattended, q.look)
+			q.timer = time.AfterFunc(q.set.opts.Unattended, q.checkExpiry)
 		}
 	}
 	q.mu.Unlock()
-	if ended { // whoever ended it leaves the rest to this goroutine
+	if ended { // the goroutine that ended it leaves the effects to this one
 		q.conclude(true)
 	}
 	return true
 }
 
-// Decided notes what the policy said. It reports false if the question has ended: then the decision counts for nothing.
+// Decided stores the policy's decision. It returns false if the question has ended; the decision has no effect then.
 func (q *Question) Decided(d *gate.Decision) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -238,22 +238,22 @@ func (q *Question) Decided(d *gate.Decision) bool {
 	return true
 }
 
-// Done is closed once the question has ended and everybody was told.
+// Done returns a channel that is closed when the question has ended and all effects are complete.
 func (q *Question) Done() <-chan struct{} { return q.done }
 
-// End says how the question ended, once Done is closed.
+// End returns the end of the question. It is valid once Done is closed.
 func (q *Question) End() End { return q.end }
 
-// State says how far the question has come.
+// State returns the state of the question.
 func (q *Question) State() State {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.state
 }
 
-// look sees whether somebody is there to answer. The question ends where nobody is, and nobody was when this was looked at
-// before: so it waits at least Options.Unattended for whoever has left.
-func (q *Question) look() {
+// checkExpiry checks whether somebody is there to answer. The question ends if nobody is, and nobody was at the previous check. So it waits
+// at least Options.Unattended after the last person has left.
+func (q *Question) checkExpiry() {
 	timeOut := func(error) { q.Finish(Ending{Cause: TimedOut}) }
 	defer panics.Recover(q.set.opts.Logger, "looking whether a question has expired", timeOut)
 	if q.expired(q.set.opts.Attended()) {
@@ -261,8 +261,8 @@ func (q *Question) look() {
 	}
 }
 
-// expired reports whether nobody is there to answer now, nor was before. Otherwise it tells observers what has changed, and
-// has the timer look again.
+// expired reports whether nobody is there to answer, now and at the previous check. Otherwise it notifies observers of a change, and starts
+// the timer again.
 func (q *Question) expired(there bool) bool {
 	q.telling.Lock()
 	defer q.telling.Unlock()
@@ -273,7 +273,7 @@ func (q *Question) expired(there bool) bool {
 	}
 	changed := q.alone == there
 	q.alone = !there
-	q.timer = time.AfterFunc(q.set.opts.Unattended, q.look)
+	q.timer = time.AfterFunc(q.set.opts.Unattended, q.checkExpiry)
 	q.mu.Unlock()
 	if observer := q.set.opts.Observer; changed && observer != nil {
 		var at time.Time
@@ -285,8 +285,8 @@ func (q *Question) expired(there bool) bool {
 	return false
 }
 
-// CancelTurn ends the question because its turn was cancelled, or its session closed. It ends at once, but for a permission
-// request that an editor is showing: the editor has Options.Grace to answer that itself, and answers an elicitation.
+// CancelTurn ends the question because its turn was cancelled or its session was closed. It ends the question at once, except in an editor:
+// the editor has Options.Grace to answer a permission request itself, and answers an elicitation.
 func (q *Question) CancelTurn() bool {
 	q.mu.Lock()
 	if (q.state == Showing || q.state == Open) && !q.Own && !q.set.opts.Program {
@@ -305,13 +305,13 @@ func (q *Question) CancelTurn() bool {
 	return q.Finish(Ending{Cause: TurnCancelled})
 }
 
-// option is the id of the first option of one of the kinds.
+// option returns the id of the first option of one of the kinds.
 func (q *Question) option(kinds ...string) (id string, ok bool) {
 	return acp.PermissionRequest{Options: q.Options}.Option(kinds...)
 }
 
-// kindOf is the kind of the option with an id; empty: there is none. Where the agent gives one id to several, nobody knows
-// which was meant: the one that refuses counts.
+// kindOf returns the kind of the option with an id; empty: there is none. If several options have the same id, an option that does not
+// allow counts, because the meant option is not known.
 func (q *Question) kindOf(id string) string {
 	kind := ""
 	for _, o := range q.Options {
@@ -322,10 +322,10 @@ func (q *Question) kindOf(id string) string {
 	return kind
 }
 
-// allows reports whether an option of a kind allows: only what is known to does.
+// allows reports whether options of a kind allow; only known kinds do.
 func allows(kind string) bool { return kind == acp.AllowOnce || kind == acp.AllowAlways }
 
-// selected is the result that answers a permission request with an option.
+// selected returns the result that answers a permission request with an option.
 func (q *Question) selected(option string) []byte {
 	if q.Flat {
 		return acp.SelectedFlat(option)
@@ -333,7 +333,7 @@ func (q *Question) selected(option string) []byte {
 	return acp.Selected(option)
 }
 
-// size is roughly what a question keeps, in bytes.
+// size returns the approximate memory of a question, in bytes.
 func (q *Question) size() int64 {
 	n := len(q.Params)
 	if q.ToolCall != nil {

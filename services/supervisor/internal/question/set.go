@@ -10,57 +10,56 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// Observer is told of the questions that wait for a person. Each question's begin is told before its end, and each once.
-// Its methods are called from the data path: they must not wait for anything, nor answer a question.
+// Observer receives notifications about the questions that wait for a person. It gets the begin of each question once, and then its end
+// once. The methods are called from the data path. They must not block, and must not answer a question.
 type Observer interface {
-	// Asked tells that a question waits. It belongs to the callee too, and must not be changed.
+	// Asked is called when a question begins to wait. The callee may keep the question, and must not change it.
 	Asked(q *Question)
-	// Expires tells that a question which waited without limit ends at a time if nobody answers; zero: it waits again.
+	// Expires is called when a waiting question gets a time at which it ends without an answer; zero: it no longer has one.
 	Expires(q *Question, at time.Time)
-	// Ended tells how a question ended.
+	// Ended is called when a question has ended.
 	Ended(q *Question, e End)
 }
 
-// Options are what the questions of a link have in common.
+// Options configure the questions of a link.
 type Options struct {
-	// Observer is told of them; nil: nobody is.
+	// Observer receives notifications; nil: none.
 	Observer Observer
-	// Waiting, if set, counts questions: 1 as one begins, -1 as it ends.
+	// Waiting, if set, counts questions: 1 when one begins, -1 when it ends.
 	Waiting func(n int)
-	// Post sends a line to the client, without waiting.
+	// Post sends a line to the client, without blocking.
 	Post func(line []byte)
-	// Attended reports whether somebody is there to answer; nil: somebody is. Where nobody is, a question waits for as long
-	// as Unattended says. It must not wait for anything.
+	// Attended reports whether somebody is there to answer; nil: always. If nobody is, a question waits for Unattended. Attended must not
+	// block.
 	Attended   func() bool
 	Unattended time.Duration
-	// Program: the client is a program that answers no questions by itself.
+	// Program: the client is a program that never answers questions itself.
 	Program bool
-	// Grace is how long after the end of its turn an editor may take to answer a permission request.
+	// Grace is how long an editor may take to answer a permission request after the end of its turn.
 	Grace time.Duration
-	// Logger gets what goes wrong while a question ends; nil: slog's default one.
+	// Logger receives failures while a question ends; nil: slog's default logger.
 	Logger *slog.Logger
 }
 
-// Bounds on the agent's questions that wait at once. One more is refused.
+// Limits on the agent's questions that wait at once. Further questions are refused.
 const (
 	MaxOpen      = 1024
-	maxOpenBytes = 64 << 20 // of what they show; one question alone may be larger
+	maxOpenBytes = 64 << 20 // of their params and tool calls; a single question may be larger
 )
 
 const (
-	// maxSpent bounds how many ids are kept that the client has yet to answer though nobody waits for it. Beyond that no
-	// question is put to a client which leaves so many open.
+	// maxSpent limits the ids of ended questions that the client has not answered yet. Beyond the limit, such a client gets no further
+	// questions.
 	maxSpent = 16 << 10
-	// maxPast bounds the same where the client is a program: how many questions one run of an agent can ask.
+	// maxPast is the same limit for a client that is a program: the number of questions in one run of an agent.
 	maxPast = 128 << 10
 )
 
-// Set is the questions of one link. It is safe for concurrent use.
+// Set holds the questions of one link. It is safe for concurrent use.
 //
-// It remembers the ids of questions that ended without the client, which may still answer them: they are spent. Until the
-// client has answered, the agent cannot use such an id again, since what a person answers to one question must not count for
-// another. A program never answers, and whoever was told of a question answers it by its id at any time: there an id is
-// spent for good.
+// It remembers the ids of questions that ended without an answer of the client. The client may still answer them: their ids are spent. The
+// agent cannot reuse a spent id until the client has answered, so that an answer to one question does not count for another. A program
+// never answers, and other callers may answer a question by its id at any time, so with a program an id is spent for good.
 type Set struct {
 	opts Options
 
@@ -70,12 +69,12 @@ type Set struct {
 	spent map[[sha256.Size]byte]struct{}
 }
 
-// NewSet returns a Set of no questions.
+// NewSet returns an empty Set.
 func NewSet(o Options) *Set {
 	return &Set{opts: o, spent: map[[sha256.Size]byte]struct{}{}}
 }
 
-// Add makes q, of which the caller has set what it knows, a question of the set that asker asks.
+// Add adds q, whose exported fields the caller has set, to the set, with its asker.
 func (s *Set) Add(q *Question, asker Asker) *Question {
 	q.set, q.asker = s, asker
 	q.done = make(chan struct{})
@@ -95,7 +94,7 @@ func (s *Set) Spent(id []byte) bool {
 	return ok
 }
 
-// ClientAnswered frees an id that the client has answered.
+// ClientAnswered releases an id that the client has answered.
 func (s *Set) ClientAnswered(id []byte) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -110,7 +109,7 @@ func (s *Set) spend(id []byte) {
 	s.spent[spentKey(id)] = struct{}{}
 }
 
-// enter makes room for a question; false: there is none.
+// enter takes room for a question; false: the limits are reached.
 func (s *Set) enter(q *Question) bool {
 	most := maxSpent
 	if s.opts.Program {
@@ -133,7 +132,7 @@ func (s *Set) leave(q *Question) {
 	s.mu.Unlock()
 }
 
-// tell tells observers that a question waits (1), or how it ended (-1).
+// tell notifies observers that a question waits (1), or has ended (-1).
 func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	if s.opts.Waiting != nil {
 		s.opts.Waiting(waits)
@@ -145,7 +144,7 @@ func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	}
 }
 
-// nobodySaid says that nobody answered in time, or that nobody is there to.
+// nobodySaid returns the reason of a denial because nobody answered in time, or nobody is there to answer.
 func (s *Set) nobodySaid() string {
 	if s.opts.Unattended <= time.Millisecond {
 		return "nobody is there to answer"
