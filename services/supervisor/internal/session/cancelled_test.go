@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestWhatATurnLeftOpenGoesOnUnlessItWasCancelled(t *testing.T) {
+func TestPrompted_KeepsOpenToolCallsUnlessCancelled(t *testing.T) {
 	for stop, want := range map[string]int{"end_turn": 1, "cancelled": 0} {
 		t.Run(stop, func(t *testing.T) {
 			table, _, _ := newTable(t)
@@ -33,7 +33,7 @@ func TestWhatATurnLeftOpenGoesOnUnlessItWasCancelled(t *testing.T) {
 	}
 }
 
-func TestAFileOfAToolCallIsNamedOnce(t *testing.T) {
+func TestSnapshot_NamesFileOnce(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)

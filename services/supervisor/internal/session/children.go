@@ -1,22 +1,21 @@
 package session
 
-// A child session is one that an agent opens by itself below a session of the client's, for a subagent. What it does is done
-// by its parent: it has the parent's roots, mode and turn, and never more. The client has not opened it, so that the agent
-// alone says that it exists, and whose child it is.
+// A child session is a session that an agent opens itself below a session of the client, for a subagent. Its actions count as the parent's:
+// it has the parent's roots, mode and turn, and no further rights. The client has not opened it, so only the agent states that it exists,
+// and which session its parent is.
 
-// child is where a child session belongs.
+// child is the relation of a child session to its parent.
 type child struct {
 	parent string
-	// inferred: the agent named no parent, and the session is that of the only one that was open. While the client opens another
-	// session, the id may be that session's.
+	// inferred: the agent named no parent, and the only open session was assumed. While the client opens another session, the id may belong
+	// to that session.
 	inferred bool
 }
 
-// maxChildren bounds the child sessions that are known, and the ids of sessions that have ended.
+// maxChildren limits the known child sessions, and the remembered ids of ended sessions.
 const maxChildren = 4096
 
-// Parent returns the session that a session is a child of, empty for one that the client opened. It reports false for a session
-// that is not known.
+// Parent returns the parent of a child session; empty for a session that the client opened. It returns false for an unknown session.
 func (t *Table) Parent(id []byte) (parent string, known bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -27,9 +26,9 @@ func (t *Table) Parent(id []byte) (parent string, known bool) {
 	return parent, parent != ""
 }
 
-// AddChild takes a session that is not known for a child of another one, and returns that one. parent empty stands for the
-// only session that is open. It reports false, and takes nothing, if the parent is not known, if parent is empty and not
-// exactly one session is open, and for an id that is, or was, a session of the client's.
+// AddChild adds an unknown session as a child of a parent, and returns the parent. An empty parent means the only open session. It returns
+// false, and adds nothing, if the parent is unknown, if parent is empty and not exactly one session is open, or if id is or was a session
+// of the client.
 func (t *Table) AddChild(id, parent string) (of string, ok bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -46,7 +45,7 @@ func (t *Table) AddChild(id, parent string) (of string, ok bool) {
 		}
 		parent = t.sessions.Oldest()
 	} else if above := t.parentOf(parent); above != "" {
-		parent = above // a child's child
+		parent = above // a child of a child
 	}
 	if t.sessions.At(parent) == nil {
 		return "", false
@@ -55,7 +54,7 @@ func (t *Table) AddChild(id, parent string) (of string, ok bool) {
 	return parent, true
 }
 
-// parentOf returns the session that a child session belongs to; empty if it is not known. mu is held.
+// parentOf returns the parent of a child session; empty: unknown. mu is held.
 func (t *Table) parentOf(id string) string {
 	c := t.children.At(id)
 	if c.inferred && len(t.opening) > 0 {
@@ -64,14 +63,14 @@ func (t *Table) parentOf(id string) string {
 	return c.parent
 }
 
-// HasChildren reports whether any child session is known.
+// HasChildren reports whether there are child sessions.
 func (t *Table) HasChildren() bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.children.Len() > 0
 }
 
-// endChildren forgets the children of a session that ends. Its id, and theirs, are no further children's. mu is held.
+// endChildren removes the children of a session that ends. Its id and theirs cannot become children again. mu is held.
 func (t *Table) endChildren(parent string) {
 	t.past.Keep(parent, true, maxChildren)
 	var gone []string

@@ -1,12 +1,12 @@
 package session
 
-// setting is a mode that a session shall be in.
+// setting is a request to set a mode that is not answered yet.
 type setting struct {
 	st           *state
 	mode, before string
 }
 
-// Mode folds a change of mode.
+// Mode records a change of mode by the agent.
 func (t *Table) Mode(sessionID, mode string) {
 	defer t.change()()
 	if st := t.sessions.At(sessionID); st != nil && mode != "" {
@@ -20,7 +20,7 @@ func (t *Table) Mode(sessionID, mode string) {
 	}
 }
 
-// SettingMode folds a client's session/set_mode: reqID is the canonical id of the request.
+// SettingMode records a client's session/set_mode. reqID is the canonical id of the request.
 func (t *Table) SettingMode(reqID, sessionID, mode string) {
 	defer t.change()()
 	if st := t.sessions.At(sessionID); st != nil && mode != "" {
@@ -29,8 +29,8 @@ func (t *Table) SettingMode(reqID, sessionID, mode string) {
 	}
 }
 
-// ModeSet folds the agent's answer to such a request; failed is true for an error, which leaves the session in the mode
-// before, or in the one that the agent told meanwhile.
+// ModeSet records the agent's answer to session/set_mode. failed: the answer is an error. The session then returns to its previous mode, or
+// to the mode that the agent reported meanwhile.
 func (t *Table) ModeSet(reqID string, failed bool) {
 	defer t.change()()
 	s, ok := t.settings[reqID]
@@ -41,7 +41,7 @@ func (t *Table) ModeSet(reqID string, failed bool) {
 	if s.st.mode == s.mode {
 		s.st.mode = s.before
 	}
-	for id, later := range t.settings { // it may be refused too, and shall not lead back to this one
+	for id, later := range t.settings { // a later request may fail too, and must not restore this mode
 		if later.st == s.st && later.before == s.mode {
 			later.before = s.before
 			t.settings[id] = later

@@ -9,7 +9,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
+func TestStands_UntilSubjectChanges(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -36,7 +36,7 @@ func TestAToolCallStandsUntilWhatItIsAboutChanges(t *testing.T) {
 	}
 }
 
-func TestAToolCallWithTheIdOfOneThatEndedBeginsAnew(t *testing.T) {
+func TestToolCall_ReusedIDStartsEmpty(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -57,7 +57,7 @@ func TestAToolCallWithTheIdOfOneThatEndedBeginsAnew(t *testing.T) {
 	}
 }
 
-func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
+func TestStands_AllowsChangesWithinReportGrace(t *testing.T) {
 	const (
 		whole = `{"toolCallId":"t","title":"Write f","rawInput":{"file_path":"/w/f","content":"x"}}`
 		piece = `{"toolCallId":"t","rawInput":{"content":"x"}}`
@@ -92,7 +92,7 @@ func TestAToolCallThatSettlesBeforeAnybodyCanHaveReadItStands(t *testing.T) {
 	}
 }
 
-func TestAContextIsCurrentUntilItsSessionOrItsRootsChange(t *testing.T) {
+func TestCurrent_UntilSessionOrRootsChange(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -120,7 +120,7 @@ func TestAContextIsCurrentUntilItsSessionOrItsRootsChange(t *testing.T) {
 	check(cc, false, "closed")
 }
 
-func TestASessionWhoseIDIsNotTextCanBeShown(t *testing.T) {
+func TestSnapshot_AcceptsInvalidSessionID(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	if _, err := table.Context("\xff"); err != nil { // an early call names it
@@ -131,7 +131,7 @@ func TestASessionWhoseIDIsNotTextCanBeShown(t *testing.T) {
 	}
 }
 
-func TestALoadThatFailsEndsNoSessionThatLives(t *testing.T) {
+func TestOpened_FailedLoadKeepsOpenSession(t *testing.T) {
 	table, _, closed := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -142,7 +142,7 @@ func TestALoadThatFailsEndsNoSessionThatLives(t *testing.T) {
 	}
 }
 
-func TestHistoryLastsUntilTheLastLoadIsAnswered(t *testing.T) {
+func TestReplaying_UntilLastLoadIsAnswered(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
 	table.Opening("2", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})

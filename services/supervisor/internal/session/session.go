@@ -1,7 +1,7 @@
-// Package session keeps what the supervisor knows of each session of one agent: roots, mode, turn and tool calls. The link
-// notes each message here in the order of the wire, so a decision uses what was known when the agent asked.
+// Package session keeps the state of each session of one agent: roots, mode, turn and tool calls. The link records each message here in the
+// order of the wire, so that a decision uses the state at the time of the agent's request.
 //
-// It decides nothing. It must not know routes or handlers.
+// The package decides nothing. It must not know routes or handlers.
 package session
 
 import (
@@ -18,72 +18,72 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ordered"
 )
 
-// Bounds on what is kept of one session, so that no agent can make the supervisor grow without end.
+// Limits on the state of one session, so that an agent cannot make the supervisor grow without bound.
 const (
 	maxToolCalls     = 4096
 	maxToolCallBytes = 32 << 20
 )
 
-// ErrUnknown says that a call names a session that is not known here.
+// ErrUnknown means that a call names an unknown session.
 var ErrUnknown = errors.New("unknown session")
 
-// Options say how a Table is kept.
+// Options configure a Table.
 type Options struct {
 	// Agent is the agent's configured name.
 	Agent string
-	// ExtraRoots are added to every session's own.
+	// ExtraRoots are added to the roots of every session.
 	ExtraRoots []*acpv1.Root
-	// Opened and Closed, if set, are told of each scope's life, once each, from the goroutine that folds. They must
-	// not block, nor call the Table.
+	// Opened and Closed, if set, are called once each for a scope when it begins and ends, from the goroutine that records the message.
+	// They must not block, nor call the Table.
 	Opened, Closed func(scope string)
-	// TurnEnded, if set, is told of each prompt's end, likewise.
+	// TurnEnded, if set, is called at the end of each prompt, under the same conditions.
 	TurnEnded func(scope string)
-	// Changed, if set, is told after each change of which sessions there are, of their roots and modes, and of turns,
-	// likewise.
+	// Changed, if set, is called after each change of the set of sessions, of their roots and modes, and of turns, under the same
+	// conditions.
 	Changed func()
-	// Now tells the time; time.Now if nil.
+	// Now returns the time; time.Now if nil.
 	Now func() time.Time
 }
 
-// Table holds the sessions of one agent. Safe for concurrent use; what folds is expected to come in wire order.
+// Table holds the sessions of one agent. It is safe for concurrent use. Messages must be recorded in the order of the wire.
 type Table struct {
 	opts Options
 
 	mu       sync.Mutex
-	turns    uint64 // begun in all sessions
+	turns    uint64 // number of turns in all sessions
 	version  uint32
 	sessions ordered.Map[string, *state]
 	opening  map[string]*state
 	prompts  map[string]*state          // by the canonical id of the client's session/prompt
-	settings map[string]setting         // by that of its session/set_mode
-	children ordered.Map[string, child] // child sessions, to the sessions that they belong to
-	past     ordered.Map[string, bool]  // ids of sessions that have ended
+	settings map[string]setting         // by the canonical id of the client's session/set_mode
+	children ordered.Map[string, child] // by the id of the child session
+	past     ordered.Map[string, bool]  // ids of ended sessions
 }
 
-// state is one session. Its fields are guarded by the Table's mu.
+// state is the state of one session. The Table's mu guards its fields.
 type state struct {
 	id      string
 	scope   string
-	home    string // the first root that it was opened with, by which its handlers are found
+	home    string // the first root at opening, which selects the session's handlers
 	roots   []*acpv1.Root
 	mode    string
 	started time.Time
-	// replaying counts the requests that load the session and are not answered: until then all updates are history.
+	// replaying counts the unanswered requests that load the session. Until they are answered, all updates are history.
 	replaying int
-	isNew     bool // it is being made: its request is not answered yet
-	unproved  bool // it is being loaded: whether the agent has it is not known yet
+	isNew     bool // the request that creates it is not answered yet
+	unproved  bool // it is being loaded, and may not exist at the agent
 	turns     uint64
-	newest    uint64 // the number of its newest turn, as Table.turns counts
+	newest    uint64 // the number of its newest turn, in Table.turns
 	prompting int
-	foreign   bool // the turn that is under way is not the client's own
+	foreign   bool // the current turn is not the client's own
 	accepted  int  // those of prompting whose prompts are answered, and that end when the session is idle
-	givenUp   bool // the client has cancelled the turn that is under way
+	givenUp   bool // the client has cancelled the current turn
 	stop      string
-	cancelled bool // the last turn was: tool calls that it left open never end
+	cancelled bool // the last turn was cancelled: its open tool calls never end
 	updates   uint64
 
 	tools     ordered.Map[string, *tool]
-	revision  uint64 // the last one given
+	revision  uint64 // the last assigned revision
 	toolBytes int
 	digests   map[string]string
 }
@@ -102,7 +102,7 @@ func New(o Options) *Table {
 	}
 }
 
-// change takes the Table for a change of what decisions go by.
+// change locks the Table for a change that affects decisions. end reports the change and unlocks the Table.
 func (t *Table) change() (end func()) {
 	t.mu.Lock()
 	return func() {
@@ -117,7 +117,7 @@ func (t *Table) changed() {
 	}
 }
 
-// SetProtocolVersion records the version that the agent answered; handlers see it in every call.
+// SetProtocolVersion records the protocol version of the agent's answer. Handlers get it with every call.
 func (t *Table) SetProtocolVersion(v int) {
 	defer t.change()()
 	if v > 0 {
@@ -125,7 +125,7 @@ func (t *Table) SetProtocolVersion(v int) {
 	}
 }
 
-// Opening folds a client's request that opens a session: reqID is the canonical id of the request.
+// Opening records a client's request that opens a session. reqID is the canonical id of the request.
 func (t *Table) Opening(reqID, method string, o acp.Opening) {
 	defer t.change()()
 	switch method {
@@ -134,7 +134,7 @@ func (t *Table) Opening(reqID, method string, o acp.Opening) {
 		st.setRoots(t.rootsOf(o))
 		st.isNew = true
 		t.opening[reqID] = st
-	default: // load, resume: the id is known at once, and the roots replace whatever stood
+	default: // load, resume: the id is known, and the roots replace the earlier ones
 		st := t.sessions.At(o.SessionID)
 		if st == nil {
 			st = t.newState(o.SessionID)
@@ -147,7 +147,7 @@ func (t *Table) Opening(reqID, method string, o acp.Opening) {
 	}
 }
 
-// setRoots sets the roots. The first root that a session ever had stays its home.
+// setRoots sets the roots. The first root of a session remains its home.
 func (s *state) setRoots(roots []*acpv1.Root) {
 	s.roots = roots
 	if s.home == "" && len(roots) > 0 {
@@ -155,7 +155,7 @@ func (s *state) setRoots(roots []*acpv1.Root) {
 	}
 }
 
-// Opened folds the agent's answer to such a request; failed is true for an error.
+// Opened records the agent's answer to such a request. failed: the answer is an error.
 func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
 	defer t.change()()
 	st := t.opening[reqID]
@@ -176,8 +176,8 @@ func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
 	}
 	st.unproved = false
 	if made && o.SessionID != "" && st.id != o.SessionID {
-		// A call may have come before this answer and named the session already. A new session that takes the id of
-		// one that lives replaces it: the old scope ends, so that nothing of it can be reached under the new one.
+		// A call may have arrived before this answer and named the session already. A new session with the id of an open session replaces
+		// it: the old scope ends, so that its state is not reachable from the new session.
 		t.adopt(st, o.SessionID)
 	}
 	if o.Mode != "" {
@@ -185,10 +185,10 @@ func (t *Table) Opened(reqID string, o acp.Opened, failed bool) {
 	}
 }
 
-// Closed folds the end of a session (session/close, session/delete).
+// Closed records the end of a session (session/close, session/delete).
 func (t *Table) Closed(sessionID string) { t.with(sessionID, t.close) }
 
-// with does something with a session, if it is known.
+// with calls do with a session, if the session is known.
 func (t *Table) with(sessionID string, do func(*state)) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -197,7 +197,7 @@ func (t *Table) with(sessionID string, do func(*state)) {
 	}
 }
 
-// CloseAll ends every session: the agent is gone.
+// CloseAll ends every session, because the agent has ended.
 func (t *Table) CloseAll() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -212,9 +212,8 @@ func (t *Table) CloseAll() {
 	clear(t.settings)
 }
 
-// Prompted folds a session/prompt, of the client or of another caller (foreign): a turn begins. False: none
-// does, since the turn of somebody else is under way. A client's own prompts may overlap: whether they can, its agent
-// knows.
+// Prompted records a session/prompt of the client, or of another caller (foreign). It returns true if a turn begins. It returns false
+// during a turn of another caller. The client's own prompts may overlap; the agent decides whether they can.
 func (t *Table) Prompted(reqID, sessionID string, foreign bool) (begins bool) {
 	begins = true
 	t.with(sessionID, func(st *state) {
@@ -237,7 +236,7 @@ func (t *Table) Prompted(reqID, sessionID string, foreign bool) (begins bool) {
 	return begins
 }
 
-// Cancelled notes that the client has cancelled the turn that is under way.
+// Cancelled records that the client has cancelled the current turn.
 func (t *Table) Cancelled(sessionID string) {
 	t.with(sessionID, func(st *state) {
 		st.givenUp = st.givenUp || st.prompting > 0
@@ -245,13 +244,13 @@ func (t *Table) Cancelled(sessionID string) {
 	})
 }
 
-// GivenUp reports whether the client has cancelled the turn that is under way, and the agent has not ended it yet.
+// GivenUp reports whether the client has cancelled the current turn, and the agent has not ended it yet.
 func (t *Table) GivenUp(sessionID string) (is bool) {
 	t.with(sessionID, func(st *state) { is = st.givenUp && st.prompting > 0 })
 	return is
 }
 
-// TurnEnded folds the agent's word that a session's turn is over, before it answers the prompt, or instead.
+// TurnEnded records the agent's message that a session's turn has ended, before the answer to the prompt or instead of it.
 func (t *Table) TurnEnded(sessionID, stopReason string) {
 	t.mu.Lock()
 	var ended []string
@@ -267,7 +266,7 @@ func (t *Table) TurnEnded(sessionID, stopReason string) {
 	t.Idle(sessionID, stopReason)
 }
 
-// PromptAccepted folds the answer to a session/prompt of ACP v2: the turn goes on until the session is idle.
+// PromptAccepted records the answer to a session/prompt of ACP v2: the turn continues until the session is idle.
 func (t *Table) PromptAccepted(reqID string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -277,7 +276,7 @@ func (t *Table) PromptAccepted(reqID string) {
 	}
 }
 
-// Idle folds the agent's word that a session is idle: the turns are over whose prompts it accepted.
+// Idle records the agent's message that a session is idle. It ends the turns whose prompts the agent accepted.
 func (t *Table) Idle(sessionID, stopReason string) {
 	t.with(sessionID, func(st *state) {
 		if st.accepted > 0 && st.replaying == 0 {
@@ -288,7 +287,7 @@ func (t *Table) Idle(sessionID, stopReason string) {
 	})
 }
 
-// PromptEnded folds the answer to a session/prompt. stopReason is empty for an error.
+// PromptEnded records the answer to a session/prompt. stopReason is empty for an error.
 func (t *Table) PromptEnded(reqID, stopReason string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -320,8 +319,8 @@ func (t *Table) Updated(sessionID []byte, n uint64) {
 	t.mu.Unlock()
 }
 
-// Only returns the id of the only session that there is, for a message that names none; open is how many there are, those
-// included that are being opened. The id is empty unless there is one, and no other.
+// Only returns the id of the only session, for a message that names none. open is the number of open sessions, including those that are
+// being opened. The id is empty unless there is exactly one.
 func (t *Table) Only() (id string, open int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -337,7 +336,7 @@ func (t *Table) Only() (id string, open int) {
 	return id, open
 }
 
-// Open returns the ids of the sessions that are open.
+// Open returns the ids of the open sessions.
 func (t *Table) Open() (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -347,7 +346,7 @@ func (t *Table) Open() (ids []string) {
 	return ids
 }
 
-// Current reports whether a CallContext still says who its session is and where its roots are.
+// Current reports whether the scope and the roots of a CallContext are up to date.
 func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
 	t.with(cc.GetSessionId(), func(st *state) {
 		is = st.scope == cc.GetScope() && slices.EqualFunc(st.roots, cc.GetRoots(), func(a, b *acpv1.Root) bool {
@@ -357,8 +356,7 @@ func (t *Table) Current(cc *acpv1.CallContext) (is bool) {
 	return is
 }
 
-// Home returns the first root that a session was opened with, whatever its roots are now; empty for a session that has none or
-// is not known.
+// Home returns the first root that a session was opened with, even if its roots have changed; empty: it has no root, or is unknown.
 func (t *Table) Home(sessionID string) (dir string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -368,19 +366,19 @@ func (t *Table) Home(sessionID string) (dir string) {
 	return dir
 }
 
-// Replaying reports whether what passes of a session is history.
+// Replaying reports whether the messages of a session are history.
 func (t *Table) Replaying(sessionID string) (is bool) {
 	t.with(sessionID, func(st *state) { is = st.replaying > 0 })
 	return is
 }
 
-// Turn returns the scope and the number of the latest turn of a session; an empty scope for one that is not known.
+// Turn returns the scope and the number of the latest turn of a session. The scope is empty for an unknown session.
 func (t *Table) Turn(sessionID string) (scope string, turn uint64) {
 	t.with(sessionID, func(st *state) { scope, turn = st.scope, st.turns })
 	return scope, turn
 }
 
-// Prompting returns the ids of the sessions in which a turn is under way. The session of the newest turn is the first.
+// Prompting returns the ids of the sessions with a turn in progress. The session with the newest turn is the first.
 func (t *Table) Prompting() (ids []string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -397,8 +395,8 @@ func (t *Table) Prompting() (ids []string) {
 	return ids
 }
 
-// Context returns the CallContext for a routed call of a session. A session that is not known yet has the roots of the
-// one session/new in flight, if there is exactly one; else the error is ErrUnknown. The message is the caller's own.
+// Context returns the CallContext for a routed call of a session. An unknown session has the roots of the only session/new in progress, if
+// there is exactly one; otherwise the error is ErrUnknown. The caller owns the message.
 func (t *Table) Context(sessionID string) (*acpv1.CallContext, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -416,7 +414,7 @@ func (t *Table) Context(sessionID string) (*acpv1.CallContext, error) {
 	}, nil
 }
 
-// Read remembers the digest of a file that was read whole.
+// Read stores the digest of a file that was read completely.
 func (t *Table) Read(scope, path, digest string) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -428,7 +426,7 @@ func (t *Table) Read(scope, path, digest string) {
 	}
 }
 
-// Digest returns what Read remembered of a path; "" where there is nothing.
+// Digest returns the digest of a path that Read stored; "": none.
 func (t *Table) Digest(scope, path string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -438,7 +436,7 @@ func (t *Table) Digest(scope, path string) string {
 	return ""
 }
 
-// ofScope is the session with a scope; nil: there is none.
+// ofScope returns the session with a scope; nil: none.
 func (t *Table) ofScope(scope string) *state {
 	for _, st := range t.sessions.All() {
 		if st.scope == scope {
@@ -448,7 +446,7 @@ func (t *Table) ofScope(scope string) *state {
 	return nil
 }
 
-// lookup finds a session by its id, or takes the one session/new in flight as the one that is meant, and remembers so.
+// lookup finds a session by its id. If the id is unknown and exactly one session/new is in progress, it assigns the id to that session.
 func (t *Table) lookup(sessionID string) *state {
 	if st := t.sessions.At(sessionID); st != nil {
 		return st
@@ -479,7 +477,7 @@ func (t *Table) newState(id string) *state {
 	return st
 }
 
-// adopt gives a session its id. If another session had the id, that session ends; so does this session's earlier id.
+// adopt sets the id of a session. Another session with the id ends. The session's earlier id becomes unknown.
 func (t *Table) adopt(st *state, id string) {
 	if old := t.sessions.At(id); old != nil && old != st {
 		t.close(old)
@@ -488,7 +486,7 @@ func (t *Table) adopt(st *state, id string) {
 		t.sessions.Delete(st.id)
 	}
 	st.id = id
-	t.children.Delete(id) // the client's own, from now on
+	t.children.Delete(id) // it is the client's own session now
 	t.past.Delete(id)
 	t.sessions.Set(id, st)
 	t.changed()
@@ -518,7 +516,7 @@ func (t *Table) rootsOf(o acp.Opening) []*acpv1.Root {
 	return append(roots, t.opts.ExtraRoots...)
 }
 
-// NewScope mints 128 random bits in lower-case hexadecimal, for whatever must not be guessed.
+// NewScope returns 128 random bits in lower-case hexadecimal, for identifiers that must not be guessable.
 func NewScope() string {
 	var raw [16]byte
 	_, _ = rand.Read(raw[:]) // never fails: see crypto/rand

@@ -36,7 +36,7 @@ func roots(t *testing.T, table *Table, id string) string {
 	return strings.Join(out, " ")
 }
 
-func TestASessionHasTheRootsOfItsRequestAndTheConfiguredOnes(t *testing.T) {
+func TestContext_HasRequestedAndConfiguredRoots(t *testing.T) {
 	table, opened, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w", AdditionalDirectories: []string{"/x"}})
 	table.Opened("1", acp.Opened{SessionID: "s", Mode: "ask"}, false)
@@ -49,7 +49,7 @@ func TestASessionHasTheRootsOfItsRequestAndTheConfiguredOnes(t *testing.T) {
 	}
 }
 
-func TestACallBeforeTheAnswerBelongsToTheOneNewSessionInFlight(t *testing.T) {
+func TestContext_AssignsIDToOnlyNewSession(t *testing.T) {
 	table, opened, closed := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/w"})
 	if got := roots(t, table, "early"); got != "/w /shared" {
@@ -66,7 +66,7 @@ func TestACallBeforeTheAnswerBelongsToTheOneNewSessionInFlight(t *testing.T) {
 	}
 }
 
-func TestWithTwoNewSessionsInFlightAnUnknownOneIsUnknown(t *testing.T) {
+func TestContext_UnknownWithTwoNewSessions(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opening("2", acp.MethodSessionNew, acp.Opening{Cwd: "/b"})
@@ -75,7 +75,7 @@ func TestWithTwoNewSessionsInFlightAnUnknownOneIsUnknown(t *testing.T) {
 	}
 }
 
-func TestASessionThatTakesAnotherOnesIdGetsAScopeOfItsOwn(t *testing.T) {
+func TestOpened_ReusedIDGetsNewScope(t *testing.T) {
 	table, _, closed := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -94,7 +94,7 @@ func TestASessionThatTakesAnotherOnesIdGetsAScopeOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestLoadingReplacesRootsAndMarksHistory(t *testing.T) {
+func TestOpening_LoadReplacesRootsAndMarksHistory(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/a", AdditionalDirectories: []string{"/x"}})
 	if !table.Replaying("s") {
@@ -110,7 +110,7 @@ func TestLoadingReplacesRootsAndMarksHistory(t *testing.T) {
 	}
 }
 
-func TestAFailedNewSessionLeavesNothing(t *testing.T) {
+func TestOpened_FailedNewSessionIsRemoved(t *testing.T) {
 	table, opened, closed := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	_, _ = table.Context("s") // the agent called before it failed
@@ -123,7 +123,7 @@ func TestAFailedNewSessionLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestEachScopeIsClosedOnce(t *testing.T) {
+func TestTable_ClosesEachScopeOnce(t *testing.T) {
 	table, opened, closed := newTable(t)
 	for i := range 3 {
 		id := fmt.Sprint(i)
@@ -146,7 +146,7 @@ func TestEachScopeIsClosedOnce(t *testing.T) {
 	}
 }
 
-func TestAPermissionQuestionIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
+func TestToolCall_MergesReports(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -160,7 +160,7 @@ func TestAPermissionQuestionIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
 	}
 }
 
-func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
+func TestToolCall_LimitsNumberAndSize(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -185,7 +185,7 @@ func TestToolCallsAreBoundedInNumberAndSize(t *testing.T) {
 	}
 }
 
-func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
+func TestPrompted_TurnEndsWithAnswer(t *testing.T) {
 	table, _, _ := newTable(t)
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	table.Opened("1", acp.Opened{SessionID: "s"}, false)
@@ -200,7 +200,7 @@ func TestATurnBeginsWithItsPromptAndEndsWithItsAnswer(t *testing.T) {
 	}
 }
 
-func TestASessionThatCannotBeLoadedIsNotThere(t *testing.T) {
+func TestOpened_FailedLoadRemovesSession(t *testing.T) {
 	closed := 0
 	table := New(Options{Closed: func(string) { closed++ }})
 	table.Opening("1", acp.MethodSessionLoad, acp.Opening{SessionID: "s", Cwd: "/w"})
@@ -222,7 +222,7 @@ func TestASessionThatCannotBeLoadedIsNotThere(t *testing.T) {
 	}
 }
 
-func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
+func TestModeSet_RestoresModeAfterError(t *testing.T) {
 	type step func(table *Table)
 	sets := func(id, mode string) step { return func(table *Table) { table.SettingMode(id, "s", mode) } }
 	answers := func(id string, failed bool) step { return func(table *Table) { table.ModeSet(id, failed) } }
@@ -259,7 +259,7 @@ func TestAModeThatTheAgentRefusesIsTakenBack(t *testing.T) {
 	}
 }
 
-func TestASessionKeepsTheFolderThatItWasOpenedIn(t *testing.T) {
+func TestHome_KeepsFirstRoot(t *testing.T) {
 	table := New(Options{})
 	table.Opening("1", acp.MethodSessionNew, acp.Opening{Cwd: "/a"})
 	if got := table.Home("s"); got != "/a" { // a call that overtakes the answer
@@ -281,7 +281,7 @@ func TestASessionKeepsTheFolderThatItWasOpenedIn(t *testing.T) {
 	}
 }
 
-func TestEachChangeOfWhatDecisionsGoByIsTold(t *testing.T) {
+func TestTable_ReportsChanges(t *testing.T) {
 	changes := 0
 	table := New(Options{Changed: func() { changes++ }, TurnEnded: func(string) { changes += 100 }, Closed: func(string) { changes += 1000 }})
 	for i, step := range []struct {
@@ -316,8 +316,8 @@ func TestEachChangeOfWhatDecisionsGoByIsTold(t *testing.T) {
 	}
 }
 
-// TestAChangeIsToldBeforeTheEndOfATurn: what is counted when a turn ends must not be counted on.
-func TestAChangeIsToldBeforeTheEndOfATurn(t *testing.T) {
+// TestTable_ReportsChangeBeforeTurnEnd: what is counted when a turn ends must not be counted on.
+func TestTable_ReportsChangeBeforeTurnEnd(t *testing.T) {
 	told, before := 0, 0
 	table := New(Options{
 		Changed:   func() { told++ },
@@ -350,7 +350,7 @@ func TestPrompting_NewestTurnIsFirst(t *testing.T) {
 	}
 }
 
-func TestOnlyAClientsOwnPromptsOverlap(t *testing.T) {
+func TestPrompted_OnlyOwnPromptsOverlap(t *testing.T) {
 	const client, foreign = false, true
 	table, _, _ := newTable(t)
 	for _, id := range []string{"s", "t"} {

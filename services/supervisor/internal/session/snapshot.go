@@ -9,10 +9,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// maxShown is how many tool calls of a session are shown; the newest.
+// maxShown limits the tool calls of a session in a snapshot; the newest are included.
 const maxShown = 1000
 
-// Snapshot returns what is known of every session, oldest first.
+// Snapshot returns the state of every session, oldest first.
 func (t *Table) Snapshot() []*supervisorv1.Session {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -38,7 +38,7 @@ func (t *Table) Roots() []string {
 	return all
 }
 
-// SessionOf returns the ACP session id that a scope belongs to; "" for none.
+// SessionOf returns the ACP session id of a scope; "": none.
 func (t *Table) SessionOf(scope string) string {
 	t.mu.Lock()
 	defer t.mu.Unlock()

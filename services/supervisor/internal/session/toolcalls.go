@@ -8,21 +8,21 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-// revision is the latest change of what a tool call is about.
+// revision is the latest change of a tool call's subject.
 type revision struct {
-	n  uint64 // 0: there is none
+	n  uint64 // 0: none
 	at time.Time
 }
 
-// tool is a tool call, and when what it is about changed last.
+// tool is a tool call, with the latest change of its subject.
 type tool struct {
 	acp.ToolCall
 	changed revision
 }
 
-// ToolCall folds a report of a tool call (the update of a session/update, or the toolCall of a permission question) and
-// returns a copy of what is known of it now. For an unknown session it returns the report alone. A tool call that begins
-// with the id of one that has ended is another one, of which nothing is known yet: ids may be the model's to choose.
+// ToolCall records a report of a tool call (the update of a session/update, or the toolCall of a permission question), and returns a copy
+// of the merged tool call. For an unknown session it returns the report alone. A tool call that begins with the id of an ended one is new
+// and starts empty, because models may choose ids.
 func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 	id := acp.ToolCallID(report)
 	t.mu.Lock()
@@ -58,17 +58,17 @@ func (t *Table) ToolCall(sessionID string, report []byte) acp.ToolCall {
 
 func (s *state) dropTool(id string) { s.toolBytes -= s.tools.Delete(id).Size() }
 
-// reportGrace is how long a tool call may still change after a person was asked about it: nobody reads and answers in that
-// time. Agents that report a tool call in pieces, as their model writes it, ask while the last pieces are on their way.
+// reportGrace is how long a tool call may still change after a person was asked about it, because nobody reads and answers in that time.
+// Agents that report a tool call in pieces, as their model writes it, ask before the last pieces are sent.
 const reportGrace = 500 * time.Millisecond
 
-// Subject is what a tool call was about when it was judged.
+// Subject is the subject of a tool call when it was judged.
 type Subject struct {
 	call     acp.ToolCall
 	revision uint64
 }
 
-// Subject returns what a tool call, as ToolCall returned it just now, is about.
+// Subject returns the subject of a tool call that ToolCall just returned.
 func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -81,9 +81,9 @@ func (t *Table) Subject(sessionID string, tc acp.ToolCall) Subject {
 	return s
 }
 
-// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was
-// judged, and returns a copy of what is known of it now. It stands if its subject has not changed since (its status
-// does not count), or if the changes were over within settling and the subject is the same again.
+// Stands reports whether a person who answers now, and was asked at the given time, has seen the tool call as it was judged. It also
+// returns a copy of the current tool call. The tool call stands if its subject has not changed since (its status does not count), or if the
+// changes ended within reportGrace and the subject is the same again.
 func (t *Table) Stands(sessionID string, s Subject, asked time.Time) (now acp.ToolCall, stands bool) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -99,13 +99,13 @@ func (t *Table) Stands(sessionID string, s Subject, asked time.Time) (now acp.To
 	return now, known.changed.n != 0 && sameSubject(&now, &s.call) && !known.changed.at.After(settled) && t.opts.Now().After(settled)
 }
 
-// sameSubject reports whether two states of a tool call are about the same thing.
+// sameSubject reports whether two states of a tool call have the same subject.
 func sameSubject(a, b *acp.ToolCall) bool {
 	return a.Title == b.Title && a.Name == b.Name && a.Kind == b.Kind && a.Ambiguous == b.Ambiguous &&
 		bytes.Equal(a.Content, b.Content) && bytes.Equal(a.Locations, b.Locations) && bytes.Equal(a.RawInput, b.RawInput)
 }
 
-// dropTools forgets the tool calls of turns before, but for those that still run.
+// dropTools removes the tool calls of earlier turns, except those in progress.
 func (t *Table) dropTools(st *state) {
 	for id, tc := range st.tools.All() {
 		if st.cancelled || acp.ToolCallEnded(tc.Status) {
