@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// tally counts what was read since the last time.
+// tally adds the messages and bytes read since its last call to the counters.
 func (p *agentPump) tally() {
 	p.counters.agentMessages.Add(p.messages)
 	p.counters.agentBytes.Add(p.size)
@@ -17,7 +17,7 @@ func (p *agentPump) tally() {
 	p.counted()
 }
 
-// count counts an update. Most updates in a row are of one session.
+// count counts an update. Consecutive updates usually belong to one session.
 func (p *agentPump) count(session []byte) {
 	if !bytes.Equal(session, p.session) {
 		p.counted()
@@ -33,7 +33,7 @@ func (p *agentPump) counted() {
 	}
 }
 
-// update folds a session/update and forwards it.
+// update records and forwards a session/update.
 func (p *agentPump) update(m *jsonrpc.Message) error {
 	if p.holdEarly(m) {
 		return nil
@@ -56,9 +56,9 @@ func (p *agentPump) update(m *jsonrpc.Message) error {
 	return p.forward(m.SessionID, m)
 }
 
-// read returns the kind of a session/update, for the kinds that are folded, and then the update as well, as ACP has it today.
+// read returns the kind of a session/update. For kinds that are recorded, it also returns the update in ACP's current form.
 func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
-	if m.Update == nil { // of another shape
+	if m.Update == nil { // an older form
 		update = acp.UpdateOf(m.Params)
 		name, _ := acp.String(acp.Get(update, "sessionUpdate"))
 		return acp.UpdateKind([]byte(name)), update
@@ -69,10 +69,10 @@ func (p *agentPump) read(m *jsonrpc.Message) (kind string, update []byte) {
 	return kind, update
 }
 
-// state folds an update that tells the session's mode, or may, or that a turn is over.
+// state records an update that may change the session's mode, or that ends a turn.
 func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
 	switch {
-	case kind == "" || p.child: // a child's mode and turn are its own
+	case kind == "" || p.child: // a child has its own mode and turn
 		return
 	case kind == acp.UpdateState:
 		if acp.Idle(update) {
@@ -89,8 +89,7 @@ func (p *agentPump) state(m *jsonrpc.Message, kind string, update []byte) {
 	p.opts.Sessions.Mode(string(m.SessionID), mode)
 }
 
-// forwardCall forwards a report of a tool call. If the report shows terminals of acphost's own, the client is told of them
-// first.
+// forwardCall forwards a report of a tool call. If the report shows terminals of acphost, the client is notified of them first.
 func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []byte, tc acp.ToolCall) error {
 	if p.display == nil || m.Update == nil || !display.Mentions(report) {
 		return p.forward(m.SessionID, m)
@@ -109,7 +108,7 @@ func (p *agentPump) forwardCall(m *jsonrpc.Message, sessionID string, report []b
 	}, "params", "update")
 }
 
-// inject writes a frame of our own in order.
+// inject writes a frame of acphost in order.
 func (p *agentPump) inject(bufs ...[]byte) error {
 	if err := p.out.flush(); err != nil {
 		return err

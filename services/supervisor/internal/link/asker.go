@@ -14,29 +14,29 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// agentQuestion is a question of the agent's: a permission request or an elicitation. It implements question.Asker.
+// agentQuestion is a question of the agent: a permission request or an elicitation. It implements question.Asker.
 type agentQuestion struct {
 	*Link
 	*question.Question
 	call *agentCall
 
-	// Of a permission request.
-	scope   string          // of its session, as it was decided
-	subject session.Subject // of its tool call, as it was judged
-	told    acp.ToolCall    // its tool call, with what a report added that it leaves out; the pump's
-	judged  acp.ToolCall    // its tool call, as it was judged; set before the question is asked
-	later   chan []byte     // the input in the latest report of the tool call since
+	// For a permission request:
+	scope   string          // of its session, when it was decided
+	subject session.Subject // of its tool call, when it was judged
+	told    acp.ToolCall    // its tool call, completed by the latest report; used only by the pump
+	judged  acp.ToolCall    // its tool call when it was judged; set before the question is asked
+	later   chan []byte     // input from the latest report of the tool call since the request
 }
 
-// ask makes a call of the agent's a question; its own fields are the caller's to set.
+// ask creates the question of an agent's call. The caller sets the fields that depend on the kind of question.
 func (l *Link) ask(c *agentCall) *agentQuestion {
 	a := &agentQuestion{Link: l, call: c, later: make(chan []byte, 1)}
 	a.Question = l.questions.Add(&question.Question{ID: c.id, Method: c.method, SessionID: c.sessionID, Span: c.span}, a)
 	return a
 }
 
-// Record implements question.Asker. If the agent changed the tool call while the person read the question, the person may
-// have allowed something else than what was judged.
+// Record implements question.Asker. If the agent changed the tool call while the person read the question, the person may have allowed
+// another action than the judged one. The outcome is then doubtful.
 func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
 	if answered {
 		a.policyLearns(d, o)
@@ -46,7 +46,7 @@ func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) 
 	return a.conclude(a.SessionID, a.scope, d, o)
 }
 
-// callChanged ends the questions about a tool call that its latest report contradicts.
+// callChanged ends the questions about a tool call that contradict its latest report.
 func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 	for _, a := range p.notEnded() {
 		if now.ID == "" || a.SessionID != sessionID || a.ToolCall.ID != now.ID {
@@ -60,7 +60,7 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 		if s.Awaits(a.told) {
 			a.told.Reported = now.Reported
 		}
-		select { // the pump alone puts something there
+		select { // only the pump sends to the channel
 		case <-a.later:
 		default:
 		}
@@ -68,14 +68,14 @@ func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
 	}
 }
 
-// reading is how the agent's words are read, without a look at the disk.
+// reading returns the settings for reading the agent's descriptions, without access to the disk.
 func (l *Link) reading(sessionID string) intent.Session {
 	cc, _ := l.opts.Sessions.Context(sessionID)
 	return intent.Session{Dialect: l.Reported().Name, Version: l.Reported().Version, Configured: l.opts.Dialect, Roots: rootPaths(cc)}
 }
 
-// complete is the tool call of a permission request with what its report says, if the request leaves that out and the
-// report comes just after it. The agent is read on meanwhile.
+// complete returns the tool call of a permission request, with the input from a report if the request omits it and the report follows soon.
+// The agent is read meanwhile.
 func (a *agentQuestion) complete(ctx context.Context, s intent.Session) acp.ToolCall {
 	tc := *a.ToolCall
 	late := time.NewTimer(a.opts.ReportSoon)
@@ -98,7 +98,7 @@ func (p *agentPump) notEnded() []*agentQuestion {
 	return p.asking
 }
 
-// policyLearns tells the policy what a person answered.
+// policyLearns notifies the policy of a person's answer.
 func (l *Link) policyLearns(d *gate.Decision, o gate.Outcome) {
 	option := o.Option
 	switch {
@@ -121,8 +121,8 @@ func (a *agentQuestion) Withdraw(r question.Reply, write func(line []byte)) {
 	write(line)
 }
 
-// Reply implements question.Asker. The person is told of a denial before the agent is: once the agent is answered it may end
-// the turn, and a caller that waits for the turn alone sees nothing after its end.
+// Reply implements question.Asker. The person is notified of a denial before the agent, because the agent may then end the turn, and a
+// caller that waits only for the turn sees nothing after its end.
 func (a *agentQuestion) Reply(r question.Reply) {
 	a.shownEnds(a.call, r.Failed)
 	a.call.giveUp()
@@ -130,7 +130,7 @@ func (a *agentQuestion) Reply(r question.Reply) {
 		a.tellAbout(r.Decision.DenialKey(), a.SessionID, deniedTitle, r.Decision.What()+": "+r.Denial)
 	}
 	if !a.claim(a.call) {
-		return // it was refused before it was decided
+		return // the call was refused before it was decided
 	}
 	by := ""
 	switch r.Ending.Cause {
@@ -142,7 +142,7 @@ func (a *agentQuestion) Reply(r question.Reply) {
 		by = gate.ByAcphost
 	}
 	if r.Error == nil && r.Ending.Cause == question.ClientAnswers && r.Ending.Why != "" {
-		a.call.span.End(failedError) // the client's own error is passed on
+		a.call.span.End(failedError) // the client's own error is forwarded
 	}
 	a.call.ends(r.Error)
 	switch {
@@ -158,8 +158,8 @@ func (a *agentQuestion) Reply(r question.Reply) {
 	}
 }
 
-// callQuestion is a question of acphost's own about a call of the agent's (door two). It implements question.Asker. Whoever
-// works on the call waits for its end, and takes reply from here.
+// callQuestion is acphost's own question about a call of the agent. It implements question.Asker. The goroutine that processes the call
+// waits for the question's end, and then uses reply.
 type callQuestion struct {
 	*Link
 	*question.Question
@@ -175,7 +175,7 @@ func (q *callQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) e
 	return q.recordCall(q.held, d, o)
 }
 
-// Withdraw implements question.Asker. An answer that did not come from the client is shown to observers as if it had.
+// Withdraw implements question.Asker. Observers see an answer of another caller like an answer of the client.
 func (q *callQuestion) Withdraw(r question.Reply, write func(line []byte)) {
 	switch r.Ending.Cause {
 	case question.SomebodyAnswers:
@@ -191,7 +191,7 @@ func (q *callQuestion) Withdraw(r question.Reply, write func(line []byte)) {
 // Reply implements question.Asker.
 func (q *callQuestion) Reply(r question.Reply) { q.reply = r }
 
-// questionAt is the open question with an id: one of the agent's at the client, or one of acphost's own; nil: there is none.
+// questionAt returns the open question with an id: of the agent at the client, or of acphost; nil: none.
 func (l *Link) questionAt(id []byte) *question.Question {
 	if q, own := l.own.Get(id); own {
 		return q
@@ -204,7 +204,7 @@ func (l *Link) questionAt(id []byte) *question.Question {
 	return nil
 }
 
-// Answer answers a question that is open at the client, in the client's place: see question.Question.Answer.
+// Answer answers a question that is open at the client, instead of the client (question.Question.Answer).
 func (l *Link) Answer(id []byte, a question.Answer, by string) (question.End, error) {
 	q := l.questionAt(id)
 	if q == nil {

@@ -11,14 +11,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
-// Where a request of the agent's is.
+// States of an agent's request.
 const (
 	atHandler int32 = iota // routed: queued, or at its handler
-	atGate                 // being decided here, or asked about by us
+	atGate                 // being decided, or waiting for a person
 	atClient               // forwarded: the client answers
 )
 
-// agentCall is a request of the agent's that is not answered. Whoever claims it (Link.claim) answers it.
+// agentCall is an unanswered request of the agent. The goroutine that claims it (Link.claim) answers it.
 type agentCall struct {
 	id        []byte
 	method    string
@@ -26,21 +26,21 @@ type agentCall struct {
 	span      *span.Span // nil: the call is not traced
 	state     atomic.Int32
 	claimed   atomic.Bool
-	// safe: the call changes nothing, so that a cancelled one may be given up.
+	// safe: the call changes nothing, so that it may be abandoned when it is cancelled.
 	safe bool
 
 	mu       sync.Mutex
-	cancel   context.CancelFunc // gives up the work at hand; nil before and after it
-	given    bool               // it was given up before the work began
-	question *question.Question // it is, or is asked about; the latest; nil: neither
+	cancel   context.CancelFunc // cancels the work in progress; nil before and after it
+	given    bool               // the work was cancelled before it began
+	question *question.Question // the latest question that the call is, or that is about the call; nil: none
 
-	shown *ownCall // the tool call that we show the client for it, as long as it has not ended
+	shown *ownCall // the tool call that the client is shown for it, until that ends
 
-	forwarding bool   // it is on its way to the client
-	withdrawal []byte // the agent's cancellation of it, which must not overtake it
+	forwarding bool   // it is being sent to the client
+	withdrawal []byte // the agent's cancellation of it, which must be sent after it
 }
 
-// begin returns the context that the work on the call is done under, and false if it was given up already.
+// begin returns the context for the work on the call; false: the call was given up.
 func (c *agentCall) begin(ctx context.Context) (context.Context, context.CancelFunc, bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	ok := c.unlessGiven(func() { c.cancel = cancel })
@@ -50,7 +50,7 @@ func (c *agentCall) begin(ctx context.Context) (context.Context, context.CancelF
 	return ctx, cancel, ok
 }
 
-// unlessGiven does something with the call under its lock; false, and nothing was done: it was given up.
+// unlessGiven calls do with the call locked; false: the call was given up, and do was not called.
 func (c *agentCall) unlessGiven(do func()) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -60,8 +60,8 @@ func (c *agentCall) unlessGiven(do func()) bool {
 	return !c.given
 }
 
-// giveUp ends the work on the call, or keeps it from beginning. It reports false, and does nothing, if the call is at
-// the client, or on its way there.
+// giveUp cancels the work on the call, or prevents it from starting. It returns false, and does nothing, if the call is at the client or is
+// being sent there.
 func (c *agentCall) giveUp() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -75,24 +75,24 @@ func (c *agentCall) giveUp() bool {
 	return true
 }
 
-// givenUp reports whether somebody has ended the work on the call.
+// givenUp reports whether the work on the call was cancelled.
 func (c *agentCall) givenUp() bool { return !c.unlessGiven(func() {}) }
 
-// proceed makes a call that the gate let pass the handler's; false: it was given up before.
+// proceed moves an allowed call to its handler; false: it was given up before.
 func (c *agentCall) proceed() bool { return c.unlessGiven(func() { c.state.Store(atHandler) }) }
 
-// ask makes q the question that the call is, or is asked about; false: it was given up.
+// ask sets the question that the call is, or that is about the call; false: the call was given up.
 func (c *agentCall) ask(q *question.Question) bool { return c.unlessGiven(func() { c.question = q }) }
 
-// asked returns the question that the call is, or was last asked about; nil: none.
+// asked returns the latest question that the call is, or that is about the call; nil: none.
 func (c *agentCall) asked() *question.Question {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.question
 }
 
-// send makes the call the client's and sends it there by f, then the cancellation that came meanwhile by after. It
-// reports false, and sends nothing, if the call was given up.
+// send moves the call to the client and sends it with f, and then sends a cancellation that arrived meanwhile with after. It returns false,
+// and sends nothing, if the call was given up.
 func (c *agentCall) send(f func() error, after func(...[]byte) error) (bool, error) {
 	if !c.unlessGiven(func() {
 		c.cancel = nil
@@ -112,8 +112,8 @@ func (c *agentCall) send(f func() error, after func(...[]byte) error) (bool, err
 	return true, err
 }
 
-// withdraw keeps a cancellation until the call that it names has been sent. It reports false if the call is not being sent
-// just now: then the caller sends the cancellation.
+// withdraw stores a cancellation until its call has been sent. It returns false if the call is not being sent; the caller then sends the
+// cancellation.
 func (c *agentCall) withdraw(line []byte) bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -124,14 +124,14 @@ func (c *agentCall) withdraw(line []byte) bool {
 	return true
 }
 
-// show remembers the tool call that the client is shown for the call.
+// show stores the tool call that the client is shown for the call.
 func (c *agentCall) show(o *ownCall) {
 	c.mu.Lock()
 	c.shown = o
 	c.mu.Unlock()
 }
 
-// shownEnds ends the tool call that the client is shown for a call, if there is one: each ends once.
+// shownEnds ends the tool call that the client is shown for a call, if there is one, once.
 func (l *Link) shownEnds(c *agentCall, failed bool) {
 	c.mu.Lock()
 	shown := c.shown
@@ -146,8 +146,8 @@ func (l *Link) shownEnds(c *agentCall, failed bool) {
 	}
 }
 
-// claim removes a call from the table and reports whether the caller shall answer it; false: somebody else does. Its id is free from then on, and not
-// before: an agent that uses it again cannot be given the answer to another call.
+// claim removes a call from the table, and reports whether the caller has to answer it; false: another goroutine does. The id can be reused
+// only from then on, so that a new call with the id cannot get the answer to an earlier one.
 func (l *Link) claim(c *agentCall) bool {
 	if !c.claimed.CompareAndSwap(false, true) {
 		return false
@@ -156,10 +156,10 @@ func (l *Link) claim(c *agentCall) bool {
 	return true
 }
 
-// answerError answers a request of the agent's with an error, without waiting, unless somebody else has answered it.
+// answerError answers an agent's request with an error, without blocking, unless it was already claimed.
 func (l *Link) answerError(c *agentCall, jerr *jsonrpc.Error) { l.answerErrorBy("", c, jerr) }
 
-// answerErrorBy is answerError for what somebody else than acphost itself has refused.
+// answerErrorBy is answerError for an error that comes from another component than acphost itself.
 func (l *Link) answerErrorBy(by string, c *agentCall, jerr *jsonrpc.Error) {
 	if !l.claim(c) {
 		return

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// cancelRequest handles the agent's $/cancel_request, wherever the request that it names is. The request gets exactly one
-// answer: a question ends, a call that changes nothing is given up, and every other call runs on and answers what happened.
+// cancelRequest handles the agent's $/cancel_request in every state of the named request. The request gets exactly one answer: a question
+// ends, a call that changes nothing is given up, and any other call continues and is answered with its result.
 func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 	id := acp.ParseCancelRequest(m.Params)
 	if id == nil {
@@ -25,7 +25,7 @@ func (p *agentPump) cancelRequest(m *jsonrpc.Message) error {
 		return nil
 	}
 	if c.state.Load() == atHandler && !c.safe {
-		return nil // it runs on and answers what happened
+		return nil // it continues and is answered with its result
 	}
 	if c.giveUp() {
 		p.answerError(c, cancelled(c))
@@ -42,8 +42,8 @@ func cancelled(c *agentCall) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeCancelled, Message: c.method + ": cancelled"}
 }
 
-// sessionCancelled ends the questions of a session, and the calls that are being decided about, when the client cancels the
-// turn or the session is closed.
+// sessionCancelled ends the questions of a session, and the calls that are being decided, when the client cancels the turn or the session
+// is closed.
 func (l *Link) sessionCancelled(sessionID string) {
 	for _, c := range l.agentCalls.All() {
 		if c.sessionID != sessionID {

@@ -8,9 +8,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// ofChild has a message of a child session belong to the session that it is a child of: from here on m.SessionID is the
-// parent's, and the line keeps the child's own id. p.child says whether it is one. A session that is not known, and of which it
-// is not certain whose child it is, stays unknown.
+// ofChild assigns a message of a child session to its parent: m.SessionID becomes the parent's id, and the line keeps the child's own id.
+// p.child reports whether the message is from a child session. An unknown session without a certain parent remains unknown.
 func (p *agentPump) ofChild(m *jsonrpc.Message) {
 	p.child = false
 	if m.Method == nil || len(m.SessionID) == 0 || !acp.OfSession(m.Method) {
@@ -30,22 +29,22 @@ func (p *agentPump) ofChild(m *jsonrpc.Message) {
 	m.SessionID, p.child = []byte(parent), true
 }
 
-// introduced takes up the child session that an update of its parent names.
+// introduced adds the child session that an update of its parent names.
 func (p *agentPump) introduced(m *jsonrpc.Message) {
 	if string(m.Method) != acp.MethodSessionUpdate || !bytes.Contains(m.Raw, []byte("ession")) || plainText(m.Update) {
 		return
 	}
 	if id := acp.ChildSession(m.Params); id != "" {
-		_, _ = p.opts.Sessions.AddChild(id, string(m.SessionID)) // a session of the client's stays one
+		_, _ = p.opts.Sessions.AddChild(id, string(m.SessionID)) // a session of the client remains one
 	}
 }
 
-// plainText reports whether a kind of update is one of those that come by the thousand, and name no session.
+// plainText reports whether a kind of update is one of the frequent ones, which name no session.
 func plainText(kind []byte) bool {
 	return string(kind) == "agent_message_chunk" || string(kind) == "agent_thought_chunk"
 }
 
-// ofParent finds the parent in a frame of a child session that nobody has scanned, so that observers take it for the parent's.
+// ofParent assigns an unscanned frame of a child session to its parent, for observers.
 func (l *Link) ofParent(f *frame.Frame) {
 	if len(f.Rest) > 0 || !l.opts.Sessions.HasChildren() {
 		return

@@ -10,12 +10,12 @@ import (
 )
 
 const (
-	// maxEarly and maxEarlyBytes bound the updates that are held until their session is open.
+	// maxEarly and maxEarlyBytes limit the updates that are held until their session is open.
 	maxEarly, maxEarlyBytes = 1024, 4 << 20
 )
 
-// openings are the client's open requests whose answers open a session: until then, a client drops updates of the session, or
-// fails on them. session/load is none of them, since ACP has its history come before the answer.
+// openings are the client's open requests that open a session. Until they are answered, a client drops updates of the session, or fails on
+// them. session/load is not included, because ACP sends its history before the answer.
 type openings struct {
 	count atomic.Int32
 
@@ -33,7 +33,7 @@ func (o *openings) add(c *clientCall) {
 	o.count.Store(int32(len(o.calls)))
 }
 
-// remove removes a request that is open no longer.
+// remove removes a request that is no longer open.
 func (o *openings) remove(c *clientCall) {
 	if o.count.Load() == 0 {
 		return
@@ -44,7 +44,7 @@ func (o *openings) remove(c *clientCall) {
 	o.count.Store(int32(len(o.calls)))
 }
 
-// await reports whether the answer that opens a session is still to come. known says that the session is open.
+// await reports whether the answer that opens a session is still expected. known reports whether the session is open.
 func (o *openings) await(session []byte, known func() bool) bool {
 	if o.count.Load() == 0 || len(session) == 0 {
 		return false
@@ -68,23 +68,22 @@ func opensLater(method string, params []byte) bool {
 	switch method {
 	case acp.MethodSessionNew, acp.MethodSessionFork:
 		return true
-	case acp.MethodSessionResume: // with replayFrom the history comes before the answer, as with session/load
+	case acp.MethodSessionResume: // with replayFrom the history precedes the answer, as with session/load
 		return acp.Get(params, "replayFrom") == nil
 	}
 	return false
 }
 
-// isOpen reports whether a session is open. Sessions.Context would take an unknown id for that of the session that is about to
-// be opened.
+// isOpen reports whether a session is open. Sessions.Context would assign an unknown id to the session that is being opened.
 func (l *Link) isOpen(session string) bool { return slices.Contains(l.opts.Sessions.Open(), session) }
 
-// earlyUpdate is an update whose session is not open yet.
+// earlyUpdate is an update of a session that is not open yet.
 type earlyUpdate struct {
 	session string
 	line    []byte
 }
 
-// holdEarly holds an update of a session that is about to be opened; false: it passes now.
+// holdEarly holds an update of a session that is being opened; false: the update is forwarded now.
 func (p *agentPump) holdEarly(m *jsonrpc.Message) bool {
 	if !p.openings.await(m.SessionID, func() bool { return p.isOpen(string(m.SessionID)) }) {
 		return false
@@ -102,9 +101,8 @@ func (p *agentPump) holdEarly(m *jsonrpc.Message) bool {
 	return true
 }
 
-// forwardOpening forwards the answer that opens a session, and behind it the updates of the session that were held; an
-// empty answer was sent already. One
-// piece of memory has all of them, so observers see them before the client can do anything with the answer.
+// forwardOpening forwards the answer that opens a session, and then the held updates of the session. An empty answer was already sent. All
+// lines share one slice, so observers see them before the client can act on the answer.
 func (p *agentPump) forwardOpening(answer []byte) error {
 	if len(p.early) == 0 {
 		return p.out.add(answer)

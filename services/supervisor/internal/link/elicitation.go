@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// elicitAtClient sends an elicitation on to the client, in wire order and as the very bytes that came.
+// elicitAtClient forwards an elicitation to the client, in wire order and unchanged.
 func (p *agentPump) elicitAtClient(c *agentCall, m *jsonrpc.Message) error {
 	if p.unheard() {
 		p.seeMessage(frame.AgentToHandler, GateName, m)
@@ -19,7 +19,7 @@ func (p *agentPump) elicitAtClient(c *agentCall, m *jsonrpc.Message) error {
 	return p.inOrder([]byte(c.sessionID), len(line)+len(params), func() error { return p.elicit(c, params, p.writeQuestion(line)) })
 }
 
-// writeQuestion writes a question to the client as it came; see question.Question.Ask.
+// writeQuestion returns a function that writes a question to the client unchanged (question.Question.Ask).
 func (l *Link) writeQuestion(line ...[]byte) func(show func(see func()) bool) error {
 	return func(show func(see func()) bool) error {
 		if !show(func() { l.seeShown(line) }) {
@@ -29,7 +29,7 @@ func (l *Link) writeQuestion(line ...[]byte) func(show func(see func()) bool) er
 	}
 }
 
-// askedIn is the session of the client's request that an elicitation belongs to; empty: it names none that is open.
+// askedIn returns the session of the client's request that an elicitation belongs to; empty: it names no open request.
 func (l *Link) askedIn(params []byte) string {
 	id := acp.Get(params, "requestId")
 	if len(id) == 0 || id[0] == '{' || id[0] == '[' {
@@ -46,7 +46,7 @@ func (l *Link) unheard() bool {
 	return l.opts.Program && !l.elicits.Load() && l.opts.Attended != nil && !l.opts.Attended()
 }
 
-// elicit puts an elicitation to the user. write is question.Question.Ask's. An error means that the client is gone.
+// elicit sends an elicitation to the user. write is the parameter of question.Question.Ask. An error means that the client is gone.
 func (l *Link) elicit(c *agentCall, params []byte, write func(show func(see func()) bool) error) error {
 	a := l.ask(c)
 	a.Params, a.Patient = params, !l.opts.Program || l.elicits.Load()

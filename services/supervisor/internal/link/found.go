@@ -12,13 +12,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// lookFrom finds the programs of an action's command, if no handler runs the command. environ is the environment that the
-// agent was started with; nil: the one that the editor gave to acphost.
+// lookFrom resolves the programs of an action's command, if no handler runs the command. environ is the environment that the agent was
+// started with; nil: the one that the editor passed to acphost.
 func (l *Link) lookFrom(environ []string, a *permissionv1.Action) {
 	l.lookBy(&programs.Resolver{Environ: environ}, a)
 }
 
-// lookBy is lookFrom with the environment of a resolver, which may have seen some of the disk for the question.
+// lookBy is lookFrom with the environment of a resolver, which may have cached path look-ups of the request.
 func (l *Link) lookBy(resolver *programs.Resolver, a *permissionv1.Action) {
 	if a.GetCommand() == nil {
 		return
@@ -31,7 +31,7 @@ func (l *Link) lookBy(resolver *programs.Resolver, a *permissionv1.Action) {
 	l.ofOthers(a, resolver.Seen)
 }
 
-// ofOthers marks programs that lie in the roots of the agent's other sessions: it may have written them there.
+// ofOthers marks programs in the roots of the agent's other sessions, because the agent may have written them.
 func (l *Link) ofOthers(a *permissionv1.Action, seen *paths.Seen) {
 	var roots []string
 	for _, root := range l.opts.Sessions.Roots() {

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// pumpAgent reads the agent until its end. Everything that a decision needs is folded here, in wire order.
+// pumpAgent reads the agent's messages until their end. It records all state for decisions here, in wire order.
 func (l *Link) pumpAgent() error {
 	p := &agentPump{Link: l, out: run{to: l.toClient}}
 	p.out.seen = l.seen(frame.AgentToClient, &p.msg)
@@ -26,15 +26,15 @@ func (l *Link) pumpAgent() error {
 	return err
 }
 
-// puller takes what a pump reads. An error of its methods means that the other side is gone.
+// puller processes the lines that a pump reads. An error of its methods means that the other side is gone.
 type puller interface {
 	line(line []byte) error
 	tooLong(long *jsonrpc.TooLong)
-	// rest is called when all that was read at once is taken.
+	// rest is called after all lines of a read were processed.
 	rest() error
 }
 
-// pump reads lines to their end. failed says that the error is the puller's.
+// pump reads lines until their end. failed: the error is the puller's.
 func pump(r *jsonrpc.Reader, p puller) (failed bool, err error) {
 	for {
 		line, err := r.Next()
@@ -66,22 +66,22 @@ func (p *agentPump) rest() error {
 	return err
 }
 
-// agentPump is the state of pumpAgent; one goroutine's.
+// agentPump is the state of pumpAgent. Only one goroutine uses it.
 type agentPump struct {
 	*Link
 	out  run
 	scan acp.Scanner
 	msg  jsonrpc.Message
-	// child: the message is of a child session, whose turn and mode are not those of msg.SessionID.
+	// child: the message belongs to a child session, whose turn and mode differ from those of msg.SessionID.
 	child bool
 
-	// What was read and is not counted yet.
+	// Read and not yet counted.
 	messages, size, updates uint64
-	session                 []byte // whose updates
+	session                 []byte // the session of updates
 
-	scratch []byte // of Names.in
+	scratch []byte // buffer of Names.in
 
-	// Updates of sessions that are about to be opened; see openings.
+	// Updates of sessions that are being opened (see openings).
 	early      []earlyUpdate
 	earlyBytes int
 	earlyFull  bool
@@ -89,7 +89,7 @@ type agentPump struct {
 	asking []*agentQuestion // the permission requests; some may have ended
 }
 
-// line takes one line of the agent's. An error means that the client is gone.
+// line processes one line of the agent. An error means that the client is gone.
 func (p *agentPump) line(line []byte) error {
 	p.messages++
 	p.size += uint64(len(line))
@@ -125,10 +125,10 @@ func (p *agentPump) line(line []byte) error {
 	return nil
 }
 
-// malformed deals with a line that is no message, or no unambiguous one.
+// malformed handles a line that is not a message, or is ambiguous.
 func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Error) error {
 	if len(bytes.TrimSpace(line)) == 0 {
-		return nil // blank lines are common and mean nothing
+		return nil // blank lines are common, and ignored
 	}
 	p.counters.refused.Add(1)
 	p.see(frame.AgentToClient, RefusedName, line)
@@ -139,14 +139,14 @@ func (p *agentPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Err
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindRequest {
 		p.refuseAgent(m.ID, jerr.Code, jerr.Message)
 	}
-	// An ambiguous answer to a request of the client's must not leave it waiting.
+	// An ambiguous answer must not leave the client waiting for its request.
 	if jerr.Code == jsonrpc.CodeInvalidRequest && m.Kind == jsonrpc.KindResponse && m.ID != nil {
 		p.badAgentAnswer(m.ID, "the agent's answer is no valid message: "+jerr.Message)
 	}
 	return nil
 }
 
-// tooLong deals with a line over the limit: it tells the side that waits for the message.
+// tooLong handles a line over the limit: it notifies the side that waits for the message.
 func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 	p.counters.refused.Add(1)
 	p.log.Warn("the agent sent a message over the limit; it was dropped", "bytes", long.Size, "limit", long.Max)
@@ -156,18 +156,18 @@ func (p *agentPump) tooLong(long *jsonrpc.TooLong) {
 		p.refuseAgent(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
 	case long.ID != nil:
 		p.badAgentAnswer(long.ID, "the agent's answer was dropped: "+tooLongMessage(long))
-	case long.Method != nil: // which session's it was is lost with it: one that works on something, as a rule
+	case long.Method != nil: // its session is unknown: usually one with a turn in progress
 		for _, id := range p.opts.Sessions.Prompting() {
 			p.tell(id, "A message of the agent was dropped", tooLongMessage(long))
 		}
 	}
 }
 
-// badAgentAnswer answers for an agent whose answer to a request of the client's cannot be passed on.
+// badAgentAnswer answers a request of the client if the agent's answer cannot be forwarded.
 func (p *agentPump) badAgentAnswer(id []byte, why string) {
 	if c, ok := p.removeClientCall(id); ok {
 		if c.change != nil {
-			_ = p.modeAnswered(c, errors.New(why)) // that the client is gone is found when it is read
+			_ = p.modeAnswered(c, errors.New(why)) // a client that is gone is noticed by its reader
 			return
 		}
 		p.answered(c, nil, true)
@@ -208,8 +208,8 @@ func (p *agentPump) notification(m *jsonrpc.Message) error {
 	return p.forward(m.SessionID, m)
 }
 
-// imitates returns which of acphost's own names the agent's message uses, and says that it was refused; "": none. Readers
-// could take such a message for one of acphost's.
+// imitates returns the name of acphost that the agent's message uses, and records the refusal; "": none. Readers could mistake such a
+// message for acphost's.
 func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	switch {
 	case bytes.HasPrefix(m.Method, []byte(ownMethods)):
@@ -230,8 +230,8 @@ func (p *agentPump) imitates(m *jsonrpc.Message) (what string) {
 	return what
 }
 
-// decides reports whether door two decides about a method, or about one that it could be taken for: a client may know more
-// names than acphost does.
+// decides reports whether the gate decides about calls of a method, or of a method that it could be mistaken for, because a client may
+// support more names than acphost.
 func (p *agentPump) decides(r *route.Route, method []byte, cc *acpv1.CallContext) bool {
 	roots := rootPaths(cc)
 	if p.opts.Gate.Decides(string(method), roots) {
@@ -244,8 +244,8 @@ func (p *agentPump) decides(r *route.Route, method []byte, cc *acpv1.CallContext
 	return of != "" && p.opts.Gate.Decides(of, roots)
 }
 
-// decidedSomewhere reports whether door two decides about a method in any session that is open: a client may take a session that
-// is not known here for one of those.
+// decidedSomewhere reports whether the gate decides about calls of a method in any open session, because a client may take an unknown
+// session for one of those.
 func (p *agentPump) decidedSomewhere(r *route.Route, method []byte) bool {
 	return slices.ContainsFunc(p.opts.Sessions.Open(), func(id string) bool {
 		cc, err := p.opts.Sessions.Context(id)
@@ -253,29 +253,29 @@ func (p *agentPump) decidedSomewhere(r *route.Route, method []byte) bool {
 	})
 }
 
-// unanswerable drops a request that was sent as a notification. It could not be answered, and a client that acted on it
-// would do what nobody has decided about.
+// unanswerable drops a request that was sent as a notification. It could not be answered, and a client that acted on it would act without a
+// decision.
 func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
 	p.counters.refused.Add(1)
 	p.log.Warn("the agent sent a request without an id; it was dropped", "method", excerpt(m.Method))
 	return nil
 }
 
-// ownSession has a message that names no session belong to the only one that there is.
+// ownSession assigns a message without a session to the only session.
 func (l *Link) ownSession(m *jsonrpc.Message) {
 	if m.Method == nil || !acp.OfSession(m.Method) {
 		return
 	}
 	if named := acp.Get(m.Params, "sessionId"); named != nil && string(named) != "null" {
-		return // it names one that cannot be read
+		return // its session cannot be parsed
 	}
 	if id, _ := l.opts.Sessions.Only(); id != "" {
 		m.SessionID = []byte(id)
 	}
 }
 
-// response folds the answer to a request of the client's and forwards it. An answer with an id that no open request has is
-// dropped: the client has asked nothing, or was answered already. An error without an id belongs to no request, and passes.
+// response records and forwards the answer to a client's request. An answer whose id no open request has is dropped, because the client has
+// asked nothing, or has its answer. An error without an id belongs to no request, and is forwarded.
 func (p *agentPump) response(m *jsonrpc.Message) error {
 	if m.ID == nil {
 		return p.out.add(m.Raw)
@@ -311,8 +311,8 @@ func (p *agentPump) response(m *jsonrpc.Message) error {
 	return nil
 }
 
-// forwardAnswer sends the client the answer to a request of its own: behind what came before it, and with the updates after it that the
-// agent sent too early.
+// forwardAnswer sends the client the answer to its request, in order after earlier messages. Updates that the agent sent too early follow
+// it.
 func (p *agentPump) forwardAnswer(c *clientCall, m *jsonrpc.Message) error {
 	switch {
 	case c.opens:
@@ -323,7 +323,7 @@ func (p *agentPump) forwardAnswer(c *clientCall, m *jsonrpc.Message) error {
 	return p.out.add(m.Raw)
 }
 
-// removeClientCall removes a request of the client's from the table; its timer, if any, is stopped.
+// removeClientCall removes a client's request from the table, and stops its timer.
 func (l *Link) removeClientCall(id []byte) (*clientCall, bool) {
 	c, ok := l.clientCalls.Remove(id)
 	if ok {
@@ -333,7 +333,7 @@ func (l *Link) removeClientCall(id []byte) (*clientCall, bool) {
 	return c, ok
 }
 
-// answered notes in the session what an answer changes.
+// answered records the changes of an answer in the session.
 func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	id := jsonrpc.CanonicalID(c.id)
 	switch c.method {
@@ -366,13 +366,13 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	case acp.MethodSessionClose, acp.MethodSessionDelete:
 		if !failed {
 			l.opts.Sessions.Closed(c.sessionID)
-			l.sessionCancelled(c.sessionID) // what it waits for here, nobody needs any more
+			l.sessionCancelled(c.sessionID) // nobody needs the results of its open requests
 			l.endSession(c.sessionID)
 		}
 	}
 }
 
-// request decides where a request of the agent's goes, and sends it there.
+// request determines the destination of an agent's request, and sends it there.
 func (p *agentPump) request(m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
@@ -380,14 +380,14 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	}
 	p.beginCall(c, m.Params)
 	var asked *agentQuestion
-	if c.method == acp.MethodRequestPermission { // whoever finds the call finds its question
+	if c.method == acp.MethodRequestPermission { // a goroutine that finds the call finds its question
 		asked = p.ask(c)
 		c.question = asked.Question
 	}
 	_, ours := p.own.Get(c.id)
 	free := !ours && p.agentCalls.Add(c.id, c)
 	why := "a request with id %s is in flight already"
-	if free && p.spentFor(c.method, c.id) { // an answer to what it was used for may yet come
+	if free && p.spentFor(c.method, c.id) { // an answer to an earlier request with the id may still arrive
 		p.claim(c)
 		if free = false; p.opts.Program {
 			why = "the id %s was another question's, whose answer must not count for this one: take a new one"
@@ -400,7 +400,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 		return nil
 	}
 	r := p.lookup(c.sessionID, m.Method)
-	if r == nil || r.Target != route.Handler { // what a handler is asked reaches nobody else
+	if r == nil || r.Target != route.Handler { // a handler's request reaches nobody else
 		if what := p.imitates(m); what != "" {
 			code := jsonrpc.CodeInvalidParams
 			if what == imitatesMethod {
@@ -445,7 +445,7 @@ func (p *agentPump) request(m *jsonrpc.Message) error {
 	return p.route(r, c, m)
 }
 
-// requestClient passes a request on to the client.
+// requestClient forwards a request to the client.
 func (p *agentPump) requestClient(c *agentCall, m *jsonrpc.Message) error {
 	if p.order.holds(m.SessionID) {
 		line := slices.Clone(m.Raw)
@@ -459,9 +459,8 @@ func (p *agentPump) requestClient(c *agentCall, m *jsonrpc.Message) error {
 	return p.out.add(m.Raw)
 }
 
-// lookup finds a method's route in a session; nil sends it to the client. A session keeps the routes of the folder that it was
-// opened in. After the agent has answered initialize with another version
-// than 1, the methods of version 1 are the client's.
+// lookup returns a method's route in a session; nil: the request goes to the client. A session keeps the routes of the folder that it was
+// opened in. If the agent answered initialize with another version than 1, the methods of version 1 go to the client.
 func (l *Link) lookup(sessionID string, method []byte) *route.Route {
 	t := l.table.Load()
 	if t == nil {
@@ -472,7 +471,7 @@ func (l *Link) lookup(sessionID string, method []byte) *route.Route {
 	}
 	r := t.Lookup(method)
 	if r != nil && !l.routesOn.Load() && isCore(method) {
-		// A client may answer them all the same, so that they are judged by what they mean.
+		// A client may still answer them, so they are judged by their meaning.
 		return &route.Route{Target: route.Client, Method: r.Method, Name: r.Name, Below: r.Below, Action: r.Action}
 	}
 	return r
@@ -482,7 +481,7 @@ func isCore(method []byte) bool {
 	return bytes.HasPrefix(method, []byte("fs/")) || bytes.HasPrefix(method, []byte("terminal/"))
 }
 
-// observe counts what passes without being touched.
+// observe records messages that are forwarded unchanged.
 func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 	if jerr != nil {
 		return
@@ -515,7 +514,7 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 	}
 }
 
-// excerpt shows the start of a line in a log without showing what it is about to carry.
+// excerpt returns the start of a line for a log, without most of its content.
 func excerpt(line []byte) string {
 	const most = 60
 	line = bytes.TrimSpace(line)

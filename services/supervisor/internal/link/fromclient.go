@@ -17,7 +17,7 @@ import (
 // errHandled ends the pump after the reason was recorded.
 var errHandled = errors.New("the link has ended")
 
-// pumpClient reads the client until its end.
+// pumpClient reads the client's messages until their end.
 func (l *Link) pumpClient(ctx context.Context) error {
 	p := &clientPump{Link: l, ctx: ctx, out: run{to: l.toAgent}}
 	p.out.seen = l.seen(frame.ClientToAgent, &p.msg)
@@ -30,9 +30,8 @@ func (l *Link) pumpClient(ctx context.Context) error {
 
 func (p *clientPump) rest() error { return p.out.flush() }
 
-// agentFailed: the agent cannot be written to. It may have closed its input on purpose and still be talking, and why it
-// is gone is better told by its end: so this ends nothing by itself, unless the agent's output ends too, which it does
-// when the agent is gone.
+// agentFailed handles an error of a write to the agent. The agent may have closed its input on purpose and still send messages, and its end
+// gives a better reason. So the link ends only if the agent's output does not end within a second.
 func (l *Link) agentFailed(err error) {
 	if errors.Is(err, errHandled) {
 		return
@@ -44,7 +43,7 @@ func (l *Link) agentFailed(err error) {
 	}
 }
 
-// clientPump is the state of pumpClient; one goroutine's.
+// clientPump is the state of pumpClient. Only one goroutine uses it.
 type clientPump struct {
 	*Link
 	ctx  context.Context // of the link
@@ -53,7 +52,7 @@ type clientPump struct {
 	msg  jsonrpc.Message
 }
 
-// line takes one line of the client's. An error means that the agent is gone.
+// line processes one line of the client. An error means that the agent is gone.
 func (p *clientPump) line(line []byte) error {
 	p.counters.clientMessages.Add(1)
 	p.counters.clientBytes.Add(uint64(len(line)))
@@ -61,7 +60,7 @@ func (p *clientPump) line(line []byte) error {
 	jerr := p.scan.Scan(line, m)
 	if jerr != nil {
 		if p.opts.Observe {
-			*m = jsonrpc.Message{} // whoever watches shall not go by what another reader may find otherwise
+			*m = jsonrpc.Message{} // observers must not use fields that another reader may parse differently
 			return p.out.add(line)
 		}
 		return p.malformed(line, m, jerr)
@@ -98,18 +97,18 @@ func (p *clientPump) line(line []byte) error {
 	return p.out.add(m.Raw)
 }
 
-// noBatches refuses a batch, which no version of ACP has: what is in it would reach the other side unread.
+// noBatches is the error for a batch, which no version of ACP has. Its messages would reach the other side unread.
 const noBatches = "batches are not part of ACP: send each message on a line of its own"
 
-// cancelTurn passes session/cancel on, and then ends the questions and calls that wait. An agent that got these answers
-// first could take its turn for one that went on. It does not wait for an agent that reads nothing.
+// cancelTurn forwards session/cancel, and then ends the waiting questions and calls. If the agent got these answers first, it could
+// continue its turn. cancelTurn does not wait for an agent that does not read.
 func (p *clientPump) cancelTurn(m *jsonrpc.Message) error {
 	if err := p.out.flush(); err != nil {
 		return err
 	}
 	p.seeMessage(frame.ClientToAgent, "", m)
 	p.writeAgent(slices.Clone(m.Raw))
-	p.opts.Sessions.Cancelled(string(m.SessionID)) // before its questions end: one that comes later finds it
+	p.opts.Sessions.Cancelled(string(m.SessionID)) // before its questions end, so that later ones find it
 	p.sessionCancelled(string(m.SessionID))
 	return nil
 }
@@ -122,7 +121,7 @@ func (p *clientPump) malformed(line []byte, m *jsonrpc.Message, jerr *jsonrpc.Er
 	p.see(frame.ClientToAgent, RefusedName, line)
 	if jerr.Code == jsonrpc.CodeInvalidRequest {
 		switch m.Kind {
-		case jsonrpc.KindResponse: // never answer an answer; but the agent must not wait for it for ever
+		case jsonrpc.KindResponse: // answers are not answered, but the agent must not wait forever
 			p.log.Warn("the client sent an answer that is no valid message; it was dropped", "error", jerr.Message)
 			if m.ID != nil {
 				p.badAnswer(m.ID, "the client's answer is no valid message: "+jerr.Message)
@@ -145,13 +144,13 @@ func (p *clientPump) tooLong(long *jsonrpc.TooLong) {
 	switch {
 	case long.Method == nil && long.ID != nil:
 		p.badAnswer(long.ID, "the client's answer was dropped: "+tooLongMessage(long))
-	case long.Method != nil && long.ID == nil: // a notification is not answered
+	case long.Method != nil && long.ID == nil: // notifications are not answered
 	default:
 		p.refuseClient(long.ID, jsonrpc.CodeInvalidRequest, tooLongMessage(long))
 	}
 }
 
-// request folds a request of the client's and forwards it.
+// request records and forwards a client's request.
 func (p *clientPump) request(m *jsonrpc.Message) error {
 	c := &clientCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	var opening acp.Opening
@@ -177,7 +176,7 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 		p.refuseClient(c.id, jsonrpc.CodeInvalidRequest, fmt.Sprintf("%s: a request with id %s is in flight already", c.method, c.id))
 		return nil
 	}
-	if p.unanswered.Load() != nil { // whoever takes it out of the table answers it
+	if p.unanswered.Load() != nil { // the goroutine that removes it from the table answers it
 		if c, ok := p.removeClientCall(c.id); ok {
 			p.tooLate(c)
 		}
@@ -200,17 +199,17 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 			return nil
 		}
 		p.beginTurn(c, m.Params)
-	case acp.MethodSessionCancel: // which is a notification in ACP
+	case acp.MethodSessionCancel: // a notification in ACP
 		return p.cancelTurn(m)
 	case acp.MethodSessionSetMode:
-		if mode, ok := acp.Exact(acp.Get(m.Params, "modeId")); ok { // the agent may work in it before it answers
+		if mode, ok := acp.Exact(acp.Get(m.Params, "modeId")); ok { // the agent may work in the mode before it answers
 			p.opts.Sessions.SettingMode(jsonrpc.CanonicalID(c.id), c.sessionID, mode)
 		}
 	}
 	return p.out.add(m.Raw)
 }
 
-// mayPrompt folds a prompt, and refuses one beside somebody else's.
+// mayPrompt records a prompt, and refuses it during another caller's turn.
 func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
 	var told func(begins bool)
 	if p.opts.Client.Foreign != nil {
@@ -223,7 +222,7 @@ func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
 	if begins {
 		return true
 	}
-	if _, ok := p.removeClientCall(c.id); ok { // else whoever took it out has answered it
+	if _, ok := p.removeClientCall(c.id); ok { // otherwise it was removed and answered meanwhile
 		p.counters.refused.Add(1)
 		p.see(frame.ClientToAgent, RefusedName, m.Raw)
 		if told == nil {
@@ -233,7 +232,7 @@ func (p *clientPump) mayPrompt(c *clientCall, m *jsonrpc.Message) bool {
 	return false
 }
 
-// reject answers a request that the agent never sees.
+// reject answers a request that is not forwarded to the agent.
 func (p *clientPump) reject(id []byte, code int, message string) {
 	if p.opts.Client.Rejected != nil {
 		p.opts.Client.Rejected(id)
@@ -260,8 +259,8 @@ func (p *clientPump) checkOpening(method string, o acp.Opening) error {
 	return p.opts.CheckOpening(p.ctx, again, roots)
 }
 
-// response forwards the answer to a request that was forwarded. An answer with any other id is a forgery or a mistake, and
-// is dropped: otherwise the agent could get an answer to a question that nobody was asked.
+// response forwards the answer to a forwarded request. An answer with any other id is forged or mistaken, and is dropped; otherwise the
+// agent could get an answer to a question that nobody was asked.
 func (p *clientPump) response(m *jsonrpc.Message) error {
 	if p.opts.Observe || m.ID == nil {
 		return p.out.add(m.Raw)
@@ -281,7 +280,7 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 		if p.questions.ClientAnswered(m.ID); belongsToNone(m) {
 			return p.out.add(m.Raw)
 		}
-		if m.Result == nil && m.Error == nil { // it may be a request whose method was lost: somebody may wait for an answer
+		if m.Result == nil && m.Error == nil { // it may be a request without its method; its sender may wait for an answer
 			p.counters.refused.Add(1)
 			p.refuseClient(nil, jsonrpc.CodeInvalidRequest, fmt.Sprintf("a message with the id %.64s alone is no request, and answers none that is open: a request needs a method, an answer a result or an error", m.ID))
 			return nil
@@ -294,10 +293,10 @@ func (p *clientPump) response(m *jsonrpc.Message) error {
 	return p.out.add(m.Raw)
 }
 
-// belongsToNone reports whether an answer whose id no open request has is an error about what could not be read: it passes.
+// belongsToNone reports whether an answer without an open request is an error about an unreadable message. Such an answer is forwarded.
 func belongsToNone(m *jsonrpc.Message) bool { return string(m.ID) == "null" && m.Error != nil }
 
-// claimForwarded claims a request of the agent's that is open at the client and is no question.
+// claimForwarded claims an agent's request that is open at the client and is not a question.
 func (l *Link) claimForwarded(id []byte) (*agentCall, bool) {
 	c, ok := l.agentCalls.Get(id)
 	if !ok || c.state.Load() != atClient {
@@ -306,7 +305,7 @@ func (l *Link) claimForwarded(id []byte) (*agentCall, bool) {
 	return c, l.claim(c)
 }
 
-// badAnswer answers for a client whose answer to a request of the agent's cannot be passed on.
+// badAnswer answers an agent's request if the client's answer cannot be forwarded.
 func (l *Link) badAnswer(id []byte, why string) {
 	if q := l.questionAt(id); q != nil {
 		q.Finish(question.Ending{Cause: question.Unusable, Why: why})
@@ -323,7 +322,7 @@ func (l *Link) badAnswer(id []byte, why string) {
 	l.refuseAgent(c.id, jsonrpc.CodeInternal, c.method+": "+why)
 }
 
-// postClient sends frames of our own to the client, without waiting. A client that calls methods by older names is sent such names.
+// postClient sends frames of acphost to the client, without blocking. A client that uses older method names gets these.
 func (l *Link) postClient(lines []byte) {
 	if name := l.speaks.Load(); name != nil {
 		lines = inDialect(lines, *name)
@@ -334,7 +333,7 @@ func (l *Link) postClient(lines []byte) {
 	l.writeClient(lines)
 }
 
-// inDialect returns lines with the names of their methods in the dialect of a peer who uses name.
+// inDialect returns lines with their method names in the dialect of a peer that uses name.
 func inDialect(lines []byte, name string) []byte {
 	var out []byte
 	for line := range bytes.Lines(lines) {
@@ -349,7 +348,7 @@ func inDialect(lines []byte, name string) []byte {
 	return out
 }
 
-// writeClient is postClient for what was seen already.
+// writeClient is postClient for lines that observers have already seen.
 func (l *Link) writeClient(lines []byte) {
 	if err := l.toClient.Post(lines); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(ClientGone, fmt.Errorf("the client reads nothing: %d MiB of messages wait for it", maxRefusals>>20))

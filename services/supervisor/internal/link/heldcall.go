@@ -25,34 +25,34 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// heldCall is a call of the agent's that door two decides about.
+// heldCall is a call of the agent that the gate decides about.
 type heldCall struct {
 	call   *agentCall
-	route  *route.Route // nil: nobody's here, so the client's
+	route  *route.Route // nil: no route, so the call goes to the client
 	cc     *acpv1.CallContext
 	params []byte
 	// pass makes the call, once it is allowed.
 	pass func(ctx context.Context)
 
-	// frame is the call as it was encoded to be checked, without its context.
+	// frame is the call as it was encoded for the check, without its context.
 	frame *transcode.Frame
-	// outside is the file outside of the roots that the call names, if its handler may open it once it was allowed.
+	// outside is the file outside of the roots that the call names, if its handler may open it once the call is allowed.
 	outside string
-	// before, if set, is closed once the client has everything that came of the session before the call.
+	// before, if set, is closed once the client has all earlier messages of the session.
 	before <-chan struct{}
 	// waited: a person was asked.
 	waited bool
-	// seen is the SHA-256 of the file that a write replaces, as acphost's question about it showed it; nil: it was not shown.
+	// seen is the SHA-256 of the file that a write replaces, as shown in acphost's question; nil: it was not shown.
 	seen *[sha256.Size]byte
-	// decision is the gate's, once it is acted on.
+	// decision is the gate's decision, once the link acts on it.
 	decision *gate.Decision
-	// recorded, if set, reports whether the decision could be recorded, once it was.
+	// recorded, if set, receives the result of recording the decision.
 	recorded chan error
 }
 
 func (h *heldCall) atHandler() bool { return h.route != nil && h.route.Target == route.Handler }
 
-// kind is the action's.
+// kind returns the kind of the call's action.
 func (h *heldCall) kind() string {
 	switch {
 	case h.route != nil && h.route.Action != "":
@@ -63,7 +63,7 @@ func (h *heldCall) kind() string {
 	return h.call.method
 }
 
-// judge has the gate decide about a call. Then it passes the call, refuses it, or has a person asked.
+// judge asks the gate about a call. Then it makes the call, refuses it, or asks a person.
 func (l *Link) judge(ctx context.Context, h *heldCall) {
 	ctx, cancel, ok := h.call.begin(ctx)
 	defer cancel()
@@ -72,7 +72,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	}
 	ctx = h.call.span.Continue(ctx)
 	if h.route != nil && h.route.Method != nil {
-		// What a handler would refuse, nobody is asked about. This also finds params that read in two ways.
+		// Nobody is asked about calls that the handler would reject. The check also finds params that can be read in two ways.
 		var jerr *jsonrpc.Error
 		if h.frame, jerr = h.route.Method.EncodeRequest(h.params, nil); jerr != nil {
 			jerr.Message = h.call.method + ": " + jerr.Message
@@ -101,7 +101,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 		d, err = l.gateDecides(ctx, h.call, about)
 	}
 	if err != nil {
-		return // given up: whoever did it has answered
+		return // the goroutine that gave the call up has answered it
 	}
 	switch d.Verdict {
 	case gate.Allow:
@@ -120,12 +120,12 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	}
 }
 
-// pathChecker is the connection of a handler that has other paths than the client, as pathmap.Conn is one.
+// pathChecker is the connection of a handler that has other paths than the client, such as pathmap.Conn.
 type pathChecker interface {
 	CheckRequest(f *transcode.Frame) error
 }
 
-// checkPaths refuses a call whose handler does not answer now, or does not have one of its paths.
+// checkPaths returns an error if the call's handler is unavailable, or does not have one of its paths.
 func (l *Link) checkPaths(h *heldCall) *jsonrpc.Error {
 	if !h.atHandler() {
 		return nil
@@ -148,7 +148,7 @@ func (l *Link) checkPaths(h *heldCall) *jsonrpc.Error {
 	return nil
 }
 
-// actOn records a decision that needed no person, and passes the call or refuses it.
+// actOn records a decision that needs no person, and makes or refuses the call.
 func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome) {
 	if o.Allowed {
 		l.leaveOut(h, d)
@@ -166,7 +166,7 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 	l.follow(ctx, h, d, o, l.recordCall(h, d, o))
 }
 
-// leaveOut has the programs of a command that is allowed leave out the files that the policy keeps from it, and says so.
+// leaveOut sets a command that leaves out the files that the policy forbids, and notifies the user.
 func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
 	if argv := d.Argv(); argv != nil {
 		h.cc.ResolvedCommand.Argv = argv
@@ -174,8 +174,8 @@ func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
 	}
 }
 
-// leavesOutNow is leaveOut for a command that the user was asked about, by what there is now; false: it would read what the policy
-// keeps from it.
+// leavesOutNow repeats the search for forbidden files after the user has answered the question, and then calls leaveOut; false: the command
+// would read forbidden files.
 func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
 	if !l.opts.Gate.LeaveOutNow(d) {
 		return false
@@ -184,11 +184,11 @@ func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
 	return true
 }
 
-// errNotMeant says that a call's session ended, or its folders changed, after the call was judged.
+// errNotMeant means that a call's session ended, or its folders changed, after the call was judged.
 var errNotMeant = errors.New("the session ended, or its folders changed, before this was decided: ask again")
 
-// recordCall records the outcome of a decision about a call. An error, which only an allowance can have, means that the call
-// must be denied.
+// recordCall records the outcome of a decision about a call. An error, which only an allowance can have, means that the call must be
+// denied.
 func (l *Link) recordCall(h *heldCall, d *gate.Decision, o gate.Outcome) error {
 	if o.Allowed && !l.stillMeant(h) {
 		_ = l.conclude(h.call.sessionID, h.cc.GetScope(), d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
@@ -197,7 +197,7 @@ func (l *Link) recordCall(h *heldCall, d *gate.Decision, o gate.Outcome) error {
 	return l.conclude(h.call.sessionID, h.cc.GetScope(), d, o)
 }
 
-// follow passes a call, or refuses it, after its decision was recorded; err is the result of recordCall.
+// follow makes or refuses a call after its decision was recorded; err is the result of recordCall.
 func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome, err error) {
 	h.decidedBy(d, o)
 	if err != nil || !o.Allowed {
@@ -231,7 +231,7 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 	}
 }
 
-// unreachable says why a handler refuses a call whatever a person answers; empty: it need not.
+// unreachable returns the reason why the handler rejects a call whatever a person answers; empty: it may accept the call.
 func (h *heldCall) unreachable(a *permissionv1.Action) string {
 	if !h.atHandler() || !strings.HasPrefix(a.GetKind(), "fs.") || len(a.GetPaths()) != 1 {
 		return ""
@@ -247,7 +247,7 @@ func (h *heldCall) unreachable(a *permissionv1.Action) string {
 	return ""
 }
 
-// outside is where a path leads that leaves the roots, if a handler may open it once it was allowed; else "".
+// outside returns the target of a path that leaves the roots, if a handler may open it once the call is allowed; otherwise "".
 func outside(p *permissionv1.PathAccess) string {
 	if p.GetInsideRoots() || p.GetProtected() || paths.Kernel(p.GetResolvedPath()) {
 		return ""
@@ -255,8 +255,7 @@ func outside(p *permissionv1.PathAccess) string {
 	return p.GetResolvedPath()
 }
 
-// leadsThere reports whether the path of a call still leads to the file outside of the roots that was judged, and that file is
-// nothing that is refused whatever a person says.
+// leadsThere reports whether the path of a call still leads to the judged file outside of the roots, and the file is not always refused.
 func (l *Link) leadsThere(ctx context.Context, h *heldCall) bool {
 	against := l.judging(ctx, h.call.sessionID, h.cc, nil)
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
@@ -264,7 +263,7 @@ func (l *Link) leadsThere(ctx context.Context, h *heldCall) bool {
 	return at.Resolved == h.outside && !at.Protected && !(at.GitInternal && h.kind() == "fs.write")
 }
 
-// follows waits until the client has everything that came before the call, or ctx ends.
+// follows waits until the client has all messages before the call, or ctx ends.
 func (h *heldCall) follows(ctx context.Context) {
 	if h.before == nil {
 		return
@@ -275,8 +274,8 @@ func (h *heldCall) follows(ctx context.Context) {
 	}
 }
 
-// decidedBy notes the decision about the call, and tells the handler whether a person allowed it, and whether it may leave the
-// roots.
+// decidedBy stores the decision about the call, and sets the fields that tell the handler whether a person allowed the call, and whether it
+// may leave the roots.
 func (h *heldCall) decidedBy(d *gate.Decision, o gate.Outcome) {
 	h.decision = d
 	if h.cc != nil {
@@ -287,8 +286,8 @@ func (h *heldCall) decidedBy(d *gate.Decision, o gate.Outcome) {
 	}
 }
 
-// askAbout has a person asked about a call: the client is shown a tool call of acphost's own, and asked about it. The call
-// goes on, or is refused, by the answer.
+// askAbout asks a person about a call: it shows the client a tool call of acphost and a question about it. The answer decides whether the
+// call is made or refused.
 func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) {
 	if h.call.sessionID == "" {
 		d.Reason += " (a person would be asked, but the call belongs to no session)"
@@ -313,7 +312,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	if !h.call.ask(q.Question) {
 		q.Finish(question.Ending{Cause: question.AgentCancels})
 	}
-	if l.opts.Sessions.GivenUp(h.call.sessionID) { // the agent has not read that its turn is cancelled
+	if l.opts.Sessions.GivenUp(h.call.sessionID) { // the agent has not read the cancellation of its turn yet
 		q.CancelTurn()
 	}
 	l.own.Add(q.ID, q.Question)
@@ -344,28 +343,28 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	l.follow(ctx, h, d, r.Outcome, r.Unrecorded)
 }
 
-// stillMeant reports whether the session that a call was made for is the one that it was judged for.
+// stillMeant reports whether the session of a call is unchanged since the call was judged.
 func (l *Link) stillMeant(h *heldCall) bool {
 	return h.cc.GetScope() == "" || l.opts.Sessions.Current(h.cc)
 }
 
-// refuse tells the person that a call was denied, and then answers the call. In this order: once the agent is answered it
-// may end the turn, and a caller that waits for the turn alone sees nothing after its end.
+// refuse notifies the person that a call was denied, and then answers the call. The notice comes first, because the agent may end the turn
+// once it is answered, and a caller that waits only for the turn sees nothing after its end.
 func (l *Link) refuse(c *agentCall, d *gate.Decision, why string) {
 	l.tellAbout(d.DenialKey(), c.sessionID, deniedTitle, c.method+": denied: "+d.What()+": "+why)
 	l.deny(c, d, why)
 }
 
-// deny answers a call in the gate's name: so whoever watches can tell a denial from a failure.
+// deny answers a call in the name of the gate, so that observers can distinguish a denial from a failure.
 func (l *Link) deny(c *agentCall, d *gate.Decision, why string) {
 	l.answerErrorBy(GateName, c, deniedError(c, d, why))
 }
 
-// missingWords are the words by which agents know an error about a missing file.
+// missingWords are words by which agents recognise errors about missing files.
 var missingWords = []string{"not found", "enoent", "does not exist", "no such file"}
 
-// deniedError tells an agent what was denied, and why. A policy's words, or the name of a file, must not make an agent take
-// a denial for a missing file, which some go on to create by another way.
+// deniedError returns the error for an agent about a denial, with its reason. The error must not read like one about a missing file because
+// of a policy's words or a file's name; some agents would then create the file by other means.
 func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
 	const told = "the person at the client is told why"
 	rule := told
@@ -383,7 +382,7 @@ func deniedError(c *agentCall, d *gate.Decision, why string) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": denied: " + text}
 }
 
-// action says what a call would do: where its path leads, and what its command really runs.
+// action returns the action of a call, with its paths and programs resolved.
 func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *jsonrpc.Error) {
 	against := l.judging(ctx, h.call.sessionID, h.cc, nil)
 	kind := h.kind()
@@ -406,8 +405,8 @@ func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *
 	return a, nil
 }
 
-// resolveCommand asks the terminal handler which programs a command really runs, so that these are judged and then run. If
-// the handler does not offer that, it decides itself, as without a gate.
+// resolveCommand asks the terminal handler for the programs that a command runs, so that these are judged and then run. If the handler does
+// not implement that, it resolves them itself, as without a gate.
 func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *heldCall, a *permissionv1.Action) *jsonrpc.Error {
 	conn, err := l.opts.Conn(h.route.Handler)
 	if err != nil {
@@ -443,10 +442,10 @@ func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *he
 	h.cc.ResolvedCommand = res.GetCommand()
 	c := a.GetCommand()
 	if c == nil {
-		return nil // the action says that it is unparsed
+		return nil // the action is marked as unparsed
 	}
 	if argv := res.GetCommand().GetArgv(); !res.GetCommand().GetShell() && len(req.GetArgs()) == 0 && len(argv) > 0 {
-		against.Executed(a, argv) // what looks like a line for a shell is the name of a program
+		against.Executed(a, argv) // the shell line is the name of a program
 		req.SimpleCommands = intent.SimpleCommands(a)
 		again, err := client.ResolveCommand(ctx, req)
 		if err != nil {
@@ -462,9 +461,8 @@ func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *he
 	return nil
 }
 
-// gateClient puts a call that belongs to the client before the gate. If the call passes, the client gets the agent's own
-// bytes. Everything that came before the call is sent first, because the goroutine that sends the call does not wait for the
-// pump.
+// gateClient passes a call for the client through the gate. If the call is allowed, the client gets the agent's own bytes. All earlier
+// messages are sent first, because the goroutine that sends the call does not wait for the pump.
 func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallContext, m *jsonrpc.Message) error {
 	before, err := p.behind(m.SessionID)
 	if err != nil {
@@ -474,7 +472,7 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 	h := &heldCall{call: c, route: r, cc: cc, params: params, before: before}
 	pass := func(context.Context) {
 		if c.method == acp.MethodElicitationCreate {
-			_ = p.elicit(c, params, p.writeQuestion(line)) // which has ended the link, if the client is gone
+			_ = p.elicit(c, params, p.writeQuestion(line)) // which ends the link if the client is gone
 			return
 		}
 		sent, err := c.send(func() error { return p.sendClient(line) }, p.toClient.Send)
@@ -499,7 +497,7 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 	return nil
 }
 
-// gateRouted is the gate before a handler.
+// gateRouted passes a call for a handler through the gate.
 func (p *agentPump) gateRouted(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, before <-chan struct{}) bool {
 	h := &heldCall{call: c, route: r, cc: cc, params: params, before: before}
 	h.pass = func(ctx context.Context) {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// initialize holds the request until the handlers answer, writes what they serve into it and sends it on.
+// initialize holds the request until the handlers are ready, adds their capabilities to it, and forwards it.
 func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	line := m.Raw
 	if !p.opts.Observe {
@@ -21,7 +21,7 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		cancel()
 		if err != nil {
 			if p.ctx.Err() != nil {
-				return errHandled // the agent is gone already, and the request is answered with that
+				return errHandled // the agent has ended, and the request was answered
 			}
 			p.endAfter(NotReady, err, func() {
 				if c, ok := p.removeClientCall(c.id); ok {
@@ -42,8 +42,8 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 		if p.display != nil {
 			p.display.Client(init.TerminalOutput)
 		}
-		// An editor that asks for version 2 may get the answer 1, and its agent then needs to know what is served. acphost
-		// itself asks for version 2 only if the agent has refused version 1, and version 2 has no methods for files and terminals.
+		// An editor that asks for version 2 may get the answer 1, and its agent then needs the capabilities. acphost itself asks for
+		// version 2 only if the agent has rejected version 1, and version 2 has no methods for files and terminals.
 		if !p.opts.Program || init.ProtocolVersion < 2 {
 			line, err = acp.RewriteInitialize(line, table.Capabilities(), table.CapabilityMeta())
 		}
@@ -76,8 +76,8 @@ func (p *clientPump) initialize(c *clientCall, m *jsonrpc.Message) error {
 	return p.toAgent.Forward(line)
 }
 
-// Dropped says which line of the agent was dropped first because it is no message, as the end of an error, "; …". It is empty
-// if no line was. Safe for concurrent use.
+// Dropped returns the first line of the agent that was dropped because it is no message, as the end of an error, "; …". It is empty if no
+// line was dropped. Safe for concurrent use.
 func (l *Link) Dropped() string {
 	first := l.dropped.Load()
 	if first == nil {

@@ -12,14 +12,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// staysPut is how the variable begins that has Claude run every command in the session's directory.
+// staysPut is the start of the variable that makes Claude run every command in the session's directory.
 const staysPut = "CLAUDE_BASH_MAINTAIN_PROJECT_WORKING_DIR=1"
 
-// PlaceFunc tells where a path leads.
+// PlaceFunc resolves a path.
 type PlaceFunc = func(path string) intent.Place
 
-// judging is what an action of a session is judged against. cc may be nil: nothing is known of the session. seen is
-// what has been seen of the disk for the question, and may be nil.
+// judging returns the session state that an action is judged against. cc may be nil if nothing is known of the session. seen caches the
+// look-ups of paths for one request, and may be nil.
 func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallContext, seen *paths.Seen) intent.Session {
 	s := intent.Session{
 		Agent:      l.opts.AgentName,
@@ -51,7 +51,7 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 	return s
 }
 
-// decisionRequest is an action as the gate decides it, by what has been seen for the question; nil: nothing.
+// decisionRequest returns the request to the gate for an action. seen caches the look-ups of paths for one request, and may be nil.
 func (l *Link) decisionRequest(sessionID string, a *permissionv1.Action, seen *paths.Seen) gate.Request {
 	l.opts.Gate.By(seen).Mark(a)
 	scope, turn := l.opts.Sessions.Turn(sessionID)

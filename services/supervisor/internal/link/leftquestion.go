@@ -11,18 +11,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// TerminalTools are the tools of an agent that run every command by terminal/create, and nothing else. A permission request of such
-// a tool is left to the call: the user is asked once, about the command itself.
+// TerminalTools are the tools of an agent that run every command by terminal/create, and do nothing else. A permission request of such a
+// tool is deferred to the call, so that the user is asked once, about the command itself.
 type TerminalTools struct {
-	// Versions are the versions of the agent, as it reports them at initialize, of which this is known.
+	// Versions are the agent versions that this is known of, as reported at initialize.
 	Versions []string
 	// Titles are the titles of the tools' permission requests.
 	Titles []string
 }
 
-// leftToCall ends a permission request by leaving it to the agent's call, if the request is one of a tool that runs commands by
-// terminal/create alone, a handler of acphost serves that call, and the gate decides about it. The agent is told to go on, which
-// allows nothing by itself. False: the request has to be asked about.
+// leftToCall ends a permission request by deferring it to the agent's call, if the request is from one of the TerminalTools, a handler of
+// acphost serves that call, and the gate decides about it. The agent gets an answer to continue, which allows nothing by itself. False: a
+// person has to be asked about the request.
 func (l *Link) leftToCall(a *agentQuestion, req acp.PermissionRequest, d *gate.Decision, action *permissionv1.Action) bool {
 	tools := l.opts.TerminalTools
 	if tools == nil || !slices.Contains(tools.Versions, l.Reported().Version) || !slices.Contains(tools.Titles, a.judged.Title) {
@@ -30,7 +30,7 @@ func (l *Link) leftToCall(a *agentQuestion, req acp.PermissionRequest, d *gate.D
 	}
 	switch kind := action.GetKind(); {
 	case kind == "tool.execute":
-	case kind == "unknown" && len(action.GetPaths()) == 0: // the request says nothing but the tool's name
+	case kind == "unknown" && len(action.GetPaths()) == 0: // the request contains only the tool's name
 	default:
 		return false
 	}

@@ -1,14 +1,14 @@
-// Package link joins a client and an agent: it is the data path. It reads both sides line by line, forwards a line that
-// acphost does not need to change as the bytes that came, sends routed requests to handlers, and puts questions to the gate.
+// Package link connects a client and an agent: it is the data path. It reads both sides line by line, forwards lines that acphost does not
+// change as they came, sends routed requests to handlers, and asks the gate about actions.
 //
-// Two rules keep it from locking up. A goroutine that reads a peer never waits for anything that needs the same peer to read:
-// answers of acphost are queued, or written by workers. A forwarded frame slows down its own sender alone.
+// Two rules prevent deadlocks. A goroutine that reads a peer never waits for anything that needs the same peer to read: answers of acphost
+// are queued, or written by workers. A forwarded frame blocks only its own sender.
 //
-// The client gets what an agent sends about a session in the agent's order, also while a permission request of the session is
-// decided (order). Each request of either side is answered exactly once: the goroutine that takes the request out of the table
-// of open requests answers it. Package question says who ends a question.
+// The client gets an agent's messages about a session in the agent's order, even while a permission request of the session is decided
+// (order). Each request of either side is answered exactly once: the goroutine that removes the request from the table of open requests
+// answers it. Package question defines which goroutine ends a question.
 //
-// The package must not know how agents and handlers are started, nor who watches.
+// The package must not know how agents and handlers are started, nor who observes.
 package link
 
 import (
@@ -43,169 +43,167 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
-// Times that the path keeps.
+// Timeouts of the data path.
 const (
-	// readyTimeout is how long initialize is held for the handlers: a little longer than a handler may take to start, so that the
+	// readyTimeout is how long initialize is held for the handlers. It is a little longer than a handler may take to start, so that the
 	// error of the start is returned.
 	readyTimeout = launch.ChildTimeout + 5*time.Second
-	// callTimeout is how long a handler may take for a call that waits for nothing outside.
+	// callTimeout limits a handler's call that waits for nothing outside.
 	callTimeout = 60 * time.Second
-	// cancelGrace is how long after session/cancel the client may take to answer its open questions.
+	// cancelGrace is how long the client may take to answer its open questions after session/cancel.
 	cancelGrace = 5 * time.Second
-	// flushTimeout is how long a client that is about to be left may take for what is still to be written.
+	// flushTimeout limits the remaining writes to a client at the end of the link.
 	flushTimeout = 2 * time.Second
-	// lastWords is how long an agent may take for what a client that is gone has said last.
+	// lastWords limits the writes to an agent of the last messages of a client that is gone.
 	lastWords = 200 * time.Millisecond
-	// endTimeout is how long an agent that has closed its output may take to end, so that its end can be told.
+	// endTimeout is how long an agent may take to exit after it has closed its output, so that its exit can be reported.
 	endTimeout = 3 * time.Second
-	// shownTimeout is how long an exit is held back for the client to see the last output.
+	// shownTimeout is how long the report of an exit is held until the client has seen the last output.
 	shownTimeout = 5 * time.Second
 )
 
-// maxRefusals bounds the bytes of answers of our own that may wait for a peer that does not read. A peer that lets more
-// gather than that is not coming back.
+// maxRefusals limits the bytes of acphost's answers that wait for a peer that does not read. A peer above the limit is considered gone.
 const maxRefusals = limits.Waiting
 
 // Client is the agent's client: an editor on standard input and output, or a program.
 type Client struct {
-	// In gives the client's messages, a line each. Its end means that the client is gone.
+	// In provides the client's messages, one per line. Its end means that the client is gone.
 	In io.Reader
-	// Out takes messages for the client, a line each. An error means that the client is gone.
+	// Out accepts messages for the client, one per line. An error means that the client is gone.
 	Out io.Writer
-	// Foreign, if set, reports whether a prompt of In with this id is from another caller, who prompts beside the client:
-	// then it returns what takes whether the prompt begins a turn. One that does not, since another turn is under way,
-	// has no other answer.
+	// Foreign, if set, reports whether a prompt of In with this id is from another caller beside the client. For such a prompt it returns a
+	// function that is called with whether the prompt begins a turn. A prompt that begins none, because another turn is in progress, gets
+	// no other answer.
 	Foreign func(id []byte) (begins func(bool))
-	// Rejected, if set, is called with the id of a request of In that acphost itself rejects and the agent never sees, before
-	// the error is written to Out. It must return soon.
+	// Rejected, if set, is called with the id of a request of In that acphost itself rejects and does not forward, before the error is
+	// written to Out. It must return soon.
 	Rejected func(id []byte)
 }
 
-// Agent is the other end.
+// Agent is the agent's end of the link.
 type Agent interface {
-	// Stdin takes messages for the agent, Stdout gives the agent's.
+	// Stdin accepts messages for the agent, Stdout provides the agent's messages.
 	Stdin() io.WriteCloser
 	Stdout() io.Reader
-	// Ended waits for the agent's end, for as long as ctx says, and tells it in words, and as the data of an error for
-	// programs: one JSON value, or nil.
+	// Ended waits for the agent's exit, until ctx ends. It describes the exit in words, and as the data of an error for programs: one JSON
+	// value, or nil.
 	Ended(ctx context.Context) (how string, data []byte)
 }
 
-// Limits bound what is taken. Zero stands for the default.
+// Limits are the limits of a link. Zero means the default.
 type Limits struct {
 	MaxMessage   int   // bytes of one line; 100 MiB
-	MaxQueued    int   // routed requests that wait or are worked on; 1,024
-	MaxQueuedMem int64 // bytes of routed requests, and of answers on their way; 64 MiB
+	MaxQueued    int   // routed requests that wait or are in progress; 1,024
+	MaxQueuedMem int64 // bytes of routed requests, and of answers in transit; 64 MiB
 	MaxWorkers   int   // routed requests at handlers at once; 64
 }
 
-// Options are what a Link is made of.
+// Options configure a Link.
 type Options struct {
 	Client Client
 	Agent  Agent
-	// Ready waits until every handler answers and returns the routes; called at each initialize.
+	// Ready waits until every handler is ready, and returns the routes. It is called at each initialize.
 	Ready func(ctx context.Context) (*route.Table, error)
-	// Conn returns the connection to a handler, or at once why there is none.
+	// Conn returns the connection to a handler, or at once the error why there is none.
 	Conn func(handler string) (grpc.ClientConnInterface, error)
-	// Sidecar reports whether a handler is one, which may see other files than are seen from here; nil: none is.
+	// Sidecar reports whether a handler is a sidecar, which may see other files than the supervisor; nil: none is.
 	Sidecar func(handler string) bool
-	// Sessions is what is known of the agent's sessions.
+	// Sessions is the state of the agent's sessions.
 	Sessions *session.Table
 	Gate     *gate.Gate
-	// Place, if set, tells where paths of a session lead, and which are acphost's own, by what has been seen for the
-	// question (nil: nothing); RealRoots where its roots do, "" for one that is not known.
+	// Place, if set, resolves the paths of a session, and marks acphost's own. seen caches the look-ups of paths for one request, and may
+	// be nil. RealRoots resolves a session's roots; "": not known.
 	Place     func(ctx context.Context, sessionID string, seen *paths.Seen) PlaceFunc
 	RealRoots func(roots []string) []string
-	// CheckOpening, if set, returns an error if a session cannot be opened with the roots that the client names, of which there
-	// is one at least; again is the session that is loaded or resumed. The client gets the error, and the agent does not see the
-	// request. It may take a few seconds, in which nothing more of the client is read.
+	// CheckOpening, if set, returns an error if a session cannot be opened with the roots that the client names; there is at least one.
+	// again is the session that is loaded or resumed. The client gets the error, and the request is not forwarded. CheckOpening may take a
+	// few seconds, during which the client is not read.
 	CheckOpening func(ctx context.Context, again string, roots []string) error
-	// Local: agents and their commands see the files that we see, with the same rights.
+	// Local: agents and their commands see the same files as the supervisor, with the same rights.
 	Local bool
 	// Display shows terminals; nil: none is shown.
 	Display func(sink display.Sink) *display.Display
-	// Quirk reports whether a workaround is on for the agent; reported is the name that the agent gives itself.
+	// Quirk reports whether a workaround is enabled for the agent. reported is the agent's own name at initialize.
 	Quirk func(name, reported string) bool
-	// Names are what this supervisor calls its own tool calls and questions; nil: the link has names of its own.
+	// Names are the ids of the supervisor's own tool calls and questions; nil: the link creates its own Names.
 	Names *Names
 	// AgentName is the agent's configured name.
 	AgentName string
-	// Modes are the modes in which the agent asks before it acts. If the agent opens a session in another mode, the link puts the
-	// session in the first of them that the agent offers, before the client gets the answer, and refuses the session if that fails.
-	// Nil: they are not known, and sessions stay in the mode in which the agent opens them.
+	// Modes are the modes in which the agent asks before it acts. If the agent opens a session in another mode, the link sets the first of
+	// them that the agent offers, before the client gets the answer. If that fails, the link refuses the session. Nil: they are not known,
+	// and sessions keep the mode in which the agent opens them.
 	Modes []string
-	// Tested are the versions of the agent that acphost was tested with; if the agent reports another version, that is logged. Nil:
-	// they are not known.
+	// Tested are the versions of the agent that acphost was tested with. Any other version is logged. Nil: they are not known.
 	Tested []string
-	// TerminalTools are the agent's tools that run commands by terminal/create alone. They are known of the preset that the agent
-	// was started by, and never by the agent's own name. Nil: none are known.
+	// TerminalTools are the agent's tools that run commands only by terminal/create. They depend on the preset that the agent was started
+	// by, and never on the agent's own name. Nil: none are known.
 	TerminalTools *TerminalTools
-	// Dialect is what the user says of how the agent describes its tools; nil: nothing.
+	// Dialect is the user's description of how the agent describes its tools; nil: none.
 	Dialect *dialect.Dialect
-	// AgentEnviron is the environment that the agent was started with; nil: our own.
+	// AgentEnviron is the environment that the agent was started with; nil: the supervisor's environment.
 	AgentEnviron []string
-	// Observe: everything passes untouched, nothing is routed, asked or refused.
+	// Observe: everything is forwarded unchanged, and nothing is routed, asked or refused.
 	Observe bool
-	// Attended reports whether somebody can answer questions; nil: somebody always can. It must not wait for anything. If
-	// nobody can, a question waits for Unattended; 2 minutes if zero.
+	// Attended reports whether somebody can answer questions; nil: always. It must not block. If nobody can, a question waits for
+	// Unattended; 2 minutes if zero.
 	Attended   func() bool
 	Unattended time.Duration
-	// Headless: the client is a program that answers no questions by itself. If a turn is cancelled, its questions are
-	// answered at once. If nobody attends, an elicitation is cancelled at once, unless the client said at initialize that it
-	// takes elicitations: then somebody will come, and the elicitation waits.
+	// Program: the client is a program that answers no questions by itself. If a turn is cancelled, its questions are answered at once. If
+	// nobody attends, an elicitation is cancelled at once, unless the client declared support for elicitations at initialize. Then the
+	// elicitation waits until somebody attends.
 	Program bool
-	// cancelGrace is how long after session/cancel an editor may take to answer its open questions; 0: the constant.
+	// cancelGrace is how long an editor may take to answer its open questions after session/cancel; 0: the constant.
 	cancelGrace time.Duration
-	// Questions, if set, is told of the questions that wait at the client.
+	// Questions, if set, observes the questions that wait at the client.
 	Questions question.Observer
-	// CancelUnasked: a turn in which the agent does what the policy denies, without asking, is cancelled.
+	// CancelUnasked: a turn is cancelled if the agent does something in it that the policy denies, without asking.
 	CancelUnasked bool
-	// RefuseStale: a write of a file that changed since it was read is refused.
+	// RefuseStale: a write is refused if the file has changed since it was read.
 	RefuseStale bool
-	// ReportSoon is how long a permission request waits for a report that its agent sends just after it, where the agent is
-	// known to do so; 300 ms if zero.
+	// ReportSoon is how long a permission request waits for a report that its agent sends just after it, if the agent is known to do so;
+	// 300 ms if zero.
 	ReportSoon time.Duration
 	// InitializeTimeout is how long the agent may take to answer initialize; 60 s if zero.
 	InitializeTimeout time.Duration
 	Limits            Limits
-	// Observer, if set, sees what passes.
+	// Observer, if set, receives all frames.
 	Observer frame.Observer
-	// Called, if set, is told of each call that a handler answered, or should have: its handler, its route's method, how long it
-	// took, and whether the agent got an error. It is called concurrently and must not wait.
+	// Called, if set, is called after each handler call, successful or not, with the handler, the route's method, the duration, and whether
+	// the agent got an error. It is called concurrently and must not block.
 	Called func(handler, method string, took time.Duration, failed bool)
-	// Tracer, if set, makes spans of turns, of the agent's requests, and of what is done about them. TraceActions: the span of a
-	// decision says what the action is, in words that name paths and commands.
+	// Tracer, if set, creates spans of turns, of the agent's requests, and of their processing. TraceActions: the span of a decision
+	// describes the action, in words that name paths and commands.
 	Tracer       span.Tracer
 	TraceActions bool
-	// Hurry ends when the end of the link is not to wait any more for a client or an agent that takes nothing; nil: it never does.
+	// Hurry ends when the end of the link must no longer wait for a client or an agent that does not read; nil: it never does.
 	Hurry context.Context
-	// Containment decides about what the agent's processes do by themselves; nil: nobody does.
+	// Containment decides about process actions of the agent; nil: they are not decided.
 	Containment Containment
-	// Pace, if set, is told of each routed call.
+	// Pace, if set, is notified of each routed call.
 	Pace   *proc.Pace
 	Logger *slog.Logger
 }
 
-// Reason says why a Link ended.
+// Reason is the reason why a Link ended.
 type Reason int
 
 // The reasons.
 const (
-	// ClientGone: the client closed its side, or could not be written to.
+	// ClientGone: the client closed its side, or a write to it failed.
 	ClientGone Reason = iota
-	// AgentGone: the agent closed its side, or could not be written to.
+	// AgentGone: the agent closed its side, or a write to it failed.
 	AgentGone
-	// NotReady: a handler did not start; the client was told.
+	// NotReady: a handler did not start; the client got an error.
 	NotReady
-	// NoInitialize: the agent did not answer initialize in time; the client was told.
+	// NoInitialize: the agent did not answer initialize in time; the client got an error.
 	NoInitialize
 	// Stopped: the context ended.
 	Stopped
-	// Broken: the link met a defect of acphost's and cannot go on; peers that wait for answers were told.
+	// Broken: a defect of acphost ended the link; peers that waited for answers got errors.
 	Broken
 )
 
-// Link is one joined pair. Run may be called once; the rest is safe for concurrent use.
+// Link connects one client and one agent. Run may be called once; the other methods are safe for concurrent use.
 type Link struct {
 	opts     Options
 	log      *slog.Logger
@@ -219,15 +217,15 @@ type Link struct {
 	agentCalls  jsonrpc.InFlight[*agentCall]
 	clientCalls jsonrpc.InFlight[*clientCall]
 	openings    openings
-	own         jsonrpc.InFlight[*question.Question] // acphost's, at the client
+	own         jsonrpc.InFlight[*question.Question] // acphost's questions at the client
 	questions   *question.Set
 
-	notices atomic.Bool // the client shows them
-	elicits atomic.Bool // the client has said that it takes elicitations
+	notices atomic.Bool // the client shows notices
+	elicits atomic.Bool // the client supports elicitations
 	said    lastNotices
-	// speaks is the name by which the client has opened a session, if that is not today's; nil: it is.
+	// speaks is the older method name by which the client has opened a session; nil: it uses the current name.
 	speaks atomic.Pointer[string]
-	// untested says that acphost was not tested with the agent's version; nil: it was, or the user has been told.
+	// untested is the warning that acphost was not tested with the agent's version; nil: it was, or the user was notified.
 	untested atomic.Pointer[string]
 
 	table    atomic.Pointer[route.Table]
@@ -238,7 +236,7 @@ type Link struct {
 	turns    turns
 
 	saidImitated atomic.Bool
-	unanswered   atomic.Pointer[unanswered] // set once the link is over
+	unanswered   atomic.Pointer[unanswered] // set once the link has ended
 
 	ended   chan struct{}
 	endOnce sync.Once
@@ -246,17 +244,17 @@ type Link struct {
 	cause   error
 	wg      sync.WaitGroup
 	spawnMu sync.Mutex
-	waited  bool // for wg: nothing may be added to it any more
+	waited  bool // shutdown waits for wg, and nothing may be added to it
 }
 
-// clientCall is a request of the client's that the agent has not answered.
+// clientCall is a client's request that the agent has not answered.
 type clientCall struct {
 	id        []byte
 	method    string
 	sessionID string
-	opens     bool // it is one of Link.openings
+	opens     bool // it is in Link.openings
 	timer     atomic.Pointer[time.Timer]
-	change    *modeChange // set for a request of acphost's own, which the client does not know
+	change    *modeChange // set for a request of acphost itself, which the client does not know
 }
 
 func (c *clientCall) stopTimer() {
@@ -302,9 +300,9 @@ func New(o Options) *Link {
 	return l
 }
 
-// Run forwards messages until the client or the agent is gone, or ctx ends. Then it answers every open request, and says why
-// it ended. It does not stop the agent. Nothing can interrupt a read of the client, or a write to it, that is under way when
-// the agent goes: it stays behind until its stream ends.
+// Run forwards messages until the client or the agent is gone, or ctx ends. Then it answers every open request, and returns the reason. It
+// does not stop the agent. A read of the client, or a write to it, that is in progress when the agent ends cannot be interrupted: its
+// goroutine remains until the stream ends.
 func (l *Link) Run(ctx context.Context) (Reason, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -331,10 +329,10 @@ func (l *Link) Run(ctx context.Context) (Reason, error) {
 	return l.reason, l.cause
 }
 
-// broken ends the link after a panic in the goroutine that reads a peer: what that goroutine knows may be half changed.
+// broken ends the link after a panic in a goroutine that reads a peer, because the state of that goroutine may be inconsistent.
 func (l *Link) broken(err error) { l.end(Broken, err) }
 
-// workFailed answers a request of the agent after a panic of the work on it.
+// workFailed answers an agent's request after a panic during its processing.
 func (l *Link) workFailed(c *agentCall, err error) {
 	if c == nil {
 		return
@@ -346,7 +344,7 @@ func (l *Link) workFailed(c *agentCall, err error) {
 	l.shownEnds(c, true)
 }
 
-// internalError is what a peer is told whose request was not answered because of a defect.
+// internalError returns the error for a request that was not answered because of a defect.
 func internalError(method string, err error) *jsonrpc.Error {
 	return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: method + ": acphost: " + err.Error()}
 }
@@ -354,8 +352,8 @@ func internalError(method string, err error) *jsonrpc.Error {
 // end records the first reason and wakes Run.
 func (l *Link) end(r Reason, err error) { l.endAfter(r, err, func() {}) }
 
-// endAfter records the first reason, has the client's last request answered, and wakes Run. Whoever reads the answer and then
-// stops the link finds the reason for the answer, not that the link was stopped.
+// endAfter records the first reason, calls answer to answer the client's last request, and wakes Run. A caller that reads the answer and
+// then stops the link gets the reason for the answer, not that the link was stopped.
 func (l *Link) endAfter(r Reason, err error, answer func()) {
 	first := false
 	l.endOnce.Do(func() {
@@ -370,7 +368,7 @@ func (l *Link) endAfter(r Reason, err error, answer func()) {
 	answer()
 }
 
-// shutdown answers what the agent left unanswered, ends what is under way and flushes what the client still takes.
+// shutdown answers the requests that the agent did not answer, ends the work in progress, and flushes the client's writer.
 func (l *Link) shutdown() {
 	var why string
 	var data []byte
@@ -388,13 +386,13 @@ func (l *Link) shutdown() {
 	l.unanswered.Store(&unanswered{why, data})
 	calls := l.clientCalls.Drain()
 	if l.reason == AgentGone && slices.ContainsFunc(calls, func(c *clientCall) bool { return c.method == acp.MethodInitialize }) {
-		l.unanswered.Store(&unanswered{why + l.Dropped(), data}) // it may be no ACP agent at all
+		l.unanswered.Store(&unanswered{why + l.Dropped(), data}) // it may not be an ACP agent at all
 	}
 	for _, c := range calls {
 		l.tooLate(c)
 	}
 	l.abandon()
-	if l.reason == ClientGone { // its last words may be that it cancels
+	if l.reason == ClientGone { // its last message may be a cancellation
 		said := make(chan struct{})
 		go func() {
 			defer close(said)
@@ -406,7 +404,7 @@ func (l *Link) shutdown() {
 		case <-time.After(lastWords):
 		}
 	}
-	go func() { // ends a write that the agent does not take, unless it holds the pipe
+	go func() { // ends a write that the agent does not read, unless the agent holds the pipe
 		defer panics.Recover(l.log, "closing the agent's input")
 		_ = l.opts.Agent.Stdin().Close()
 	}()
@@ -418,7 +416,7 @@ func (l *Link) shutdown() {
 			l.display.Close()
 		}
 		l.queue.wait()
-		l.abandon() // what reached the client in the last moment
+		l.abandon() // requests that were sent to the client meanwhile
 		_ = l.toAgent.Close()
 		_ = l.toClient.Close()
 		l.spawnMu.Lock()
@@ -429,25 +427,25 @@ func (l *Link) shutdown() {
 	select {
 	case <-settled:
 	case <-l.opts.Hurry.Done():
-	case <-time.After(flushTimeout): // the client does not read; what it did not take is lost with it
+	case <-time.After(flushTimeout): // the client does not read; the remaining messages are lost
 	}
 	l.opts.Sessions.CloseAll()
 	l.endTurns(func(*turnSpan) bool { return true }, "", failedOver)
-	for _, c := range l.agentCalls.All() { // nobody answers them
+	for _, c := range l.agentCalls.All() { // they remain unanswered
 		c.span.End(failedOver)
 	}
 }
 
-// unanswered says why the agent answers nothing any more; why is empty if nobody is there to be told.
+// unanswered is the reason why the agent answers no more requests; why is empty if there is no peer to get it.
 type unanswered struct {
 	why  string
 	data []byte
 }
 
-// tooLate answers a request of the client's that was taken out of the table when the link was over.
+// tooLate answers a client's request that was removed from the table after the link had ended.
 func (l *Link) tooLate(c *clientCall) {
 	c.stopTimer()
-	if c.change != nil { // the client waits for the session that is opened
+	if c.change != nil { // the client waits for the session that is being opened
 		c = c.change.opening
 	}
 	if u := l.unanswered.Load(); u.why != "" {
@@ -455,7 +453,7 @@ func (l *Link) tooLate(c *clientCall) {
 	}
 }
 
-// abandon ends what is open at the client: nobody waits for it any more.
+// abandon ends the requests that are open at the client, because nobody waits for them any more.
 func (l *Link) abandon() {
 	for _, c := range l.agentCalls.All() {
 		if q := c.asked(); q != nil && (q.Finish(question.Ending{Cause: question.LinkOver}) || !q.Own) {
@@ -468,8 +466,8 @@ func (l *Link) abandon() {
 	}
 }
 
-// spawn runs f in a goroutine that shutdown waits for. Once shutdown waits, spawn does nothing: the goroutine that reads the
-// client may still call it.
+// spawn runs f in a goroutine that shutdown waits for. Once shutdown waits, spawn does nothing, because the goroutine that reads the client
+// may still call it.
 func (l *Link) spawn(f func()) {
 	l.spawnMu.Lock()
 	defer l.spawnMu.Unlock()
@@ -478,14 +476,14 @@ func (l *Link) spawn(f func()) {
 	}
 }
 
-// Forget ends a session that the agent cannot close: what waits in it is answered, and its scope ends.
+// Forget ends a session that the agent cannot close: its waiting requests are answered, and its scope ends.
 func (l *Link) Forget(sessionID string) {
 	l.opts.Sessions.Closed(sessionID)
 	l.sessionCancelled(sessionID)
 	l.endSession(sessionID)
 }
 
-// Reported returns what the agent said of itself at initialize; zero before that.
+// Reported returns the agent's answer to initialize; zero before that.
 func (l *Link) Reported() acp.Initialized {
 	if r := l.reported.Load(); r != nil {
 		return *r
@@ -493,7 +491,7 @@ func (l *Link) Reported() acp.Initialized {
 	return acp.Initialized{}
 }
 
-// Counters returns what passed so far.
+// Counters returns the counts so far.
 func (l *Link) Counters() *supervisorv1.LinkCounters {
 	return &supervisorv1.LinkCounters{
 		AgentMessages:   l.counters.agentMessages.Load(),
@@ -508,27 +506,27 @@ func (l *Link) Counters() *supervisorv1.LinkCounters {
 	}
 }
 
-// refuseAgent answers a request of the agent's with an error, without waiting.
+// refuseAgent answers an agent's request with an error, without blocking.
 func (l *Link) refuseAgent(id []byte, code int, message string) {
 	l.postAgent(jsonrpc.AppendError(nil, id, &jsonrpc.Error{Code: code, Message: message}))
 }
 
 func (l *Link) postAgent(line []byte) { l.postAgentBy("", line) }
 
-// postAgentBy is postAgent for what somebody else than acphost itself has answered.
+// postAgentBy is postAgent for an answer of another component than acphost itself.
 func (l *Link) postAgentBy(by string, line []byte) {
 	l.see(frame.OursToAgent, by, line)
 	l.writeAgent(line)
 }
 
-// writeAgent sends the agent a line that was seen, without waiting.
+// writeAgent sends the agent a line that observers have seen, without blocking.
 func (l *Link) writeAgent(line []byte) {
 	if err := l.toAgent.Post(line); errors.Is(err, jsonrpc.ErrOverflow) {
 		l.end(AgentGone, fmt.Errorf("the agent reads nothing: %d MiB of answers wait for it", maxRefusals>>20))
 	}
 }
 
-// refuseClient answers a request of the client's with an error, without waiting.
+// refuseClient answers a client's request with an error, without blocking.
 func (l *Link) refuseClient(id []byte, code int, message string) {
 	l.failClient(id, &jsonrpc.Error{Code: code, Message: message})
 }

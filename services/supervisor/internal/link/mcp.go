@@ -10,11 +10,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// mcpServers decides about the MCP servers that a client names for a session, if the agent starts them as commands. Each is an
-// action of the kind mcp.start, and is recorded. A policy that denies one refuses the session; the error says so. Where the
-// policy asks, the client has answered: it is the one who would be asked, and it has named the command.
+// mcpServers decides about the MCP servers that a client names for a session, if the agent starts them as commands. Each is an action of
+// the kind mcp.start, and is recorded. If a policy denies one, the session is refused, and the error says so. If the policy returns Ask,
+// the client has answered already: it would be asked, and it has named the command.
 //
-// It waits for the policy, which has gate.DecideTimeout for each decision, and for nothing that needs the client to be read.
+// mcpServers waits for the policy, at most gate.DecideTimeout for each decision, and for nothing that needs the client to be read.
 func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) error {
 	servers, err := acp.MCPCommands(params)
 	if err != nil || len(servers) == 0 {
@@ -23,7 +23,7 @@ func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) err
 	if len(servers) > maxMCPServers {
 		return fmt.Errorf("it names %d MCP servers, more than the %d that are taken", len(servers), maxMCPServers)
 	}
-	if err := p.out.flush(); err != nil { // what came before waits for no policy
+	if err := p.out.flush(); err != nil { // earlier messages do not wait for a policy
 		return err
 	}
 	cc := &acpv1.CallContext{}
@@ -32,7 +32,7 @@ func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) err
 			cc.Roots = append(cc.Roots, &acpv1.Root{Path: dir})
 		}
 	}
-	ctx := context.Background() // each decision has a timeout of its own
+	ctx := context.Background() // each decision has its own timeout
 	s := p.judging(ctx, "", cc, nil)
 	for _, server := range servers {
 		a := intent.StartsMCP(s, method, server.Name, server.Argv, server.EnvNames)
@@ -41,7 +41,7 @@ func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) err
 			return err
 		}
 		if d.Verdict == gate.Deny {
-			_ = p.conclude("", "", d, gate.Outcome{}) // a denial holds without a record
+			_ = p.conclude("", "", d, gate.Outcome{}) // a denial is enforced without a record
 			return fmt.Errorf("the MCP server %q is denied: %s", server.Name, d.Denial())
 		}
 		outcome := gate.Outcome{Allowed: true}
@@ -55,5 +55,5 @@ func (p *clientPump) mcpServers(method string, o acp.Opening, params []byte) err
 	return nil
 }
 
-// maxMCPServers bounds the MCP servers of a session that are commands.
+// maxMCPServers limits the MCP servers of a session that are commands.
 const maxMCPServers = 64

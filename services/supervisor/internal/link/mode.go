@@ -12,22 +12,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// modeTimeout is how long an agent may take to put a session in the mode that asks.
+// modeTimeout is how long an agent may take to set the mode of a session.
 const modeTimeout = 30 * time.Second
 
-// modeChange is a request of acphost's own that puts a session, which the agent has just opened in another mode, in a mode in
-// which the agent asks before it acts. Until it is answered, the client gets nothing about the session.
+// modeChange is acphost's own request to set a mode in which the agent asks before it acts, after the agent has opened a session in another
+// mode. Until it is answered, the client gets nothing about the session.
 type modeChange struct {
 	opening   *clientCall // the request that opened the session
 	session   string
 	from, to  string
-	corrected []byte // the answer to opening, with the mode that was set
-	place     *place // holds the messages of the session back
-	send      []byte // what answers opening, set before place is left
+	corrected []byte // the answer to opening, with the new mode
+	place     *place // holds the messages of the session
+	send      []byte // the answer to opening that is sent, set before place is left
 }
 
-// modeToSet returns the mode that a session has to be put in, which the agent opened with result; "": the session is in a mode
-// that asks, or it has no modes. from is its mode now. The error says that the agent offers no mode that asks.
+// modeToSet returns the mode that a session has to be set to, which the agent opened with result; "": the session is in a mode that asks,
+// or has no modes. from is its current mode. The error means that the agent offers no mode that asks.
 func (l *Link) modeToSet(result []byte) (from, to string, err error) {
 	from = acp.ParseOpened(result).Mode
 	if len(l.opts.Modes) == 0 || from == "" || slices.Contains(l.opts.Modes, from) {
@@ -43,8 +43,8 @@ func (l *Link) modeToSet(result []byte) (from, to string, err error) {
 		l.opts.AgentName, from, strings.Join(l.opts.Modes, ", "))
 }
 
-// correctMode deals with the answer to a request that opened a session in a mode in which the agent does not ask. It reports
-// false if the mode is all right, and the answer can be forwarded.
+// correctMode handles the answer to a request that opened a session in a mode in which the agent does not ask. It returns false if the mode
+// is acceptable, and the answer can be forwarded.
 func (p *agentPump) correctMode(c *clientCall, m *jsonrpc.Message) (corrects bool, err error) {
 	if !opensSession(c.method) || m.Error != nil || p.opts.Observe {
 		return false, nil
@@ -89,8 +89,8 @@ func (p *agentPump) correctMode(c *clientCall, m *jsonrpc.Message) (corrects boo
 	return true, nil
 }
 
-// modeAnswered ends a modeChange: failed says why the agent did not set the mode; nil: it did. The client then gets the answer to
-// its request, or an error, and what the agent has sent about the session since. An error means that the client is gone.
+// modeAnswered ends a modeChange. failed is the reason why the agent did not set the mode; nil: it did. The client then gets the answer to
+// its request, or an error, and the agent's messages about the session since then. An error means that the client is gone.
 func (l *Link) modeAnswered(own *clientCall, failed error) error {
 	change := own.change
 	l.opts.Sessions.ModeSet(jsonrpc.CanonicalID(own.id), failed != nil)
@@ -111,12 +111,12 @@ func (l *Link) modeAnswered(own *clientCall, failed error) error {
 	return err
 }
 
-// unfixed is the message of the error that answers a request to open a session, if the session is in a mode that does not ask.
+// unfixed returns the message of the error for a request that opened a session in a mode that does not ask.
 func unfixed(opening *clientCall, err error) string {
 	return fmt.Sprintf("%s: %v; change the agent's own settings, or name the modes that you accept in agents.json (acphost.modes)", opening.method, err)
 }
 
-// checkVersion logs a warning if the agent is of a version that acphost was not tested with.
+// checkVersion logs a warning if acphost was not tested with the agent's version.
 func (l *Link) checkVersion(version string) {
 	if len(l.opts.Tested) > 0 && !slices.Contains(l.opts.Tested, version) {
 		text := fmt.Sprintf("The agent %s is of version %q. Tested versions are %s. Another version may ask for less than these do.",
@@ -127,8 +127,8 @@ func (l *Link) checkVersion(version string) {
 	}
 }
 
-// tellUntested tells the user, once and in the first session, that acphost was not tested with the agent's version, if the client
-// shows notices.
+// tellUntested notifies the user, once and in the first session, that acphost was not tested with the agent's version, if the client shows
+// notices.
 func (l *Link) tellUntested(sessionID string) {
 	if !l.notices.Load() {
 		return
@@ -147,7 +147,7 @@ func opensSession(method string) bool {
 	return false
 }
 
-// errorOf returns the error that a response tells; nil: it tells none.
+// errorOf returns the error of a response; nil: it has none.
 func errorOf(m *jsonrpc.Message) error {
 	if m.Error == nil {
 		return nil

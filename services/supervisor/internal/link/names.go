@@ -11,38 +11,38 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc/lex"
 )
 
-// ownMethods is the namespace of methods by which acphost says something in its own name. No peer has a word in it.
+// ownMethods is the prefix of acphost's own methods. Peers must not use it.
 const ownMethods = "_acphost/"
 
-// Names are the ids that a supervisor gives to what it shows and asks: tool calls and questions of its own. They begin
-// alike, with 128 random bits, so that whatever else bears such a name is known for an imitation, and that another
-// supervisor's names, as of one that runs below this one, are not mistaken for them. Safe for concurrent use.
+// Names creates the ids of acphost's own tool calls and questions. All ids of a supervisor begin with the same 128 random bits. So any
+// other message with such an id is an imitation, and ids of another supervisor, such as one that runs below this one, are not mistaken for
+// them. Safe for concurrent use.
 type Names struct {
 	prefix string
-	quoted []byte      // how such an id begins in JSON
-	issued atomic.Bool // somebody may know the prefix
+	quoted []byte      // the start of such an id in JSON
+	issued atomic.Bool // a peer may know the prefix
 }
 
-// NewNames returns names that nobody can guess.
+// NewNames returns Names with a new random prefix.
 func NewNames() *Names {
 	prefix := "acphost-" + jsonrpc.NewID() + "-"
 	return &Names{prefix: prefix, quoted: []byte(`"` + prefix)}
 }
 
-// next returns an id of acphost's own that ends with about.
+// next returns an id that ends with about.
 func (n *Names) next(about string) string {
 	n.issued.Store(true)
 	return n.prefix + about
 }
 
-// is reports whether a JSON-RPC id is one of ours, however it is spelled.
+// is reports whether a JSON-RPC id is one of these names, in any spelling.
 func (n *Names) is(id []byte) bool {
 	return strings.HasPrefix(jsonrpc.CanonicalID(id), string(n.quoted))
 }
 
-// in reports whether a line has a string in it that is one of our ids, or that a lenient reader could take for one: with
-// escapes, or with characters between that do not show or are no ASCII, which some readers drop. Where the string stands
-// does not count, nor how often. scratch is used again.
+// in reports whether a line contains a string that is one of these names, or that a lenient reader could take for one: with escapes, or
+// with invisible or non-ASCII characters in between, which some readers drop. The position and the number of such strings do not matter.
+// scratch is a buffer for reuse.
 func (n *Names) in(line []byte, scratch *[]byte) bool {
 	if !n.issued.Load() {
 		return false
@@ -54,8 +54,8 @@ func (n *Names) in(line []byte, scratch *[]byte) bool {
 	return bytes.Contains(*scratch, n.quoted)
 }
 
-// appendVisible appends the ASCII characters of valid JSON that show, with their escapes resolved. A quote that is escaped
-// begins no string; it becomes a NUL.
+// appendVisible appends the visible ASCII characters of valid JSON, with their escapes resolved. An escaped quote begins no string; it
+// becomes a NUL.
 func appendVisible(dst, line []byte) []byte {
 	for i := 0; i < len(line); i++ {
 		plain := lex.VisibleEnd(line, i)
@@ -84,9 +84,8 @@ func appendVisible(dst, line []byte) []byte {
 	return dst
 }
 
-// spentFor reports whether the agent must not use an id for a request with a method. An agent can learn the id of a question
-// of acphost's own. If it used the id again after the question has ended, a late answer to that question would count for the
-// new one.
+// spentFor reports whether the agent must not use an id for a request with a method. An agent can learn the id of acphost's own question.
+// If it reused the id after the question has ended, a late answer to that question would count for the new one.
 func (l *Link) spentFor(method string, id []byte) bool {
 	question := method == acp.MethodRequestPermission || method == acp.MethodElicitationCreate
 	if question && l.opts.Names.is(id) {
@@ -95,7 +94,7 @@ func (l *Link) spentFor(method string, id []byte) bool {
 	return (question || !l.opts.Program) && l.questions.Spent(id)
 }
 
-// imitated counts a message of a peer's that used a name of ours, and says so once.
+// imitated counts a peer's message that used one of these names, and logs the first one.
 func (l *Link) imitated(peer, what string, line []byte) {
 	l.counters.imitated.Add(1)
 	if l.saidImitated.CompareAndSwap(false, true) {
@@ -107,6 +106,6 @@ func (l *Link) imitated(peer, what string, line []byte) {
 const (
 	imitatesCall   = "the id of something that acphost shows or asks"
 	imitatesMethod = "a method that begins with " + ownMethods
-	// imitatesTerminal: acphost alone tells the client what its terminals write, and how they end.
+	// imitatesTerminal: only acphost sends the client the output and the exit of its terminals.
 	imitatesTerminal = "the output of a terminal that acphost shows"
 )

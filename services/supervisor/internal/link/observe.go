@@ -10,12 +10,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// GateName is the handler that is named with a request of the agent's that the gate decides about. The request may be
-// forwarded to the client later.
+// GateName is the handler in frames of agent requests that the gate decides about. The request may be forwarded to the client later.
 const GateName = "gate"
 
-// RefusedName is the handler that is named with a line that reaches nobody, because it is no message or can be read in two
-// ways.
+// RefusedName is the handler in frames of lines that are not forwarded, because they are no messages or can be read in two ways.
 const RefusedName = "refused"
 
 // see shows the observer a frame that was not scanned.
@@ -27,7 +25,7 @@ func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byt
 	}
 }
 
-// seeMessage tells the observer of a message that was scanned.
+// seeMessage shows the observer a message that was scanned.
 func (l *Link) seeMessage(d frame.Direction, handler string, m *jsonrpc.Message) {
 	if l.opts.Observer != nil {
 		l.opts.Observer.Frame(scanned(d, handler, m, m.Raw))
@@ -40,7 +38,7 @@ func scanned(d frame.Direction, handler string, m *jsonrpc.Message, line []byte)
 	return f
 }
 
-// fill says in a frame what was found in its message.
+// fill sets the fields of a frame from its scanned message.
 func fill(f *frame.Frame, m *jsonrpc.Message) {
 	if f.Scanned = m.Kind != jsonrpc.KindInvalid && m.Kind != jsonrpc.KindBatch; f.Scanned {
 		f.Method, f.ID, f.SessionID = m.Method, m.ID, m.SessionID
@@ -49,13 +47,13 @@ func fill(f *frame.Frame, m *jsonrpc.Message) {
 	}
 }
 
-// seen returns what tells the observer of the lines that a run takes; nil if there is none. m is the message that the run's
-// owner is at.
+// seen returns a function that shows the observer the lines that a run takes; nil: there is no observer. m is the current message of the
+// run's owner.
 func (l *Link) seen(d frame.Direction, m *jsonrpc.Message) func(line []byte, at time.Time) {
 	if l.opts.Observer == nil {
 		return nil
 	}
-	f := frame.Frame{Direction: d} // filled anew for each line, so that it is copied once
+	f := frame.Frame{Direction: d} // reused for each line, to copy it only once
 	return func(line []byte, at time.Time) {
 		f.Line, f.Time = line, at
 		fill(&f, m)
@@ -63,13 +61,13 @@ func (l *Link) seen(d frame.Direction, m *jsonrpc.Message) func(line []byte, at 
 	}
 }
 
-// sendClient sends the client a line of the agent's, after frames of ours that introduce what it shows.
+// sendClient sends the client a line of the agent, after frames of acphost that introduce what the line shows.
 func (l *Link) sendClient(bufs ...[]byte) error {
 	l.seeShown(bufs)
 	return l.toClient.Send(bufs...)
 }
 
-// seeShown shows the observer the frames that sendFront sends.
+// seeShown shows the observer the frames that sendClient sends.
 func (l *Link) seeShown(bufs [][]byte) {
 	for i, b := range bufs {
 		if i < len(bufs)-1 {
@@ -80,7 +78,7 @@ func (l *Link) seeShown(bufs [][]byte) {
 	}
 }
 
-// observedSink tells the observer of what a display shows.
+// observedSink shows the observer the frames of a display.
 type observedSink struct {
 	display.Sink
 	l *Link

@@ -6,17 +6,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// ownNames are acphost's names of the kinds.
+// ownNames are acphost's names of the option kinds.
 var ownNames = map[string]string{
 	acp.AllowOnce: "Allow once", acp.AllowAlways: "Always allow", acp.RejectOnce: "Reject", acp.RejectAlways: "Always reject",
 }
 
-// maxOptionName is how many characters of an agent's name for an option are shown behind acphost's.
+// maxOptionName limits the characters of an agent's option name that are shown after acphost's.
 const maxOptionName = 120
 
-// namedByKind returns the options of a permission request, raw JSON, each with a name that begins with acphost's own for its
-// kind: "Allow once: …". An option whose name says just its kind keeps that name, and so does one of no certain kind. The name
-// is then known to mean what acphost takes the answer for. It returns options as they are if nothing changes.
+// namedByKind returns the options of a permission request, raw JSON, each with a name that begins with acphost's name of its kind: "Allow
+// once: …". An option keeps its name if that name states just its kind, or if its kind is unknown. So a person reads the meaning that
+// acphost gives to the answer. If nothing changes, namedByKind returns the options unchanged.
 func namedByKind(options []byte) []byte {
 	if len(options) == 0 || options[0] != '[' {
 		return options
@@ -52,7 +52,7 @@ func namedByKind(options []byte) []byte {
 	return append(out, ']')
 }
 
-// nameOptions has people read acphost's names of the options, and returns the request's line with them. It is called before
+// nameOptions sets acphost's names of the options in the question's params, and returns the request's line with them. It is called before
 // the question is asked.
 func (a *agentQuestion) nameOptions(line []byte) []byte {
 	options := acp.Get(a.Params, "options")

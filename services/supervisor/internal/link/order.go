@@ -10,12 +10,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// order keeps what an agent says about a session in its order on the way to the client while a permission request of the
-// session is decided. The agent is read on meanwhile: what comes of other sessions passes, and what comes of this one is
-// kept, until the request was put to the client or answered. Where nothing is decided, a frame costs one atomic load.
+// order keeps the agent's messages about a session in order on the way to the client while a permission request of the session is decided.
+// The agent is read meanwhile: messages of other sessions pass, and messages of this session are held until the request was sent to the
+// client or answered. Without a pending decision, a frame costs one atomic load.
 //
-// The agent's pump alone adds to it. What is kept takes room; where there is none, the agent is not read. That cannot lock
-// up: nothing that a decision waits for needs the agent to be read, nor does the client that takes what was kept.
+// Only the agent's pump adds messages. Held messages take room; without room, the agent is not read. That cannot deadlock: neither a
+// decision nor a client that reads the held messages needs the agent to be read.
 type order struct {
 	room  budget
 	deep  atomic.Int32 // sessions in lines
@@ -23,15 +23,15 @@ type order struct {
 	lines map[string][]*place
 }
 
-// place is a place in a session's line: a permission request that is decided, or something that comes behind one.
+// place is an entry in a session's line: a permission request that is being decided, or a message held after one.
 type place struct {
-	do   func() error  // what is done when its turn comes; nil: whoever has the place does it
-	size int64         // of do, as it was taken from room
-	turn chan struct{} // closed when its turn has come, where do is nil
-	left bool          // whoever had the place does not need it any more
+	do   func() error  // called when its turn comes; nil: the owner of the place acts itself
+	size int64         // of do, taken from room
+	turn chan struct{} // if do is nil, closed when its turn comes
+	left bool          // the owner no longer needs the place
 }
 
-// keptOverhead is how many bytes a message that is kept takes beside its own.
+// keptOverhead is the memory of a held message beside its own bytes.
 const keptOverhead = 512
 
 func newOrder(limit int64) *order {
@@ -40,7 +40,7 @@ func newOrder(limit int64) *order {
 	return o
 }
 
-// enter takes the next place in a session's line. What comes behind is kept until leave.
+// enter takes the next place in a session's line. Later messages are held until leave.
 func (o *order) enter(session string) *place {
 	at := &place{turn: make(chan struct{})}
 	o.mu.Lock()
@@ -54,7 +54,7 @@ func (o *order) enter(session string) *place {
 	return at
 }
 
-// leave gives a place up. If its turn had come, the caller also does what was kept behind it, in order.
+// leave releases a place. If its turn had come, the caller also sends the messages held after it, in order.
 func (o *order) leave(session string, at *place) error {
 	o.mu.Lock()
 	at.left = true
@@ -80,7 +80,7 @@ func (o *order) leave(session string, at *place) error {
 		}
 		if next.do != nil {
 			o.mu.Unlock()
-			if err == nil { // else the client is gone
+			if err == nil { // otherwise the client is gone
 				err = panics.Catch(nil, "passing on a message of the agent that had waited", next.do)
 			}
 			o.room.give(next.size)
@@ -89,7 +89,7 @@ func (o *order) leave(session string, at *place) error {
 	}
 }
 
-// holds reports whether messages of a session are kept.
+// holds reports whether messages of a session are held.
 func (o *order) holds(session []byte) bool {
 	if o.deep.Load() == 0 {
 		return false
@@ -99,8 +99,8 @@ func (o *order) holds(session []byte) bool {
 	return len(o.lines[string(session)]) > 0
 }
 
-// keep puts do into a session's line, to be done in its turn. It reports false, and keeps nothing, if nothing holds the
-// session any more. It waits for room for size bytes; the error is ctx's.
+// keep adds do to a session's line, to be called in its turn. It returns false, and keeps nothing, if nothing holds the session any more.
+// It waits for room for size bytes; the error is ctx's.
 func (o *order) keep(ctx context.Context, session []byte, size int, do func() error) (bool, error) {
 	taken, err := o.room.reserve(ctx, int64(size)+keptOverhead)
 	if err != nil {
@@ -117,16 +117,16 @@ func (o *order) keep(ctx context.Context, session []byte, size int, do func() er
 	return true, nil
 }
 
-// inOrder does do at once or, if the session is held, in its turn. Then another goroutine does it, so do must use copies of
-// a message. size is how many bytes do keeps. An error means that the client is gone, or the link over.
+// inOrder calls do at once or, if the session is held, in its turn. In that case another goroutine calls it, so do must use copies of a
+// message. size is the memory of do, in bytes. An error means that the client is gone, or the link has ended.
 func (p *agentPump) inOrder(session []byte, size int, do func() error) error {
-	if err := p.out.flush(); err != nil { // what came before it
+	if err := p.out.flush(); err != nil { // earlier messages
 		return err
 	}
 	if p.order.holds(session) {
 		kept, err := p.order.keep(p.queue.ctx, session, size, do)
 		if err != nil {
-			<-p.ended // why is said there
+			<-p.ended // it has recorded the reason
 			return errHandled
 		}
 		if kept {
@@ -136,7 +136,7 @@ func (p *agentPump) inOrder(session []byte, size int, do func() error) error {
 	return do()
 }
 
-// forward passes a message on to the client, in the order of its session.
+// forward forwards a message to the client, in the order of its session.
 func (p *agentPump) forward(session []byte, m *jsonrpc.Message) error {
 	if !p.order.holds(session) {
 		return p.out.add(m.Raw)
@@ -145,8 +145,7 @@ func (p *agentPump) forward(session []byte, m *jsonrpc.Message) error {
 	return p.inOrder(session, len(line), func() error { return p.sendClient(line) })
 }
 
-// behind returns a channel that closes when the client has everything that came of a session before; nil: the client has it
-// already.
+// behind returns a channel that is closed when the client has all earlier messages of a session; nil: the client has them already.
 func (p *agentPump) behind(session []byte) (<-chan struct{}, error) {
 	if !p.order.holds(session) {
 		return nil, p.out.flush()

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
-// offered are the options of a question of ours. Their kinds are their own ids.
+// offered returns the options of acphost's own question. Their ids are their kinds.
 func offered(d *gate.Decision) []acp.PermissionOption {
 	var options []acp.PermissionOption
 	for _, kind := range []string{acp.AllowOnce, acp.AllowAlways, acp.RejectOnce, acp.RejectAlways} {
@@ -37,25 +37,25 @@ func offered(d *gate.Decision) []acp.PermissionOption {
 }
 
 const (
-	// maxDiff is how many bytes of either side of a diff are shown.
+	// maxDiff limits the bytes of either side of a diff.
 	maxDiff = 1 << 20
 	// writeTextFile is ACP's method that writes a file.
 	writeTextFile = "fs/write_text_file"
-	// maxShownCommand is how many bytes of a command are shown.
+	// maxShownCommand limits the bytes of a command that are shown.
 	maxShownCommand = 64 << 10
 )
 
-// ownCall is a tool call of our own, made to show a person what a call of the agent's would do.
+// ownCall is acphost's own tool call, which shows a person the action of an agent's call.
 type ownCall struct {
 	sessionID string
 	id        string
 	title     string
 	kind      string
 	content   []byte // a JSON array
-	locations []byte // likewise
+	locations []byte // a JSON array
 }
 
-// newOwnCall describes a call for a person: what was judged, not what the agent says of it.
+// newOwnCall describes a call for a person: the judged action, not the agent's description.
 func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a *permissionv1.Action) *ownCall {
 	o := &ownCall{sessionID: h.call.sessionID, id: l.opts.Names.next(d.ID()), title: intent.Summary(a), kind: ownKind(a.GetKind())}
 	switch {
@@ -66,7 +66,7 @@ func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a 
 	}
 	switch why := "Asked because: " + d.Why(); {
 	case d.Reason == "":
-	case a.GetCommand() != nil: // it may be long, and the reason says which part of it is in question
+	case a.GetCommand() != nil: // the command may be long, and the reason names the relevant part of it
 		o.content = appendItem(textContent(why), shownInBlock(a.GetCommand()))
 	default:
 		o.content = appendItem(o.content, why)
@@ -85,22 +85,21 @@ func (l *Link) newOwnCall(ctx context.Context, h *heldCall, d *gate.Decision, a 
 	return o
 }
 
-// created is the tool_call that introduces it.
+// created returns the tool_call that introduces the tool call.
 func (o *ownCall) created() []byte {
 	b := o.update("tool_call")
 	b = o.members(b)
 	return append(b, `,"status":"pending"}}}`+"\n"...)
 }
 
-// updated is a tool_call_update with a new status.
+// updated returns a tool_call_update with a new status.
 func (o *ownCall) updated(status string) []byte {
 	b := o.update("tool_call_update")
 	b = append(append(b, `,"status":"`...), status...)
 	return append(b, `"}}}`+"\n"...)
 }
 
-// question is the params of the session/request_permission about it. It is a part of what the call is: if the call is traced, the
-// client is told of which trace.
+// question returns the params of the session/request_permission about the tool call. If the call is traced, the params contain the trace.
 func (o *ownCall) question(d *gate.Decision, call *span.Span) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), o.sessionID)
 	b = jsonrpc.AppendString(append(b, `,"toolCall":{"toolCallId":`...), o.id)
@@ -142,7 +141,7 @@ func (o *ownCall) members(b []byte) []byte {
 	return append(append(b, `,"locations":`...), o.locations...)
 }
 
-// ownKind is ACP's tool kind for an action.
+// ownKind returns ACP's tool kind of an action.
 func ownKind(kind string) string {
 	switch kind {
 	case "fs.read":
@@ -157,8 +156,8 @@ func ownKind(kind string) string {
 	return "other"
 }
 
-// diff is the content that shows a write: the file as it is, as far as it can be read, and as it would be, in the form that the
-// handler keeps.
+// diff returns the content that shows a write: the current file, as far as it can be read, and the new file, in the form that the handler
+// keeps.
 func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	text, _ := acp.String(acp.Get(h.params, "content"))
 	b := jsonrpc.AppendString([]byte(`[{"type":"diff","path":`), path)
@@ -187,8 +186,8 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	return b
 }
 
-// stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If it
-// has, the handler is told to refuse the write should the file change until then.
+// stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If so, the handler
+// will reject the write if the file changes before it.
 func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
 	now, err := l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
@@ -199,14 +198,14 @@ func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) 
 	return true
 }
 
-// presentText is a file as it is.
+// presentText is the current text of a file.
 type presentText struct {
 	text, digest string
-	form         textform.Form // what a write keeps
+	form         textform.Form // the form that a write keeps
 }
 
-// readText reads a text file for a question, through the handler that would write it. So it reads only what the handler could
-// write, and the agent is never told the text. outside is the file that the path leads to, if it leaves the roots.
+// readText reads a text file for a question, through the handler that would write it. So it reads only files that the handler could write,
+// and the agent never gets the text. outside is the target of the path, if it leaves the roots.
 func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallContext, path, outside string) (presentText, error) {
 	conn, err := l.opts.Conn(handler)
 	if err != nil {
@@ -215,14 +214,14 @@ func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallConte
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cc = proto.CloneOf(cc)
-	cc.AllowedPath, cc.NoDigest = outside, false // stillAs has use for it, and diff for the form
+	cc.AllowedPath, cc.NoDigest = outside, false // stillAs uses the digest, and diff the form
 	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
 	kept := res.GetResult().GetKept()
 	return presentText{res.GetContent(), res.GetResult().GetDigest(), textform.Form{CRLF: kept.GetCrlf(), Mark: kept.GetByteOrderMark()}}, err
 }
 
-// shown returns what files will hold after the edit that a question shows. It returns nil if door two does not decide about
-// writes, or if no handler makes them. It takes at most callTimeout.
+// shown returns the contents of files after the edit that a question shows. It returns nil if the gate does not decide about writes, or if
+// no handler makes them. It takes at most callTimeout.
 func (l *Link) shown(ctx context.Context, cc *acpv1.CallContext, s intent.Session, a *permissionv1.Action, tc acp.ToolCall) intent.Edits {
 	r := l.lookup(cc.GetSessionId(), []byte(writeTextFile))
 	if cc == nil || r == nil || r.Target != route.Handler || !l.opts.Gate.Decides(writeTextFile, a.GetRoots()) {
@@ -255,11 +254,11 @@ func shownCommand(c *permissionv1.Command) string {
 	for _, e := range c.GetEnv() {
 		text += "\n# with " + safetext.Exact(shortened(e, 200))
 	}
-	// Nothing of the command's own may end the block that shows it.
+	// The command's own text must not end the block that shows it.
 	return strings.ReplaceAll(text, "```", "`\u200b``")
 }
 
-// textContent is content that shows text.
+// textContent returns content that shows text.
 func textContent(text string) []byte {
 	b := jsonrpc.AppendString([]byte(`[{"type":"content","content":{"type":"text","text":`), text)
 	return append(b, "}}]"...)
@@ -274,7 +273,7 @@ func appendItem(content []byte, text string) []byte {
 	return append(append(content[:len(content)-1:len(content)-1], ','), item[1:]...)
 }
 
-// shortened cuts text to n bytes of whole characters, and says so.
+// shortened truncates text to n bytes of whole characters, and marks the cut.
 func shortened(text string, n int) string {
 	text, cut := safetext.Prefix(text, n)
 	if cut {

@@ -15,9 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// permissionRequest takes a permission request of the agent's (door one). The request is put together here, in wire order,
-// with what is known of its tool call, and a worker decides about it. Meanwhile the agent is read on, and what it sends
-// about the session waits.
+// permissionRequest handles a permission request of the agent. It completes the request in wire order with the known tool call, and a
+// worker decides about it. Meanwhile the agent is read, and its messages about the session are held.
 func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) error {
 	c := a.call
 	if err := jsonrpc.DuplicateNames(m.Params, "sessionId", "toolCall", "subject", "options", "_meta",
@@ -39,7 +38,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + why})
 		return nil
 	}
-	if err := p.out.flush(); err != nil { // the request must not overtake what came before
+	if err := p.out.flush(); err != nil { // the request must not overtake earlier messages
 		return err
 	}
 	p.callChanged(c.sessionID, tc) // another request may be open for the same call
@@ -64,8 +63,8 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	return nil
 }
 
-// decide asks the gate about a permission request and answers it, or sends it on to the client: the very bytes that came,
-// unless it shows a terminal that the client must be told of first.
+// decide asks the gate about a permission request, and answers it or forwards it to the client unchanged. If it shows a terminal, the
+// client is notified of the terminal first.
 func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionRequest, line []byte, at *place) {
 	c := a.call
 	ctx, cancel, ok := c.begin(ctx)
@@ -85,7 +84,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	about := l.decisionRequest(c.sessionID, action, nil)
 	d, err := l.gateDecides(ctx, c, about)
 	if err != nil {
-		return // cancelled: whoever did it has answered
+		return // cancelled: the goroutine that cancelled it has answered
 	}
 	if d.Verdict != gate.Deny {
 		d.Shown.Edits = l.shown(ctx, cc, against, action, *a.ToolCall)
@@ -97,7 +96,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		d.Verdict, d.Grantable, d.Reason = gate.Ask, false, "the request does not say which session it belongs to"
 	}
 	if d.Verdict == gate.Allow {
-		// Never allow_always: what a policy allows now, it may deny later.
+		// Never allow_always: the policy may deny later what it allows now.
 		id, ok := req.Option(acp.AllowOnce)
 		if ok && a.Decided(d) {
 			a.Finish(question.Ending{Cause: question.PolicyAllows, Option: id})
@@ -114,7 +113,7 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		a.Finish(question.Ending{Cause: question.PolicyDenies})
 		return
 	}
-	if l.opts.Sessions.GivenUp(c.sessionID) { // the agent has not read that its turn is cancelled
+	if l.opts.Sessions.GivenUp(c.sessionID) { // the agent has not read the cancellation of its turn yet
 		a.CancelTurn()
 		return
 	}
@@ -122,12 +121,12 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 		return
 	}
 	a.Reason = reasonOf(d)
-	if d.Active() { // the answer may open later calls
+	if d.Active() { // the answer may allow later calls
 		line = a.nameOptions(line)
 	}
 	select {
 	case <-at.turn:
-	case <-ctx.Done(): // it has ended, or the link has: then nobody would wait for the answer
+	case <-ctx.Done(): // the question or the link has ended, and nobody would wait for the answer
 		a.Finish(question.Ending{Cause: question.LinkOver})
 		return
 	}
@@ -143,8 +142,8 @@ func (l *Link) decide(ctx context.Context, a *agentQuestion, req acp.PermissionR
 	}
 }
 
-// conclude records the outcome of a decision. The answer may come after its session has ended. Then the gate must not
-// remember it, because nobody will end that scope again.
+// conclude records the outcome of a decision. If the session ended before the answer, the gate must not remember the answer, because
+// nothing would end that scope again.
 func (l *Link) conclude(sessionID, scope string, d *gate.Decision, o gate.Outcome) error {
 	err := l.opts.Gate.Record(d, o)
 	if scope != "" && !o.Cancelled {
@@ -155,7 +154,7 @@ func (l *Link) conclude(sessionID, scope string, d *gate.Decision, o gate.Outcom
 	return err
 }
 
-// reasonOf says why a person is asked; empty: no policy wants it.
+// reasonOf returns the reason why a person is asked; empty: no policy asks.
 func reasonOf(d *gate.Decision) string {
 	if d.By != gate.ByPolicy && d.Rule == "" {
 		return ""

@@ -20,30 +20,30 @@ const (
 	defaultWorkers    = 64
 )
 
-// A job is work on a request of the agent's, on its way to a handler as a rule.
+// job is work on an agent's request, usually a call to a handler.
 type job struct {
 	run    func(ctx context.Context)
 	call   *agentCall // the request that is answered if run panics; nil: none
 	weight int64      // bytes that it keeps while it waits
-	waits  bool       // it waits for something outside: it takes no worker
+	waits  bool       // it waits for something outside, so it takes no worker
 }
 
-// queue holds the routed requests of one agent: so many may wait, so many are worked on at once, in the order they
-// came. Workers are started as they are needed and end when there is nothing to do.
+// queue holds the routed requests of one agent. The number of requests, and of workers, is limited. Requests are processed in order of
+// arrival. Workers are started on demand and end when the queue is empty.
 type queue struct {
 	ctx      context.Context
-	log      *slog.Logger // nil: slog's default one
+	log      *slog.Logger // nil: slog's default logger
 	pace     *proc.Pace
-	panicked func(call *agentCall, err error) // called after a job's panic; nil: only the log says so
+	panicked func(call *agentCall, err error) // called after a job's panic; nil: the panic is only logged
 	limits   Limits
 	wg       sync.WaitGroup
 	budget   budget
 	mu       sync.Mutex
 	waiting  []job
-	held     int   // jobs that wait or are worked on
+	held     int   // jobs that wait or are in progress
 	bytes    int64 // their weight
 	workers  int
-	closed   bool // nothing is taken any more
+	closed   bool // no jobs are accepted
 }
 
 func newQueue(ctx context.Context, l Limits, pace *proc.Pace) *queue {
@@ -55,7 +55,7 @@ func newQueue(ctx context.Context, l Limits, pace *proc.Pace) *queue {
 	return q
 }
 
-// add takes a job; false if there is no room for it, or the link is over. It never waits.
+// add adds a job; false: there is no room for it, or the link has ended. It never blocks.
 func (q *queue) add(j job) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -66,14 +66,14 @@ func (q *queue) add(j job) bool {
 	return true
 }
 
-// again takes further work on a call that was taken already and is still being worked on: there is room for it.
+// again adds further work on a call that is in progress. There is always room for it.
 func (q *queue) again(j job) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.admit(j)
 }
 
-// admit starts a job or has it wait for a worker; mu is held.
+// admit starts a job, or queues it for a worker; mu is held.
 func (q *queue) admit(j job) {
 	q.held++
 	q.bytes += j.weight
@@ -123,8 +123,8 @@ func (q *queue) work(j job) {
 	j.run(q.ctx)
 }
 
-// wait waits for the work under way; what still waits is worked on too, under a context that has ended. Nothing is taken from
-// then on: the agent may be read on for as long as it writes.
+// wait waits for the jobs. Queued jobs are processed too, with a context that has ended. No further jobs are accepted, because the agent
+// may be read for as long as it writes.
 func (q *queue) wait() {
 	q.mu.Lock()
 	q.closed = true
@@ -132,8 +132,8 @@ func (q *queue) wait() {
 	q.wg.Wait()
 }
 
-// budget bounds the bytes of answers that are on their way to an agent which may not be reading. Room is taken before a
-// handler is called, by what its answers were like lately, and corrected once the answer is there.
+// budget limits the bytes of answers in transit to an agent that may not be reading. Room is reserved before a handler is called, by the
+// sizes of its recent answers, and corrected when the answer arrives.
 type budget struct {
 	mu    sync.Mutex
 	free  int64
@@ -148,8 +148,8 @@ type waiter struct {
 
 func (b *budget) init(total int64) { b.free, b.total = total, total }
 
-// reserve waits for n bytes of room, first come first served; more than there is in all counts as all. It returns what to
-// give back, and ctx's error if that ends first.
+// reserve waits for n bytes of room, in order of arrival; n is at most the total. It returns the bytes to give back, or ctx's error if ctx
+// ends first.
 func (b *budget) reserve(ctx context.Context, n int64) (int64, error) {
 	b.mu.Lock()
 	n = min(n, b.total)
@@ -171,13 +171,13 @@ func (b *budget) reserve(ctx context.Context, n int64) (int64, error) {
 	waiting := len(b.turns)
 	b.turns = slices.DeleteFunc(b.turns, func(turn waiter) bool { return turn.ready == w.ready })
 	if len(b.turns) == waiting {
-		b.free += n // it was granted in the same moment
+		b.free += n // it was granted at the same moment
 	}
 	b.wake()
 	return 0, ctx.Err()
 }
 
-// give returns n bytes of room; negative takes what an answer needed beyond what was taken for it.
+// give returns n bytes of room. A negative n takes room that an answer needs beyond its reservation.
 func (b *budget) give(n int64) {
 	b.mu.Lock()
 	defer b.mu.Unlock()

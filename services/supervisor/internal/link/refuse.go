@@ -8,12 +8,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// refuseTimeout is how long a client may take for its first request, where there is no agent to send it to.
+// refuseTimeout is how long a client may take to send its first request, if there is no agent.
 const refuseTimeout = 2 * time.Second
 
-// Refuse answers the first request of a client that has no agent with an error, so that it is told and need not guess
-// from an exit status. It returns when that is done, when the client is gone, or after two seconds; a read that is under
-// way then stays behind.
+// Refuse answers the first request of a client without an agent with an error, so that the client gets the reason and not only an exit
+// status. It returns when that is done, when the client is gone, or after two seconds. A read in progress then remains.
 func Refuse(f Client, message string) {
 	done := make(chan struct{})
 	go func() {

@@ -10,12 +10,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// reported has the gate check a tool call that the agent reports as ended. An action without a question cannot be prevented
-// any more, but the user can be told. History is not checked. The report itself is written first, so that a notice about it
-// comes after it.
+// reported asks the gate to check a tool call that the agent reports as ended. An action without a permission request cannot be prevented
+// any more, but the user can be notified. History is not checked. The report itself is written first, so that a notice about it follows it.
 //
-// The check takes a while. It goes by what was decided until the report came, though the turn or the session ends meanwhile,
-// and it is finished though the agent ends: many agents end their turn, and some end themselves, just after a report.
+// The check uses the decisions until the report arrived, even if the turn or the session ends meanwhile. It is completed even if the agent
+// ends, because many agents end their turn, and some exit, just after a report.
 func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	if !acp.ToolCallEnded(tc.Status) {
 		return nil
@@ -31,7 +30,7 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	}
 	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
-		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate bounds it
+		ctx = context.WithoutCancel(ctx) // shutdown waits for it, and the gate limits its time
 		action := intent.Question(p.judging(ctx, sessionID, cc, nil), tc)
 		p.lookFrom(p.opts.AgentEnviron, action)
 		p.opts.Gate.Mark(action)
@@ -56,14 +55,14 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 	})
 }
 
-// judged reports whether anybody judges what an agent reports of a session.
+// judged reports whether a policy decides about the agent's reports of a session.
 func (l *Link) judged(sessionID string) (*acpv1.CallContext, bool) {
 	cc, err := l.opts.Sessions.Context(sessionID)
 	return cc, err == nil && !l.opts.Sessions.Replaying(sessionID) && l.opts.Gate.Active(rootPaths(cc))
 }
 
-// tellReport tells the user what the policy says of a report. Agents also report what they tried and failed to do as completed, so
-// the notice says what the agent reports, not what it did.
+// tellReport notifies the user of the policy's decision about a report. Agents also report failed attempts as completed, so the notice says
+// what the agent reports, not what it did.
 func (l *Link) tellReport(sessionID string, rep gate.Report) {
 	switch {
 	case rep.Violation:
@@ -71,14 +70,14 @@ func (l *Link) tellReport(sessionID string, rep gate.Report) {
 	case rep.Verdict == gate.Deny:
 		l.tellAbout(rep.DenialKey(), sessionID, "The agent reports that it did what the policy denies, without asking", rep.Denial())
 	default:
-		return // a policy that would have asked: it is counted and recorded
+		return // a policy would have asked: the action is counted and recorded
 	}
 	if l.opts.CancelUnasked && rep.Verdict == gate.Deny {
 		l.cancelTurn(sessionID)
 	}
 }
 
-// cancelTurn ends a turn as the client would.
+// cancelTurn cancels a turn like the client.
 func (l *Link) cancelTurn(sessionID string) {
 	l.log.Warn("the turn is cancelled: the agent reports that it did what the policy denies (permission.on_unasked)", "session", sessionID)
 	params := append(jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID), '}')

@@ -27,12 +27,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// route queues a request for its handler. What it is called with is settled here, in wire order.
+// route queues a request for its handler. It determines the handler's parameters here, in wire order.
 func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) error {
 	cc, err := p.callContext(r, c, m)
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
-		return nil //nolint:nilerr // the agent was told; only a client that is gone ends the pump
+		return nil //nolint:nilerr // the agent got an error; only a client that is gone ends the pump
 	}
 	if said := span.Parse(acp.TraceContext(m.Params)); said.Valid() {
 		cc.Traceparent, cc.Tracestate = said.Traceparent(), said.State
@@ -48,7 +48,7 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 	p.seeMessage(frame.AgentToHandler, r.Handler, m)
 	if p.opts.Gate.Decides(c.method, rootPaths(cc)) {
 		before, err := p.behind(m.SessionID)
-		if err != nil { // a question of ours must not overtake what came before
+		if err != nil { // acphost's own question must not overtake earlier messages
 			return err
 		}
 		if !p.gateRouted(r, c, cc, params, before) {
@@ -65,9 +65,9 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 	return nil
 }
 
-// older returns the params of a request for a handler as ACP has them, where agents have other members. A write without content is
-// an error: protobuf could not tell it from one that makes the file empty. A terminal runs one command
-// in ACP: a request to run another one in it is an error, since the agent would look for the output in the wrong terminal.
+// older returns the params of a handler's request in ACP's current form, for agents that use older members. A write without content is an
+// error, because protobuf could not distinguish it from a write that empties the file. A terminal runs one command in ACP: a request to run
+// another one in it is an error, because the agent would look for the output in the wrong terminal.
 func older(method string, params []byte) ([]byte, error) {
 	if content := acp.Get(params, "content"); method == acp.MethodWriteTextFile && (content == nil || string(content) == "null") {
 		return nil, fmt.Errorf("%s: content: a string is required; \"\" makes the file empty", method)
@@ -114,7 +114,7 @@ func overloaded(c *agentCall) *jsonrpc.Error {
 		": too many requests, or too many bytes of them, are waiting (limits.max_queued_requests, limits.max_queued_bytes): wait for answers before you send more"}
 }
 
-// callContext says for whom a call is made. A method of the protocol's own belongs to a session; an extension's may not.
+// callContext returns the context of a call. A method of the protocol belongs to a session; a method of an extension may not.
 func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message) (*acpv1.CallContext, error) {
 	cc, err := p.opts.Sessions.Context(c.sessionID)
 	switch {
@@ -136,8 +136,7 @@ func (p *agentPump) callContext(r *route.Route, c *agentCall, m *jsonrpc.Message
 	return nil, fmt.Errorf("%s: %w", c.method, err)
 }
 
-// call calls the handler and writes its answer to the agent. judged is the call as the gate decided about it; nil: no policy
-// has decided.
+// call calls the handler and writes its answer to the agent. judged is the call that the gate decided about; nil: no policy has decided.
 func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *heldCall) {
 	started := time.Now()
 	ctx, cancel, ok := c.begin(ctx)
@@ -168,7 +167,7 @@ func (l *Link) call(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1
 		answer = [][]byte{jsonrpc.AppendError(nil, c.id, jerr)}
 	}
 	l.shownEnds(c, jerr != nil)
-	// The record comes before the answer, so that records of calls that follow each other do too.
+	// The record precedes the answer, so that records of consecutive calls are in order.
 	l.record(ctx, r, c, time.Since(started), jerr)
 	if !l.claim(c) {
 		return // answered already: it was cancelled
@@ -194,8 +193,8 @@ func (l *Link) record(ctx context.Context, r *route.Route, c *agentCall, took ti
 	l.log.Debug("routed", attrs...)
 }
 
-// invoke makes the call. It returns the answer's pieces, which live as long as reply, and the bytes of budget that the
-// answer holds until it is sent.
+// invoke makes the call. It returns the pieces of the answer, which are valid as long as reply, and the bytes of budget that the answer
+// holds until it is sent.
 func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, judged *heldCall, reply *transcode.Frame) (answer [][]byte, reserved int64, jerr *jsonrpc.Error) {
 	conn, err := l.opts.Conn(r.Handler)
 	if err != nil {
@@ -247,7 +246,7 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	return pieces, reserved, nil
 }
 
-// encoded is a call for its handler: as it was encoded for the gate, or now.
+// encoded returns a call encoded for its handler: the encoding that the gate used, or a new one.
 func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *heldCall) (*transcode.Frame, *jsonrpc.Error) {
 	if judged == nil || judged.frame == nil {
 		return r.Method.EncodeRequest(params, cc)
@@ -258,20 +257,20 @@ func encoded(r *route.Route, cc *acpv1.CallContext, params []byte, judged *heldC
 	return judged.frame, nil
 }
 
-// emptyForMissing reports whether a missing file is answered with empty text: see QuirkCreateByReading.
+// emptyForMissing reports whether a missing file is answered with empty text (QuirkCreateByReading).
 func (l *Link) emptyForMissing(r *route.Route, c *agentCall, err error) bool {
 	return c.method == "fs/read_text_file" && l.opts.Quirk != nil && l.opts.Quirk(QuirkCreateByReading, l.Reported().Name) &&
 		transcode.ErrorFrom(err, r.Handler).Code == jsonrpc.CodeResourceNotFound
 }
 
-// handlerError turns a handler's error into the agent's.
+// handlerError converts a handler's error to an error for the agent.
 func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *agentCall) *jsonrpc.Error {
 	if c.givenUp() {
-		return cancelled(c) // the same words, whether this or who gave it up answers first
+		return cancelled(c) // the same text, whichever goroutine answers first
 	}
 	jerr := transcode.ErrorFrom(err, r.Handler)
 	if status.Code(err) == codes.Unavailable {
-		// What gRPC says of a broken connection is about sockets, which are none of the agent's business.
+		// gRPC's texts about a broken connection describe sockets, which agents must not see.
 		jerr.Message = fmt.Sprintf("%s: handler %s went away during the call, which may have been done or not: look before you try again", c.method, r.Handler)
 	}
 	if errors.Is(ctx.Err(), context.DeadlineExceeded) {
@@ -280,11 +279,11 @@ func (l *Link) handlerError(ctx context.Context, err error, r *route.Route, c *a
 	return jerr
 }
 
-// QuirkCreateByReading answers the read of a missing file with empty text: Gemini CLI reads a file before it creates it,
-// and takes any error of that read for a failure, since it loses the error object on the way.
+// QuirkCreateByReading answers the read of a missing file with empty text. Gemini CLI reads a file before it creates it, and treats any
+// error of that read as a failure, because it loses the error object on the way.
 const QuirkCreateByReading = "create_by_reading"
 
-// noteResult remembers the notes in a handler's result, and the parts of the answer that later calls need.
+// noteResult logs the notes in a handler's result, and stores the parts of the answer that later calls need.
 func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pieces [][]byte, result *acpv1.CallResult) {
 	for _, n := range result.GetNotes() {
 		l.log.Info("a handler notes", "method", c.method, "note", n)
@@ -313,7 +312,7 @@ func (l *Link) noteResult(c *agentCall, cc *acpv1.CallContext, params []byte, pi
 	}
 }
 
-// awaitShown holds an answer that tells of a terminal's end until the client has seen its last output.
+// awaitShown holds an answer that reports a terminal's exit until the client has seen the last output.
 func (l *Link) awaitShown(ctx context.Context, c *agentCall, params []byte, pieces [][]byte) {
 	if l.display == nil {
 		return
@@ -337,9 +336,9 @@ func (l *Link) awaitShown(ctx context.Context, c *agentCall, params []byte, piec
 	l.display.AwaitShown(ctx, id)
 }
 
-// passGate is door two if no policy decides: a call is counted, and refused only if it touches acphost's own files. For a
-// call at a handler, a path is judged here by its name, and by the handler by where it leads there; for one at the client, no
-// handler looks where the path leads, so the gate does.
+// passGate checks calls if no policy decides: a call is counted, and refused only if it accesses acphost's own files. For a call at a
+// handler, a path is checked here by its name, and by the handler with its links resolved. For a call at the client, no handler resolves
+// the path, so the gate does.
 func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, params []byte, atHandler bool) *jsonrpc.Error {
 	switch r.Action {
 	case "":
@@ -349,7 +348,7 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 		l.opts.Gate.Seen(r.Action)
 		return nil
 	}
-	if !atHandler && r.Method != nil { // what goes to a handler is checked while it is encoded
+	if !atHandler && r.Method != nil { // a call to a handler is checked while it is encoded
 		if err := jsonrpc.DuplicateNames(params, r.Method.Names()...); err != nil {
 			return &jsonrpc.Error{Code: jsonrpc.CodeInvalidRequest, Message: c.method + ": " + message(err)}
 		}
@@ -366,14 +365,14 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 	sess.Place = func(path string) intent.Place {
 		at := intent.Place{Protected: holds(path) || gate.ProtectedBelow(known, path)}
 		if atHandler && (r.Action == "fs.read" || r.Action == "fs.list") {
-			return at // where a read leads matters to the handler alone
+			return at // only the handler needs the target of a read
 		}
 		real := paths.Real(filepath.Clean(path))
 		at.Protected = at.Protected || !atHandler && gate.ProtectedBelow(known, real)
 		at.GitInternal = gate.GitInternal(path, real)
 		return at
 	}
-	a := intent.Names(sess, c.method, r.Action, params) // nobody decides by it: a handler refuses params that read in two ways
+	a := intent.Names(sess, c.method, r.Action, params) // no decision depends on it: a handler rejects params that can be read in two ways
 	l.opts.Gate.Mark(a)
 	if err := l.opts.Gate.Observe(a); err != nil {
 		return &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: c.method + ": " + err.Error()}
@@ -381,7 +380,7 @@ func (l *Link) passGate(r *route.Route, c *agentCall, cc *acpv1.CallContext, par
 	return nil
 }
 
-// expectDigest has the handler refuse a write if the file has changed since the agent read it, if that is configured.
+// expectDigest sets the digest of the file that the agent read, if configured. The handler rejects a write if the file has changed since.
 func (l *Link) expectDigest(r *route.Route, cc *acpv1.CallContext, params []byte) {
 	if l.opts.RefuseStale && cc != nil && r.Action == "fs.write" {
 		path, _ := acp.Exact(acp.Get(params, "path"))
@@ -389,7 +388,7 @@ func (l *Link) expectDigest(r *route.Route, cc *acpv1.CallContext, params []byte
 	}
 }
 
-// message is an error's text without its code.
+// message returns an error's text without its code.
 func message(err error) string {
 	if jerr, ok := errors.AsType[*jsonrpc.Error](err); ok {
 		return jerr.Message

@@ -6,19 +6,19 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// run collects adjacent lines that go the same way, so that one write carries them. One goroutine's. (Writing a run while
-// the next one is read, from two buffers, was tried: it changes tasks more often and forwards no faster.)
+// run collects adjacent lines in one direction, so that one write sends them. Only one goroutine uses it. (Writing a run while the next one
+// is read, from two buffers, was tried: it causes more task switches and is not faster.)
 type run struct {
 	to    *jsonrpc.Writer
-	seen  func(line []byte, at time.Time) // nil: nobody observes
-	at    time.Time                       // when bytes began to gather, where somebody does
+	seen  func(line []byte, at time.Time) // nil: there is no observer
+	at    time.Time                       // when the first bytes were added, if there is an observer
 	bytes []byte
 }
 
-// add adds a line, which must live until flush; lines before it that do not stand right before it are written first.
+// add adds a line, which must stay valid until flush. Earlier lines that are not adjacent in memory are written first.
 func (r *run) add(line []byte) error {
 	if r.seen != nil {
-		if len(r.bytes) == 0 { // lines that were read at once came at once
+		if len(r.bytes) == 0 { // lines of one read have the same time
 			r.at = time.Now()
 		}
 		r.seen(line, r.at)
@@ -34,7 +34,7 @@ func (r *run) add(line []byte) error {
 	return nil
 }
 
-// flush writes what was collected, and waits until it is written.
+// flush writes the collected lines, and waits until they are written.
 func (r *run) flush() error {
 	if len(r.bytes) == 0 {
 		return nil

@@ -2,19 +2,19 @@ package link
 
 import "sync"
 
-// What is taken from the budget for an answer of unknown size, and at the least for any.
+// Bytes that are reserved for an answer of unknown size, and at least for any answer.
 const (
 	firstGuess = 8 << 20
 	leastGuess = 64 << 10
 )
 
-// sizes guesses how large a method's next answer will be, by its last ones.
+// sizes estimates the size of a method's next answer from its last ones.
 type sizes struct {
 	mu     sync.Mutex
 	recent map[string]int64
 }
 
-// expect returns the guess for a method, in bytes.
+// expect returns the estimate for a method, in bytes.
 func (s *sizes) expect(method string) int64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -25,7 +25,7 @@ func (s *sizes) expect(method string) int64 {
 	return max(n, leastGuess)
 }
 
-// answered corrects the guess: up at once, down by an eighth of the difference at a time.
+// answered corrects the estimate: up at once, down by an eighth of the difference at a time.
 func (s *sizes) answered(method string, n int64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -8,17 +8,17 @@ import (
 )
 
 const (
-	maxTold       = 4 << 10 // bytes that a person is told at once
-	maxToldScopes = 1024    // sessions whose last message is known
+	maxTold       = 4 << 10 // bytes of a single notice
+	maxToldScopes = 1024    // sessions whose last notice is remembered
 )
 
 // deniedTitle is the title of a notice about a denial.
 const deniedTitle = "An action of the agent was denied"
 
-// notice is what a person was last told about a session, and in which turn.
+// notice is the last notice about a session, and its turn.
 type notice struct {
 	turn uint64
-	// about tells notices apart that read the same because their texts are shortened; empty: the text is all of it.
+	// about distinguishes notices whose shortened texts are equal; empty: the text is complete.
 	about, title, text string
 }
 
@@ -28,7 +28,7 @@ type lastNotices struct {
 	scopes map[string]notice
 }
 
-// repeats remembers a notice, and reports whether it is the same as the last one.
+// repeats stores a notice, and reports whether it equals the last one.
 func (l *lastNotices) repeats(scope string, now notice) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -42,11 +42,11 @@ func (l *lastNotices) repeats(scope string, now notice) bool {
 	return false
 }
 
-// tell tells the person at the client something about a session: as a notice where the client shows them, else as a
-// message among the agent's. The same thing is told once in a turn if nothing else comes between.
+// tell shows the person at the client a text about a session: as a notice if the client shows notices, otherwise as a message of the agent.
+// Consecutive equal texts are shown once in a turn.
 func (l *Link) tell(sessionID, title, text string) { l.tellAbout("", sessionID, title, text) }
 
-// tellAbout is tell for a text that is shortened: about is a key of what it is about.
+// tellAbout is tell for a text that may be shortened; about is a key of its subject.
 func (l *Link) tellAbout(about, sessionID, title, text string) {
 	scope, turn := l.opts.Sessions.Turn(sessionID)
 	if scope == "" || l.opts.Sessions.Replaying(sessionID) {

@@ -18,15 +18,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// Bounds of what is traced.
+// Limits of tracing.
 const (
-	// maxTurns bounds the turns under way whose spans are kept; of those beyond, none is made.
+	// maxTurns limits the current turns with a span. Further turns have none.
 	maxTurns = 4096
-	// maxTracedID bounds the id of a session that a span has, in bytes.
+	// maxTracedID limits the bytes of a session's id in a span.
 	maxTracedID = 128
 )
 
-// Names that spans have in common. Those without "acphost" are of OpenTelemetry's conventions.
+// Names of spans and attributes. Those without "acphost" are OpenTelemetry conventions.
 const (
 	spanDecide = "acphost.decide"
 
@@ -37,11 +37,11 @@ const (
 	attrAgent   = "gen_ai.agent.name"
 	attrSession = "gen_ai.conversation.id"
 
-	// otherMethod stands for a method that an agent made up, as the conventions have it.
+	// otherMethod replaces the name of an unknown method, as in the conventions.
 	otherMethod = "_OTHER"
 )
 
-// Ways in which work fails without a code.
+// Failures without a code.
 const (
 	failedOver   = "link_over" // the agent or the client is gone, or acphost ends
 	failedError  = "error"
@@ -49,7 +49,7 @@ const (
 	failedClosed = "session_closed"
 )
 
-// turns are the spans of the turns that are under way. Safe for concurrent use. The zero value is one without turns.
+// turns are the spans of the current turns. Safe for concurrent use. The zero value is empty.
 type turns struct {
 	mu   sync.Mutex
 	open []turnSpan // guarded by mu; oldest first
@@ -57,11 +57,11 @@ type turns struct {
 
 type turnSpan struct {
 	*span.Span
-	prompt, session string // the id of session/prompt, and its session's
-	accepted        bool   // the prompt is answered, and the turn goes on (ACP v2)
+	prompt, session string // the ids of session/prompt and of its session
+	accepted        bool   // the prompt is answered, and the turn continues (ACP v2)
 }
 
-// beginTurn begins the span of a turn, as a part of the trace that the client's request names, if it names one.
+// beginTurn begins the span of a turn. If the client's request names a trace, the span is part of it.
 func (l *Link) beginTurn(c *clientCall, params []byte) {
 	if l.opts.Tracer == nil {
 		return
@@ -75,7 +75,7 @@ func (l *Link) beginTurn(c *clientCall, params []byte) {
 	l.turns.open = append(l.turns.open, turnSpan{Span: s, prompt: jsonrpc.CanonicalID(c.id), session: c.sessionID})
 }
 
-// endTurns ends the spans of turns.
+// endTurns ends the spans of the turns that which selects.
 func (l *Link) endTurns(which func(t *turnSpan) bool, stopReason, failure string) {
 	if l.opts.Tracer == nil {
 		return
@@ -94,12 +94,12 @@ func (l *Link) endTurns(which func(t *turnSpan) bool, stopReason, failure string
 	})
 }
 
-// endSession ends the spans of a session's turns: the session was closed.
+// endSession ends the spans of a session's turns because the session was closed.
 func (l *Link) endSession(sessionID string) {
 	l.endTurns(func(t *turnSpan) bool { return t.session == sessionID }, "", failedClosed)
 }
 
-// stopReasons are ACP's. An agent may say anything.
+// stopReasons are ACP's stop reasons. An agent may send any text.
 var stopReasons = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 
 // turnAnswered ends the span of a turn whose prompt the agent has answered.
@@ -111,7 +111,7 @@ func (l *Link) turnAnswered(prompt, stopReason string, failed bool) {
 	l.endTurns(func(t *turnSpan) bool { return t.prompt == prompt && !t.accepted }, stopReason, failure)
 }
 
-// turnGoesOn notes that the agent has answered a prompt whose turn goes on until its session is idle.
+// turnGoesOn records that the agent has answered a prompt whose turn continues until its session is idle.
 func (l *Link) turnGoesOn(prompt string) {
 	l.turns.mu.Lock()
 	defer l.turns.mu.Unlock()
@@ -120,12 +120,12 @@ func (l *Link) turnGoesOn(prompt string) {
 	}
 }
 
-// turnsEnded ends the spans of a session's turns, or of those alone that go on after the answer to their prompt.
+// turnsEnded ends the spans of a session's turns. accepted: only those that continue after the answer to their prompt.
 func (l *Link) turnsEnded(sessionID, stopReason string, accepted bool) {
 	l.endTurns(func(t *turnSpan) bool { return t.session == sessionID && (t.accepted || !accepted) }, stopReason, "")
 }
 
-// turn is the context of a session's latest turn; not valid if none is under way.
+// turn returns the span context of a session's latest turn; it is not valid if there is no current turn.
 func (l *Link) turn(sessionID string) span.Context {
 	l.turns.mu.Lock()
 	defer l.turns.mu.Unlock()
@@ -137,9 +137,9 @@ func (l *Link) turn(sessionID string) span.Context {
 	return span.Context{}
 }
 
-// beginCall begins the span of a request of the agent's. It belongs to the turn, whatever trace the agent names: an agent
-// cannot put its requests into another trace, nor have them recorded or not. Within the turn's trace, the agent says which of
-// its own spans a request is a part of. A span of another trace is linked.
+// beginCall begins the span of an agent's request. The span belongs to the turn, whatever trace the agent names: an agent cannot move its
+// requests to another trace, nor control whether they are recorded. Within the turn's trace, the agent names the parent span. A span of
+// another trace is linked.
 func (l *Link) beginCall(c *agentCall, params []byte) {
 	if l.opts.Tracer == nil {
 		return
@@ -162,7 +162,7 @@ func (l *Link) beginCall(c *agentCall, params []byte) {
 	c.span = l.beginServer(method, c.sessionID, parent, link)
 }
 
-// asked are the requests of agents that clients answer and that have no route.
+// asked are the agent's requests that clients answer and that have no route.
 var asked = []string{acp.MethodRequestPermission, acp.MethodElicitationCreate}
 
 // beginServer begins the span of a peer's request.
@@ -176,7 +176,7 @@ func (l *Link) beginServer(method, sessionID string, parent, link span.Context) 
 	return s
 }
 
-// traced is a session's id as a span has it: the agent chooses the id, so what does not look like one is left out.
+// traced returns a session's id for a span; empty if it does not have the form of an id, because the agent chooses it.
 func traced(sessionID string) string {
 	if len(sessionID) > maxTracedID {
 		return ""
@@ -189,7 +189,7 @@ func traced(sessionID string) string {
 	return sessionID
 }
 
-// ends ends the span of a call. jerr is the error that the agent gets; nil: it gets a result.
+// ends ends the span of a call. jerr is the error for the agent; nil: the agent gets a result.
 func (c *agentCall) ends(jerr *jsonrpc.Error) {
 	if c.span == nil {
 		return
@@ -215,13 +215,13 @@ func (c *agentCall) endsBy(m *jsonrpc.Message) {
 	c.ends(jerr)
 }
 
-// gateDecides has the gate decide about a call. Policies are asked in the span of the decision.
+// gateDecides asks the gate about a call. Policies are asked within the span of the decision.
 func (l *Link) gateDecides(ctx context.Context, c *agentCall, about gate.Request) (*gate.Decision, error) {
 	s := c.span.Child(spanDecide, span.Internal)
 	d, err := l.opts.Gate.Decide(s.Continue(ctx), about)
 	switch {
 	case s == nil:
-	case err != nil: // whoever gave the call up has answered
+	case err != nil: // the goroutine that gave the call up has answered it
 		s.End(failedGiven)
 	default:
 		s.Set("acphost.decision.id", d.ID())
@@ -236,7 +236,7 @@ func (l *Link) gateDecides(ctx context.Context, c *agentCall, about gate.Request
 	return d, err
 }
 
-// beginHandlerCall begins the span of a call of a handler's RPC.
+// beginHandlerCall begins the span of a handler's RPC.
 func (c *agentCall) beginHandlerCall(r *route.Route) *span.Span {
 	if c.span == nil {
 		return nil

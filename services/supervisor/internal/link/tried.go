@@ -22,11 +22,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// Containment decides about what the agent's processes do by themselves. *containment.Decider implements it.
+// Containment decides about process actions of the agent. *containment.Decider implements it.
 type Containment interface {
 	// Confine opens a confinement for the command of a terminal.
 	Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error)
-	// Sees returns what reports later whether all was seen that processes did in the present turn of a session.
+	// Sees returns a function that reports later whether all process actions in the current turn of a session were observed.
 	Sees(sessionID string) func() bool
 }
 
@@ -79,7 +79,7 @@ func (l *Link) Spawn(f func()) { l.spawn(f) }
 // Ended implements containment.Link.
 func (l *Link) Ended() <-chan struct{} { return l.ended }
 
-// confine has the command that a call starts run in a sandbox, if commands have to. settle says whether the call has succeeded.
+// confine runs the command of a call in a sandbox, if required. The caller calls settle with whether the call has succeeded.
 func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface) (settle func(started bool), jerr *jsonrpc.Error) {
 	if l.opts.Containment == nil || r.Action != "terminal.create" {
 		return func(bool) {}, nil
@@ -95,8 +95,7 @@ func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn
 	return settle, nil
 }
 
-// tryQuestion is a question of acphost's own about what a process has tried. It implements question.Asker. Nobody waits for
-// its end.
+// tryQuestion is acphost's own question about a process action that was refused. It implements question.Asker. Nobody waits for its end.
 type tryQuestion struct {
 	callQuestion
 	try containment.Try
@@ -110,7 +109,7 @@ func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) er
 	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
 }
 
-// askAboutTry puts a question to the user, and returns when it has ended.
+// askAboutTry asks the user about a process action, and returns when the question has ended.
 func (l *Link) askAboutTry(t containment.Try) {
 	shown := l.newTryCall(t)
 	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}
@@ -147,7 +146,7 @@ func (l *Link) askAboutTry(t containment.Try) {
 	l.postClient(shown.updated(status))
 }
 
-// newKernelCall describes to the user what a process has tried.
+// newTryCall describes a refused process action to the user.
 func (l *Link) newTryCall(t containment.Try) *ownCall {
 	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Summary(t.Action), kind: ownKind(t.Action.GetKind())}
 	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
