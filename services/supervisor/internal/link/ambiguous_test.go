@@ -11,7 +11,7 @@ type shown chan frame.Frame
 
 func (s shown) Frame(f frame.Frame) { s <- f }
 
-func TestNobodyIsToldWhatAnAmbiguousLineIsThatIsOnlyObserved(t *testing.T) {
+func TestObserve_AmbiguousLineHasNoFields(t *testing.T) {
 	seen := make(shown, 16)
 	r := newRig(t, func(o *Options) { o.Observe, o.Observer = true, seen })
 	const line = `{"id":1,"method":"x","method":"session/new","params":{}}`

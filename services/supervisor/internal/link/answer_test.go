@@ -140,7 +140,7 @@ const (
 	cancel7   = `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":7}}`
 )
 
-func TestAQuestionOfTheAgentsIsAnsweredByWhoeverComesFirst(t *testing.T) {
+func TestAnswer_FirstAnswerToAgentQuestionCounts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		answer  question.Answer
 		agent   string
@@ -205,7 +205,7 @@ func (w *witness) by(d frame.Direction, handler string) []string {
 	return all
 }
 
-func TestAnElicitationIsAnsweredByWhoeverComesFirst(t *testing.T) {
+func TestAnswer_FirstAnswerToElicitationCounts(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line   string
 		answer question.Answer
@@ -259,7 +259,7 @@ func TestAnElicitationIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	}
 }
 
-func TestAQuestionOfOursIsAnsweredByWhoeverComesFirst(t *testing.T) {
+func TestAnswer_FirstAnswerToOwnQuestionCounts(t *testing.T) {
 	w := &witness{}
 	r, d := watchedRig(t, func(o *Options) { o.Observer = w })
 	r.open(`{}`)
@@ -290,7 +290,7 @@ func TestAQuestionOfOursIsAnsweredByWhoeverComesFirst(t *testing.T) {
 	r.agent.wantError("2", -32800, "")
 }
 
-func TestTheClientsAnswerEndsAQuestion(t *testing.T) {
+func TestAnswer_ClientAnswerEndsQuestion(t *testing.T) {
 	own := fmt.Sprintf(writeCall, 7, 1)
 	for name, tt := range map[string]struct {
 		line, answer string // the answer without its id
@@ -329,7 +329,7 @@ func TestTheClientsAnswerEndsAQuestion(t *testing.T) {
 	}
 }
 
-func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
+func TestElicitation_WaitsAfterGate(t *testing.T) {
 	r, d := watchedRig(t, func(o *Options) {
 		conn := o.Conn
 		o.Gate = gate.New(gate.Options{
@@ -358,7 +358,7 @@ func TestAnElicitationThatTheGateLetsPassWaitsLikeAnyOther(t *testing.T) {
 	r.shows("completed")
 }
 
-func TestAQuestionOfASessionThatNobodyKnowsIsAnsweredToo(t *testing.T) {
+func TestAnswer_QuestionOfUnknownSession(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(strings.Replace(askedEdit, `"sessionId":"s"`, `"sessionId":"unheard of","parentSessionId":"none"`, 1))
@@ -378,7 +378,7 @@ func TestAQuestionOfASessionThatNobodyKnowsIsAnsweredToo(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNoQuestionCannotBeAnswered(t *testing.T) {
+func TestAnswer_RejectsCalls(t *testing.T) {
 	r, _ := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_z/ask","params":{"sessionId":"s"}}`)
@@ -390,7 +390,7 @@ func TestACallThatIsNoQuestionCannotBeAnswered(t *testing.T) {
 	r.agent.want(`{"id":5,"result":{}}`)
 }
 
-func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
+func TestElicitation_BelongsToSessionOfRequest(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.client.send(`{"id":"i2","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`)
@@ -407,7 +407,7 @@ func TestAnElicitationBelongsToTheSessionOfItsRequest(t *testing.T) {
 	}
 }
 
-func TestTheRecordSaysWhoAnswered(t *testing.T) {
+func TestAnswer_RecordsAnswerer(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	log, err := audit.Open(audit.Options{File: file})
 	if err != nil {

@@ -36,7 +36,7 @@ func (h *hasty) Asked(q *question.Question) {
 	})
 }
 
-func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
+func TestAnswer_ImmediateAnswerKeepsOrder(t *testing.T) {
 	w := &witness{}
 	h := &hasty{}
 	r, d := watchedRig(t, func(o *Options) {
@@ -87,7 +87,7 @@ func TestWhoAnswersAtOnceOvertakesNothing(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsAnsweredThoughTheClientDoesNotRead(t *testing.T) {
+func TestAnswer_ClientDoesNotRead(t *testing.T) {
 	long := `"_meta":{"x":"` + strings.Repeat("x", 1<<20) + `"},`
 	for name, tt := range map[string]struct{ line, agent string }{
 		"a permission question": {askedEdit, answerYes},
@@ -138,7 +138,7 @@ func TestAQuestionIsAnsweredThoughTheClientDoesNotRead(t *testing.T) {
 	}
 }
 
-func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
+func TestAnswer_OneOfConcurrentAnswersCounts(t *testing.T) {
 	const rounds = 1000
 	r, d := watchedRig(t)
 	r.open(`{}`)
@@ -211,7 +211,7 @@ func TestOneAnswerCountsHoweverTheyRace(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToOneQuestionNeverCountsForAnother(t *testing.T) {
+func TestAnswer_CountsForOneQuestion(t *testing.T) {
 	again := strings.Replace(askedEdit, `"Edit"`, `"Erase"`, 1)
 	t.Run("one that was withdrawn", func(t *testing.T) {
 		r, d := watchedRig(t, func(o *Options) { o.Program = true })

@@ -89,9 +89,9 @@ func smallest(err error, frames int, run func(frames int) error) error {
 	return err
 }
 
-// TestABarrageOfValidAndBrokenMessages has a client and an agent send each other whatever may come, at once. With -frames
+// TestLink_BarrageOfValidAndBrokenMessages has a client and an agent send each other whatever may come, at once. With -frames
 // it sends so many in one run, and with -seed it begins with another seed.
-func TestABarrageOfValidAndBrokenMessages(t *testing.T) {
+func TestLink_BarrageOfValidAndBrokenMessages(t *testing.T) {
 	frames, seeds := 6_000, uint64(3)
 	if *barrageFrames > 0 {
 		frames, seeds = *barrageFrames, 1
@@ -113,8 +113,8 @@ func TestABarrageOfValidAndBrokenMessages(t *testing.T) {
 	}
 }
 
-// TestWhoeverLeavesInABarrageLosesNothingForTheOther has one of them leave while requests of both are open everywhere.
-func TestWhoeverLeavesInABarrageLosesNothingForTheOther(t *testing.T) {
+// TestLink_PeerLeavesDuringBarrage has one of them leave while requests of both are open everywhere.
+func TestLink_PeerLeavesDuringBarrage(t *testing.T) {
 	for name, leaver := range map[string]barrage.Leaver{"the agent": barrage.Agent, "the client": barrage.Client} {
 		t.Run(name, func(t *testing.T) {
 			for seed := range uint64(12) {

@@ -19,7 +19,7 @@ import (
 
 const promptS = `{"jsonrpc":"2.0","id":"turn","method":"session/prompt","params":{"sessionId":"s","prompt":[]}}`
 
-func TestACallThatComesAfterItsTurnWasCancelledIsAskedOfNobody(t *testing.T) {
+func TestCancelled_LaterCallIsNotAsked(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.decide = answer(permissionv1.Verdict_VERDICT_ASK)
 	r.open(`{}`)
@@ -40,7 +40,7 @@ func TestACallThatComesAfterItsTurnWasCancelledIsAskedOfNobody(t *testing.T) {
 	r.client.want(ended)
 }
 
-func TestAnEditPassesUnaskedOnlyForTheFileThatItsDiffWasMadeFrom(t *testing.T) {
+func TestEarlierAnswer_NeedsUnchangedFile(t *testing.T) {
 	const question = `{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"edit",` +
 		`"content":[{"type":"diff","path":"/w/f1","oldText":"old","newText":"x"}]},"options":[{"optionId":"a","name":"Allow","kind":"allow_once"},{"optionId":"r","name":"No","kind":"reject_once"}]}}`
 	for name, present := range map[string]string{"the file is as it was": "old", "the file was changed": "old\nand more", "the file was removed": ""} {
@@ -79,7 +79,7 @@ func TestAnEditPassesUnaskedOnlyForTheFileThatItsDiffWasMadeFrom(t *testing.T) {
 	}
 }
 
-func TestAWriteThatTheUserAllowsReplacesOnlyWhatTheQuestionShowed(t *testing.T) {
+func TestAskedWrite_NeedsUnchangedFile(t *testing.T) {
 	for name, tt := range map[string]struct{ then, answer string }{
 		"the file is as it was":   {"old", `"result"`},
 		"the file was changed":    {"old\nand more", "read it again before writing"},
@@ -114,7 +114,7 @@ func TestAWriteThatTheUserAllowsReplacesOnlyWhatTheQuestionShowed(t *testing.T) 
 	}
 }
 
-func TestAPermissionRequestEndsWhenTheAgentChangesItsCall(t *testing.T) {
+func TestPermissionRequest_EndsWhenCallChanges(t *testing.T) {
 	const (
 		asked = `{"jsonrpc":"2.0","id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute",` +
 			`"rawInput":{"command":"git status"}},"options":` + options + `}}`

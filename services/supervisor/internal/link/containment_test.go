@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
 )
 
-func TestOfManyDenialsInATurnThePersonIsToldSomeAndThatThereAreMore(t *testing.T) {
+func TestContainment_LimitsNoticesOfTurn(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: "no"}, nil

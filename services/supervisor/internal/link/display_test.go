@@ -58,7 +58,7 @@ const (
 	ourToolCall   = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"c","title":"make","content":[{"type":"terminal","terminalId":"acphost-1"}],"_meta":{"terminal_info":{"terminal_id":"acphost-1","cwd":"/w"}}}}}`
 )
 
-func TestAClientWithTerminalOutputSeesATerminalAndItsEndBeforeTheAgentLearnsOfIt(t *testing.T) {
+func TestDisplay_ShowsExitBeforeAgentGetsIt(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
 	r.agent.send(showsTerminal)
@@ -75,7 +75,7 @@ func TestAClientWithTerminalOutputSeesATerminalAndItsEndBeforeTheAgentLearnsOfIt
 	r.client.want(ourUpdate + `"_meta":{"terminal_exit":{"terminal_id":"acphost-1","exit_code":3,"signal":null}}}}}`)
 }
 
-func TestAQuestionShowsItsTerminal(t *testing.T) {
+func TestDisplay_QuestionShowsTerminal(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
 	defer close(x.exit)
@@ -85,7 +85,7 @@ func TestAQuestionShowsItsTerminal(t *testing.T) {
 	r.client.want(question)
 }
 
-func TestAClientWithoutTerminalOutputSeesText(t *testing.T) {
+func TestDisplay_TextWithoutTerminalOutput(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{}`)
 	r.agent.send(showsTerminal)
@@ -102,7 +102,7 @@ func TestAClientWithoutTerminalOutputSeesText(t *testing.T) {
 	r.client.want(ourUpdate + text("```\\nbuilt\\n```\\nexit code 3"))
 }
 
-func TestTextGivesWayToWhatTheAgentPutsInItsPlace(t *testing.T) {
+func TestDisplay_AgentContentReplacesText(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{}`)
 	r.agent.send(showsTerminal)
@@ -119,7 +119,7 @@ func TestTextGivesWayToWhatTheAgentPutsInItsPlace(t *testing.T) {
 	r.client.want(`{"method":"_marker"}`)
 }
 
-func TestATerminalOfASessionLongGoneIsText(t *testing.T) {
+func TestDisplay_TextForEndedSession(t *testing.T) {
 	r := newRig(t)
 	r.open(`{"_meta":{"terminal_output":true}}`)
 	r.agent.send(showsTerminal)

@@ -67,7 +67,7 @@ func choose(id json.RawMessage, option string) string {
 	return fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"outcome":{"outcome":"selected","optionId":%q}}}`, id, option)
 }
 
-func TestDoorTwoDecidesBeforeAHandlerIsCalled(t *testing.T) {
+func TestCall_IsDecidedBeforeHandler(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.write = func(context.Context, *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
 		t.Error("the handler was called")
@@ -85,7 +85,7 @@ func TestDoorTwoDecidesBeforeAHandlerIsCalled(t *testing.T) {
 	r.agent.wantError("2", -32603, "handler fs is in backoff")
 }
 
-func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
+func TestPermissionRequest_ReadsFileForDiff(t *testing.T) {
 	question := strings.Replace(askedEdit, `{"toolCallId":"t"}`, `{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/link","oldText":"old","newText":"new"}]}`, 1)
 	lead := func(o *Options) {
 		o.Place = func(context.Context, string, *paths.Seen) PlaceFunc {
@@ -132,7 +132,7 @@ func TestAFileIsReadForAQuestionWhereItsAnswerMayCount(t *testing.T) {
 }
 
 // A program may write to the file after it was compared with what the user saw, and before the handler writes.
-func TestAWriteThatAUserAllowedIsHeldToTheFileThatTheUserSaw(t *testing.T) {
+func TestAskedWrite_ExpectsShownFile(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.read = func(_ context.Context, q *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
 		res := &fsv1.ReadTextFileResponse{Content: "old"}
@@ -155,7 +155,7 @@ func TestAWriteThatAUserAllowedIsHeldToTheFileThatTheUserSaw(t *testing.T) {
 	r.agent.next()
 }
 
-func TestEveryDenialNamesTheFileAndTheRule(t *testing.T) {
+func TestDeny_NamesFileAndRule(t *testing.T) {
 	const subject, deny = "write /w/f1 (where it leads is not known): ", "because (rule the-rule)"
 	for name, tt := range map[string]struct {
 		verdict permissionv1.Verdict
@@ -188,7 +188,7 @@ func TestEveryDenialNamesTheFileAndTheRule(t *testing.T) {
 	}
 }
 
-func TestTheReasonStandsBeforeACommand(t *testing.T) {
+func TestOwnCall_ShowsReasonBeforeCommand(t *testing.T) {
 	r := gatedRig(t)
 	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches"}
 	command := &permissionv1.Action{Kind: "terminal.create", Command: &permissionv1.Command{Text: "a; b", Cwd: "/w"}}
@@ -204,7 +204,7 @@ func TestTheReasonStandsBeforeACommand(t *testing.T) {
 	}
 }
 
-func TestABadCallIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
+func TestCall_InvalidParamsAreNotAsked(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		t.Error("the policy was asked")
@@ -217,7 +217,7 @@ func TestABadCallIsRefusedBeforeAnybodyIsAsked(t *testing.T) {
 	r.agent.wantError("2", -32602, "path")
 }
 
-func TestAnExtensionOfTheClientsPassesTheGateAsItCame(t *testing.T) {
+func TestCall_ClientExtensionIsForwardedUnchanged(t *testing.T) {
 	r := gatedRig(t)
 	seen := make(chan *permissionv1.Action, 1)
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -235,7 +235,7 @@ func TestAnExtensionOfTheClientsPassesTheGateAsItCame(t *testing.T) {
 	r.agent.want(`{"id":"e","result":{}}`)
 }
 
-func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
+func TestOwnQuestion_HasOneAnswer(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -264,7 +264,7 @@ func TestAQuestionOfOursHasOneAnswerWhoeverGivesIt(t *testing.T) {
 	}
 }
 
-func TestAsksDoNotHoldUpWhatNeedsNoPerson(t *testing.T) {
+func TestOwnQuestion_DoesNotBlockOtherCalls(t *testing.T) {
 	r := gatedRig(t, func(o *Options) { o.Limits.MaxWorkers = 2 })
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		v := permissionv1.Verdict_VERDICT_ALLOW
@@ -286,7 +286,7 @@ func TestAsksDoNotHoldUpWhatNeedsNoPerson(t *testing.T) {
 	}
 }
 
-func TestEveryCallIsAnsweredOnceWhateverRaces(t *testing.T) {
+func TestCall_IsAnsweredOnce(t *testing.T) {
 	const calls = 200
 	r := gatedRig(t)
 	var written sync.Map

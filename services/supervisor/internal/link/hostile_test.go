@@ -42,7 +42,7 @@ func (r *rig) shows(states ...string) {
 	}
 }
 
-func TestAnIDThatIsUsedAgainIsNotAnsweredForTheCallBefore(t *testing.T) {
+func TestCall_ReusedIDGetsOwnAnswer(t *testing.T) {
 	r := gatedRig(t)
 	before, after := &agentCall{id: []byte("1"), method: "a"}, &agentCall{id: []byte("1"), method: "b"}
 	r.agentCalls.Add(before.id, before)
@@ -59,7 +59,7 @@ func TestAnIDThatIsUsedAgainIsNotAnsweredForTheCallBefore(t *testing.T) {
 	r.agent.wantError("1", -32800, "b: cancelled")
 }
 
-func TestOurToolCallOfACallThatTheClientAnswersEndsWithIt(t *testing.T) {
+func TestOwnCall_EndsWithClientCall(t *testing.T) {
 	for answer, want := range map[string]string{
 		`{"id":1,"result":{}}`:                          "completed",
 		`{"id":1,"error":{"code":-32000,"message":""}}`: "failed",
@@ -82,7 +82,7 @@ func TestOurToolCallOfACallThatTheClientAnswersEndsWithIt(t *testing.T) {
 	}
 }
 
-func TestOurToolCallEndsThoughTheCallIsGivenUpAsItIsAllowed(t *testing.T) {
+func TestOwnCall_EndsWhenAllowedCallIsGivenUp(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -98,7 +98,7 @@ func TestOurToolCallEndsThoughTheCallIsGivenUpAsItIsAllowed(t *testing.T) {
 	r.shows("in_progress", "failed")
 }
 
-func TestAWithdrawnQuestionEndsItsToolCallThoughItsAnswerIsThere(t *testing.T) {
+func TestOwnCall_EndsWithWithdrawnQuestion(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -114,7 +114,7 @@ func TestAWithdrawnQuestionEndsItsToolCallThoughItsAnswerIsThere(t *testing.T) {
 	r.shows("failed")
 }
 
-func TestAnAnswerThatCannotBePassedOnEndsItsQuestionInTheRecordToo(t *testing.T) {
+func TestAnswer_UnusableAnswerIsRecorded(t *testing.T) {
 	for name, line := range map[string]string{
 		"ambiguous": `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}},"result":{}}`,
 		"too long":  `{"id":7,"result":"` + strings.Repeat("x", 8192) + `"}`,
@@ -133,7 +133,7 @@ func TestAnAnswerThatCannotBePassedOnEndsItsQuestionInTheRecordToo(t *testing.T)
 	}
 }
 
-func TestWhatIsNotPartOfTheProtocolVersionIsJudgedByWhatItMeans(t *testing.T) {
+func TestCall_Version1MethodsAreJudgedInVersion2(t *testing.T) {
 	r := gatedRig(t)
 	seen := make(chan *permissionv1.Action, 1)
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -157,7 +157,7 @@ func TestWhatIsNotPartOfTheProtocolVersionIsJudgedByWhatItMeans(t *testing.T) {
 	}
 }
 
-func TestACallThatIsSentAsANotificationReachesNobody(t *testing.T) {
+func TestCall_SentAsNotificationIsDropped(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(
@@ -169,7 +169,7 @@ func TestACallThatIsSentAsANotificationReachesNobody(t *testing.T) {
 	r.client.want(`{"method":"_z/y","params":{"sessionId":"s"}}`)
 }
 
-func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
+func TestAnswer_AmbiguousAnswerAllowsNoCall(t *testing.T) {
 	twice := `[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"No"}]`
 	for _, tt := range []struct{ name, options, answer, want, why string }{
 		{"one id for yes and no", twice, `{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"x"}}}`, "reject_once", ""},
@@ -203,7 +203,7 @@ func TestAnAnswerThatCanBeTakenForANoOpensNoSecondDoor(t *testing.T) {
 	}
 }
 
-func TestAYesToAToolCallThatChangedMeanwhileIsNoYesToTheCall(t *testing.T) {
+func TestAnswer_ChangedToolCallAllowsNoCall(t *testing.T) {
 	write := `{"id":8,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f.txt","content":"x"}}`
 	for name, tt := range map[string]struct {
 		update string
@@ -241,7 +241,7 @@ func TestAYesToAToolCallThatChangedMeanwhileIsNoYesToTheCall(t *testing.T) {
 	}
 }
 
-func TestAQuestionOfAClosedSessionIsWithdrawn(t *testing.T) {
+func TestSessionClose_WithdrawsQuestions(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -262,7 +262,7 @@ func TestAQuestionOfAClosedSessionIsWithdrawn(t *testing.T) {
 	}
 }
 
-func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
+func TestAnswer_ReplacedSessionAllowsNoCall(t *testing.T) {
 	for name, request := range map[string]string{
 		"its folders changed": `{"id":"n2","method":"session/load","params":{"sessionId":"s","cwd":"/elsewhere","mcpServers":[]}}`,
 		"it was replaced":     `{"id":"n2","method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`,
@@ -287,7 +287,7 @@ func TestAYesForASessionThatIsAnotherByNowIsNone(t *testing.T) {
 	}
 }
 
-func TestWhatTheClientAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
+func TestOwnQuestion_ClientAnswers(t *testing.T) {
 	for name, tt := range map[string]struct{ answer, want string }{
 		"an error":                       {`"error":{"code":-32601,"message":"Method not found: ENOENT"}`, "is told why"},
 		"an option that was not offered": {`"result":{"outcome":{"outcome":"selected","optionId":"allow_always"}}`, "not offered"},
@@ -309,7 +309,7 @@ func TestWhatTheClientAnswersOurQuestionWithIsTakenAtItsWord(t *testing.T) {
 	}
 }
 
-func TestNoRefusalReadsLikeAMissingFile(t *testing.T) {
+func TestDeny_NeverReadsLikeMissingFile(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: gate.Deny, Rule: "tickets", Reason: "the ticket was not found"}, nil
@@ -330,7 +330,7 @@ func TestNoRefusalReadsLikeAMissingFile(t *testing.T) {
 	}
 }
 
-func TestACommandIsShownAsItIs(t *testing.T) {
+func TestOwnCall_ShowsCommandUnchanged(t *testing.T) {
 	got := shownCommand(&permissionv1.Command{Text: "echo \x1b[8m; rm\u202e x\r\n```", Cwd: "/w\n# in /safe"})
 	want := "echo \\u{1b}[8m; rm\\u{202e} x\\r\n`\u200b``\n# in /w\\n# in /safe"
 	if got != want {
@@ -338,7 +338,7 @@ func TestACommandIsShownAsItIs(t *testing.T) {
 	}
 }
 
-func TestNothingThatGoesPastTheGateOvertakesWhatCameBefore(t *testing.T) {
+func TestOrder_AllowedCallsKeepOrder(t *testing.T) {
 	for name, call := range map[string]string{
 		"a question":                 askedEdit,
 		"a call for the front":       `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`,
@@ -357,7 +357,7 @@ func TestNothingThatGoesPastTheGateOvertakesWhatCameBefore(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
+func TestQuestion_SendErrorEndsOnce(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 	r.open(`{}`)
@@ -378,7 +378,7 @@ func TestAQuestionThatCouldNotBeSentIsSettledOnce(t *testing.T) {
 	}
 }
 
-func TestAnAnswerToAcphostsQuestionThatCannotBeReadRefusesTheCall(t *testing.T) {
+func TestOwnQuestion_UnreadableAnswerRefusesCall(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -388,7 +388,7 @@ func TestAnAnswerToAcphostsQuestionThatCannotBeReadRefusesTheCall(t *testing.T) 
 	r.shows("failed")
 }
 
-func TestOnlyTheClientIsTakenForTheClient(t *testing.T) {
+func TestAnswer_OnlyClientCountsAsClient(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit)
@@ -400,7 +400,7 @@ func TestOnlyTheClientIsTakenForTheClient(t *testing.T) {
 	r.client.want(cancel7)
 }
 
-func TestAnIDAloneThatAnswersNothingIsRefused(t *testing.T) {
+func TestLink_RefusesMessageWithOnlyAnID(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(`{"jsonrpc":"2.0","id":99}`)

@@ -23,9 +23,9 @@ func (r *startRig) asked(t *testing.T, args ...string) *permissionv1.Action {
 	return r.policy.asked
 }
 
-// TestAQuestionIsDecidedByWhatIsThere exchanges what stands on the disk between two questions that are the same. The
+// TestJudge_UsesCurrentFiles exchanges what stands on the disk between two questions that are the same. The
 // second is decided by what is there then.
-func TestAQuestionIsDecidedByWhatIsThere(t *testing.T) {
+func TestJudge_UsesCurrentFiles(t *testing.T) {
 	program := func(a *permissionv1.Action) *permissionv1.SubCommand { return a.GetCommand().GetSubCommands()[0] }
 	elf := append([]byte("\x7fELF"), make([]byte, 100)...)
 	for name, c := range map[string]struct {
@@ -139,8 +139,8 @@ func TestAQuestionIsDecidedByWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestAProgramIsJudgedAloneAsAmongOthers asks about programs in one link, and each in a link of its own.
-func TestAProgramIsJudgedAloneAsAmongOthers(t *testing.T) {
+// TestJudge_ProgramsAreIndependent asks about programs in one link, and each in a link of its own.
+func TestJudge_ProgramsAreIndependent(t *testing.T) {
 	r := newStartRig(t)
 	for _, args := range [][]string{
 		{"true"}, {"true", "x"}, {"cc", "-O2", "-c", "-o", "out/file.o", "src/file.c"}, {"cc", "-Iinclude", "@out/args", "../../etc/passwd"},

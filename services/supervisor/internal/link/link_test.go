@@ -286,7 +286,7 @@ func (r *rig) end() Reason {
 	}
 }
 
-func TestWhatIsNotRoutedPassesAsTheVeryBytesThatCame(t *testing.T) {
+func TestLink_ForwardsUnroutedBytesUnchanged(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	fromAgent := []string{
@@ -312,7 +312,7 @@ func TestWhatIsNotRoutedPassesAsTheVeryBytesThatCame(t *testing.T) {
 	}
 }
 
-func TestARoutedCallIsAnsweredByItsHandlerWithTheIdAsItWasSpelled(t *testing.T) {
+func TestRoute_AnswerKeepsSpellingOfID(t *testing.T) {
 	r := newRig(t)
 	requests := make(chan *fsv1.ReadTextFileRequest, 1)
 	r.handler.read = func(_ context.Context, req *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -330,13 +330,13 @@ func TestARoutedCallIsAnsweredByItsHandlerWithTheIdAsItWasSpelled(t *testing.T) 
 	}
 }
 
-func TestInitializeAdvertisesTheRoutes(t *testing.T) {
+func TestInitialize_AdvertisesRoutes(t *testing.T) {
 	r := newRig(t)
 	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":false}}}`)
 	r.agent.want(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"terminal":true,"fs":{"readTextFile":true,"writeTextFile":true}}}}`)
 }
 
-func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
+func TestInitialize_FailsWithoutHandler(t *testing.T) {
 	r := newRig(t, func(o *Options) {
 		o.Ready = func(context.Context) (*route.Table, error) {
 			return nil, errors.New("handler fs did not start: no such program")
@@ -349,7 +349,7 @@ func TestAHandlerThatDoesNotStartFailsInitialize(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
+func TestInitialize_TimesOut(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.InitializeTimeout = 10 * time.Millisecond })
 	r.client.send(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1}}`)
 	r.client.wantError("0", -32603, "did not answer initialize")
@@ -358,14 +358,14 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestVersion2IsOfferedNoCapabilitiesOfVersion1ByAcphostItself(t *testing.T) {
+func TestInitialize_OmitsVersion1CapabilitiesInVersion2(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Program = true })
 	hello := `{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{},"info":{"name":"acphost","version":"1"}}}`
 	r.client.send(hello)
 	r.agent.want(hello)
 }
 
-func TestAnAgentThatAnswersALaterVersionHasNoRoutedFiles(t *testing.T) {
+func TestInitialize_LaterVersionHasNoRoutedFiles(t *testing.T) {
 	r := newRig(t)
 	r.client.send(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{}}}`)
 	r.agent.want(`{"id":0,"method":"initialize","params":{"protocolVersion":2,"capabilities":{},"clientCapabilities":{"fs":{"readTextFile":true,"writeTextFile":true},"terminal":true}}}`)
@@ -376,7 +376,7 @@ func TestAnAgentThatAnswersALaterVersionHasNoRoutedFiles(t *testing.T) {
 	r.client.want(line)
 }
 
-func TestASynchronousAgentThatReadsNothingDoesNotLockUp(t *testing.T) {
+func TestLink_AgentThatDoesNotReadCannotDeadlock(t *testing.T) {
 	r := newRig(t)
 	r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
 		return &fsv1.ReadTextFileResponse{Content: strings.Repeat("x", 64<<10)}, nil
@@ -402,7 +402,7 @@ func TestASynchronousAgentThatReadsNothingDoesNotLockUp(t *testing.T) {
 	}
 }
 
-func TestMoreRequestsThanMayWaitAreRefusedAndTheRestAnswered(t *testing.T) {
+func TestQueue_RefusesRequestsOverLimit(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, func(o *Options) { o.Limits = Limits{MaxQueued: 3, MaxWorkers: 1} })
 	r.handler.read = func(ctx context.Context, _ *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -420,7 +420,7 @@ func TestMoreRequestsThanMayWaitAreRefusedAndTheRestAnswered(t *testing.T) {
 	}
 }
 
-func TestAnIdThatIsInFlightIsRefused(t *testing.T) {
+func TestLink_RefusesIDInFlight(t *testing.T) {
 	r := newRig(t)
 	release := make(chan struct{})
 	r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -435,7 +435,7 @@ func TestAnIdThatIsInFlightIsRefused(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":1,"result":{"content":""}}`)
 }
 
-func TestACallForASessionNobodyOpenedIsRefused(t *testing.T) {
+func TestRoute_RefusesUnknownSession(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":1,"method":"fs/read_text_file","params":{"sessionId":"other","parentSessionId":"none","path":"/w/f"}}`)
@@ -444,7 +444,7 @@ func TestACallForASessionNobodyOpenedIsRefused(t *testing.T) {
 	r.agent.wantError("2", -32602, "sessionId")
 }
 
-func TestAmbiguousParamsOfARoutedCallAreRefused(t *testing.T) {
+func TestRoute_RefusesAmbiguousParams(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	for i, params := range []string{
@@ -457,7 +457,7 @@ func TestAmbiguousParamsOfARoutedCallAreRefused(t *testing.T) {
 	}
 }
 
-func TestADeniedRouteAndAHandlerThatIsDownAreClearErrors(t *testing.T) {
+func TestRoute_DeniedRouteAndUnavailableHandler(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":1,"method":"elicitation/create","params":{}}`)
@@ -467,7 +467,7 @@ func TestADeniedRouteAndAHandlerThatIsDownAreClearErrors(t *testing.T) {
 	r.agent.wantError("2", -32603, "backoff")
 }
 
-func TestAcphostsOwnFilesAreRefusedBeforeTheHandler(t *testing.T) {
+func TestRoute_RefusesProtectedFiles(t *testing.T) {
 	r := newRig(t)
 	r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
 		t.Error("the handler was called")
@@ -483,7 +483,7 @@ func TestAcphostsOwnFilesAreRefusedBeforeTheHandler(t *testing.T) {
 	}
 }
 
-func TestACancelledReadIsAnsweredOnceAndAWriteRunsOn(t *testing.T) {
+func TestCancelRequest_ReadIsGivenUpAndWriteContinues(t *testing.T) {
 	r := newRig(t)
 	reading, cancelled := make(chan struct{}), make(chan struct{})
 	r.handler.read = func(ctx context.Context, _ *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -512,7 +512,7 @@ func TestACancelledReadIsAnsweredOnceAndAWriteRunsOn(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":2,"result":{}}`)
 }
 
-func TestACancellationFollowsAForwardedRequestToTheClient(t *testing.T) {
+func TestCancelRequest_FollowsForwardedRequest(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_acme.com/x"}`)
@@ -525,7 +525,7 @@ func TestACancellationFollowsAForwardedRequestToTheClient(t *testing.T) {
 	r.client.want(`{"method":"_marker"}`)
 }
 
-func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
+func TestLink_DropsUnknownClientAnswers(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(`{"id":5,"method":"_acme.com/x"}`)
@@ -535,7 +535,7 @@ func TestAnAnswerThatNobodyWaitsForIsDropped(t *testing.T) {
 	r.agent.want(`{"method":"_marker"}`)
 }
 
-func TestGarbageIsAnsweredByItsDirectionAndLosesNothing(t *testing.T) {
+func TestLink_AnswersInvalidMessages(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(`not json`)
@@ -555,7 +555,7 @@ func TestGarbageIsAnsweredByItsDirectionAndLosesNothing(t *testing.T) {
 	}
 }
 
-func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
+func TestLink_AnswersMessagesOverLimit(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Limits.MaxMessage = 1 << 16 })
 	r.open(`{}`)
 	big := strings.Repeat("x", 1<<17)
@@ -584,7 +584,7 @@ func TestAMessageOverTheLimitIsAnsweredAndTheLinkLivesOn(t *testing.T) {
 	}
 }
 
-func TestWhenTheAgentEndsItsOpenRequestsAreAnswered(t *testing.T) {
+func TestLink_AgentEndAnswersClientRequests(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(`{"id":1,"method":"session/prompt","params":{"sessionId":"s"}}`)
@@ -596,7 +596,7 @@ func TestWhenTheAgentEndsItsOpenRequestsAreAnswered(t *testing.T) {
 	}
 }
 
-func TestWhatTheClientWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
+func TestLink_AgentEndIsInErrors(t *testing.T) {
 	for name, tt := range map[string]struct{ stop, data string }{
 		"it ended":       {"", `{"acphost":{"kind":"crashed","exitCode":3}}`},
 		"it was stopped": {"stop", `{"acphost":{"kind":"stopped"}}`},
@@ -623,7 +623,7 @@ func TestWhatTheClientWaitsForEndsWithTheAgentAndSaysHow(t *testing.T) {
 	}
 }
 
-func TestWhenTheClientGoesTheAgentSeesTheEndOfItsInput(t *testing.T) {
+func TestLink_ClientEndClosesAgentInput(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	_ = r.client.in.Close()
@@ -635,7 +635,7 @@ func TestWhenTheClientGoesTheAgentSeesTheEndOfItsInput(t *testing.T) {
 	}
 }
 
-func TestObservingTouchesNothing(t *testing.T) {
+func TestObserve_ForwardsUnchanged(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Observe = true })
 	for _, l := range []string{
 		`{"id":0,"method":"initialize","params":{"protocolVersion":1}}`, `[1,2]`, `garbage`, `{"id":99,"result":1}`,
@@ -654,7 +654,7 @@ func TestObservingTouchesNothing(t *testing.T) {
 	}
 }
 
-func TestAClientWithoutAnAgentIsToldWhy(t *testing.T) {
+func TestRefuse_AnswersFirstRequest(t *testing.T) {
 	in, toClient := pipe(t)
 	fromClient, out := pipe(t)
 	f := &peer{t: t, in: toClient, out: bufio.NewReader(fromClient), raw: fromClient}

@@ -60,7 +60,7 @@ func policyRig(t *testing.T, verdict permissionv1.Verdict, toClient bool) *rig {
 	return r
 }
 
-func TestAMethodIsDecidedAboutByEveryName(t *testing.T) {
+func TestMethodNames_AreDecided(t *testing.T) {
 	for method, params := range map[string]string{
 		acp.MethodReadTextFile:   `"path":"/w/f"`,
 		acp.MethodWriteTextFile:  `"path":"/w/f","content":"x"`,
@@ -98,7 +98,7 @@ func TestAMethodIsDecidedAboutByEveryName(t *testing.T) {
 	}
 }
 
-func TestAMethodIsAnsweredByItsHandlerByEveryName(t *testing.T) {
+func TestMethodNames_AreRouted(t *testing.T) {
 	for _, policy := range []bool{true, false} {
 		for method, want := range map[string]struct{ params, result string }{
 			acp.MethodReadTextFile:  {`"path":"/w/f"`, `{"content":"text"}`},
@@ -126,7 +126,7 @@ func TestAMethodIsAnsweredByItsHandlerByEveryName(t *testing.T) {
 	}
 }
 
-func TestWhatTheClientAnswersKeepsTheNameThatTheAgentGaveIt(t *testing.T) {
+func TestMethodNames_AreForwardedUnchanged(t *testing.T) {
 	for name, r := range map[string]*rig{
 		"with a policy":    policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, true),
 		"without a policy": newRig(t, func(o *Options) { o.Ready = frontRoutes }),
@@ -151,7 +151,7 @@ func frontRoutes(context.Context) (*route.Table, error) {
 	return route.Build(nil, map[string]string{"fs/*": "front", "terminal/*": "front"})
 }
 
-func TestANameThatCouldBeTakenForAMethodIsDecidedAboutUnderAPolicy(t *testing.T) {
+func TestMethodNames_SimilarNamesAreDecided(t *testing.T) {
 	near := []string{"fs/delete_file", "FS/anything", "terminal/exec", "Terminal.start", "client/write_text_file", "writeTextFileV2", "x.createTerminal", "fs_write"}
 	other := []string{"cursor/ask_question", "_fs/write_text_file", "_x.ai/terminal/create", "session/list_files"}
 	r := policyRig(t, permissionv1.Verdict_VERDICT_DENY, false)
@@ -175,7 +175,7 @@ func TestANameThatCouldBeTakenForAMethodIsDecidedAboutUnderAPolicy(t *testing.T)
 	}
 }
 
-func TestAPermissionRequestIsDecidedAboutByEveryName(t *testing.T) {
+func TestMethodNames_PermissionRequestsAreDecided(t *testing.T) {
 	for i, name := range namesOf(acp.MethodRequestPermission) {
 		question := strings.Replace(askedEdit, `"session/request_permission"`, fmt.Sprintf("%q", name), 1)
 		for verdict, want := range map[permissionv1.Verdict]string{permissionv1.Verdict_VERDICT_ALLOW: "a", permissionv1.Verdict_VERDICT_DENY: "r"} {
@@ -197,7 +197,7 @@ func TestAPermissionRequestIsDecidedAboutByEveryName(t *testing.T) {
 	}
 }
 
-func TestAClientMayCallTheAgentsMethodsByOtherNames(t *testing.T) {
+func TestMethodNames_OfClient(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ASK, false)
 	pass := func(line string) {
 		t.Helper()
@@ -257,7 +257,7 @@ func TestAClientMayCallTheAgentsMethodsByOtherNames(t *testing.T) {
 	}
 }
 
-func TestACancellationFindsACallByWhateverNameBothHave(t *testing.T) {
+func TestMethodNames_CancellationFindsCall(t *testing.T) {
 	for _, cancel := range []string{`$/cancel_request","params":{"requestId":1}`, `$/cancelRequest","params":{"id":1}`, `cancelRequest","params":{"requestId":1}`} {
 		r := newRig(t)
 		started := make(chan struct{})
@@ -274,7 +274,7 @@ func TestACancellationFindsACallByWhateverNameBothHave(t *testing.T) {
 	}
 }
 
-func TestTwoSpellingsShareTheIDsThatAreInFlight(t *testing.T) {
+func TestMethodNames_ShareIDsInFlight(t *testing.T) {
 	r := newRig(t)
 	release := make(chan struct{})
 	r.handler.read = func(context.Context, *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -289,7 +289,7 @@ func TestTwoSpellingsShareTheIDsThatAreInFlight(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":1,"result":{"content":"once"}}`)
 }
 
-func TestParamsThatAreNoObjectAreRefusedByEveryName(t *testing.T) {
+func TestMethodNames_RefuseParamsThatAreNoObject(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, true)
 	for i, name := range namesOf(acp.MethodWriteTextFile) {
 		r.agent.send(fmt.Sprintf(`{"id":%d,"method":%q,"params":["s","/w/f","x"]}`, i, name))
@@ -297,7 +297,7 @@ func TestParamsThatAreNoObjectAreRefusedByEveryName(t *testing.T) {
 	}
 }
 
-func TestARequestWithoutASessionBelongsToTheOnlyOne(t *testing.T) {
+func TestLink_AssignsOnlySession(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
 	sessions := make(chan string, 1)
 	r.handler.write = func(_ context.Context, m *fsv1.WriteTextFileRequest) (*fsv1.WriteTextFileResponse, error) {
@@ -347,7 +347,7 @@ var permissionShapes = map[string]struct{ params, allow, reject string }{
 		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
 }
 
-func TestPermissionRequestsOfOtherShapesAreDecidedAbout(t *testing.T) {
+func TestPermissionRequest_OtherFormsAreDecided(t *testing.T) {
 	for name, shape := range permissionShapes {
 		request := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s",` + shape.params + `}}`
 		t.Run(name, func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestPermissionRequestsOfOtherShapesAreDecidedAbout(t *testing.T) {
 	}
 }
 
-func TestWhatAPolicySeesOfAPermissionRequestOfAnotherShape(t *testing.T) {
+func TestPermissionRequest_ActionOfOtherForms(t *testing.T) {
 	for name, want := range map[string]struct {
 		command  string
 		unparsed bool
@@ -392,7 +392,7 @@ func TestWhatAPolicySeesOfAPermissionRequestOfAnotherShape(t *testing.T) {
 	}
 }
 
-func TestAnOptionThatIsNotKnownToAllowIsNeverChosen(t *testing.T) {
+func TestPermissionRequest_NeverChoosesUnknownOption(t *testing.T) {
 	for _, option := range []string{
 		`{"optionId":"y","name":"Do it","kind":"yolo"}`, `{"optionId":"allow","name":"Reject"}`, `{"optionId":"reject","name":"Allow"}`,
 		`{"optionId":"y","name":"Allow for ever"}`, `{"optionId":"allow","name":"Yes, and never ask again"}`,
@@ -405,7 +405,7 @@ func TestAnOptionThatIsNotKnownToAllowIsNeverChosen(t *testing.T) {
 	}
 }
 
-func TestAPermissionRequestWithNothingToChooseOrAboutTwoThingsIsRefused(t *testing.T) {
+func TestPermissionRequest_RefusesNoOptionsAndTwoSubjects(t *testing.T) {
 	for params, code := range map[string]int{
 		`"title":"May I?"`:              -32602,
 		`"title":"May I?","options":[]`: -32602,
@@ -428,7 +428,7 @@ func TestAPermissionRequestWithNothingToChooseOrAboutTwoThingsIsRefused(t *testi
 	}
 }
 
-func TestAToolCallIsKnownFromUpdatesOfOtherShapes(t *testing.T) {
+func TestUpdate_OtherFormsOfToolCalls(t *testing.T) {
 	for _, params := range []string{
 		`"type":"tool_call","content":{"toolCall":{"id":"c","name":"bash","input":{"command":"ls"},"status":"running"}}`,
 		`"update":{"type":"tool_call","content":{"id":"c","name":"bash","input":{"command":"ls"}}}`,
@@ -446,7 +446,7 @@ func TestAToolCallIsKnownFromUpdatesOfOtherShapes(t *testing.T) {
 	}
 }
 
-func TestNoShapeOfAnUpdateImitatesATerminalOfOurs(t *testing.T) {
+func TestUpdate_RefusesImitatedTerminals(t *testing.T) {
 	r := newRig(t)
 	x := withTerminal(r, `{"_meta":{"terminal_output":true}}`)
 	defer close(x.exit)
@@ -462,9 +462,9 @@ func TestNoShapeOfAnUpdateImitatesATerminalOfOurs(t *testing.T) {
 	r.client.want(`{"jsonrpc":"2.0","method":"_mark"}`)
 }
 
-// TestACallOfASessionThatIsNotKnownGetsAroundNoRules: only the repository of one session has rules, and the client serves files. A
+// TestCall_UnknownSessionCannotBypassRules: only the repository of one session has rules, and the client serves files. A
 // client with one session may not look at which one a call names.
-func TestACallOfASessionThatIsNotKnownGetsAroundNoRules(t *testing.T) {
+func TestCall_UnknownSessionCannotBypassRules(t *testing.T) {
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")
 	r := gatedRig(t, func(o *Options) {

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
+func TestMode_PolicyGetsEveryForm(t *testing.T) {
 	const update = `{"method":"session/update","params":{"sessionId":"s","update":`
 	tests := map[string]struct {
 		client, agent []string
@@ -54,8 +54,8 @@ func TestThePolicySeesTheModeHoweverTheAgentTellsIt(t *testing.T) {
 	}
 }
 
-// TestATurnOfVersion2EndsWhenItsSessionIsIdle: the answer to the prompt says only that the turn has begun.
-func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
+// TestTurn_Version2EndsWhenIdle: the answer to the prompt says only that the turn has begun.
+func TestTurn_Version2EndsWhenIdle(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	state := func(state string) {
@@ -89,8 +89,8 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 	}
 }
 
-// TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer: version 1 has no such answer.
-func TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer(t *testing.T) {
+// TestTurn_Version2DraftAcceptsEmptyAnswer: version 1 has no such answer.
+func TestTurn_Version2DraftAcceptsEmptyAnswer(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	for version, want := range map[string]int{"1": 0, "2": 1} {

@@ -15,7 +15,7 @@ import (
 
 // A mount point is asked about before the change itself: "allowed" means that it is made, and nothing can be written
 // to it.
-func TestAMountPointIsForWhatRulesForbidInPlacesOfTheAgents(t *testing.T) {
+func TestMountPoint_OnlyForForbiddenPathsInOwnFolders(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, nil, []string{"HOME=/h"})}, containment.Proxy{}))
 	verdict, fails := permissionv1.Verdict_VERDICT_DENY, error(nil)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestANameOfOursIsKnownHoweverItIsSpelled(t *testing.T) {
+func TestNames_FindsEverySpelling(t *testing.T) {
 	n, other := NewNames(), NewNames()
 	id := n.next("ABC")
 	escaped := func(s string) string {
@@ -56,7 +56,7 @@ func TestANameOfOursIsKnownHoweverItIsSpelled(t *testing.T) {
 	}
 }
 
-func TestNamesCannotBeGuessed(t *testing.T) {
+func TestNames_AreRandom(t *testing.T) {
 	a, b := NewNames(), NewNames()
 	if a.prefix == b.prefix || len(a.prefix) < len("acphost-")+26 {
 		t.Errorf("%s, %s", a.prefix, b.prefix)

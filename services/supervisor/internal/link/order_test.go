@@ -69,7 +69,7 @@ const (
 
 var number = regexp.MustCompile(`#(\d+);`)
 
-func TestASessionKeepsItsOrderWhileItsQuestionsAreDecided(t *testing.T) {
+func TestOrder_KeptDuringDecisions(t *testing.T) {
 	for seed := range uint64(12) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			random := rand.New(rand.NewPCG(seed, 0))
@@ -167,7 +167,7 @@ func TestASessionKeepsItsOrderWhileItsQuestionsAreDecided(t *testing.T) {
 	}
 }
 
-func TestWhatTheGateAsksAboutWaitsForWhatCameBefore(t *testing.T) {
+func TestOrder_OwnQuestionFollowsEarlierMessages(t *testing.T) {
 	for name, call := range map[string]string{
 		"a call for the front":   `{"id":1,"method":"_x/y","params":{"sessionId":"s"}}`,
 		"a call for a handler":   fmt.Sprintf(writeCall, 1, 1),
@@ -213,7 +213,7 @@ func TestWhatTheGateAsksAboutWaitsForWhatCameBefore(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsNotReadWhileTooMuchWaitsForADecision(t *testing.T) {
+func TestOrder_StopsReadingAgentOverLimit(t *testing.T) {
 	policy := newSlowPolicy()
 	r, _ := watchedRig(t, func(o *Options) { o.Limits = Limits{MaxMessage: 1 << 20, MaxQueuedMem: 1 << 20} })
 	r.handler.decide = policy.decide
@@ -251,7 +251,7 @@ func TestAnAgentIsNotReadWhileTooMuchWaitsForADecision(t *testing.T) {
 	<-sent
 }
 
-func TestWhatWaitsForADecisionOutlivesTheAgent(t *testing.T) {
+func TestOrder_HeldMessagesSurviveAgentEnd(t *testing.T) {
 	policy := newSlowPolicy()
 	r, _ := watchedRig(t)
 	r.handler.decide = policy.decide

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestQueue_GoesOnAfterAPanic(t *testing.T) {
+func TestQueue_ContinuesAfterPanic(t *testing.T) {
 	for _, waits := range []bool{false, true} {
 		q := newQueue(t.Context(), Limits{MaxWorkers: 1, MaxQueued: 1}, &proc.Pace{})
 		q.log = slog.New(slog.DiscardHandler)

@@ -29,7 +29,7 @@ func answer(v permissionv1.Verdict) func(context.Context, *permissionv1.Action) 
 	}
 }
 
-func TestAPermissionQuestionIsAnsweredByThePolicy(t *testing.T) {
+func TestPermissionRequest_IsAnsweredByPolicy(t *testing.T) {
 	tests := []struct {
 		name    string
 		verdict permissionv1.Verdict
@@ -52,7 +52,7 @@ func TestAPermissionQuestionIsAnsweredByThePolicy(t *testing.T) {
 	}
 }
 
-func TestWhatThePolicySeesIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
+func TestPermissionRequest_MergesEarlierToolCall(t *testing.T) {
 	r := newRig(t)
 	seen := make(chan *permissionv1.Action, 1)
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -70,7 +70,7 @@ func TestWhatThePolicySeesIsMergedWithTheToolCallSeenEarlier(t *testing.T) {
 	}
 }
 
-func TestAskGoesToTheClientUntouchedAndThePolicyLearnsTheAnswer(t *testing.T) {
+func TestPermissionRequest_AskForwardsUnchangedAndNotifiesPolicy(t *testing.T) {
 	r := newRig(t)
 	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 	r.open(`{}`)
@@ -84,7 +84,7 @@ func TestAskGoesToTheClientUntouchedAndThePolicyLearnsTheAnswer(t *testing.T) {
 	}
 }
 
-func TestAllowWithoutAllowOnceOnOfferIsAsked(t *testing.T) {
+func TestPermissionRequest_AsksWithoutAllowOnce(t *testing.T) {
 	r := newRig(t)
 	r.handler.decide = answer(permissionv1.Verdict_VERDICT_ALLOW)
 	r.open(`{}`)
@@ -93,7 +93,7 @@ func TestAllowWithoutAllowOnceOnOfferIsAsked(t *testing.T) {
 	r.client.want(line)
 }
 
-func TestADeadPolicyRejectsEveryQuestion(t *testing.T) {
+func TestPermissionRequest_UnavailablePolicyRejects(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.down.Store(true)
@@ -101,7 +101,7 @@ func TestADeadPolicyRejectsEveryQuestion(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
 }
 
-func TestAQuestionThatReadsTwoWaysIsRefused(t *testing.T) {
+func TestPermissionRequest_RefusesAmbiguousParams(t *testing.T) {
 	r := newRig(t)
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		t.Error("the policy was asked")
@@ -117,7 +117,7 @@ func TestAQuestionThatReadsTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestCancellingATurnEndsAQuestionThatIsBeingDecided(t *testing.T) {
+func TestCancelTurn_EndsDecision(t *testing.T) {
 	r := newRig(t)
 	asked := make(chan struct{})
 	r.handler.decide = func(ctx context.Context, _ *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -136,7 +136,7 @@ func TestCancellingATurnEndsAQuestionThatIsBeingDecided(t *testing.T) {
 	}
 }
 
-func TestAClientThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.T) {
+func TestCancelTurn_AnswersAfterGrace(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit)
@@ -152,7 +152,7 @@ func TestAClientThatLeavesAQuestionOfACancelledTurnOpenIsFilledInFor(t *testing.
 	r.agent.want(`{"method":"_marker"}`) // the late answer is swallowed
 }
 
-func TestAnAgentCannotMoveACommandThatAPersonIsAskedAbout(t *testing.T) {
+func TestPermissionRequest_ChangedFolderEndsQuestion(t *testing.T) {
 	const report = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":{"command":"ls","cwd":%q}}}}`
 	r := newRig(t, func(o *Options) {
 		o.Dialect, o.ReportSoon = &dialect.Dialect{Readings: []dialect.Reading{dialect.Located}}, time.Hour
@@ -167,7 +167,7 @@ func TestAnAgentCannotMoveACommandThatAPersonIsAskedAbout(t *testing.T) {
 }
 
 // OpenCode reports where a command runs just after it has asked about it.
-func TestAQuestionWaitsForTheReportThatItsAgentSendsJustAfter(t *testing.T) {
+func TestPermissionRequest_WaitsForReport(t *testing.T) {
 	const (
 		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}},"options":` + options + `}}`
 		report = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t","rawInput":{"command":%q,"cwd":"/w/sub"}}}}`
@@ -206,8 +206,8 @@ func TestAQuestionWaitsForTheReportThatItsAgentSendsJustAfter(t *testing.T) {
 	}
 }
 
-// TestContentThatCameInChunksIsJudged: a client of ACP v2 shows each item that was added to the tool call.
-func TestContentThatCameInChunksIsJudged(t *testing.T) {
+// TestPermissionRequest_JudgesContentChunks: a client of ACP v2 shows each item that was added to the tool call.
+func TestPermissionRequest_JudgesContentChunks(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, false)
 	judged := make(chan *permissionv1.Action, 1)
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -236,7 +236,7 @@ func TestContentThatCameInChunksIsJudged(t *testing.T) {
 
 // OpenCode reports a command once more, with where it runs, just after it has asked about it. The answer is one about
 // that command all the same: it is remembered, and the command is not taken for one that nobody was asked about.
-func TestAnAnswerAboutACommandThatIsReportedOnceMoreCounts(t *testing.T) {
+func TestPermissionRequest_RepeatedReportKeepsAnswer(t *testing.T) {
 	const (
 		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"make","rawInput":{"command":"make"}},"options":` + options + `}}`
 		update = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t",%s}}}`

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-func TestAQuestionThatTheAgentWithdrawsEndsAtOnce(t *testing.T) {
+func TestQuestionEnd_AgentWithdraws(t *testing.T) {
 	own := fmt.Sprintf(writeCall, 7, 1)
 	for name, line := range map[string]string{"a permission question": askedEdit, "a form": askedForm, "one of ours": own} {
 		t.Run(name, func(t *testing.T) {
@@ -39,7 +39,7 @@ func TestAQuestionThatTheAgentWithdrawsEndsAtOnce(t *testing.T) {
 	}
 }
 
-func TestAnIDIsNotFreeBeforeTheClientHasAnsweredWhatItStoodFor(t *testing.T) {
+func TestQuestionEnd_IDIsSpentUntilClientAnswers(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit)
@@ -62,7 +62,7 @@ func TestAnIDIsNotFreeBeforeTheClientHasAnsweredWhatItStoodFor(t *testing.T) {
 	r.agent.next()
 }
 
-func TestAClientThatLeavesTooManyQuestionsOpenGetsNoMore(t *testing.T) {
+func TestQuestionEnd_LimitsSpentIDs(t *testing.T) {
 	r, _ := watchedRig(t)
 	r.open(`{}`)
 	for i := range question.MaxOpen {
@@ -80,7 +80,7 @@ func TestAClientThatLeavesTooManyQuestionsOpenGetsNoMore(t *testing.T) {
 	r.client.want(askedEdit)
 }
 
-func TestEveryQuestionGivesItsRoomBack(t *testing.T) {
+func TestQuestionEnd_ReleasesRoom(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))
@@ -104,7 +104,7 @@ func TestEveryQuestionGivesItsRoomBack(t *testing.T) {
 	}
 }
 
-func TestACancelledTurnEndsItsQuestions(t *testing.T) {
+func TestQuestionEnd_TurnCancelled(t *testing.T) {
 	cancel := `{"method":"session/cancel","params":{"sessionId":"s"}}`
 	for name, tt := range map[string]struct{ line, result string }{
 		"a permission question": {askedEdit, answerOff},
@@ -142,7 +142,7 @@ func TestACancelledTurnEndsItsQuestions(t *testing.T) {
 	})
 }
 
-func TestTheEndOfTheLinkEndsItsQuestions(t *testing.T) {
+func TestQuestionEnd_LinkOver(t *testing.T) {
 	r, d := watchedRig(t)
 	r.open(`{}`)
 	r.agent.send(askedEdit, askedForm, fmt.Sprintf(writeCall, 8, 1))

@@ -15,7 +15,7 @@ import (
 )
 
 // An agent may end just after it reported what it did, and "acphost prompt" ends it just after the turn.
-func TestAReportIsJudgedThoughTheAgentEndsMeanwhile(t *testing.T) {
+func TestReported_JudgedAfterAgentEnd(t *testing.T) {
 	r := gatedRig(t)
 	asked := make(chan struct{})
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -37,7 +37,7 @@ func TestAReportIsJudgedThoughTheAgentEndsMeanwhile(t *testing.T) {
 }
 
 // What the kernel has shown is not told twice. Where it could not be seen, what the agent says itself is told.
-func TestAReportCountsInATurnInWhichTheSandboxLostSight(t *testing.T) {
+func TestReported_CountsIfSandboxMissedActions(t *testing.T) {
 	r := gatedRig(t, contained(&containment.Sandbox{How: sandbox.Confinement{Observe: true}}, containment.Proxy{}))
 	var mu sync.Mutex
 	var judged []string

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestOlder_RefusesAWriteWithoutContent(t *testing.T) {
+func TestOlder_RejectsWriteWithoutContent(t *testing.T) {
 	for params, refused := range map[string]bool{
 		`{"path":"/w/a"}`: true, `{"path":"/w/a","content":null}`: true, `{"path":"/w/a","content":""}`: false, `{"path":"/w/a","content":"x"}`: false,
 	} {

@@ -27,7 +27,7 @@ func makePrograms(t *testing.T, files ...string) {
 }
 
 // The policy asks about everything, so what is allowed is so as what the agent starts for itself.
-func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
+func TestStarts_ProgramForItselfMustBeKnown(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, other := filepath.Join(home, "bin"), filepath.Join(home, "other")
 	makePrograms(t, filepath.Join(bin, "keep"), filepath.Join(other, "keep"))
@@ -74,7 +74,7 @@ func TestAProgramThatAnAgentStartsForItselfIsTheOneThatIsKnown(t *testing.T) {
 
 // An agent puts programs of its own in a folder before all others in PATH. That lends it nothing: what is allowed
 // then either looks only, or is no command of which less is asked.
-func TestAPathWithAFolderOfTheAgentsOwnLendsNothing(t *testing.T) {
+func TestStarts_OwnFolderInPathGivesNoRights(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")
 	makePrograms(t, filepath.Join(bin, "true"), filepath.Join(bin, "make"), filepath.Join(bin, "keep"), filepath.Join(code, "tool"), filepath.Join(own, "tool"))

@@ -156,7 +156,7 @@ func traceparentOf(ctx context.Context) string {
 	return strings.Join(md.Get("traceparent"), ",")
 }
 
-func TestHandlersAndPoliciesGetTheContextOfTheirSpan(t *testing.T) {
+func TestTracing_HandlersAndPoliciesGetContext(t *testing.T) {
 	tr := newTracer()
 	r := gatedRig(t, tr.on)
 	came := make(chan string, 2)
@@ -188,7 +188,7 @@ func TestHandlersAndPoliciesGetTheContextOfTheirSpan(t *testing.T) {
 }
 
 // Whichever way a request ends, its span ends, and says how.
-func TestEachRequestsSpanEndsWithTheRequest(t *testing.T) {
+func TestTracing_SpanEndsWithRequest(t *testing.T) {
 	tr := newTracer()
 	r := gatedRig(t, tr.on)
 	verdict := permissionv1.Verdict_VERDICT_ASK
@@ -246,7 +246,7 @@ func TestEachRequestsSpanEndsWithTheRequest(t *testing.T) {
 	}
 }
 
-func TestATurnsSpanEndsWithTheTurn(t *testing.T) {
+func TestTracing_SpanEndsWithTurn(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		play func(r *rig)
@@ -291,7 +291,7 @@ func TestATurnsSpanEndsWithTheTurn(t *testing.T) {
 }
 
 // An agent that calls without end outside of any turn, or a client that prompts without end, makes acphost keep no more.
-func TestTheTurnsThatAreKeptAreBounded(t *testing.T) {
+func TestTracing_LimitsTurns(t *testing.T) {
 	tr := newTracer()
 	r := newRig(t, tr.on)
 	r.open(`{}`)
@@ -306,7 +306,7 @@ func TestTheTurnsThatAreKeptAreBounded(t *testing.T) {
 	}
 }
 
-func TestASessionsIDIsInASpanIfItLooksLikeOne(t *testing.T) {
+func TestTracing_OmitsInvalidSessionID(t *testing.T) {
 	for id, want := range map[string]string{
 		"sess_0aF-9.:": "sess_0aF-9.:", "my secret": "", "a\nb": "", "é": "", strings.Repeat("a", 129): "",
 	} {

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-func TestAnAnswerOfTheAgentsThatNobodyWaitsForIsDropped(t *testing.T) {
+func TestLink_DropsUnknownAgentAnswers(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(promptS)
@@ -22,7 +22,7 @@ func TestAnAnswerOfTheAgentsThatNobodyWaitsForIsDropped(t *testing.T) {
 	}
 }
 
-func TestARequestWithTheIDNullEndsWithAnErrorUnderIt(t *testing.T) {
+func TestLink_AnswersRequestWithNullID(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	for range 2 { // the id is free again
@@ -34,7 +34,7 @@ func TestARequestWithTheIDNullEndsWithAnErrorUnderIt(t *testing.T) {
 	}
 }
 
-func TestAQueueThatIsWaitedForTakesNothing(t *testing.T) {
+func TestQueue_AcceptsNothingAfterWait(t *testing.T) {
 	q := newQueue(t.Context(), Limits{}, &proc.Pace{})
 	q.wait()
 	if q.add(job{run: func(context.Context) { t.Error("it is worked on") }}) {

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-func TestNobodyAnswersInTime(t *testing.T) {
+func TestUnattended_TimesOut(t *testing.T) {
 	reject := strings.Replace(answerYes, `"a"`, `"r"`, 1)
 	for name, tt := range map[string]struct {
 		line, answer string
@@ -79,7 +79,7 @@ func TestNobodyAnswersInTime(t *testing.T) {
 	})
 }
 
-func TestWhoComesBeforeTheEndIsWaitedFor(t *testing.T) {
+func TestUnattended_WaitsForLateAttendance(t *testing.T) {
 	for name, line := range map[string]string{"a permission question": askedEdit, "one of ours": fmt.Sprintf(writeCall, 7, 1)} {
 		t.Run(name, func(t *testing.T) {
 			var there atomic.Bool
@@ -102,7 +102,7 @@ func TestWhoComesBeforeTheEndIsWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
+func TestUnattended_ProgramCancelsElicitation(t *testing.T) {
 	w := &witness{}
 	r, _ := watchedRig(t, func(o *Options) {
 		o.Observer, o.Program, o.Attended = w, true, func() bool { return false }
@@ -120,7 +120,7 @@ func TestWhatNobodyAttendsToIsNotAskedForByAProgram(t *testing.T) {
 	}
 }
 
-func TestWhatAProgramSaysThatItTakesWaits(t *testing.T) {
+func TestUnattended_SupportedElicitationWaits(t *testing.T) {
 	r, d := watchedRig(t, func(o *Options) {
 		o.Program, o.Attended, o.Unattended = true, func() bool { return false }, time.Millisecond
 	})
