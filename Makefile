@@ -146,7 +146,7 @@ fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: 
 
 .PHONY: barrage
 barrage: build ## send FRAMES valid and broken messages both ways through a link, and as many through the binaries, at random from SEED, and check what becomes of each
-	go test -v -count=1 -timeout 60m -run TestABarrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
+	go test -v -count=1 -timeout 60m -run TestLink_Barrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: remote

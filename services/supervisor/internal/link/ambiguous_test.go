@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// shown keeps what it is told of frames.
+// shown records the frames that it is shown.
 type shown chan frame.Frame
 
 func (s shown) Frame(f frame.Frame) { s <- f }

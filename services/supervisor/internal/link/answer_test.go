@@ -26,7 +26,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// recorder is told of questions, and checks that each begins and ends once.
+// recorder observes questions, and checks that each begins and ends once.
 type recorder struct {
 	t       *testing.T
 	asked   chan *question.Question
@@ -43,7 +43,7 @@ func newRecorder(t *testing.T) *recorder {
 		late := testkit.After()
 		for open := d.open(); len(open) > 0; open = d.open() {
 			select {
-			case <-d.ended: // whoever was telling its begin as the link ended tells its end
+			case <-d.ended: // the goroutine that notified the begin at the link's end also notifies the end
 			case <-late:
 				t.Fatalf("questions %q never end", open)
 			}
@@ -110,7 +110,7 @@ func (d *recorder) want(want question.End) {
 	}
 }
 
-// watchedRig is a gated rig whose questions are told to a recorder, and whose elicitations go to the client.
+// watchedRig is a gated rig with a recorder of questions, whose elicitations go to the client.
 func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *recorder) {
 	t.Helper()
 	d := newRecorder(t)
@@ -123,7 +123,7 @@ func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *recorder) {
 			}, nil)
 		}
 	}}, change...)...)
-	t.Cleanup(func() { // before the recorder is looked at
+	t.Cleanup(func() { // before the recorder is checked
 		_ = r.agent.in.Close()
 		_ = r.client.in.Close()
 		r.end()
@@ -131,7 +131,7 @@ func watchedRig(t *testing.T, change ...func(*Options)) (*rig, *recorder) {
 	return r, d
 }
 
-// Elicitations, spelled oddly.
+// Elicitations in unusual spellings.
 const (
 	askedForm = `{"jsonrpc":"2.0", "id":"\u0071" ,"method":"elicitation/create","params":{"sessionId":"s","mode":"form","message":"é","requestedSchema":{"properties":{},"type":"object"},"_meta":{"n":1.50}}}`
 	askedPage = `{"id":9007199254740993,"method":"elicitation\/create","params":{"requestId":"i2","mode":"url","url":"https://x.example","elicitationId":"e","message":""}}`
@@ -145,7 +145,7 @@ func TestAnswer_FirstAnswerToAgentQuestionCounts(t *testing.T) {
 		answer  question.Answer
 		agent   string
 		end     question.End
-		decided string // what the policy is told
+		decided string // the outcome that the policy gets
 	}{
 		"an option's id":   {question.Answer{Option: "a"}, answerYes, question.End{Outcome: question.Allowed, Option: "a", By: "cli"}, "allow_once"},
 		"an option's kind": {question.Answer{Option: "reject_always"}, strings.Replace(answerYes, `"a"`, `"rr"`, 1), question.End{Outcome: question.Denied, Option: "rr", By: "cli"}, "reject_always"},
@@ -192,7 +192,7 @@ func TestAnswer_FirstAnswerToAgentQuestionCounts(t *testing.T) {
 	}
 }
 
-// by returns the lines of a direction that bear a handler's name.
+// by returns the lines of a direction with a handler's name.
 func (w *witness) by(d frame.Direction, handler string) []string {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -439,7 +439,7 @@ func TestAnswer_RecordsAnswerer(t *testing.T) {
 		records[1].GetAnsweredBy() != "bob" || records[1].GetOutcome() != "denied" {
 		t.Errorf("recorded: %v", records)
 	}
-	// What cannot be recorded is not allowed, whoever allows it.
+	// An action that cannot be recorded is not allowed, whoever allows it.
 	r.agent.send(strings.Replace(askedEdit, `"id":7`, `"id":9`, 1))
 	end, err := r.Answer(d.question().ID, question.Answer{Option: "a"}, "ann")
 	if want := (question.End{Outcome: question.Denied, Option: "r", By: gate.ByPolicy}); err != nil || end != want {

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// hasty answers every question as soon as it is told of it.
+// hasty answers every question as soon as it is notified of it.
 type hasty struct {
 	*recorder
 	link *Link
@@ -184,7 +184,7 @@ func TestAnswer_OneOfConcurrentAnswersCounts(t *testing.T) {
 		if wins.Load() != 0 != (end.By != gate.ByClient) || wins.Load() > 1 {
 			t.Fatalf("round %d: %d answers counted, and it ended as %+v", i, wins.Load(), end)
 		}
-		if kind == 2 && end.By == gate.ByClient { // it was allowed, so that the client answers the call itself
+		if kind == 2 && end.By == gate.ByClient { // the call was allowed, so the client answers it itself
 			for !strings.Contains(r.client.next(), `"_x/y"`) {
 			}
 			r.client.send(fmt.Sprintf(`{"id":%d,"result":{}}`, i))
@@ -204,7 +204,7 @@ func TestAnswer_OneOfConcurrentAnswersCounts(t *testing.T) {
 				t.Fatalf("round %d: the agent got %+v", i, m)
 			}
 		}
-		// All that the client is shown of this round.
+		// Everything that the client is shown in this round.
 		r.agent.send(`{"method":"_end"}`)
 		for r.client.next() != `{"method":"_end"}` {
 		}

@@ -12,7 +12,7 @@ import (
 // openedInAuto is the answer of an agent that opens a session in a mode in which it does not ask.
 const openedInAuto = `{"jsonrpc":"2.0","id":"n","result":{"sessionId":"s","modes":{"currentModeId":"auto","availableModes":[{"id":"default"},{"id":"auto"}]}}}`
 
-// opens plays a session/new up to the agent, for an agent that asks in the modes default and plan.
+// opens sends a session/new up to the agent, for an agent that asks in the modes default and plan.
 func opens(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	r := newRig(t, append([]func(*Options){func(o *Options) { o.Modes = []string{"default", "plan"} }}, change...)...)
@@ -25,7 +25,7 @@ func opens(t *testing.T, change ...func(*Options)) *rig {
 	return r
 }
 
-// wantRequest reads a request of acphost's own at the agent and returns its id.
+// wantRequest reads acphost's own request at the agent and returns its id.
 func (p *peer) wantRequest(method, params string) (id string) {
 	p.t.Helper()
 	line := p.next()

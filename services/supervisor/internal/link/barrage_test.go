@@ -25,7 +25,7 @@ var (
 	barrageSeed   = flag.Uint64("seed", 0, "the seed of the first barrage; 0: 1")
 )
 
-// barrageRig is a link whose policy decides by folders, as a barrage wants it.
+// barrageRig is a link whose policy decides by folders, for a barrage.
 func barrageRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	r := gatedRig(t, append([]func(*Options){func(o *Options) {
@@ -63,7 +63,7 @@ func barrageRig(t *testing.T, change ...func(*Options)) *rig {
 	return r
 }
 
-// barrage plays one.
+// barrage runs one barrage.
 func (r *rig) barrage(o barrage.Options) (barrage.Stats, error) {
 	o.Client, o.Agent = barrage.End{W: r.client.in, R: r.client.raw}, barrage.End{W: r.agent.in, R: r.agent.raw}
 	o.Root, o.Gated, o.MaxMessage = "/w", "_x/y", r.opts.Limits.MaxMessage
@@ -77,7 +77,7 @@ func (r *rig) barrage(o barrage.Options) (barrage.Stats, error) {
 	return barrage.Run(o)
 }
 
-// smallest finds how few frames fail in the same way, roughly, so that little must be read.
+// smallest searches roughly for the smallest number of frames that fails in the same way, so that the output is short.
 func smallest(err error, frames int, run func(frames int) error) error {
 	for n := 64; n < min(frames, 10_000); n *= 4 {
 		for range 2 {
@@ -89,8 +89,8 @@ func smallest(err error, frames int, run func(frames int) error) error {
 	return err
 }
 
-// TestLink_BarrageOfValidAndBrokenMessages has a client and an agent send each other whatever may come, at once. With -frames
-// it sends so many in one run, and with -seed it begins with another seed.
+// TestLink_BarrageOfValidAndBrokenMessages sends messages of every kind between a client and an agent at the same time. -frames sets the
+// number of messages in one run, and -seed the first seed.
 func TestLink_BarrageOfValidAndBrokenMessages(t *testing.T) {
 	frames, seeds := 6_000, uint64(3)
 	if *barrageFrames > 0 {
@@ -113,7 +113,7 @@ func TestLink_BarrageOfValidAndBrokenMessages(t *testing.T) {
 	}
 }
 
-// TestLink_PeerLeavesDuringBarrage has one of them leave while requests of both are open everywhere.
+// TestLink_PeerLeavesDuringBarrage closes one peer while requests of both are open in every state.
 func TestLink_PeerLeavesDuringBarrage(t *testing.T) {
 	for name, leaver := range map[string]barrage.Leaver{"the agent": barrage.Agent, "the client": barrage.Client} {
 		t.Run(name, func(t *testing.T) {

@@ -71,7 +71,7 @@ func TestEarlierAnswer_NeedsUnchangedFile(t *testing.T) {
 				}
 				return
 			}
-			r.client.next() // a tool call of acphost's own
+			r.client.next() // acphost's own tool call
 			if got := parse(t, r.client.next()); got.Method != "session/request_permission" {
 				t.Errorf("the client gets %s, want a question", got.Method)
 			}

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// watcher keeps the frames that it is shown, by the session that they are taken for.
+// watcher records frames by the session that they are assigned to.
 type watcher struct {
 	mu    sync.Mutex
 	lines map[string][]string
@@ -57,7 +57,7 @@ func TestChild_HasTheParentsRootsAndPolicy(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		several bool
-		// tells is a line by which the agent introduces the child; empty: none.
+		// tells is a line with which the agent introduces the child; empty: none.
 		tells string
 		// call are further members of the child's call.
 		call string

@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// similar are two paths that read the same where they are shortened for people.
+// similar are two paths whose shortened forms for people are equal.
 var similar = func() [2]string {
 	head, tail := "/x/"+strings.Repeat("a", 200), strings.Repeat("b", 200)
 	return [2]string{head + "/1/" + tail, head + "/2/" + tail}
@@ -84,7 +84,7 @@ func TestKernel_AsksByTheWholePath(t *testing.T) {
 	}
 }
 
-// TestKernel_AsksInTheNewestTurn has a turn that hangs, and a newer one of another session.
+// TestKernel_AsksInTheNewestTurn has a turn that hangs, and a newer one in another session.
 func TestKernel_AsksInTheNewestTurn(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)

@@ -38,6 +38,6 @@ func TestContainment_LimitsNoticesOfTurn(t *testing.T) {
 		}
 		ended := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}}`, turn)
 		r.agent.send(ended)
-		r.client.want(ended) // and nothing else was told
+		r.client.want(ended) // and no further notice was sent
 	}
 }

@@ -10,13 +10,13 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// terminal is the one that the rig's handler makes: it writes and ends as a test says.
+// terminal is the terminal of the rig's handler. A test controls its output and its exit.
 type terminal struct {
 	output chan string
 	exit   chan struct{}
 }
 
-// withTerminal makes the handler's terminal watchable and opens a session in which the agent has created it.
+// withTerminal makes the handler's terminal watchable, and opens a session in which the agent has created it.
 func withTerminal(r *rig, capabilities string) *terminal {
 	r.t.Helper()
 	x := &terminal{output: make(chan string), exit: make(chan struct{})}
@@ -69,7 +69,7 @@ func TestDisplay_ShowsExitBeforeAgentGetsIt(t *testing.T) {
 	r.agent.send(`{"id":"w","method":"terminal/wait_for_exit","params":{"sessionId":"s","terminalId":"acphost-1"}}`)
 	x.output <- "last"
 	close(x.exit)
-	// The agent's answer is read first: what the client was told before it is in the pipe by then.
+	// The agent's answer is read first: earlier messages to the client are in the pipe by then.
 	r.agent.want(`{"jsonrpc":"2.0","id":"w","result":{"exitCode":3}}`)
 	r.client.want(ourUpdate + `"_meta":{"terminal_output":{"terminal_id":"acphost-1","data":"last"}}}}}`)
 	r.client.want(ourUpdate + `"_meta":{"terminal_exit":{"terminal_id":"acphost-1","exit_code":3,"signal":null}}}}}`)

@@ -17,8 +17,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// BenchmarkForwarding reads 300-byte updates from an agent and writes them to a client, both in memory: what the link
-// itself costs. docs/performance.md has the whole system's figures.
+// BenchmarkForwarding reads 300-byte updates from an agent and writes them to a client, both in memory: it measures the cost of the link
+// itself. docs/performance.md has the figures of the whole system.
 func BenchmarkForwarding(b *testing.B) {
 	const head = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"`
 	const tail = `"}}}}` + "\n"
@@ -43,7 +43,7 @@ func BenchmarkForwarding(b *testing.B) {
 	}
 }
 
-// BenchmarkPassGate is a small read at a handler, where no policy decides.
+// BenchmarkPassGate makes small reads at a handler without a policy.
 func BenchmarkPassGate(b *testing.B) {
 	dir := b.TempDir()
 	own := []string{"/etc/acphost", dir + "/config", dir + "/state/audit.jsonl"}

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// gatedRig is a rig whose second door decides about files.
+// gatedRig is a rig whose gate decides about calls on files.
 func gatedRig(t *testing.T, change ...func(*Options)) *rig {
 	t.Helper()
 	var r *rig
@@ -37,7 +37,7 @@ func gatedRig(t *testing.T, change ...func(*Options)) *rig {
 
 const writeCall = `{"jsonrpc":"2.0","id":%d,"method":"fs/write_text_file","params":{"sessionId":"s","path":"/w/f%d","content":"x"}}`
 
-// line is what tests look at of a message.
+// line has the fields of a message that tests check.
 type line struct {
 	ID     json.RawMessage
 	Method string
@@ -131,7 +131,7 @@ func TestPermissionRequest_ReadsFileForDiff(t *testing.T) {
 	}
 }
 
-// A program may write to the file after it was compared with what the user saw, and before the handler writes.
+// A program may write to the file after it was compared with the shown content, and before the handler writes.
 func TestAskedWrite_ExpectsShownFile(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.read = func(_ context.Context, q *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {
@@ -298,7 +298,7 @@ func TestCall_IsAnsweredOnce(t *testing.T) {
 	}
 	r.open(`{}`)
 	done := make(chan map[string]int)
-	go func() { // the agent's end
+	go func() { // the agent's side
 		answers := map[string]int{}
 		for range calls {
 			m := parse(t, r.agent.next())
@@ -310,7 +310,7 @@ func TestCall_IsAnsweredOnce(t *testing.T) {
 		done <- answers
 	}()
 	var client sync.WaitGroup
-	client.Go(func() { // answers some, leaves some, answers some twice
+	client.Go(func() { // answers some questions, leaves some open, and answers some twice
 		for asked := 0; ; {
 			m := parse(t, r.client.next())
 			switch m.Method {

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-// asked reads our tool call and our question at the client.
+// asked reads acphost's tool call and question at the client.
 func (r *rig) asked() line {
 	r.t.Helper()
 	if m := parse(r.t, r.client.next()); m.Params.Update.SessionUpdate != "tool_call" {
@@ -32,7 +32,7 @@ func (r *rig) asked() line {
 	return m
 }
 
-// shows reads the next states of our tool call.
+// shows reads the next states of acphost's tool call.
 func (r *rig) shows(states ...string) {
 	r.t.Helper()
 	for _, want := range states {
@@ -51,7 +51,7 @@ func TestCall_ReusedIDGetsOwnAnswer(t *testing.T) {
 	if !r.agentCalls.Add(after.id, after) {
 		t.Fatal("the id is not free")
 	}
-	r.answerError(before, &jsonrpc.Error{Code: -1}) // whoever works on it notices late
+	r.answerError(before, &jsonrpc.Error{Code: -1}) // the goroutine that processes the call notices late
 	if r.claim(before) {
 		t.Error("a call was answered twice")
 	}
@@ -92,7 +92,7 @@ func TestOwnCall_EndsWhenAllowedCallIsGivenUp(t *testing.T) {
 		t.Fatal("the call is not there")
 	}
 	c.mu.Lock()
-	c.given = true // it is given up in the moment in which the answer is taken
+	c.given = true // it is given up at the moment of the answer
 	c.mu.Unlock()
 	r.client.send(choose(asked.ID, acp.AllowOnce))
 	r.shows("in_progress", "failed")
@@ -191,7 +191,7 @@ func TestAnswer_AmbiguousAnswerAllowsNoCall(t *testing.T) {
 			r.client.next()
 			r.client.next()
 			r.client.send(tt.answer)
-			if tt.why != "" { // nobody has answered
+			if tt.why != "" { // nobody answered
 				r.agent.wantError("7", -32603, tt.why)
 				return
 			}
@@ -348,7 +348,7 @@ func TestOrder_AllowedCallsKeepOrder(t *testing.T) {
 			r := gatedRig(t)
 			r.open(`{}`)
 			update := `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk"}}}`
-			r.agent.send(update + "\n" + call) // in one piece
+			r.agent.send(update + "\n" + call) // in one write
 			r.client.want(update)
 			if m := parse(t, r.client.next()); m.Method == "" {
 				t.Errorf("then came %+v", m)
@@ -361,7 +361,7 @@ func TestQuestion_SendErrorEndsOnce(t *testing.T) {
 	r := gatedRig(t)
 	r.handler.answered = make(chan *permissionv1.AnsweredRequest, 1)
 	r.open(`{}`)
-	if err := r.client.raw.Close(); err != nil { // the client reads no more
+	if err := r.client.raw.Close(); err != nil { // the client stops reading
 		t.Fatal(err)
 	}
 	r.agent.send(askedEdit)

@@ -27,7 +27,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// allowing is a policy that allows all, and keeps what it was asked last.
+// allowing is a policy that allows everything, and keeps the last action that it was asked about.
 type allowing struct{ asked *permissionv1.Action }
 
 func (a *allowing) Invoke(_ context.Context, _ string, args, reply any, _ ...grpc.CallOption) error {
@@ -40,8 +40,8 @@ func (*allowing) NewStream(context.Context, *grpc.StreamDesc, string, ...grpc.Ca
 	return nil, errors.New("no streams")
 }
 
-// startRig is a link whose agent's processes start programs: in a workspace, by a PATH of eight folders, of which the
-// last but one is a link and has the programs.
+// startRig is a link whose agent's processes start programs in a workspace, with a PATH of eight folders. The last but one is a link, and
+// has the programs.
 type startRig struct {
 	*Link
 	decider *containment.Decider
@@ -119,7 +119,7 @@ func newStartRig(tb testing.TB, change ...func(*Options)) *startRig {
 	return r
 }
 
-// starts is a question about a program that is started in the workspace.
+// starts is a request about a program that is started in the workspace.
 func (r *startRig) starts(args ...string) decisions.Asked {
 	return decisions.Asked{Program: "/bin/sh", Event: sandbox.Event{
 		Operation: sandbox.Execute, PID: os.Getpid(), Path: r.dir + "/usr/bin/" + args[0], Args: args, Dir: r.ws,
@@ -127,8 +127,8 @@ func (r *startRig) starts(args ...string) decisions.Asked {
 	}}
 }
 
-// BenchmarkJudgeStart is a question about a program that a process starts, without the policy. Each start has other
-// arguments, as those of compilers and of test runners have. docs/performance.md has the whole system's figures.
+// BenchmarkJudgeStart decides about programs that a process starts, without a policy. Each start has other arguments, like those of
+// compilers and test runners. docs/performance.md has the figures of the whole system.
 func BenchmarkJudgeStart(b *testing.B) {
 	for name, args := range map[string][]string{
 		"true":     {"true"},

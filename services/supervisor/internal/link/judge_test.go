@@ -12,7 +12,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// asked is what the policy is asked about a program that starts; nil: acphost has refused it, without asking.
+// asked returns the action that the policy is asked about when a program starts; nil: acphost refused the start without asking.
 func (r *startRig) asked(t *testing.T, args ...string) *permissionv1.Action {
 	t.Helper()
 	r.policy.asked = nil
@@ -23,8 +23,7 @@ func (r *startRig) asked(t *testing.T, args ...string) *permissionv1.Action {
 	return r.policy.asked
 }
 
-// TestJudge_UsesCurrentFiles exchanges what stands on the disk between two questions that are the same. The
-// second is decided by what is there then.
+// TestJudge_UsesCurrentFiles changes files between two equal requests. The second is decided by the changed files.
 func TestJudge_UsesCurrentFiles(t *testing.T) {
 	program := func(a *permissionv1.Action) *permissionv1.SubCommand { return a.GetCommand().GetSubCommands()[0] }
 	elf := append([]byte("\x7fELF"), make([]byte, 100)...)
@@ -139,7 +138,7 @@ func TestJudge_UsesCurrentFiles(t *testing.T) {
 	}
 }
 
-// TestJudge_ProgramsAreIndependent asks about programs in one link, and each in a link of its own.
+// TestJudge_ProgramsAreIndependent asks about programs in one link, and about each in its own link.
 func TestJudge_ProgramsAreIndependent(t *testing.T) {
 	r := newStartRig(t)
 	for _, args := range [][]string{

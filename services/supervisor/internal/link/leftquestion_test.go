@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// The frames of an agent whose permission requests name a command in words only.
+// The frames of an agent whose permission requests name a command only in words.
 const (
 	wordsReport  = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call","toolCallId":"0:t","title":"Bash","kind":"execute","status":"pending","content":[]}}}`
 	wordsOptions = `[{"optionId":"approve_once","name":"Approve once","kind":"allow_once"},{"optionId":"approve_always","name":"Approve for this session","kind":"allow_always"},{"optionId":"reject","name":"Reject","kind":"reject_once"}]`
@@ -26,7 +26,7 @@ const (
 	toldToGoOn = `{"jsonrpc":"2.0","id":%d,"result":{"outcome":{"outcome":"selected","optionId":"approve_once"}}}`
 )
 
-// verdicts answers as a policy that says one thing of permission requests and another of calls.
+// verdicts is a policy with one verdict for permission requests and another for calls.
 func verdicts(request, call *permissionv1.DecideResponse) func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 	return func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		if a.GetDoor() == permissionv1.Door_DOOR_CALL {
@@ -42,8 +42,8 @@ var (
 	denies = &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY, Rule: "never", Reason: "because"}
 )
 
-// wordsRig is a rig whose gate decides about files and terminals, for an agent that was started by a preset with terminal tools. It
-// records each decision.
+// wordsRig is a rig whose gate decides about files and terminals, for an agent that was started by a preset with terminal tools. It records
+// each decision.
 func wordsRig(t *testing.T, change ...func(*Options)) (*rig, func() []*supervisorv1.AuditRecord) {
 	t.Helper()
 	var mu sync.Mutex
@@ -68,7 +68,7 @@ func wordsRig(t *testing.T, change ...func(*Options)) (*rig, func() []*superviso
 	}
 }
 
-// nextQuestion reads a question from the client, and the tool call of acphost's own before it, and returns the question.
+// nextQuestion reads acphost's tool call and the question after it from the client, and returns the question.
 func (r *rig) nextQuestion() line {
 	r.t.Helper()
 	for {
@@ -150,7 +150,7 @@ func TestLeftToCall_AllowsNothing(t *testing.T) {
 		r.client.send(choose(r.nextQuestion().ID, "allow_once"))
 		r.agent.want(`{"jsonrpc":"2.0","id":2,"result":{"terminalId":"acphost-1"}}`)
 		r.client.next()
-		r.agent.send(fmt.Sprintf(wordsCall, 3, "touch y")) // that no request was made for
+		r.agent.send(fmt.Sprintf(wordsCall, 3, "touch y")) // without a permission request
 		r.agent.want(`{"jsonrpc":"2.0","id":3,"result":{"terminalId":"acphost-1"}}`)
 	})
 	t.Run("what the agent did by itself", func(t *testing.T) {
@@ -223,7 +223,7 @@ func TestLeftToCall_AsksAboutOtherRequests(t *testing.T) {
 	})
 }
 
-// Droid's input has members that say how risky its model finds the command, and its title says that as well.
+// Droid's input and its title state how risky its model considers the command.
 func TestDroid_IsAskedOnce(t *testing.T) {
 	r, _ := wordsRig(t, func(o *Options) { o.TerminalTools = nil })
 	r.handler.decide = verdicts(asks, asks)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// sized returns a message of so many bytes, its line feed not counted. text is a message with one "%".
+// sized returns a message of a number of bytes, without its line feed. text is a message with one "%".
 func sized(text string, size int) string {
 	return strings.Replace(text, "%", strings.Repeat("x", size-len(text)+1), 1)
 }

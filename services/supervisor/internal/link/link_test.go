@@ -35,7 +35,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-// handler answers files and terminals, in memory, as a test says.
+// handler serves files and terminals in memory, as a test configures it.
 type handler struct {
 	fsv1.UnimplementedFileSystemServiceServer
 	terminalv1.UnimplementedTerminalServiceServer
@@ -80,10 +80,10 @@ func (h *handler) Watch(r *terminalv1.WatchRequest, s grpc.ServerStreamingServer
 	return h.watch(r, s)
 }
 
-// peer is one end of the link, as a test plays it.
+// peer is one end of the link, controlled by a test.
 type peer struct {
 	t   *testing.T
-	in  *os.File // what the test writes
+	in  *os.File // the test writes to it
 	out *bufio.Reader
 	raw *os.File
 }
@@ -117,7 +117,7 @@ func (p *peer) want(want string) {
 	}
 }
 
-// wantError reads an error response and checks its id, code and what its message contains.
+// wantError reads an error response, and checks its id, its code and a part of its message.
 func (p *peer) wantError(id string, code int, contains string) {
 	p.t.Helper()
 	line := p.next()
@@ -136,7 +136,7 @@ func (p *peer) wantError(id string, code int, contains string) {
 	}
 }
 
-// rig is a link between two peers that a test plays, with a handler in this process.
+// rig is a link between two peers controlled by a test, with a handler in this process.
 type rig struct {
 	*Link
 	t       *testing.T
@@ -144,8 +144,8 @@ type rig struct {
 	agent   *peer
 	handler *handler
 	ended   chan Reason
-	down    atomic.Bool          // the handler is not there
-	decider *containment.Decider // nil: the rig is not contained
+	down    atomic.Bool          // the handler is unavailable
+	decider *containment.Decider // nil: there is no Decider
 }
 
 type pipes struct {
@@ -159,7 +159,7 @@ func (p pipes) Ended(context.Context) (string, []byte) {
 	return "exited with status 3", []byte(`{"acphost":{"kind":"crashed","exitCode":3}}`)
 }
 
-// contained has a Decider decide about what the agent's processes do. It must be the last change of a rig.
+// contained adds a Decider for process actions. It must be the last change of a rig.
 func contained(s *containment.Sandbox, p containment.Proxy) func(*Options) {
 	return func(o *Options) {
 		d := containment.New(containment.Options{Sessions: o.Sessions, Gate: o.Gate, AgentName: o.AgentName, AgentEnviron: o.AgentEnviron, Logger: o.Logger})
@@ -244,7 +244,7 @@ func newRig(t *testing.T, change ...func(*Options)) *rig {
 		_ = fromLink.Close()
 		_ = fromLink2.Close()
 		<-running
-		// The pump of the side that did not end reads until its stream does.
+		// The pump of the other side reads until its stream ends.
 		_ = conn.Close()
 		server.Stop()
 		<-served
@@ -261,7 +261,7 @@ func pipe(t *testing.T) (r, w *os.File) {
 	return r, w
 }
 
-// open plays initialize and session/new, for a client with the capabilities given.
+// open performs initialize and session/new, for a client with the given capabilities.
 func (r *rig) open(capabilities string) {
 	r.t.Helper()
 	r.client.send(`{"jsonrpc":"2.0","id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":` + capabilities + `}}`)

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// namesOf are names by which peers may call a method, its own first: those of the table, and other spellings of each.
+// namesOf are the names by which peers may call a method, its own first: the names in the table, and other spellings of each.
 func namesOf(method string) []string {
 	names := append([]string{method}, acp.OtherNames(method)...)
 	for _, name := range names {
@@ -39,8 +39,7 @@ func namesOf(method string) []string {
 	return names
 }
 
-// policyRig is a rig whose policy decides about files and commands, as the configuration has it by default. toClient: the
-// client answers them.
+// policyRig is a rig whose policy decides about files and commands, as in the default configuration. toClient: the client answers them.
 func policyRig(t *testing.T, verdict permissionv1.Verdict, toClient bool) *rig {
 	t.Helper()
 	r := gatedRig(t, func(o *Options) {
@@ -83,16 +82,16 @@ func TestMethodNames_AreDecided(t *testing.T) {
 				for i, name := range namesOf(method) {
 					id := fmt.Sprint(i)
 					message := fmt.Sprintf(`"method":%q,"params":{"sessionId":"s",%s,"extra":[1]}}`, name, params)
-					r.agent.send(`{"jsonrpc":"2.0",` + message) // which nobody could answer
+					r.agent.send(`{"jsonrpc":"2.0",` + message) // it could not be answered
 					r.agent.send(`{"jsonrpc":"2.0","id":` + id + `,` + message)
 					r.agent.wantError(id, -32603, method+": denied")
-					if i == 0 { // the same denial is told once
+					if i == 0 { // equal denials are notified once
 						r.client.next()
 					}
 				}
 				mark := `{"jsonrpc":"2.0","method":"_mark","params":{}}`
 				r.agent.send(mark)
-				r.client.want(mark) // and nothing came before
+				r.client.want(mark) // no message precedes it
 			})
 		}
 	}
@@ -158,7 +157,7 @@ func TestMethodNames_SimilarNamesAreDecided(t *testing.T) {
 	for i, name := range near {
 		r.agent.send(fmt.Sprintf(`{"id":"%d","method":%q,"params":{"sessionId":"s","path":"/w/f","content":"x"}}`, i, name))
 		r.agent.wantError(fmt.Sprintf(`"%d"`, i), -32603, "denied")
-		r.client.next() // the person is told
+		r.client.next() // a notice to the person
 		r.agent.send(fmt.Sprintf(`{"method":%q,"params":{"sessionId":"s"}}`, name))
 	}
 	for i, name := range other {
@@ -183,7 +182,7 @@ func TestMethodNames_PermissionRequestsAreDecided(t *testing.T) {
 			r.agent.send(question)
 			r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"` + want + `"}}}`)
 			if i == 0 {
-				r.agent.send(strings.Replace(question, `"id":7,`, ``, 1)) // nobody could answer it
+				r.agent.send(strings.Replace(question, `"id":7,`, ``, 1)) // it could not be answered
 				r.agent.send(`{"id":8,"method":"readTextFile","params":{"path":"/w/f"}}`)
 				r.agent.next()
 			}
@@ -235,7 +234,7 @@ func TestMethodNames_OfClient(t *testing.T) {
 		r.agent.send(`{"jsonrpc":"2.0","id":` + id + `,"method":"requestPermission","params":{"sessionId":"t","toolCall":{"toolCallId":"x"},"options":[]}}`)
 		r.client.next()
 		pass(cancel)
-		if !testkit.Poll(func() bool { return r.opts.Sessions.GivenUp("t") }) { // which comes after the agent reads of it
+		if !testkit.Poll(func() bool { return r.opts.Sessions.GivenUp("t") }) { // which is recorded after the agent gets the cancellation
 			t.Fatalf("%s does not cancel the turn", cancel)
 		}
 		r.agent.send(`{"jsonrpc":"2.0","id":99,"method":"writeTextFile","params":{"sessionId":"t","path":"/other/f","content":""}}`)
@@ -323,17 +322,17 @@ func TestLink_AssignsOnlySession(t *testing.T) {
 
 	r.client.send(`{"jsonrpc":"2.0","id":"m","method":"session/new","params":{"cwd":"/v","mcpServers":[]}}`)
 	r.agent.next()
-	r.agent.send(`{"id":1,"method":"writeTextFile","params":{"path":"/w/f","content":"x"}}`) // for which of the two?
+	r.agent.send(`{"id":1,"method":"writeTextFile","params":{"path":"/w/f","content":"x"}}`) // the session is ambiguous
 	r.agent.wantError("1", -32602, "2 sessions are open")
 	r.agent.send(`{"jsonrpc":"2.0","id":"m","result":{"sessionId":"two"}}`)
 	r.client.next()
 	r.agent.send(`{"id":1,"method":"writeTextFile","params":{"path":"/w/f","content":"x"}}`)
 	r.agent.wantError("1", -32602, "2 sessions are open")
-	r.agent.send(without) // what the policy allows in one need not be allowed in the other
+	r.agent.send(without) // the policies of the sessions may differ
 	r.client.want(without)
 }
 
-// permissionShapes are permission requests of other shapes than ACP v1 has, with the options that allow and that reject.
+// permissionShapes are permission requests in other forms than ACP v1, with the options that allow and that reject.
 var permissionShapes = map[string]struct{ params, allow, reject string }{
 	"options alone": {`"options":[{"optionId":"y","name":"Yes","kind":"allow_once"},{"optionId":"n","name":"No","kind":"deny"}]`,
 		`{"outcome":{"outcome":"selected","optionId":"y"}}`, `{"outcome":{"outcome":"selected","optionId":"n"}}`},
@@ -462,8 +461,8 @@ func TestUpdate_RefusesImitatedTerminals(t *testing.T) {
 	r.client.want(`{"jsonrpc":"2.0","method":"_mark"}`)
 }
 
-// TestCall_UnknownSessionCannotBypassRules: only the repository of one session has rules, and the client serves files. A
-// client with one session may not look at which one a call names.
+// TestCall_UnknownSessionCannotBypassRules: only the repository of one session has rules, and the client serves files. A client with one
+// session may ignore the session id of a call.
 func TestCall_UnknownSessionCannotBypassRules(t *testing.T) {
 	dir := t.TempDir()
 	rules := filepath.Join(dir, "rules.yaml")
@@ -483,7 +482,7 @@ func TestCall_UnknownSessionCannotBypassRules(t *testing.T) {
 	r.client.next()
 	stray := `{"id":%d,"method":"fs/write_text_file","params":{"sessionId":"S","path":"/w/f","content":"x"}}`
 	r.agent.send(fmt.Sprintf(stray, 1))
-	r.client.want(fmt.Sprintf(stray, 1)) // nobody has rules
+	r.client.want(fmt.Sprintf(stray, 1)) // no session has rules
 	if err := os.WriteFile(rules, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -80,7 +80,7 @@ func TestTurn_Version2EndsWhenIdle(t *testing.T) {
 		prompting(1)
 		r.client.send(`{"method":"session/cancel","params":{"sessionId":"s"}}`)
 		r.agent.next()
-		// It is noted just after the agent was told.
+		// It is recorded just after the agent got the message.
 		testkit.Eventually(t, "the turn that was cancelled is known as one", func() bool { return r.opts.Sessions.GivenUp("s") })
 		state(`"state":"idle","stopReason":"cancelled"`)
 		prompting(0)

@@ -13,8 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// A mount point is asked about before the change itself: "allowed" means that it is made, and nothing can be written
-// to it.
+// The sandbox asks about a mount point before the change itself: "allowed" means that it is made, and no file can be written to it.
 func TestMountPoint_OnlyForForbiddenPathsInOwnFolders(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{Mine: kernel.NewOwn([]string{"~/.own/**"}, nil, nil, []string{"HOME=/h"})}, containment.Proxy{}))
 	verdict, fails := permissionv1.Verdict_VERDICT_DENY, error(nil)

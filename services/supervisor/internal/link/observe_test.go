@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// witness keeps what it sees.
+// witness records the frames that it is shown.
 type witness struct {
 	mu   sync.Mutex
 	seen []string

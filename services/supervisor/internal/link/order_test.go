@@ -49,7 +49,7 @@ func (s *slowPolicy) decide(ctx context.Context, a *permissionv1.Action) (*permi
 	return &permissionv1.DecideResponse{Verdict: v}, nil
 }
 
-// The frames of a test about order; each says its session and its number.
+// The frames of a test about order. Each contains its session and its number.
 var numbered = []string{
 	`{"method":"session/update","params":{"sessionId":"%[1]s","update":{"sessionUpdate":"agent_message_chunk","_n":"#%[2]d;"}}}`,
 	`{"method":"session/update","params":{"sessionId":"%[1]s","update":{"sessionUpdate":"tool_call","toolCallId":"t%[2]d","title":"#%[2]d;","content":[]}}}`,
@@ -111,7 +111,7 @@ func TestOrder_KeptDuringDecisions(t *testing.T) {
 				}
 				want[id] = append(want[id], n)
 			}
-			for i, id := range sessions { // what answers the client comes behind all that came before it
+			for i, id := range sessions { // answers to the client follow all earlier messages
 				sent = append(sent, fmt.Sprintf(`{"id":"p-%s","result":{"stopReason":"end_turn","n":"#%d;"}}`, id, frames+i))
 				want[id] = append(want[id], frames+i)
 			}
@@ -120,7 +120,7 @@ func TestOrder_KeptDuringDecisions(t *testing.T) {
 					r.agent.send(line)
 				}
 			}()
-			go func() { // the agent reads on
+			go func() { // the agent continues to read
 				for {
 					if _, err := r.agent.out.ReadString('\n'); err != nil {
 						return
@@ -130,7 +130,7 @@ func TestOrder_KeptDuringDecisions(t *testing.T) {
 			got := map[string][]int{}
 			read := func() {
 				m := number.FindStringSubmatch(r.client.next())
-				if m == nil { // acphost's own
+				if m == nil { // from acphost itself
 					return
 				}
 				n, _ := strconv.Atoi(m[1])
@@ -140,7 +140,7 @@ func TestOrder_KeptDuringDecisions(t *testing.T) {
 					}
 				}
 			}
-			for len(got["free"]) < len(want["free"]) { // though nothing of the others is decided
+			for len(got["free"]) < len(want["free"]) { // although no request of the other sessions is decided
 				read()
 			}
 			for range asks {

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
 )
 
-// outsideRig has a folder /out outside of the roots, to which /w/link leads, too. at says where paths lead.
+// outsideRig has a folder /out outside of the roots, which /w/link leads to. at resolves paths.
 func outsideRig(t *testing.T, at *atomic.Pointer[intent.Place]) (*rig, <-chan *acpv1.CallContext) {
 	t.Helper()
 	r := gatedRig(t, func(o *Options) {

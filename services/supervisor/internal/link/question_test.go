@@ -149,7 +149,7 @@ func TestCancelTurn_AnswersAfterGrace(t *testing.T) {
 		t.Errorf("the question was answered after %v, before the client had its %v", d, cancelGrace)
 	}
 	r.client.send(`{"id":7,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
-	r.agent.want(`{"method":"_marker"}`) // the late answer is swallowed
+	r.agent.want(`{"method":"_marker"}`) // the late answer is dropped
 }
 
 func TestPermissionRequest_ChangedFolderEndsQuestion(t *testing.T) {
@@ -166,7 +166,7 @@ func TestPermissionRequest_ChangedFolderEndsQuestion(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":7,"result":{"outcome":{"outcome":"selected","optionId":"r"}}}`)
 }
 
-// OpenCode reports where a command runs just after it has asked about it.
+// OpenCode reports where a command runs just after its request.
 func TestPermissionRequest_WaitsForReport(t *testing.T) {
 	const (
 		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"ls","rawInput":{"command":"ls"}},"options":` + options + `}}`
@@ -234,15 +234,15 @@ func TestPermissionRequest_JudgesContentChunks(t *testing.T) {
 	}
 }
 
-// OpenCode reports a command once more, with where it runs, just after it has asked about it. The answer is one about
-// that command all the same: it is remembered, and the command is not taken for one that nobody was asked about.
+// OpenCode repeats the report of a command, with its folder, just after its request. The answer still counts for that command: it is
+// remembered, and the command is not reported as unasked.
 func TestPermissionRequest_RepeatedReportKeepsAnswer(t *testing.T) {
 	const (
 		ask    = `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"execute","title":"make","rawInput":{"command":"make"}},"options":` + options + `}}`
 		update = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"tool_call_update","toolCallId":"t",%s}}}`
 	)
 	for name, tt := range map[string]struct {
-		then   string // what is reported while the person reads
+		then   string // the report while the person reads
 		grants int
 	}{
 		"the same":           {`"status":"in_progress"`, 1},

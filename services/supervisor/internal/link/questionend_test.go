@@ -32,7 +32,7 @@ func TestQuestionEnd_AgentWithdraws(t *testing.T) {
 			if m := parse(t, r.client.next()); m.Method != "$/cancel_request" || string(m.Params.RequestID) != string(q.ID) {
 				t.Errorf("the client was told %+v", m)
 			}
-			// What a person still clicks on counts for nothing.
+			// Later answers of the person have no effect.
 			r.client.send(`{"id":`+string(q.ID)+`,"result":{"outcome":{"outcome":"selected","optionId":"a"}}}`, `{"method":"_marker"}`)
 			r.agent.want(`{"method":"_marker"}`)
 		})
@@ -52,7 +52,7 @@ func TestQuestionEnd_IDIsSpentUntilClientAnswers(t *testing.T) {
 	worse := strings.Replace(askedEdit, `"id":7`, `"id":7.0`, 1)
 	r.agent.send(worse)
 	r.agent.wantError("7.0", -32600, "in flight")
-	r.client.send(answerYes, `{"method":"_marker"}`) // to the question that is gone
+	r.client.send(answerYes, `{"method":"_marker"}`) // to the question that has ended
 	r.agent.want(`{"method":"_marker"}`)
 	r.agent.send(worse)
 	d.question()
@@ -98,7 +98,7 @@ func TestQuestionEnd_ReleasesRoom(t *testing.T) {
 		t.Errorf("%d questions are counted, want none", n)
 	}
 	go func() { _, _ = io.Copy(io.Discard, r.client.out) }()
-	for i := range question.MaxOpen { // all of it
+	for i := range question.MaxOpen { // all the room
 		r.agent.send(fmt.Sprintf(`{"id":%d,"method":"elicitation/create","params":{"sessionId":"s"}}`, 100+i))
 		d.question()
 	}
@@ -111,7 +111,7 @@ func TestQuestionEnd_TurnCancelled(t *testing.T) {
 		"a form":                {askedForm, `{"jsonrpc":"2.0","id":"\u0071","result":{"action":"cancel"}}`},
 	} {
 		t.Run(name, func(t *testing.T) {
-			r, d := watchedRig(t, func(o *Options) { o.Program, o.cancelGrace = true, time.Hour }) // no time for a program to answer
+			r, d := watchedRig(t, func(o *Options) { o.Program, o.cancelGrace = true, time.Hour }) // a program gets no grace
 			r.open(`{}`)
 			r.agent.send(tt.line)
 			q := d.question()

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
 )
 
-// An agent may end just after it reported what it did, and "acphost prompt" ends it just after the turn.
+// An agent may end just after it reported an action, and "acphost prompt" ends it just after the turn.
 func TestReported_JudgedAfterAgentEnd(t *testing.T) {
 	r := gatedRig(t)
 	asked := make(chan struct{})
@@ -36,7 +36,7 @@ func TestReported_JudgedAfterAgentEnd(t *testing.T) {
 	}
 }
 
-// What the kernel has shown is not told twice. Where it could not be seen, what the agent says itself is told.
+// An action that the sandbox observed is not reported again. If the sandbox could not observe the turn, the agent's report counts.
 func TestReported_CountsIfSandboxMissedActions(t *testing.T) {
 	r := gatedRig(t, contained(&containment.Sandbox{How: sandbox.Confinement{Observe: true}}, containment.Proxy{}))
 	var mu sync.Mutex
@@ -73,7 +73,7 @@ func TestReported_CountsIfSandboxMissedActions(t *testing.T) {
 	turn("ls lost", true)
 	turn("ls again", false)
 	_ = r.agent.in.Close()
-	r.end() // after what is under way
+	r.end() // after the work in progress
 	mu.Lock()
 	defer mu.Unlock()
 	if !slices.Equal(judged, []string{"ls lost"}) {

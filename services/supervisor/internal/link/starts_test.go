@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/kernel"
 )
 
-// makePrograms makes programs that do nothing, by their paths.
+// makePrograms creates programs that do nothing, by their paths.
 func makePrograms(t *testing.T, files ...string) {
 	t.Helper()
 	for _, file := range files {
@@ -26,7 +26,7 @@ func makePrograms(t *testing.T, files ...string) {
 	}
 }
 
-// The policy asks about everything, so what is allowed is so as what the agent starts for itself.
+// The policy asks about everything, so an allowed program is one that the agent starts for itself.
 func TestStarts_ProgramForItselfMustBeKnown(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, other := filepath.Join(home, "bin"), filepath.Join(home, "other")
@@ -72,8 +72,8 @@ func TestStarts_ProgramForItselfMustBeKnown(t *testing.T) {
 	expect("denied by a rule", false, keep, args)
 }
 
-// An agent puts programs of its own in a folder before all others in PATH. That lends it nothing: what is allowed
-// then either looks only, or is no command of which less is asked.
+// An agent puts its own programs in a folder before all others in PATH. That gives it no rights: an allowed program then either only reads,
+// or would be asked about in the same way.
 func TestStarts_OwnFolderInPathGivesNoRights(t *testing.T) {
 	home := testkit.ShortDir(t)
 	bin, own, code := filepath.Join(home, "bin"), filepath.Join(home, ".own", "bin"), filepath.Join(home, "node_modules", "agent")

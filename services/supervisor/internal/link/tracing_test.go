@@ -18,7 +18,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/span"
 )
 
-// tracer keeps the spans that it is told of. Its span number N has the id N, and begins the trace N.
+// tracer records spans. Its span number N has the id N, and begins the trace N.
 type tracer struct {
 	mu    sync.Mutex
 	spans []*told // guarded by mu
@@ -150,7 +150,7 @@ func (p *peer) until(text string) string {
 	}
 }
 
-// traceparentOf is the trace context that a call of gRPC came with.
+// traceparentOf returns the trace context of a gRPC call.
 func traceparentOf(ctx context.Context) string {
 	md, _ := metadata.FromIncomingContext(ctx)
 	return strings.Join(md.Get("traceparent"), ",")
@@ -187,7 +187,7 @@ func TestTracing_HandlersAndPoliciesGetContext(t *testing.T) {
 	}
 }
 
-// Whichever way a request ends, its span ends, and says how.
+// Every end of a request ends its span, with the failure.
 func TestTracing_SpanEndsWithRequest(t *testing.T) {
 	tr := newTracer()
 	r := gatedRig(t, tr.on)
@@ -217,14 +217,14 @@ func TestTracing_SpanEndsWithRequest(t *testing.T) {
 	r.agent.until(`"id":3`)
 	tr.wait(t, "session/request_permission")
 
-	// The client answers a method that the agent made up.
+	// The client answers an unknown method.
 	r.agent.send(`{"jsonrpc":"2.0","id":4,"method":"_secret/text-of-the-agent","params":{}}`)
 	r.client.until(`"id":4`)
 	r.client.send(`{"jsonrpc":"2.0","id":4,"error":{"code":-32601,"message":"no"}}`)
 	r.agent.until(`"id":4`)
 	tr.wait(t, "_OTHER")
 
-	// The agent ends, in the middle of a turn, with an id that is used twice.
+	// The agent ends during a turn, with an id that is used twice.
 	r.agent.send(`{"jsonrpc":"2.0","id":5,"method":"_x/5","params":{"sessionId":"s"}}`, `{"jsonrpc":"2.0","id":5,"method":"_y/5","params":{"sessionId":"s"}}`)
 	_ = r.agent.in.Close()
 	r.end()
@@ -290,7 +290,7 @@ func TestTracing_SpanEndsWithTurn(t *testing.T) {
 	}
 }
 
-// An agent that calls without end outside of any turn, or a client that prompts without end, makes acphost keep no more.
+// An agent that calls without end outside of any turn, or a client that prompts without end, cannot make acphost keep more spans.
 func TestTracing_LimitsTurns(t *testing.T) {
 	tr := newTracer()
 	r := newRig(t, tr.on)

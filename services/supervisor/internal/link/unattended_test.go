@@ -128,7 +128,7 @@ func TestUnattended_SupportedElicitationWaits(t *testing.T) {
 	r.agent.send(askedForm, askedEdit)
 	q := d.question()
 	d.question()
-	d.want(question.End{Outcome: question.Expired, Option: "r", By: "nobody"}) // a permission is another matter
+	d.want(question.End{Outcome: question.Expired, Option: "r", By: "nobody"}) // a permission request times out
 	if _, err := r.Answer(q.ID, question.Answer{Decline: true}, "cli"); err != nil {
 		t.Fatal(err)
 	}
