@@ -39,7 +39,7 @@ func (l *Link) ask(c *agentCall) *agentQuestion {
 // another action than the judged one. The outcome is then doubtful.
 func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
 	if answered {
-		a.policyLearns(d, o)
+		a.notifyPolicy(d, o)
 		now, stands := a.opts.Sessions.Stands(a.SessionID, a.subject, a.Asked)
 		o.Doubtful = !stands && !a.reading(a.SessionID).Repeats(a.judged, now)
 	}
@@ -48,7 +48,7 @@ func (a *agentQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) 
 
 // callChanged ends the questions about a tool call that contradict its latest report.
 func (p *agentPump) callChanged(sessionID string, now acp.ToolCall) {
-	for _, a := range p.notEnded() {
+	for _, a := range p.openRequests() {
 		if now.ID == "" || a.SessionID != sessionID || a.ToolCall.ID != now.ID {
 			continue
 		}
@@ -92,14 +92,14 @@ func (a *agentQuestion) complete(ctx context.Context, s intent.Session) acp.Tool
 	return tc
 }
 
-// notEnded drops the permission requests that have ended, and returns the others.
-func (p *agentPump) notEnded() []*agentQuestion {
+// openRequests drops the permission requests that have ended, and returns the others.
+func (p *agentPump) openRequests() []*agentQuestion {
 	p.asking = slices.DeleteFunc(p.asking, func(a *agentQuestion) bool { return a.State() == question.Ended })
 	return p.asking
 }
 
-// policyLearns notifies the policy of a person's answer.
-func (l *Link) policyLearns(d *gate.Decision, o gate.Outcome) {
+// notifyPolicy notifies the policy of a person's answer.
+func (l *Link) notifyPolicy(d *gate.Decision, o gate.Outcome) {
 	option := o.Option
 	switch {
 	case o.Unclear:
@@ -170,7 +170,7 @@ type callQuestion struct {
 // Record implements question.Asker.
 func (q *callQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
 	if answered {
-		q.policyLearns(d, o)
+		q.notifyPolicy(d, o)
 	}
 	return q.recordCall(q.held, d, o)
 }

@@ -8,9 +8,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// ofChild assigns a message of a child session to its parent: m.SessionID becomes the parent's id, and the line keeps the child's own id.
-// p.child reports whether the message is from a child session. An unknown session without a certain parent remains unknown.
-func (p *agentPump) ofChild(m *jsonrpc.Message) {
+// assignChild assigns a message of a child session to its parent: m.SessionID becomes the parent's id, and the line keeps the child's own
+// id. p.child reports whether the message is from a child session. An unknown session without a certain parent remains unknown.
+func (p *agentPump) assignChild(m *jsonrpc.Message) {
 	p.child = false
 	if m.Method == nil || len(m.SessionID) == 0 || !acp.OfSession(m.Method) {
 		return
@@ -18,7 +18,7 @@ func (p *agentPump) ofChild(m *jsonrpc.Message) {
 	parent, known := p.opts.Sessions.Parent(m.SessionID)
 	switch {
 	case known && parent == "":
-		p.introduced(m)
+		p.addIntroducedChild(m)
 		return
 	case !known:
 		if parent, known = p.opts.Sessions.AddChild(string(m.SessionID), acp.ParentSession(m.Params)); !known {
@@ -29,8 +29,8 @@ func (p *agentPump) ofChild(m *jsonrpc.Message) {
 	m.SessionID, p.child = []byte(parent), true
 }
 
-// introduced adds the child session that an update of its parent names.
-func (p *agentPump) introduced(m *jsonrpc.Message) {
+// addIntroducedChild adds the child session that an update of its parent names.
+func (p *agentPump) addIntroducedChild(m *jsonrpc.Message) {
 	if string(m.Method) != acp.MethodSessionUpdate || !bytes.Contains(m.Raw, []byte("ession")) || plainText(m.Update) {
 		return
 	}
@@ -44,8 +44,8 @@ func plainText(kind []byte) bool {
 	return string(kind) == "agent_message_chunk" || string(kind) == "agent_thought_chunk"
 }
 
-// ofParent assigns an unscanned frame of a child session to its parent, for observers.
-func (l *Link) ofParent(f *frame.Frame) {
+// assignParent assigns an unscanned frame of a child session to its parent, for observers.
+func (l *Link) assignParent(f *frame.Frame) {
 	if len(f.Rest) > 0 || !l.opts.Sessions.HasChildren() {
 		return
 	}

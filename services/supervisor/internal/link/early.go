@@ -63,8 +63,8 @@ func (o *openings) await(session []byte, known func() bool) bool {
 	return unnamed && !known()
 }
 
-// opensLater reports whether updates of the session that a request opens are held until its answer.
-func opensLater(method string, params []byte) bool {
+// holdsUpdates reports whether updates of the session that a request opens are held until its answer.
+func holdsUpdates(method string, params []byte) bool {
 	switch method {
 	case acp.MethodSessionNew, acp.MethodSessionFork:
 		return true

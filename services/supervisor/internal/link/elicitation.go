@@ -11,7 +11,7 @@ import (
 
 // elicitAtClient forwards an elicitation to the client, in wire order and unchanged.
 func (p *agentPump) elicitAtClient(c *agentCall, m *jsonrpc.Message) error {
-	if p.unheard() {
+	if p.reachesNobody() {
 		p.seeMessage(frame.AgentToHandler, GateName, m)
 	}
 	line, params := slices.Clone(m.Raw), slices.Clone(m.Params)
@@ -29,8 +29,8 @@ func (l *Link) writeQuestion(line ...[]byte) func(show func(see func()) bool) er
 	}
 }
 
-// askedIn returns the session of the client's request that an elicitation belongs to; empty: it names no open request.
-func (l *Link) askedIn(params []byte) string {
+// sessionOfRequest returns the session of the client's request that an elicitation belongs to; empty: it names no open request.
+func (l *Link) sessionOfRequest(params []byte) string {
 	id := acp.Get(params, "requestId")
 	if len(id) == 0 || id[0] == '{' || id[0] == '[' {
 		return ""
@@ -41,8 +41,8 @@ func (l *Link) askedIn(params []byte) string {
 	return ""
 }
 
-// unheard reports whether an elicitation would reach nobody.
-func (l *Link) unheard() bool {
+// reachesNobody reports whether an elicitation would reach nobody.
+func (l *Link) reachesNobody() bool {
 	return l.opts.Program && !l.elicits.Load() && l.opts.Attended != nil && !l.opts.Attended()
 }
 
@@ -54,7 +54,7 @@ func (l *Link) elicit(c *agentCall, params []byte, write func(show func(see func
 		l.shownEnds(c, true)
 		return nil
 	}
-	if l.unheard() {
+	if l.reachesNobody() {
 		a.Finish(question.Ending{Cause: question.Unheard})
 		return nil
 	}

@@ -15,11 +15,11 @@ import (
 // lookFrom resolves the programs of an action's command, if no handler runs the command. environ is the environment that the agent was
 // started with; nil: the one that the editor passed to acphost.
 func (l *Link) lookFrom(environ []string, a *permissionv1.Action) {
-	l.lookBy(&programs.Resolver{Environ: environ}, a)
+	l.resolvePrograms(&programs.Resolver{Environ: environ}, a)
 }
 
-// lookBy is lookFrom with the environment of a resolver, which may have cached path look-ups of the request.
-func (l *Link) lookBy(resolver *programs.Resolver, a *permissionv1.Action) {
+// resolvePrograms is lookFrom with the environment of a resolver, which may have cached path look-ups of the request.
+func (l *Link) resolvePrograms(resolver *programs.Resolver, a *permissionv1.Action) {
 	if a.GetCommand() == nil {
 		return
 	}
@@ -28,11 +28,11 @@ func (l *Link) lookBy(resolver *programs.Resolver, a *permissionv1.Action) {
 	}
 	resolver.Roots = slices.Concat(a.GetRoots(), a.GetResolvedRoots())
 	intent.Found(a, resolver.Look(intent.SimpleCommands(a)))
-	l.ofOthers(a, resolver.Seen)
+	l.markOtherRoots(a, resolver.Seen)
 }
 
-// ofOthers marks programs in the roots of the agent's other sessions, because the agent may have written them.
-func (l *Link) ofOthers(a *permissionv1.Action, seen *paths.Seen) {
+// markOtherRoots marks programs in the roots of the agent's other sessions, because the agent may have written them.
+func (l *Link) markOtherRoots(a *permissionv1.Action, seen *paths.Seen) {
 	var roots []string
 	for _, root := range l.opts.Sessions.Roots() {
 		roots = append(roots, filepath.Clean(root), seen.Real(filepath.Clean(root)))

@@ -106,9 +106,9 @@ func (p *agentPump) line(line []byte) error {
 		return p.malformed(line, m, jerr)
 	}
 	if m.SessionID == nil {
-		p.ownSession(m)
+		p.assignOnlySession(m)
 	}
-	p.ofChild(m)
+	p.assignChild(m)
 	switch m.Kind {
 	case jsonrpc.KindNotification:
 		return p.notification(m)
@@ -261,8 +261,8 @@ func (p *agentPump) unanswerable(m *jsonrpc.Message) error {
 	return nil
 }
 
-// ownSession assigns a message without a session to the only session.
-func (l *Link) ownSession(m *jsonrpc.Message) {
+// assignOnlySession assigns a message without a session to the only session.
+func (l *Link) assignOnlySession(m *jsonrpc.Message) {
 	if m.Method == nil || !acp.OfSession(m.Method) {
 		return
 	}
@@ -351,7 +351,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 	case acp.MethodSessionPrompt:
 		if !failed && acp.PromptAccepted(result, l.Reported().ProtocolVersion) {
 			l.opts.Sessions.PromptAccepted(id)
-			l.turnGoesOn(id)
+			l.turnContinues(id)
 			return
 		}
 		stop, _ := acp.String(acp.Get(result, "stopReason"))
@@ -376,7 +376,7 @@ func (l *Link) answered(c *clientCall, result []byte, failed bool) {
 func (p *agentPump) request(m *jsonrpc.Message) error {
 	c := &agentCall{id: slices.Clone(m.ID), method: string(m.Method), sessionID: string(m.SessionID)}
 	if c.method == acp.MethodElicitationCreate && c.sessionID == "" {
-		c.sessionID = p.askedIn(m.Params)
+		c.sessionID = p.sessionOfRequest(m.Params)
 	}
 	p.beginCall(c, m.Params)
 	var asked *agentQuestion
@@ -487,9 +487,9 @@ func (p *agentPump) observe(m *jsonrpc.Message, jerr *jsonrpc.Error) {
 		return
 	}
 	if m.SessionID == nil {
-		p.ownSession(m)
+		p.assignOnlySession(m)
 	}
-	p.ofChild(m)
+	p.assignChild(m)
 	switch m.Kind {
 	case jsonrpc.KindResponse:
 		if m.ID == nil {

@@ -74,7 +74,7 @@ func (p *clientPump) line(line []byte) error {
 		return nil
 	}
 	if m.SessionID == nil {
-		p.ownSession(m)
+		p.assignOnlySession(m)
 	}
 	switch m.Kind {
 	case jsonrpc.KindRequest:
@@ -178,7 +178,7 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 	}
 	if p.unanswered.Load() != nil { // the goroutine that removes it from the table answers it
 		if c, ok := p.removeClientCall(c.id); ok {
-			p.tooLate(c)
+			p.answerEnded(c)
 		}
 		return nil
 	}
@@ -191,7 +191,7 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 			p.speaks.Store(&name)
 		}
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
-		if !p.opts.Observe && opensLater(c.method, m.Params) {
+		if !p.opts.Observe && holdsUpdates(c.method, m.Params) {
 			p.openings.add(c)
 		}
 	case acp.MethodSessionPrompt:

@@ -96,7 +96,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	about.Written, about.GivenUp = intent.Written(action, h.params), l.opts.Sessions.GivenUp(h.call.sessionID)
 	about.Argv = h.cc.GetResolvedCommand().GetArgv()
 	d, err := l.gateDecides(ctx, h.call, about)
-	if err == nil && d.Before != nil && !l.stillAs(ctx, h, *d.Before) {
+	if err == nil && d.Before != nil && !l.contentUnchanged(ctx, h, *d.Before) {
 		about.Written = nil
 		d, err = l.gateDecides(ctx, h.call, about)
 	}
@@ -107,7 +107,7 @@ func (l *Link) judge(ctx context.Context, h *heldCall) {
 	case gate.Allow:
 		l.actOn(ctx, h, d, gate.Outcome{Allowed: true})
 	case gate.Ask:
-		if why := h.unreachable(action); why != "" {
+		if why := h.alwaysRejected(action); why != "" {
 			d.Verdict, d.Rule, d.Reason = gate.Deny, gate.RuleOutside, why
 			l.actOn(ctx, h, d, gate.Outcome{By: gate.ByAcphost})
 			return
@@ -153,7 +153,7 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 	if o.Allowed {
 		l.leaveOut(h, d)
 	}
-	if o.Allowed && h.call.safe && l.stillMeant(h) {
+	if o.Allowed && h.call.safe && l.sessionUnchanged(h) {
 		// A call that changes nothing is made while its record is written. Its answer waits for both.
 		h.decidedBy(d, o)
 		h.recorded = make(chan error, 1)
@@ -163,7 +163,7 @@ func (l *Link) actOn(ctx context.Context, h *heldCall, d *gate.Decision, o gate.
 		h.pass(ctx)
 		return
 	}
-	l.follow(ctx, h, d, o, l.recordCall(h, d, o))
+	l.finishDecided(ctx, h, d, o, l.recordCall(h, d, o))
 }
 
 // leaveOut sets a command that leaves out the files that the policy forbids, and notifies the user.
@@ -174,9 +174,9 @@ func (l *Link) leaveOut(h *heldCall, d *gate.Decision) {
 	}
 }
 
-// leavesOutNow repeats the search for forbidden files after the user has answered the question, and then calls leaveOut; false: the command
-// would read forbidden files.
-func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
+// leaveOutAgain repeats the search for forbidden files after the user has answered the question, and then calls leaveOut; false: the
+// command would read forbidden files.
+func (l *Link) leaveOutAgain(h *heldCall, d *gate.Decision) bool {
 	if !l.opts.Gate.LeaveOutNow(d) {
 		return false
 	}
@@ -184,21 +184,21 @@ func (l *Link) leavesOutNow(h *heldCall, d *gate.Decision) bool {
 	return true
 }
 
-// errNotMeant means that a call's session ended, or its folders changed, after the call was judged.
-var errNotMeant = errors.New("the session ended, or its folders changed, before this was decided: ask again")
+// errSessionChanged means that a call's session ended, or its folders changed, after the call was judged.
+var errSessionChanged = errors.New("the session ended, or its folders changed, before this was decided: ask again")
 
 // recordCall records the outcome of a decision about a call. An error, which only an allowance can have, means that the call must be
 // denied.
 func (l *Link) recordCall(h *heldCall, d *gate.Decision, o gate.Outcome) error {
-	if o.Allowed && !l.stillMeant(h) {
+	if o.Allowed && !l.sessionUnchanged(h) {
 		_ = l.conclude(h.call.sessionID, h.cc.GetScope(), d, gate.Outcome{Cancelled: true, By: o.By, Option: o.Option, Asked: o.Asked})
-		return errNotMeant
+		return errSessionChanged
 	}
 	return l.conclude(h.call.sessionID, h.cc.GetScope(), d, o)
 }
 
-// follow makes or refuses a call after its decision was recorded; err is the result of recordCall.
-func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome, err error) {
+// finishDecided makes or refuses a call after its decision was recorded; err is the result of recordCall.
+func (l *Link) finishDecided(ctx context.Context, h *heldCall, d *gate.Decision, o gate.Outcome, err error) {
 	h.decidedBy(d, o)
 	if err != nil || !o.Allowed {
 		l.shownEnds(h.call, true)
@@ -206,7 +206,7 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 	switch {
 	case o.Cancelled:
 		l.answerError(h.call, cancelled(h.call))
-	case errors.Is(err, errNotMeant):
+	case errors.Is(err, errSessionChanged):
 		l.deny(h.call, d, err.Error())
 	case err != nil:
 		l.refuse(h.call, d, question.Unrecorded)
@@ -214,15 +214,15 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 		l.deny(h.call, d, "a person refused it")
 	case !o.Allowed:
 		l.refuse(h.call, d, d.Why())
-	case h.seen != nil && !l.stillAs(ctx, h, *h.seen):
+	case h.seen != nil && !l.contentUnchanged(ctx, h, *h.seen):
 		l.shownEnds(h.call, true)
 		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: h.call.method + ": the file changed while the user was asked about the write: read it again before writing"})
-	case h.waited && h.outside != "" && !l.leadsThere(ctx, h):
+	case h.waited && h.outside != "" && !l.targetUnchanged(ctx, h):
 		l.shownEnds(h.call, true)
 		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: h.call.method + ": the path leads elsewhere than when the user was asked about it: ask again"})
-	case h.waited && !l.leavesOutNow(h, d):
+	case h.waited && !l.leaveOutAgain(h, d):
 		l.shownEnds(h.call, true)
 		l.answerError(h.call, &jsonrpc.Error{Code: jsonrpc.CodeInternal,
 			Message: h.call.method + ": a file that the policy keeps from the command appeared while the user was asked about it: ask again"})
@@ -231,8 +231,8 @@ func (l *Link) follow(ctx context.Context, h *heldCall, d *gate.Decision, o gate
 	}
 }
 
-// unreachable returns the reason why the handler rejects a call whatever a person answers; empty: it may accept the call.
-func (h *heldCall) unreachable(a *permissionv1.Action) string {
+// alwaysRejected returns the reason why the handler rejects a call whatever a person answers; empty: it may accept the call.
+func (h *heldCall) alwaysRejected(a *permissionv1.Action) string {
 	if !h.atHandler() || !strings.HasPrefix(a.GetKind(), "fs.") || len(a.GetPaths()) != 1 {
 		return ""
 	}
@@ -255,16 +255,17 @@ func outside(p *permissionv1.PathAccess) string {
 	return p.GetResolvedPath()
 }
 
-// leadsThere reports whether the path of a call still leads to the judged file outside of the roots, and the file is not always refused.
-func (l *Link) leadsThere(ctx context.Context, h *heldCall) bool {
+// targetUnchanged reports whether the path of a call still leads to the judged file outside of the roots, and the file is not always
+// refused.
+func (l *Link) targetUnchanged(ctx context.Context, h *heldCall) bool {
 	against := l.judging(ctx, h.call.sessionID, h.cc, nil)
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
 	at := against.Place(path)
 	return at.Resolved == h.outside && !at.Protected && !(at.GitInternal && h.kind() == "fs.write")
 }
 
-// follows waits until the client has all messages before the call, or ctx ends.
-func (h *heldCall) follows(ctx context.Context) {
+// waitForEarlier waits until the client has all messages before the call, or ctx ends.
+func (h *heldCall) waitForEarlier(ctx context.Context) {
 	if h.before == nil {
 		return
 	}
@@ -301,7 +302,7 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 		return
 	}
 	shown := l.newOwnCall(work, h, d, a)
-	h.follows(work)
+	h.waitForEarlier(work)
 	q := &callQuestion{Link: l, held: h}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
@@ -340,11 +341,11 @@ func (l *Link) askAbout(ctx context.Context, h *heldCall, d *gate.Decision, a *p
 	if r.Outcome.Allowed {
 		l.postClient(shown.updated("in_progress"))
 	}
-	l.follow(ctx, h, d, r.Outcome, r.Unrecorded)
+	l.finishDecided(ctx, h, d, r.Outcome, r.Unrecorded)
 }
 
-// stillMeant reports whether the session of a call is unchanged since the call was judged.
-func (l *Link) stillMeant(h *heldCall) bool {
+// sessionUnchanged reports whether the session of a call is unchanged since the call was judged.
+func (l *Link) sessionUnchanged(h *heldCall) bool {
 	return h.cc.GetScope() == "" || l.opts.Sessions.Current(h.cc)
 }
 
@@ -454,7 +455,7 @@ func (l *Link) resolveCommand(ctx context.Context, against intent.Session, h *he
 		res.Found = again.GetFound()
 	}
 	intent.Found(a, res.GetFound())
-	l.ofOthers(a, nil)
+	l.markOtherRoots(a, nil)
 	if at := res.GetCwd(); at != "" && !intent.SameBelow(a, c.GetCwd(), at) {
 		c.Cwd = at
 	}
@@ -485,7 +486,7 @@ func (p *agentPump) gateClient(c *agentCall, r *route.Route, cc *acpv1.CallConte
 	}
 	if h.pass = pass; before != nil {
 		h.pass = func(context.Context) { // not in a worker, which others need
-			p.queue.again(job{call: c, weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.follows(ctx); pass(ctx) }})
+			p.queue.again(job{call: c, weight: int64(len(line)), waits: true, run: func(ctx context.Context) { h.waitForEarlier(ctx); pass(ctx) }})
 		}
 	}
 	p.seeMessage(frame.AgentToHandler, GateName, m)

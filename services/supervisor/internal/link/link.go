@@ -235,8 +235,8 @@ type Link struct {
 	counters counters
 	turns    turns
 
-	saidImitated atomic.Bool
-	unanswered   atomic.Pointer[unanswered] // set once the link has ended
+	loggedImitated atomic.Bool
+	unanswered     atomic.Pointer[unanswered] // set once the link has ended
 
 	ended   chan struct{}
 	endOnce sync.Once
@@ -389,7 +389,7 @@ func (l *Link) shutdown() {
 		l.unanswered.Store(&unanswered{why + l.Dropped(), data}) // it may not be an ACP agent at all
 	}
 	for _, c := range calls {
-		l.tooLate(c)
+		l.answerEnded(c)
 	}
 	l.abandon()
 	if l.reason == ClientGone { // its last message may be a cancellation
@@ -442,8 +442,8 @@ type unanswered struct {
 	data []byte
 }
 
-// tooLate answers a client's request that was removed from the table after the link had ended.
-func (l *Link) tooLate(c *clientCall) {
+// answerEnded answers a client's request that was removed from the table after the link had ended.
+func (l *Link) answerEnded(c *clientCall) {
 	c.stopTimer()
 	if c.change != nil { // the client waits for the session that is being opened
 		c = c.change.opening

@@ -522,7 +522,7 @@ func TestOwnQuestions_AreInTheDialectOfTheClient(t *testing.T) {
 	}
 }
 
-func TestOlderMembers_OfTerminals(t *testing.T) {
+func TestCurrentParams_OfTerminals(t *testing.T) {
 	for _, tt := range []struct{ method, params, want string }{
 		{acp.MethodTerminalCreate, `{"command":"ls","maxOutputBytes":4}`, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":4}`},
 		{acp.MethodTerminalRun, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":5}`, `{"command":"ls","maxOutputBytes":4,"outputByteLimit":5}`},
@@ -531,7 +531,7 @@ func TestOlderMembers_OfTerminals(t *testing.T) {
 		{acp.MethodTerminalCreate, `{"command":"ls","env":{"A":"1","A":"2"}}`, ""},
 		{acp.MethodTerminalOutput, `{"terminalId":"t","maxOutputBytes":4}`, `{"terminalId":"t","maxOutputBytes":4}`},
 	} {
-		got, err := older(tt.method, []byte(tt.params))
+		got, err := currentParams(tt.method, []byte(tt.params))
 		if string(got) != tt.want || (err == nil) != (tt.want != "") {
 			t.Errorf("%s %s: %s, %v; want %s", tt.method, tt.params, got, err, tt.want)
 		}

@@ -64,7 +64,7 @@ func (p *agentPump) correctMode(c *clientCall, m *jsonrpc.Message) (corrects boo
 	p.answered(c, m.Result, wrong != nil)
 	if wrong != nil {
 		p.see(frame.AgentToClient, RefusedName, m.Raw)
-		p.refuseClient(c.id, jsonrpc.CodeInternal, unfixed(c, wrong))
+		p.refuseClient(c.id, jsonrpc.CodeInternal, wrongModeMessage(c, wrong))
 		return true, nil
 	}
 	if err := p.out.flush(); err != nil {
@@ -99,7 +99,7 @@ func (l *Link) modeAnswered(own *clientCall, failed error) error {
 		err := fmt.Errorf("the agent %s opened the session in mode %q and could not be put in mode %q, in which it asks before it acts: %w",
 			l.opts.AgentName, change.from, change.to, failed)
 		l.log.Warn("a session was refused, because the agent would not ask before it acts", "session", change.session, "error", err)
-		change.send = jsonrpc.AppendError(nil, change.opening.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: unfixed(change.opening, err)})
+		change.send = jsonrpc.AppendError(nil, change.opening.id, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: wrongModeMessage(change.opening, err)})
 		l.Forget(change.session)
 	} else {
 		l.log.Info("the session was put in a mode in which the agent asks before it acts", "session", change.session, "from", change.from, "to", change.to)
@@ -111,8 +111,8 @@ func (l *Link) modeAnswered(own *clientCall, failed error) error {
 	return err
 }
 
-// unfixed returns the message of the error for a request that opened a session in a mode that does not ask.
-func unfixed(opening *clientCall, err error) string {
+// wrongModeMessage returns the message of the error for a request that opened a session in a mode that does not ask.
+func wrongModeMessage(opening *clientCall, err error) string {
 	return fmt.Sprintf("%s: %v; change the agent's own settings, or name the modes that you accept in agents.json (acphost.modes)", opening.method, err)
 }
 

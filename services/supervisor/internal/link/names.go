@@ -97,7 +97,7 @@ func (l *Link) spentFor(method string, id []byte) bool {
 // imitated counts a peer's message that used one of these names, and logs the first one.
 func (l *Link) imitated(peer, what string, line []byte) {
 	l.counters.imitated.Add(1)
-	if l.saidImitated.CompareAndSwap(false, true) {
+	if l.loggedImitated.CompareAndSwap(false, true) {
 		l.log.Warn("the "+peer+" used a name of acphost's own; it was dropped, and so are more like it, which are counted alone",
 			"what", what, "bytes", len(line), "begins", excerpt(line))
 	}

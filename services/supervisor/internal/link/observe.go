@@ -20,7 +20,7 @@ const RefusedName = "refused"
 func (l *Link) see(d frame.Direction, handler string, line []byte, rest ...[]byte) {
 	if l.opts.Observer != nil {
 		f := frame.Frame{Direction: d, Handler: handler, Line: line, Rest: rest}
-		l.ofParent(&f)
+		l.assignParent(&f)
 		l.opts.Observer.Frame(f)
 	}
 }

@@ -186,9 +186,9 @@ func (l *Link) diff(ctx context.Context, h *heldCall, path string) []byte {
 	return b
 }
 
-// stillAs reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If so, the handler
-// will reject the write if the file changes before it.
-func (l *Link) stillAs(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
+// contentUnchanged reports whether the file that a write would replace has the content with a SHA-256; a missing file is empty. If so, the
+// handler will reject the write if the file changes before it.
+func (l *Link) contentUnchanged(ctx context.Context, h *heldCall, sum [sha256.Size]byte) bool {
 	path, _ := acp.Exact(acp.Get(h.params, "path"))
 	now, err := l.readText(ctx, h.route.Handler, h.cc, path, h.outside)
 	if err != nil && status.Code(err) != codes.NotFound || sha256.Sum256([]byte(now.text)) != sum {
@@ -214,7 +214,7 @@ func (l *Link) readText(ctx context.Context, handler string, cc *acpv1.CallConte
 	ctx, cancel := context.WithTimeout(ctx, callTimeout)
 	defer cancel()
 	cc = proto.CloneOf(cc)
-	cc.AllowedPath, cc.NoDigest = outside, false // stillAs uses the digest, and diff the form
+	cc.AllowedPath, cc.NoDigest = outside, false // contentUnchanged uses the digest, and diff the form
 	res, err := fsv1.NewFileSystemServiceClient(conn).ReadTextFile(ctx, &fsv1.ReadTextFileRequest{Context: cc, Path: path})
 	kept := res.GetResult().GetKept()
 	return presentText{res.GetContent(), res.GetResult().GetDigest(), textform.Form{CRLF: kept.GetCrlf(), Mark: kept.GetByteOrderMark()}}, err

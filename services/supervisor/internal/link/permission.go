@@ -45,7 +45,7 @@ func (p *agentPump) permissionRequest(a *agentQuestion, m *jsonrpc.Message) erro
 	p.seeMessage(frame.AgentToHandler, GateName, m)
 	a.Params, a.ToolCall, a.Options, a.Flat, a.told = params, &tc, req.Options, req.Flat, tc
 	a.subject = p.opts.Sessions.Subject(c.sessionID, tc)
-	p.asking = append(p.notEnded(), a)
+	p.asking = append(p.openRequests(), a)
 	c.state.Store(atGate)
 	at := p.order.enter(c.sessionID)
 	ok := p.queue.add(job{call: c, weight: int64(len(line) + len(params)), waits: true, run: func(ctx context.Context) {

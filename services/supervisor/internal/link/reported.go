@@ -24,9 +24,9 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		return nil
 	}
 	scope, turn := p.opts.Sessions.Turn(sessionID)
-	sawAll := func() bool { return false }
+	observedAll := func() bool { return false }
 	if p.opts.Containment != nil {
-		sawAll = p.opts.Containment.Sees(sessionID)
+		observedAll = p.opts.Containment.Sees(sessionID)
 	}
 	r := p.opts.Gate.OfItsTurn(gate.Request{Scope: scope, Turn: turn})
 	look := job{weight: int64(tc.Size()), waits: true, run: func(ctx context.Context) {
@@ -35,7 +35,7 @@ func (p *agentPump) reported(sessionID string, tc acp.ToolCall) error {
 		p.lookFrom(p.opts.AgentEnviron, action)
 		p.opts.Gate.Mark(action)
 		r.Action = action
-		r.Kernel = sawAll()
+		r.Kernel = observedAll()
 		for _, item := range acp.ContentItems(tc.Content) {
 			if item.TerminalID != "" {
 				r.Terminals = append(r.Terminals, item.TerminalID)

@@ -39,7 +39,7 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 	}
 	cc.NoDigest = !p.opts.RefuseStale
 	c.safe = r.Method.NoSideEffects
-	params, err := older(c.method, slices.Clone(m.Params))
+	params, err := currentParams(c.method, slices.Clone(m.Params))
 	if err != nil {
 		p.answerError(c, &jsonrpc.Error{Code: jsonrpc.CodeInvalidParams, Message: err.Error()})
 		return nil //nolint:nilerr // as above
@@ -65,10 +65,10 @@ func (p *agentPump) route(r *route.Route, c *agentCall, m *jsonrpc.Message) erro
 	return nil
 }
 
-// older returns the params of a handler's request in ACP's current form, for agents that use older members. A write without content is an
-// error, because protobuf could not distinguish it from a write that empties the file. A terminal runs one command in ACP: a request to run
-// another one in it is an error, because the agent would look for the output in the wrong terminal.
-func older(method string, params []byte) ([]byte, error) {
+// currentParams returns the params of a handler's request in ACP's current form, for agents that use older members. A write without content
+// is an error, because protobuf could not distinguish it from a write that empties the file. A terminal runs one command in ACP: a request
+// to run another one in it is an error, because the agent would look for the output in the wrong terminal.
+func currentParams(method string, params []byte) ([]byte, error) {
 	if content := acp.Get(params, "content"); method == acp.MethodWriteTextFile && (content == nil || string(content) == "null") {
 		return nil, fmt.Errorf("%s: content: a string is required; \"\" makes the file empty", method)
 	}
@@ -80,7 +80,7 @@ func older(method string, params []byte) ([]byte, error) {
 			method, acp.MethodTerminalCreate)
 	}
 	if env := acp.Get(params, "env"); len(env) > 0 && env[0] == '{' {
-		list, err := variables(env)
+		list, err := envList(env)
 		if err == nil {
 			params, err = acp.Set(params, list, "env")
 		}
@@ -95,8 +95,8 @@ func older(method string, params []byte) ([]byte, error) {
 	return acp.Set(params, limit, "outputByteLimit")
 }
 
-// variables returns the members of an object as ACP's list of environment variables.
-func variables(object []byte) ([]byte, error) {
+// envList returns the members of an object as ACP's list of environment variables.
+func envList(object []byte) ([]byte, error) {
 	list := []byte{'['}
 	err := acp.Members(object, func(name string, value []byte) bool {
 		if len(list) > 1 {

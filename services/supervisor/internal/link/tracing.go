@@ -111,8 +111,8 @@ func (l *Link) turnAnswered(prompt, stopReason string, failed bool) {
 	l.endTurns(func(t *turnSpan) bool { return t.prompt == prompt && !t.accepted }, stopReason, failure)
 }
 
-// turnGoesOn records that the agent has answered a prompt whose turn continues until its session is idle.
-func (l *Link) turnGoesOn(prompt string) {
+// turnContinues records that the agent has answered a prompt whose turn continues until its session is idle.
+func (l *Link) turnContinues(prompt string) {
 	l.turns.mu.Lock()
 	defer l.turns.mu.Unlock()
 	for i := range l.turns.open {

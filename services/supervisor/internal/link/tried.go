@@ -39,7 +39,7 @@ func (l *Link) Judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 
 // FindPrograms implements containment.Link.
 func (l *Link) FindPrograms(resolver *programs.Resolver, a *permissionv1.Action) {
-	l.lookBy(resolver, a)
+	l.resolvePrograms(resolver, a)
 }
 
 // Request implements containment.Link.
@@ -104,7 +104,7 @@ type tryQuestion struct {
 // Record implements question.Asker.
 func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) error {
 	if answered {
-		q.policyLearns(d, o)
+		q.notifyPolicy(d, o)
 	}
 	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
 }
