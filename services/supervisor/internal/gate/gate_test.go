@@ -18,7 +18,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// policy is a connection to a policy that answers by a function.
+// policy is a connection to a policy that answers with a function.
 type policy func(ctx context.Context) (*permissionv1.DecideResponse, error)
 
 func (p policy) Invoke(ctx context.Context, _ string, _, reply any, _ ...grpc.CallOption) error {

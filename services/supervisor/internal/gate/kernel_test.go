@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 )
 
-// tries is an action of a process at the kernel.
+// tries is a process action.
 func tries(kind, path string) *permissionv1.Action {
 	return &permissionv1.Action{
 		Kind: kind, Door: permissionv1.Door_DOOR_KERNEL, SessionId: "s", Agent: "a", Roots: []string{"/w"}, ResolvedRoots: []string{"/w"},
@@ -28,7 +28,7 @@ func tries(kind, path string) *permissionv1.Action {
 	}
 }
 
-// runs is a command at the kernel.
+// runs is a process action that starts a command.
 func runs(door permissionv1.Door, text string) *permissionv1.Action {
 	kind := "terminal.create"
 	if door == permissionv1.Door_DOOR_REQUEST {
@@ -168,7 +168,7 @@ func TestDecide_AllowedRequestCoversProcessAction(t *testing.T) {
 	}
 }
 
-// recording is a gate whose policy allows everything, with its record and the file of that.
+// recording is a gate with a policy that allows everything, with its audit log and the file of the log.
 func recording(t *testing.T) (*Gate, *audit.Log, string) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
@@ -276,7 +276,7 @@ func TestRecord_LimitsLogOfWriteErrors(t *testing.T) {
 			t.Errorf("the log has %d lines, want one with %q:\n%s", lines, want, said.String())
 		}
 	}
-	// As on a full disk, but for root, too: a file stands where the folder was.
+	// Like a full disk, but for root, too: a file replaces the folder.
 	if err := errors.Join(os.RemoveAll(folder), os.WriteFile(folder, nil, 0o600)); err != nil {
 		t.Fatal(err)
 	}

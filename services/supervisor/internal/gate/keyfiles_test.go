@@ -10,7 +10,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// keys are a folder with a key, and one for an agent to work in.
+// keys are a folder with a key, and a folder for an agent to work in.
 type keys struct {
 	dir, key, work string
 }
@@ -78,7 +78,7 @@ func TestProtect_ProtectsNamedFile(t *testing.T) {
 func TestProtect_ProtectsEveryName(t *testing.T) {
 	for _, tt := range []struct {
 		name string
-		// before returns the file that is named, after the path that an agent tries.
+		// before returns the file that is named, and the path that an agent tries.
 		before, after func(t *testing.T, k keys) string
 	}{
 		{"through a link of the agent's", nil, func(t *testing.T, k keys) string {
@@ -156,7 +156,7 @@ func TestProtect_IgnoresReusedInode(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(false, fails)
 	protect(t, g, k.key)
-	// What the system may do by chance after the key was removed: the same number, another file.
+	// The system may reuse the inode number by chance after the key was removed.
 	moved := filepath.Join(k.work, "moved")
 	ok(t, os.Rename(k.key, moved))
 	writeKey(t, moved, "something else")
@@ -218,7 +218,7 @@ func TestProtectedCommand_FindsKeyFiles(t *testing.T) {
 
 func TestProtectedCommand_FindsBareName(t *testing.T) {
 	k := newKeys(t)
-	g := gateWith(false, fails, k.key) // as those that the configuration names
+	g := gateWith(false, fails, k.key) // as with files that the configuration names
 	subs, _ := shell.Parse("cat a.key")
 	if got := protectedCommand(t, g, &permissionv1.Command{Text: "cat a.key", SubCommands: subs, Cwd: filepath.Dir(k.key)}, nil); got != k.key {
 		t.Errorf("got %q", got)

@@ -14,13 +14,13 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// commandIn is a command line that is to run in a folder.
+// commandIn is a command line that runs in a folder.
 func commandIn(cwd, text string) *permissionv1.Command {
 	subs, unparsed := shell.Parse(text)
 	return &permissionv1.Command{Text: text, SubCommands: subs, Unparsed: unparsed, Cwd: cwd}
 }
 
-// TestProtectedCommand_FindsReachedKeyFiles: HOME/conf/anthropic.key is a key, PROJECT, where they run, is beside it.
+// TestProtectedCommand_FindsReachedKeyFiles: HOME/conf/anthropic.key is a key; the commands run in PROJECT, which is beside conf.
 func TestProtectedCommand_FindsReachedKeyFiles(t *testing.T) {
 	home, err := filepath.EvalSymlinks(t.TempDir())
 	ok(t, err)
@@ -103,7 +103,7 @@ func TestProtectedCommand_FindsReachedKeyFiles(t *testing.T) {
 	}
 }
 
-// TestBehind_AsksAboutUnclearCommands: what is only known when the line runs.
+// TestBehind_AsksAboutUnclearCommands: names that are only known when the line runs.
 func TestBehind_AsksAboutUnclearCommands(t *testing.T) {
 	k := newKeys(t)
 	t.Setenv("HOME", k.dir)
@@ -172,7 +172,7 @@ func TestBehind_NamesUnclearCommand(t *testing.T) {
 	}
 }
 
-// TestProtectedCommand_ChecksGitIndex: one that it does not keep is not shown.
+// TestProtectedCommand_ChecksGitIndex: git does not show an untracked key.
 func TestProtectedCommand_ChecksGitIndex(t *testing.T) {
 	k := newKeys(t)
 	work := filepath.Dir(filepath.Dir(k.key))
@@ -182,7 +182,7 @@ func TestProtectedCommand_ChecksGitIndex(t *testing.T) {
 	ok(t, err)
 	ok(t, os.Mkdir(work+"/.git", 0o700))
 	for name, c := range map[string]struct {
-		index         string // empty: there is none
+		index         string // empty: no index
 		refused, asks bool
 	}{
 		"another file":    {index: "DIRC\x00\x00\x00\x02 x\x00"},

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 )
 
-// counter is a Counter with a value.
+// counter is a Counter with a fixed value.
 type counter struct{ n, taken uint64 }
 
 func (c *counter) Take() uint64 { c.taken++; return c.n }
@@ -25,7 +25,7 @@ func fileWrite(file string) *permissionv1.Action {
 	return a
 }
 
-// recordedAt is a gate that records, what it tells of changes, and the file of the record.
+// recordedAt is a gate with an audit log, its number of changes, and the file of the log.
 func recordedAt(t *testing.T, c *child) (g *Gate, changes *int, file string) {
 	t.Helper()
 	changes = new(int)
@@ -41,7 +41,7 @@ func recordedAt(t *testing.T, c *child) (g *Gate, changes *int, file string) {
 	}), changes, file
 }
 
-// leaseOf is the lease for what a process was allowed.
+// leaseOf returns the lease of an allowed process action.
 func leaseOf(t *testing.T, g *Gate, a *permissionv1.Action, count func() Counter) *Lease {
 	t.Helper()
 	d := decide(t, g, Request{Action: a, Scope: "1", Turn: 1})

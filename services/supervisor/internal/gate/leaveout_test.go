@@ -45,7 +45,7 @@ func TestLeaveOut_HoldsForQuestions(t *testing.T) {
 	}
 }
 
-// walks is the call of a command that reads all that is below a folder.
+// walks is the call of a command that reads everything below a folder.
 func walks(command, dir string) Request {
 	r := Request{Scope: "1", Turn: 1, Argv: strings.Fields(command), Action: runs(permissionv1.Door_DOOR_CALL, command)}
 	r.Action.GetCommand().GetSubCommands()[0].Facts = &permissionv1.Facts{Known: true,
@@ -53,7 +53,7 @@ func walks(command, dir string) Request {
 	return r
 }
 
-// TestLeaveOutNow_FindsWhatAppeared has a file appear while the user is asked.
+// TestLeaveOutNow_FindsWhatAppeared creates a file while the user is asked.
 func TestLeaveOutNow_FindsWhatAppeared(t *testing.T) {
 	for command, told := range map[string]string{"grep -r x": "grep -r x '--exclude=.env' '--exclude-dir=.env'", "tar c x": ""} {
 		dir := t.TempDir()
@@ -78,7 +78,7 @@ func TestLeaveOut_HoldsForEarlierAnswers(t *testing.T) {
 	for _, c := range []struct {
 		name, command string
 		on            Surface
-		later         string // what the policy does when the command is called: "" (asks, as before), "fails" or "denies"
+		later         string // the policy's behaviour when the command is called: "" (asks, as before), "fails" or "denies"
 		verdict       permissionv1.Verdict
 		rule, reason  string
 		told          bool
@@ -138,7 +138,7 @@ func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		use      *permissionv1.FileUse
-		told     bool // somebody can tell the program
+		told     bool // the program's arguments can be changed
 		want     permissionv1.Verdict
 		rule, in string
 		argv     []string // if that is not "grep -r x", some words of which stand otherwise in the line
@@ -168,7 +168,7 @@ func TestLeaveOut_CoversRecursiveCommands(t *testing.T) {
 			if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
 				t.Errorf("got %v by %q: %s (%v); want %v by %q: %q", d.Verdict, d.Rule, d.Reason, err, c.want, c.rule, c.in)
 			}
-			if !c.told && c.use.GetRecursive() && !c.use.GetMetadataOnly() { // so it is for a search of the agent's
+			if !c.told && c.use.GetRecursive() && !c.use.GetMetadataOnly() { // as for a search of the agent
 				d, err := g.Decide(t.Context(), Request{Action: &permissionv1.Action{Kind: "tool.search", Paths: []*permissionv1.PathAccess{
 					{Path: c.use.GetPath(), ResolvedPath: c.use.GetResolvedPath(), Recursive: true}}}})
 				if err != nil || d.Verdict != c.want || d.Rule != c.rule || !strings.Contains(d.Reason, c.in) {
@@ -234,8 +234,8 @@ func TestLeaveOut_CoversGit(t *testing.T) {
 	const spec = " -- ':(top,exclude,icase,glob)**/.env'"
 	for _, c := range []struct {
 		name, dir, line string
-		told            string // empty: as it is; "-": it is asked about
-		door            bool   // nobody can have it leave files out
+		told            string // empty: unchanged; "-": a person is asked
+		door            bool   // the arguments cannot be changed
 	}{
 		{"nothing is kept", clean, "git log -p", "", false},
 		{"nothing is kept, and nobody can tell", clean, "git log -p", "", true},

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/grant"
 )
 
-// reaches is that the proxy is to connect to a port of a machine.
+// reaches is a connection of the proxy to a port of a machine.
 func reaches(host string, port uint32, addresses ...string) *permissionv1.Action {
 	return &permissionv1.Action{
 		Kind: "net.connect", Door: permissionv1.Door_DOOR_KERNEL, SessionId: "s", Agent: "a", Roots: []string{"/w"}, ResolvedRoots: []string{"/w"},
@@ -21,7 +21,7 @@ func reaches(host string, port uint32, addresses ...string) *permissionv1.Action
 	}
 }
 
-// says answers with a verdict that is said not to be of a rule that names addresses, or to be.
+// says answers with a verdict, and with whether a rule names addresses.
 func says(v permissionv1.Verdict, names bool) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: v, Rule: "r", Grantable: true, NamesAddresses: names}
 }

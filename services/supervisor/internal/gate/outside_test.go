@@ -21,7 +21,7 @@ func outsideCall(kind string, access permissionv1.Access) Request {
 	return r
 }
 
-// askingGate has a policy that asks about everything, and lets answers be remembered.
+// askingGate has a policy that asks about everything, and allows answers to be remembered.
 func askingGate(t *testing.T) *Gate {
 	t.Helper()
 	grants, err := grant.Open(grant.Options{})
@@ -65,7 +65,7 @@ func TestDecide_EarlierAnswerOutsideNeedsDiff(t *testing.T) {
 	for name, c := range map[string]struct {
 		asked *permissionv1.Action
 		o     Outcome
-		want  [2]string // by whom the read and the write are decided
+		want  [2]string // which component decides the read and the write
 	}{
 		"a diff showed it":              {editOf("t", "/out/f"), yes, [2]string{ByEarlier, ByEarlier}},
 		"its name alone was said":       {readOf("/out/f"), yes, [2]string{ByPolicy, ByPolicy}},

@@ -20,10 +20,10 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// child is a policy that acphost started. It counts the calls, and says that what it allows holds for a folder.
+// child is a policy that acphost started. It counts the calls, and its allowances cover a folder.
 type child struct {
 	t       *testing.T
-	rules   string // its file
+	rules   string // the path of its file
 	told    atomic.Uint64
 	sidecar bool
 	calls   int
@@ -202,7 +202,7 @@ func TestReuse_CoversNothingElse(t *testing.T) {
 			if c.calls == before {
 				t.Error("the policy was not asked")
 			}
-			decided(t, g, fileRead("/w/src/c"), Allow) // the first answer holds still
+			decided(t, g, fileRead("/w/src/c"), Allow) // the first answer is still valid
 		})
 	}
 }

@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// protectedCommand is ProtectedCommand, which says the same if it goes by what has been seen for one question.
+// protectedCommand calls ProtectedCommand, which returns the same result with a cache of path look-ups.
 func protectedCommand(t *testing.T, g *Gate, c *permissionv1.Command, roots []string) string {
 	t.Helper()
 	protected, unclear, at := g.By(nil).keysOf(c, roots)

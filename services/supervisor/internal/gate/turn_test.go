@@ -30,7 +30,7 @@ func request(a *permissionv1.Action) Request {
 	return Request{Action: a, Scope: "scope", Turn: 1, Written: holds(a, "text")}
 }
 
-// holds is the first file of an action, if it holds a text then.
+// holds is the content of an action's first file after a write of a text.
 func holds(a *permissionv1.Action, text string) *intent.File {
 	if len(a.GetPaths()) == 0 {
 		return nil
@@ -59,7 +59,7 @@ func commandOf(kind, id, line string, door permissionv1.Door) *permissionv1.Acti
 		Command: &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}}
 }
 
-// settle decides and settles in one go, an ask as the person says.
+// settle decides and records at once; the person answers if the verdict is Ask.
 func settle(t *testing.T, g *Gate, r Request, o Outcome) *Decision {
 	t.Helper()
 	d, err := g.Decide(t.Context(), r)
@@ -126,7 +126,7 @@ func TestDecide_AllowedRequestCoversCall(t *testing.T) {
 	}
 }
 
-// On each surface, an answer opens and remembers what people read there, whoever gives it.
+// On each surface, an answer allows and remembers only actions that people can read there, whoever gives it.
 func TestAnswer_AllowsOnlyWhatItsSurfaceShowed(t *testing.T) {
 	command := func(kind string, door permissionv1.Door) *permissionv1.Action {
 		return commandOf(kind, "t", "rm x", door)
@@ -190,7 +190,7 @@ func TestDecide_AnswerAboutLinkExcludesTarget(t *testing.T) {
 	for name, tt := range map[string]struct {
 		asked string
 		o     Outcome
-		want  string // by whom the write is decided
+		want  string // which component decides the write
 	}{
 		"by its name":             {"/w/real", Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}, ByEarlier},
 		"by a link":               {"/w/link", Outcome{Allowed: true, By: ByClient, Option: acp.AllowOnce}, ByPolicy},
@@ -222,7 +222,7 @@ func TestDecide_AsksAboutUnshownWrite(t *testing.T) {
 	}
 	shows := func(text string, paths ...string) Request {
 		r := request(editOf("t", paths[0]))
-		r.Written = holds(r.Action, text) // of the first alone
+		r.Written = holds(r.Action, text) // of the first file only
 		for _, path := range paths[1:] {
 			r.Action.Paths = append(r.Action.Paths, editOf("t", path).Paths...)
 		}
@@ -271,7 +271,7 @@ func TestDecide_AsksAboutUnshownWrite(t *testing.T) {
 	}
 }
 
-// byName is a policy that allows what the agent calls by a name, and asks about all else.
+// byName is a policy that allows actions with one tool name, and asks about all others.
 type byName string
 
 func (n byName) Invoke(_ context.Context, _ string, req, reply any, _ ...grpc.CallOption) error {
@@ -305,7 +305,7 @@ func TestDecide_ToolNameAllowsNoCall(t *testing.T) {
 			if d := settle(t, g, request(tt.call), Outcome{}); d.Verdict != Ask {
 				t.Errorf("the call: got %v by %q, want to ask", d.Verdict, d.By)
 			}
-			tt.asked.Tool = "another" // about which a person is asked, who sees what it is
+			tt.asked.Tool = "another" // a person is asked about it, and sees the action
 			settle(t, g, request(tt.asked), yes)
 			if d := settle(t, g, request(tt.call), Outcome{}); d.Verdict != Allow || d.By != ByEarlier {
 				t.Errorf("the call after a person's yes: got %v by %q", d.Verdict, d.By)

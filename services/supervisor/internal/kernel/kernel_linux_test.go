@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// shell is a process with a child: both wait until the test is over. end ends the parent alone, whose child then has another one.
+// shell starts a process with a child; both wait until the test ends. end ends only the parent, so that the child gets another parent.
 func shell(t *testing.T) (parent, child int, end func()) {
 	t.Helper()
 	cmd := exec.Command("sh", "-c", `cat <&3 >&4 3<&- & echo $!; read line`)
@@ -77,7 +77,7 @@ func TestCommands_IncludesDescendants(t *testing.T) {
 
 func TestCommands_ExcludesReusedPid(t *testing.T) {
 	parent, child, _ := shell(t)
-	c := Commands{seen: map[int]known{parent: {1, true}}} // one that started just after the machine
+	c := Commands{seen: map[int]known{parent: {1, true}}} // a process that started just after boot
 	if c.Within(parent) || c.Within(child) {
 		t.Error("it belongs to the command whose number it has")
 	}
@@ -116,7 +116,7 @@ func TestCommands_KeepsCommandAddedDuringWalk(t *testing.T) {
 		t.Errorf("it is within: %v, known: %v; want false, true", within, known)
 	}
 	c.Add(parent)
-	c.add(p, false) // of a walk that began before
+	c.add(p, false) // of a walk that began earlier
 	if !c.Within(child) {
 		t.Error("the command's child does not belong to it")
 	}
@@ -127,7 +127,7 @@ func TestCommands_LimitsProcesses(t *testing.T) {
 	var c Commands
 	c.Add(parent)
 	for pid := range maxProcesses {
-		c.add(process{pid + 1<<22, 1}, false) // more than a pid can be
+		c.add(process{pid + 1<<22, 1}, false) // larger than any pid
 	}
 	if !c.Within(child) {
 		t.Error("the command is forgotten for others")
@@ -143,7 +143,7 @@ func TestCommands_LimitsProcesses(t *testing.T) {
 	}
 }
 
-// BenchmarkWithin asks about a process that is new each time, and whose parent is known.
+// BenchmarkWithin asks about a new process each time, whose parent is known.
 func BenchmarkWithin(b *testing.B) {
 	var c Commands
 	c.Within(os.Getppid())

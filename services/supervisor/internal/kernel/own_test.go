@@ -38,7 +38,7 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 		"tmp/a":                  {true, true},
 		"tmp":                    {true, false},
 		"":                       {false, false},
-		".agent/sessions/../bad": {true, true}, // paths come without ".." from the sandbox
+		".agent/sessions/../bad": {true, true}, // the sandbox sends paths without ".."
 	} {
 		path := home + "/" + file
 		if got := [2]bool{o.Keeps(path, false), o.Keeps(path, true)}; got != want {

@@ -17,14 +17,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// told is one thing that a question told somebody.
+// told is one notification of a question.
 type told struct {
 	what  string
 	reply Reply
 	end   End
 }
 
-// world is all that a question has to do with, and writes down what it is told.
+// world implements the collaborators of a question, and records its notifications.
 type world struct {
 	t            *testing.T
 	set          *Set
@@ -34,7 +34,7 @@ type world struct {
 	there        atomic.Bool
 	decided      bool // the policy has decided; one goroutine sets this
 	passed       atomic.Int32
-	script       []byte // what is left of it
+	script       []byte // the rest of it
 	raced        bool
 	expires      bool // observers know of a time; guarded by Question.telling
 	running      sync.WaitGroup
@@ -55,7 +55,7 @@ func (w *world) Asked(q *Question) {
 	w.expires = !q.Expires.IsZero()
 }
 
-// Expires implements Observer: a question which waited gets an end first, and then loses it, and so on.
+// Expires implements Observer. A waiting question gets an expiry first, and then loses it, alternately.
 func (w *world) Expires(q *Question, at time.Time) {
 	w.note(told{what: "expires"})
 	if at.IsZero() != w.expires {
@@ -85,13 +85,13 @@ const (
 	grace      = 5 * time.Second
 )
 
-// The kinds of question that a test plays, by the first byte of its script.
+// The kinds of question in a test, from the first byte of its script.
 const (
-	ownQuestion   = 1 << iota // else the agent's
+	ownQuestion   = 1 << iota // otherwise the agent's
 	isElicitation             // if it is the agent's
 	program
 	unrecordable
-	unattendedYes // what the policy wants where nobody answers
+	unattendedYes // the policy's verdict if nobody answers
 	nobodyThere
 )
 
@@ -115,13 +115,13 @@ func newWorld(t *testing.T, kind byte) *world {
 	return w
 }
 
-// step is something that can happen to a question.
+// step is an event in the life of a question.
 type step struct {
 	name string
 	do   func(w *world) bool // reports whether it ended the question
-	// It ends questions in these states, "d"eciding, "s"howing, "o"pen; "-": this depends on the kind of question, or on time.
+	// The step ends questions in these states, "d"eciding, "s"howing, "o"pen; "-": this depends on the kind of question, or on time.
 	in string
-	// permission, form and own are what comes of each kind of question by it.
+	// permission, form and own are the outcomes for each kind of question.
 	permission, form, own Outcome
 }
 
@@ -178,18 +178,18 @@ var steps = []step{
 	}, "so", Allowed, Accepted, Allowed},
 }
 
-// Those of the steps that are the asker's own, which come one after the other.
+// The number of steps of the asker itself, which come one after the other.
 const owned = 4
 
-// A byte of a script is a step in its lower bits, and when it happens in the upper two.
+// A byte of a script has a step in its lower bits, and the step's time in the upper two.
 const (
 	alone        = 0 << 6 // before the next step begins
 	together     = 1 << 6 // while the next steps happen
-	whileShowing = 2 << 6 // after the question was put: while observers are told; else like together
-	whileWriting = 3 << 6 // after the question was put: while it is written; else like together
+	whileShowing = 2 << 6 // while observers are notified of the question; otherwise like together
+	whileWriting = 3 << 6 // while the question is written; otherwise like together
 )
 
-// decide is what the policy says, once; false: it counts for nothing.
+// decide stores the policy's decision, once; false: the decision has no effect.
 func (w *world) decide(v permissionv1.Verdict) bool {
 	if w.decided || w.q.Method != acp.MethodRequestPermission {
 		return false
@@ -228,7 +228,7 @@ func (w *world) answer(permission, form Answer, by string) bool {
 	return err == nil && end == w.q.End()
 }
 
-// put puts the question to the client, with what the script has happen meanwhile.
+// put sends the question to the client, and performs the steps that are due meanwhile.
 func (w *world) put() {
 	if w.decided {
 		return
@@ -251,7 +251,7 @@ func (w *world) put() {
 	}
 }
 
-// during has the next steps of the script happen that are due at a time, as far as they can while that lasts.
+// during performs the next steps of the script that are due at a time, as far as possible while that lasts.
 func (w *world) during(when byte) {
 	for len(w.script) > 0 && w.script[0]&(3<<6) == when && w.next() >= owned {
 		w.step()
@@ -261,7 +261,7 @@ func (w *world) during(when byte) {
 
 func (w *world) next() int { return int(w.script[0]&^(3<<6)) % len(steps) }
 
-// step takes the next step of the script, and checks that it ends the question if and only if the table says so.
+// step performs the next step of the script, and checks that it ends the question if and only if the table says so.
 func (w *world) step() {
 	s, when := &steps[w.next()], w.script[0]&(3<<6)
 	own := w.next() < owned
@@ -277,7 +277,7 @@ func (w *world) step() {
 	before := w.q.State()
 	w.running.Go(func() { s.do(w) })
 	if when != alone {
-		w.raced = true // nobody can tell what comes first from here on
+		w.raced = true // the order of further events is not determined
 		return
 	}
 	synctest.Wait()
@@ -293,7 +293,7 @@ func (w *world) step() {
 	}
 }
 
-// endedBy checks what came of a question that a step ended.
+// endedBy checks the results of a question that a step ended.
 func (w *world) endedBy(s *step) {
 	want := s.permission
 	switch {
@@ -310,7 +310,7 @@ func (w *world) endedBy(s *step) {
 	}
 }
 
-// play has happen what a script says, and checks what must hold whatever does.
+// play performs a script, and checks the invariants.
 func play(t *testing.T, script []byte) {
 	w := newWorld(t, script[0])
 	w.script = script[1:]
@@ -318,7 +318,7 @@ func play(t *testing.T, script []byte) {
 		w.step()
 	}
 	w.running.Wait()
-	time.Sleep(10 * unattended) // what is arranged happens
+	time.Sleep(10 * unattended) // timers expire
 	over := w.q.Finish(Ending{Cause: LinkOver})
 	<-w.q.Done()
 	w.running.Wait()
@@ -354,7 +354,7 @@ func (w *world) check(over bool) {
 	if ended >= 0 && w.log[ended].end != end || r.End != end {
 		w.t.Errorf("it ended as %+v, and this was told: %v", end, w.log)
 	}
-	// One answer, to the agent or to whoever waits for acphost's own question.
+	// One answer, to the agent or to the asker of acphost's own question.
 	answers := int(w.passed.Load())
 	if r.Result != nil {
 		answers++
@@ -365,7 +365,7 @@ func (w *world) check(over bool) {
 	if want := 1; answers != want && !w.q.Own && !over && r.Ending.Cause != LinkOver || answers > want || w.q.Own && (r.Result != nil || r.Error != nil) {
 		w.t.Errorf("%d answers: %+v", answers, r)
 	}
-	// Nobody is allowed what was not recorded as allowed.
+	// An action without a record is not allowed.
 	allowed := recorded >= 0 && w.log[recorded].reply.Outcome.Allowed && !w.unrecordable
 	if w.q.Method == acp.MethodRequestPermission && (strings.Contains(string(r.Result), "yes") && !allowed || end.Outcome == Allowed && !allowed ||
 		end.Outcome == Allowed && end.Option != "yes") {
@@ -374,7 +374,7 @@ func (w *world) check(over bool) {
 	if s := w.set; s.open != 0 || s.bytes != 0 || w.waiting.Load() != 0 {
 		w.t.Errorf("%d questions of %d bytes are left, and %d are counted", s.open, s.bytes, w.waiting.Load())
 	}
-	// Where the client has not said its last word, an answer of its may yet come.
+	// If the client has not given its final answer, an answer may still arrive.
 	spent := asked >= 0 && !w.q.Own && !r.Ending.byClient() && r.Ending.Cause != LinkOver
 	if w.set.Spent(w.q.ID) != spent {
 		w.t.Errorf("its id is spent: %v, after %+v", !spent, r.Ending)
@@ -390,8 +390,7 @@ func FuzzAQuestionEndsOnce(f *testing.F) {
 	})
 }
 
-// TestFinish_EveryCauseAndKind plays each step alone, in each state, for each kind of question; and each pair of
-// steps at the same time.
+// TestFinish_EveryCauseAndKind performs each step alone, in each state, for each kind of question, and each pair of steps at the same time.
 func TestFinish_EveryCauseAndKind(t *testing.T) {
 	const put = 3
 	for kind := range byte(1 << 6) {

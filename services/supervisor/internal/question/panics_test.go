@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// panicking is a world that panics in a method of what a question tells.
+// panicking is a world that panics in one of its methods.
 type panicking struct {
 	*world
 	at string

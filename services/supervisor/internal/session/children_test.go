@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// opened opens sessions of the client's, each in a folder of its name.
+// opened opens sessions of the client, each in a folder with its name.
 func opened(table *session.Table, ids ...string) {
 	for _, id := range ids {
 		table.Opening("r"+id, acp.MethodSessionNew, acp.Opening{Cwd: "/" + id})
@@ -41,8 +41,8 @@ func TestTable_AddChild(t *testing.T) {
 		add(t, table, "x", "none", "")
 		add(t, table, "x", "b", "b")
 		add(t, table, "x", "a", "b") // it stays the first one's
-		add(t, table, "y", "x", "b") // a child's child
-		add(t, table, "a", "b", "")  // the client's own
+		add(t, table, "y", "x", "b") // a child of a child
+		add(t, table, "a", "b", "")  // the client's own session
 	})
 	t.Run("one that is being opened", func(t *testing.T) {
 		table := session.New(session.Options{})

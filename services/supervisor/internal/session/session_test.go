@@ -316,7 +316,7 @@ func TestTable_ReportsChanges(t *testing.T) {
 	}
 }
 
-// TestTable_ReportsChangeBeforeTurnEnd: what is counted when a turn ends must not be counted on.
+// TestTable_ReportsChangeBeforeTurnEnd: counters of a turn must not be used after its end.
 func TestTable_ReportsChangeBeforeTurnEnd(t *testing.T) {
 	told, before := 0, 0
 	table := New(Options{
