@@ -49,8 +49,8 @@ var nameServiceSockets = []string{
 
 func changes(op sandbox.Operation) bool { return op == sandbox.Write || op == sandbox.Move }
 
-// enterCommand marks the process as part of a command once its program is in place. It reports whether the sandbox has to notify the Decider of
-// that (Started).
+// enterCommand marks the process as part of a command once its program is in place. It reports whether the sandbox has to notify the
+// Decider of that (Started).
 func (e *event) enterCommand(d *Decider) (tell bool) {
 	switch {
 	case e.Operation != sandbox.Execute || e.within || e.lenient || e.wrapped:

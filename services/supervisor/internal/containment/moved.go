@@ -17,8 +17,9 @@ import (
 // moveTime limits the decision about the files in a folder that is renamed. The sandbox waits 10 s for an answer.
 const moveTime = 8 * time.Second
 
-// movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply too;
-// otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders (RENAME_EXCHANGE).
+// movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
+// too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
+// (RENAME_EXCHANGE).
 func movedNames(ctx context.Context, e decisions.Asked) ([]string, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
