@@ -19,27 +19,27 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// access decides which calls a caller may make, checks what they say, and gives their errors codes. What a call is, its
-// descriptor says; see class.go.
+// access authorizes calls, validates their requests, and converts their errors to gRPC codes. The method's descriptor says which class a
+// call belongs to; see class.go.
 //
-// Reading state is open to everyone who can connect to the socket with a path. Everything else is a verb, and a verb must
-// come from a person, though agents run as the same user. Verbs are taken on the control socket alone, and three things
-// that do not depend on one another keep agents from them there:
+// Calls that read state are open to every process that can connect to the socket with a path. All other calls are verbs. A verb must come
+// from a person, although agents run as the same user. Only the control socket accepts verbs, and three independent checks keep agents
+// from it:
 //
-//   - An agent cannot connect: the socket is an abstract one, and its Landlock domain has no others than its own.
-//   - A caller with more seccomp filters than this process is refused: agents and commands have one more, and no process
-//     gets rid of one. (That it has one at all is no sign: in containers everybody does.)
-//   - A caller below an agent, a handler or a supervisor is refused; see package peer.
+//   - An agent cannot connect: the socket is abstract, and the agent's Landlock domain permits only abstract sockets of its own.
+//   - A caller with more seccomp filters than this process is rejected. Agents and commands have one more, and no process can remove a
+//     filter. (Having a filter at all proves nothing: in containers every process has one.)
+//   - A caller that descends from an agent, a handler or a supervisor is rejected; see package peer.
 //
-// A connection is its opener's: once another process writes on it, no verb is taken there.
+// A connection belongs to the process that opened it: once another process writes on it, verbs are rejected there.
 //
-// Over TCP the role in the caller's certificate counts. This process itself may do everything. A gateway may call for somebody,
-// whose role then counts; see delegation.go.
+// Over TCP, the role in the caller's certificate decides. This process itself may do everything. A gateway may call on behalf of a
+// caller, whose role then decides; see delegation.go.
 type access struct {
 	classes map[string]class // by full method: "/package.Service/Method"
-	ending  context.Context  // done: the server stops
+	ending  context.Context  // ends when the server stops
 	logger  *slog.Logger
-	// refused says why a method is not there, whoever calls; nil: it is.
+	// refused returns why a method is not served, for any caller; nil: it is served.
 	refused func(method string) error
 }
 
@@ -51,7 +51,7 @@ func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	if err := a.check(ctx, info.FullMethod, req); err != nil {
 		return nil, err
 	}
-	done, err := speak(ctx)
+	done, err := startCall(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (a *access) unary(ctx context.Context, req any, info *grpc.UnaryServerInfo,
 	return res, asStatus(err)
 }
 
-// stream ends with the server, so that no watcher has to be waited for.
+// stream authorizes and serves a stream. The stream ends when the server stops, so that Stop does not wait for watchers.
 func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler) error {
 	acting, err := a.acting(stream.Context(), info.FullMethod)
 	if err != nil {
@@ -75,7 +75,7 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 			return err
 		}
 	}
-	done, err := speak(acting)
+	done, err := startCall(acting)
 	if err != nil {
 		return err
 	}
@@ -93,20 +93,20 @@ func (a *access) stream(srv any, stream grpc.ServerStream, info *grpc.StreamServ
 	return asStatus(err)
 }
 
-// speak begins a call, if it is not one of too many. The caller calls done at its end.
-func speak(ctx context.Context) (done func(), err error) {
+// startCall counts a call, and returns an error if too many calls are active. The caller calls done when the call ends.
+func startCall(ctx context.Context) (done func(), err error) {
 	who := identityOf(ctx)
-	if who.speaking == nil {
+	if who.calls == nil {
 		return func() {}, nil
 	}
-	done, ok := who.speaking.Admit(who.origin(), nil)
+	done, ok := who.calls.Admit(who.origin(), nil)
 	if !ok {
 		return nil, status.Error(codes.ResourceExhausted, "too many calls are being answered: try again later")
 	}
 	return done, nil
 }
 
-// checkedStream is a stream that ends with its server, and whose request decides whether it may begin.
+// checkedStream is a stream that ends with its server. If asks is set, the request decides whether the call is permitted.
 type checkedStream struct {
 	grpc.ServerStream
 	ctx    context.Context
@@ -129,7 +129,7 @@ func (s *checkedStream) RecvMsg(m any) error {
 	return checkRequest(m)
 }
 
-// check refuses what the caller may not. req is the request of a call that is one thing or another by what it says.
+// check returns an error if the caller may not make the call. req is the request if the class depends on it (class.asks).
 func (a *access) check(ctx context.Context, method string, req any) error {
 	class := a.classOf(method)
 	need := class.need
@@ -147,7 +147,7 @@ func (a *access) check(ctx context.Context, method string, req any) error {
 	return err
 }
 
-// classOf is the class of a method; one that is not known is an operator's.
+// classOf returns the class of a method. An unknown method needs the role Operator.
 func (a *access) classOf(method string) class {
 	if c, ok := a.classes[method]; ok {
 		return c
@@ -155,31 +155,33 @@ func (a *access) classOf(method string) class {
 	return class{need: certs.Operator}
 }
 
-// identity is who is at the other end of a connection. The zero value is somebody of whom nothing is known.
+// identity is the peer of a connection. The zero value is an unknown peer.
 type identity struct {
 	credentials.CommonAuthInfo
-	// process is the one at the other end of a unix socket.
+	// process is the peer process of a unix socket.
 	process peer.Peer
-	// control: it came over the control socket. verbs says where verbs are taken, or why nowhere, to those who did not.
+	// control reports that the connection came over the control socket. For other connections, verbs says where verbs are accepted, or
+	// why they are not.
 	control bool
 	verbs   string
-	// self: it is this process.
+	// self reports that the peer is this process.
 	self bool
-	// certificate: it came over TCP and showed one, and name and role are what it says; unfit says why role is none.
+	// certificate reports that the peer connected over TCP with a certificate. name and role are read from it; unfit says why role is
+	// NoRole.
 	certificate bool
 	name        string
 	fingerprint string
 	role        certs.Role
 	unfit       error
-	// limit is the greatest role of those for whom a gateway may call; NoRole: it may call for nobody.
+	// limit is the highest role of callers that a gateway may call for; NoRole: it may call for no caller.
 	limit certs.Role
-	// caller is for whom a gateway makes this call; nil: it is its own. Its role is within the limit.
+	// caller is the caller that a gateway makes this call for; nil: the call is the gateway's own. Its role is within the limit.
 	caller *caller
-	// speaking has room for the calls of all untrusted callers at a door; nil: it is not that of an untrusted caller.
-	speaking *connlimit.Limiter
+	// calls limits the active calls of all untrusted callers of an acceptor; nil: the caller is trusted.
+	calls *connlimit.Limiter
 }
 
-// origin tells callers apart that share what there is for untrusted callers.
+// origin returns the key by which the limits of untrusted callers tell them apart.
 func (i identity) origin() string {
 	if i.certificate {
 		return i.fingerprint
@@ -211,7 +213,7 @@ func (i identity) LogValue() slog.Value {
 	return slog.GroupValue(slog.Int("pid", i.process.PID), slog.Int("uid", i.process.UID))
 }
 
-// may returns an error with a gRPC status unless the caller has a role, or is as good as one who has.
+// may returns an error with a gRPC status unless the caller has the role or equivalent rights.
 func (i identity) may(need certs.Role) error {
 	switch {
 	case i.self:
@@ -230,10 +232,10 @@ func (i identity) may(need certs.Role) error {
 	return checkVerb(i.process)
 }
 
-// person reports whether it is a process on a unix socket that is neither an agent nor a handler, nor was started by one.
+// person reports whether the peer is a process on a unix socket that is not, and does not descend from, an agent or a handler.
 func (i identity) person() bool { return !i.certificate && checkVerb(i.process) == nil }
 
-// identityOf returns whose a call is: who is at the other end of its connection, and for whom that calls.
+// identityOf returns the identity of a call: the peer of its connection, and the caller that the peer calls for.
 func identityOf(ctx context.Context) identity {
 	if who, ok := ctx.Value(actingKey{}).(identity); ok {
 		return who
@@ -246,8 +248,7 @@ func identityOf(ctx context.Context) identity {
 	return identity{}
 }
 
-// checkVerb refuses a caller that is an agent or a handler, or something that one of them started, and one of which that
-// cannot be told.
+// checkVerb rejects a peer that is, or descends from, an agent or a handler, and a peer for which this cannot be determined.
 func checkVerb(c peer.Peer) error {
 	if c.Known && c.PID <= 0 {
 		return status.Error(codes.PermissionDenied, "who calls cannot be seen from here, so it may not change anything: call from the container that acphost runs in, or over TCP with a certificate")

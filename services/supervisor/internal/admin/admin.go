@@ -1,14 +1,14 @@
-// Package admin serves the gRPC services by which people and programs look into a running supervisor and change it: on a unix
-// socket of the user, over TCP, and within the process.
+// Package admin serves the gRPC services with which people and programs observe and change a running supervisor: on a unix socket of the
+// user, over TCP, and within the process.
 //
-// There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server also
-// asks the kernel for the caller's user, if the kernel can tell. An agent of the same user can still connect, so this socket
-// shows state and takes no other call. Calls that change something are taken on the control socket. It is an abstract socket,
-// and agents cannot connect to it (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
+// There are two unix sockets. The admin socket has a path: mode 0600, in a folder of mode 0700 of the user. The server also checks the
+// caller's user, if the kernel reports it. An agent of the same user can still connect, so this socket only accepts calls that read
+// state. Calls that change something are accepted on the control socket. It is an abstract socket, and agents cannot connect to it
+// (access.go). Over TCP, a caller's certificate says what the caller may do (package certs).
 //
-// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into
-// codes. It must not know how anything is done: others implement its interfaces (State, Control, Agents, Sessions,
-// Gateway, Events, Approvals, Decisions). Package rundir says where the sockets are. Callers use sdk/client.
+// The package knows who may connect, which calls change something, and what a valid request is. It turns errors into codes. It must not
+// know how calls are carried out: others implement its interfaces (State, Control, Agents, Sessions, Gateway, Events, Approvals,
+// Decisions). Package rundir says where the sockets are. Callers use sdk/client.
 package admin
 
 import (
@@ -42,33 +42,33 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// Control changes a supervisor. Its methods are called concurrently, with requests that keep to the contract, and for
-// callers that may. An error that wraps a *fault.Error has its code; one with a gRPC status keeps that; any other is
-// FAILED_PRECONDITION: nothing was changed, for a reason that a person can do something about.
+// Control changes a supervisor. Its methods are called concurrently, with validated requests of authorized callers. An error that wraps a
+// *fault.Error has its code. An error with a gRPC status keeps that. Any other error is FAILED_PRECONDITION: nothing was changed, for a
+// reason that a person can resolve.
 type Control interface {
 	// RestartHandler stops a handler and starts it again.
 	RestartHandler(ctx context.Context, req *supervisorv1.RestartHandlerRequest) (*supervisorv1.RestartHandlerResponse, error)
-	// SwapHandler puts another program or sidecar in a handler's place.
+	// SwapHandler replaces a handler's program or sidecar by another one.
 	SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerRequest) (*supervisorv1.SwapHandlerResponse, error)
-	// ReloadPolicy has the permission handlers load their rules again.
+	// ReloadPolicy makes the permission handlers load their rules again.
 	ReloadPolicy(ctx context.Context, req *supervisorv1.ReloadPolicyRequest) (*supervisorv1.ReloadPolicyResponse, error)
-	// RevokeGrants forgets remembered answers: all that are named, or none.
+	// RevokeGrants deletes remembered answers: all that are named, or none.
 	RevokeGrants(ctx context.Context, req *supervisorv1.RevokeGrantsRequest) (*supervisorv1.RevokeGrantsResponse, error)
 }
 
-// controlService serves a Control. Who may call, and with what, was decided before; see access.go.
+// controlService serves a Control. access has authorized the caller and validated the request; see access.go.
 type controlService struct {
 	supervisorv1.UnsafeSupervisorControlServiceServer
 	Control
 }
 
-// Options say what is served, and where.
+// Options configure a Server.
 type Options struct {
-	// State is what there is to see. Required.
+	// State reads the supervisor's state. Required.
 	State State
-	// Control changes it. Nil: its verbs are UNIMPLEMENTED.
+	// Control changes the supervisor. Nil: its methods are UNIMPLEMENTED.
 	Control Control
-	// Agents, Sessions, Gateway, Events, Files, Approvals and Decisions, likewise. Each may be nil: UNIMPLEMENTED.
+	// Agents, Sessions, Gateway, Events, Files, Approvals and Decisions serve their services. Each may be nil: UNIMPLEMENTED.
 	Agents    Agents
 	Sessions  Sessions
 	Gateway   Gateway
@@ -76,91 +76,92 @@ type Options struct {
 	Files     Files
 	Approvals Approvals
 	Decisions Decisions
-	// Metrics serves those who come over TCP with the role for metrics, and no others; nil: they are turned away.
+	// Metrics serves callers over TCP that have the role for metrics, and no other callers; nil: their connections are closed.
 	Metrics http.Handler
-	// ReadOnly says why programs can only look at agents and sessions: all other calls to Agents, Sessions and Gateway are
-	// refused with it. Empty: programs start agents and open sessions.
+	// ReadOnly says why programs can only read agents and sessions: all other calls to Agents, Sessions and Gateway are rejected with it.
+	// Empty: programs start agents and open sessions.
 	ReadOnly string
-	// Socket is the socket's absolute path. Default: a name of its own in Dir of the environment.
+	// Socket is the socket's absolute path. Default: a unique name in the folder that rundir.Dir returns for Env.
 	Socket string
-	// NoSocket serves no socket: only this process can call, through Local, and whoever comes over TCP.
+	// NoSocket serves no socket: only this process, through Local, and callers over TCP can call.
 	NoSocket bool
-	// ControlOff says why agents could not be kept from the control socket, so that there is none: calls that change
-	// something are then refused on the admin socket, with this as the reason. Empty: they can be.
+	// ControlOff says why agents cannot be kept from a control socket, so that none is opened: the admin socket then rejects calls that
+	// change something with this reason. Empty: the control socket is opened.
 	ControlOff string
-	// Listen is an address to serve over TCP too, "HOST:PORT"; port 0 is any free one. Default: none.
+	// Listen is an address to also serve over TCP, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string
-	// Listener is the socket of Listen where somebody else has opened it; nil: it is opened here. Start closes it, or the Server.
+	// Listener is the listener of Listen if the caller has opened it already; nil: Start opens it. Start closes it on an error, Stop
+	// otherwise.
 	Listener net.Listener
-	// TLS are the files of the server's keys and of the authority of its clients. Required for Listen.
+	// TLS names the files of the server's key and certificate and of the clients' authority. Required for Listen.
 	TLS certs.Files
 	// Env looks up environment variables. Default: os.Getenv.
 	Env func(string) string
-	// Logger gets what is refused. Default: nothing is logged.
+	// Logger logs rejected calls. Default: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Bounds on one connection, of those who are trusted and of untrusted callers; see door.go. A prompt can hold images. A request is
-// bounded before any of its body is read, and a stream that nobody reads from holds 64 KiB, so that all untrusted callers of a door
-// together take about 256 × 64 KiB; see bounds.
+// Bounds on one connection, of trusted and of untrusted callers; see acceptor.go. A prompt can hold images. The size of a request is
+// checked before its body is read, and a stream without a reader holds 64 KiB, so that all untrusted callers of an acceptor together use
+// about 256 × 64 KiB; see bounds.
 const (
 	maxRequestBytes          = limits.Request
 	maxUntrustedRequestBytes = 64 << 10
 	maxHeaderBytes           = 64 << 10
-	// A program that watches many sessions has a stream for each, and more than there may be wait without a word.
+	// A program that watches many sessions has a stream for each. gRPC delays further streams without an error.
 	maxStreams          = 4096
 	maxUntrustedStreams = 32
-	// An untrusted caller that calls nothing loses its connection, and makes another when it has something to call.
+	// The connection of an untrusted caller is closed when idle. gRPC clients reconnect for their next call.
 	maxUntrustedIdle = 5 * time.Minute
 )
 
-// stopGrace is how long Stop waits for calls that are being answered; reading state takes less.
+// stopGrace is how long Stop waits for active calls; reading state takes less.
 const stopGrace = 500 * time.Millisecond
 
 // Server is a running admin server.
 type Server struct {
-	path     string
-	known    string // a link to it where others look for supervisors
-	address  string
-	control  string // "@" and the name; empty: there is none
-	opts     Options
-	doors    []*door
-	servers  []*grpc.Server // of trusted callers, and of untrusted callers
-	scrapes  *scrapes       // nil: metrics are not served
-	health   *health.Server
-	end      context.CancelFunc // of streams
-	served   sync.WaitGroup
-	stopOnce sync.Once
-	stopped  chan struct{}
+	path          string
+	known         string // a link to path in the folder where clients search for supervisors
+	address       string
+	control       string // "@" and the name; empty: no control socket
+	opts          Options
+	acceptors     []*acceptor
+	servers       []*grpc.Server // for trusted callers, and for untrusted callers
+	metricsServer *metricsServer // nil: metrics are not served
+	health        *health.Server
+	end           context.CancelFunc // ends streams
+	served        sync.WaitGroup
+	stopOnce      sync.Once
+	stopped       chan struct{}
 
-	replays *connlimit.Limiter // of decisions, and those who watch decisions
+	replays *connlimit.Limiter // limits replays of decisions
 	watches *connlimit.Limiter
 
-	inside *hall
+	inside *memListener
 	mu     sync.Mutex
 	locals []*grpc.ClientConn // guarded by mu
 }
 
-// Start makes the socket and serves on it until Stop: SupervisorStateService, the other services where Options have
-// something for them, grpc health, and reflection. On return, calls are answered. Sockets that dead supervisors have
-// left in the default folder are removed. Keys that cannot be used are an error that says why.
+// Start makes the socket and serves on it until Stop: SupervisorStateService, the other services that Options implement, grpc health, and
+// reflection. When it returns, calls are answered. It removes sockets that dead supervisors have left in the default folder. If the TLS
+// files cannot be used, it returns an error that says why.
 func Start(o Options) (*Server, error) {
 	if o.Env == nil {
 		o.Env = os.Getenv
 	}
 	o.Logger = cmp.Or(o.Logger, slog.New(slog.DiscardHandler))
-	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newHall(), replays: connlimit.New(maxReplays, 1, connlimit.RejectNew), watches: connlimit.New(maxWatches, maxWatchesEach, connlimit.RejectNew)}
+	s := &Server{opts: o, health: health.NewServer(), stopped: make(chan struct{}), inside: newMemListener(), replays: connlimit.New(maxReplays, 1, connlimit.RejectNew), watches: connlimit.New(maxWatches, maxWatchesEach, connlimit.RejectNew)}
 	s.inside.address = "within the process"
 	ending, end := context.WithCancel(context.Background())
 	s.end = end
-	trusted, untrusted := newHall(), newHall()
+	trusted, untrusted := newMemListener(), newMemListener()
 	if o.Metrics != nil && o.Listen != "" {
-		s.scrapes = newScrapes(o.Metrics, o.Logger)
+		s.metricsServer = newMetricsServer(o.Metrics, o.Logger)
 	}
-	add := func(w way) {
-		s.doors = append(s.doors, &door{way: w, bounds: usualBounds(connlimit.Room()), trusted: trusted, untrusted: untrusted, scrapes: s.scrapes, logger: o.Logger})
+	add := func(e endpoint) {
+		s.acceptors = append(s.acceptors, &acceptor{endpoint: e, bounds: usualBounds(connlimit.Room()), trusted: trusted, untrusted: untrusted, metricsServer: s.metricsServer, logger: o.Logger})
 	}
-	add(way{listener: s.inside, introduce: byBirth, origin: nowhere})
+	add(endpoint{listener: s.inside, identify: bySelf, origin: noOrigin})
 	if o.Listen != "" {
 		keys, err := certs.NewServer(o.TLS, o.Logger)
 		if err != nil {
@@ -173,48 +174,47 @@ func Start(o Options) (*Server, error) {
 			}
 		}
 		s.address = listener.Addr().String()
-		add(way{listener: listener, introduce: byCertificate(keys), origin: connlimit.AddressOf, slow: true})
+		add(endpoint{listener: listener, identify: byCertificate(keys), origin: connlimit.AddressOf, slow: true})
 	}
 	if !o.NoSocket {
 		listener, path, err := listen(o)
 		if err != nil {
-			for _, d := range s.doors {
-				_ = d.listener.Close()
+			for _, a := range s.acceptors {
+				_ = a.listener.Close()
 			}
 			return nil, fmt.Errorf("admin socket: %w", err)
 		}
 		s.path, s.known = path, makeKnown(o, path)
 		verbs := s.openControl(add)
-		socket := newLasting(listener, path, o.Socket == "")
+		socket := newRenewedListener(listener, path, o.Socket == "")
 		s.served.Go(func() {
 			defer panics.Recover(o.Logger, "keeping the admin socket")
 			socket.keep(ending, func(err error) {
 				o.Logger.Warn("the admin socket is gone, and cannot be made again; the control socket is there", "path", path, "error", err)
 			})
 		})
-		add(way{listener: socket, introduce: byKernel(false, verbs, o.Logger), origin: processOf})
+		add(endpoint{listener: socket, identify: byKernel(false, verbs, o.Logger), origin: processOf})
 	}
 	s.serve(trusted, s.server(ending, maxRequestBytes, maxStreams))
 	s.serve(untrusted, s.server(ending, maxUntrustedRequestBytes, maxUntrustedStreams, grpc.KeepaliveParams(keepalive.ServerParameters{MaxConnectionIdle: maxUntrustedIdle})))
-	if s.scrapes != nil {
-		s.served.Go(panics.Guard(o.Logger, "serving metrics", s.scrapes.serve))
+	if s.metricsServer != nil {
+		s.served.Go(panics.Guard(o.Logger, "serving metrics", s.metricsServer.serve))
 	}
-	for _, d := range s.doors {
-		d.open()
+	for _, a := range s.acceptors {
+		a.open()
 	}
 	return s, nil
 }
 
-// openControl opens the control socket, if there is to be one, and returns what is said to those who make a call on the
-// admin socket that belongs there.
-func (s *Server) openControl(add func(way)) (verbs string) {
+// openControl opens the control socket, unless it is off. It returns the reason with which the admin socket rejects verbs.
+func (s *Server) openControl(add func(endpoint)) (verbs string) {
 	if s.opts.ControlOff != "" {
 		s.opts.Logger.Warn("there is no control socket: calls that change something are refused", "reason", s.opts.ControlOff)
 	} else {
 		listener, name, err := listenControl()
 		if err == nil {
 			s.control = name
-			add(way{listener: listener, introduce: byKernel(true, "", s.opts.Logger), origin: processOf})
+			add(endpoint{listener: listener, identify: byKernel(true, "", s.opts.Logger), origin: processOf})
 			return "calls that change something are taken on the abstract socket " + name + ", where agents cannot connect"
 		}
 		s.opts.ControlOff = err.Error()
@@ -223,11 +223,11 @@ func (s *Server) openControl(add func(way)) (verbs string) {
 	return "calls that change something are refused: " + s.opts.ControlOff
 }
 
-// server makes one of the two servers, with all services.
+// server makes one of the two gRPC servers, with all services.
 func (s *Server) server(ending context.Context, maxRequest int, streams uint32, more ...grpc.ServerOption) *grpc.Server {
 	gate := &access{ending: ending, logger: s.opts.Logger, refused: s.opts.refused}
 	server := grpc.NewServer(append(more,
-		grpc.Creds(introduced{}),
+		grpc.Creds(identifiedCreds{}),
 		grpc.ForceServerCodecV2(grpcpanics.Codec(s.opts.Logger, newCodec())),
 		grpc.ConnectionTimeout(handshakeTimeout),
 		grpc.MaxRecvMsgSize(maxRequest),
@@ -236,7 +236,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 		grpc.ChainUnaryInterceptor(grpcpanics.Unary(s.opts.Logger), gate.unary),
 		grpc.ChainStreamInterceptor(grpcpanics.Stream(s.opts.Logger), gate.stream),
 		grpc.WaitForHandlers(true),
-		// Clients behind a network that forgets quiet connections ask from time to time whether one is still there.
+		// Clients behind a network that drops idle connections send keepalive pings.
 		grpc.KeepaliveEnforcementPolicy(keepalive.EnforcementPolicy{MinTime: 10 * time.Second, PermitWithoutStream: true}),
 	)...)
 	o := s.opts
@@ -268,7 +268,7 @@ func (s *Server) server(ending context.Context, maxRequest int, streams uint32, 
 	return server
 }
 
-// refused returns why a method is not served; nil: it is.
+// refused returns why a method is not served; nil: it is served.
 func (o *Options) refused(method string) error {
 	service, name := path.Split(method)
 	ofAgents, ofSessions := service == "/"+supervisorv1.AgentService_ServiceDesc.ServiceName+"/", service == "/"+supervisorv1.SessionService_ServiceDesc.ServiceName+"/"
@@ -285,27 +285,27 @@ func (o *Options) refused(method string) error {
 	return nil
 }
 
-func (s *Server) serve(h *hall, server *grpc.Server) {
+func (s *Server) serve(l *memListener, server *grpc.Server) {
 	s.servers = append(s.servers, server)
 	s.served.Go(func() {
 		defer panics.Recover(s.opts.Logger, "accepting admin calls")
-		if err := server.Serve(h); err != nil && !errors.Is(err, net.ErrClosed) {
+		if err := server.Serve(l); err != nil && !errors.Is(err, net.ErrClosed) {
 			s.opts.Logger.Error("admin calls are not served any more", "path", s.path, "error", err)
 		}
 	})
 }
 
-// Path returns the socket's absolute path; empty: there is none.
+// Path returns the socket's absolute path; empty: there is no socket.
 func (s *Server) Path() string { return s.path }
 
-// Control returns the abstract socket for calls that change something, "@" and its name, and where there is none, why.
+// Control returns the abstract socket for calls that change something, "@" and its name; if there is none, off says why.
 func (s *Server) Control() (socket, off string) { return s.control, s.opts.ControlOff }
 
-// Address returns the address that is served over TCP, with its port; empty: there is none.
+// Address returns the TCP address that is served, with its port; empty: none.
 func (s *Server) Address() string { return s.address }
 
-// Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it; so
-// does its owner if it implements io.Closer.
+// Local returns a connection for this process itself, which may do everything. It works until Stop, which closes it; its owner may close
+// it earlier if it implements io.Closer.
 func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	conn, err := grpc.NewClient("passthrough:///acphost",
 		grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -320,19 +320,18 @@ func (s *Server) Local() (grpc.ClientConnInterface, error) {
 	return conn, nil
 }
 
-// Draining tells whoever asks for the server's health, from now on, that it does not serve: nothing new is to come. Calls
-// are answered as before.
+// Draining makes the health service report NOT_SERVING from now on, so that no new callers connect. Calls are still answered.
 func (s *Server) Draining() { s.health.Shutdown() }
 
-// Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); calls that are being answered have half
-// a second. It may be called more than once, and returns when nothing of the server runs any more.
+// Stop ends the server and removes the socket. Streams end at once (UNAVAILABLE); active calls have half a second to end. It may be
+// called more than once, and returns when all goroutines of the server have ended.
 func (s *Server) Stop() {
 	s.stopOnce.Do(func() {
 		defer close(s.stopped)
 		s.health.Shutdown()
 		s.end()
-		for _, d := range s.doors {
-			d.close()
+		for _, a := range s.acceptors {
+			a.close()
 		}
 		var stopping sync.WaitGroup
 		for _, server := range s.servers {
@@ -343,18 +342,18 @@ func (s *Server) Stop() {
 				server.GracefulStop()
 			})
 		}
-		if s.scrapes != nil {
-			stopping.Go(panics.Guard(s.opts.Logger, "stopping metrics", s.scrapes.stop))
+		if s.metricsServer != nil {
+			stopping.Go(panics.Guard(s.opts.Logger, "stopping metrics", s.metricsServer.stop))
 		}
 		stopping.Wait()
 		s.served.Wait()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		for _, conn := range s.locals {
-			_ = conn.Close() // again, if its owner did
+			_ = conn.Close() // the owner may have closed it already
 		}
 		if s.path != "" {
-			_ = os.Remove(s.path) // no new caller finds it; one that died earlier is cleaned up by others
+			_ = os.Remove(s.path) // after a crash, the next supervisor removes it
 		}
 		if s.known != "" {
 			_ = os.Remove(s.known)

@@ -15,30 +15,29 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Approvals are the questions that wait for a person. Its methods are called concurrently, with requests that keep to the
-// contract, and for callers that may. Errors are those of package fault.
+// Approvals holds the questions that wait for a person. Its methods are called concurrently, with validated requests of authorized
+// callers. Errors are those of package fault.
 type Approvals interface {
-	// ListApprovals are the questions that wait, oldest first: of one session, or of all if it is empty. It answers at
-	// once.
+	// ListApprovals returns the waiting questions of a session, oldest first; of all sessions if sessionID is empty. It does not block.
 	ListApprovals(sessionID string) []*supervisorv1.Approval
-	// WatchApprovals sends what waits and what becomes of it until ctx ends. An error of send is returned as it is.
+	// WatchApprovals sends the waiting questions and their changes until ctx ends. It returns an error of send unchanged.
 	WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error
-	// AnswerApproval answers a question. Who answers stands in the request, and is true as far as that can be told.
+	// AnswerApproval answers a question. The request names the answerer, verified as far as possible.
 	AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error)
-	// ID is the id by which the question of a handle (event.Handle) is answered; "" for one that is not known.
+	// ID returns the id with which the question of a handle (event.Handle) is answered; "" if the handle is unknown.
 	ID(handle string) string
 }
 
-// maxAnswerer is the longest name of who answers, in characters.
+// maxAnswerer is the maximum length of an answerer's name, in characters.
 const maxAnswerer = 64
 
-// anyone answers where a caller does not say who it is.
+// anyone is the answerer if a caller does not give a name.
 const anyone = "grpc"
 
-// ownWords are answerers that a caller cannot be: acphost says them of itself and of the client.
+// ownWords are names that a caller may not use: acphost uses them for itself and for the client.
 var ownWords = []string{"policy", "acphost", "nobody", "front", "timeout", "grant"}
 
-// approvalService hands requests to Approvals.
+// approvalService passes requests to Approvals.
 type approvalService struct {
 	supervisorv1.UnimplementedApprovalServiceServer
 	approvals Approvals
@@ -73,8 +72,8 @@ func (s *approvalService) AnswerApproval(ctx context.Context, req *supervisorv1.
 	return &supervisorv1.AnswerApprovalResponse{Answer: answer}, err
 }
 
-// answerer is who a caller is for those who learn who answered. What a certificate or a gateway says counts before what the
-// caller says.
+// answerer returns the name that is recorded for a caller's answer. A name from a certificate or a gateway has precedence over the name
+// in the request.
 func answerer(who identity, says string) (string, error) {
 	if who.caller != nil {
 		return who.String(), nil
@@ -103,5 +102,5 @@ func answerer(who identity, says string) (string, error) {
 
 func isOwnWord(name string) bool { return slices.Contains(ownWords, strings.ToLower(name)) }
 
-// presentable is a name on one line, of characters that can be seen.
+// presentable returns a name on one line, with visible characters only.
 func presentable(name string) string { return delegation.Presentable(name, maxAnswerer) }

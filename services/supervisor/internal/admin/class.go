@@ -12,18 +12,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// class is what a method is to callers.
+// class says who may call a method.
 type class struct {
-	// need is the role that may call it, and so may those who may more. A Viewer's only shows something; any other is a verb.
+	// need is the lowest role that may call the method. Viewer: the method only reads; any other role: it is a verb.
 	need certs.Role
-	// asks: a request that only looks makes it a Viewer's. The request has a field for that.
+	// asks reports that the class depends on the request: one with only_look set needs the role Viewer only.
 	asks bool
 }
 
-// harmless are the services of gRPC's own, which show what everybody may know.
+// harmless are gRPC's own services. They only show public information.
 var harmless = []string{healthv1.Health_ServiceDesc.ServiceName, "grpc.reflection.v1.ServerReflection", "grpc.reflection.v1alpha.ServerReflection"}
 
-// classesOf sorts every method that a server has, as its descriptor says; see package delegation.
+// classesOf returns the class of every method of a server, according to its descriptor; see package delegation.
 func classesOf(server *grpc.Server) map[string]class {
 	classes := map[string]class{}
 	for service, info := range server.GetServiceInfo() {
@@ -40,7 +40,7 @@ func classify(service, method string) class {
 	}
 	found, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(service + "." + method))
 	if err != nil {
-		return class{need: certs.Operator} // not one of ours
+		return class{need: certs.Operator} // not a method of acphost
 	}
 	m, ok := found.(protoreflect.MethodDescriptor)
 	if !ok {

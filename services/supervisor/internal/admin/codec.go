@@ -2,12 +2,12 @@ package admin
 
 import (
 	"google.golang.org/grpc/encoding"
-	_ "google.golang.org/grpc/encoding/proto" // which codec wraps
+	_ "google.golang.org/grpc/encoding/proto" // registers the codec that codec wraps
 	"google.golang.org/grpc/mem"
 )
 
-// encoded is a response as it goes over the wire, in pieces that others may be sent too: gRPC does not copy them. They must
-// not change any more.
+// encoded is an encoded response, in pieces that may be shared with other responses: gRPC does not copy them. They must not change any
+// more.
 type encoded struct{ pieces mem.BufferSlice }
 
 func encodedOf(pieces ...[]byte) *encoded {
@@ -18,7 +18,7 @@ func encodedOf(pieces ...[]byte) *encoded {
 	return e
 }
 
-// codec is gRPC's own for protobuf, which takes encoded responses as well.
+// codec is gRPC's protobuf codec; it also accepts encoded responses.
 type codec struct{ encoding.CodecV2 }
 
 func newCodec() codec { return codec{encoding.GetCodecV2("proto")} }

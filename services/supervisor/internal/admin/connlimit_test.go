@@ -28,22 +28,22 @@ func TestBounds_LeaveFilesToOthers(t *testing.T) {
 	}
 }
 
-// tcpDoor is a door at every address of loopback, with real sockets. Whoever says anything is let in.
-func tcpDoor(t *testing.T, b bounds) (d *door, address string) {
+// tcpDoor is an acceptor at every address of loopback, with real sockets. Whoever says anything is let in.
+func tcpAcceptor(t *testing.T, b bounds) (d *acceptor, address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	d = &door{
-		way: way{listener: listener, origin: connlimit.AddressOf, slow: true, introduce: func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
+	d = &acceptor{
+		endpoint: endpoint{listener: listener, origin: connlimit.AddressOf, slow: true, identify: func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
 			defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
 			if _, err := conn.Read(make([]byte, 1)); err != nil {
 				return nil, identity{}, err
 			}
 			return conn, identity{certificate: true, role: certs.Operator}, nil
 		}},
-		bounds: b, trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler),
+		bounds: b, trusted: newMemListener(), untrusted: newMemListener(), logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	t.Cleanup(d.close)
@@ -72,7 +72,7 @@ func isDropped(t *testing.T, conn net.Conn) bool {
 }
 
 func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
-	d, address := tcpDoor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
+	d, address := tcpAcceptor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	// One who is slow, and comes before the flood.
 	slow := dialFrom(t, "127.0.0.2", address)
 	var flood []net.Conn
@@ -105,7 +105,7 @@ func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
 }
 
 func TestManyAddressesTogetherGiveWayToOneMore(t *testing.T) {
-	d, address := tcpDoor(t, bounds{handshakes: 4, handshakesEach: 2, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
+	d, address := tcpAcceptor(t, bounds{handshakes: 4, handshakesEach: 2, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	var flood []net.Conn
 	for i := range 20 {
 		flood = append(flood, dialFrom(t, fmt.Sprintf("127.0.1.%d", i+1), address))
@@ -145,7 +145,7 @@ func (noFiles) Addr() net.Addr { return hello("nowhere") }
 
 func TestADoorThatCannotAcceptIsShutAllTheSame(t *testing.T) {
 	l := noFiles{asked: make(chan struct{})}
-	d := &door{way: way{listener: l, origin: nowhere}, bounds: usualBounds(connlimit.Room()), trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler)}
+	d := &acceptor{endpoint: endpoint{listener: l, origin: noOrigin}, bounds: usualBounds(connlimit.Room()), trusted: newMemListener(), untrusted: newMemListener(), logger: slog.New(slog.DiscardHandler)}
 	d.open()
 	<-l.asked
 	d.close()

@@ -17,13 +17,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// byKernel asks the kernel who is at the other end of a unix socket: the same user, or root; anyone else is turned away
-// before a byte is read. For the client it looks like a plain connection. control and verbs are those of identity.
+// byKernel identifies the peer of a unix socket by the kernel's peer credentials. It accepts the same user and root; it rejects any other
+// user before reading a byte. The client sees a plain connection. control and verbs are those of identity.
 func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Context, net.Conn) (net.Conn, identity, error) {
 	return func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 		c, err := peer.Of(conn)
 		switch {
-		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still stand
+		case errors.Is(err, errors.ErrUnsupported): // the modes of socket and folder still protect it
 			logger.Debug("cannot tell who connects to the admin socket", "error", err)
 		case err != nil:
 			return nil, identity{}, fmt.Errorf("ask who connects: %w", err)
@@ -36,7 +36,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 			conn, c.Process = peer.BySender(conn, c)
 		}
 		who := identity{process: c, control: control, verbs: verbs}
-		who.SecurityLevel = credentials.PrivacyAndIntegrity // it never leaves the kernel
+		who.SecurityLevel = credentials.PrivacyAndIntegrity // the data never leaves the kernel
 		if c.Process != nil {
 			conn = &heldConn{conn, c.Process.Close}
 		}
@@ -44,7 +44,7 @@ func byKernel(control bool, verbs string, logger *slog.Logger) func(context.Cont
 	}
 }
 
-// byCertificate has the other end show a certificate of the authority, over TLS.
+// byCertificate identifies the peer by a TLS certificate of the authority.
 func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Conn, identity, error) {
 	return func(ctx context.Context, conn net.Conn) (net.Conn, identity, error) {
 		secure := tls.Server(conn, server.Config())
@@ -63,14 +63,14 @@ func byCertificate(server *certs.Server) func(context.Context, net.Conn) (net.Co
 	}
 }
 
-// byBirth knows that connections within the process come from the process.
-func byBirth(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
+// bySelf identifies connections within the process as the process itself.
+func bySelf(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 	who := identity{self: true}
 	who.SecurityLevel = credentials.PrivacyAndIntegrity
 	return conn, who, nil
 }
 
-// heldConn lets go of something when the connection is closed: of a place, or of the process at the other end.
+// heldConn calls a function when the connection is closed: it frees an entry of a limiter, or the handle of the peer process.
 type heldConn struct {
 	net.Conn
 	letGo func()

@@ -13,23 +13,21 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Decisions knows the record of decisions. Its methods are called concurrently, with requests that keep to the
-// contract, and return when their context ends. Errors are those of package fault.
+// Decisions reads the record of decisions. Its methods are called concurrently, with validated requests, and return when their context
+// ends. Errors are those of package fault.
 type Decisions interface {
-	// WatchDecisions sends the newest decisions that are recorded, then each as it is recorded. An error of send is
-	// returned as it is.
+	// WatchDecisions sends the newest recorded decisions, then each new one. It returns an error of send unchanged.
 	WatchDecisions(ctx context.Context, req *supervisorv1.WatchDecisionsRequest, send func(*supervisorv1.WatchDecisionsResponse) error) error
-	// ReplayPolicy decides recorded actions by a rule file.
+	// ReplayPolicy applies a rule file to recorded actions.
 	ReplayPolicy(ctx context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error)
 }
 
 const (
-	// maxPolicy bounds a rule file that is sent, in bytes: what a rule file may have.
+	// maxPolicy is the maximum size of a rule file in a request, in bytes: that of a rule file on disk.
 	maxPolicy = 1 << 20
-	// maxReplays may be under way, each caller's being one.
+	// maxReplays is the limit of concurrent replays. Each caller may have one.
 	maxReplays = 4
-	// maxWatches may be under way, and maxWatchesEach of one caller: each looks at the record's file ten times a
-	// second.
+	// maxWatches limits concurrent watches, maxWatchesEach those of one caller: each watch reads the record's file ten times a second.
 	maxWatches, maxWatchesEach = 128, 16
 )
 
@@ -37,11 +35,11 @@ const (
 type decisionService struct {
 	supervisorv1.UnsafeDecisionServiceServer
 	decisions Decisions
-	replays   *connlimit.Limiter // shared by the servers
-	watches   *connlimit.Limiter // likewise
+	replays   *connlimit.Limiter // shared by both servers
+	watches   *connlimit.Limiter // shared by both servers
 }
 
-// callerOf tells callers apart, also those for whom a gateway calls.
+// callerOf returns a key that tells callers apart, including those that a gateway calls for.
 func callerOf(who identity) string {
 	if who.caller != nil {
 		return "for " + who.caller.name
@@ -52,7 +50,7 @@ func callerOf(who identity) string {
 func (s *decisionService) WatchDecisions(req *supervisorv1.WatchDecisionsRequest, stream grpc.ServerStreamingServer[supervisorv1.WatchDecisionsResponse]) error {
 	who := identityOf(stream.Context())
 	if !who.certificate && !who.self && who.caller == nil && !who.person() {
-		// Unlike the rest that can be seen, these say how near to what is denied an agent may come.
+		// Unlike other state, decisions show an agent how to approach the limits of the policy.
 		return status.Error(codes.PermissionDenied, "decisions are not shown to agents, handlers and what they start")
 	}
 	leave, ok := s.watches.Admit(callerOf(who), nil)

@@ -11,15 +11,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-// A gateway serves people whom it has recognized by a token, a certificate or a sign-in. It calls for one of them by naming
-// them in the call's metadata (package delegation). Then the call has the caller's rights, within the limit of the gateway's
-// certificate, and no others: neither those of the gateway itself, nor those of a process that may do everything. So a mistake
-// in a gateway's pages lets nobody do what their role does not allow.
+// A gateway serves people that it has recognized by a token, a certificate or a sign-in. It calls for one of them by naming that caller
+// in the call's metadata (package delegation). The call then has the caller's rights, within the limit of the gateway's certificate, and
+// no others: neither those of the gateway itself, nor those of a process that may do everything. So a mistake in a gateway's pages gives
+// no person more rights than their role.
 //
-// A process on the control socket may name a caller too, since it can only lose rights by it. Whoever else names one is
-// refused.
+// A process on the control socket may name a caller too, since it can only lose rights by it. If any other peer names a caller, its call
+// is rejected.
 
-// caller is somebody for whom a gateway calls.
+// caller is a person or program that a gateway calls for.
 type caller struct {
 	name string
 	role certs.Role // within the gateway's limit
@@ -27,7 +27,7 @@ type caller struct {
 
 type actingKey struct{}
 
-// acting returns the context of a call that knows for whom it is made. It refuses callers that may not say so.
+// acting returns the context of a call, with the caller that it is made for. It rejects peers that may not name a caller.
 func (a *access) acting(ctx context.Context, method string) (context.Context, error) {
 	sent, _ := metadata.FromIncomingContext(ctx)
 	c, named, err := delegation.Read(sent)
@@ -56,7 +56,7 @@ func (a *access) acting(ctx context.Context, method string) (context.Context, er
 	return context.WithValue(ctx, actingKey{}, who), nil
 }
 
-// mayName returns an error with a gRPC status unless a caller may call for others.
+// mayName returns an error with a gRPC status unless the peer may call for other callers.
 func (i identity) mayName() error {
 	switch {
 	case i.certificate && i.role == certs.Gateway && i.limit != certs.NoRole:
@@ -69,9 +69,9 @@ func (i identity) mayName() error {
 	return status.Errorf(codes.PermissionDenied, "only a gateway calls for others: leave out the metadata %s", delegation.CallerKey)
 }
 
-// mayForCaller is may for somebody for whom is called.
+// mayForCaller is may for a call that is made for another caller.
 func (i identity) mayForCaller(need certs.Role) error {
-	if need == certs.Gateway { // who opens an agent gives it its prompts
+	if need == certs.Gateway { // a client that opens an agent sends it prompts
 		need = certs.Operator
 	}
 	if !i.caller.role.May(need) {
@@ -80,7 +80,7 @@ func (i identity) mayForCaller(need certs.Role) error {
 	return nil
 }
 
-// String is who calls, for those who learn who did something: "gateway edge for alice".
+// String returns the caller's name for logs and records: "gateway edge for alice".
 func (i identity) String() string {
 	name := "local"
 	if i.certificate {

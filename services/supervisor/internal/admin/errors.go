@@ -17,18 +17,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// An error travels in the trailers of HTTP/2, and many clients take 8 KiB of these, base64 included. In bytes.
+// gRPC sends an error in HTTP/2 trailers, and many clients accept 8 KiB of these, base64 included. In bytes.
 const (
-	maxPlainMessage = 5000 // of an error without details
-	maxErrorMessage = 1000 // of one with details, which repeat it
+	maxPlainMessage = 5000 // without details
+	maxErrorMessage = 1000 // with details, which repeat the message
 	maxErrorDetails = 3500
 )
 
 // errStopping ends the streams of a server that stops.
 var errStopping = errors.New("the supervisor is stopping")
 
-// asStatus is the one table from errors to gRPC's codes. What it does not know is FAILED_PRECONDITION: nothing was
-// changed, for a reason that a person can do something about.
+// asStatus is the one table from errors to gRPC codes. An unknown error is FAILED_PRECONDITION: nothing was changed, for a reason that a
+// person can resolve.
 func asStatus(err error) error {
 	if err == nil {
 		return nil
@@ -44,7 +44,7 @@ func asStatus(err error) error {
 		code = codes.Canceled
 	case errors.Is(err, context.DeadlineExceeded):
 		code = codes.DeadlineExceeded
-	case ok && st.Code() == codes.Unauthenticated: // somebody told the supervisor so: the caller is who it says
+	case ok && st.Code() == codes.Unauthenticated: // from a server that the supervisor called: this caller is authenticated
 		message = st.Message()
 	case ok:
 		code, message = st.Code(), st.Message()
@@ -52,7 +52,7 @@ func asStatus(err error) error {
 	return status.Error(code, cut(message, maxPlainMessage))
 }
 
-// classCodes and kindCodes are the codes of errors that are not UNKNOWN.
+// classCodes and kindCodes map errors to codes other than UNKNOWN.
 var (
 	classCodes = map[fault.Class]codes.Code{
 		fault.Precondition: codes.FailedPrecondition,
@@ -88,7 +88,7 @@ func codeOf(f *fault.Error) codes.Code {
 	return cmp.Or(kindCodes[kind], codes.Unknown)
 }
 
-// detailed is a status with what a fault knows beside its words.
+// detailed returns a status with the details of a fault.
 func detailed(code codes.Code, message string, f *fault.Error) error {
 	if f.Answer == nil && f.Agent == nil {
 		return status.Error(code, cut(message, maxPlainMessage))
@@ -107,7 +107,7 @@ func detailed(code codes.Code, message string, f *fault.Error) error {
 	return st.Err()
 }
 
-// fitting is an error without what would make it too long: the oldest lines of standard error go first, then the data.
+// fitting returns an error cut to a size that clients accept: it drops the oldest lines of standard error first, then the data.
 func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 	e = proto.CloneOf(e)
 	e.Message, e.Signal = cut(e.GetMessage(), maxErrorMessage), cut(e.GetSignal(), maxErrorMessage)
@@ -124,7 +124,7 @@ func fitting(e *supervisorv1.AgentError) *supervisorv1.AgentError {
 	return e
 }
 
-// cut is text of at most so many bytes that protobuf takes, "…" where something is missing.
+// cut returns text as valid UTF-8 of at most most bytes, with "…" where text is missing.
 func cut(text string, most int) string {
 	return safetext.Cut(strings.ToValidUTF8(text, "\uFFFD"), most)
 }

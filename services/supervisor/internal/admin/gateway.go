@@ -13,19 +13,19 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Gateway joins agents with clients that are elsewhere. Its methods are called concurrently, for callers that may. Errors are
-// those of package fault.
+// Gateway connects agents with remote clients. Its methods are called concurrently, for authorized callers. Errors are those of package
+// fault.
 type Gateway interface {
-	// OpenAgent starts an agent and joins it with a client until one of them ends, or ctx does. in gives the client's
-	// messages and out takes the agent's, whole lines or pieces of them. opened is called once, when the agent runs. A read
-	// and a write may be left under way.
+	// OpenAgent starts an agent and connects it with a client until the agent, the client or ctx ends. It reads the client's messages
+	// from in and writes the agent's to out, in whole lines or parts of lines. It calls opened once, when the agent runs. A read and a
+	// write may still be active when it returns.
 	OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error
 }
 
 // gatewayService serves a Gateway.
 type gatewayService struct {
 	supervisorv1.UnsafeGatewayServiceServer
-	gateway Gateway // nil: Options.refused lets no call come here
+	gateway Gateway // nil: Options.refused rejects all calls
 }
 
 type frameStream = grpc.BidiStreamingServer[supervisorv1.OpenAgentRequest, supervisorv1.OpenAgentResponse]
@@ -50,7 +50,7 @@ func (s *gatewayService) OpenAgent(stream frameStream) error {
 	})
 }
 
-// frameReader reads a stream's frames as lines. One goroutine reads.
+// frameReader reads a stream's frames as lines. It is for one goroutine.
 type frameReader struct {
 	recv   func() (*supervisorv1.OpenAgentRequest, error)
 	frames [][]byte
@@ -87,20 +87,19 @@ func (r *frameReader) Read(b []byte) (n int, err error) {
 	return n, nil
 }
 
-// frameWriter sends lines as a stream's frames, once the agent is opened. Its user calls it from one goroutine at a time.
+// frameWriter sends lines as a stream's frames, once the agent is opened. It is not safe for concurrent use.
 type frameWriter struct {
-	ctx     context.Context // done: the call is over
+	ctx     context.Context // ends with the call
 	send    func(*supervisorv1.OpenAgentResponse) error
 	opened  chan struct{}
-	partial []byte // the begin of a line that came in pieces
+	partial []byte // the start of an incomplete line
 	frames  supervisorv1.Frames
 }
 
-// maxSent is how many bytes of frames go into one message, but for a frame that is larger: a reader that is slow then holds few
-// of them.
+// maxSent is the maximum size of the frames in one message, except for a single larger frame, so that few bytes wait for a slow reader.
 const maxSent = 64 << 10
 
-// Write returns when the frames were handed over, which waits for a reader that is behind.
+// Write returns when the frames are handed over. It blocks while the reader is behind.
 func (w *frameWriter) Write(b []byte) (int, error) {
 	select {
 	case <-w.opened:
@@ -137,12 +136,12 @@ func (w *frameWriter) Write(b []byte) (int, error) {
 	return len(b), nil
 }
 
-// flush sends the frames that are gathered. gRPC has encoded them when it returns, so that their bytes can be used again.
+// flush sends the collected frames. gRPC has encoded them when Send returns, so that the buffer can be reused.
 func (w *frameWriter) flush() error {
 	if len(w.frames.GetFrames()) == 0 {
 		return nil
 	}
-	if err := w.ctx.Err(); err != nil { // the call may be over, and with it the stream
+	if err := w.ctx.Err(); err != nil { // the stream must not be used after the call has ended
 		return err
 	}
 	err := w.send(&supervisorv1.OpenAgentResponse{Part: &supervisorv1.OpenAgentResponse_Frames{Frames: &w.frames}})

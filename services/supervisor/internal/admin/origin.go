@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/peer"
 )
 
-// processOf is the origin of a connection on a unix socket: the process that connected, where the system says it.
+// processOf returns the origin of a connection on a unix socket: the process that connected, if the kernel reports it.
 func processOf(conn net.Conn) string {
 	c, err := peer.Of(conn)
 	c.Close()
@@ -17,5 +17,5 @@ func processOf(conn net.Conn) string {
 	return strconv.Itoa(c.PID)
 }
 
-// nowhere is the origin of connections that need not be told apart.
-func nowhere(net.Conn) string { return "" }
+// noOrigin is the origin of connections that share one limit.
+func noOrigin(net.Conn) string { return "" }

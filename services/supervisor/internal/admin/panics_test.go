@@ -202,10 +202,10 @@ func (l *lockedBuffer) Reset() {
 }
 
 func TestDoor_APanicEndsOneConnection(t *testing.T) {
-	l, to := bufconn.Listen(1<<16), newHall()
+	l, to := bufconn.Listen(1<<16), newMemListener()
 	var connections atomic.Int32
-	d := &door{
-		way: way{listener: l, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
+	d := &acceptor{
+		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 			if connections.Add(1) == 1 {
 				panic("injected")
 			}

@@ -21,20 +21,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// Bounds on what requests say, in bytes unless said otherwise.
+// Limits of request fields, in bytes unless said otherwise.
 const (
 	maxName      = 256  // of presets, agents, MCP servers
 	maxAgentName = 128  // characters, as in the configuration
-	maxID        = 1024 // of what agents name: options, modes, models
+	maxID        = 1024 // of options, modes, models
 	maxSessionID = 4096
 	maxPath      = 4096
-	maxText      = 8192 // of cursors and ids that agents make up
+	maxText      = 8192 // of cursors and ids that agents choose
 	maxURI       = 64 << 10
-	maxDays      = 366 // of which usage is wanted at once
+	maxDays      = 366 // in one usage request
 )
 
-// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: there is none. Each request to our services
-// is checked here, before whoever answers it gets it.
+// checkRequest returns INVALID_ARGUMENT with the first problem of a request; nil: it is valid. It checks each request to acphost's
+// services before its handler gets it.
 func checkRequest(req any) error {
 	if err := problem(req); err != nil {
 		return status.Error(codes.InvalidArgument, err.Error())
@@ -100,7 +100,7 @@ func problem(req any) error {
 	return nil
 }
 
-// days checks the days of which usage is wanted.
+// days validates the days of a usage request.
 func days(r *supervisorv1.GetUsageRequest) error {
 	all := r.GetDays()
 	if len(all) < 2 || len(all) > maxDays+1 {
@@ -211,17 +211,17 @@ func swap(r *supervisorv1.SwapHandlerRequest) error {
 	return nil
 }
 
-// agentNamed demands an agent; req has a field agent_id.
+// agentNamed requires an agent; req has a field agent_id.
 func agentNamed(req any) error {
 	return named("agent_id", req.(interface{ GetAgentId() string }).GetAgentId(), maxName)
 }
 
-// sessionNamed demands a session; req has a field session_id.
+// sessionNamed requires a session; req has a field session_id.
 func sessionNamed(req any) error {
 	return named("session_id", req.(interface{ GetSessionId() string }).GetSessionId(), maxSessionID)
 }
 
-// inSession demands a session, whose agent may be left out; req has the fields agent_id and session_id.
+// inSession requires a session; its agent may be empty. req has the fields agent_id and session_id.
 func inSession(req any) error {
 	return cmp.Or(short("agent_id", req.(interface{ GetAgentId() string }).GetAgentId(), maxName), sessionNamed(req))
 }
@@ -231,12 +231,12 @@ type places interface {
 	GetMcpServers() []*supervisorv1.McpServer
 }
 
-// opening demands what a session is opened with; req has the fields for it.
+// opening validates the fields with which a session is opened.
 func opening(req any) error {
 	return cmp.Or(absolute("cwd", req.(interface{ GetCwd() string }).GetCwd()), also(req.(places)))
 }
 
-// also checks further roots and MCP servers.
+// also validates additional roots and MCP servers.
 func also(req places) error {
 	for i, dir := range req.GetAdditionalDirectories() {
 		if err := absolute(fmt.Sprintf("additional_directories[%d]", i), dir); err != nil {
@@ -286,7 +286,7 @@ func mcpHTTP(at string, h *supervisorv1.McpHttp) error {
 	return nil
 }
 
-// prompt demands blocks that say something. Whether the agent takes their kinds is not for here.
+// prompt requires blocks with content. It does not check whether the agent supports their kinds.
 func prompt(blocks []*supervisorv1.ContentBlock) error {
 	if len(blocks) == 0 {
 		return errors.New("prompt: say something: at least one block")
@@ -332,7 +332,7 @@ func block(b *supervisorv1.ContentBlock) error {
 	return errors.New(": it is empty")
 }
 
-// named demands text that is short.
+// named requires text of at most most bytes.
 func named(field, text string, most int) error {
 	if text == "" {
 		return fmt.Errorf("%s: it is required", field)
@@ -340,7 +340,7 @@ func named(field, text string, most int) error {
 	return short(field, text, most)
 }
 
-// short demands that text is not longer than most bytes, and has no NUL.
+// short requires text of at most most bytes, without a NUL.
 func short(field, text string, most int) error {
 	switch {
 	case len(text) > most:
@@ -351,7 +351,7 @@ func short(field, text string, most int) error {
 	return nil
 }
 
-// word demands text of at most so many characters that can all be shown.
+// word requires text of at most most characters, all visible.
 func word(field, text string, most int) error {
 	if utf8.RuneCountInString(text) > most || strings.ContainsFunc(text, unicode.IsControl) {
 		return fmt.Errorf("%s: it takes at most %d characters, without control characters", field, most)
@@ -359,7 +359,7 @@ func word(field, text string, most int) error {
 	return nil
 }
 
-// absolute demands an absolute path.
+// absolute requires an absolute path.
 func absolute(field, path string) error {
 	if err := short(field, path, maxPath); err != nil {
 		return err
@@ -370,7 +370,7 @@ func absolute(field, path string) error {
 	return nil
 }
 
-// optional checks what is there.
+// optional applies check to a text that is not empty.
 func optional(check func(field, text string) error, field, text string) error {
 	if text == "" {
 		return nil
@@ -378,7 +378,7 @@ func optional(check func(field, text string) error, field, text string) error {
 	return check(field, text)
 }
 
-// argument demands what can be an argument of a program.
+// argument requires texts that can be a program's arguments.
 func argument(field string, args ...string) error {
 	for i, arg := range args {
 		if strings.ContainsRune(arg, 0) {
@@ -388,7 +388,7 @@ func argument(field string, args ...string) error {
 	return nil
 }
 
-// environment demands variables that a process can have, each with one source.
+// environment requires variables that a process can have, each with one source.
 func environment(field string, env map[string]*supervisorv1.EnvValue) error {
 	for _, name := range slices.Sorted(maps.Keys(env)) {
 		if err := variable(field, name, env[name].GetValue()); err != nil {

@@ -27,12 +27,12 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 		t.Fatal(err)
 	}
 	callers := make(chan peer.Peer, 1)
-	d := &door{
-		way: way{listener: listener, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
+	d := &acceptor{
+		endpoint: endpoint{listener: listener, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) {
 			return conn, identity{process: <-callers}, nil
 		}},
 		bounds:  bounds{handshakes: 8, handshakesEach: 8, untrusted: 4, untrustedEach: 2, calls: 4, callsEach: 2},
-		trusted: newHall(), untrusted: newHall(), logger: slog.New(slog.DiscardHandler),
+		trusted: newMemListener(), untrusted: newMemListener(), logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	t.Cleanup(d.close)
@@ -54,14 +54,14 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { _ = arrived.Close() })
-		return arrived.(*arrival).who
+		return arrived.(*identifiedConn).who
 	}
 	agent := func(pid int) peer.Peer {
 		return peer.Peer{Known: true, UID: os.Geteuid(), PID: pid, Process: hasEnded{}}
 	}
 	for pid := range 4 {
 		who := enters(agent(1000 + pid))
-		if _, ok := who.speaking.Admit(who.origin(), nil); !ok {
+		if _, ok := who.calls.Admit(who.origin(), nil); !ok {
 			t.Fatal("an agent may not even call")
 		}
 	}
@@ -70,7 +70,7 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 	}
 	person := peer.Peer{Known: true, UID: os.Geteuid(), PID: os.Getpid(), Process: lives{}}
 	who := enters(person)
-	if _, ok := who.speaking.Admit(who.origin(), nil); !ok {
+	if _, ok := who.calls.Admit(who.origin(), nil); !ok {
 		t.Error("a person came in, and may not call")
 	}
 	enters(person)

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// Sessions holds sessions with agents. Its methods are called concurrently, with requests that keep to the contract, and
-// for callers that may; they end early when their context does. Errors are those of package fault.
+// Sessions opens, prompts and closes sessions with agents. Its methods are called concurrently, with validated requests of authorized
+// callers; they end early when their context ends. Errors are those of package fault.
 type Sessions interface {
 	// NewSession opens a session.
 	NewSession(ctx context.Context, req *supervisorv1.NewSessionRequest) (*supervisorv1.NewSessionResponse, error)
@@ -20,44 +20,43 @@ type Sessions interface {
 	LoadSession(ctx context.Context, req *supervisorv1.LoadSessionRequest) (*supervisorv1.LoadSessionResponse, error)
 	// ResumeSession opens a session that the agent has stored, without its history.
 	ResumeSession(ctx context.Context, req *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error)
-	// ForkSession opens a session that begins where another one is.
+	// ForkSession opens a session that starts from the state of another one.
 	ForkSession(ctx context.Context, req *supervisorv1.ForkSessionRequest) (*supervisorv1.ForkSessionResponse, error)
-	// ListStoredSessions asks an agent which sessions it has.
+	// ListStoredSessions asks an agent for its stored sessions.
 	ListStoredSessions(ctx context.Context, req *supervisorv1.ListStoredSessionsRequest) (*supervisorv1.ListStoredSessionsResponse, error)
 	// CloseSession ends a session.
 	CloseSession(ctx context.Context, req *supervisorv1.CloseSessionRequest) (*supervisorv1.CloseSessionResponse, error)
-	// DeleteSession has an agent forget a session.
+	// DeleteSession asks an agent to delete a session.
 	DeleteSession(ctx context.Context, req *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error)
-	// Prompt begins a turn and sends its events; the last is the turn's end. An error of send is returned as it is. What
-	// the end of ctx means for the turn is the request's to say.
+	// Prompt begins a turn and sends its events; the last event ends the turn. It returns an error of send unchanged. The request says
+	// whether the turn ends with ctx.
 	Prompt(ctx context.Context, req *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error
-	// CancelPrompt has an agent end its turn.
+	// CancelPrompt asks an agent to end its turn.
 	CancelPrompt(ctx context.Context, req *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error)
-	// SetMode puts a session in a mode.
+	// SetMode sets a session's mode.
 	SetMode(ctx context.Context, req *supervisorv1.SetModeRequest) (*supervisorv1.SetModeResponse, error)
-	// SetModel chooses a session's model.
+	// SetModel sets a session's model.
 	SetModel(ctx context.Context, req *supervisorv1.SetModelRequest) (*supervisorv1.SetModelResponse, error)
 	// SetConfigOption sets one of a session's options.
 	SetConfigOption(ctx context.Context, req *supervisorv1.SetConfigOptionRequest) (*supervisorv1.SetConfigOptionResponse, error)
 }
 
-// Events tells what happens. Its methods are called concurrently and return when their context ends, when a send fails
-// (with its error), or when there is no more to tell. Events are nobody's to change once they are sent. Errors are those
-// of package fault.
+// Events reads events. Its methods are called concurrently and return when their context ends, when a send fails (with its error), or
+// after the last event. Events must not be changed once they are sent. Errors are those of package fault.
 type Events interface {
-	// WatchEvents sends the events of all agents, sessions and handlers that came after a cursor, then those that come: up to
-	// limit at once, or, if limit is 0, those that there are at the moment. send must not keep the slice.
+	// WatchEvents sends the events of all agents, sessions and handlers after a cursor, then new ones as they occur. One send has up to
+	// limit events; if limit is 0, all that are available. send must not keep the slice.
 	WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error
-	// WatchSession sends the events of a session, those of the record first.
+	// WatchSession sends the events of a session, recorded events first.
 	WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error
 }
 
 // sessionService serves Sessions and Events.
 type sessionService struct {
 	supervisorv1.UnsafeSessionServiceServer
-	Sessions            // nil: sessions can only be watched, which Options.refused sees to
-	events    Events    // nil: they cannot
-	approvals Approvals // nil: there are none
+	Sessions            // nil: sessions can only be watched; Options.refused rejects other calls
+	events    Events    // nil: sessions cannot be watched
+	approvals Approvals // nil: no approvals
 }
 
 func (s *sessionService) Prompt(req *supervisorv1.PromptRequest, stream grpc.ServerStreamingServer[supervisorv1.PromptResponse]) error {

@@ -16,8 +16,8 @@ import (
 	"github.com/acphost/acphost/internal/rundir"
 )
 
-// maxSocketPath is the longest path of a socket in bytes; the address has 108 with its NUL (104 on macOS, where
-// the kernel refuses the rest).
+// maxSocketPath is the longest path of a socket in bytes; the address has 108 with its NUL (104 on macOS, where the kernel rejects longer
+// paths).
 const maxSocketPath = 107
 
 // listen makes the socket and listens on it.
@@ -31,7 +31,7 @@ func listen(o Options) (*net.UnixListener, string, error) {
 	if !filepath.IsAbs(path) {
 		return nil, "", fmt.Errorf("%s is not an absolute path", path)
 	}
-	// The longest name it has on its way.
+	// The longest name that the socket has before it is renamed.
 	unready := unreadyIn(dir)
 	if n := max(len(path), len(unready)); n > maxSocketPath {
 		return nil, "", fmt.Errorf("the path %s needs %d bytes, and an address of a unix socket has room for %d; set admin.socket to a shorter one, or XDG_RUNTIME_DIR to a folder with a shorter path",
@@ -49,8 +49,8 @@ func listen(o Options) (*net.UnixListener, string, error) {
 	return listener, path, err
 }
 
-// makeKnown has those who look for supervisors find one whose socket is at a path of its own. It returns the name to be removed at
-// the end; empty: it could not be done, and whoever means this supervisor has to name the socket.
+// makeKnown makes a supervisor with a configured socket path discoverable: it links the socket in the default folder. It returns the
+// link, to be removed at the end; empty: it failed, and clients must name the socket.
 func makeKnown(o Options, path string) string {
 	if o.Socket == "" || o.Env == nil {
 		return ""
@@ -67,10 +67,10 @@ func makeKnown(o Options, path string) string {
 	return name
 }
 
-// listenAt listens on a socket at a path, in the place of whatever stands there. unready is its name before.
+// listenAt listens on a socket at a path and replaces an existing file. unready is its name until it listens.
 func listenAt(path, unready string) (*net.UnixListener, error) {
-	// Between bind and listen a socket refuses connections as one does whose server is dead. It gets its name once it
-	// is served, so that nobody cleans it away in between.
+	// Between bind and listen, a socket rejects connections like that of a dead server. It gets its name once it listens, so that no
+	// other process removes it in between.
 	listener, err := net.ListenUnix("unix", &net.UnixAddr{Name: unready, Net: "unix"})
 	if err != nil {
 		return nil, err
@@ -86,8 +86,8 @@ func listenAt(path, unready string) (*net.UnixListener, error) {
 
 func unreadyIn(dir string) string { return filepath.Join(dir, "."+random()+rundir.SuffixUnready) }
 
-// listenControl listens on a control socket with a name of its own. The name cannot be guessed, so that nobody else has
-// taken it: abstract sockets have no modes and belong to nobody.
+// listenControl listens on a control socket with a unique name. The name cannot be guessed, so that no other process can take it first:
+// abstract sockets have no modes and no owner.
 func listenControl() (net.Listener, string, error) {
 	if runtime.GOOS != "linux" {
 		return nil, "", fmt.Errorf("control socket: %s has no sockets that agents can be kept from", runtime.GOOS)
@@ -104,7 +104,7 @@ func listenControl() (net.Listener, string, error) {
 	return listener, name, nil
 }
 
-// privateDir makes sure that a folder is there, is ours, and is closed to others.
+// privateDir makes sure that a folder exists, belongs to this user, and is closed to others.
 func privateDir(dir string) error {
 	if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
 		return err
@@ -112,7 +112,7 @@ func privateDir(dir string) error {
 	return rundir.Check(dir)
 }
 
-// vacate removes the socket that a dead supervisor has left at a configured path. Anything else there stays.
+// vacate removes the socket that a dead supervisor has left at a configured path. It returns an error for any other file.
 func vacate(path string) error {
 	info, err := os.Lstat(path)
 	switch {
@@ -128,7 +128,7 @@ func vacate(path string) error {
 	return os.Remove(path)
 }
 
-// random returns 32 bits, enough for names that only have to differ.
+// random returns 32 random bits as hex: enough to make names unique.
 func random() string {
 	var b [4]byte
 	_, _ = rand.Read(b[:]) // never fails

@@ -13,38 +13,37 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// State is what there is to see of a supervisor. Its methods are called concurrently, with requests that keep to the
-// contract, return messages that nobody changes any more, and, but for ListTerminals, GetUsage and WatchOutput, answer
-// at once. Errors are those of package fault.
+// State reads the state of a supervisor. Its methods are called concurrently, with validated requests. They return messages that do not
+// change any more. All except ListTerminals, GetUsage and WatchOutput do not block. Errors are those of package fault.
 type State interface {
-	// GetStatus is the supervisor as a whole, but for where it is served.
+	// GetStatus returns the supervisor's status, without the addresses that serve it.
 	GetStatus(ctx context.Context, req *supervisorv1.GetStatusRequest) (*supervisorv1.GetStatusResponse, error)
-	// ListHandlers are the handlers, by name.
+	// ListHandlers returns the handlers, by name.
 	ListHandlers(ctx context.Context, req *supervisorv1.ListHandlersRequest) (*supervisorv1.ListHandlersResponse, error)
-	// ListRoutes are the routes, by method.
+	// ListRoutes returns the routes, by method.
 	ListRoutes(ctx context.Context, req *supervisorv1.ListRoutesRequest) (*supervisorv1.ListRoutesResponse, error)
-	// ListSessions are the sessions, oldest first.
+	// ListSessions returns the sessions, oldest first.
 	ListSessions(ctx context.Context, req *supervisorv1.ListSessionsRequest) (*supervisorv1.ListSessionsResponse, error)
-	// GetSession is one session. Its agent may be left out where only one agent has a session of that id.
+	// GetSession returns one session. The agent may be empty if the session id is unique.
 	GetSession(ctx context.Context, req *supervisorv1.GetSessionRequest) (*supervisorv1.GetSessionResponse, error)
-	// ListTerminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its code,
-	// any other is UNAVAILABLE.
+	// ListTerminals asks the terminal handler for its terminals, oldest first. An error with a gRPC status keeps its code; any other is
+	// UNAVAILABLE.
 	ListTerminals(ctx context.Context, req *supervisorv1.ListTerminalsRequest) (*supervisorv1.ListTerminalsResponse, error)
-	// WatchOutput sends a terminal's output up to its end, which comes last, or until ctx ends. An error of send is
-	// returned as it is; others may have a gRPC status.
+	// WatchOutput sends a terminal's output until its end, which is sent last, or until ctx ends. It returns an error of send unchanged;
+	// other errors may have a gRPC status.
 	WatchOutput(ctx context.Context, terminalID string, send func(*supervisorv1.WatchOutputResponse) error) error
-	// GetUsage sums up what agents took, of what is recorded.
+	// GetUsage sums up the recorded usage of agents.
 	GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error)
-	// ListGrants are the remembered answers in force, oldest first.
+	// ListGrants returns the remembered answers in force, oldest first.
 	ListGrants(ctx context.Context, req *supervisorv1.ListGrantsRequest) (*supervisorv1.ListGrantsResponse, error)
 }
 
-// Files tells which files agents work with. Its methods are called concurrently and return when their context ends, or when a
-// send fails (with its error).
+// Files reads which files agents work with. Its methods are called concurrently and return when their context ends, or when a send fails
+// (with its error).
 type Files interface {
 	// ListFiles lists the files that agents work with.
 	ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error)
-	// WatchFiles sends the files that agents work with: all of them first, then what has changed.
+	// WatchFiles sends all files that agents work with first, then changes.
 	WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error
 }
 
@@ -52,9 +51,9 @@ type Files interface {
 type stateService struct {
 	supervisorv1.UnsafeSupervisorStateServiceServer
 	State
-	events    Events    // nil: they cannot be watched
-	files     Files     // nil: they are not known
-	approvals Approvals // nil: there are none
+	events    Events    // nil: events cannot be watched
+	files     Files     // nil: files are unknown
+	approvals Approvals // nil: no approvals
 	server    *Server
 }
 

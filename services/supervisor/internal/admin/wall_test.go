@@ -89,15 +89,15 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 			methods = append(methods, "/"+service+"/"+m.Name)
 		}
 	}
-	l, hall := bufconn.Listen(1<<16), newHall()
-	d := &door{
-		way:    way{listener: l, origin: nowhere, introduce: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
-		bounds: usualBounds(connlimit.Room()), trusted: hall, untrusted: hall, logger: slog.New(slog.DiscardHandler),
+	l, memListener := bufconn.Listen(1<<16), newMemListener()
+	d := &acceptor{
+		endpoint: endpoint{listener: l, origin: noOrigin, identify: func(_ context.Context, conn net.Conn) (net.Conn, identity, error) { return conn, who, nil }},
+		bounds:   usualBounds(connlimit.Room()), trusted: memListener, untrusted: memListener, logger: slog.New(slog.DiscardHandler),
 	}
 	d.open()
 	defer d.close()
 	served := make(chan error, 1)
-	go func() { served <- server.Serve(hall) }()
+	go func() { served <- server.Serve(memListener) }()
 	defer func() { server.Stop(); <-served }()
 	conn, err := grpc.NewClient("passthrough:///x", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(ctx context.Context, _ string) (net.Conn, error) { return l.DialContext(ctx) }))
@@ -143,12 +143,12 @@ func TestAServiceOfTomorrowIsAnOperatorsUntilItSaysOtherwise(t *testing.T) {
 	}
 }
 
-// Every listener is a way through a door, so that nothing is served that no door has introduced.
+// Connections reach the gRPC servers only through acceptors, so that every peer is identified.
 func TestAConnectionThatCameThroughNoDoorIsNotServed(t *testing.T) {
 	plain, other := net.Pipe()
 	defer plain.Close()
 	defer other.Close()
-	if _, _, err := (introduced{}).ServerHandshake(plain); err == nil {
+	if _, _, err := (identifiedCreds{}).ServerHandshake(plain); err == nil {
 		t.Error("it was taken")
 	}
 }

@@ -9,7 +9,7 @@ import (
 )
 
 func TestAPipeJoinsACallerToTheListener(t *testing.T) {
-	p := newHall()
+	p := newMemListener()
 	defer p.Close()
 	echoed := make(chan error, 1)
 	go func() {
@@ -37,7 +37,7 @@ func TestAPipeJoinsACallerToTheListener(t *testing.T) {
 }
 
 func TestAPipeIsNotWaitedForWhenNobodyAccepts(t *testing.T) {
-	p := newHall()
+	p := newMemListener()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	if _, err := p.dial(ctx); !errors.Is(err, context.Canceled) {

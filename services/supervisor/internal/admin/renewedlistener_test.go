@@ -35,7 +35,7 @@ func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		l := newLasting(first, path, own)
+		l := newRenewedListener(first, path, own)
 		accepted := make(chan net.Conn)
 		ended := make(chan struct{})
 		go func() {
@@ -48,9 +48,9 @@ func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
 				accepted <- conn
 			}
 		}()
-		look := func(want bool) {
+		check := func(want bool) {
 			t.Helper()
-			if err := l.look(); (err == nil) != want {
+			if err := l.check(); (err == nil) != want {
 				t.Fatalf("own: %v: %v", own, err)
 			}
 		}
@@ -63,7 +63,7 @@ func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
 			_ = conn.Close()
 			_ = (<-accepted).Close()
 		}
-		look(true)
+		check(true)
 		reaches()
 		if now, _ := l.current(); now != first {
 			t.Error("it was made again though it was there")
@@ -71,7 +71,7 @@ func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
 		if err := os.RemoveAll(dir); err != nil {
 			t.Fatal(err)
 		}
-		look(true)
+		check(true)
 		reaches()
 		if info, err := os.Lstat(path); err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("it is %v, %v", info, err)
@@ -84,12 +84,12 @@ func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
 			t.Fatal(err)
 		}
 		other.(*net.UnixListener).SetUnlinkOnClose(false)
-		look(own)
+		check(own)
 		if own {
 			reaches()
 		}
 		_ = other.Close()
-		look(true)
+		check(true)
 		reaches()
 		_ = l.Close()
 		<-ended

@@ -11,31 +11,31 @@ import (
 	"time"
 )
 
-// lookEvery is how often it is looked whether the socket is there still.
-const lookEvery = 3 * time.Second
+// checkEvery is how often the socket's file is checked.
+const checkEvery = 3 * time.Second
 
-// lasting listens on a socket with a path, and on another one at the same path once that is gone: whoever may write in its
-// folder can remove it, an agent of the same user too, and with it the way by which a person finds the supervisor.
-type lasting struct {
+// renewedListener listens on a socket with a path, and creates the socket again if its file is gone: every process that may write in the
+// folder can remove it, also an agent of the same user, and clients could not find the supervisor any more.
+type renewedListener struct {
 	path string
-	// own: the name is this supervisor's alone, and whatever else has it is replaced.
+	// own reports that the name belongs to this supervisor only, so that any other file with that name is replaced.
 	own bool
 
-	made fs.FileInfo // of the file, for look alone; nil: not known
+	made fs.FileInfo // the socket's file, used by check only; nil: unknown
 
 	mu     sync.Mutex
 	inner  *net.UnixListener // guarded by mu
 	closed bool              // guarded by mu
 }
 
-func newLasting(l *net.UnixListener, path string, own bool) *lasting {
+func newRenewedListener(l *net.UnixListener, path string, own bool) *renewedListener {
 	made, _ := os.Lstat(path)
-	return &lasting{path: path, own: own, inner: l, made: made}
+	return &renewedListener{path: path, own: own, inner: l, made: made}
 }
 
-// keep looks after the socket until ctx is done. said is called with each new reason for which it cannot be made again.
-func (l *lasting) keep(ctx context.Context, said func(error)) {
-	tick := time.NewTicker(lookEvery)
+// keep checks the socket until ctx ends. It calls failed with each new reason for which the socket cannot be created again.
+func (l *renewedListener) keep(ctx context.Context, failed func(error)) {
+	tick := time.NewTicker(checkEvery)
 	defer tick.Stop()
 	for last := ""; ; {
 		select {
@@ -43,18 +43,18 @@ func (l *lasting) keep(ctx context.Context, said func(error)) {
 			return
 		case <-tick.C:
 		}
-		err := l.look()
+		err := l.check()
 		if err == nil {
 			last = ""
 		} else if err.Error() != last {
 			last = err.Error()
-			said(err)
+			failed(err)
 		}
 	}
 }
 
-// look makes the socket again if it is gone.
-func (l *lasting) look() error {
+// check creates the socket again if it is gone.
+func (l *renewedListener) check() error {
 	now, err := os.Lstat(l.path)
 	if err == nil && l.made != nil && os.SameFile(now, l.made) {
 		return nil
@@ -80,18 +80,18 @@ func (l *lasting) look() error {
 	}
 	old := l.inner
 	l.inner = listener
-	_ = old.Close() // nobody finds it any more
+	_ = old.Close() // unreachable: its file is gone
 	return nil
 }
 
-func (l *lasting) current() (_ *net.UnixListener, closed bool) {
+func (l *renewedListener) current() (_ *net.UnixListener, closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.inner, l.closed
 }
 
 // Accept implements net.Listener.
-func (l *lasting) Accept() (net.Conn, error) {
+func (l *renewedListener) Accept() (net.Conn, error) {
 	for {
 		inner, _ := l.current()
 		conn, err := inner.Accept()
@@ -105,7 +105,7 @@ func (l *lasting) Accept() (net.Conn, error) {
 }
 
 // Close implements net.Listener.
-func (l *lasting) Close() error {
+func (l *renewedListener) Close() error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.closed = true
@@ -113,4 +113,4 @@ func (l *lasting) Close() error {
 }
 
 // Addr implements net.Listener.
-func (l *lasting) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
+func (l *renewedListener) Addr() net.Addr { return &net.UnixAddr{Name: l.path, Net: "unix"} }
