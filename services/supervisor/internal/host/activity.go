@@ -7,9 +7,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/filefeed"
 )
 
-// serveActivity serves the feed of file activity if the configuration says where, and says on standard error where that is.
-// agentID is the one agent, if there is one; sessions opens and closes sessions, nil: the editor does. That it cannot be served stops nothing: editors may run an agent twice. The
-// caller calls stop.
+// serveActivity serves the feed of file activity if the configuration gives it an address, and logs the address on standard error.
+// agentID is the one agent, if there is only one; sessions opens and closes sessions, nil: the editor does. An error to serve is only
+// logged: editors may run an agent twice. The caller calls stop.
 func (h *host) serveActivity(agentID string, sessions filefeed.Sessions) (stop func()) {
 	address := h.config.GetActivity().GetListen()
 	if address == "" {
@@ -17,7 +17,7 @@ func (h *host) serveActivity(agentID string, sessions filefeed.Sessions) (stop f
 	}
 	folder, err := os.Getwd()
 	if err != nil {
-		folder = "" // sessions are opened where others are open
+		folder = "" // clients choose the folders of sessions
 	}
 	feed, err := filefeed.Start(filefeed.Options{Listen: address, Source: h.hub, AgentID: agentID, Sessions: sessions, Folder: folder, Logger: h.log})
 	if err != nil {

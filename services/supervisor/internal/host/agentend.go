@@ -11,16 +11,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// agentEnd is an agent's process as the link sees it.
+// agentEnd is an agent's process with the interface that the link needs.
 type agentEnd struct{ *agent.Process }
 
-// Stdin takes messages for the agent.
+// Stdin returns the writer for messages to the agent.
 func (a agentEnd) Stdin() io.WriteCloser { return a.Process.Stdin() }
 
-// Stdout gives the agent's messages.
+// Stdout returns the reader of the agent's messages.
 func (a agentEnd) Stdout() io.Reader { return a.Process.Stdout() }
 
-// Ended tells how the agent ended, or that it only closed its output.
+// Ended reports how the agent ended, or that it only closed its output.
 func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	select {
 	case <-a.Done():
@@ -31,7 +31,7 @@ func (a agentEnd) Ended(ctx context.Context) (how string, data []byte) {
 	}
 }
 
-// endData tells programs how an agent ended; exit is nil for one that still runs.
+// endData encodes how an agent ended, for programs; exit is nil if the agent still runs.
 func endData(exit *agent.Exit, tail []string) []byte {
 	type end struct {
 		Kind       string   `json:"kind"`
@@ -50,13 +50,13 @@ func endData(exit *agent.Exit, tail []string) []byte {
 		e.Signal = exit.Signal
 	}
 	data, err := json.Marshal(map[string]end{"acphost": e})
-	if err != nil { // it holds numbers and strings
+	if err != nil { // cannot fail: numbers and strings only
 		return nil
 	}
 	return data
 }
 
-// stopGrace is how long the agent has after its input is closed, and again after TERM.
+// stopGrace is the time that the agent has to end after its input is closed, and again after SIGTERM.
 func (h *host) stopGrace() time.Duration {
 	return time.Duration(h.config.GetAgent().GetStopGraceMs()) * time.Millisecond
 }

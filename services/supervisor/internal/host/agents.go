@@ -9,22 +9,22 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// linkedAgents are the agents of a supervisor, oldest first. The zero value is ready.
+// linkedAgents holds the agents of a supervisor, oldest first. The zero value is ready.
 type linkedAgents struct {
 	mu  sync.Mutex
 	all []*linkedAgent
-	// gone is what passed the links that have ended.
+	// gone sums the counters of the links that have ended.
 	gone supervisorv1.LinkCounters
 }
 
-// add takes a new one.
+// add adds an agent.
 func (as *linkedAgents) add(la *linkedAgent) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	as.all = append(as.all, la)
 }
 
-// remove forgets one that has ended, but for what it counted.
+// remove removes an agent that has ended, and keeps its counters.
 func (as *linkedAgents) remove(la *linkedAgent) {
 	as.mu.Lock()
 	defer as.mu.Unlock()
@@ -34,14 +34,14 @@ func (as *linkedAgents) remove(la *linkedAgent) {
 	}
 }
 
-// list returns those that there are.
+// list returns the agents.
 func (as *linkedAgents) list() []*linkedAgent {
 	as.mu.Lock()
 	defer as.mu.Unlock()
 	return slices.Clone(as.all)
 }
 
-// sessionOf finds the session that a scope belongs to; "" for none.
+// sessionOf returns the session that a scope belongs to; "" if there is none.
 func (as *linkedAgents) sessionOf(scope string) string {
 	for _, la := range as.list() {
 		if id := la.table.SessionOf(scope); id != "" {
@@ -51,7 +51,7 @@ func (as *linkedAgents) sessionOf(scope string) string {
 	return ""
 }
 
-// counters is what passed all links, those that have ended included.
+// counters returns the sum of the counters of all links, ended ones included.
 func (as *linkedAgents) counters() *supervisorv1.LinkCounters {
 	as.mu.Lock()
 	defer as.mu.Unlock()

@@ -17,25 +17,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// Checked is a handler that was started to see whether it does.
+// Checked is the result of a handler's check.
 type Checked struct {
-	// Status is what it says of itself, and how far it got.
+	// Status is the handler's status after its start.
 	Status *supervisorv1.HandlerStatus
-	// Err is why it did not start.
+	// Err says why it did not start.
 	Err error
-	// Missing are the folders of the client that are mapped for a sidecar (handlers.NAME.paths) and that it does not see.
+	// Missing lists the client's folders that are mapped for a sidecar (handlers.NAME.paths) and that it does not have.
 	Missing []*pluginv1.MissingFolder
-	// Unasked is why it could not be asked whether it sees them. Silent: it does not say (CheckFolders is not implemented).
+	// Unasked says why the check for missing folders failed. Silent: the sidecar does not implement CheckFolders.
 	Unasked error
 	Silent  bool
-	// Unconfined is why it cannot run commands in the sandbox that is configured; "" also for one that runs none.
+	// Unconfined says why the handler cannot run commands in the configured sandbox; "" if it can, or runs no commands.
 	Unconfined string
 }
 
-// CheckHandlers starts every handler as Run would, without an agent, and stops it again; sidecars are dialled, and asked
-// whether they take their settings. The handlers are in the order of their names. routes says why no routes follow from
-// what they serve, or why nothing could be started at all; it is nil too where a handler did not start. ctx bounds the starts. Of o it takes Config, Routes,
-// Programs and Logger; env looks up environment variables.
+// CheckHandlers starts every handler as Run does, without an agent, and stops it again. It connects to sidecars and checks that they
+// accept their settings. The handlers are ordered by name. routes is the error of the routing table or of the start as a whole; it is
+// also nil if a handler did not start. ctx bounds the starts. CheckHandlers uses Config, Routes, Programs and Logger of o; env looks up
+// environment variables.
 func CheckHandlers(ctx context.Context, o Options, env func(string) string) (checked []Checked, routes error) {
 	h := newHost(o)
 	if err := h.findUser(); err != nil {
@@ -70,7 +70,7 @@ func CheckHandlers(ctx context.Context, o Options, env func(string) string) (che
 	return checked, routes
 }
 
-// plain is an error of a call without the words of gRPC and of contexts.
+// plain returns the error of a call without the prefixes of gRPC and contexts.
 func plain(err error) error {
 	switch {
 	case err == nil:

@@ -40,7 +40,7 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	if err != nil {
 		return nil, err
 	}
-	sidecar := handler.Status().GetAddress() != "" // which goes on: only the connection is made anew
+	sidecar := handler.Status().GetAddress() != "" // a sidecar keeps running: only the connection is made again
 	leave := h.leaves(req.GetName(), req.GetForce() || sidecar)
 	if err := leave(ctx); err != nil {
 		return nil, h.stays(req.GetName(), fmt.Errorf("restart handler %s: %w", req.GetName(), err))
@@ -52,8 +52,7 @@ func (h *host) RestartHandler(ctx context.Context, req *supervisorv1.RestartHand
 	return &supervisorv1.RestartHandlerResponse{Handler: h.statusOf(req.GetName())}, nil
 }
 
-// stays puts before an error, if there is one, what became of the handler that was to be replaced: it stays. A long error is cut at
-// its end.
+// stays prefixes an error with the statement that the present handler stays in use. It cuts a long error at its end.
 func (h *host) stays(name string, err error) error {
 	if err == nil {
 		return nil
@@ -114,7 +113,7 @@ func (h *host) SwapHandler(ctx context.Context, req *supervisorv1.SwapHandlerReq
 			}
 			believe()
 			if claim.Kind == route.KindPermission && !isProgram(ownProgram(claim.Kind), req.GetCommand()) {
-				h.gate.Enforce() // somebody has chosen a policy; before the first question goes to it
+				h.gate.Enforce() // a policy is now set; before it gets its first question
 			}
 			return nil
 		},
@@ -158,12 +157,12 @@ func (h *host) ReloadPolicy(ctx context.Context, _ *supervisorv1.ReloadPolicyReq
 	return res, nil
 }
 
-// believing looks at the files that a policy goes by with a command, before it reads them on a person's order, and returns
-// what has them count as they were then.
+// believing reads the marks of the files that a policy with this command uses, before the policy reads them on a person's order. believe
+// records these marks as trusted.
 func (h *host) believing(name string, command []string) (believe func()) {
-	b := h.believed[name]
+	b := h.policyFiles[name]
 	if b == nil {
-		return func() {} // no policy
+		return func() {} // the handler is no policy
 	}
 	marks := b.look(command)
 	return func() { b.believe(marks) }
@@ -193,7 +192,7 @@ func (h *host) ListGrants(context.Context, *supervisorv1.ListGrantsRequest) (*su
 	return out, nil
 }
 
-// shownGrants are grants as they may be told, as copies: what is granted word for word may have a secret in it.
+// shownGrants returns copies of grants that may be shown: the exact text of a grant may contain a secret, which is masked.
 func shownGrants(grants []*supervisorv1.Grant) []*supervisorv1.Grant {
 	out := make([]*supervisorv1.Grant, len(grants))
 	for i, g := range grants {
@@ -224,7 +223,7 @@ func (h *host) statusOf(name string) *supervisorv1.HandlerStatus {
 	return st
 }
 
-// specFor says how what takes a handler's place is reached: as the configuration says of the one before.
+// specFor returns how to start or reach a handler's replacement; the configuration of the present handler supplies the rest.
 func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error) {
 	name := req.GetName()
 	configured := h.config.GetHandlers()[name]
@@ -246,7 +245,7 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	kind := config.Kind(name)
 	fixed := h.isOf(route.KindFS, name) || h.isOf(route.KindTerminal, name) || h.handlers.maps[name] != nil
 	if fixed && (configured.GetAddress() == "") != (entry.GetAddress() == "") {
-		// Whether files and terminals are seen from here, shared with other supervisors, or called otherwise, was decided at the start.
+		// The start has fixed whether files and terminals are local, shared with other supervisors, or mapped to other paths.
 		return launch.Spec{}, fmt.Errorf("a program cannot take the place of a sidecar here, nor a sidecar that of a program: change handlers.%s in the configuration and start acphost again", name)
 	}
 	if cmd := req.GetCommand(); len(cmd) > 0 && !filepath.IsAbs(cmd[0]) && cmd[0] != ownProgram(kind) {
@@ -258,7 +257,7 @@ func (h *host) specFor(req *supervisorv1.SwapHandlerRequest) (launch.Spec, error
 	return specOf(name, entry, h.opts, h.user)
 }
 
-// keepsAdministrator refuses to replace the one permd by which the administrator's policy counts.
+// keepsAdministrator returns an error if the swap would replace the only permd, which enforces the administrator's policy.
 func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy string) error {
 	if config.Kind(req.GetName()) != route.KindPermission || isProgram(ownProgram(route.KindPermission), req.GetCommand()) || !isThere(policy) {
 		return nil
@@ -272,9 +271,9 @@ func (h *host) keepsAdministrator(req *supervisorv1.SwapHandlerRequest, policy s
 	return fmt.Errorf("permd has the administrator's policy %s, which another program would not know: configure both (permission: [YOURS, permd])", policy)
 }
 
-// settingsFor is what takes a handler's place gets to be configured with, where before is what the configuration's one got. Settings
-// are those of a program: acphost's own gets its own, what the configuration names gets those beside it, and another gets none but
-// those of the request.
+// settingsFor returns the configuration of a handler's replacement; before is that of the configured handler. Settings belong to a
+// program: acphost's own program gets its own settings, the configured program also those of the configuration, and any other program
+// only those of the request.
 func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv1.ConfigureRequest) *pluginv1.ConfigureRequest {
 	conf := cmp.Or(proto.CloneOf(before), &pluginv1.ConfigureRequest{})
 	own, configured := ownProgram(config.Kind(req.GetName())), h.config.GetHandlers()[req.GetName()]
@@ -284,18 +283,18 @@ func (h *host) settingsFor(req *supervisorv1.SwapHandlerRequest, before *pluginv
 		conf.Settings = proto.CloneOf(req.GetSettings())
 	case is && !was:
 		conf.Settings = h.ownSettings(req.GetName())
-	case is && was: // perhaps another build of it
+	case is && was: // perhaps another build of the same program
 	case req.GetAddress() == "" && !slices.Equal(req.GetCommand()[:1], first(configured.GetCommand())), req.GetAddress() != configured.GetAddress():
 		conf.Settings = nil
 	}
 	return conf
 }
 
-// first is a command's program, if there is a command.
+// first returns the program of a command; empty if there is no command.
 func first(command []string) []string { return command[:min(1, len(command))] }
 
-// ownSettings are those of acphost's own program where another one is configured: for permd the rule files that it would
-// have found by itself.
+// ownSettings returns the settings of acphost's own program if another program is configured: for permd, the rule files that it finds by
+// default.
 func (h *host) ownSettings(name string) *structpb.Struct {
 	if config.Kind(name) != route.KindPermission {
 		return nil
@@ -319,7 +318,7 @@ var ownPrograms = map[string]string{
 	route.KindFS: ownhandler.FS, route.KindTerminal: ownhandler.Terminal, route.KindPermission: ownhandler.Permission,
 }
 
-// ownProgram is the name of acphost's own program of a kind; empty: there is none.
+// ownProgram returns the name of acphost's own program of a kind; empty: there is none.
 func ownProgram(kind string) string { return ownPrograms[kind] }
 
 func isProgram(name string, command []string) bool {
@@ -333,7 +332,7 @@ func orOwn(kind string) string {
 	return ""
 }
 
-// leaves returns what refuses to let a handler go that holds terminals, which would end with it.
+// leaves returns a function that rejects the end of a handler with open terminals, which would end with it.
 func (h *host) leaves(name string, force bool) func(context.Context) error {
 	return func(ctx context.Context) error {
 		if force || !h.isOf(route.KindTerminal, name) {
@@ -342,7 +341,7 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 		held, err := h.terminalsOf(ctx, name)
 		switch {
 		case status.Code(err) == codes.Unavailable || errors.As(err, new(*supervise.Unavailable)):
-			return nil // it does not run, and neither do its terminals
+			return nil // not running, so it has no terminals
 		case err != nil:
 			return fmt.Errorf("whether it holds terminals is not known (%w): use force to end them with it", err)
 		case len(held) > 0:
@@ -352,9 +351,9 @@ func (h *host) leaves(name string, force bool) func(context.Context) error {
 	}
 }
 
-// serves refuses a handler that does not answer what the routes send to its name, or claims what is not its kind's.
+// serves returns an error if a handler does not serve the methods that are routed to its name, or claims methods of another kind.
 func serves(claim route.Claim, configured map[string]string, table *route.Table) error {
-	mine := map[string]string{} // wherever it is to answer them
+	mine := map[string]string{} // routed to it for any folder
 	for name, target := range configured {
 		if method, _ := route.SplitFolder(name); target == claim.Handler {
 			mine[method] = target
@@ -384,13 +383,13 @@ func serves(claim route.Claim, configured map[string]string, table *route.Table)
 	return nil
 }
 
-// sameRPC reports whether a call that was made for one RPC can be made of the other.
+// sameRPC reports whether two methods have the same name and compatible messages, so that a call for one can go to the other.
 func sameRPC(a, b *transcode.Method) bool {
 	return a.RPC == b.RPC && sameShape(a.Input, b.Input, map[protoreflect.FullName]bool{}) &&
 		sameShape(a.Output, b.Output, map[protoreflect.FullName]bool{})
 }
 
-// sameShape compares messages with all that they refer to and that was not compared yet.
+// sameShape compares two messages and all messages that they refer to; seen holds those compared already.
 func sameShape(a, b protoreflect.MessageDescriptor, seen map[protoreflect.FullName]bool) bool {
 	if a == b || seen[a.FullName()] {
 		return true
@@ -399,7 +398,7 @@ func sameShape(a, b protoreflect.MessageDescriptor, seen map[protoreflect.FullNa
 		return false
 	}
 	seen[a.FullName()] = true
-	for i := range a.Fields().Len() { // as many as b has, by the same names and numbers
+	for i := range a.Fields().Len() { // b has as many; names and numbers must match
 		x, y := a.Fields().Get(i), b.Fields().Get(i)
 		if x.Message() != nil && !sameShape(x.Message(), y.Message(), seen) {
 			return false

@@ -10,14 +10,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// controlOff says why agents and commands could not be kept from the control socket; empty: they are. Who calls is told by
-// /proc, which has to be of this process's own pid namespace. One of two walls is enough besides: a Landlock domain, in which they cannot connect to it, or a seccomp filter, by which they are known there.
+// controlOff says why agents and commands cannot be kept from the control socket; empty: they can. The check of callers needs a /proc of
+// this process's own pid namespace. In addition, one of two restrictions is required: a Landlock domain, which prevents agents from
+// connecting, or a seccomp filter, which identifies them.
 func (h *host) controlOff() string {
 	if err := proc.ProcSupported(); err != nil {
 		return "who makes them cannot be told (" + err.Error() + ")"
 	}
 	agents := h.config.GetAgent()
-	var commands terminalv1.Settings // with the walls that stand around commands of all terminal handlers
+	var commands terminalv1.Settings // with the restrictions that all terminal handlers apply to commands
 	for _, name := range h.answering(route.KindTerminal) {
 		s := terminalSettings(h.config, name)
 		commands.NoLandlock = commands.NoLandlock || s.GetNoLandlock()
@@ -34,7 +35,7 @@ func (h *host) controlOff() string {
 	return fmt.Sprintf("agents could not be kept from making them: there is no Landlock domain around them (%s) and no seccomp filter (%s)", domain, filter)
 }
 
-// refused says why a wall does not stand around all that agents run; empty: it does.
+// refused says why a restriction does not apply to all processes of agents; empty: it applies.
 func refused(agents, commands bool, setting string, unsupported error) string {
 	switch {
 	case agents:
@@ -47,11 +48,11 @@ func refused(agents, commands bool, setting string, unsupported error) string {
 	return ""
 }
 
-// terminalSettings are those of a terminal handler, as far as they are termd's.
+// terminalSettings returns the settings of a terminal handler that termd knows.
 func terminalSettings(cfg *configv1.Config, name string) *terminalv1.Settings {
 	settings := &terminalv1.Settings{}
 	if given := cfg.GetHandlers()[name].GetSettings(); given != nil {
-		_ = handler.DecodeSettings(given, settings) // the handler itself says what is wrong with them
+		_ = handler.DecodeSettings(given, settings) // the handler itself reports wrong settings
 	}
 	return settings
 }

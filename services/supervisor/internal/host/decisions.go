@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-// Bounds on what is told of the record, as the contract says.
+// Bounds on decisions in responses, as the API documents them.
 const (
 	maxLatest       = 1000
 	usualReplay     = 10_000
@@ -34,7 +34,7 @@ const (
 	decisionsAtOnce = 1 << 20 // bytes of decisions in a response
 )
 
-// replayed is the name that a rule file has which somebody sent.
+// replayed is the name of a rule file that a request contains.
 const replayed = "policy.yaml"
 
 var _ admin.Decisions = (*host)(nil)
@@ -77,7 +77,7 @@ func (h *host) WatchDecisions(
 	})
 }
 
-// told is a record as it is told. It changes the record.
+// told converts a record for a response. It modifies the record.
 func told(r *supervisorv1.AuditRecord) *supervisorv1.Decision {
 	if r.GetAction() == nil {
 		return &supervisorv1.Decision{Record: r}
@@ -86,7 +86,7 @@ func told(r *supervisorv1.AuditRecord) *supervisorv1.Decision {
 	return &supervisorv1.Decision{Record: r, What: intent.Summary(r.GetAction())}
 }
 
-// unrecordedWhy says why nothing is recorded, and what to set; empty: decisions are recorded.
+// unrecordedWhy says why decisions are not recorded, and what to set; empty: they are recorded.
 func (h *host) unrecordedWhy() string {
 	a := h.config.GetPermission().GetAudit()
 	switch {
@@ -106,8 +106,8 @@ func (h *host) unrecordedWhy() string {
 	return ""
 }
 
-// ReplayPolicy implements admin.Decisions. A process of its own works on the rule file: the one that decides has better
-// things to do, and this one can be ended.
+// ReplayPolicy implements admin.Decisions. A separate process evaluates the rule file: it does not delay the policy that decides, and it
+// can be killed.
 func (h *host) ReplayPolicy(ctx context.Context, req *supervisorv1.ReplayPolicyRequest) (*supervisorv1.ReplayPolicyResponse, error) {
 	if h.audit == nil {
 		return nil, fault.New(fault.Precondition, "there is no record to decide anew: %s", h.unrecordedWhy())
@@ -175,7 +175,7 @@ func (h *host) replay(
 	return out, nil
 }
 
-// until are records until ctx is done. A record that is not there yet has none. The time of the oldest is noted in out.
+// until yields records until ctx ends. A missing file has no records. It sets the time of the oldest record in out.
 func until(
 	ctx context.Context, records iter.Seq2[*supervisorv1.AuditRecord, error], out *supervisorv1.ReplayPolicyResponse,
 ) iter.Seq2[*supervisorv1.AuditRecord, error] {

@@ -11,16 +11,16 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// editorsOwn says why programs cannot start agents and open sessions at a supervisor that an editor started.
+// editorsOwn says why programs cannot start agents or open sessions at a supervisor that an editor started.
 const editorsOwn = "this supervisor and its agent belong to the editor that started it: use one of your own (acphost serve)"
 
-// editorsAgent shows the one agent of a supervisor that an editor started.
+// editorsAgent implements admin.Agents for a supervisor that an editor started: it shows the one agent.
 type editorsAgent struct {
-	admin.Agents // nil: admin calls none of its methods, since its server has editorsOwn for ReadOnly
+	admin.Agents // nil: admin rejects its other methods, since Options.ReadOnly is editorsOwn
 	host         *host
 }
 
-// ListAgents shows the agent.
+// ListAgents returns the agent.
 func (e editorsAgent) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
 	r := &supervisorv1.ListAgentsResponse{}
 	for _, la := range e.host.agents.list() {
@@ -29,7 +29,7 @@ func (e editorsAgent) ListAgents(context.Context, *supervisorv1.ListAgentsReques
 	return r, nil
 }
 
-// GetAgent shows the agent.
+// GetAgent returns the agent.
 func (e editorsAgent) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
 	for _, la := range e.host.agents.list() {
 		if id := r.GetAgentId(); la.identity.ID == id || la.identity.Name == id {

@@ -26,13 +26,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
-// methodPermission is what configuration and flags route questions by.
+// methodPermission is the method by which configuration and flags route permission questions.
 const methodPermission = "session/request_permission"
 
-// handlers are all handlers of a supervisor.
+// handlers holds all handlers of a supervisor.
 type handlers struct {
 	byName map[string]*supervise.Handler
-	maps   map[string]*pathmap.Maps // of those whose paths are mapped, by name
+	maps   map[string]*pathmap.Maps // by name, of handlers with mapped paths
 	routes map[string]string
 	log    *slog.Logger
 
@@ -40,8 +40,8 @@ type handlers struct {
 	table *route.Table
 }
 
-// newHandlers makes the handlers that the configuration in effect names. Nothing is started.
-// user is who those run as that act for agents; nil: who the supervisor runs as. An error says which cannot.
+// newHandlers creates the handlers of the effective configuration. It starts none. user is the user of handlers that act for agents; nil:
+// the supervisor's user. The error names the handler that cannot be created.
 func newHandlers(
 	o Options, cfg *configv1.Config, user *proc.User, instance string, protected []string, changed func(*supervisorv1.HandlerStatus), anything func(),
 ) (*handlers, error) {
@@ -69,7 +69,7 @@ func newHandlers(
 		}
 		var needs []string
 		if config.Kind(name) == route.KindPermission {
-			needs = []string{permissionv1.PermissionService_ServiceDesc.ServiceName} // what else it has is for tools
+			needs = []string{permissionv1.PermissionService_ServiceDesc.ServiceName} // its other services are for tools
 		}
 		hs.byName[name] = supervise.New(supervise.Options{
 			Needs:     needs,
@@ -86,7 +86,7 @@ func newHandlers(
 	return hs, nil
 }
 
-// specOf says how a handler is reached, and who it has to run as.
+// specOf returns how to start or reach a handler, and the user that it runs as.
 func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (launch.Spec, error) {
 	spec := launch.Spec{
 		Name:    name,
@@ -117,8 +117,8 @@ func specOf(name string, entry *configv1.Handler, o Options, user *proc.User) (l
 	return spec, become(&spec, entry, actsAs(config.Kind(name), user))
 }
 
-// capabilitiesOf are those that a handler which acts for agents may have: the agents', and a terminal handler those that
-// it leaves to commands too.
+// capabilitiesOf returns the capabilities that a handler which acts for agents may have: those of the agents; for a terminal handler,
+// also those that it passes on to commands.
 func capabilitiesOf(cfg *configv1.Config, name string, routes map[string]string) ([]proc.Capability, error) {
 	names := slices.Clone(cfg.GetAgent().GetCapabilities())
 	if slices.Contains(route.Answering(routes, route.KindTerminal), name) {
@@ -131,14 +131,14 @@ func capabilitiesOf(cfg *configv1.Config, name string, routes map[string]string)
 	return keep, nil
 }
 
-// start starts all handlers at once; it does not wait for them.
+// start starts all handlers concurrently, without waiting for them.
 func (hs *handlers) start(ctx context.Context) {
 	for _, h := range hs.byName {
 		h.Start(ctx)
 	}
 }
 
-// ready waits until every handler has answered once, and returns the routes that follow from what they serve.
+// ready waits until every handler has answered once, and returns the routing table that results from the methods that they serve.
 func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 	var claims []route.Claim
 	for name, h := range hs.all() {
@@ -172,15 +172,15 @@ func (hs *handlers) ready(ctx context.Context) (*route.Table, error) {
 	return table, nil
 }
 
-// routesNow returns the routes, nil before the handlers are ready.
+// routesNow returns the routing table; nil before ready.
 func (hs *handlers) routesNow() *route.Table {
 	hs.mu.Lock()
 	defer hs.mu.Unlock()
 	return hs.table
 }
 
-// conn returns the connection to a handler, or at once why there is none. It takes and gives the client's paths, whatever the
-// handler's are. This is the only way to the services of handlers that answer methods.
+// conn returns the connection to a handler, or immediately an error that says why there is none. It maps the client's paths to the
+// handler's and back. All calls to handlers that answer methods must use it.
 func (hs *handlers) conn(name string) (grpc.ClientConnInterface, error) {
 	h := hs.byName[name]
 	if h == nil {
@@ -193,7 +193,7 @@ func (hs *handlers) conn(name string) (grpc.ClientConnInterface, error) {
 	return pathmap.Wrap(conn, hs.maps[name]), nil
 }
 
-// hold and drop tell the handlers of a session's life.
+// hold and drop notify the handlers of the start and end of a session.
 func (hs *handlers) hold(scope string) {
 	for _, h := range hs.byName {
 		h.Hold(scope)
@@ -209,7 +209,7 @@ func (hs *handlers) drop(scope string) {
 // permissionAtClient reports whether questions go to the client without the policy.
 func (hs *handlers) permissionAtClient() bool { return hs.routes[methodPermission] == "front" }
 
-// stop stops all handlers at once and waits for them.
+// stop stops all handlers concurrently and waits for them.
 func (hs *handlers) stop(ctx context.Context) {
 	var wg sync.WaitGroup
 	for name, h := range hs.byName {
@@ -223,7 +223,7 @@ func (hs *handlers) stop(ctx context.Context) {
 	wg.Wait()
 }
 
-// names returns the handlers' names in order.
+// names returns the handlers' names, sorted.
 func (hs *handlers) names() []string { return slices.Sorted(maps.Keys(hs.byName)) }
 
 // all yields the handlers in the order of their names.

@@ -1,7 +1,7 @@
-// Package host puts the parts of a supervisor together, and takes them down in order: the handlers, the gate, the records, the
-// agents with their links, and the gRPC services. It is the only package that knows all of them.
+// Package host assembles the parts of a supervisor, and stops them in order: the handlers, the gate, the records, the agents with their
+// links, and the gRPC services. It is the only package that knows all of them.
 //
-// It decides nothing that one of the parts decides.
+// It makes no decision that belongs to one of the parts.
 package host
 
 import (
@@ -44,7 +44,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// The ways that a supervisor runs.
+// The modes of a supervisor.
 const (
 	ModeRun     = "run"
 	ModeObserve = "observe"
@@ -53,79 +53,79 @@ const (
 	ModeChat    = "chat"
 )
 
-// stopTimeout bounds how long the handlers may take to stop; the agent has its own grace.
+// stopTimeout bounds the stop of the handlers; the agent has its own grace.
 const stopTimeout = 5 * time.Second
 
-// watchGrace is how long those who watch may take to be told the last events.
+// watchGrace bounds the time for sending the last events to watchers.
 const watchGrace = 500 * time.Millisecond
 
-// Options say what is run, and with what.
+// Options configure a supervisor.
 type Options struct {
-	// Agent is the agent of Run, as agentspec.Resolver returns it. Required for Run; Start is asked for agents.
+	// Agent is the agent of Run, as agentspec.Resolver returns it. Required for Run. Start gets its agents by requests.
 	Agent *supervisorv1.StartAgentRequest
-	// Env is the environment that the variables of agents are added to; nil: the supervisor's.
+	// Env is the environment of agents, to which their own variables are added; nil: the supervisor's.
 	Env []string
 	// Config is the configuration. Required.
 	Config *config.Config
-	// Listener is the socket of admin.listen where a service manager has opened it; nil: it is opened here.
+	// Listener is the listener of admin.listen if a service manager has opened it; nil: the supervisor opens it.
 	Listener net.Listener
-	// Mode is ModeRun or ModeObserve; for Start one of the others, ModeServe if empty.
+	// Mode is ModeRun or ModeObserve for Run, one of the other modes for Start; empty is ModeServe for Start.
 	Mode string
-	// Routes are those that flags name; they override the configuration's.
+	// Routes are the routes from flags; they override the configuration's.
 	Routes map[string]string
-	// Unattended: nobody is at the client to answer questions, so that they wait only so long.
+	// Unattended reports that no person answers questions at the client, so that questions wait for a limited time only.
 	Unattended bool
-	// Stdin and Stdout are the client's; Stderr gets the standard error of an editor's agent, and the record of decisions
-	// if that is to be told there. Nil: nobody does; an editor's supervisor has all three.
+	// Stdin and Stdout are the client's. Stderr gets the standard error of an editor's agent, and the record of decisions if that is
+	// written there. Nil: none; an editor's supervisor has all three.
 	Stdin, Stdout, Stderr *os.File
-	// AgentStderr, for Start, gets what agents write to their standard error, as they write it; it may wait. Nil: nobody does.
+	// AgentStderr, for Start, gets the standard error of agents as they write it; it may block. Nil: it is discarded.
 	AgentStderr io.Writer
 	Version     string
-	// Programs says where acphost's own handlers are.
+	// Programs locates acphost's own handlers.
 	Programs ownhandler.Programs
-	// Admin: serve the admin socket.
+	// Admin enables the admin socket.
 	Admin bool
-	// Adopt: this process has no other children than those of this supervisor, which becomes the parent of what its
-	// handlers and guards leave behind should they be killed, and ends it.
+	// Adopt reports that all children of this process belong to this supervisor. The supervisor then becomes the parent of processes that
+	// killed handlers and guards leave behind, and ends them.
 	Adopt bool
-	// Private, for Start: only this process drives agents, so that others over TCP do not, and a socket that cannot be made
-	// stops nothing.
+	// Private, for Start, reports that only this process drives agents: calls over TCP cannot, and a failure to create the admin socket
+	// is not an error.
 	Private bool
-	// Presets, for Start, says what is to be run for the agent of a name: its command, further environment variables, and
-	// its id. Nil: no names are known.
+	// Presets, for Start, returns how to run the agent of a name: its command, additional environment variables, and its id. Nil: no
+	// names are known.
 	Presets func(ctx context.Context, name string) (command, env []string, id string, err error)
-	// Dialects says how the user says that the agent of a name describes its tools; nil for one of whom nothing is said. Nil:
-	// nothing is said of any.
+	// Dialects returns how the user's configuration says that the agent of a name describes its tools; nil: not configured. A nil
+	// Dialects: none is configured.
 	Dialects func(name string) *dialect.Dialect
-	// Hosts says without which machines the agent of a name does not work. Nil: it is not known of any.
+	// Hosts returns the machines that the agent of a name needs. Nil: unknown for all agents.
 	Hosts func(name string) []hosts.Pattern
-	// State says which files the agent of a name keeps for itself, which further programs are its own, and which it
-	// starts for itself, as presets do. Nil: it is not known of any.
+	// State returns the files that the agent of a name keeps for itself, its additional programs, and the commands that it starts for
+	// itself, according to presets. Nil: unknown for all agents.
 	State func(name string) (files, programs []string, starts [][]string)
-	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: they are not known of any.
+	// Modes returns the modes in which the agent of a name asks before it acts (link.Options.Modes). Nil: unknown for all agents.
 	Modes func(name string) []string
-	// Tested returns the versions of the agent of a name that acphost was tested with. Nil: they are not known of any.
+	// Tested returns the versions of the agent of a name that acphost was tested with. Nil: unknown for all agents.
 	Tested func(name string) []string
-	// TerminalTools returns the versions and the tools of the agent with the id of a preset that run commands by terminal/create
-	// alone (link.Options.TerminalTools). Nil: they are not known of any.
+	// TerminalTools returns, for an agent by the id of its preset, the versions and the tools that run commands only by terminal/create
+	// (link.Options.TerminalTools). Nil: unknown for all agents.
 	TerminalTools func(preset string) (versions, titles []string)
-	// UnattendedFor, if set, overrides for how long a question waits where nobody is there to answer it.
+	// UnattendedFor, if set, overrides how long a question waits if no person is there to answer it.
 	UnattendedFor time.Duration
 	Logger        *slog.Logger
-	// Unrecorded is told what cannot be recorded and why, besides the log: when it is opened, and while it is written. It
-	// is called from any goroutine and must not wait. Nil: nobody is told.
+	// Unrecorded is called, in addition to the log, if a record cannot be opened or written; err says why. It is called from any
+	// goroutine and must not block. Nil: not called.
 	Unrecorded func(what Record, err error)
-	// Hurry ends when what still runs is to be killed instead of being waited for: handlers, agents, and all that they started. What
-	// is recorded is written all the same. Nil: it never does, and each process has its own grace.
+	// Hurry ends when running handlers, agents and all processes that they started are to be killed instead of waited for. Records are
+	// still written. Nil: each process has its own grace.
 	Hurry context.Context
-	// Denied is told each action of an agent's that is denied, or that the agent did although the policy denies it, as its record,
-	// whether it is recorded or not. It is called from any goroutine and must not wait. Nil: nobody is told.
+	// Denied is called with the record of each action of an agent that is denied, or that the agent did although the policy denies it,
+	// even if decisions are not recorded. It is called from any goroutine and must not block. Nil: not called.
 	Denied func(*supervisorv1.AuditRecord)
 }
 
-// Run runs an agent for the client on standard input and output until one of them is gone or ctx ends, and returns the
-// exit status: the agent's own, 128 and the signal's number if one ended it, 127 if its command is not there, 1 if
-// something of acphost's own did not start.
+// Run runs an agent for the client on standard input and output until the agent or the client ends or ctx ends, and returns the exit
+// status: the agent's own, 128 plus the signal's number if a signal ended it, 127 if its command does not exist, 1 if a part of acphost
+// did not start.
 func Run(ctx context.Context, o Options) int {
 	h := newHost(o)
 	status, err := h.run(ctx)
@@ -135,38 +135,38 @@ func Run(ctx context.Context, o Options) int {
 	return status
 }
 
-// host is one running supervisor.
+// host is a running supervisor.
 type host struct {
-	opts       Options
-	config     *configv1.Config // in effect: every default filled in
-	log        *slog.Logger
-	started    time.Time
-	names      *link.Names
-	instance   string          // tells this supervisor from all others
-	hurry      context.Context // see Options.Hurry; never nil
-	protection protection
-	user       *proc.User // of all agents; nil: who this process runs as
-	pace       *proc.Pace
-	orphanage  *orphanage // nil: this process adopts nobody
-	handlers   *handlers
-	gate       *gate.Gate
-	generation *decisions.Generation // of what decisions go by, for sandboxes; nil: none goes by it
-	roots      roots
-	grants     *grant.Store
-	believed   map[string]*believed // by the name of a policy
-	audit      *audit.Log
-	journal    *journal.Journal              // nil: none is kept
-	summing    chan struct{}                 // has room for one call of GetUsage
-	decisions  *audit.Tally[usage.Decisions] // of the audit, once they were summed up; of that call
-	hub        *activity.Hub
-	telemetry  *telemetry.Telemetry // nil: nothing is measured
-	measurable atomic.Bool          // all parts that measured reads are there
-	approvals  *approval.Registry
-	agents     linkedAgents
-	admin      atomic.Pointer[admin.Server] // nil: there is none, or not yet
+	opts         Options
+	config       *configv1.Config // the effective configuration: every default filled in
+	log          *slog.Logger
+	started      time.Time
+	names        *link.Names
+	instance     string          // unique id of this supervisor
+	hurry        context.Context // see Options.Hurry; never nil
+	protection   protection
+	user         *proc.User // user of all agents; nil: the user of this process
+	pace         *proc.Pace
+	orphanReaper *orphanReaper // nil: this process adopts no orphans
+	handlers     *handlers
+	gate         *gate.Gate
+	generation   *decisions.Generation // changes when the inputs of decisions change, for sandboxes; nil: no sandbox caches decisions
+	roots        roots
+	grants       *grant.Store
+	policyFiles  map[string]*policyFiles // by the name of a policy
+	audit        *audit.Log
+	journal      *journal.Journal              // nil: no record is kept
+	summing      chan struct{}                 // semaphore: one call of GetUsage at a time
+	decisions    *audit.Tally[usage.Decisions] // sums of the audit, once computed; for the GetUsage that holds summing
+	hub          *activity.Hub
+	telemetry    *telemetry.Telemetry // nil: no telemetry
+	measurable   atomic.Bool          // all parts that measured reads exist
+	approvals    *approval.Registry
+	agents       linkedAgents
+	admin        atomic.Pointer[admin.Server] // nil: none, or not yet
 }
 
-// protection says which walls stand.
+// protection says which protections are in effect.
 type protection struct {
 	undumpable bool
 	notes      []string
@@ -183,7 +183,7 @@ func newHost(o Options) *host {
 	return h
 }
 
-// open puts together what all agents have in common. Close it, even after an error.
+// open starts the parts that all agents share. The caller calls close, even after an error.
 func (h *host) open(ctx context.Context) error {
 	if h.opts.Mode != ModeObserve {
 		if err := h.opts.Config.CheckExposed(); err != nil {
@@ -192,7 +192,7 @@ func (h *host) open(ctx context.Context) error {
 	}
 	h.protect()
 	if h.opts.Adopt {
-		h.orphanage = openOrphanage(h.hurry, h.stopGrace(), h.log)
+		h.orphanReaper = openOrphanReaper(h.hurry, h.stopGrace(), h.log)
 	}
 	h.pace = proc.NewPace()
 	protected := h.opts.Config.ProtectedPaths(rundir.Dir(os.Getenv))
@@ -213,7 +213,7 @@ func (h *host) open(ctx context.Context) error {
 		h.log.Warn(note)
 	}
 	if h.opts.Mode != ModeObserve {
-		defer h.handlers.start(ctx) // when there is somebody to tell
+		defer h.handlers.start(ctx) // once handlerChanged can publish events
 	}
 	if err := h.openTelemetry(); err != nil {
 		return err
@@ -232,7 +232,7 @@ func (h *host) open(ctx context.Context) error {
 	return nil
 }
 
-// close ends all that open began.
+// close stops the parts that open started.
 func (h *host) close() {
 	if h.handlers != nil && h.opts.Mode != ModeObserve {
 		h.stopHandlers()
@@ -247,12 +247,11 @@ func (h *host) close() {
 	if h.pace != nil {
 		h.pace.Close()
 	}
-	h.orphanage.close()
+	h.orphanReaper.close()
 	h.generation.Close()
 }
 
-// stopServing tells those who watch what has happened up to now, and ends the services. One who does not read is not waited
-// for any longer than watchGrace.
+// stopServing sends pending events to watchers, and stops the services. It waits at most watchGrace for a slow watcher.
 func (h *host) stopServing(server *admin.Server) {
 	h.hub.Close()
 	ctx, cancel := context.WithTimeout(h.hurry, watchGrace)
@@ -261,7 +260,7 @@ func (h *host) stopServing(server *admin.Server) {
 	server.Stop()
 }
 
-// handlerChanged tells those who watch of a handler's state.
+// handlerChanged publishes a change of a handler's state.
 func (h *host) handlerChanged(st *supervisorv1.HandlerStatus) {
 	if h.hub == nil {
 		return
@@ -312,7 +311,7 @@ func (h *host) run(ctx context.Context) (status int, err error) {
 	return outcome(la.Exit(), reason, cause)
 }
 
-// outcome says how it all ended.
+// outcome returns the exit status and the error of a run.
 func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 	switch reason {
 	case link.NotReady, link.NoInitialize, link.Broken:
@@ -328,7 +327,7 @@ func outcome(exit agent.Exit, reason link.Reason, cause error) (int, error) {
 	return exit.Status(), nil
 }
 
-// unattended is how long a question waits where nobody is there to answer it.
+// unattended returns how long a question waits if no person is there to answer it.
 func (h *host) unattended() time.Duration {
 	if h.opts.UnattendedFor > 0 {
 		return h.opts.UnattendedFor
@@ -351,12 +350,12 @@ func (h *host) stopHandlers() {
 	h.handlers.stop(ctx)
 }
 
-// agentName is the name of the agent of Run, else agent.name; empty if neither is set.
+// agentName returns the name of the agent of Run, else agent.name; empty if neither is set.
 func (h *host) agentName() string {
 	return cmp.Or(h.opts.Agent.GetName(), h.config.GetAgent().GetName())
 }
 
-// environ is the environment of agents, without variables of their own.
+// environ returns the environment of agents, without the variables of single agents.
 func (h *host) environ() []string {
 	env := h.opts.Env
 	if env == nil {
@@ -365,7 +364,7 @@ func (h *host) environ() []string {
 	return h.user.Environ(env)
 }
 
-// exitOf is the exit status for an agent that did not start.
+// exitOf returns the exit status for an agent that did not start.
 func exitOf(err error) int {
 	if exit, ok := errors.AsType[agent.Exit](err); ok {
 		return exit.Status()

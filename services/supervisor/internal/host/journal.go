@@ -8,23 +8,23 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal/index"
 )
 
-// Record is one of the records that a supervisor keeps.
+// Record names one of the records that a supervisor keeps.
 type Record string
 
-// The records: what passes in sessions, and what was decided about permissions.
+// The records: the messages of sessions, and the decisions about permissions.
 const (
 	RecordSessions  Record = "sessions"
 	RecordDecisions Record = "decisions"
 )
 
-// unrecorded tells a person that a record cannot be written, where there is one to be told.
+// unrecorded calls Options.Unrecorded, if set.
 func (h *host) unrecorded(what Record, err error) {
 	if h.opts.Unrecorded != nil {
 		h.opts.Unrecorded(what, err)
 	}
 }
 
-// openJournal opens the record of what passes. Sessions go on without one where there can be none.
+// openJournal opens the record of sessions. If it cannot be opened, sessions run without a record.
 func (h *host) openJournal() {
 	cfg := h.config.GetJournal()
 	if cfg.GetDisabled() {
@@ -65,8 +65,7 @@ func (h *host) closeJournal() {
 	}
 }
 
-// deniedVariables are the patterns for variables that terminals do not inherit, where the configuration has some: what is
-// not for commands of the agent is not for the record either.
+// deniedVariables returns the configured patterns of variables that terminals do not inherit: the record must not contain them either.
 func deniedVariables(c *configv1.Config, terminals []string) (patterns []string) {
 	for _, terminal := range terminals {
 		settings := c.GetHandlers()[terminal].GetSettings().GetFields()

@@ -10,12 +10,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// firstMethods are the methods by which the handler of a kind is found: whoever answers one of them answers all that share its
-// capability.
+// firstMethods names one method of each kind. The handler that answers it answers all methods of the same capability.
 var firstMethods = map[string]string{route.KindFS: "fs/read_text_file", route.KindTerminal: "terminal/create"}
 
-// handlerAt is the handler that answers methods of a kind in the sessions of a folder. If none does, it is the one that is
-// called like the kind, which still knows the files.
+// handlerAt returns the handler that answers methods of a kind in sessions of a folder. If there is none, it returns the handler that has
+// the kind's name, which still knows the files.
 func (hs *handlers) handlerAt(kind, dir string) string {
 	if table := hs.routesNow(); table != nil {
 		if r := table.At(dir).Lookup([]byte(firstMethods[kind])); r != nil && r.Target == route.Handler {
@@ -25,18 +24,18 @@ func (hs *handlers) handlerAt(kind, dir string) string {
 	return kind
 }
 
-// connAt returns the connection to that handler.
+// connAt returns the connection to the handler that handlerAt returns.
 func (hs *handlers) connAt(kind, dir string) (grpc.ClientConnInterface, error) {
 	return hs.conn(hs.handlerAt(kind, dir))
 }
 
-// answers reports whether a handler answers methods of a kind by a table.
+// answers reports whether a handler answers methods of a kind according to a routing table.
 func answers(table *route.Table, kind, name string) bool {
 	r := table.Lookup([]byte(firstMethods[kind]))
 	return r != nil && r.Target == route.Handler && r.Handler == name
 }
 
-// answering are the handlers that may answer methods of a kind in some session, sorted.
+// answering returns the handlers that may answer methods of a kind in some session, sorted.
 func (h *host) answering(kind string) []string { return route.Answering(h.handlers.routes, kind) }
 
 // isOf reports whether a handler may answer methods of a kind.
@@ -45,7 +44,7 @@ func (h *host) isOf(kind, name string) bool { return slices.Contains(h.answering
 // isSidecar reports whether a handler is configured with an address.
 func (h *host) isSidecar(name string) bool { return h.config.GetHandlers()[name].GetAddress() != "" }
 
-// describe adds to a handler's status which methods it answers, for which folders, and how its paths are mapped.
+// describe adds to a handler's status the methods that it answers, their folders, and its path mapping.
 func (hs *handlers) describe(st *supervisorv1.HandlerStatus) {
 	name := st.GetName()
 	if table := hs.routesNow(); table != nil {
@@ -57,7 +56,7 @@ func (hs *handlers) describe(st *supervisorv1.HandlerStatus) {
 	}
 }
 
-// mapped are the client's folders that a handler sees under other paths.
+// mapped returns the client's folders that have other paths at a handler.
 func (hs *handlers) mapped(name string) (here []string) {
 	for _, m := range hs.maps[name].All() {
 		here = append(here, m.Here)
@@ -65,7 +64,7 @@ func (hs *handlers) mapped(name string) (here []string) {
 	return here
 }
 
-// foldersOf are the folders whose sessions a handler serves by routes of these folders, sorted.
+// foldersOf returns the folders whose sessions a handler serves by folder routes, sorted.
 func (hs *handlers) foldersOf(name string) []string {
 	if hs == nil {
 		return nil
@@ -76,7 +75,7 @@ func (hs *handlers) foldersOf(name string) []string {
 	return nil
 }
 
-// folderHandlers are the handlers that serve the sessions of one folder, by folder and name.
+// folderHandlers returns the handlers that serve the sessions of one folder, by folder and name.
 func (hs *handlers) folderHandlers() []*supervisorv1.FolderHandler {
 	var all []*supervisorv1.FolderHandler
 	for _, name := range hs.names() {

@@ -23,38 +23,37 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/session"
 )
 
-// linkedAgent is an agent's process, linked with its client. It is a programs.Process.
+// linkedAgent is an agent's process with the link to its client. It implements programs.Process.
 type linkedAgent struct {
 	*agent.Process
 	*link.Link
-	host     *host
-	identity *frame.Agent
-	command  []string
-	dir      string // of the process
-	table    *session.Table
-	decider  *containment.Decider // decides for the agent's sandbox and proxy
-	sandbox  *supervisorv1.SandboxStatus
-	way      *way     // out to other machines; nil: not by acphost
-	scratch  *scratch // the agent's folder for temporary files; nil: the system's
+	host       *host
+	identity   *frame.Agent
+	command    []string
+	dir        string // working directory of the process
+	table      *session.Table
+	decider    *containment.Decider // decides for the agent's sandbox and proxy
+	sandbox    *supervisorv1.SandboxStatus
+	agentProxy *agentProxy // access to other machines; nil: acphost does not provide it
+	tempDir    *tempDir    // the agent's folder for temporary files; nil: the system's
 
-	// Of an agent whose client is a program.
+	// Set if the agent's client is a program.
 	cancel  context.CancelFunc              // ends the link
-	stopped atomic.Pointer[context.Context] // of the first Stop; nil: it was not called
+	stopped atomic.Pointer[context.Context] // context of the first Stop; nil: not called
 	ended   chan struct{}
 	reason  link.Reason // set before ended is closed, as is cause
 	cause   error
 }
 
-// agentSpec says which agent is started, and whom it is linked with.
+// agentSpec says which agent to start, and how its client is connected.
 type agentSpec struct {
 	programs.Spec           // Env may be nil: the supervisor's
-	stderr        io.Writer // nil: nobody reads the agent's
-	// program: a program is at the client. It is shown no terminals: it can watch them.
+	stderr        io.Writer // nil: the agent's standard error is not read
+	// program reports that the client is a program. Messages to it contain no terminals: it can watch terminals.
 	program bool
 }
 
-// linkAgent starts an agent and makes its link, which does not run yet. Where the agent cannot be started, errors.As finds an
-// agent.Exit.
+// linkAgent starts an agent and creates its link, without running it. If the agent cannot be started, the error wraps an agent.Exit.
 func (h *host) linkAgent(spec agentSpec) (*linkedAgent, error) {
 	la := &linkedAgent{host: h, identity: spec.Identity, command: spec.Command, dir: spec.Dir}
 	if la.dir == "" {
@@ -178,14 +177,14 @@ func (la *linkedAgent) linkOptions(spec agentSpec, questions question.Observer) 
 	return o
 }
 
-// run joins the two until one is gone or ctx ends, and ends the agent with all that it started.
+// run runs the link until the agent or the client ends or ctx ends, and ends the agent with all processes that it started.
 func (la *linkedAgent) run(ctx context.Context) (link.Reason, error) {
 	reason, cause := la.Link.Run(ctx)
 	la.end(context.Background())
 	return reason, cause
 }
 
-// end ends the agent with all that it started, gently until ctx or host.hurry ends, if it is there.
+// end ends the agent with all processes that it started, gracefully until ctx or host.hurry ends.
 func (la *linkedAgent) end(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, 3*la.host.stopGrace()+stopTimeout)
 	defer cancel()
@@ -194,19 +193,19 @@ func (la *linkedAgent) end(ctx context.Context) {
 		la.host.log.Warn("the agent could not be stopped cleanly", "agent", la.identity.Name, "error", err)
 	}
 	_ = la.Stdout().Close()
-	la.way.wait(ctx)
-	la.scratch.wait(ctx)
+	la.agentProxy.wait(ctx)
+	la.tempDir.wait(ctx)
 }
 
-// knownQuirks are the workarounds that agents are known to need, by what the agent, or its program, calls itself.
+// knownQuirks lists the workarounds that agents need, by the name that the agent or its program reports.
 //
-// Gemini CLI (seen with 0.61) reads a file before it creates it and loses the error object of that read on the way, so
-// that it can create a file only if the read of a missing one succeeds.
+// Gemini CLI (seen with 0.61) reads a file before it creates it, and loses the error object of that read, so that it can create a file
+// only if the read of a missing one succeeds.
 var knownQuirks = map[string][]string{
 	"gemini": {link.QuirkCreateByReading},
 }
 
-// quirk reports whether a workaround is on: named by configuration, or known of the agent.
+// quirk reports whether a workaround is on: by configuration, or because the agent is known to need it.
 func (la *linkedAgent) quirk(name, reported string) bool {
 	if configured := la.host.config.GetAgent().GetQuirks(); len(configured) > 0 {
 		return slices.Contains(configured, name)

@@ -14,20 +14,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-// closedBy says why the processes of an agent connect to no machine by themselves, by what is configured of the network.
+// closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
 var closedBy = map[string]string{
 	config.NetworkProxy: "the agent reaches other machines by acphost's proxy alone, which HTTPS_PROXY names (sandbox.network)",
 	config.NetworkNone:  "the agent has no network (sandbox.network)",
 }
 
-// way is the proxy of one agent. A nil way does nothing.
-type way struct {
+// agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.
+type agentProxy struct {
 	proxy *egress.Proxy
-	over  chan struct{} // closed when nothing of the proxy runs any more; nil: the agent has not started
+	over  chan struct{} // closed when the proxy has ended; nil: the agent has not started
 }
 
-// openWay starts the agent's proxy, if it is to have one, and has the agent know it.
-func (la *linkedAgent) openWay(s *agent.Spec) error {
+// openProxy starts the agent's proxy, if one is configured, and sets the agent's environment variables for it.
+func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	h := la.host
 	network := h.opts.Config.Network()
 	la.sandbox.Network = network
@@ -43,7 +43,7 @@ func (la *linkedAgent) openWay(s *agent.Spec) error {
 	if err != nil {
 		return err
 	}
-	la.way = &way{proxy: p}
+	la.agentProxy = &agentProxy{proxy: p}
 	if s.Env == nil {
 		s.Env = s.User.Environ(os.Environ())
 	}
@@ -57,7 +57,7 @@ func (la *linkedAgent) listens(port uint16) bool {
 	return own && err == nil
 }
 
-// replaced is an environment in which variables have other values. Programs take the first of a name.
+// replaced returns an environment with other values for some variables. Programs use the first entry of a name.
 func replaced(env, values []string) []string {
 	is := func(entry string) bool {
 		name, _, _ := strings.Cut(entry, "=")
@@ -66,36 +66,36 @@ func replaced(env, values []string) []string {
 	return append(slices.DeleteFunc(slices.Clone(env), is), values...)
 }
 
-func (w *way) address() string {
+func (w *agentProxy) address() string {
 	if w == nil {
 		return ""
 	}
 	return w.proxy.Address().String()
 }
 
-func (w *way) port() uint16 {
+func (w *agentProxy) port() uint16 {
 	if w == nil {
 		return 0
 	}
 	return w.proxy.Address().Port()
 }
 
-// env are the variables by which programs find the way.
-func (w *way) env() []string {
+// env returns the environment variables that configure programs to use the proxy.
+func (w *agentProxy) env() []string {
 	if w == nil {
 		return nil
 	}
 	return w.proxy.Env()
 }
 
-func (w *way) close() {
+func (w *agentProxy) close() {
 	if w != nil {
 		_ = w.proxy.Close()
 	}
 }
 
-// until closes the way once the agent has ended.
-func (w *way) until(done <-chan struct{}) {
+// until closes the proxy once done is closed: the agent has ended.
+func (w *agentProxy) until(done <-chan struct{}) {
 	if w == nil {
 		return
 	}
@@ -108,8 +108,8 @@ func (w *way) until(done <-chan struct{}) {
 	}()
 }
 
-// wait waits until nothing of the way runs any more, or ctx ends.
-func (w *way) wait(ctx context.Context) {
+// wait waits until the proxy has ended, or ctx ends.
+func (w *agentProxy) wait(ctx context.Context) {
 	if w == nil {
 		return
 	}

@@ -14,7 +14,7 @@ func TestTheWayOutEndsWithItsAgent(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	w, agent := &way{proxy: p}, make(chan struct{})
+	w, agent := &agentProxy{proxy: p}, make(chan struct{})
 	w.until(agent)
 	open, err := net.Dial("tcp", w.address())
 	if err != nil {
@@ -30,7 +30,7 @@ func TestTheWayOutEndsWithItsAgent(t *testing.T) {
 	if _, err := open.Read(make([]byte, 1)); err == nil {
 		t.Error("a connection is open though the agent has ended")
 	}
-	var none *way // an agent without one
+	var none *agentProxy // an agent without one
 	none.until(agent)
 	none.wait(t.Context())
 	none.close()

@@ -15,13 +15,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// foldersTimeout bounds how long sidecars may take to say whether a session's folders are there. The client's next message
-// waits for them.
+// foldersTimeout bounds how long sidecars may take to check a session's folders. The client's next message waits for them.
 const foldersTimeout = 3 * time.Second
 
-// checkOpening implements link.Options.CheckOpening. A session is not opened if one of its folders is missing in a sidecar that
-// would serve the session. Handlers that acphost starts see what acphost sees, and are not asked. A session that is open is not
-// loaded into a folder that other handlers serve: what the session has at its handlers would be lost unseen.
+// checkOpening implements link.Options.CheckOpening. It rejects a session if a sidecar that would serve it lacks one of its folders. It
+// does not ask handlers that acphost starts: they have the same files as acphost. It also rejects loading an open session into a folder
+// that other handlers serve: the session's state at its present handlers would be lost without notice.
 func (la *linkedAgent) checkOpening(ctx context.Context, again string, roots []string) error {
 	h := la.host
 	if table := h.handlers.routesNow(); again != "" && table != nil && table.Divided() && slices.Contains(la.table.Open(), again) {
@@ -40,7 +39,7 @@ func (la *linkedAgent) checkOpening(ctx context.Context, again string, roots []s
 	return nil
 }
 
-// sidecarsAt are the sidecars that serve files and commands of the sessions of a folder, and those whose paths are mapped.
+// sidecarsAt returns the sidecars that serve files and commands of sessions in a folder, and those with mapped paths.
 func (h *host) sidecarsAt(dir string) []string {
 	var names []string
 	table := h.handlers.routesNow()
@@ -59,7 +58,8 @@ func (h *host) sidecarsAt(dir string) []string {
 	return names
 }
 
-// checkFolders returns an error if a folder is missing in a sidecar. If the sidecar cannot say, its own calls will tell.
+// checkFolders returns an error if a sidecar lacks a folder. If the check itself fails, it returns nil: later calls to the sidecar report
+// the problem.
 func (h *host) checkFolders(ctx context.Context, name string, folders []string) error {
 	missing, err := h.handlers.missing(ctx, name, folders)
 	switch code := status.Code(err); {
@@ -82,7 +82,7 @@ func (h *host) checkFolders(ctx context.Context, name string, folders []string) 
 	return errors.Join(said...)
 }
 
-// folderError says that a sidecar cannot use a folder; as says how the sidecar calls it, if it has another path there.
+// folderError returns the error for a folder that a sidecar cannot use; as is the sidecar's path of the folder, if that differs.
 func folderError(name string, m *pluginv1.MissingFolder, as string) error {
 	reason := strings.TrimSuffix(m.GetReason(), ".")
 	if FolderDenied(m) {
@@ -93,12 +93,12 @@ func folderError(name string, m *pluginv1.MissingFolder, as string) error {
 		m.GetPath(), as, name, reason, name)
 }
 
-// FolderDenied reports whether a folder that a sidecar cannot use may well be there, and the sidecar has no permission.
+// FolderDenied reports whether a folder may exist although a sidecar cannot use it, because the sidecar has no permission.
 func FolderDenied(m *pluginv1.MissingFolder) bool {
 	return strings.Contains(m.GetReason(), "permission denied") || strings.Contains(m.GetReason(), "not permitted")
 }
 
-// missing asks a handler which folders it does not see. The paths are the client's.
+// missing asks a handler which folders it lacks. The paths are the client's.
 func (hs *handlers) missing(ctx context.Context, name string, folders []string) ([]*pluginv1.MissingFolder, error) {
 	conn, err := hs.conn(name)
 	if err != nil {

@@ -15,8 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// WatchOutput implements admin.State. It follows the terminal at the terminal handler, which keeps it for 30 s after its
-// release.
+// WatchOutput implements admin.State. It watches the terminal at its handler, which keeps a terminal for 30 s after its release.
 func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*supervisorv1.WatchOutputResponse) error) error {
 	if h.opts.Mode == ModeObserve {
 		return fault.New(fault.NotFound, "no terminal %q is here: this supervisor only watches", terminalID)
@@ -34,7 +33,7 @@ func (h *host) WatchOutput(ctx context.Context, terminalID string, send func(*su
 	return relayOutput(terminalID, stream.Recv, send)
 }
 
-// findTerminal asks the terminal handlers whose a terminal is.
+// findTerminal asks the terminal handlers for the one that has the terminal.
 func (h *host) findTerminal(ctx context.Context, terminalID string) (client terminalv1.TerminalServiceClient, scope string, err error) {
 	var failed error
 	for _, name := range h.terminalHandlers() {
@@ -61,7 +60,7 @@ func (h *host) findTerminal(ctx context.Context, terminalID string) (client term
 	return nil, "", fault.New(fault.NotFound, "no terminal %q is here; it can be watched until 30 s after its release", terminalID)
 }
 
-// relayOutput sends what the terminal handler tells of a terminal, up to its end.
+// relayOutput forwards a terminal's output from its handler until its end.
 func relayOutput(terminalID string, recv func() (*terminalv1.WatchResponse, error), send func(*supervisorv1.WatchOutputResponse) error) error {
 	var missed uint64
 	for {
@@ -75,14 +74,14 @@ func relayOutput(terminalID string, recv func() (*terminalv1.WatchResponse, erro
 		out := &supervisorv1.WatchOutputResponse{Missed: missed}
 		switch e := res.GetEvent().(type) {
 		case *terminalv1.WatchResponse_DroppedBytes:
-			missed += e.DroppedBytes // told with what comes behind it
+			missed += e.DroppedBytes // reported with the next output
 			continue
 		case *terminalv1.WatchResponse_Data:
 			out.Data = e.Data
 		case *terminalv1.WatchResponse_Exit:
 			out.Ended, out.ExitCode, out.Signal = true, e.Exit.ExitCode, e.Exit.GetSignal()
 		default:
-			continue // of a newer handler
+			continue // an event that only newer handlers send
 		}
 		if err := send(out); err != nil || out.Ended {
 			return err

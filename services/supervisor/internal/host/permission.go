@@ -16,8 +16,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// openGate opens what is remembered and recorded of permissions, and the gate over it. A policy without a record is not
-// begun: an error says why there is none.
+// openGate opens the stores of remembered and recorded permissions, and the gate that uses them. A policy requires a record: without one,
+// openGate returns an error that says why.
 func (h *host) openGate(protected []string) error {
 	perm := h.config.GetPermission()
 	if err := h.administered(config.DefaultAdminPolicy); err != nil {
@@ -50,14 +50,14 @@ func (h *host) openGate(protected []string) error {
 		}
 		if err != nil {
 			if enforced && a.GetOnFailure() != "allow" {
-				if !errors.Is(err, errNoRecord) { // which says it
+				if !errors.Is(err, errNoRecord) { // the error says it
 					err = fmt.Errorf("%w: name a file that can be written by permission.audit.file, or another state folder by XDG_STATE_HOME; "+
 						"\"acphost doctor\" looks at the folders", err)
 				}
 				return fmt.Errorf("the record of decisions (permission.audit): %w", err)
 			}
 			h.log.Warn("decisions are not recorded", "error", err)
-			if !errors.Is(err, errNoRecord) { // else nobody has set a place for it
+			if !errors.Is(err, errNoRecord) { // otherwise no folder is configured for it
 				h.unrecorded(RecordDecisions, err)
 			}
 		}
@@ -81,7 +81,7 @@ func (h *host) openGate(protected []string) error {
 		PID:             os.Getpid(),
 		Logger:          h.log,
 	})
-	for _, file := range h.opts.Config.KeyFiles() { // known by what they are, too
+	for _, file := range h.opts.Config.KeyFiles() { // these files are also recognized by inode
 		if _, err := h.gate.Protect(file); err != nil && !errors.Is(err, gate.ErrFolder) {
 			return err
 		}
@@ -89,12 +89,12 @@ func (h *host) openGate(protected []string) error {
 	return nil
 }
 
-// errNoRecord is why there is no record of decisions where there is no place for one.
+// errNoRecord says that decisions cannot be recorded because no folder for the record is known.
 var errNoRecord = errors.New("a policy decides, and its decisions are recorded, but there is no folder for the record, since neither XDG_STATE_HOME nor HOME is set: " +
 	"name a file by permission.audit.file, or set permission.audit.disabled to record nothing")
 
-// administered refuses to run where the administrator's policy is there and would not count. Whoever can write acphost's
-// configuration cannot write that file, as a rule, and must not get around it unawares.
+// administered returns an error if the administrator's policy exists and would not be enforced. A user who can write acphost's
+// configuration usually cannot write that file, and must not bypass it unnoticed.
 func (h *host) administered(policy string) error {
 	if h.opts.Mode == ModeObserve || !isThere(policy) {
 		return nil
@@ -132,19 +132,19 @@ func (h *host) closeGate() {
 	}
 }
 
-// policies are the permission handlers, in the order of the chain; none where questions are routed to the client.
+// policies returns the permission handlers, in the order of the chain; none if questions are routed to the client.
 func (h *host) policies() []gate.Policy {
 	if h.opts.Mode == ModeObserve || h.handlers.permissionAtClient() {
 		return nil
 	}
 	var chain []gate.Policy
-	h.believed = map[string]*believed{}
+	h.policyFiles = map[string]*policyFiles{}
 	for name, handler := range h.handlers.all() {
 		if config.Kind(name) != route.KindPermission {
 			continue
 		}
-		files := newBelieved(handler)
-		h.believed[name] = files
+		files := newPolicyFiles(handler)
+		h.policyFiles[name] = files
 		chain = append(chain, gate.Policy{
 			Name:    name,
 			Conn:    func() (grpc.ClientConnInterface, error) { return handler.Conn() },

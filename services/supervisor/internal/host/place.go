@@ -18,14 +18,14 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// resolveTimeout bounds how long the file system handler may take to say where the paths of one question lead.
+// resolveTimeout bounds how long the file system handler may take to resolve the paths of one question.
 const resolveTimeout = 5 * time.Second
 
-// place returns what tells where paths of a session lead. A child of ours sees the files that we see, so where a path
-// leads is looked at from here, and the child refuses to open it if it finds otherwise. A sidecar is asked, since it may
-// run elsewhere; so is a child about a path that can be read in more ways than one, and one that runs as the agents' user
-// about every path: root sees more than that user, and what comes of a decision would tell the agent what is there. A
-// path that cannot be resolved counts as outside the roots; Unreachable names the handler if that is down.
+// place returns a function that resolves paths of a session. A child process has the same files as the supervisor, so that the supervisor
+// resolves the path itself, and the child refuses to open it if it resolves differently there. A sidecar resolves its paths itself, since
+// it may run elsewhere. So does a child for an ambiguous path, and for every path if it runs as the agents' user: root has access to more
+// than that user, and decisions would reveal to the agent which files exist. A path that cannot be resolved counts as outside the roots;
+// Unreachable names the handler if it is down.
 func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.Seen) link.PlaceFunc {
 	h := la.host
 	deadline := time.Now().Add(resolveTimeout) // for all paths of a question together
@@ -67,13 +67,13 @@ func (la *linkedAgent) place(ctx context.Context, sessionID string, seen *paths.
 	}
 }
 
-// local reports whether agents and their commands see the files that we see, with the same rights. Commands of a sidecar run
-// elsewhere, and another user sees other folders.
+// local reports whether agents and their commands have the same files as the supervisor, with the same rights. Commands of a sidecar run
+// elsewhere, and another user has access to other folders.
 func (h *host) local() bool {
 	return h.user == nil && !slices.ContainsFunc(append(h.answering(route.KindFS), h.answering(route.KindTerminal)...), h.isSidecar)
 }
 
-// insideRoots reports whether a path lies in one root of the session by both of its spellings.
+// insideRoots reports whether a path is in one root of the session, both as asked and as resolved.
 func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	spelled, real := false, false
 	for _, r := range cc.GetRoots() {
@@ -85,7 +85,7 @@ func (h *host) insideRoots(asked, resolved string, cc *acpv1.CallContext) bool {
 	return spelled && real
 }
 
-// realRoots tells where roots really lead, for a session whose files are seen from here.
+// realRoots resolves the roots of a session whose files are local.
 func (h *host) realRoots(roots []string) []string {
 	if len(roots) > 0 && h.isSidecar(h.handlers.handlerAt(route.KindFS, roots[0])) {
 		return nil
@@ -97,14 +97,13 @@ func (h *host) realRoots(roots []string) []string {
 	return real
 }
 
-// rootsAge is how long it counts where a root was seen to lead. A root that leads elsewhere meanwhile only makes paths
-// count as outside.
+// rootsAge is how long a resolved root is cached. If a root changes meanwhile, paths only count as outside.
 const rootsAge = time.Second
 
-// maxRoots bounds the roots that are remembered.
+// maxRoots bounds the cached roots.
 const maxRoots = 256
 
-// roots remembers for a moment where roots lead. The zero value is ready.
+// roots caches resolved roots for rootsAge. The zero value is ready.
 type roots struct {
 	mu   sync.Mutex
 	seen map[string]rootSeen

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
-// startProgram starts an agent whose client is a program. life is its link's: it ends when the supervisor is closed.
+// startProgram starts an agent whose client is a program. life is the context of its link, which ends when the supervisor is closed.
 func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (programs.Process, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -23,7 +23,7 @@ func (h *host) startProgram(ctx, life context.Context, spec programs.Spec) (prog
 	return la, nil
 }
 
-// runProgram runs the link to its end, and ends the agent.
+// runProgram runs the link until it ends, and ends the agent.
 func (la *linkedAgent) runProgram(ctx context.Context) {
 	defer close(la.ended)
 	defer la.host.agents.remove(la)
@@ -42,16 +42,16 @@ func (la *linkedAgent) runProgram(ctx context.Context) {
 	la.end(stop)
 }
 
-// Ended implements programs.Process: it is closed when link and process are over.
+// Ended implements programs.Process: the channel is closed when link and process have ended.
 func (la *linkedAgent) Ended() <-chan struct{} { return la.ended }
 
-// Reason implements programs.Process: it says why the link ended.
+// Reason implements programs.Process: it returns why the link ended.
 func (la *linkedAgent) Reason() (link.Reason, error) {
 	<-la.ended
 	return la.reason, la.cause
 }
 
-// Stop implements programs.Process: it ends the link, and then the process with all that it started, gently until ctx ends.
+// Stop implements programs.Process: it ends the link, then the agent with all processes that it started, gracefully until ctx ends.
 func (la *linkedAgent) Stop(ctx context.Context) error {
 	la.stopped.CompareAndSwap(nil, &ctx)
 	la.cancel()

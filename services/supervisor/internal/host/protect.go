@@ -11,12 +11,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// protectTimeout bounds how long a handler may take to be told of a file.
+// protectTimeout bounds how long a call to a handler about a protected file may take.
 const protectTimeout = 10 * time.Second
 
-// protectKeys keeps files with keys from all agents, for as long as the supervisor lives. The gate refuses them at once; the
-// handlers, which see what is really opened, are told before the agent starts that gets the keys, if they can be. A policy
-// is told at its next start: told now, it would read its rules again, which is a person's to order.
+// protectKeys keeps files with keys from all agents, until the supervisor ends. The gate rejects access to them at once. The handlers,
+// which see the files that are really opened, are notified before the agent that gets the keys starts, if they can be reached. A policy
+// is notified at its next start: a notification now would make it read its rules again, which only a person may order.
 func (h *host) protectKeys(ctx context.Context, files []string) error {
 	fresh, err := h.gate.Protect(files...)
 	switch {
@@ -31,7 +31,7 @@ func (h *host) protectKeys(ctx context.Context, files []string) error {
 	return nil
 }
 
-// tellOfKeys tells the handlers of files with keys.
+// tellOfKeys notifies the handlers of files with keys.
 func (h *host) tellOfKeys(ctx context.Context, files []string) {
 	ctx, cancel := context.WithTimeout(ctx, protectTimeout)
 	defer cancel()
@@ -40,7 +40,7 @@ func (h *host) tellOfKeys(ctx context.Context, files []string) {
 			continue
 		}
 		if err := handler.Ready(ctx); err != nil {
-			continue // it will be told when it starts again
+			continue // it is notified when it starts again
 		}
 		if err := handler.Configure(ctx); err != nil {
 			h.log.Warn("a handler was not told of files with keys: the gate alone keeps agents from them", "handler", name, "error", err)

@@ -19,20 +19,20 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/transcode"
 )
 
-// What stands of the sandbox, as its status says.
+// The states of the sandbox in its status.
 const (
 	standsFull     = "full"
 	standsLandlock = "landlock"
 	standsNone     = "none"
-	// standsVariables is for a proxy that nothing keeps the agent from connecting past.
+	// standsVariables: the agent has a proxy, but can connect without it.
 	standsVariables = "variables"
 )
 
 // policyTimeout is how long the start of an agent in a sandbox waits for the policy.
 const policyTimeout = launch.ChildTimeout + 5*time.Second
 
-// start starts the agent, in the sandbox that is configured. If there can be none on this system, the agent is started without
-// it, unless that is not wanted.
+// start starts the agent in the configured sandbox. If this system supports none, the agent starts without it, unless the sandbox is
+// required.
 func (la *linkedAgent) start(s agent.Spec) (err error) {
 	mode := la.host.opts.Config.Sandbox()
 	la.sandbox = &supervisorv1.SandboxStatus{Mode: mode}
@@ -40,20 +40,20 @@ func (la *linkedAgent) start(s agent.Spec) (err error) {
 		la.Process, err = agent.Start(s)
 		return err
 	}
-	if err := la.openWay(&s); err != nil {
+	if err := la.openProxy(&s); err != nil {
 		return err
 	}
-	if err := la.openScratch(&s); err != nil {
-		la.way.close()
+	if err := la.openTempDir(&s); err != nil {
+		la.agentProxy.close()
 		return err
 	}
 	if err = la.startConfined(s); err != nil {
-		la.way.close()
-		la.scratch.remove()
+		la.agentProxy.close()
+		la.tempDir.remove()
 		return err
 	}
-	la.way.until(la.Process.Done())
-	la.scratch.until(la.Process.Done())
+	la.agentProxy.until(la.Process.Done())
+	la.tempDir.until(la.Process.Done())
 	la.noteSandbox()
 	return nil
 }
@@ -72,12 +72,12 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		files, also, starts = la.host.opts.State(la.identity.Name)
 	}
 	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
-	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.scratch.folder)
-	// The policy has to be there when the agent's processes begin to ask. If it is not, they are refused.
+	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.tempDir.folder)
+	// The policy must be ready when the agent's processes begin to ask. Until then they are denied.
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
-	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: la.way.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
-		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.way.address(),
+	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: la.agentProxy.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
+		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.agentProxy.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
 	cancel()
@@ -106,7 +106,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	s.Sandbox = nil
 	why := strings.TrimSpace(err.Error())
-	s.Confinement.OnePort, s.Confinement.Port = closed != "" && mode == config.SandboxEnforce, la.way.port()
+	s.Confinement.OnePort, s.Confinement.Port = closed != "" && mode == config.SandboxEnforce, la.agentProxy.port()
 	if la.Process, err = agent.Start(s); err != nil {
 		return err
 	}
@@ -117,7 +117,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	switch {
 	case la.Walls().OnePort:
 		la.sandbox.NetworkStands = standsLandlock
-	case la.way != nil:
+	case la.agentProxy != nil:
 		la.sandbox.NetworkStands = standsVariables
 	case closed != "":
 		la.sandbox.NetworkStands = standsNone
@@ -126,8 +126,8 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	return nil
 }
 
-// confine asks the handlers that run commands whether they can do so in a sandbox. It says what stands, and why no
-// more does; "" if there is none.
+// confine asks the handlers that run commands whether they can use a sandbox. It returns the state of the sandbox, and why it is limited;
+// "" if no handler runs commands.
 func (hs *handlers) confine(ctx context.Context, k *containment.Sandbox) (stands, why string) {
 	for _, name := range route.Answering(hs.routes, route.KindTerminal) {
 		if hs.byName[name] == nil {
@@ -154,7 +154,7 @@ func (hs *handlers) unconfined(ctx context.Context, name string, k *containment.
 	return why
 }
 
-// noteSandbox has the audit log say what stands.
+// noteSandbox records the state of the sandbox in the audit log.
 func (la *linkedAgent) noteSandbox() {
 	if la.host.audit == nil {
 		return
@@ -164,7 +164,7 @@ func (la *linkedAgent) noteSandbox() {
 	}
 }
 
-// sandboxNote says in words what stands of an agent's sandbox.
+// sandboxNote describes the state of an agent's sandbox.
 func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
 	note := fmt.Sprintf("agent %q runs in the sandbox (%s)", agent, s.GetMode())
 	if s.GetStands() != standsFull {
@@ -182,7 +182,7 @@ func sandboxNote(agent string, s *supervisorv1.SandboxStatus) string {
 	return note
 }
 
-// networkWords says what stands of a network that is not open.
+// networkWords describes the state of a restricted network.
 var networkWords = map[string]string{
 	standsFull:      "nothing leads past it without a decision, or a record",
 	standsLandlock:  "TCP goes nowhere else, and other sockets are as they were",

@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
-// adminOptions are those of the services that do not depend on who starts the agents.
+// adminOptions returns the options of the services that do not depend on how agents are started.
 func (h *host) adminOptions() admin.Options {
 	return admin.Options{
 		Socket:     h.config.GetAdmin().GetSocket(),
@@ -80,14 +80,14 @@ func (h *host) GetStatus(context.Context, *supervisorv1.GetStatusRequest) (*supe
 	return out, nil
 }
 
-// heapBytes is what this process's objects take, with those that were not collected yet. It stops nothing to find out.
+// heapBytes returns the size of this process's heap objects, including garbage. Reading it does not stop the world.
 func heapBytes() uint64 {
 	sample := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}}
 	metrics.Read(sample)
 	return sample[0].Value.Uint64()
 }
 
-// status is what is known of the agent.
+// status returns the status of the agent.
 func (la *linkedAgent) status() *supervisorv1.AgentStatus {
 	reported := la.Reported()
 	st := &supervisorv1.AgentStatus{
@@ -123,7 +123,7 @@ func (h *host) ListHandlers(context.Context, *supervisorv1.ListHandlersRequest) 
 	return out, nil
 }
 
-// shown is a handler's status as it may be told; the status is a copy.
+// shown masks secrets in a handler's status. It modifies st, which is a copy.
 func shown(st *supervisorv1.HandlerStatus) *supervisorv1.HandlerStatus {
 	st.Command, st.Error = secret.Shown(st.GetCommand()), secret.Text(st.GetError())
 	return st
@@ -165,7 +165,7 @@ func (h *host) GetSession(_ context.Context, req *supervisorv1.GetSessionRequest
 	return &supervisorv1.GetSessionResponse{Session: s}, err
 }
 
-// oneSession picks the session that is meant.
+// oneSession returns the session with an id; an error if there is none or several.
 func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Session, error) {
 	var found *supervisorv1.Session
 	for _, s := range all {
@@ -183,15 +183,15 @@ func oneSession(all []*supervisorv1.Session, sessionID string) (*supervisorv1.Se
 	return found, nil
 }
 
-// showTimeout bounds the wait for what passed just now.
+// showTimeout bounds the wait for the latest messages.
 const showTimeout = 200 * time.Millisecond
 
 // Sessions implements programs.Process.
 func (la *linkedAgent) Sessions() []*supervisorv1.Session {
 	ctx, cancel := context.WithTimeout(context.Background(), showTimeout)
 	defer cancel()
-	_ = la.host.hub.Sync(ctx)  // what passed a moment ago is shown too, unless very much passes
-	all := la.table.Snapshot() // after that, since of a tool call the snapshot's members count
+	_ = la.host.hub.Sync(ctx)  // include the latest messages, unless there are very many
+	all := la.table.Snapshot() // after Sync: for a tool call, the members of the snapshot count
 	for _, s := range all {
 		s.AgentId = la.identity.ID
 		la.host.hub.Show(la.identity.ID, s)
@@ -211,7 +211,7 @@ func (h *host) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsR
 		switch code := status.Code(err); {
 		case err == nil:
 		case len(names) > 1 && (code == codes.Unimplemented || code == codes.Unavailable || errors.As(err, new(*supervise.Unavailable))):
-			continue // the others' are worth showing
+			continue // list the terminals of the other handlers
 		default:
 			return nil, fmt.Errorf("list terminals: %w", err)
 		}
@@ -223,12 +223,12 @@ func (h *host) ListTerminals(ctx context.Context, _ *supervisorv1.ListTerminalsR
 	return out, nil
 }
 
-// terminalHandlers are the handlers that may have terminals of this supervisor, sorted.
+// terminalHandlers returns the handlers that may have terminals of this supervisor, sorted.
 func (h *host) terminalHandlers() []string {
 	return slices.DeleteFunc(h.answering(route.KindTerminal), func(name string) bool { return h.handlers.byName[name] == nil })
 }
 
-// terminalsOf lists the terminals that a handler has of this supervisor.
+// terminalsOf lists the terminals of this supervisor at a handler.
 func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv1.Terminal, err error) {
 	conn, err := h.handlers.conn(name)
 	if err != nil {
@@ -260,8 +260,7 @@ func (h *host) terminalsOf(ctx context.Context, name string) (all []*supervisorv
 	return all, nil
 }
 
-// ownTerminals yields the terminals of this supervisor with the sessions that they belong to. A sidecar may have those of
-// other supervisors too.
+// ownTerminals yields the terminals of this supervisor with their sessions. A sidecar may also have those of other supervisors.
 func (h *host) ownTerminals(ctx context.Context, name string, client terminalv1.TerminalServiceClient) (iter.Seq2[*terminalv1.Terminal, string], error) {
 	ctx, cancel := context.WithTimeout(ctx, listTimeout)
 	defer cancel()

@@ -16,19 +16,17 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/programs"
 )
 
-// Supervisor is a running supervisor without an editor: agents are started, and sessions held, through its services. Safe
-// for concurrent use.
+// Supervisor is a running supervisor without an editor: its services start agents and open sessions. Safe for concurrent use.
 type Supervisor struct {
 	host     *host
 	programs *programs.Registry
 	conn     grpc.ClientConnInterface
-	activity func()             // ends the feed of file activity; nil: there is none
-	cancel   context.CancelFunc // of links and handlers
+	activity func()             // ends the feed of file activity; nil: none
+	cancel   context.CancelFunc // ends links and handlers
 }
 
-// Start starts a supervisor without an editor. Of o it takes all but Agent, Stdin and Stdout; of the mode it
-// knows those of Start. On return the services answer and the handlers are being started; see Ready. It runs until
-// Close: ctx lends its values only.
+// Start starts a supervisor without an editor. It uses all fields of o except Agent, Stdin and Stdout. When it returns, the services
+// answer and the handlers are starting; see Ready. The supervisor runs until Close: ctx only supplies values.
 func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	o.Mode = cmp.Or(o.Mode, ModeServe)
 	h := newHost(o)
@@ -50,7 +48,7 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	cfg := h.config
 	restarts := int(cfg.GetAgent().GetMaxRestarts())
 	if o.Mode == ModePrompt {
-		restarts = 0 // the one turn has failed
+		restarts = 0 // a command has one turn, which has failed
 	}
 	s.programs = programs.New(programs.Options{
 		Start: func(starting context.Context, spec programs.Spec) (programs.Process, error) {
@@ -77,8 +75,8 @@ func Start(ctx context.Context, o Options) (_ *Supervisor, err error) {
 	return s, nil
 }
 
-// serveAdmin opens the services: within this process, on the admin socket and over TCP. A supervisor of a command that
-// only this process talks to goes on without the socket.
+// serveAdmin starts the services: within this process, on the admin socket and over TCP. A private supervisor runs without the socket if
+// it cannot be created.
 func (s *Supervisor) serveAdmin() error {
 	h := s.host
 	o := h.adminOptions()
@@ -104,17 +102,17 @@ func (s *Supervisor) serveAdmin() error {
 	return err
 }
 
-// Ready waits until every handler answers, or says which one does not and why.
+// Ready waits until every handler answers; its error names a handler that does not, and says why.
 func (s *Supervisor) Ready(ctx context.Context) error {
 	_, err := s.host.handlers.ready(ctx)
 	return err
 }
 
-// Conn is a connection to the services that may do everything. It works until Close.
+// Conn returns a connection to the services that may do everything. It works until Close.
 func (s *Supervisor) Conn() grpc.ClientConnInterface { return s.conn }
 
-// Addresses are where others reach the services: the admin socket, "unix://PATH", the control socket, "unix:@NAME", and
-// the address over TCP, each followed by what it is for.
+// Addresses returns the addresses of the services: the admin socket, "unix://PATH", the control socket, "unix:@NAME", and the TCP
+// address, each with its purpose.
 func (s *Supervisor) Addresses() []string {
 	var at []string
 	server := s.host.admin.Load()
@@ -130,15 +128,14 @@ func (s *Supervisor) Addresses() []string {
 	return at
 }
 
-// Drain lets nothing new begin and waits for the turns under way until ctx ends; then they are cancelled, and have half a second
-// to end. The error says that some have not ended even so.
+// Drain rejects new work and waits for active turns until ctx ends; then it cancels them, and waits half a second. It returns an error if
+// turns are still active.
 func (s *Supervisor) Drain(ctx context.Context) error {
 	s.host.admin.Load().Draining()
 	return s.programs.Drain(ctx)
 }
 
-// Close ends everything: agents with all that they started, then handlers. It returns when nothing is left, and may be
-// called again.
+// Close ends the agents with all processes that they started, then the handlers. It returns when all have ended, and may be called again.
 func (s *Supervisor) Close() {
 	if s.programs != nil {
 		s.programs.Close()
@@ -160,14 +157,14 @@ var (
 	_ programs.Process = (*linkedAgent)(nil)
 )
 
-// StartRequest asks for an agent as the configuration describes it.
+// StartRequest returns the request for an agent of the configuration.
 func StartRequest(c *configv1.ServeAgent) *supervisorv1.StartAgentRequest {
 	return &supervisorv1.StartAgentRequest{
 		Preset: c.GetPreset(), Command: c.GetCommand(), Name: c.GetName(), Cwd: c.GetCwd(), Env: agentspec.Values(c.GetEnv()),
 	}
 }
 
-// gatewayAgents are the agents that gateways may start, by their names.
+// gatewayAgents returns the agents that gateways may start, by name.
 func gatewayAgents(configured []*configv1.ServeAgent) map[string]*supervisorv1.StartAgentRequest {
 	all := map[string]*supervisorv1.StartAgentRequest{}
 	for _, c := range configured {

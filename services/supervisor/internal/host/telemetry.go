@@ -13,14 +13,13 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/telemetry"
 )
 
-// Bounds on the files that say how a collector is reached.
+// Bounds on the files of a collector's settings.
 const (
 	maxAuthority = 1 << 20
 	maxHeader    = 64 << 10
 )
 
-// openTelemetry begins to measure, if the configuration says so. A collector that cannot be reached stops nothing; files of
-// its settings that cannot be read do.
+// openTelemetry starts telemetry, if configured. An unreachable collector is not an error; an unreadable file of its settings is.
 func (h *host) openTelemetry() error {
 	cfg := h.config.GetTelemetry()
 	if !cfg.GetPrometheus() && cfg.GetOtlp() == nil {
@@ -43,7 +42,7 @@ func (h *host) openTelemetry() error {
 	return nil
 }
 
-// collectorOf reads what the settings of a collector name.
+// collectorOf reads the files that a collector's settings name.
 func collectorOf(o *configv1.OTLP) (*telemetry.Collector, error) {
 	c := &telemetry.Collector{
 		Endpoint: o.GetEndpoint(), Insecure: o.GetInsecure(), Headers: map[string]string{},
@@ -79,7 +78,7 @@ func collectorOf(o *configv1.OTLP) (*telemetry.Collector, error) {
 	return c, nil
 }
 
-// measured is a telemetry.Source. It asks no agent and no handler.
+// measured implements telemetry.Source. It calls no agent and no handler.
 func (h *host) measured() telemetry.State {
 	if !h.measurable.Load() {
 		return telemetry.State{Start: h.started}

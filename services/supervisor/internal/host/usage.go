@@ -10,8 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/usage"
 )
 
-// maxQuarters bounds what is kept of one of the audit's files: quarters of an hour in which an agent has done
-// something.
+// maxQuarters bounds the sums of one audit file: quarters of an hour in which an agent was active.
 const maxQuarters = 20_000
 
 // countDecision adds a decision to the sums of its file.
@@ -22,8 +21,7 @@ func countDecision(sum *usage.Decisions, b *audit.Brief) {
 	})
 }
 
-// GetUsage implements admin.State. One call is answered at a time: each reads files, and later ones what earlier ones
-// left.
+// GetUsage implements admin.State. It answers one call at a time: a call reads files, and later calls reuse the sums of earlier ones.
 func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) (*supervisorv1.GetUsageResponse, error) {
 	select {
 	case h.summing <- struct{}{}:
@@ -62,7 +60,7 @@ func (h *host) GetUsage(ctx context.Context, req *supervisorv1.GetUsageRequest) 
 	return out, nil
 }
 
-// notRecorded says what of usage is not recorded, and what to set.
+// notRecorded says which usage is not recorded, and what to set.
 func (h *host) notRecorded() (why []string) {
 	add := func(text string) { why = append(why, text) }
 	switch cfg := h.config.GetJournal(); {
@@ -76,7 +74,7 @@ func (h *host) notRecorded() (why []string) {
 		add("Sessions are recorded without content, so that tokens and cost are not known: set journal.content to true.")
 	}
 	switch perm := h.config.GetPermission(); {
-	case len(h.believed) == 0:
+	case len(h.policyFiles) == 0:
 		add("No policy decides, so that there are no decisions: set permission.policy.")
 	case perm.GetAudit().GetDisabled():
 		add("Decisions are not recorded: leave out permission.audit.disabled.")

@@ -151,7 +151,7 @@ func TestWhatIsNotRecordedIsSaidWithTheSetting(t *testing.T) {
 		}
 	}
 	h := recording(t, "permission: {audit: {disabled: true}}")
-	h.believed = map[string]*believed{"permission": nil}
+	h.policyFiles = map[string]*policyFiles{"permission": nil}
 	if why := strings.Join(h.notRecorded(), " "); !strings.Contains(why, "permission.audit.disabled") {
 		t.Errorf("got %q", why)
 	}

@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-// findUser finds the one user that all agents of this supervisor run as, and with them the handlers that act for them.
-// It is looked up once: agents and handlers must not come to differ because the system's users change.
+// findUser looks up the user that all agents of this supervisor, and the handlers that act for them, run as. It is called once, so that
+// agents and handlers have the same user even if the system's users change.
 func (h *host) findUser() error {
 	if h.user != nil {
 		return nil
@@ -26,8 +26,8 @@ func (h *host) findUser() error {
 	return nil
 }
 
-// actsAs is who a handler of a kind runs as: the agents' user, since whatever it does is done for them. Nil: who the
-// supervisor runs as. A policy decides about agents, from files that they must not read.
+// actsAs returns the user of a handler of a kind. Handlers that act for agents run as the agents' user; nil: the supervisor's user. A
+// policy decides about agents, and reads files that agents must not read.
 func actsAs(kind string, user *proc.User) *proc.User {
 	if kind == route.KindPermission {
 		return nil
@@ -35,8 +35,8 @@ func actsAs(kind string, user *proc.User) *proc.User {
 	return user
 }
 
-// become has a handler run as the agents' user. What cannot be is refused: a handler with other rights than the agent's
-// would lend them to it.
+// become makes a handler run as the agents' user. It returns an error if that is impossible: a handler with more rights than the agent
+// would give the agent these rights.
 func become(spec *launch.Spec, entry *configv1.Handler, user *proc.User) error {
 	switch {
 	case user == nil:
@@ -55,7 +55,7 @@ func become(spec *launch.Spec, entry *configv1.Handler, user *proc.User) error {
 	return nil
 }
 
-// userNotes say what does not act as the agents' user though one is set, one sentence each.
+// userNotes lists the handlers that do not run as the agents' user although one is set, one sentence each.
 func (h *host) userNotes() []string {
 	if h.user == nil || h.handlers == nil {
 		return nil

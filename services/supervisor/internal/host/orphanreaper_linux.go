@@ -16,11 +16,11 @@ import (
 // orphanTime bounds how long orphans may take to end after SIGKILL.
 const orphanTime = 10 * time.Second
 
-// orphanage takes in what a killed guard or handler leaves behind: agents' and commands' processes that have detached
-// themselves would otherwise become children of the first process of the system, where nobody knows them. It ends them.
-// What is neither an agent's nor a command's lives on, as does what was below this process before, and is reaped when it ends.
-type orphanage struct {
-	hurry   context.Context // when it has ended, processes are killed at once
+// orphanReaper adopts the processes that a killed guard or handler leaves behind. Detached processes of agents and commands would
+// otherwise become children of the system's first process, where acphost cannot find them. orphanReaper ends them. It does not end other
+// orphans, nor processes that were below this process before, but reaps them when they end.
+type orphanReaper struct {
+	hurry   context.Context // when it ends, processes are killed at once
 	grace   time.Duration
 	spare   proc.Bystanders
 	log     *slog.Logger
@@ -29,8 +29,8 @@ type orphanage struct {
 	done    sync.WaitGroup
 }
 
-// openOrphanage returns nil where processes cannot be adopted.
-func openOrphanage(hurry context.Context, grace time.Duration, log *slog.Logger) *orphanage {
+// openOrphanReaper returns nil if this process cannot adopt processes.
+func openOrphanReaper(hurry context.Context, grace time.Duration, log *slog.Logger) *orphanReaper {
 	spare, err := proc.TakeBystanders()
 	if err == nil {
 		err = proc.Subreaper()
@@ -39,8 +39,8 @@ func openOrphanage(hurry context.Context, grace time.Duration, log *slog.Logger)
 		log.Warn("what a killed guard or handler leaves behind is not ended", "error", err)
 		return nil
 	}
-	o := &orphanage{hurry: hurry, grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
-	// The kernel gives a process's children away before it tells the parent that the process has ended.
+	o := &orphanReaper{hurry: hurry, grace: grace, spare: spare, log: log, signals: make(chan os.Signal, 1), stop: make(chan struct{})}
+	// The kernel moves a process's children to the new parent before the old parent gets SIGCHLD.
 	signal.Notify(o.signals, syscall.SIGCHLD)
 	o.done.Go(func() {
 		for {
@@ -56,8 +56,8 @@ func openOrphanage(hurry context.Context, grace time.Duration, log *slog.Logger)
 	return o
 }
 
-// close ends what there still is. Agents and handlers have ended before.
-func (o *orphanage) close() {
+// close ends the remaining orphans. Agents and handlers have ended before.
+func (o *orphanReaper) close() {
 	if o == nil {
 		return
 	}
@@ -66,10 +66,10 @@ func (o *orphanage) close() {
 	o.done.Wait()
 }
 
-func (o *orphanage) orphans() ([]int, error) { return proc.Orphans(o.spare) }
+func (o *orphanReaper) orphans() ([]int, error) { return proc.Orphans(o.spare) }
 
-// look ends and reaps whoever was adopted.
-func (o *orphanage) look() {
+// look ends and reaps the adopted processes.
+func (o *orphanReaper) look() {
 	orphans, err := o.orphans()
 	if err != nil {
 		o.log.Debug("cannot look for what a killed guard or handler left behind", "error", err)
@@ -87,8 +87,8 @@ func (o *orphanage) look() {
 	}
 }
 
-// end ends what was adopted, with a grace that lasts until hurry ends.
-func (o *orphanage) end(ctx context.Context) error {
+// end ends the adopted processes. Their grace ends with hurry.
+func (o *orphanReaper) end(ctx context.Context) error {
 	if o.hurry.Err() == nil {
 		gently, cancel := context.WithCancel(ctx)
 		defer cancel()

@@ -11,15 +11,15 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-// scratch is the folder in which an agent in the sandbox has its temporary files. In the system's own, which other
-// programs read too, the policy decides about each. A nil scratch does nothing.
-type scratch struct {
+// tempDir is the folder for temporary files of an agent in the sandbox. In the system's folder, which other programs share, the policy
+// decides about each file. All methods of a nil tempDir do nothing.
+type tempDir struct {
 	folder string        // absolute and without symbolic links
-	over   chan struct{} // closed when the folder is gone; nil: the agent has not started
+	over   chan struct{} // closed when the folder is removed; nil: the agent has not started
 }
 
-// openScratch makes the agent's folder, and has the agent know it.
-func (la *linkedAgent) openScratch(s *agent.Spec) error {
+// openTempDir creates the agent's folder and sets the agent's environment variables for it.
+func (la *linkedAgent) openTempDir(s *agent.Spec) error {
 	if s.Env == nil {
 		s.Env = s.User.Environ(os.Environ())
 	}
@@ -37,10 +37,10 @@ func (la *linkedAgent) openScratch(s *agent.Spec) error {
 	if err != nil {
 		return fmt.Errorf("make a folder for the temporary files of agent %q: %w; TMPDIR has to name a folder that acphost can write", la.identity.Name, err)
 	}
-	la.scratch = &scratch{folder: folder}
+	la.tempDir = &tempDir{folder: folder}
 	if as := s.User.Credential(); as != nil {
 		if err := os.Lchown(folder, int(as.Uid), int(as.Gid)); err != nil {
-			la.scratch.remove()
+			la.tempDir.remove()
 			return fmt.Errorf("give the folder for temporary files to the user of agent %q: %w", la.identity.Name, err)
 		}
 	}
@@ -48,14 +48,14 @@ func (la *linkedAgent) openScratch(s *agent.Spec) error {
 	return nil
 }
 
-func (c *scratch) remove() {
+func (c *tempDir) remove() {
 	if c != nil {
-		_ = os.RemoveAll(c.folder) // what cannot be removed stays, as it would in the system's folder
+		_ = os.RemoveAll(c.folder) // files that cannot be removed remain, as in the system's folder
 	}
 }
 
-// until removes the folder once the agent has ended, with all that it started.
-func (c *scratch) until(done <-chan struct{}) {
+// until removes the folder once done is closed: the agent has ended with all processes that it started.
+func (c *tempDir) until(done <-chan struct{}) {
 	c.over = make(chan struct{})
 	go func() {
 		defer close(c.over)
@@ -65,8 +65,8 @@ func (c *scratch) until(done <-chan struct{}) {
 	}()
 }
 
-// wait waits until the folder is gone, or ctx ends.
-func (c *scratch) wait(ctx context.Context) {
+// wait waits until the folder is removed, or ctx ends.
+func (c *tempDir) wait(ctx context.Context) {
 	if c == nil || c.over == nil {
 		return
 	}

@@ -14,30 +14,30 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
-// believed is which files a policy was to go by when a person had it started or loaded: those that its command line and its
-// settings name. An agent can change files, and can have a handler end so that it reads them anew; a policy that was
-// started again without a person's order is believed only where they are what they were. A handler that gives what it
-// believes to be kept (permd) needs none of this. Safe for concurrent use.
-type believed struct {
+// policyFiles records the state of a policy's files when a person last had the policy started or loaded: the files that its command line
+// and settings name. An agent can change these files, and can make a handler crash so that it reads them again. So a policy that was
+// restarted without a person's order is trusted only if the files are unchanged. A handler that has its policy kept for it (permd) needs
+// no such check. Safe for concurrent use.
+type policyFiles struct {
 	handler  *supervise.Handler
 	settings *structpb.Struct
 
 	mu    sync.Mutex
-	files map[string]string // a mark of each, as of mark
-	known bool              // why is about the run
+	files map[string]string // path → mark
+	known bool              // why belongs to run
 	run   uint64
 	why   string
 }
 
-// newBelieved believes the files as they are now.
-func newBelieved(handler *supervise.Handler) *believed {
-	b := &believed{handler: handler, settings: handler.Configured().GetSettings(), files: map[string]string{}}
+// newPolicyFiles records the current state of the files.
+func newPolicyFiles(handler *supervise.Handler) *policyFiles {
+	b := &policyFiles{handler: handler, settings: handler.Configured().GetSettings(), files: map[string]string{}}
 	b.believe(b.look(handler.Status().GetCommand()))
 	return b
 }
 
-// look returns the marks of the files that count with a command.
-func (b *believed) look(command []string) map[string]string {
+// look returns the marks of the files that a command and the settings name.
+func (b *policyFiles) look(command []string) map[string]string {
 	marks := map[string]string{}
 	add := func(text string) {
 		path, err := filepath.Abs(text)
@@ -57,16 +57,16 @@ func (b *believed) look(command []string) map[string]string {
 	return marks
 }
 
-// believe has files count as they were looked at.
-func (b *believed) believe(marks map[string]string) {
+// believe records marks as the trusted state.
+func (b *policyFiles) believe(marks map[string]string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	maps.Copy(b.files, marks)
 	b.known = false
 }
 
-// doubt says why what the policy said just now cannot be believed; empty: it can.
-func (b *believed) doubt() string {
+// doubt says why the policy's last answer cannot be trusted; empty: it can.
+func (b *policyFiles) doubt() string {
 	st := b.handler.Status()
 	if st.GetAddress() != "" || st.GetRestarts() == 0 || b.handler.Keeps() {
 		return ""
@@ -84,8 +84,8 @@ func (b *believed) doubt() string {
 	return b.why
 }
 
-// changedLocked names a file that is not as it was believed; empty: there is none.
-func (b *believed) changedLocked(st *supervisorv1.HandlerStatus) string {
+// changedLocked names a file that has changed since it was recorded; empty: none.
+func (b *policyFiles) changedLocked(st *supervisorv1.HandlerStatus) string {
 	var changed []string
 	for path, m := range b.look(st.GetCommand()) {
 		if b.files[path] != m {
@@ -114,9 +114,9 @@ func eachString(v *structpb.Value, do func(string)) {
 	}
 }
 
-// mark tells a file from what it was before. The time of its last change of any kind is in it, which nobody but root can
-// set back: a file that was changed and put back is told, too. A folder may be what the policy is about, such as a
-// workspace, and what is in it is not looked at.
+// mark returns a string that changes when the file changes. It contains the time of the last change of any kind (ctime), which only root
+// can set back, so that a file that was changed and restored also counts as changed. A folder, such as a workspace, may be the subject of
+// the policy; its contents are not part of the mark.
 func mark(path string) string {
 	real, err := filepath.EvalSymlinks(path)
 	if err != nil {
