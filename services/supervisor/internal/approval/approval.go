@@ -1,8 +1,8 @@
-// Package approval keeps the questions of all agents of a supervisor that wait for the user. An editor, a program or a command
-// can list, watch and answer them.
+// Package approval holds the questions of all agents of a supervisor that wait for the user. An editor, a program or a command can list,
+// watch and answer them.
 //
-// It knows which questions wait, who watches, and how the last questions ended. It decides nothing: the link decides which
-// answer counts. It must not know gRPC.
+// It knows which questions wait, who watches them, and how the latest questions ended. It decides nothing: the link decides which answer
+// counts. It must not know gRPC.
 package approval
 
 import (
@@ -27,17 +27,17 @@ import (
 )
 
 const (
-	// maxRecent is how many answers are remembered, so that whoever comes late learns who was first.
+	// maxRecent is how many answers are remembered, so that a later answerer learns who answered first.
 	maxRecent = 256
-	// recordTimeout is how long the answer that came first may take to be recorded, where somebody else waits to learn it.
+	// recordTimeout is how long a later answerer waits for the record of the first answer.
 	recordTimeout = 5 * time.Second
-	// unnamed answers where nobody says who it is.
+	// unnamed is the answerer if a request names none.
 	unnamed = "grpc"
-	// maxOption is how many bytes of an option's id are remembered: it is the agent's to choose.
+	// maxOption is how many bytes of an option's id are remembered: the agent chooses its length.
 	maxOption = 4096
 )
 
-// Answerer answers questions at a client: a link.
+// Answerer answers questions in place of a client: a link.
 type Answerer interface {
 	// Answer is link.Link.Answer.
 	Answer(id []byte, a question.Answer, by string) (question.End, error)
@@ -45,28 +45,28 @@ type Answerer interface {
 
 // Registry holds the questions of all agents. It is safe for concurrent use.
 type Registry struct {
-	attending atomic.Int64 // watchers that will answer
+	attending atomic.Int64 // number of watchers that will answer
 
-	mu       sync.Mutex                    // guards what follows; not held while anybody else is called
-	ids      map[string]*event.ApprovalIDs // by agent, whose runs are many
+	mu       sync.Mutex                    // guards the fields below; not held during calls to other packages
+	ids      map[string]*event.ApprovalIDs // by agent; an agent may run many times
 	open     ordered.Map[string, *entry]
-	handles  map[string]string // of open and recent questions, to their ids
+	handles  map[string]string // handles of open and recent questions → ids
 	recent   ordered.Map[string, *supervisorv1.ApprovalAnswer]
 	watchers map[*watcher]struct{}
 	closed   bool
 }
 
-// entry is a question that waits.
+// entry is a waiting question.
 type entry struct {
 	owner    *Questions
 	question *question.Question
-	approval *supervisorv1.Approval // without its end; not changed
+	approval *supervisorv1.Approval // without its end; immutable
 	expires  time.Time              // guarded by the Registry's mu
 	done     chan struct{}          // closed once answer is set
 	answer   *supervisorv1.ApprovalAnswer
 }
 
-// New returns a Registry of no questions.
+// New returns an empty Registry.
 func New() *Registry {
 	return &Registry{
 		ids:      map[string]*event.ApprovalIDs{},
@@ -75,10 +75,10 @@ func New() *Registry {
 	}
 }
 
-// Attended reports whether somebody watches who will answer. It never waits.
+// Attended reports whether a watcher that will answer is connected. It does not block.
 func (r *Registry) Attended() bool { return r.attending.Load() > 0 }
 
-// Close ends all watching. What waits can still be answered.
+// Close ends all watches. Waiting questions can still be answered.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -89,7 +89,7 @@ func (r *Registry) Close() {
 	clear(r.watchers)
 }
 
-// ListApprovals are the questions that wait, oldest first: of one session, or of all if it is empty. They are not to be
+// ListApprovals returns the waiting questions of a session, oldest first; of all sessions if sessionID is empty. The result must not be
 // changed.
 func (r *Registry) ListApprovals(sessionID string) []*supervisorv1.Approval {
 	attended := r.Attended()
@@ -98,7 +98,7 @@ func (r *Registry) ListApprovals(sessionID string) []*supervisorv1.Approval {
 	return r.list(sessionID, attended)
 }
 
-// list is ListApprovals; mu is held.
+// list implements ListApprovals; mu is held.
 func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approval {
 	var approvals []*supervisorv1.Approval
 	for _, e := range r.open.All() {
@@ -109,9 +109,9 @@ func (r *Registry) list(sessionID string, attended bool) []*supervisorv1.Approva
 	return approvals
 }
 
-// AnswerApproval answers a question. The error is a *fault.Error: NotFound where there is no such question, Precondition
-// where it was answered, with the answer that came first if it is still known, Invalid where the question does not offer
-// the answer, a form's content does not fit its schema, or its handle was given for its id.
+// AnswerApproval answers a question. The error is a *fault.Error: NotFound if there is no such question; Precondition if it was answered,
+// with the first answer if that is still known; Invalid if the question does not offer the answer, if a form's content does not match its
+// schema, or if the request has the question's handle instead of its id.
 func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerApprovalRequest) (*supervisorv1.ApprovalAnswer, error) {
 	a, err := answerOf(req)
 	if err != nil {
@@ -141,9 +141,9 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 	return e.ended(end), nil
 }
 
-// answerOf is an answer as a link takes it.
+// answerOf converts an answer for a link.
 func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
-	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel(), Surface: req.GetSurface()} // one of them at most
+	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel(), Surface: req.GetSurface()} // at most one of them is set
 	if accept, ok := req.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok {
 		a.Accept = []byte(accept.Accept)
 	}
@@ -153,8 +153,8 @@ func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) 
 	return question.Answer{}, fault.New(fault.Invalid, "answer question %s: say one of option_id, accept, decline and cancel", req.GetId())
 }
 
-// takes checks a form's content against the form's schema, because an agent may rely on it. The link checks whether the
-// question offers such an answer at all.
+// takes checks a form's content against the form's schema, because an agent may rely on it. The link checks whether the question offers
+// the answer.
 func (e *entry) takes(a question.Answer) error {
 	asked := e.approval.GetElicitation()
 	if a.Accept == nil || asked.GetMode() == "url" || asked.GetRequestedSchema() == "" {
@@ -163,15 +163,14 @@ func (e *entry) takes(a question.Answer) error {
 	return form.Parse([]byte(asked.GetRequestedSchema())).Check(a.Accept)
 }
 
-// ID is the id by which the question of a handle is, or was, answered; "" for one that is not known.
+// ID returns the id of the open or recent question with a handle; "" if it is unknown.
 func (r *Registry) ID(handle string) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.handles[handle]
 }
 
-// find returns the question that waits under an id. The handle of a question is not enough: those who may not answer can
-// know it.
+// find returns the waiting question with an id. It does not accept a handle: callers that may not answer know handles.
 func (r *Registry) find(id string) (*entry, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -187,7 +186,7 @@ func (r *Registry) find(id string) (*entry, error) {
 	return nil, fault.New(fault.NotFound, "no question %.128q waits: `acphost approvals list` shows those that do", id)
 }
 
-// answered is the error for a question that somebody else has answered.
+// answered returns the error for a question that has been answered already.
 func answered(first *supervisorv1.ApprovalAnswer) error {
 	return &fault.Error{
 		Class:   fault.Precondition,
@@ -196,15 +195,15 @@ func answered(first *supervisorv1.ApprovalAnswer) error {
 	}
 }
 
-// handle is the name by which people are told of the question.
+// handle returns the name of the question that all callers may know.
 func (e *entry) handle() string { return event.Handle(e.approval.GetId()) }
 
-// isOf reports whether a question is of a session; every one is of the session "".
+// isOf reports whether a question belongs to a session; "" matches every session.
 func (e *entry) isOf(sessionID string) bool {
 	return sessionID == "" || e.question.SessionID == sessionID
 }
 
-// shown is the question as it is now, with its end if nobody is there to answer; mu is held.
+// shown returns the question in its present state, with its timeout if no watcher will answer; mu is held.
 func (e *entry) shown(attended bool) *supervisorv1.Approval {
 	if attended || e.expires.IsZero() {
 		return e.approval
@@ -214,7 +213,7 @@ func (e *entry) shown(attended bool) *supervisorv1.Approval {
 	return a
 }
 
-// ended is how the question ended.
+// ended describes how the question ended.
 func (e *entry) ended(end question.End) *supervisorv1.ApprovalAnswer {
 	return &supervisorv1.ApprovalAnswer{
 		Id:         e.approval.GetId(),
@@ -225,7 +224,7 @@ func (e *entry) ended(end question.End) *supervisorv1.ApprovalAnswer {
 	}
 }
 
-// await waits until it was told how the question ended; nil: it was not in time.
+// await waits until the question has ended and returns its end; nil: ctx ended first.
 func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
 	ctx, cancel := context.WithTimeout(ctx, recordTimeout)
 	defer cancel()
@@ -233,7 +232,7 @@ func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
 	case <-e.done:
 	case <-ctx.Done():
 		select {
-		case <-e.done: // all the same
+		case <-e.done: // prefer the answer if both are ready
 		default:
 			return nil
 		}
@@ -241,7 +240,7 @@ func (e *entry) await(ctx context.Context) *supervisorv1.ApprovalAnswer {
 	return e.answer
 }
 
-// Questions are the open questions of one run of an agent. It implements question.Observer.
+// Questions holds the open questions of one run of an agent. It implements question.Observer.
 type Questions struct {
 	registry *Registry
 	agent    *frame.Agent
@@ -257,7 +256,7 @@ func (r *Registry) Questions(a *frame.Agent) *Questions {
 	return &Questions{registry: r, agent: a, entries: map[*question.Question]*entry{}}
 }
 
-// id is the id of a question that is asked now.
+// id returns the id of a new question.
 func (r *Registry) id(agentID string, raw []byte) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -270,7 +269,7 @@ func (r *Registry) id(agentID string, raw []byte) string {
 	return event.AnswerID(handle)
 }
 
-// Bind says which link answers; it must be called before that runs.
+// Bind sets the link that answers. It must be called before the link runs.
 func (qs *Questions) Bind(l Answerer) { qs.link.Store(&l) }
 
 func (qs *Questions) answer(id []byte, a question.Answer, by string) (question.End, error) {
@@ -296,7 +295,7 @@ func (qs *Questions) Asked(q *question.Question) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	for _, before := range r.open.All() {
-		if before.owner != qs && before.owner.agent.ID == qs.agent.ID { // of a link that is over and has not said so
+		if before.owner != qs && before.owner.agent.ID == qs.agent.ID { // a question of a previous link that ended without reporting it
 			r.end(before, question.End{Outcome: question.Withdrawn, By: nobody})
 		}
 	}
@@ -324,7 +323,7 @@ func (qs *Questions) Ended(q *question.Question, end question.End) {
 	}
 }
 
-// end ends a question; mu is held.
+// end removes a question; mu is held.
 func (r *Registry) end(e *entry, end question.End) {
 	id := e.approval.GetId()
 	r.open.Delete(id)
@@ -342,7 +341,7 @@ func (r *Registry) end(e *entry, end question.End) {
 	r.tell(e, &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Answered{Answered: e.answer}})
 }
 
-// tell tells those who watch; mu is held.
+// tell sends a change to the watchers; mu is held.
 func (r *Registry) tell(e *entry, change *supervisorv1.WatchApprovalsResponse) {
 	for w := range r.watchers {
 		if e.isOf(w.sessionID) {

@@ -11,10 +11,10 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 )
 
-// nobody is the name in the answer to a question that nobody has answered.
+// nobody is the answerer of a question that ended without an answer.
 const nobody = gate.ByNobody
 
-// approvalOf is a question as people are shown it. It is read leniently: what cannot be read is in its raw params alone.
+// approvalOf converts a question for people. It ignores fields that it cannot parse; they remain in the raw params.
 func approvalOf(agentID, id string, q *question.Question) *supervisorv1.Approval {
 	a := event.Question(q.Method, q.Params, q.ToolCall, q.Own)
 	a.Id = id
@@ -29,8 +29,7 @@ func approvalOf(agentID, id string, q *question.Question) *supervisorv1.Approval
 	return a
 }
 
-// hide takes what looks like a secret out of a question about a permission. Forms stay: a field that is called "password" is
-// none.
+// hide masks probable secrets in a permission question. It leaves forms unchanged: a field named "password" is no secret.
 func hide(a *supervisorv1.Approval) {
 	p := a.GetPermission()
 	p.Title, p.Reason = secret.Text(p.GetTitle()), secret.Text(p.GetReason())
@@ -45,5 +44,5 @@ func hide(a *supervisorv1.Approval) {
 	}
 }
 
-// text is s with what is not UTF-8 replaced.
+// text returns s with invalid UTF-8 replaced.
 func text(s string) string { return strings.ToValidUTF8(s, "\uFFFD") }

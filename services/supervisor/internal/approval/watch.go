@@ -8,18 +8,18 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// Bounds on the changes that wait for one watcher. A watcher that leaves more unread is cut off.
+// Bounds on the changes that wait for one watcher. A watcher that exceeds them is disconnected.
 const (
 	maxWaiting      = 1024
-	maxWaitingBytes = 64 << 20 // of the questions' params; a single one may be larger
+	maxWaitingBytes = 64 << 20 // of the questions' params; a single question may be larger
 )
 
-// errSlow cuts a watcher off.
+// errSlow is the error of a watcher that is disconnected because it is too slow.
 var errSlow = fault.New(fault.Exhausted, "this watcher did not keep up with the questions, and was cut off: call again")
 
-// WatchApprovals sends the questions that wait, of one session or of all, then what becomes of them and of new ones, until
-// ctx ends, send fails, or the Registry is closed: the first two are returned as they are, the last as nil. A watcher
-// whose send does not keep up gets a *fault.Error of class Exhausted. What is sent must not be changed.
+// WatchApprovals sends the waiting questions of one session or of all, then their changes and new questions, until ctx ends, send fails,
+// or the Registry is closed. It returns the error of ctx or send unchanged, and nil after Close. If send is too slow, it returns a
+// *fault.Error of class Exhausted. Sent messages must not be changed.
 func (r *Registry) WatchApprovals(ctx context.Context, req *supervisorv1.WatchApprovalsRequest, send func(*supervisorv1.WatchApprovalsResponse) error) error {
 	ctx, cut := context.WithCancelCause(ctx)
 	defer cut(nil)
@@ -70,12 +70,13 @@ func (r *Registry) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAp
 // watcher is one call of WatchApprovals.
 type watcher struct {
 	sessionID string
-	changes   chan *supervisorv1.WatchApprovalsResponse // closed with the Registry
-	bytes     atomic.Int64                              // of changes
+	changes   chan *supervisorv1.WatchApprovalsResponse // closed by Registry.Close
+	bytes     atomic.Int64                              // size of changes
 	cut       context.CancelCauseFunc
 }
 
-// add queues a change, or cuts the watcher off. It never waits: the Registry's mu is held, so that nobody else adds.
+// add queues a change, or disconnects the watcher if its queue is full. It does not block: the Registry's mu is held, so that there is
+// only one sender.
 func (r *Registry) add(w *watcher, change *supervisorv1.WatchApprovalsResponse) {
 	size := sizeOf(change)
 	if n := len(w.changes); n == maxWaiting || n > 0 && w.bytes.Load()+size > maxWaitingBytes {
