@@ -10,19 +10,19 @@ import (
 )
 
 const (
-	// briefAbove is the size over which a call of an agent's, and its answer, are queued in brief. Most of what they hold is
-	// the content of a file, which no event tells, and many may pass at once: nothing waits for room before a handler is
-	// called.
+	// briefAbove is the size in bytes above which a call of an agent, or its answer, is queued in shortened form. Most of such a message
+	// is the content of a file, which events do not contain, and many may pass at once: calls to handlers do not wait for room in the
+	// queue.
 	briefAbove = 64 << 10
-	// unwatchedBriefAbove is the same while nobody watches.
+	// unwatchedBriefAbove is the same limit while there are no watchers.
 	unwatchedBriefAbove = 1 << 10
-	// briefLook is how far into a call is looked for the path that it is about.
+	// briefLook is the size in bytes of the prefix of a call that is searched for its path.
 	briefLook = 4 << 10
 )
 
 var resultMember = []byte(`,"result":`)
 
-// sizeOf is how many bytes a frame is kept in.
+// sizeOf returns how many bytes a copy of a frame needs.
 func sizeOf(f *frame.Frame) int {
 	size := len(f.Line) + len(f.Method) + len(f.ID) + len(f.SessionID)
 	for _, b := range f.Rest {
@@ -31,8 +31,8 @@ func sizeOf(f *frame.Frame) int {
 	return size
 }
 
-// brief shortens a large call to a handler, or its answer, to what events tell of it. It reports false if the frame is
-// something else, and needed whole.
+// brief shortens a large call to a handler, or its answer, to the fields that events use. It returns false if the frame is of another
+// kind and needed whole.
 func brief(f *frame.Frame) bool {
 	switch f.Direction {
 	case frame.AgentToHandler:
@@ -42,7 +42,7 @@ func brief(f *frame.Frame) bool {
 		f.Line, f.Rest, f.Brief = call(f), nil, true
 		return true
 	case frame.HandlerToAgent:
-		// The link wrote the line: nothing but the id stands before the result, and no string holds a quote that is not escaped.
+		// The link wrote the line: only the id precedes the result, and quotes in strings are escaped.
 		head, _, ok := bytes.Cut(f.Line[:min(len(f.Line), briefLook)], resultMember)
 		if !ok {
 			return false
@@ -54,7 +54,7 @@ func brief(f *frame.Frame) bool {
 	return false
 }
 
-// call is a request without what makes it large.
+// call returns a request without its large fields.
 func call(f *frame.Frame) []byte {
 	params := jsonrpc.AppendString([]byte(`{"sessionId":`), string(f.SessionID))
 	for _, name := range [...]string{"path", "terminalId"} {
@@ -66,7 +66,7 @@ func call(f *frame.Frame) []byte {
 	return jsonrpc.AppendRequest(nil, f.ID, string(f.Method), append(params, '}'))
 }
 
-// early is a string among a request's params, if it stands in the beginning of the line; nil: it does not.
+// early returns a string from a request's params if it is at the start of the line; nil otherwise.
 func early(line []byte, name string) []byte {
 	line = line[:min(len(line), briefLook)]
 	params := lex.Find(line, lex.SkipSpace(line, 0), "params")

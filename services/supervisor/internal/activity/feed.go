@@ -13,54 +13,53 @@ import (
 )
 
 const (
-	// maxFeed and maxFeedBytes are how far one who watches everything may be behind before they are cut off, in
-	// events and in what these take in memory. All of them together take no more than the one who is the furthest
-	// behind.
+	// maxFeed and maxFeedBytes limit how far a reader of all events may be behind before it is disconnected, in events and in their bytes
+	// of memory. All readers together use no more than the slowest one.
 	maxFeed      = 32768
 	maxFeedBytes = limits.Behind
-	// maxBatch and maxBatchBytes bound what is sent at once. A single event may have more bytes.
+	// maxBatch and maxBatchBytes limit a batch. A single event may be larger.
 	maxBatch      = 1024
 	maxBatchBytes = 1 << 20
-	// gatherFor is how long after a batch the next one is sent, if it is not full before.
+	// gatherFor is how long events are collected after a batch until the next one is sent, unless that is full earlier.
 	gatherFor = 10 * time.Millisecond
-	// singly is how many events are taken at once for those who are sent them one at a time.
+	// singly is how many events are taken at once for readers that get them one at a time.
 	singly = 64
 )
 
-// errBehind says that a reader was cut off.
+// errBehind is the error of a reader that was disconnected.
 var errBehind = errors.New("too far behind")
 
-// feed holds the events for those who watch everything: once for all of them, and encoded once. An event is held
-// until each reader has taken it. Safe for concurrent use.
+// feed holds the events for the readers of all events: one copy for all, encoded once. It holds an event until each reader has taken it.
+// Safe for concurrent use.
 type feed struct {
 	mu sync.Mutex
 	queue
-	first   uint64 // the number of the oldest event that is held
-	total   uint64 // what all events up to now cost
+	first   uint64 // number of the oldest event held
+	total   uint64 // cost of all events so far
 	encoder event.Encoder
 	readers map[*reader]struct{}
 	closed  bool
-	// wakeAt and wakeCost are the number of an event, and a total cost, before which no reader waits to be woken.
+	// wakeAt and wakeCost are the lowest event number and the lowest total cost at which a reader is to be woken.
 	wakeAt, wakeCost uint64
 }
 
-// reader is one who watches everything. Its fields are guarded by the feed's lock, but for ready.
+// reader is a watcher of all events. The feed's lock guards its fields, except ready.
 type reader struct {
 	view
-	earlier []entry // what is told first
-	next    uint64  // the number of the next event
-	cost    uint64  // what all events before it cost
-	err     error   // why it was cut off
-	// wakeAt and wakeCost are when it is to be woken.
+	earlier []entry // sent first
+	next    uint64  // number of the next event
+	cost    uint64  // cost of all events before it
+	err     error   // why it was disconnected
+	// wakeAt and wakeCost say when to wake the reader.
 	wakeAt, wakeCost uint64
-	ready            chan struct{} // has room for one
+	ready            chan struct{} // buffer of one
 }
 
 func newFeed() feed {
 	return feed{readers: map[*reader]struct{}{}, wakeAt: math.MaxUint64, wakeCost: math.MaxUint64}
 }
 
-// join has a reader told the events that come from now on, behind the earlier ones.
+// join adds a reader. It gets the earlier events first, then all events from now on.
 func (f *feed) join(v view, earlier []entry) *reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -70,7 +69,7 @@ func (f *feed) join(v view, earlier []entry) *reader {
 	return r
 }
 
-// leave ends a reader, which may be cut off already.
+// leave removes a reader, which may be disconnected already.
 func (f *feed) leave(r *reader) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -78,7 +77,7 @@ func (f *feed) leave(r *reader) {
 	f.trim()
 }
 
-// close has readers told that nothing more comes, once they have taken what is held.
+// close ends the feed: readers take the held events, then get no more.
 func (f *feed) close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -88,10 +87,10 @@ func (f *feed) close() {
 	}
 }
 
-// end is the number of the next event. mu is held.
+// end returns the number of the next event. mu is held.
 func (f *feed) end() uint64 { return f.first + uint64(len(f.kept())) }
 
-// add holds an event for the readers. Those who are too far behind are cut off.
+// add adds an event, and disconnects readers that are too far behind.
 func (f *feed) add(e entry) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -116,7 +115,7 @@ func (f *feed) add(e entry) {
 	}
 }
 
-// cutOff ends the readers that have not taken the oldest event.
+// cutOff disconnects the readers that have not taken the oldest event.
 func (f *feed) cutOff() {
 	for r := range f.readers {
 		if r.next <= f.first {
@@ -152,9 +151,8 @@ func (r *reader) wake() {
 	}
 }
 
-// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is cut off. If
-// limit is not 0, a batch has up to limit events, and events gather while they come fast: so the reader is not woken
-// for each of them.
+// run sends batches to a reader until ctx ends, send fails, the feed is closed (fault.Stopping), or the reader is disconnected. If limit
+// is not 0, a batch has up to limit events, and fast events are collected, so that the reader does not wake for each of them.
 func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.Told) error) error {
 	gathers := limit > 0
 	if limit = min(limit, maxBatch); !gathers {
@@ -186,8 +184,8 @@ func (f *feed) run(ctx context.Context, r *reader, limit int, send func([]event.
 	}
 }
 
-// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is
-// fault.Stopping when there will be none, or errBehind.
+// take waits for the reader's next events and appends them to a batch, up to limit and to maxBatchBytes. The error is fault.Stopping if
+// the feed is closed, or errBehind.
 func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit int) ([]event.Told, error) {
 	for {
 		f.mu.Lock()
@@ -216,7 +214,7 @@ func (f *feed) take(ctx context.Context, r *reader, batch []event.Told, limit in
 	}
 }
 
-// taken appends to a batch what there is. mu is held.
+// taken appends the available events to a batch. mu is held.
 func (f *feed) taken(r *reader, batch []event.Told, limit int) []event.Told {
 	oldest := r.next == f.first
 	for bytes := 0; len(batch) < limit; {
@@ -245,7 +243,7 @@ func (f *feed) taken(r *reader, batch []event.Told, limit int) []event.Told {
 	return batch
 }
 
-// peek returns the reader's next event; nil: there is none yet. mu is held.
+// peek returns the reader's next event; nil: none yet. mu is held.
 func (f *feed) peek(r *reader) *entry {
 	switch {
 	case len(r.earlier) > 0:
@@ -256,8 +254,7 @@ func (f *feed) peek(r *reader) *entry {
 	return nil
 }
 
-// gather waits until there are so many events for a reader, or maxBatchBytes, or there will be none, or until enough
-// is told or ctx ends.
+// gather waits until the reader has a number of events or maxBatchBytes, the feed is closed, enough fires or ctx ends.
 func (f *feed) gather(ctx context.Context, r *reader, events int, enough <-chan time.Time) error {
 	f.mu.Lock()
 	full := len(r.earlier) > 0 || f.closed || r.err != nil
@@ -265,7 +262,7 @@ func (f *feed) gather(ctx context.Context, r *reader, events int, enough <-chan 
 		r.wakeAt, r.wakeCost = r.next+uint64(events), r.cost+maxBatchBytes
 		f.wakeAt, f.wakeCost = min(f.wakeAt, r.wakeAt), min(f.wakeCost, r.wakeCost)
 		select {
-		case <-r.ready: // it was about what is taken by now
+		case <-r.ready: // discard a wake-up for events that were taken already
 		default:
 		}
 	}
@@ -276,7 +273,7 @@ func (f *feed) gather(ctx context.Context, r *reader, events int, enough <-chan 
 	return r.wait(ctx, enough)
 }
 
-// wait waits until the reader is woken, enough is told or ctx ends.
+// wait waits until the reader is woken, enough fires or ctx ends.
 func (r *reader) wait(ctx context.Context, enough <-chan time.Time) error {
 	select {
 	case <-r.ready:

@@ -15,15 +15,15 @@ import (
 )
 
 const (
-	// filesGap is how long after a response of WatchFiles the next one is sent, so that many changes make one. If finding and
-	// sending what has changed took long, it is restFactor times as long, up to maxFilesGap: no number of files that cool down
-	// takes more than a twentieth of a processor.
+	// filesGap is the minimum time between two responses of WatchFiles, so that many changes share one response. If finding and sending
+	// the changes takes long, the gap is restFactor times as long, up to maxFilesGap: so files that cool down use at most a twentieth of
+	// a processor.
 	filesGap    = 100 * time.Millisecond
 	maxFilesGap = time.Second
 	restFactor  = 20
 )
 
-// ListFiles lists the files that agents work with. An agent is meant by its id or its name.
+// ListFiles lists the files that agents work with. The request names an agent by id or name.
 func (h *Hub) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest) (*supervisorv1.ListFilesResponse, error) {
 	if err := h.Sync(ctx); err != nil {
 		return nil, err
@@ -31,7 +31,7 @@ func (h *Hub) ListFiles(ctx context.Context, req *supervisorv1.ListFilesRequest)
 	return &supervisorv1.ListFilesResponse{Sessions: h.files(req.GetAgentId(), req.GetSessionId())}, nil
 }
 
-// files are those that are not cold now.
+// files returns the files that are not cold now.
 func (h *Hub) files(agent, session string) []*supervisorv1.SessionFiles {
 	meant := h.filesMeant(agent)
 	return h.fold.Files(func(agentID, sessionID string) bool {
@@ -39,7 +39,7 @@ func (h *Hub) files(agent, session string) []*supervisorv1.SessionFiles {
 	})
 }
 
-// filesMeant are the ids of the agents that are there and meant, by their id or name.
+// filesMeant returns the ids of the present agents with an id or name.
 func (h *Hub) filesMeant(agent string) map[string]bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -50,9 +50,8 @@ func (h *Hub) filesMeant(agent string) map[string]bool {
 	return meant
 }
 
-// WatchFiles sends the files that agents work with: all of them, then what has changed since, until ctx ends or send fails.
-// While send waits for a slow reader nothing is queued: what it is sent then is the difference to what it has. fault.Stopping: the
-// Hub was closed.
+// WatchFiles sends the files that agents work with: all of them, then changes, until ctx ends or send fails. It queues nothing while send
+// blocks: afterwards it sends the difference to the reader's state. fault.Stopping: the Hub was closed.
 func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesRequest, send func(*supervisorv1.WatchFilesResponse) error) error {
 	h.watchesFiles(1)
 	defer h.watchesFiles(-1)
@@ -75,7 +74,7 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 		if !h.pause(ctx, min(max(filesGap, restFactor*time.Since(began)), maxFilesGap)) {
 			return cmp.Or(ctx.Err(), error(errStopping))
 		}
-		if cooling { // it is looked at again after each pause
+		if cooling { // check again after each pause
 			continue
 		}
 		select {
@@ -88,7 +87,7 @@ func (h *Hub) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReques
 	}
 }
 
-// pause waits; false: there is no reason to go on.
+// pause waits for gap; false: ctx ended or the Hub was closed.
 func (h *Hub) pause(ctx context.Context, gap time.Duration) bool {
 	timer := time.NewTimer(gap)
 	defer timer.Stop()
@@ -101,7 +100,7 @@ func (h *Hub) pause(ctx context.Context, gap time.Duration) bool {
 	return false
 }
 
-// watchesFiles counts those who watch files. Calls of agents do not rest while there are any.
+// watchesFiles changes the number of file watchers. While there are any, calls of agents are processed at once.
 func (h *Hub) watchesFiles(more int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -110,7 +109,7 @@ func (h *Hub) watchesFiles(more int) {
 	}
 }
 
-// filesChanged returns what is closed once files may have changed otherwise than by cooling down.
+// filesChanged returns a channel that is closed when files change, except by cooling down.
 func (h *Hub) filesChanged() <-chan struct{} {
 	h.tell.Lock()
 	defer h.tell.Unlock()
@@ -120,7 +119,7 @@ func (h *Hub) filesChanged() <-chan struct{} {
 	return h.filed
 }
 
-// tellFiles wakes those who watch files. tell is held.
+// tellFiles wakes the file watchers. tell is held.
 func (h *Hub) tellFiles() {
 	if h.filed != nil {
 		close(h.filed)
@@ -137,23 +136,24 @@ func aboutFiles(e *supervisorv1.Event) bool {
 	return len(e.GetTouches()) > 0
 }
 
-// toldFiles are the sessions that a watcher knows.
+// toldFiles holds the sessions that a watcher has been sent.
 type toldFiles struct {
 	sessions map[sessionKey]*toldSession
 	looks    uint64
 }
 
-// toldSession is what a watcher knows of a session: which files, up to which mark, and how full its context is.
+// toldSession is the state of a session that a watcher has been sent: its files, up to a mark, and how full its context is.
 type toldSession struct {
 	paths map[string]struct{}
 	mark  heat.Mark
 	usage *supervisorv1.ContextUsage
-	// closed: that was told.
+	// closed reports that the watcher was sent the session's end.
 	closed bool
-	look   uint64 // the last one that has found it
+	look   uint64 // number of the last lookup that found it
 }
 
-// difference is what a watcher does not know yet, and counts as told. cooling: some files change by themselves.
+// difference returns the changes that a watcher has not been sent, and counts them as sent. cooling reports that some files change with
+// time.
 func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *supervisorv1.WatchFilesResponse, cooling bool) {
 	r = &supervisorv1.WatchFilesResponse{}
 	t.looks++
@@ -204,7 +204,7 @@ func (t *toldFiles) difference(h *Hub, req *supervisorv1.WatchFilesRequest) (r *
 	return r, cooling
 }
 
-// take counts a change as told, and returns it as the watcher is told it.
+// take counts a change as sent, and returns it as a message.
 func (s *toldSession) take(c heat.Change) *supervisorv1.SessionFiles {
 	changed := &supervisorv1.SessionFiles{Files: c.Files, Removed: slices.DeleteFunc(c.Cold, func(path string) bool { return !s.knows(path) })}
 	if c.Whole {

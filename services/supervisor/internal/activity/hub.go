@@ -1,10 +1,10 @@
-// Package activity tells what happens in a supervisor. Some readers watch everything, some watch one session (its record
-// first, then live), and some wait for the events of a turn that they began.
+// Package activity publishes what happens in a supervisor. Some readers watch everything, some watch one session (its record first, then
+// live), and some wait for the events of a turn that they began.
 //
-// The package stands beside the data path. Under one lock, each frame gets its number, its time and its place in the journal.
-// If a reader needs the frame, a copy goes to a bounded queue. One goroutine makes events of these frames, adds them to the
-// state of the sessions, and hands them to readers. A reader cannot slow an agent down, with one exception: a subscription
-// loses no event, so the agent waits while it is full.
+// The package observes the data path. Under one lock, each frame gets its number, its time and its place in the journal. If a reader
+// needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events, adds them to the state of the sessions,
+// and passes them to readers. A reader cannot delay an agent, with one exception: a subscription loses no event, so the agent waits while
+// it is full.
 //
 // The package knows frames, events and the journal. It decides nothing, and writes to no agent and no client.
 package activity
@@ -29,89 +29,89 @@ import (
 )
 
 const (
-	// DefaultMaxQueued bounds the bytes of frames that wait to become events.
+	// DefaultMaxQueued is the limit of queued frames, in bytes.
 	DefaultMaxQueued = 16 << 20
-	// DefaultMaxRecent bounds the bytes of events that are kept for those who come back.
+	// DefaultMaxRecent is the limit of events kept for readers that reconnect, in bytes.
 	DefaultMaxRecent = 4 << 20
 	// DefaultPatience is how long a subscription may stay full and unread.
 	DefaultPatience = 30 * time.Second
 
-	// maxRecentEvents bounds their number.
+	// maxRecentEvents is the limit of their number.
 	maxRecentEvents = 4096
 	// maxSessions bounds the sessions whose names are known.
 	maxSessions = 1 << 16
 )
 
-// Options are what a Hub is made of. A zero field stands for the default.
+// Options configure a Hub. A zero field means the default.
 type Options struct {
-	// Instance tells this supervisor from all others; cursors begin with it. Required; the journal has the same.
+	// Instance is the unique id of this supervisor; cursors begin with it. Required. The journal has the same.
 	Instance string
-	// Journal keeps the frames. Nil: none is kept, and what is replayed comes from memory.
+	// Journal records the frames. Nil: frames are not recorded, and replays use the events in memory.
 	Journal *journal.Journal
 	// MaxQueued, MaxRecent and Patience: see the defaults.
 	MaxQueued, MaxRecent int
 	Patience             time.Duration
-	// TurnGrace is how long a session must be quiet after the answer to a prompt, until its turn's end is an event. Updates that
-	// come meanwhile are part of the turn. 0: the answer ends the turn.
+	// TurnGrace is how long a session must be quiet after the answer to a prompt until the end of its turn is published. Updates during
+	// that time belong to the turn. 0: the answer ends the turn.
 	TurnGrace time.Duration
-	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets beside
-	// those that look like it.
+	// SecretVariables are patterns for names of variables ("*_TOKEN") whose values in calls of agents are secrets, in addition to values
+	// that look like secrets.
 	SecretVariables []string
-	// Told is told each event before those who watch, also of frames that only the state of sessions needs, with the name of its
-	// agent, if it has one. It is called by one goroutine, must not wait, and must not keep the event. Nil: nobody is.
+	// Told is called with each event before watchers get it, also with events that only the state of sessions needs, and with the agent's
+	// name, if it has one. One goroutine calls it. It must not block or keep the event. Nil: not called.
 	Told func(agent string, ev *supervisorv1.Event)
-	// Logger is told when events are lost, once each time it begins. Nil: nobody is.
+	// Logger logs the start of each loss of events. Nil: nothing is logged.
 	Logger *slog.Logger
 	// Now is the clock. Nil: the system's.
 	Now func() time.Time
 }
 
-// Hub takes frames and tells events. Safe for concurrent use.
+// Hub receives frames and publishes events. Safe for concurrent use.
 type Hub struct {
 	opts    Options
 	journal *journal.Journal // nil: none, or one without content
-	wake    chan struct{}    // has room for one
-	ended   chan struct{}    // the goroutine is
+	wake    chan struct{}    // buffer of one
+	ended   chan struct{}    // closed when the goroutine ends
 
-	// mu is on the path of every frame.
+	// mu is taken for every frame.
 	mu      sync.Mutex
 	seq     uint64
 	queue   []item
 	spare   []item
-	held    int  // bytes that are queued or worked on
-	resting bool // what is queued wakes nobody yet
+	held    int  // bytes that are queued or being processed
+	resting bool // the queued items wake the goroutine only later
 	losses  []loss
-	skips   uint64 // frames that nobody needed, so far
-	all     int    // who watch everything
-	// watching is how many calls of WatchEvents and WatchSession are told live. drained is closed when there are none any more;
-	// nil: nobody waits for it.
+	skips   uint64 // number of frames not needed so far
+	all     int    // watchers of everything
+	// watching is the number of calls of WatchEvents and WatchSession that are live. drained is closed when it becomes 0; nil: no call
+	// waits for it.
 	watching int
 	drained  chan struct{}
-	filers   int // who watch files
+	filers   int // file watchers
 	ports    map[string]*port
-	room     chan struct{} // closed when there may be some, if somebody waits for it
+	room     chan struct{} // closed when there may be room, if a call waits for it
 	waiting  int
 	closed   bool
 
-	said time.Time // when a loss was logged; the goroutine's: whose frames find no room must not wait for the log
+	said time.Time // when a loss was last logged; used by the goroutine only: the data path must not wait for the log
 
-	// tell guards what is known and who is told. It is taken before mu.
+	// tell guards the state of sessions and the watchers. It is taken before mu.
 	tell     sync.Mutex
 	fold     *event.Fold
 	recent   ring
 	watchers map[*watcher]struct{} // of a session or an agent
-	feed     feed                  // for those who watch everything
-	filed    chan struct{}         // closed when files were used, or may have begun to cool; nil: nobody waits for it
-	// sessions are those that were opened here. The value is the number of the frame that opened the session anew, by
-	// session/new or session/fork, after an earlier session of this id: an agent that was started again may number its
-	// sessions from the beginning. 0: there was no earlier one.
+	feed     feed                  // for watchers of everything
+	filed    chan struct{}         // closed when files were used or may begin to cool; nil: no call waits for it
+	// sessions are the sessions opened here. The value is the number of the frame that opened the session again, by session/new or
+	// session/fork, after an earlier session with this id: a restarted agent may number its sessions from the beginning. 0: there was no
+	// earlier one.
 	sessions map[sessionKey]uint64
-	turnEnds map[sessionKey]*turnEnd // of turns whose late updates are waited for
+	turnEnds map[sessionKey]*turnEnd // turns that wait for late updates
 }
 
 type sessionKey struct{ agent, session string }
 
-// New starts a Hub. Close it before the journal.
+// New starts a Hub. The caller closes it before the journal.
 func New(o Options) *Hub {
 	o.MaxQueued = cmp.Or(max(o.MaxQueued, 0), DefaultMaxQueued)
 	o.MaxRecent = cmp.Or(max(o.MaxRecent, 0), DefaultMaxRecent)
@@ -134,7 +134,7 @@ func New(o Options) *Hub {
 	return h
 }
 
-// lock takes both locks, and returns what gives them back.
+// lock takes both locks, and returns a function that releases them.
 func (h *Hub) lock() (unlock func()) {
 	h.tell.Lock()
 	h.mu.Lock()
@@ -144,8 +144,8 @@ func (h *Hub) lock() (unlock func()) {
 	}
 }
 
-// Close tells what is queued, ends all watching and waits for the goroutine. Frames that come later go to the journal
-// alone. It may be called more than once.
+// Close publishes the queued events, ends all watches and waits for the goroutine. Later frames only go to the journal. It may be called
+// more than once.
 func (h *Hub) Close() {
 	h.mu.Lock()
 	h.closed = true
@@ -155,7 +155,7 @@ func (h *Hub) Close() {
 	<-h.ended
 }
 
-// Drain waits until everybody who watched when the Hub was closed was told everything and has left, or ctx ends.
+// Drain waits until all watchers that were connected when the Hub was closed have got all events and have left, or ctx ends.
 func (h *Hub) Drain(ctx context.Context) {
 	h.mu.Lock()
 	if h.watching == 0 {
@@ -173,7 +173,7 @@ func (h *Hub) Drain(ctx context.Context) {
 	}
 }
 
-// Observer numbers what passes an agent's link, which may be a new one: what is known of the agent stays.
+// Observer returns the observer for an agent's link, which may be a new link: the agent's state is kept.
 func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -182,18 +182,18 @@ func (h *Hub) Observer(agent *frame.Agent) frame.Observer {
 	return p
 }
 
-// Queued returns the bytes of frames and events that wait, or are being worked on.
+// Queued returns the bytes of frames and events that are queued or being processed.
 func (h *Hub) Queued() int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.held
 }
 
-// cursor names the events of a frame.
+// cursor returns the cursor of a frame's events.
 func (h *Hub) cursor(seq uint64) string { return replay.Cursor(h.opts.Instance, seq) }
 
-// Publish tells an event that no frame says: an agent's state, a handler's. It gets its cursor, and the time if it has
-// none; the event is the Hub's from then on.
+// Publish publishes an event without a frame, such as a change of an agent's or a handler's state. It sets the cursor, and the time if
+// that is not set. The Hub owns the event from then on.
 func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -208,7 +208,7 @@ func (h *Hub) Publish(ev *supervisorv1.Event) {
 	h.put(item{event: ev, seq: h.seq, cost: eventCost + proto.Size(ev)})
 }
 
-// Tell records and tells a notification of acphost's to an agent's client, as if a link had passed it on.
+// Tell records and publishes a notification from acphost to an agent's client, as if it had passed a link.
 func (h *Hub) Tell(agentID string, line []byte) {
 	h.mu.Lock()
 	p := h.ports[agentID]
@@ -218,11 +218,11 @@ func (h *Hub) Tell(agentID string, line []byte) {
 	}
 }
 
-// Show fills in what events have told of a session. See event.Fold.
+// Show adds to s the state of a session that results from events. See event.Fold.
 func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
-	h.fold.Show(agentID, s) // may have much to copy, for which no frame should wait
+	h.fold.Show(agentID, s) // it may copy much; frames must not wait for it
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if p := h.ports[agentID]; p != nil && p.incomplete {
@@ -230,7 +230,7 @@ func (h *Hub) Show(agentID string, s *supervisorv1.Session) {
 	}
 }
 
-// Sync waits until every frame and event that came before the call is known to Show, and was handed to those who watch.
+// Sync waits until every earlier frame and event is part of the state that Show reads, and was passed to watchers.
 func (h *Hub) Sync(ctx context.Context) error {
 	done := make(chan struct{})
 	h.mu.Lock()
@@ -247,7 +247,7 @@ func (h *Hub) Sync(ctx context.Context) error {
 	return nil
 }
 
-// CloseSessions tells that an agent is gone and its sessions with it, for a reason in a few words.
+// CloseSessions publishes that the sessions of an agent that has ended are closed; reason says why in a few words.
 func (h *Hub) CloseSessions(agentID, reason string) {
 	h.tell.Lock()
 	open := h.fold.Open(agentID)
@@ -257,7 +257,7 @@ func (h *Hub) CloseSessions(agentID, reason string) {
 	}
 }
 
-// Forget drops what is known of an agent that is gone for good.
+// Forget drops the state of an agent that will not return.
 func (h *Hub) Forget(agentID string) {
 	h.tell.Lock()
 	defer h.tell.Unlock()
@@ -275,7 +275,7 @@ func (h *Hub) Forget(agentID string) {
 	}
 }
 
-// run is the goroutine that makes events and tells them.
+// run is the goroutine that creates events and publishes them.
 func (h *Hub) run() {
 	defer close(h.ended)
 	defer h.end()
@@ -291,7 +291,7 @@ func (h *Hub) run() {
 			done := 0
 			for i := range batch {
 				done += batch[i].cost
-				if batch[i].mark != nil { // whoever waits for it finds the room of what came before it
+				if batch[i].mark != nil { // a waiter on the mark finds the room of earlier items released
 					h.release(done)
 					done = 0
 				}
@@ -308,7 +308,7 @@ func (h *Hub) run() {
 	}
 }
 
-// end ends all watching.
+// end ends all watches.
 func (h *Hub) end() {
 	h.tell.Lock()
 	defer h.tell.Unlock()
@@ -321,7 +321,7 @@ func (h *Hub) end() {
 	}
 }
 
-// handle makes events of an item, and tells them.
+// handle creates events from an item, and publishes them.
 func (h *Hub) handle(it *item) {
 	var events []*supervisorv1.Event
 	switch {
@@ -347,9 +347,9 @@ func (h *Hub) handle(it *item) {
 		if opened := ev.GetSessionOpened(); opened != nil {
 			h.opened(sessionKey{ev.GetAgentId(), ev.GetSessionId()}, opened.GetMethod(), it.seq)
 		}
-		// What a frame says is there twice as a rule, typed and raw.
+		// An event usually contains its frame twice, typed and raw.
 		e := entry{event: ev, seq: it.seq, skips: it.skips, cost: eventCost + 2*it.cost/len(events)}
-		if it.cost > briefAbove { // its events may leave out most of it
+		if it.cost > briefAbove { // events may leave out most of the frame
 			e.cost = eventCost + proto.Size(ev)
 		}
 		for _, touch := range ev.GetTouches() {
@@ -368,7 +368,7 @@ func (h *Hub) handle(it *item) {
 	}
 }
 
-// opened notes that a frame opened a session. tell is held.
+// opened records that a frame opened a session. tell is held.
 func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	anew, known := h.sessions[key]
 	switch {
@@ -380,8 +380,8 @@ func (h *Hub) opened(key sessionKey, method string, seq uint64) {
 	h.sessions[key] = anew
 }
 
-// openedAnew returns the position before the frame that opened a session anew; the zero one if there was no earlier
-// session of its id.
+// openedAnew returns the position before the frame that opened a session again; the zero position if there was no earlier session with
+// its id.
 func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	defer h.lock()()
 	if seq := h.sessions[sessionKey{agentID, session}]; seq > 1 {
@@ -390,14 +390,14 @@ func (h *Hub) openedAnew(agentID, session string) replay.Position {
 	return replay.Position{}
 }
 
-// know adds an event to what is known and to what is kept, and tells those who watch everything. tell is held.
+// know adds an event to the state and to the recent events, and sends it to watchers of everything. tell is held.
 func (h *Hub) know(e entry) {
 	h.fold.Apply(e.event)
 	h.recent.add(e)
 	h.feed.add(e)
 }
 
-// lose says that frames found no room.
+// lose publishes that frames were lost.
 func (h *Hub) lose(it *item) {
 	gap := replay.Gap(it.port.id, "", it.lost, whyBusy, h.opts.Now())
 	if h.opts.Told != nil {

@@ -5,17 +5,17 @@ import (
 	"sync"
 )
 
-// outbox holds the events that a watcher of a session, or of an agent, has not taken yet.
+// outbox queues events for a watcher of a session or an agent.
 type outbox struct {
 	mu sync.Mutex
 	queue
-	err   error         // why there will be no more; those that are held are told before, but for errBehind
-	ready chan struct{} // has room for one
+	err   error         // why it ended; queued events are taken first, except after errBehind
+	ready chan struct{} // buffer of one
 }
 
 func newOutbox() outbox { return outbox{ready: make(chan struct{}, 1)} }
 
-// add holds one more event. mu is held.
+// add queues an event. mu is held.
 func (o *outbox) add(e entry) {
 	if o.err != nil {
 		return
@@ -24,14 +24,13 @@ func (o *outbox) add(e entry) {
 	o.signal()
 }
 
-// fits reports whether there is room for an event. One that is not full takes an event of any size: these are bounded by
-// limits.Whole.
+// fits reports whether there is room for an event. An outbox that is not full accepts an event of any size: limits.Whole bounds events.
 func (o *outbox) fits(e entry, events, bytes int) bool {
 	n := len(o.kept())
 	return n == 0 || n < events && o.held+min(e.cost, briefAbove) <= bytes
 }
 
-// fail drops what is held, and has next return err. mu is held.
+// fail drops the queued events; next then returns err. mu is held.
 func (o *outbox) fail(err error) {
 	if o.err == nil {
 		o.err = err
@@ -40,7 +39,7 @@ func (o *outbox) fail(err error) {
 	}
 }
 
-// end says why nothing more will come; what is held is told before.
+// end ends the outbox; queued events can still be taken.
 func (o *outbox) end(why error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -57,7 +56,7 @@ func (o *outbox) signal() {
 	}
 }
 
-// next waits for the next event. The error is that of end when there will be none.
+// next waits for the next event. At the end it returns the error of end.
 func (o *outbox) next(ctx context.Context, taken func()) (e entry, err error) {
 	err = o.wait(ctx, func() (ok bool) {
 		if e, ok = o.pop(); ok && taken != nil {
@@ -68,7 +67,7 @@ func (o *outbox) next(ctx context.Context, taken func()) (e entry, err error) {
 	return e, err
 }
 
-// wait calls take, with mu held, until it reports that it has taken something.
+// wait calls take, with mu held, until it returns true.
 func (o *outbox) wait(ctx context.Context, take func() bool) error {
 	for {
 		o.mu.Lock()

@@ -13,44 +13,44 @@ import (
 )
 
 const (
-	// itemCost, eventCost and touchCost are what a queued frame, an event and a file in use count for beside their bytes.
+	// itemCost, eventCost and touchCost are the assumed sizes of a queued frame, an event and a file in use, in addition to their data.
 	itemCost  = 320
 	eventCost = 512
 	touchCost = 96
-	// releaseAt is how many bytes are worked on before they are given free.
+	// releaseAt is how many processed bytes are collected before they are released.
 	releaseAt = 256 << 10
-	// pacedFactor is how many times as much may be queued of an agent whose client waits for room. So what is under way when
-	// the room ends still has a place.
+	// pacedFactor is the factor by which the queue limit is raised for an agent whose client waits for room, so that messages in transit
+	// still fit when the queue is full.
 	pacedFactor = 4
-	// restAt and restBytes are how many calls to handlers, and their answers, wait until one goroutine is woken for all of
-	// them, while nobody watches, and how many bytes of them.
+	// restAt and restBytes limit the calls to handlers, and their answers, that are queued without waking the goroutine while there are
+	// no watchers: their number and their bytes.
 	restAt    = 64
 	restBytes = 64 << 10
-	// sayAgain is how long after a loss was logged another one is.
+	// sayAgain is the minimum time between two log messages about losses.
 	sayAgain = time.Minute
 )
 
-// port is where the frames of one agent come in.
+// port receives the frames of one agent.
 type port struct {
 	hub   *Hub
-	id    string                      // the agent's
-	agent atomic.Pointer[frame.Agent] // which may be another with the same id, once it was started anew
-	// secrets are taken out before anybody keeps a frame: so neither the record has them nor those who watch.
+	id    string                      // of the agent
+	agent atomic.Pointer[frame.Agent] // replaced when an agent with the same id is started again
+	// secrets are masked before a frame is stored: so neither the record nor watchers get them.
 	secrets *secret.Frames
 
 	// Guarded by Hub.mu.
-	watched    int            // who watch the whole agent
-	sessions   map[string]int // who watch a session of its
-	full       int            // subscriptions that are
+	watched    int            // number of watchers of the whole agent
+	sessions   map[string]int // number of watchers by session
+	full       int            // number of full subscriptions
 	paced      bool           // its client waits for room
-	incomplete bool           // frames of it were lost
+	incomplete bool           // frames were lost
 
-	// The goroutine's.
+	// Used by the goroutine only.
 	decoder  *event.Decoder
-	turnEnds int // of Hub.turnEnds
+	turnEnds int // its entries in Hub.turnEnds
 }
 
-// item is what waits for the goroutine: a frame, an event, a loss or a mark.
+// item is an entry of the queue: a frame, an event, a loss or a mark.
 type item struct {
 	port  *port
 	frame frame.Frame
@@ -60,10 +60,10 @@ type item struct {
 	seq   uint64
 	skips uint64 // Hub.skips
 	cost  int
-	rests bool // nobody waits for it
+	rests bool // no call waits for it
 }
 
-// agent is the name of the agent that it is about; empty: it is about none.
+// agent returns the name of the item's agent; empty: it has none.
 func (it *item) agent() string {
 	if it.port == nil {
 		return ""
@@ -71,14 +71,14 @@ func (it *item) agent() string {
 	return it.port.agent.Load().Name
 }
 
-// loss counts the frames of an agent that found no room.
+// loss counts the lost frames of an agent.
 type loss struct {
 	port   *port
 	frames uint64
-	seq    uint64 // of the last
+	seq    uint64 // of the last lost frame
 }
 
-// Frame implements frame.Observer. It waits for nothing but the Hub's lock.
+// Frame implements frame.Observer. It only waits for the Hub's lock.
 func (p *port) Frame(f frame.Frame) {
 	if p.secrets.MayHold(&f) {
 		f = p.secrets.Redact(f)
@@ -100,21 +100,21 @@ func (p *port) enqueue(f *frame.Frame) {
 	}
 	switch live := p.live(f); {
 	case h.closed:
-	case live || !plainChunk(f) && event.Needed(f): // most frames are neither, and those are not even copied
+	case live || !plainChunk(f) && event.Needed(f): // most frames are neither; they are not copied
 		p.put(f, live)
 	default:
 		h.skips++
 	}
 }
 
-// live reports whether somebody watches what a frame tells.
+// live reports whether a watcher needs the events of a frame.
 func (p *port) live(f *frame.Frame) bool {
 	return p.hub.all > 0 || p.watched > 0 ||
 		len(p.sessions) > 0 && (!f.Scanned || len(f.SessionID) == 0 || p.sessions[string(f.SessionID)] > 0)
 }
 
-// plainChunk reports whether a frame is a piece of what the agent says or thinks, spelled as most agents spell it, that does
-// not say what it took. event.Needed says no to each of these, and takes longer.
+// plainChunk reports whether a frame is a plain chunk of the agent's message or thought, in the usual spelling, without usage.
+// event.Needed returns false for all of these, but takes longer.
 func plainChunk(f *frame.Frame) bool {
 	const begin, middle = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"`, `","update":{"sessionUpdate":"agent_`
 	const message, thought = `message_chunk"`, `thought_chunk"`
@@ -153,7 +153,7 @@ func (p *port) put(f *frame.Frame, live bool) {
 	if p.paced {
 		limit *= pacedFactor
 	}
-	// A queue that is not full takes a frame of any size: one large message is never lost for what is small before it.
+	// A queue that is not full accepts a frame of any size, so that small frames never cause the loss of one large message.
 	if h.held > 0 && h.held+min(itemCost+size, briefAbove) > limit && !endsTurn(f) {
 		p.lose(f.Seq)
 		return
@@ -176,7 +176,7 @@ func (p *port) put(f *frame.Frame, live bool) {
 	h.put(item{port: p, frame: c, seq: f.Seq, cost: itemCost + size, rests: !live && toHandler && h.filers == 0})
 }
 
-// lose counts a frame.
+// lose counts a lost frame.
 func (p *port) lose(seq uint64) {
 	h := p.hub
 	p.incomplete = true
@@ -190,7 +190,7 @@ func (p *port) lose(seq uint64) {
 	h.losses = append(h.losses, loss{port: p, frames: 1, seq: seq})
 }
 
-// decode makes events of a frame. The goroutine calls it.
+// decode converts a frame to events. Only the goroutine calls it.
 func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
 	if p.decoder == nil {
 		p.decoder = event.NewDecoder(*f.Agent, h.cursor)
@@ -202,7 +202,7 @@ func (p *port) decode(h *Hub, f *frame.Frame) []*supervisorv1.Event {
 	return p.decoder.Frame(*f)
 }
 
-// port is an agent's, made if it is missing. mu is held.
+// port returns the port of an agent, and creates it if it does not exist. mu is held.
 func (h *Hub) port(agentID string) *port {
 	p := h.ports[agentID]
 	if p == nil {
@@ -213,7 +213,7 @@ func (h *Hub) port(agentID string) *port {
 	return p
 }
 
-// put queues an item behind what was lost before it. mu is held.
+// put queues an item after the losses before it. mu is held.
 func (h *Hub) put(it item) {
 	idle := len(h.queue) == 0 || h.resting
 	h.tellLosses()
@@ -241,7 +241,7 @@ func (h *Hub) awake() {
 	}
 }
 
-// takeQueued removes and returns what is queued.
+// takeQueued removes and returns the queued items.
 func (h *Hub) takeQueued() (batch []item, closed bool) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -250,10 +250,10 @@ func (h *Hub) takeQueued() (batch []item, closed bool) {
 	return batch, h.closed
 }
 
-// giveBack takes back what a batch stood in.
+// giveBack returns a batch's memory for reuse.
 func (h *Hub) giveBack(batch []item) {
 	clear(batch)
-	if cap(batch) > 1024 { // it was a flood
+	if cap(batch) > 1024 { // too large to keep
 		return
 	}
 	h.mu.Lock()
@@ -261,7 +261,7 @@ func (h *Hub) giveBack(batch []item) {
 	h.mu.Unlock()
 }
 
-// release makes room: so many bytes are not held any more.
+// release releases bytes of the queue.
 func (h *Hub) release(bytes int) {
 	h.mu.Lock()
 	h.held -= bytes
@@ -269,7 +269,7 @@ func (h *Hub) release(bytes int) {
 	h.mu.Unlock()
 }
 
-// freed wakes those who wait for room. mu is held.
+// freed wakes the calls that wait for room. mu is held.
 func (h *Hub) freed() {
 	if h.waiting > 0 {
 		close(h.room)

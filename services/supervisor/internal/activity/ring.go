@@ -5,7 +5,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-// Why events are missing.
+// Reasons for missing events.
 const (
 	whyBusy      = "the supervisor was busier than could be followed"
 	whyUnwatched = "pieces of messages are not kept while nobody watches"
@@ -13,20 +13,20 @@ const (
 	whyUnwritten = "the record cannot be written, or is as large as it may be"
 )
 
-// entry is an event on its way to those who watch.
+// entry is an event with the position and the costs that queues need.
 type entry struct {
 	event *supervisorv1.Event
-	field []byte // see event.Told; nil but in the feed
+	field []byte // see event.Told; nil except in the feed
 	seq   uint64
-	skips uint64 // frames that nobody needed, before it
+	skips uint64 // frames before it that were not needed
 	cost  int
 }
 
 // queue holds events, oldest first.
 type queue struct {
 	entries []entry
-	head    int // what stands before it is not held any more
-	held    int // what the events cost
+	head    int // entries before it are removed
+	held    int // sum of the events' costs
 }
 
 func (q *queue) kept() []entry { return q.entries[q.head:] }
@@ -36,7 +36,7 @@ func (q *queue) push(e entry) {
 	q.held += e.cost
 }
 
-// pop removes and returns the oldest event; false: there is none.
+// pop removes and returns the oldest event; false: the queue is empty.
 func (q *queue) pop() (entry, bool) {
 	if len(q.kept()) == 0 {
 		return entry{}, false
@@ -46,7 +46,7 @@ func (q *queue) pop() (entry, bool) {
 	q.held -= e.cost
 	q.head++
 	switch {
-	case len(q.kept()) == 0 && cap(q.entries) > 1024: // it was much once
+	case len(q.kept()) == 0 && cap(q.entries) > 1024: // release a large buffer
 		q.entries, q.head = nil, 0
 	case len(q.kept()) == 0, q.head > maxRecentEvents:
 		n := copy(q.entries, q.kept())
@@ -56,11 +56,11 @@ func (q *queue) pop() (entry, bool) {
 	return e, true
 }
 
-// ring keeps the last events, up to a number and to a number of bytes.
+// ring keeps the latest events, up to a number and a number of bytes.
 type ring struct {
 	queue
 	max int
-	// The last event that is not kept any more.
+	// The last event that was dropped.
 	goneSeq, goneSkips uint64
 	goneCursor         string
 }
@@ -73,8 +73,8 @@ func (r *ring) add(e entry) {
 	}
 }
 
-// behind returns the events behind a cursor, and how many frames were left out before them. whole: no event is missing since
-// the cursor was told.
+// behind returns the events after a cursor, and how many unneeded frames preceded them. whole reports that no event since the cursor is
+// missing.
 func (r *ring) behind(at replay.Position) (kept []entry, skips uint64, whole bool) {
 	kept, skips = r.kept(), r.goneSkips
 	for len(kept) > 0 && kept[0].seq <= at.Seq {

@@ -14,28 +14,28 @@ import (
 )
 
 const (
-	// catchUpRounds is how often the record is read on before a watcher is told live. If fewer frames than catchUpEnough
-	// have passed meanwhile, the record is not read again.
+	// catchUpRounds limits how often the record is read again before a watcher goes live. If fewer than catchUpEnough frames have passed
+	// meanwhile, the record is not read again.
 	catchUpRounds = 8
 	catchUpEnough = 1024
 )
 
-// WatchSession tells the events of a session: those behind the cursor from the record, then live, without a hole and none
-// twice, until ctx ends or send fails. Of a session of supervisors that ended it tells what is recorded, and returns nil.
-// Where there is no record it tells what is in memory. A Gap stands where events are missing. A cursor that is not known
-// is fault.Invalid, a session fault.NotFound; one who does not keep up is cut off with fault.Exhausted, and one who was told
-// everything when the Hub is closed gets fault.Stopping. Events are shared: send must not change them.
+// WatchSession sends the events of a session: those after the cursor from the record, then live, without gaps or duplicates, until ctx
+// ends or send fails. For a session of an ended supervisor it sends the recorded events, and returns nil. Without a record it sends the
+// events in memory. A Gap event marks missing events. Errors: fault.Invalid for an unknown cursor, fault.NotFound for an unknown session,
+// fault.Exhausted for a watcher that is too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not
+// change them.
 func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRequest, send func(*supervisorv1.Event) error) error {
 	at, err := replay.Begin(req)
 	if err != nil {
 		return err
 	}
 	if h.journal != nil {
-		if err := h.journal.Flush(ctx); err != nil { // what is there is in its file
+		if err := h.journal.Flush(ctx); err != nil { // write pending frames to the file
 			return err
 		}
 	}
-	if err := h.Sync(ctx); err != nil { // and which sessions there are is known
+	if err := h.Sync(ctx); err != nil { // make the list of sessions complete
 		return err
 	}
 	var parts []journal.Part
@@ -48,9 +48,9 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	if err != nil {
 		return err
 	}
-	if s.port != nil { // its own part is the last
+	if s.port != nil { // this supervisor's part is the last
 		s.parts = replay.OneSession(s.parts, replay.Position{})
-		if at.Seq == 0 { // what came of the id before is of another session
+		if at.Seq == 0 { // events before belong to an earlier session with this id
 			at = h.openedAnew(s.port.id, s.session)
 		}
 	} else {
@@ -70,16 +70,16 @@ func (h *Hub) WatchSession(ctx context.Context, req *supervisorv1.WatchSessionRe
 	return s.fromRecord(ctx, at, req.GetNoFollow())
 }
 
-// watched is a session that is watched.
+// watched is a session that is being watched.
 type watched struct {
 	hub     *Hub
-	port    *port // nil: it is not one of this supervisor's
+	port    *port // nil: not a session of this supervisor
 	session string
 	parts   []journal.Part
 	send    func(*supervisorv1.Event) error
 }
 
-// find looks for a session among those of this supervisor and in the parts of the record.
+// find searches for a session in this supervisor and in the parts of the record.
 func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error) {
 	s := &watched{hub: h, session: session}
 	ports := h.portsOf(session, parts)
@@ -107,7 +107,7 @@ func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error
 		names[part.Header.Agent] = true
 		s.parts = append(s.parts, part)
 	}
-	slices.SortStableFunc(s.parts, func(a, b journal.Part) int { // the one that may grow is the last
+	slices.SortStableFunc(s.parts, func(a, b journal.Part) int { // the part that may grow is last
 		return cmp.Compare(h.grows(s, a), h.grows(s, b))
 	})
 	switch {
@@ -119,7 +119,7 @@ func (h *Hub) find(agent, session string, parts []journal.Part) (*watched, error
 	return s, nil
 }
 
-// grows is 1 for a part that this supervisor writes.
+// grows returns 1 for a part that this supervisor writes, else 0.
 func (h *Hub) grows(s *watched, part journal.Part) int {
 	if s.port != nil && part.Header.Instance == h.opts.Instance {
 		return 1
@@ -127,7 +127,7 @@ func (h *Hub) grows(s *watched, part journal.Part) int {
 	return 0
 }
 
-// portsOf are the agents of this supervisor that have, or had, a session of that id.
+// portsOf returns the ports of this supervisor's agents that have, or had, a session with that id.
 func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
 	defer h.lock()()
 	ids := map[string]bool{}
@@ -150,7 +150,7 @@ func (h *Hub) portsOf(session string, parts []journal.Part) []*port {
 	return ports
 }
 
-// joinLive has a watcher told the events to come. Its after is the number of the last frame before them.
+// joinLive adds a watcher of future events. Its after is the number of the last frame before them.
 func (s *watched) joinLive() *watcher {
 	defer s.hub.lock()()
 	w := s.hub.newWatcher(s.port, s.session)
@@ -158,7 +158,7 @@ func (s *watched) joinLive() *watcher {
 	return w
 }
 
-// fromMemory tells what is in memory, then live.
+// fromMemory sends the events in memory, then live ones.
 func (s *watched) fromMemory(ctx context.Context, at replay.Position, noFollow bool) error {
 	w, err := s.joinMemory(at, noFollow)
 	if err != nil {
@@ -168,7 +168,7 @@ func (s *watched) fromMemory(ctx context.Context, at replay.Position, noFollow b
 	return w.run(ctx, s.send)
 }
 
-// joinMemory has a watcher told the events that are in memory, and those to come unless it is not to follow.
+// joinMemory returns a watcher that gets the events in memory, and future ones unless noFollow is set.
 func (s *watched) joinMemory(at replay.Position, noFollow bool) (*watcher, error) {
 	h := s.hub
 	defer h.lock()()
@@ -180,7 +180,7 @@ func (s *watched) joinMemory(at replay.Position, noFollow bool) (*watcher, error
 	if at.Seq == 0 {
 		whole = h.recent.goneSeq == 0
 	}
-	if !whole { // it is said once
+	if !whole { // report the gap once
 		w.push(entry{event: replay.Gap(s.port.id, s.session, 0, whyNoRecord, h.opts.Now()), cost: eventCost})
 		skips = h.skips
 	}
@@ -193,7 +193,7 @@ func (s *watched) joinMemory(at replay.Position, noFollow bool) (*watcher, error
 	return w, nil
 }
 
-// fromRecord tells what is recorded, then live.
+// fromRecord sends the recorded events, then live ones.
 func (s *watched) fromRecord(ctx context.Context, at replay.Position, noFollow bool) error {
 	h := s.hub
 	r := &replay.Session{ID: s.session, Parts: s.parts, Send: s.send, Logger: h.opts.Logger}
@@ -207,7 +207,7 @@ func (s *watched) fromRecord(ctx context.Context, at replay.Position, noFollow b
 	if s.port == nil {
 		return r.Tell(ctx, ^uint64(0))
 	}
-	// A long record is told without having live events wait meanwhile.
+	// Read a long record before joining, so that no live events queue up meanwhile.
 	upTo := h.last()
 	for range catchUpRounds {
 		if err := s.flushed(ctx, r, upTo); err != nil {
@@ -234,7 +234,7 @@ func (s *watched) fromRecord(ctx context.Context, at replay.Position, noFollow b
 	return w.run(ctx, s.send)
 }
 
-// flushed tells what is recorded up to a frame of this supervisor, once it is written.
+// flushed sends the recorded events up to a frame of this supervisor, once that is written.
 func (s *watched) flushed(ctx context.Context, r *replay.Session, upTo uint64) error {
 	if err := s.hub.journal.Flush(ctx); err != nil {
 		return err
@@ -242,7 +242,7 @@ func (s *watched) flushed(ctx context.Context, r *replay.Session, upTo uint64) e
 	return r.Tell(ctx, upTo)
 }
 
-// missing tells which frames the record of this supervisor lacks. Frames behind upTo may still be told live.
+// missing reports the frames that the record of this supervisor lacks. Frames after upTo may still be sent live.
 func (s *watched) missing(upTo uint64) error {
 	frames, last := s.hub.journal.Unwritten(s.port.id, s.session)
 	switch {
@@ -254,7 +254,7 @@ func (s *watched) missing(upTo uint64) error {
 	return s.send(replay.Gap(s.port.id, s.session, frames, whyUnwritten, s.hub.opts.Now()))
 }
 
-// last is the number of the last frame that passed.
+// last returns the number of the latest frame.
 func (h *Hub) last() uint64 {
 	h.mu.Lock()
 	defer h.mu.Unlock()

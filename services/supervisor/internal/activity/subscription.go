@@ -11,30 +11,30 @@ import (
 )
 
 const (
-	// A subscription is full when it holds so many events, or so much of what may be queued, and has room again when it
-	// holds half of that.
+	// A subscription is full when it holds subscribedEvents events, or as many bytes as the queue may have. It has room again at half of
+	// that.
 	subscribedEvents = 1024
 	subscribedShare  = 4
-	// subscribedFactor is how many times as much it holds at most: many events of an agent do not pass its client's writer,
-	// so waiting does not hold them back.
+	// subscribedFactor times these limits is its maximum: many events of an agent do not pass its client's writer, so that WaitRoom does
+	// not delay them.
 	subscribedFactor = 16
-	// pacedShare is the share of the queue that agents may use whose clients wait for room. It is small, so that another
-	// watcher, if it is as fast as the subscription, has room for the same events.
+	// pacedShare is the share of the queue that agents may use whose clients wait for room. It is small, so that another watcher that is
+	// as fast as the subscription has room for the same events.
 	pacedShare = 8
 )
 
-// Subscription gets each event of a session once and in order, and loses none: while it is full, WaitRoom has the agent's
-// client wait. One that stays full and unread for the Hub's patience is cut off. Safe for concurrent use.
+// Subscription gets each event of a session once and in order, without loss: while it is full, WaitRoom makes the agent's client wait. A
+// subscription that stays full and unread for the Hub's patience is cancelled. Safe for concurrent use.
 type Subscription struct {
 	hub     *Hub
 	watcher *watcher
 
-	// While it is full; guarded by the outbox's lock.
+	// Set while it is full; guarded by the outbox's lock.
 	timer *time.Timer
-	read  time.Time // when it was last, or became full
+	read  time.Time // when it was last read, or became full
 }
 
-// Subscribe returns a subscription to what happens next in a session, or, where none is named, with an agent. Close it.
+// Subscribe returns a subscription to future events of a session, or of the whole agent if sessionID is empty. The caller closes it.
 func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
 	defer h.lock()()
 	s := &Subscription{hub: h, watcher: h.newWatcher(h.port(agentID), sessionID)}
@@ -43,14 +43,14 @@ func (h *Hub) Subscribe(agentID, sessionID string) *Subscription {
 	return s
 }
 
-// Next waits for the next event. The error is that of ctx, fault.Exhausted where the subscription was cut off, or io.EOF
-// where it or the Hub was closed and all was read. Events are shared: do not change them.
+// Next waits for the next event. The error is that of ctx, fault.Exhausted if the subscription was cancelled, or io.EOF if it or the Hub
+// was closed and all events were read. Events are shared: do not change them.
 func (s *Subscription) Next(ctx context.Context) (*supervisorv1.Event, error) {
 	e, err := s.watcher.out.next(ctx, s.taken)
 	return e.event, err
 }
 
-// Close ends the subscription. Whoever waits for room goes on.
+// Close ends the subscription, and releases calls that wait for its room.
 func (s *Subscription) Close() {
 	s.hub.leave(s.watcher)
 	out := &s.watcher.out
@@ -62,7 +62,7 @@ func (s *Subscription) Close() {
 
 func (s *Subscription) bytes() int { return s.hub.opts.MaxQueued / subscribedShare }
 
-// push holds an event.
+// push queues an event.
 func (s *Subscription) push(e entry) {
 	out := &s.watcher.out
 	out.mu.Lock()
@@ -79,7 +79,7 @@ func (s *Subscription) push(e entry) {
 	}
 }
 
-// taken says that an event was. The outbox's lock is held.
+// taken records that an event was read. The outbox's lock is held.
 func (s *Subscription) taken() {
 	switch {
 	case s.timer == nil:
@@ -90,7 +90,7 @@ func (s *Subscription) taken() {
 	}
 }
 
-// lookAgain cuts the subscription off if it was not read meanwhile.
+// lookAgain cancels the subscription if it was not read meanwhile.
 func (s *Subscription) lookAgain() {
 	s.watcher.out.mu.Lock()
 	defer s.watcher.out.mu.Unlock()
@@ -103,7 +103,7 @@ func (s *Subscription) lookAgain() {
 	}
 }
 
-// cut ends the subscription for a reason.
+// cut ends the subscription with an error.
 func (s *Subscription) cut(err error) {
 	s.watcher.out.mu.Lock()
 	defer s.watcher.out.mu.Unlock()
@@ -115,7 +115,7 @@ func (s *Subscription) fail(err error) {
 	s.hasRoom()
 }
 
-// hasRoom says that the subscription is not full. The outbox's lock is held.
+// hasRoom marks the subscription as not full. The outbox's lock is held.
 func (s *Subscription) hasRoom() {
 	if s.timer != nil {
 		s.timer.Stop()
@@ -124,7 +124,7 @@ func (s *Subscription) hasRoom() {
 	}
 }
 
-// full counts the subscriptions of an agent that are.
+// full changes the number of an agent's full subscriptions.
 func (h *Hub) full(p *port, n int) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -133,9 +133,9 @@ func (h *Hub) full(p *port, n int) {
 	}
 }
 
-// WaitRoom waits until there is room for what an agent does: in the queue and in each subscription to it. Whoever writes
-// to the agent's client calls it before each message. From the first call on, frames of the agent are not left out until
-// four times as much is queued as of others.
+// WaitRoom waits until there is room for an agent's next message: in the queue and in each subscription to the agent. The writer to the
+// agent's client calls it before each message. From the first call on, the agent's frames are dropped only at four times the usual queue
+// limit.
 func (h *Hub) WaitRoom(ctx context.Context, agentID string) error {
 	for {
 		h.mu.Lock()

@@ -9,21 +9,21 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// maxLate bounds how long late updates can keep a turn from its end, after the agent has answered the prompt.
+// maxLate bounds how long late updates can delay the end of a turn, after the agent has answered the prompt.
 const maxLate = 30 * time.Second
 
-// turnEnd is a turn that the agent has ended, and whose late updates are waited for: its end is an event once the session
-// has been quiet for Options.TurnGrace.
+// turnEnd is a turn that the agent has ended, and that waits for late updates: its end is published once the session has been quiet for
+// Options.TurnGrace.
 type turnEnd struct {
 	key   string
-	at    time.Time // of the last output, by the frames' clock
+	at    time.Time // time of the last output, by the frames' clock
 	began time.Time
 	timer *time.Timer
-	done  chan struct{} // closed when the end was told
+	done  chan struct{} // closed when the end is published
 }
 
-// AwaitTurnEnd waits until the end of a session's turn is an event, if the agent has ended the turn, and until those who
-// watch were handed everything that came before the call. The error is ctx's.
+// AwaitTurnEnd waits until the end of a session's turn is published, if the agent has ended the turn, and until watchers have got all
+// earlier events. The error is that of ctx.
 func (h *Hub) AwaitTurnEnd(ctx context.Context, agentID, sessionID string) error {
 	if err := h.Sync(ctx); err != nil {
 		return err
@@ -42,7 +42,7 @@ func (h *Hub) AwaitTurnEnd(ctx context.Context, agentID, sessionID string) error
 	return nil
 }
 
-// holdTurnEnds starts, prolongs and ends the waiting for late updates, after a frame of an agent was decoded. tell is held.
+// holdTurnEnds starts, extends and ends the wait for late updates, after a frame of an agent was decoded. tell is held.
 func (h *Hub) holdTurnEnds(p *port) {
 	if p.decoder == nil || len(p.decoder.Held()) == 0 && p.turnEnds == 0 {
 		return
@@ -74,15 +74,15 @@ func (h *Hub) holdTurnEnds(p *port) {
 	}
 }
 
-// drop ends the waiting for a turn's late updates. tell is held.
+// drop ends the wait for a turn's late updates. tell is held.
 func (h *Hub) drop(key sessionKey, end *turnEnd) {
 	end.timer.Stop()
 	close(end.done)
 	delete(h.turnEnds, key)
 }
 
-// endTurn records that a session was quiet. The frame takes its place among all others, so the record tells the turn's end
-// where it was told live.
+// endTurn records a frame that says that a session was quiet, so that the record has the turn's end at the same position as the live
+// events.
 func (p *port) endTurn(session, key string) {
 	p.Frame(frame.Frame{
 		Direction: frame.OursToClient, Method: []byte(frame.MethodTurnEnded), SessionID: []byte(session),
@@ -90,7 +90,7 @@ func (p *port) endTurn(session, key string) {
 	})
 }
 
-// endsTurn reports whether a frame is one of endTurn. It is queued even if there is no room: a turn must not lose its end.
+// endsTurn reports whether a frame is one of endTurn. It is queued even without room: the end of a turn must not be lost.
 func endsTurn(f *frame.Frame) bool {
 	return f.Direction == frame.OursToClient && string(f.Method) == frame.MethodTurnEnded
 }

@@ -15,23 +15,23 @@ import (
 )
 
 const (
-	// maxBehind and maxBehindBytes are how far one who watches a session may be behind before they are cut off, in events and
-	// in what these take in memory.
+	// maxBehind and maxBehindBytes limit how far a watcher of a session may be behind before it is disconnected, in events and in their
+	// bytes of memory.
 	maxBehind      = 8192
 	maxBehindBytes = limits.Behind
 )
 
-// view is which of the events that are on their way somebody is told who begins to watch.
+// view says which events of the queue a new watcher gets.
 type view struct {
-	after uint64 // events of frames up to this one are told in another way
-	// Of the frames that nobody needed, those up to missable may be missing here; missed were told.
+	after uint64 // events of frames up to this one are sent in another way
+	// Up to missable, unneeded frames may be missing here; missed of them are reported.
 	missed, missable uint64
 }
 
-// hides reports whether an event is told in another way.
+// hides reports whether an event is sent in another way.
 func (v *view) hides(e *entry) bool { return e.seq <= v.after }
 
-// skipped returns how many frames are missing before an event, which counts them as told.
+// skipped returns how many frames are missing before an event, and counts them as reported.
 func (v *view) skipped(e *entry) uint64 {
 	skipped := min(e.skips, v.missable)
 	if skipped <= v.missed {
@@ -42,26 +42,26 @@ func (v *view) skipped(e *entry) uint64 {
 	return frames
 }
 
-// unwatchedGap says that frames are missing before an event, since nobody watched; 0: it is not known how many.
+// unwatchedGap reports frames that are missing before an event, since there were no watchers; 0: their number is unknown.
 func unwatchedGap(e *entry, session string, frames uint64) *supervisorv1.Event {
 	return replay.Gap(e.event.GetAgentId(), session, frames, whyUnwatched, e.event.GetTime().AsTime())
 }
 
-// watcher is one who watches a session or an agent. Who watches everything is a reader.
+// watcher watches a session or an agent. A watcher of everything is a reader.
 type watcher struct {
 	view
 	hub     *Hub
-	port    *port         // whose agent is watched
-	session string        // empty: all of the agent's
-	sub     *Subscription // if it is one
+	port    *port         // of the agent
+	session string        // empty: the whole agent
+	sub     *Subscription // nil: not a subscription
 	out     outbox
 }
 
-// WatchEvents tells the events of all agents, sessions and handlers: those behind the cursor that are still in memory,
-// then live, until ctx ends or send fails. If limit is not 0, up to limit events are told at once, up to 10 ms later; 0: those
-// that there are. An empty cursor, or "now": what happens next. A cursor that is too old is fault.TooOld; one who does not
-// keep up is cut off with fault.Exhausted; one who was told everything when the Hub is closed gets fault.Stopping. Events are
-// shared: send must not change them, and must not keep the slice.
+// WatchEvents sends the events of all agents, sessions and handlers: those after the cursor that are still in memory, then live ones,
+// until ctx ends or send fails. If limit is not 0, it sends up to limit events at once, up to 10 ms later; 0: those available. An empty
+// cursor, or "now", means future events only. Errors: fault.TooOld for a cursor that is too old, fault.Exhausted for a watcher that is
+// too slow, fault.Stopping after all events if the Hub is closed. Events are shared: send must not change them, and must not keep the
+// slice.
 func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send func([]event.Told) error) error {
 	var at replay.Position
 	if cursor != "" && cursor != replay.Now {
@@ -81,8 +81,7 @@ func (h *Hub) WatchEvents(ctx context.Context, cursor string, limit int, send fu
 	return h.feed.run(ctx, r, limit, send)
 }
 
-// joinAll adds a reader of everything. The reader gets the events to come and, if at is a position, the events behind it
-// that are in memory.
+// joinAll adds a reader of everything. The reader gets future events and, if at is a position, the events after it that are in memory.
 func (h *Hub) joinAll(at replay.Position) (*reader, error) {
 	defer h.lock()()
 	v := h.view()
@@ -112,15 +111,15 @@ func (h *Hub) leaveAll(r *reader) {
 	h.left()
 }
 
-// view is what one is told who begins to watch now. Both locks are held.
+// view returns the view of a watcher that starts now. Both locks are held.
 func (h *Hub) view() view { return view{after: h.seq, missed: h.skips, missable: h.skips} }
 
-// newWatcher makes a watcher that can be told what comes from now on. Both locks are held.
+// newWatcher returns a watcher of future events that has not joined yet. Both locks are held.
 func (h *Hub) newWatcher(p *port, session string) *watcher {
 	return &watcher{view: h.view(), hub: h, port: p, session: session, out: newOutbox()}
 }
 
-// offerAll offers what is in memory. So many frames that nobody needed passed before it.
+// offerAll offers the events in memory. skips unneeded frames preceded them.
 func (w *watcher) offerAll(kept []entry, skips uint64) {
 	w.after, w.missed = 0, skips
 	for _, e := range kept {
@@ -128,7 +127,7 @@ func (w *watcher) offerAll(kept []entry, skips uint64) {
 	}
 }
 
-// join has a watcher told what comes. Both locks are held.
+// join adds a watcher. Both locks are held.
 func (h *Hub) join(w *watcher) {
 	h.watchers[w] = struct{}{}
 	h.count(w, 1)
@@ -141,7 +140,7 @@ func (h *Hub) join(w *watcher) {
 	}
 }
 
-// rouse has what rests told to one who began to watch. Both locks are held.
+// rouse processes the delayed items for a new watcher. Both locks are held.
 func (h *Hub) rouse() {
 	if h.resting {
 		h.awake()
@@ -159,7 +158,7 @@ func (h *Hub) leave(w *watcher) {
 	}
 }
 
-// shut ends the watching, as the Hub is closed.
+// shut ends the watch because the Hub is closed.
 func (w *watcher) shut() {
 	if w.sub != nil {
 		w.out.end(io.EOF)
@@ -168,7 +167,7 @@ func (w *watcher) shut() {
 	w.out.end(errStopping)
 }
 
-// left notes that somebody does not watch any more. h.mu is held.
+// left records that a watcher has left. h.mu is held.
 func (h *Hub) left() {
 	if h.watching--; h.watching == 0 && h.drained != nil {
 		close(h.drained)
@@ -176,7 +175,7 @@ func (h *Hub) left() {
 	}
 }
 
-// count notes, for the data path, whose frames are needed. Both locks are held.
+// count tells the data path which frames are needed. Both locks are held.
 func (h *Hub) count(w *watcher, n int) {
 	if w.session == "" {
 		w.port.watched += n
@@ -187,18 +186,18 @@ func (h *Hub) count(w *watcher, n int) {
 	}
 }
 
-// offer holds an event for the watcher, if it is one of theirs.
+// offer queues an event for the watcher, if it matches.
 func (w *watcher) offer(e entry) {
 	if w.hides(&e) || e.event.GetAgentId() != w.port.id || w.session != "" && e.event.GetSessionId() != w.session {
 		return
 	}
-	if w.skipped(&e) > 0 { // they may be of others
+	if w.skipped(&e) > 0 { // they may belong to other sessions
 		w.push(entry{event: unwatchedGap(&e, w.session, 0), cost: eventCost})
 	}
 	w.push(e)
 }
 
-// miss tells the watcher that frames of an agent are lost.
+// miss reports to the watcher that frames of an agent were lost.
 func (w *watcher) miss(p *port, e entry) {
 	switch {
 	case w.hides(&e), w.port != p:
@@ -223,7 +222,7 @@ func (w *watcher) push(e entry) {
 	w.out.add(e)
 }
 
-// run sends what is told until ctx ends, send fails, or the watcher is cut off.
+// run sends queued events until ctx ends, send fails, or the watcher is disconnected.
 func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error) error {
 	var last string
 	for {
@@ -238,10 +237,10 @@ func (w *watcher) run(ctx context.Context, send func(*supervisorv1.Event) error)
 	}
 }
 
-// errStopping ends the watching when the Hub is closed.
+// errStopping ends watches when the Hub is closed.
 var errStopping = fault.New(fault.Stopping, "the supervisor is stopping")
 
-// ended is what one is told for whom there is no next event, and whose last one had a cursor. Nil: nothing more was wanted.
+// ended returns the error of a watch that ended after the event with cursor last. Nil: the watcher wanted no more.
 func ended(err error, last string) error {
 	switch {
 	case errors.Is(err, io.EOF):
