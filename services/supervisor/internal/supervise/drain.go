@@ -11,32 +11,32 @@ import (
 )
 
 const (
-	// drainTimeout is how long a replaced instance has for the calls that it works on.
+	// drainTimeout is how long a replaced instance may take to finish its active calls.
 	drainTimeout = 10 * time.Second
-	// replacedStop bounds the end of a replaced instance after that: both graces of launch, and some.
+	// replacedStop bounds the stop of a replaced instance after that: the two grace periods of launch, plus a margin.
 	replacedStop = 15 * time.Second
 )
 
-// calls are the unary calls that an instance works on.
+// calls holds the active unary calls of an instance.
 type calls struct {
 	mu      sync.Mutex
-	open    map[*openCall]struct{} // guarded by mu, as is all that follows
-	awaited int                    // of open, those that have a deadline
-	retired bool                   // another instance takes the calls that begin now
+	open    map[*openCall]struct{} // guarded by mu, as are the fields below
+	awaited int                    // number of open calls with a deadline
+	retired bool                   // new calls go to another instance
 	idle    chan struct{}          // closed when retired and awaited is 0
-	empty   chan struct{}          // closed when retired and none is open
-	cut     bool                   // the time for the rest is over
-	forced  int                    // calls that the retired instance did not answer
+	empty   chan struct{}          // closed when retired and no call is open
+	cut     bool                   // the remaining calls are cancelled
+	forced  int                    // number of calls that the retired instance did not answer
 }
 
-// openCall is a call that was not answered yet.
+// openCall is an active call.
 type openCall struct {
 	cancel  context.CancelFunc
 	awaited bool
 }
 
-// Invoke makes a unary call. It is answered once in every case: by this instance; by the one that took its place, if it
-// had done so before the call began; or with UNAVAILABLE, if this one was ended over it.
+// Invoke makes a unary call. Each call is answered once: by this instance; by its replacement, if this instance was replaced before the
+// call began; or with UNAVAILABLE, if this instance was stopped during the call.
 func (a *attached) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
 	ctx, call := a.calls.begin(ctx)
 	if call == nil {
@@ -53,7 +53,7 @@ func (a *attached) Invoke(ctx context.Context, method string, args, reply any, o
 	return err
 }
 
-// NewStream begins a stream. It ends with its instance, which does not wait for it.
+// NewStream begins a stream. It ends with its instance: a stop does not wait for streams.
 func (a *attached) NewStream(
 	ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -67,8 +67,8 @@ func (a *attached) NewStream(
 	return a.Instance.NewStream(ctx, desc, method, opts...)
 }
 
-// begin enters a call; nil: it is for the instance that took this one's place. A call without a deadline may take for
-// ever, as waiting for a command's end does, and is not waited for.
+// begin adds a call; nil: the instance is retired, and the call is for its replacement. A call without a deadline, such as waiting for a
+// command's end, may last for ever, and drain does not wait for it.
 func (c *calls) begin(ctx context.Context) (context.Context, *openCall) {
 	_, awaited := ctx.Deadline()
 	c.mu.Lock()
@@ -88,7 +88,7 @@ func (c *calls) begin(ctx context.Context) (context.Context, *openCall) {
 	return ctx, call
 }
 
-// end takes a call away, and reports whether its time was cut.
+// end removes a call, and reports whether it failed because it was cut.
 func (c *calls) end(call *openCall, err error) (cut bool) {
 	call.cancel()
 	c.mu.Lock()
@@ -97,14 +97,14 @@ func (c *calls) end(call *openCall, err error) (cut bool) {
 	if call.awaited {
 		c.awaited--
 	}
-	if err != nil && (c.cut || c.retired && status.Code(err) == codes.Unavailable) { // it ended before it had answered
+	if err != nil && (c.cut || c.retired && status.Code(err) == codes.Unavailable) { // the instance ended before it answered
 		c.forced++
 	}
 	c.signalLocked()
 	return c.cut
 }
 
-// retire sends every call that begins from now on to another instance.
+// retire sends all new calls to another instance.
 func (c *calls) retire() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -130,7 +130,7 @@ func (c *calls) signalLocked() {
 	}
 }
 
-// closeOnce closes a channel under its owner's lock.
+// closeOnce closes a channel if it is open. The caller holds the lock that guards it.
 func closeOnce(c chan struct{}) {
 	select {
 	case <-c:
@@ -139,7 +139,7 @@ func closeOnce(c chan struct{}) {
 	}
 }
 
-// cutAll has every call that is open fail, and says how many did.
+// cutAll cancels all open calls, and returns how many failed.
 func (c *calls) cutAll() (forced int) {
 	c.mu.Lock()
 	c.cut = true
@@ -147,19 +147,19 @@ func (c *calls) cutAll() (forced int) {
 		call.cancel()
 	}
 	c.mu.Unlock()
-	<-c.empty // a cancelled call returns at once, whatever its handler does
+	<-c.empty // a cancelled call returns at once, whatever the handler does
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return c.forced
 }
 
-// drain lets a replaced instance answer what it works on, for 10 s at most and not once Stop was called, and ends it. It
-// returns how many calls were answered with an error over that.
+// drain lets a replaced instance finish its active calls, for at most 10 s and not after Stop, then ends it. It returns how many calls
+// failed because of that.
 func (h *Handler) drain(a *attached) (forced int) {
 	a.calls.retire()
 	select {
 	case <-a.calls.idle:
-	case <-a.Done(): // what is open fails by itself
+	case <-a.Done(): // open calls fail by themselves
 	case <-time.After(drainTimeout):
 		h.log.Warn("the replaced handler has not answered all calls in time", "time", drainTimeout)
 	case <-h.ctx.Done():

@@ -13,16 +13,16 @@ import (
 )
 
 const (
-	// holdAgain is the wait before a HoldAll or a Hold that ended is opened again, as long as the handler has not let go.
+	// holdAgain is the wait before an ended HoldAll or Hold is opened again, while the handler still keeps the scopes.
 	holdAgain = time.Second
-	// letsGo is how long after the end of a stream a handler lets go of what was held over it. From then on the wait before the
-	// next attempt doubles, up to holdSeldom.
+	// letsGo is how long after the end of a stream a handler releases its scopes. After that, the wait before the next attempt doubles,
+	// up to holdSeldom.
 	letsGo     = 10 * time.Second
 	holdSeldom = 30 * time.Second
 )
 
-// attached is an instance that callers get, with the scopes that are held in it and the calls that it works on. hold and
-// drop are called with the handler's lock held, and not after release.
+// attached is an instance in use, with the scopes held in it and its active calls. hold and drop are called with the handler's lock held,
+// and not after release.
 type attached struct {
 	Instance
 	h      *Handler
@@ -32,11 +32,11 @@ type attached struct {
 	calls  calls
 
 	mu      sync.Mutex
-	holds   map[string]context.CancelFunc // nil func: over the stream that all share
-	changes []*pluginv1.HoldAllRequest    // that the handler was not told yet
-	changed chan struct{}                 // has room for one; nil: nothing was held yet
-	apart   bool                          // the handler knows no HoldAll
-	warned  bool                          // that a Hold was not answered
+	holds   map[string]context.CancelFunc // nil func: held over the shared stream
+	changes []*pluginv1.HoldAllRequest    // not sent to the handler yet
+	changed chan struct{}                 // buffer of one; nil: no scope was held yet
+	apart   bool                          // the handler does not implement HoldAll
+	warned  bool                          // a failed Hold was logged
 }
 
 func newAttached(h *Handler, inst Instance) *attached {
@@ -76,7 +76,7 @@ func (a *attached) drop(scope string) {
 	a.work.Go(panics.Guard(a.h.log, "releasing a session at the handler", func() { a.letGo(scope) }))
 }
 
-// change has the handler told what is held, and what is not any more. mu is held.
+// change queues a change of the held scopes for the handler. mu is held.
 func (a *attached) change(c *pluginv1.HoldAllRequest) {
 	a.changes = append(a.changes, c)
 	select {
@@ -85,7 +85,7 @@ func (a *attached) change(c *pluginv1.HoldAllRequest) {
 	}
 }
 
-// holdApart holds a scope over a stream of its own. mu is held.
+// holdApart holds a scope over its own stream. mu is held.
 func (a *attached) holdApart(scope string) {
 	ctx, cancel := context.WithCancel(a.ctx)
 	a.holds[scope] = cancel
@@ -95,7 +95,7 @@ func (a *attached) holdApart(scope string) {
 	})
 }
 
-// keepAll holds the scopes over one stream. With a handler that cannot, it holds each apart.
+// keepAll holds the scopes over one stream. If the handler does not implement HoldAll, each scope gets its own stream.
 func (a *attached) keepAll() {
 	if a.keep(a.ctx, a.openAll, unknownHoldAll) {
 		return
@@ -108,7 +108,7 @@ func (a *attached) keepAll() {
 	}
 }
 
-// openAll has a HoldAll open until it breaks off.
+// openAll runs one HoldAll until it ends.
 func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -133,7 +133,7 @@ func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 		a.changes = nil
 		a.mu.Unlock()
 		for _, c := range changes {
-			if stream.Send(c) != nil { // Recv says why
+			if stream.Send(c) != nil { // Recv returns the reason
 				e := <-ended
 				return e.answered, e.err
 			}
@@ -146,13 +146,13 @@ func (a *attached) openAll(ctx context.Context) (answered bool, err error) {
 	}
 }
 
-// end is how a stream ended, and whether the handler had answered.
+// end says how a stream ended, and whether the handler had answered.
 type end struct {
 	answered bool
 	err      error
 }
 
-// untilEnd reads a stream with one answer, and then nothing, to its end.
+// untilEnd reads a stream of at most one answer until it ends.
 func untilEnd[T any](recv func() (T, error)) (e end) {
 	for {
 		if _, e.err = recv(); e.err != nil {
@@ -162,10 +162,10 @@ func untilEnd[T any](recv func() (T, error)) (e end) {
 	}
 }
 
-// releaseTimeout bounds the wait for a handler to let go of a scope.
+// releaseTimeout bounds the wait until a handler has released a scope.
 const releaseTimeout = 10 * time.Second
 
-// letGo has the handler release a scope at once. One that cannot does it by itself, later.
+// letGo asks the handler to release a scope at once. A handler that does not implement that releases it later by itself.
 func (a *attached) letGo(scope string) {
 	ctx, cancel := context.WithTimeout(a.ctx, releaseTimeout)
 	defer cancel()
@@ -175,17 +175,17 @@ func (a *attached) letGo(scope string) {
 	}
 }
 
-// release ends every hold and waits for that.
+// release ends all holds and waits until they have ended.
 func (a *attached) release() {
 	a.cancel()
 	a.work.Wait()
 }
 
-// unknownHold reports whether a handler that gave no answer but this error does not know Hold.
+// unknownHold reports whether the error of a handler that never answered means that it does not implement Hold.
 func unknownHold(err error) bool { return status.Code(err) == codes.Unimplemented }
 
-// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer a method that they do not know with UNKNOWN or INTERNAL, and
-// every handler serves Hold. So only an error that says that the handler could not be reached, or is busy, stands for nothing.
+// unknownHoldAll is unknownHold for HoldAll. Some gRPC servers answer an unknown method with UNKNOWN or INTERNAL, and every handler
+// implements Hold. So all errors count, except those that say that the handler is unreachable or busy.
 func unknownHoldAll(err error) bool {
 	switch status.Code(err) {
 	case codes.Unavailable, codes.Canceled, codes.DeadlineExceeded, codes.ResourceExhausted, codes.Aborted:
@@ -194,7 +194,7 @@ func unknownHoldAll(err error) bool {
 	return true
 }
 
-// keep has a stream open until ctx ends. It reports false if the handler does not know the method.
+// keep keeps a stream open until ctx ends. It returns false if the handler does not implement the method.
 func (a *attached) keep(ctx context.Context, open func(context.Context) (answered bool, err error), unknown func(error) bool) (known bool) {
 	wait, last := holdAgain, time.Now()
 	for {
@@ -224,7 +224,7 @@ func (a *attached) keep(ctx context.Context, open func(context.Context) (answere
 	}
 }
 
-// warn says once that sessions are not held.
+// warn logs once that sessions are not held.
 func (a *attached) warn(err error) {
 	a.mu.Lock()
 	warned := a.warned

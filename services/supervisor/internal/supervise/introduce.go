@@ -18,13 +18,13 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-// introduceTimeout bounds Describe, and Configure.
+// introduceTimeout bounds Describe and Configure, each.
 const introduceTimeout = 10 * time.Second
 
-// maxName is the longest name and version, in characters, as the contract says.
+// maxName is the longest name and version, in characters, according to the API.
 const maxName = 64
 
-// introduction is what a handler said before its first call.
+// introduction holds a handler's answers to Describe and Configure.
 type introduction struct {
 	describe *pluginv1.DescribeResponse
 	notes    []string
@@ -35,8 +35,8 @@ func (i introduction) description() string {
 	return i.describe.GetName() + " " + i.describe.GetVersion()
 }
 
-// introduce describes and configures a handler that was just started. kept is what the one before it gave to be kept; nil:
-// it is to believe what its files say.
+// introduce describes and configures a handler that was just started. kept is the data that the previous instance gave to be kept; nil:
+// the handler uses its files.
 func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept []byte) (introduction, error) {
 	client := pluginv1.NewPluginServiceClient(inst)
 	describe, err := call(ctx, func(ctx context.Context) (*pluginv1.DescribeResponse, error) {
@@ -55,7 +55,7 @@ func (h *Handler) introduce(ctx context.Context, inst Instance, t *target, kept 
 	return introduction{describe: describe, notes: configured.GetNotes(), keep: keepable(t, configured.GetKeep())}, nil
 }
 
-// configure sends the settings, to a sidecar to be checked only. reload: a person ordered that files be read again.
+// configure sends the settings; a sidecar only validates them. reload: a person ordered the handler to read its files again.
 func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept []byte, reload bool) (*pluginv1.ConfigureResponse, error) {
 	req := cmp.Or(proto.CloneOf(t.configure), &pluginv1.ConfigureRequest{})
 	h.mu.Lock()
@@ -75,7 +75,7 @@ func (h *Handler) configure(ctx context.Context, inst Instance, t *target, kept 
 	return answer, nil
 }
 
-// check holds a handler to the contract.
+// check validates a handler's description against the API.
 func check(d *pluginv1.DescribeResponse) error {
 	for _, f := range []struct{ what, value string }{{"name", d.GetName()}, {"version", d.GetVersion()}} {
 		if n := utf8.RuneCountInString(f.value); n == 0 || n > maxName {
@@ -88,7 +88,7 @@ func check(d *pluginv1.DescribeResponse) error {
 	return nil
 }
 
-// same refuses a handler that came back as another one: the routes were made for what it served at first.
+// same rejects a restarted handler that serves other methods than at first: the routes depend on these.
 func (h *Handler) same(before, now *pluginv1.DescribeResponse) error {
 	was, is := slices.Sorted(slices.Values(before.GetServices())), slices.Sorted(slices.Values(now.GetServices()))
 	enough := slices.Equal(was, is)
@@ -105,7 +105,7 @@ func (h *Handler) same(before, now *pluginv1.DescribeResponse) error {
 	return nil
 }
 
-// call makes one call with a deadline, and drops gRPC's words around the handler's.
+// call makes one call with a timeout, and removes gRPC's prefix from its error.
 func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	ctx, cancel := context.WithTimeout(ctx, introduceTimeout)
 	defer cancel()
@@ -126,13 +126,13 @@ func call[T any](ctx context.Context, do func(context.Context) (T, error)) (T, e
 	return none, err
 }
 
-// lost is an error of the connection, which a handler that ends loses just before it has ended.
+// lost is an error of the connection. An instance loses its connection just before its process has ended.
 type lost struct{ error }
 
-// endingTime is how long after that the end is waited for.
+// endingTime is how long ended waits for the process's end after a lost connection.
 const endingTime = time.Second
 
-// ended is the better reason where the handler ended while it was called.
+// ended returns the reason of the process's end if the handler ended during a call, else err.
 func ended(inst Instance, err error) error {
 	if errors.As(err, new(lost)) {
 		select {

@@ -1,10 +1,10 @@
 package supervise
 
-// maxKeep bounds what is kept of a handler, in bytes, as the contract says.
+// maxKeep is the maximum size in bytes of data kept for a handler, according to the API.
 const maxKeep = 32 << 20
 
-// keepable is what is kept of what a handler gives; nil: nothing. Nobody knows when a sidecar has ended, which has files
-// and settings of its own.
+// keepable returns the part of keep that is kept; nil: nothing. For a sidecar nothing is kept: acphost does not know when it ends, and it
+// has its own files and settings.
 func keepable(t *target, keep []byte) []byte {
 	if t.sidecar() || len(keep) == 0 || len(keep) > maxKeep {
 		return nil
@@ -12,20 +12,20 @@ func keepable(t *target, keep []byte) []byte {
 	return keep
 }
 
-// Keeps reports whether the handler gives what it believes to be kept.
+// Keeps reports whether the handler has given data to be kept.
 func (h *Handler) Keeps() bool { return h.kept() != nil }
 
-// kept is what the next start gives back to the handler.
+// kept returns the data that the next start passes to the handler.
 func (h *Handler) kept() []byte {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.keep
 }
 
-// Kept is what is kept now; nil: nothing. It must not be changed. What Conn returns has it and Keep beside the connection.
+// Kept returns the data that is kept; nil: none. It must not be changed. The connection that Conn returns has the methods Kept and Keep.
 func (a *attached) Kept() []byte { return a.h.kept() }
 
-// Keep replaces it, if the handler that Conn returned still runs: by now it believes something else.
+// Keep replaces the data, if the instance that Conn returned still runs, because the handler now uses other data.
 func (a *attached) Keep(what []byte) {
 	a.h.mu.Lock()
 	defer a.h.mu.Unlock()
@@ -34,16 +34,15 @@ func (a *attached) Keep(what []byte) {
 	}
 }
 
-// Told counts how often the instance was told what to go by: it changes before and after each time that the settings are sent
-// again. ok is false for a sidecar, whose settings others change, and if another instance has taken its place. What Conn
-// returns has it beside the connection.
+// Told returns a number that changes before and after each time that the settings are sent to the instance again. ok is false for a
+// sidecar, whose settings others change, and if the instance was replaced. The connection that Conn returns has this method.
 func (a *attached) Told() (n uint64, ok bool) {
 	a.h.mu.Lock()
 	defer a.h.mu.Unlock()
 	return a.h.told, a.h.current == a && a.PID() != 0
 }
 
-// tell has a Configure begin or end: what the instance said before, or while it was configured, is not what it says now.
+// tell records the begin or the end of a Configure: answers of the instance from before or during it are outdated.
 func (h *Handler) tell() {
 	h.mu.Lock()
 	h.told++

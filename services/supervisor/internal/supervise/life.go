@@ -15,13 +15,13 @@ import (
 )
 
 const (
-	// A handler that ends exitLimit times within exitWindow is given up.
+	// After exitLimit ends within exitWindow, the handler is not started again.
 	exitLimit  = 5
 	exitWindow = time.Minute
 
 	minBackoff = 200 * time.Millisecond
 	maxBackoff = 30 * time.Second
-	// sidecarRetry is the longest pause between two attempts to connect to a sidecar.
+	// sidecarRetry is the maximum pause between two attempts to connect to a sidecar.
 	sidecarRetry = 500 * time.Millisecond
 
 	healthEvery   = 5 * time.Second
@@ -34,17 +34,17 @@ type final struct{ error }
 
 func (f final) Unwrap() error { return f.error }
 
-// life is one stretch of keeping a handler running, with one program or address: from Start, or from the swap that
-// brought it, to the swap that ends it, to failure, or to Stop. It is the work of one goroutine.
+// life runs a handler with one program or address: from Start, or from the swap that installed it, until the next swap, failure or Stop.
+// One goroutine runs it.
 type life struct {
-	ctx    context.Context // ends with Stop, and when another life takes its place
+	ctx    context.Context // ends with Stop, and when the life is replaced
 	cancel context.CancelFunc
-	begun  *attached     // the instance that it begins with; nil: it starts its own
-	done   chan struct{} // closed when nothing of it is left
-	forced int           // calls that the instance it had at its end did not answer; set before done is closed
+	begun  *attached     // its first instance; nil: it starts one
+	done   chan struct{} // closed when all of it has ended
+	forced int           // number of calls that its last instance did not answer; set before done is closed
 }
 
-// beginLocked makes a life the one that counts, and returns the one that counted before.
+// beginLocked makes a new life the current one, and returns the previous one.
 func (h *Handler) beginLocked(begun *attached) (before *life) {
 	l := &life{begun: begun, done: make(chan struct{})}
 	l.ctx, l.cancel = context.WithCancel(h.ctx)
@@ -61,7 +61,7 @@ func (h *Handler) beginLocked(begun *attached) (before *life) {
 	return before
 }
 
-// abandon ends the instance of a life that cannot watch it any more.
+// abandon ends the instance of a life whose goroutine has failed.
 func (h *Handler) abandon(l *life, cause error) {
 	h.mu.Lock()
 	a := h.current
@@ -81,17 +81,17 @@ func (h *Handler) isSidecar() bool {
 	return h.target.sidecar()
 }
 
-// replaced reports whether another life has taken the place of this one.
+// replaced reports whether another life is the current one.
 func (h *Handler) replaced(l *life) bool {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.life != l
 }
 
-// run is a life.
+// run runs a life.
 func (h *Handler) run(l *life) {
 	var ends Ends
-	failures := 0 // in a row, without a run of some length between them
+	failures := 0 // in a row; a long run resets it
 	for first := true; ; first = false {
 		ready, ended, err := h.next(l, first)
 		if l.ctx.Err() != nil {
@@ -107,13 +107,13 @@ func (h *Handler) run(l *life) {
 			h.fail(l, fmt.Errorf("it ended %d times within %s, the last time: %w", exitLimit, exitWindow, err))
 			return
 		}
-		if ready && len(ends) <= 1 { // the latest was the only one for a while
+		if ready && len(ends) <= 1 { // the only end within the window
 			failures = 0
 		}
 		delay := Delay(failures)
 		failures++
 		level, words := slog.LevelWarn, "handler ended: starting it again"
-		if h.isSidecar() { // somebody else starts it again, and it is used as soon as it listens
+		if h.isSidecar() { // another program starts it again; connect as soon as it listens
 			delay, words = min(delay, sidecarRetry), "sidecar cannot be reached: connecting again until it can"
 			if failures > 1 {
 				level = slog.LevelDebug
@@ -130,8 +130,8 @@ func (h *Handler) run(l *life) {
 	}
 }
 
-// next has an instance run and stays with it to its end. ready reports whether it got so far; ended, whether its end
-// counts: a sidecar that cannot be reached has not ended, nobody started it here; nor has what the system had no room for.
+// next runs one instance until it ends. ready reports whether the instance became ready; ended, whether its end counts towards exitLimit.
+// It does not count if a sidecar is unreachable, since acphost does not start sidecars, or if the system had no room for a process.
 func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	if first && l.begun != nil {
 		return true, true, h.stay(l, l.begun)
@@ -161,16 +161,16 @@ func (h *Handler) next(l *life, first bool) (ready, ended bool, err error) {
 	}
 	a := h.attach(l, inst, in)
 	if a == nil {
-		return true, true, h.endNow(inst) // nobody has seen it
+		return true, true, h.endNow(inst) // no caller has used it
 	}
 	h.log.Info("handler is ready", "description", in.description(), "pid", inst.PID(), "took", time.Since(began))
 	return true, true, h.stay(l, a)
 }
 
-// noRoom tells that no process could be started, whatever its program: the user, or its control group, has too many.
+// noRoom reports whether no process could be started because the user or its control group has too many.
 func noRoom(err error) bool { return errors.Is(err, syscall.EAGAIN) || errors.Is(err, syscall.ENOMEM) }
 
-// again says that a start begins, and what is started.
+// again records the begin of a start, and returns what to start.
 func (h *Handler) again(l *life, first bool) (t target, pin pin, before *pluginv1.DescribeResponse) {
 	h.change(func() bool {
 		t, pin, before = h.target, h.pin, h.describe
@@ -186,7 +186,7 @@ func (h *Handler) again(l *life, first bool) (t target, pin pin, before *pluginv
 	return t, pin, before
 }
 
-// stay watches an instance that callers get, and ends what is left of it; the error is why it ended.
+// stay watches an instance in use until it ends, and ends its remaining processes; it returns why it ended.
 func (h *Handler) stay(l *life, a *attached) error {
 	cause := watch(l.ctx, a.Instance)
 	switch {
@@ -198,17 +198,17 @@ func (h *Handler) stay(l *life, a *attached) error {
 		return h.end(a.Instance)
 	}
 	if !h.detach(l, a, Backoff, cause) {
-		l.forced = h.drain(a) // replaced in this very moment
+		l.forced = h.drain(a) // replaced at this moment
 		return nil
 	}
-	a.Digest() // the next start needs that of the first one, and once that is stopped it has none
+	a.Digest() // the next start needs the first digest, which an ended instance cannot compute
 	if err := h.endNow(a.Instance); err != nil {
 		cause = fmt.Errorf("%w; %w", cause, err)
 	}
 	return cause
 }
 
-// watch stays until the instance has ended, has missed its health checks, or ctx is over (nil).
+// watch waits until the instance has ended or has failed its health checks, or until ctx ends (nil).
 func watch(ctx context.Context, inst Instance) error {
 	tick := time.NewTicker(healthEvery)
 	defer tick.Stop()
@@ -250,7 +250,7 @@ func ending(inst Instance) error {
 	return errors.New("it ended")
 }
 
-// attach makes an instance the one that callers get; nil: the life has been replaced.
+// attach puts an instance into use; nil: the life was replaced.
 func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
 	a := newAttached(h, inst)
 	attached := h.change(func() bool {
@@ -264,7 +264,7 @@ func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
 		case h.target.sidecar():
 			h.restarts++
 		}
-		h.setLocked(Ready, nil) // what was wrong before is over
+		h.setLocked(Ready, nil) // clears the cause of earlier failures
 		return true
 	})
 	if !attached {
@@ -274,7 +274,7 @@ func (h *Handler) attach(l *life, inst Instance, in introduction) *attached {
 	return a
 }
 
-// attachLocked makes an instance the current one, and holds in it all scopes that are held.
+// attachLocked makes an instance the current one, and holds all held scopes in it.
 func (h *Handler) attachLocked(a *attached, in introduction) {
 	h.current = a
 	for scope := range h.scopes {
@@ -284,8 +284,7 @@ func (h *Handler) attachLocked(a *attached, in introduction) {
 	h.last = last{description: in.description(), notes: in.notes, mutualTLS: a.MutualTLS(), pid: a.PID()}
 }
 
-// detach takes it away again, and says why at once: what follows may take a moment. False: another one has taken its
-// place already.
+// detach takes an instance out of use, and sets the state at once: ending it may take a moment. False: the life was replaced.
 func (h *Handler) detach(l *life, a *attached, state supervisorv1.HandlerState, cause error) bool {
 	detached := h.changeOf(l, func() {
 		h.current = nil
@@ -297,7 +296,7 @@ func (h *Handler) detach(l *life, a *attached, state supervisorv1.HandlerState, 
 	return detached
 }
 
-// end stops an instance with the time that Stop gave.
+// end stops an instance within the time that Stop allows.
 func (h *Handler) end(inst Instance) error {
 	h.mu.Lock()
 	ctx := h.stopCtx
@@ -308,7 +307,7 @@ func (h *Handler) end(inst Instance) error {
 	return nil
 }
 
-// endNow kills what has ended already, or does not deserve better.
+// endNow kills an instance that has ended or failed.
 func (h *Handler) endNow(inst Instance) error {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -325,7 +324,7 @@ func (h *Handler) fail(l *life, cause error) {
 	}
 }
 
-// stopped is the end that Stop asked for. What a start that was cut short says of that is of no use.
+// stopped sets the state Stopped after Stop. It ignores the error of a start that Stop interrupted.
 func (h *Handler) stopped(l *life, err error) {
 	if _, left := errors.AsType[*notStopped](err); !left {
 		err = nil
@@ -333,10 +332,10 @@ func (h *Handler) stopped(l *life, err error) {
 	h.set(l, Stopped, err)
 }
 
-// Ends are the times of a process's latest ends, the oldest first.
+// Ends holds the times of a process's latest ends, oldest first.
 type Ends []time.Time
 
-// Add enters an end and returns how many there were within the time before it, itself included. Those before are forgotten.
+// Add adds an end and returns how many there were within the given time, including this one. It drops earlier ones.
 func (e *Ends) Add(now time.Time, within time.Duration) int {
 	*e = append(*e, now)
 	for now.Sub((*e)[0]) > within {
@@ -345,8 +344,8 @@ func (e *Ends) Add(now time.Time, within time.Duration) int {
 	return len(*e)
 }
 
-// Delay returns how long to wait after so many failures in a row before a process is started again: 200 ms, doubled each
-// time, and up to half as much again at random, so that what ended together does not start together; 30 s at most.
+// Delay returns how long to wait before a restart after a number of failures in a row: 200 ms, doubled with each failure, at most 30 s,
+// plus a random amount of up to half as much, so that processes that ended together do not start together.
 func Delay(failures int) time.Duration {
 	d := maxBackoff
 	if failures < 8 { // 200 ms << 8 is more than 30 s

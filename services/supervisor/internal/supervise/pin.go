@@ -8,12 +8,12 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// SwappedError says that a handler's program is not the one that was started first.
+// SwappedError reports that a handler's program file is not the one that was first started.
 type SwappedError struct {
-	// Program is the file.
+	// Program is the path of the file.
 	Program string
-	// Want is the digest of the first start and Got the file's now: SHA-256, hexadecimal. Both are empty if the program
-	// changed before it was measured.
+	// Want is the digest at the first start, Got the present one: SHA-256, hexadecimal. Both are empty if the program changed before its
+	// digest was computed.
 	Want, Got string
 }
 
@@ -26,11 +26,11 @@ func (s *SwappedError) Error() string {
 	return fmt.Sprintf("%s %s: that is a swap, which a person has to order: acphost handler swap", s.Program, how)
 }
 
-// pin is the digest that a program must have, as the instance says that was started first; nil: any will do.
+// pin returns the digest that a program must have, that of the first instance; nil: any digest.
 type pin func() string
 
-// digest waits until the program of the first start is measured, which takes a moment. It must not be called with mu held.
-// What stands in the place of a program that changed before that is not started.
+// digest waits until the digest of the first program is computed, which takes a moment. It must not be called with mu held. If the
+// program changed before, it returns an error.
 func (p pin) digest(t *target) (string, error) {
 	if p == nil {
 		return "", nil
@@ -42,7 +42,7 @@ func (p pin) digest(t *target) (string, error) {
 	return digest, nil
 }
 
-// starter starts or dials what spec says.
+// starter returns a function that starts or connects to the handler of spec.
 func starter(spec launch.Spec) func(ctx context.Context, pin string) (Instance, error) {
 	return func(ctx context.Context, pin string) (Instance, error) {
 		s := spec
@@ -56,7 +56,7 @@ func starter(spec launch.Spec) func(ctx context.Context, pin string) (Instance, 
 		if mismatch, ok := errors.AsType[*launch.DigestError](err); ok && pin != "" {
 			return nil, &SwappedError{Program: mismatch.Program, Want: mismatch.Want, Got: mismatch.Got}
 		}
-		if inner := errors.Unwrap(err); inner != nil { // without the handler's name: it stands in ours
+		if inner := errors.Unwrap(err); inner != nil { // without the handler's name, which the caller's error has
 			err = inner
 		}
 		return nil, err

@@ -1,10 +1,10 @@
-// Package supervise keeps one handler running. It starts or dials the handler, introduces itself, and watches the handler's
-// health. If the handler ends, the package starts it again, until it has failed too often or is told to stop. While the
-// handler runs, another program can take its place without a lost call (Swap).
+// Package supervise keeps one handler running. It starts or dials the handler, introduces itself, and watches the handler's health. If
+// the handler ends, the package starts it again, until it has failed too often or is stopped. While the handler runs, another program can
+// replace it without a lost call (Swap).
 //
-// To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not know
-// which other services the handler has, nor who calls it. A caller asks for the current connection, and gets it or the reason
-// why there is none, at once. Calls are neither queued nor repeated, because a write is not idempotent.
+// To this package, a handler is a connection with a life (Instance) that serves the PluginService. The package must not know the
+// handler's other services, nor its callers. A caller asks for the current connection, and gets it or the reason why there is none,
+// without waiting. Calls are neither queued nor repeated, because a write is not idempotent.
 package supervise
 
 import (
@@ -37,93 +37,93 @@ const (
 	Stopped  = supervisorv1.HandlerState_HANDLER_STATE_STOPPED
 )
 
-// stopSlack is how much longer than its context Stop waits, so that a killed process can be waited for.
+// stopSlack is how much longer than its context Stop waits, so that a killed process is reaped.
 const stopSlack = 5 * time.Second
 
-// Instance is a handler that runs. *launch.Instance is one; each method's promise is written there.
+// Instance is a running handler. *launch.Instance implements it and documents its methods.
 type Instance interface {
 	grpc.ClientConnInterface
-	// Ping asks for the handler's health; an error is a miss.
+	// Ping checks the handler's health; an error is a failed check.
 	Ping(ctx context.Context) error
-	// Done is closed when the process has ended or the connection is lost.
+	// Done returns a channel that is closed when the process has ended or the connection is lost.
 	Done() <-chan struct{}
-	// Err says why, after Done.
+	// Err returns the reason after Done.
 	Err() error
-	// PID is 0 for a sidecar.
+	// PID returns the process id, 0 for a sidecar.
 	PID() int
-	// Digest is the program's; empty for a sidecar.
+	// Digest returns the program's digest; empty for a sidecar.
 	Digest() string
 	MutualTLS() bool
-	// Stop ends it, at once if ctx is over, and returns soon after that in every case.
+	// Stop ends the instance, at once if ctx has ended, and always returns soon after that.
 	Stop(ctx context.Context) error
 }
 
-// Options say which handler to keep running.
+// Options configure a Handler.
 type Options struct {
 	// Name is the handler's name in the configuration. Required.
 	Name string
-	// Kind is what the handler is configured to answer: "fs", "terminal", "permission", "extension". For logs.
+	// Kind says which methods the handler is configured for: "fs", "terminal", "permission", "extension". For logs.
 	Kind string
-	// Spec starts or dials it.
+	// Spec says how to start the handler or connect to it.
 	Spec launch.Spec
-	// Configure is sent after each start, to a sidecar with validate_only. Nil: empty settings.
+	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: empty settings.
 	Configure *pluginv1.ConfigureRequest
-	// Needs are the services that the handler must have when it comes back, perhaps as another program: another sidecar at the
-	// same address. Nil: those that it had at first, and no others, since routes were made for them.
+	// Needs are the services that a restarted handler must have; it may be another program, or another sidecar at the same address. Nil:
+	// exactly the services of the first start, since routes depend on them.
 	Needs []string
 	// Version is the supervisor's, sent with Describe. May be empty.
 	Version string
-	// OnChange is called after each change of state, in order, one call at a time: it must return soon, and must not
-	// call Stop, Swap or Restart. The status has no digest. Nil: nobody is told.
+	// OnChange is called after each change of state, in order, one call at a time. It must return soon, and must not call Stop, Swap or
+	// Restart. The status has no digest. Nil: not called.
 	OnChange func(*supervisorv1.HandlerStatus)
-	// Changed is called after each change of the handler that answers, or of what it goes by, from any goroutine and
-	// perhaps without a change. It must return soon, and must not call the Handler. Nil: nobody is told.
+	// Changed is called after each change of the answering handler, or of its settings or kept data, from any goroutine and possibly
+	// without a change. It must return soon, and must not call the Handler. Nil: not called.
 	Changed func()
-	// Logger takes the changes of state. Nil: nothing is logged.
+	// Logger logs changes of state. Nil: nothing is logged.
 	Logger *slog.Logger
-	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a
-	// *SwappedError says that it has another one.
+	// Start replaces launch.Start. pin is the digest that the program must have; empty: any. An error that wraps a *SwappedError reports
+	// another digest.
 	Start func(ctx context.Context, pin string) (Instance, error)
 }
 
-// Handler is a handler that is kept running. All methods are safe for concurrent use.
+// Handler keeps one handler running. All methods are safe for concurrent use.
 type Handler struct {
 	name string
 	opts Options
 	log  *slog.Logger
 
-	verbs chan struct{} // taken by Swap, Restart and Configure, one at a time
-	order sync.Mutex    // makes changes of state and their OnChange one step; taken before mu
+	verbs chan struct{} // semaphore of Swap, Restart and Configure
+	order sync.Mutex    // held during a change of state and its OnChange; taken before mu
 
 	mu       sync.Mutex
-	target   target                     // guarded by mu, as is all that follows
-	life     *life                      // the one that counts; nil: not started
+	target   target                     // guarded by mu, as are the fields below
+	life     *life                      // the current one; nil: not started
 	state    supervisorv1.HandlerState  // of life
-	since    time.Time                  // of state; of a handler that is ready: of current
+	since    time.Time                  // of state; for a ready handler: of current
 	changed  chan struct{}              // closed and replaced at each change of state
 	cause    error                      // why it is not ready, or why it last ended
-	current  *attached                  // the one that is ready; nil: none
+	current  *attached                  // the ready instance; nil: none
 	describe *pluginv1.DescribeResponse // of the first start of target
 	last     last                       // of the latest instance
 	pin      pin                        // of the first start of target
-	restarts uint64                     // starts after an end; of a sidecar: connections after the first
-	told     uint64                     // changes before and after each Configure of the instance that runs
-	keep     []byte                     // what the latest instance gave to be kept; nil: nothing
+	restarts uint64                     // starts after an end; for a sidecar: connections after the first
+	told     uint64                     // changes before and after each Configure of the running instance
+	keep     []byte                     // data of the latest instance to be kept; nil: none
 	scopes   map[string]bool
-	guarded  []string           // paths that were protected since New, beside those of target
-	ctx      context.Context    // of every life
+	guarded  []string           // paths protected since New, in addition to those of target
+	ctx      context.Context    // parent of all lives
 	cancel   context.CancelFunc // ends ctx; nil: not started
 	stopCtx  context.Context    // of the first Stop; nil: none
 }
 
-// target is what is kept running.
+// target says what to run and how to configure it.
 type target struct {
 	spec      launch.Spec
 	configure *pluginv1.ConfigureRequest
 	start     func(ctx context.Context, pin string) (Instance, error)
 }
 
-// newTarget fills in how to start.
+// newTarget returns a target with a function to start it.
 func newTarget(spec launch.Spec, conf *pluginv1.ConfigureRequest, start func(context.Context, string) (Instance, error)) target {
 	if start == nil {
 		start = starter(spec)
@@ -133,7 +133,7 @@ func newTarget(spec launch.Spec, conf *pluginv1.ConfigureRequest, start func(con
 
 func (t *target) sidecar() bool { return t.spec.Address != "" }
 
-// user is who the handler runs as, as far as that is known from here.
+// user returns the user that the handler runs as, if known.
 func (t *target) user() string {
 	switch spec := &t.spec; {
 	case spec.User != nil:
@@ -148,7 +148,7 @@ func (t *target) user() string {
 	return ""
 }
 
-// last is what is shown of the latest instance.
+// last holds the shown properties of the latest instance.
 type last struct {
 	description string
 	notes       []string
@@ -156,21 +156,21 @@ type last struct {
 	pid         int
 }
 
-// New makes a handler. Nothing is started.
+// New returns a Handler that is not started.
 func New(o Options) *Handler {
 	h := &Handler{
 		name: o.Name, opts: o, log: o.Logger, target: newTarget(o.Spec, o.Configure, o.Start),
 		verbs: make(chan struct{}, 1), changed: make(chan struct{}),
 		since: time.Now(), scopes: map[string]bool{},
-		state: Starting, // what it will do as soon as it may
+		state: Starting, // the state that Start begins with
 	}
 	h.log = cmp.Or(h.log, slog.New(slog.DiscardHandler))
 	h.log = h.log.With("handler", o.Name)
 	return h
 }
 
-// Start begins to keep the handler running and returns at once. It lives until Stop: ctx lends its values only. A second
-// call, or one after Stop, does nothing.
+// Start starts the handler and returns at once. The handler runs until Stop: ctx only supplies values. A second call, or one after Stop,
+// does nothing.
 func (h *Handler) Start(ctx context.Context) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -181,8 +181,8 @@ func (h *Handler) Start(ctx context.Context) {
 	h.beginLocked(nil)
 }
 
-// Ready waits until the handler is ready. It returns why it never will be: its first start failed, it ended too often,
-// it was stopped; or that ctx ended first.
+// Ready waits until the handler is ready. It returns an error if that cannot happen any more (the first start failed, the handler ended
+// too often, it was stopped), or if ctx ends first.
 func (h *Handler) Ready(ctx context.Context) error {
 	for {
 		h.mu.Lock()
@@ -202,9 +202,8 @@ func (h *Handler) Ready(ctx context.Context) error {
 	}
 }
 
-// Conn returns the connection to the handler as it runs now. It never waits: an error is an *Unavailable. The connection
-// is good for as long as this run of the handler: ask again for each call. A call that was not made yet when another
-// instance took its place goes to that one.
+// Conn returns the connection to the current instance. It does not block: its error is an *Unavailable. The connection is valid for this
+// run of the handler: call Conn for each call. A call that begins after the instance was replaced goes to the replacement.
 func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -218,20 +217,18 @@ func (h *Handler) Conn() (grpc.ClientConnInterface, error) {
 	}
 }
 
-// Describe returns what the handler said of itself at its first start, or when it was swapped in; nil before. It must
-// not be changed.
+// Describe returns the description from the handler's first start or from the latest swap; nil before. It must not be changed.
 func (h *Handler) Describe() *pluginv1.DescribeResponse {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.describe
 }
 
-// Configured is what the handler was to be configured with at first, whatever was swapped in since; nil: nothing. It must
-// not be changed.
+// Configured returns the original configuration, regardless of swaps; nil: none. It must not be changed.
 func (h *Handler) Configured() *pluginv1.ConfigureRequest { return h.opts.Configure }
 
-// Hold keeps what the handler has of a scope alive, in this run of it and in every later one, until Drop. It does not
-// wait for the handler. Holding a scope twice is the same as once.
+// Hold keeps the handler's state of a scope alive, in this run of the handler and in later ones, until Drop. It does not wait for the
+// handler. A second Hold of a scope has no effect.
 func (h *Handler) Hold(scope string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -244,7 +241,7 @@ func (h *Handler) Hold(scope string) {
 	}
 }
 
-// Drop ends Hold: the handler releases what it has of the scope, at once if it can, else 10 s later. It does not wait.
+// Drop ends Hold: the handler releases the state of the scope, at once if it implements that, otherwise 10 s later. It does not wait.
 func (h *Handler) Drop(scope string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -254,15 +251,15 @@ func (h *Handler) Drop(scope string) {
 	}
 }
 
-// Status is what an operator sees, but for the digest. Its methods are for who knows the routes to fill in.
+// Status returns the status for operators, without the digest. The caller fills in the methods, which depend on the routes.
 func (h *Handler) Status() *supervisorv1.HandlerStatus {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	return h.statusLocked()
 }
 
-// Digest is the SHA-256 of the program that is started again should the handler end, in lower-case hexadecimal; empty for a
-// sidecar, before the first start, and where the program changed before it was measured. It may take some 10 ms.
+// Digest returns the SHA-256 of the program that a restart would start, in lower-case hexadecimal; empty for a sidecar, before the first
+// start, and if the program changed before its digest was computed. It may take some 10 ms.
 func (h *Handler) Digest() string {
 	h.mu.Lock()
 	pin := h.pin
@@ -273,9 +270,8 @@ func (h *Handler) Digest() string {
 	return pin()
 }
 
-// Stop ends the handler as Instance.Stop does, and waits. It returns soon after ctx is over in every case; an error says
-// that a process may be left. A swap or restart that is under way is given up. It may be called again, by several at
-// once, and before Start.
+// Stop stops the handler as Instance.Stop does, and waits. It always returns soon after ctx ends; an error says that a process may be
+// left. It aborts an active swap or restart. It may be called repeatedly, concurrently, and before Start.
 func (h *Handler) Stop(ctx context.Context) error {
 	h.mu.Lock()
 	h.stopCtx = cmp.Or(h.stopCtx, ctx)
@@ -296,11 +292,11 @@ func (h *Handler) Stop(ctx context.Context) error {
 	if left, ok := errors.AsType[*notStopped](h.cause); ok {
 		return left.error
 	}
-	h.setLocked(Stopped, h.cause) // where it had failed before
+	h.setLocked(Stopped, h.cause) // the cause of an earlier failure
 	return nil
 }
 
-// gone waits for the end of a life, and for what swaps have in hand; no longer than a moment after ctx.
+// gone waits until a life and active swaps have ended, at most until shortly after ctx ends.
 func (h *Handler) gone(ctx context.Context, l *life) bool {
 	ended := l.done
 	taken := h.verbs
@@ -327,7 +323,7 @@ type notStopped struct{ error }
 
 func (n *notStopped) Unwrap() error { return n.error }
 
-// stateLocked is the state, and Backoff for an instance whose end was not worked on yet.
+// stateLocked returns the state; Backoff if the instance has ended and run has not handled that yet.
 func (h *Handler) stateLocked() supervisorv1.HandlerState {
 	if h.current != nil && isOver(h.current) {
 		return Backoff
@@ -350,13 +346,12 @@ func (h *Handler) statusLocked() *supervisorv1.HandlerStatus {
 	return s
 }
 
-// set changes the state, tells who waits, and then who wants to know. False: another life has taken the place of this one,
-// which changes nothing any more.
+// set changes the state, wakes waiters, and calls OnChange. It returns false, without a change, if the life was replaced.
 func (h *Handler) set(l *life, state supervisorv1.HandlerState, cause error) bool {
 	return h.changeOf(l, func() { h.setLocked(state, cause) })
 }
 
-// changeOf is change for a life, if that still counts.
+// changeOf is change, unless the life was replaced.
 func (h *Handler) changeOf(l *life, step func()) bool {
 	return h.change(func() bool {
 		if h.life != l {
@@ -373,7 +368,8 @@ func (h *Handler) tellChanged() {
 	}
 }
 
-// change makes one step of a change, which is called with mu held and reports whether there was one, and of telling of it.
+// change applies step and reports the change, in order with other changes. It calls step with mu held; step returns whether anything
+// changed.
 func (h *Handler) change(step func() bool) bool {
 	h.order.Lock()
 	defer h.order.Unlock()

@@ -13,29 +13,30 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-// Swap says what takes a handler's place.
+// Swap describes a handler's replacement.
 type Swap struct {
-	// Spec starts or dials it. Its SHA256 is what the program must have; empty: any. From then on it is pinned.
+	// Spec says how to start it or connect to it. Its SHA256 is the digest that the program must have; empty: any. The digest is pinned
+	// from then on.
 	Spec launch.Spec
-	// Configure is sent after each start, to a sidecar with validate_only. Nil: what the handler had before.
+	// Configure is sent after each start; a sidecar gets it with validate_only. Nil: the handler's present configuration.
 	Configure *pluginv1.ConfigureRequest
-	// Check may refuse it, after it was described and configured and before anybody else calls it. Nil: nobody does.
+	// Check may reject the new instance, after it was described and configured and before callers use it. Nil: no check.
 	Check func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error
 	// Start replaces launch.Start, as in Options.
 	Start func(ctx context.Context, pin string) (Instance, error)
 }
 
-// Swap puts another program or sidecar in the handler's place while callers go on. The new instance is started,
-// described, configured and checked first; if any of that fails, or ctx ends before it is done, the old one stays as it
-// is, nothing of the new one is left, and the error says why. Then calls go to the new one, what is held is held in it,
-// and the old one has 10 s for the calls that it works on. Calls without a deadline, and streams, are not waited for.
+// Swap replaces the handler by another program or sidecar while callers continue. It first starts, describes, configures and checks the
+// new instance. If that fails, or ctx ends before, the old instance stays in use, the new one is removed, and the error says why. Then
+// new calls go to the new instance, it holds the held scopes, and the old instance has 10 s to finish its active calls. Swap does not
+// wait for streams and calls without a deadline.
 //
-// Swap returns when nothing of the old instance is left, also if ctx ends meanwhile: forced is how many calls it did not
-// answer; each has failed with UNAVAILABLE. From then on restarts are of the new program, whose digest is pinned, and
-// earlier ends do not count.
+// Swap returns when the old instance has ended, even if ctx ends meanwhile. forced is the number of calls that the old instance did not
+// answer; each has failed with UNAVAILABLE. From then on, restarts start the new program, whose digest is pinned, and earlier ends do not
+// count.
 //
-// It works in every state but STOPPING and STOPPED: it revives a handler that has failed, and takes the place of a start
-// that is under way. Swap, Restart and Configure wait for one another; Stop ends them.
+// Swap works in every state except STOPPING and STOPPED: it revives a failed handler, and replaces a start in progress. Swap, Restart and
+// Configure wait for one another; Stop aborts them.
 func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 	forced, err = h.replace(ctx, func(now target, _ pin, _ *pluginv1.DescribeResponse) successor {
 		if s.Configure == nil {
@@ -49,9 +50,9 @@ func (h *Handler) Swap(ctx context.Context, s Swap) (forced int, err error) {
 	return forced, nil
 }
 
-// Restart is Swap with the program or sidecar that the handler has: a new process of the same file, or a new connection
-// to the same address, which must serve what the old one did and believes what that believed. check may refuse it as in Swap; nil: nobody does. A
-// program that was replaced on disk is a *SwappedError.
+// Restart is Swap with the handler's present program or sidecar: a new process of the same file, or a new connection to the same address,
+// which must serve the same methods and gets the kept data. check may reject it as in Swap; nil: no check. If the program's file was
+// replaced, the error is a *SwappedError.
 func (h *Handler) Restart(ctx context.Context, check func(context.Context) error) error {
 	_, err := h.replace(ctx, func(now target, pin pin, before *pluginv1.DescribeResponse) successor {
 		return successor{target: now, pin: pin, kept: h.keep, check: func(ctx context.Context, _ grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error {
@@ -72,12 +73,11 @@ func (h *Handler) Restart(ctx context.Context, check func(context.Context) error
 	return nil
 }
 
-// Configure sends the settings again, so that the handler reads the files that they name again and believes them; to a
-// sidecar with validate_only. What it says of them is in Status from then on. An error is the handler's own, in its words, or an
-// *Unavailable.
+// Configure sends the settings again, so that the handler reads the files that they name and uses them from then on; a sidecar gets them
+// with validate_only. Status then has the handler's answer. The error is the handler's own, or an *Unavailable.
 func (h *Handler) Configure(ctx context.Context) error { return h.configureAgain(ctx, false) }
 
-// Reload is Configure on a person's order: a sidecar, which keeps its own settings, reads these and what they name again.
+// Reload is Configure on a person's order: a sidecar, which keeps its own settings, reads these and the files that they name again.
 func (h *Handler) Reload(ctx context.Context) error { return h.configureAgain(ctx, true) }
 
 func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
@@ -112,8 +112,8 @@ func (h *Handler) configureAgain(ctx context.Context, reload bool) error {
 	return nil
 }
 
-// Protect has the handler be told of further absolute paths that no agent may touch, whenever it is configured from now on:
-// at its next start, by a swap, by Configure. It does not wait for the handler. A sidecar has paths of its own.
+// Protect adds absolute paths that no agent may access. The handler gets them with its next configuration: at its next start, by a swap,
+// or by Configure. Protect does not wait for the handler. A sidecar has its own paths.
 func (h *Handler) Protect(paths []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -124,11 +124,11 @@ func (h *Handler) Protect(paths []string) {
 	}
 }
 
-// successor is what is to take a handler's place.
+// successor is a handler's replacement.
 type successor struct {
 	target
 	pin   pin
-	kept  []byte // as of introduce
+	kept  []byte // as in introduce
 	check func(ctx context.Context, conn grpc.ClientConnInterface, d *pluginv1.DescribeResponse) error
 }
 
@@ -164,7 +164,7 @@ func (h *Handler) replace(
 	return before.forced, nil
 }
 
-// succeed introduces an instance and makes it the handler's. It returns the life that has ended with that.
+// succeed introduces an instance and puts it into use. It returns the life that this replaced.
 func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (before *life, err error) {
 	in, err := h.introduce(ctx, inst, &s.target, s.kept)
 	if err != nil {
@@ -175,7 +175,7 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 			return nil, err
 		}
 	}
-	inst.Digest() // one that cannot be measured ends
+	inst.Digest() // fails if the digest cannot be computed
 	if isOver(inst) {
 		return nil, ending(inst)
 	}
@@ -192,7 +192,7 @@ func (h *Handler) succeed(ctx context.Context, s *successor, inst Instance) (bef
 		h.target, h.describe, h.pin = s.target, in.describe, inst.Digest
 		h.attachLocked(a, in)
 		h.setLocked(Ready, nil)
-		h.since = time.Now() // another process or connection serves, also if the state is the same
+		h.since = time.Now() // another process or connection serves, even if the state is the same
 		before = h.beginLocked(a)
 		return true
 	})
@@ -212,7 +212,7 @@ var (
 	errNotStarted = errors.New("it was not started")
 )
 
-// acquire waits for its turn. The context that it returns ends with Stop, too.
+// acquire waits for the semaphore of Swap, Restart and Configure. The context that it returns also ends with Stop.
 func (h *Handler) acquire(ctx context.Context) (_ context.Context, release func(), err error) {
 	h.mu.Lock()
 	life, stopping := h.ctx, h.stopCtx != nil
@@ -239,5 +239,5 @@ func (h *Handler) acquire(ctx context.Context) (_ context.Context, release func(
 	}, nil
 }
 
-// release gives the turn to the next.
+// release releases the semaphore.
 func (h *Handler) release() { <-h.verbs }

@@ -10,19 +10,19 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// Unavailable says that a handler does not answer now, and why.
+// Unavailable says that a handler cannot be called now, and why.
 type Unavailable struct {
 	// Name is the handler's name in the configuration.
 	Name string
 	// State is never HANDLER_STATE_READY.
 	State supervisorv1.HandlerState
-	// Cause is why; nil: nothing went wrong.
+	// Cause is the reason; nil: no error occurred.
 	Cause error
-	// Sidecar: somebody else than acphost starts it.
+	// Sidecar: the handler is not started by acphost.
 	Sidecar bool
 }
 
-// Error says it for people, cause and all.
+// Error describes the state and the cause for people.
 func (u *Unavailable) Error() string {
 	switch {
 	case u.Cause == nil:
@@ -33,11 +33,11 @@ func (u *Unavailable) Error() string {
 	return fmt.Sprintf("%s: %v", u.brief(), u.Cause)
 }
 
-// Unwrap is the cause.
+// Unwrap returns the cause.
 func (u *Unavailable) Unwrap() error { return u.Cause }
 
-// GRPCStatus is what an agent is told: UNAVAILABLE and the state. The cause may hold words that agents take for an
-// answer about their file.
+// GRPCStatus returns the status for agents: UNAVAILABLE and the state. It omits the cause, whose words an agent could take for an answer
+// about its file.
 func (u *Unavailable) GRPCStatus() *status.Status { return status.New(codes.Unavailable, u.brief()) }
 
 var doing = map[supervisorv1.HandlerState]string{
