@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// StartAgent starts an agent and waits for its answer to initialize, or finds the one that was started alike.
+// StartAgent starts an agent and waits for its answer to initialize, or returns the one that was started with the same request.
 func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentRequest) (*supervisorv1.StartAgentResponse, error) {
 	conf, err := reg.opts.Agents.Resolve(ctx, r)
 	if err != nil {
@@ -47,7 +47,7 @@ func (reg *Registry) StartAgent(ctx context.Context, r *supervisorv1.StartAgentR
 	return &supervisorv1.StartAgentResponse{Agent: a.show(), Reused: reused}, nil
 }
 
-// StopAgent ends an agent, its turns and its sessions, and takes it off the list.
+// StopAgent ends an agent, its turns and its sessions, and removes it.
 func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentRequest) (*supervisorv1.StopAgentResponse, error) {
 	if a := reg.remote(r.GetAgentId()); a != nil {
 		return a.stopAgent(ctx)
@@ -65,7 +65,7 @@ func (reg *Registry) StopAgent(ctx context.Context, r *supervisorv1.StopAgentReq
 	}
 }
 
-// RestartAgent starts an agent again, at once if it waits for that, and resumes its sessions where it can.
+// RestartAgent starts an agent again, without a pause if it is in backoff, and resumes its sessions where it can.
 func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAgentRequest) (*supervisorv1.RestartAgentResponse, error) {
 	a, err := reg.agent(r.GetAgentId())
 	if err != nil {
@@ -86,7 +86,7 @@ func (reg *Registry) RestartAgent(ctx context.Context, r *supervisorv1.RestartAg
 	return &supervisorv1.RestartAgentResponse{Agent: a.show()}, nil
 }
 
-// ListAgents lists the agents, oldest first.
+// ListAgents returns the agents, oldest first.
 func (reg *Registry) ListAgents(context.Context, *supervisorv1.ListAgentsRequest) (*supervisorv1.ListAgentsResponse, error) {
 	reg.mu.Lock()
 	all, remotes := slices.Clone(reg.agents), slices.Clone(reg.remotes)
@@ -104,7 +104,7 @@ func (reg *Registry) ListAgents(context.Context, *supervisorv1.ListAgentsRequest
 	return out, nil
 }
 
-// GetAgent shows an agent.
+// GetAgent returns an agent.
 func (reg *Registry) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest) (*supervisorv1.GetAgentResponse, error) {
 	if a := reg.remote(r.GetAgentId()); a != nil {
 		return &supervisorv1.GetAgentResponse{Agent: a.show(a.now())}, nil
@@ -116,7 +116,7 @@ func (reg *Registry) GetAgent(_ context.Context, r *supervisorv1.GetAgentRequest
 	return &supervisorv1.GetAgentResponse{Agent: a.show()}, nil
 }
 
-// find returns the agent that was started alike, or a new one that is being started.
+// find returns the agent that was started with the same request, or a new one that is starting.
 func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, reused bool, err error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -142,11 +142,11 @@ func (reg *Registry) find(conf *supervisorv1.StartAgentRequest) (a *instance, re
 	}
 	a.ctx, a.stop = context.WithCancel(reg.ctx)
 	reg.agents = append(reg.agents, a)
-	reg.spawn(a.live) // it is not too late, since open says so
+	reg.spawn(a.live) // cannot fail, since open returned nil
 	return a, false, nil
 }
 
-// admit makes room for one more agent, and says who it is; mu is held.
+// admit makes room for one more agent, and returns its identity; mu is held.
 func (reg *Registry) admit(name string) (*frame.Agent, error) {
 	if n := len(reg.agents) + len(reg.remotes); n >= reg.opts.MaxAgents && !reg.evict() {
 		return nil, fault.New(fault.Exhausted, "start agent %q: %d agents are there already (serve.max_agents); stop one", name, n)
@@ -156,7 +156,7 @@ func (reg *Registry) admit(name string) (*frame.Agent, error) {
 	return &frame.Agent{ID: fmt.Sprintf("%s-%d", plain, reg.counts[plain]), Name: name}, nil
 }
 
-// evict takes the oldest agent that has failed off the list; mu is held.
+// evict removes the oldest failed agent; mu is held.
 func (reg *Registry) evict() bool {
 	for _, a := range reg.agents {
 		if a.state == failed {
@@ -168,7 +168,7 @@ func (reg *Registry) evict() bool {
 	return false
 }
 
-// agent finds an agent by its id, or by its name where only one has it.
+// agent returns the agent with an id, or with a name if that is unique.
 func (reg *Registry) agent(id string) (*instance, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -209,7 +209,7 @@ func idsOf(agents []*instance) string {
 	return listed(ids)
 }
 
-// listed shows some of many.
+// listed returns the first of many names.
 func listed(all []string) string {
 	const most = 20
 	if len(all) > most {
@@ -218,15 +218,15 @@ func listed(all []string) string {
 	return strings.Join(all, ", ")
 }
 
-// look returns an agent's state, why it does not run, and what is closed when the state changes.
+// look returns an agent's state, why it does not run, and a channel that is closed when the state changes.
 func (a *instance) look() (state supervisorv1.AgentState, failure *supervisorv1.AgentError, changed <-chan struct{}) {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
 	return a.state, a.failure, a.changed
 }
 
-// again has the agent started again, and returns when its state says so. One that is being started is left alone; idle: one
-// that runs, too.
+// again starts the agent again, and returns when its state shows that. It does nothing for an agent that is starting and, if idle is set,
+// for one that runs.
 func (a *instance) again(ctx context.Context, idle bool) error {
 	for {
 		state, _, changed := a.look()
@@ -247,7 +247,7 @@ func (a *instance) again(ctx context.Context, idle bool) error {
 	}
 }
 
-// show says what is known of an agent.
+// show returns the agent as a message.
 func (a *instance) show() *supervisorv1.Agent {
 	sessions := a.openSessions()
 	a.reg.mu.Lock()
@@ -279,7 +279,7 @@ func (a *instance) show() *supervisorv1.Agent {
 	return out
 }
 
-// publish tells of something that no frame shows.
+// publish publishes an event without a frame.
 func (reg *Registry) publish(e *supervisorv1.Event) {
 	e.Time = timestamppb.Now()
 	reg.opts.Hub.Publish(e)

@@ -20,16 +20,16 @@ import (
 )
 
 const (
-	// loadOnRestart is how long an agent that was started again may take to load a session.
+	// loadOnRestart is how long a restarted agent may take to load a session.
 	loadOnRestart = 5 * time.Minute
-	// maxInfo bounds what an agent says of itself, in bytes: it is told with each change of its state.
+	// maxInfo bounds the info in an agent's answer to initialize, in bytes: each change of its state is sent with it.
 	maxInfo = 1 << 20
-	// maxResuming bounds the sessions of one agent that are resumed at once.
+	// maxResuming bounds the sessions of one agent that are resumed concurrently.
 	maxResuming = 8
 )
 
-// begin starts a process, waits for its answer to initialize, and resumes the sessions that were open, with their settings. A nil failure means
-// that it answers.
+// begin starts a process, waits for its answer to initialize, and resumes the open sessions, with their settings. A nil failure means
+// that the agent answers.
 func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	reg := a.reg
 	again := false
@@ -56,7 +56,7 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	}
 	var ended context.CancelFunc
 	r.ctx, ended = context.WithCancel(context.Background())
-	reg.wg.Go(func() { // life, which Close waits for too, is at work: it is not too late
+	reg.wg.Go(func() { // Close waits for the life that calls this, so that it is not too late
 		defer panics.Recover(reg.log, "ending the client of agent "+a.identity.ID)
 		<-r.process.Ended()
 		ended()
@@ -78,11 +78,11 @@ func (a *instance) begin() (*run, *supervisorv1.AgentError) {
 	return nil, failure
 }
 
-// initialize makes the agent's acquaintance.
+// initialize sends initialize and reads the answer.
 func (r *run) initialize() *supervisorv1.AgentError {
 	a := r.agent
 	timeout := a.reg.opts.InitializeTimeout
-	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and says more
+	ctx, cancel := context.WithTimeout(a.ctx, timeout+time.Second) // the link has the same timeout, and a better error
 	defer cancel()
 	result, err := r.prog.Call(ctx, acp.MethodInitialize, a.hello())
 	jerr, answered := errors.AsType[*jsonrpc.Error](err)
@@ -114,8 +114,8 @@ func (r *run) initialize() *supervisorv1.AgentError {
 	return nil
 }
 
-// hello are the params of initialize, in ACP v1, which agents are asked for first: handlers serve files and terminals there
-// alone. What concerns files and terminals is added by the link, which knows who answers.
+// hello returns the params of initialize in ACP v1. Agents are asked for v1 first: only there do handlers serve files and terminals. The
+// link adds the capabilities for files and terminals, since it knows the handlers.
 func (a *instance) hello() []byte {
 	b := append([]byte(nil), `{"protocolVersion":1,"clientCapabilities":{`...)
 	if a.conf.Attended {
@@ -129,8 +129,7 @@ func (a *instance) hello() []byte {
 	return append(jsonrpc.AppendString(b, a.reg.opts.Version), `}}`...)
 }
 
-// resumeAll opens the sessions again that were open when the process before ended, where the agent can. The others are
-// closed.
+// resumeAll resumes the sessions that were open when the previous process ended, if the agent can. It closes the others.
 func (r *run) resumeAll() {
 	a, reg := r.agent, r.agent.reg
 	turn := make(chan struct{}, maxResuming)
@@ -144,7 +143,7 @@ func (r *run) resumeAll() {
 			})
 			answer, reason, err := r.resume(s)
 			switch {
-			case r.over(): // it is tried again, or lost with all others
+			case r.over(): // tried again by the next process, or lost with all others
 			case err != nil:
 				reg.log.Warn("a session could not be resumed", "agent", a.identity.ID, "session", s.id, "error", err)
 				reg.loseFor(s, reason, "The session could not be resumed",
@@ -158,7 +157,7 @@ func (r *run) resumeAll() {
 	wg.Wait()
 }
 
-// unlessHeld closes a session that was closed here while it was resumed.
+// unlessHeld closes a session at the agent that was closed here while it was resumed.
 func (r *run) unlessHeld(s *session) {
 	reg := r.agent.reg
 	reg.mu.Lock()
@@ -175,7 +174,7 @@ func (r *run) unlessHeld(s *session) {
 	r.process.Forget(s.id)
 }
 
-// over reports whether the process has ended, or is to.
+// over reports whether the process has ended, or the agent is to stop.
 func (r *run) over() bool { return r.ended() || r.agent.ctx.Err() != nil }
 
 // ended reports whether the process has ended.
@@ -188,8 +187,8 @@ func (r *run) ended() bool {
 	}
 }
 
-// resume opens one session again, and returns the agent's answer; a nil error: it goes on. Else reason says why it is closed,
-// in a few words.
+// resume opens one session again, and returns the agent's answer. If err is not nil, reason says in a few words why the session is
+// closed.
 func (r *run) resume(s *session) (answer []byte, reason string, err error) {
 	reason = "it could not be resumed"
 	method, limit := acp.MethodSessionResume, callTimeout
@@ -207,7 +206,7 @@ func (r *run) resume(s *session) (answer []byte, reason string, err error) {
 		return nil, reason, err
 	}
 	answer, err = r.call(r.agent.ctx, method, o.params(s.id), limit)
-	if err != nil && !strings.Contains(err.Error(), method) { // else it says what was tried
+	if err != nil && !strings.Contains(err.Error(), method) { // otherwise the error names it already
 		err = fmt.Errorf("%s failed: %w", method, err)
 	}
 	return answer, method + " failed", err

@@ -13,9 +13,9 @@ import (
 
 const (
 	methodSessionList = "session/list"
-	// cancelSettle is how long a turn may take to end before its session is closed all the same.
+	// cancelSettle is how long a cancelled turn may take to end before its session is closed anyway.
 	cancelSettle = 5 * time.Second
-	// drainSettle is the same where the supervisor ends.
+	// drainSettle is the same when the supervisor ends.
 	drainSettle = 500 * time.Millisecond
 	// maxStored bounds the sessions of a page.
 	maxStored = 10_000
@@ -31,10 +31,10 @@ func (reg *Registry) CloseSession(ctx context.Context, r *supervisorv1.CloseSess
 	return &supervisorv1.CloseSessionResponse{Told: told}, err
 }
 
-// closeSession ends a session; told says whether the agent was.
+// closeSession ends a session; told reports whether the agent was asked to close it.
 func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, err error) {
 	r, err := s.agent.runs()
-	if err != nil { // it is not resumed then
+	if err != nil { // a closed session is not resumed
 		reg.lose(s, acp.MethodSessionClose)
 		return false, nil
 	}
@@ -48,7 +48,7 @@ func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, e
 		return false, nil
 	}
 	_, err = r.call(ctx, acp.MethodSessionClose, sessionParams(s.id), callTimeout)
-	if unknown(err) { // it is gone all the same
+	if unknown(err) { // the session is gone in any case
 		r.process.Forget(s.id)
 		reg.lose(s, acp.MethodSessionClose)
 		return true, nil
@@ -61,7 +61,7 @@ func (reg *Registry) closeSession(ctx context.Context, s *session) (told bool, e
 	return true, nil
 }
 
-// DeleteSession has the agent forget a session that it has stored.
+// DeleteSession asks the agent to delete a stored session.
 func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSessionRequest) (*supervisorv1.DeleteSessionResponse, error) {
 	run, err := reg.running(r.GetAgentId())
 	switch {
@@ -89,7 +89,7 @@ func (reg *Registry) DeleteSession(ctx context.Context, r *supervisorv1.DeleteSe
 	return &supervisorv1.DeleteSessionResponse{}, nil
 }
 
-// end cancels a session's turn, waits a moment for its end, and lets no other one begin until goesOn.
+// end cancels a session's turn, waits a moment for its end, and rejects new turns until goesOn.
 func (reg *Registry) end(ctx context.Context, s *session) error {
 	reg.mu.Lock()
 	if s.closing {
@@ -113,14 +113,14 @@ func (reg *Registry) end(ctx context.Context, s *session) error {
 	return nil
 }
 
-// goesOn says that a session which was to end may be there still.
+// goesOn accepts turns again in a session whose end failed.
 func (reg *Registry) goesOn(s *session) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	s.closing = false
 }
 
-// unknown reports whether the agent says that it does not know the session.
+// unknown reports whether an error says that the agent does not know the session.
 func unknown(err error) bool {
 	e, ok := errors.AsType[*fault.Error](err)
 	return ok && e.Agent.GetKind() == supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND
@@ -168,7 +168,7 @@ func (reg *Registry) ListStoredSessions(ctx context.Context, r *supervisorv1.Lis
 	return out, nil
 }
 
-// storedSession reads an entry of the agent's list; nil: it has no id.
+// storedSession parses an entry of the agent's list; nil: it has no id.
 func storedSession(v []byte) *supervisorv1.StoredSession {
 	s := &supervisorv1.StoredSession{}
 	if err := acp.Members(v, func(name string, v []byte) bool {

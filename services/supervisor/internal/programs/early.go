@@ -9,25 +9,25 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/event"
 )
 
-// maxEarlyEvents bounds what is kept of a session's output before its first turn.
+// maxEarlyEvents bounds the events that are kept of a session before its first turn.
 const maxEarlyEvents = 256
 
-// earlyEvents collects what an agent says in sessions while a session is being opened: the first prompt of the session
-// returns it, since its caller could not watch a session that had no id.
+// earlyEvents collects an agent's events while a session is being opened. The first prompt of the session returns them, since its caller
+// could not watch a session without an id.
 type earlyEvents struct {
 	sub  *activity.Subscription
 	done chan struct{}
 	of   map[string][]*supervisorv1.Event // by session
 }
 
-// watchEarly begins to collect. The caller calls take or drop.
+// watchEarly starts collecting. The caller calls take or drop.
 func (reg *Registry) watchEarly(agentID string) *earlyEvents {
 	w := &earlyEvents{sub: reg.opts.Hub.Subscribe(agentID, ""), done: make(chan struct{}), of: map[string][]*supervisorv1.Event{}}
 	go func() {
 		defer close(w.done)
 		defer panics.Recover(reg.log, "keeping what an agent says before a session's first turn")
 		for kept := 0; ; {
-			e, err := w.sub.Next(context.Background()) // until drop closes it
+			e, err := w.sub.Next(context.Background()) // drop closes it
 			if err != nil {
 				return
 			}
@@ -40,13 +40,13 @@ func (reg *Registry) watchEarly(agentID string) *earlyEvents {
 	return w
 }
 
-// take ends the collecting, and returns what was said in a session.
+// take stops collecting, and returns the events of a session.
 func (w *earlyEvents) take(session string) []*supervisorv1.Event {
 	w.drop()
 	return w.of[session]
 }
 
-// drop ends the collecting. It may be called again.
+// drop stops collecting. It may be called again.
 func (w *earlyEvents) drop() {
 	w.sub.Close()
 	<-w.done

@@ -21,22 +21,22 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// started says of what kind of attempt an error is.
+// started returns an error text for the kind of start: first start or restart.
 func (a *instance) started(format string, args ...any) string {
 	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
 }
 
-// agentError says what is wrong with an agent.
+// agentError returns an AgentError of a kind.
 func agentError(kind supervisorv1.ErrorKind, format string, args ...any) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{Kind: kind, Message: fmt.Sprintf(format, args...)}
 }
 
-// spawnError is why a process could not be started.
+// spawnError returns the error for a process that could not be started.
 func (a *instance) spawnError(err error) *supervisorv1.AgentError {
 	return spawnError(a.identity.Name, a.conf.GetCommand(), err)
 }
 
-// spawnError is why the process of an agent of a name could not be started.
+// spawnError returns the error for the process of a named agent that could not be started.
 func spawnError(name string, command []string, err error) *supervisorv1.AgentError {
 	if exit, ok := errors.AsType[agent.Exit](err); ok {
 		return exitError(command, exit, fmt.Sprintf("start agent %q: ", name))
@@ -44,12 +44,12 @@ func spawnError(name string, command []string, err error) *supervisorv1.AgentErr
 	return agentError(supervisorv1.ErrorKind_ERROR_KIND_SPAWN_FAILED, "start agent %q: %v", name, err)
 }
 
-// exitError is an end of the agent's process in words, which come behind what it was about.
+// exitError describes how the agent's process ended; about begins the text.
 func (a *instance) exitError(exit agent.Exit, about string) *supervisorv1.AgentError {
 	return exitError(a.conf.GetCommand(), exit, about)
 }
 
-// exitError is an end of a process in words, which come behind what it was about.
+// exitError describes how a process ended; about begins the text.
 func exitError(command []string, exit agent.Exit, about string) *supervisorv1.AgentError {
 	e := &supervisorv1.AgentError{Signal: exit.Signal, StderrTail: secret.Lines(exit.Tail)}
 	if exit.Reason == agent.Exited || exit.Reason == agent.NotFound {
@@ -78,7 +78,7 @@ func exitError(command []string, exit agent.Exit, about string) *supervisorv1.Ag
 	return e
 }
 
-// handshakeTimeout says that the agent did not answer initialize.
+// handshakeTimeout returns the error of an agent that did not answer initialize.
 func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{
 		Kind:       supervisorv1.ErrorKind_ERROR_KIND_HANDSHAKE_TIMEOUT,
@@ -87,15 +87,15 @@ func (a *instance) handshakeTimeout(r *run) *supervisorv1.AgentError {
 	}
 }
 
-// isItOne asks what is wrong as a rule where initialize is not understood.
+// isItOne returns a hint for a program that does not understand initialize.
 func (a *instance) isItOne() string {
 	return fmt.Sprintf("is it an ACP agent, and was it started with the flag that makes it speak ACP? (%q)", strings.Join(secret.Shown(a.conf.GetCommand()), " "))
 }
 
-// notInitialized says what an error to initialize means: the agent's own, or the link's since there will be no answer.
+// notInitialized explains an error in answer to initialize: the agent's own, or the link's if there will be no answer.
 func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	a := r.agent
-	r.stop() // it is of no use, whoever said so
+	r.stop() // it is unusable, whether the error is its own or the link's
 	switch reason, cause := r.process.Reason(); {
 	case reason == link.NoInitialize:
 		return a.handshakeTimeout(r)
@@ -106,7 +106,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	case reason == link.Stopped || !saysGone(jerr):
 		e := event.ErrorOf(acp.MethodInitialize, errorObject(jerr), false)
 		e.Message = a.started("%s", e.GetMessage())
-		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input says this too
+		if jerr.Code == jsonrpc.CodeMethodNotFound { // a program that echoes its input also returns this
 			e.Message = a.started("it does not know initialize: %s", a.isItOne())
 		}
 		e.StderrTail = secret.Lines(r.process.StderrTail())
@@ -117,7 +117,7 @@ func (r *run) notInitialized(jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	return e
 }
 
-// ending is why a process ended. Its link is over: the process is made to end if it has not.
+// ending returns why a process ended. Its link has ended: it stops the process if that still runs.
 func (r *run) ending() *supervisorv1.AgentError {
 	if !r.ended() {
 		r.stop()
@@ -139,7 +139,7 @@ func (r *run) ending() *supervisorv1.AgentError {
 	return e
 }
 
-// tooOften adds to why an agent ended that it is not started again.
+// tooOften adds to the error of an agent's end that it is not started again.
 func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
 	if n > 1 {
 		last.Message += fmt.Sprintf("; it ended %d times within %s", n, endWindow)
@@ -148,7 +148,7 @@ func tooOften(last *supervisorv1.AgentError, n int) *supervisorv1.AgentError {
 	return last
 }
 
-// stoppedError says that an agent was stopped; r is its process, nil where it had none.
+// stoppedError returns the error of a stopped agent; r is its process, nil if it had none.
 func (a *instance) stoppedError(r *run) *supervisorv1.AgentError {
 	e := &supervisorv1.AgentError{}
 	if r != nil {
@@ -158,9 +158,9 @@ func (a *instance) stoppedError(r *run) *supervisorv1.AgentError {
 	return e
 }
 
-// notRunning says why an agent cannot be asked for anything.
+// notRunning says why an agent does not accept requests.
 func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisorv1.AgentError) error {
-	failure = proto.CloneOf(failure) // it goes to a caller
+	failure = proto.CloneOf(failure) // a caller gets it
 	word := strings.ToLower(strings.TrimPrefix(state.String(), "AGENT_STATE_"))
 	switch {
 	case state == failed && failure != nil:
@@ -172,10 +172,10 @@ func (a *instance) notRunning(state supervisorv1.AgentState, failure *supervisor
 	return fault.New(fault.Precondition, "agent %q is not running (%s)", a.identity.ID, word)
 }
 
-// callTimeout is how long an agent may take for a call that waits for nobody.
+// callTimeout is how long an agent may take for a call that does not wait for a person.
 const callTimeout = time.Minute
 
-// call makes a call with a deadline; a limit of 0 is none. The error is a fault, or ctx's.
+// call makes a call with a timeout; 0 is none. The error is a fault, or that of ctx.
 func (r *run) call(ctx context.Context, method string, params []byte, limit time.Duration) ([]byte, error) {
 	limited, cancel := within(ctx, limit)
 	defer cancel()
@@ -184,7 +184,7 @@ func (r *run) call(ctx context.Context, method string, params []byte, limit time
 	return result, r.explain(ctx, method, limit, err)
 }
 
-// within is a context that ends with ctx, and after a limit if it is not 0.
+// within returns a context that ends with ctx, and after a limit if that is not 0.
 func within(ctx context.Context, limit time.Duration) (context.Context, context.CancelFunc) {
 	if limit == 0 {
 		return context.WithCancel(ctx)
@@ -192,7 +192,7 @@ func within(ctx context.Context, limit time.Duration) (context.Context, context.
 	return context.WithTimeout(ctx, limit)
 }
 
-// explain makes a fault of what a call ended with.
+// explain converts the error of a call to a fault.
 func (r *run) explain(ctx context.Context, method string, limit time.Duration, err error) error {
 	var jerr *jsonrpc.Error
 	var rejected *acpclient.Rejected
@@ -220,7 +220,8 @@ func (r *run) explain(ctx context.Context, method string, limit time.Duration, e
 	return fault.Agent(&supervisorv1.AgentError{Message: fmt.Sprintf("%s: agent %q: %v", method, name, err)})
 }
 
-// gone reports whether an error says that the agent will not answer any more. The link says so, but an agent could too.
+// gone reports whether an error says that the agent will not answer any more. The link reports that, but an agent could send such an
+// error too.
 func (r *run) gone(jerr *jsonrpc.Error) bool {
 	if !saysGone(jerr) {
 		return false
@@ -233,10 +234,10 @@ func (r *run) gone(jerr *jsonrpc.Error) bool {
 	}
 }
 
-// saysGone reports whether an error has the link's mark of an agent that is gone.
+// saysGone reports whether an error has the link's mark of an agent that has ended.
 func saysGone(jerr *jsonrpc.Error) bool { return acp.Get(jerr.Data, "acphost", "kind") != nil }
 
-// answerError is what an agent's error means.
+// answerError converts an agent's error.
 func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.AgentError {
 	e := event.ErrorOf(method, errorObject(jerr), false)
 	e.Message = fmt.Sprintf("agent %q: %s", r.agent.identity.Name, e.GetMessage())
@@ -244,7 +245,7 @@ func (r *run) answerError(method string, jerr *jsonrpc.Error) *supervisorv1.Agen
 	return e
 }
 
-// hint adds how to log in to an error that says that somebody has to.
+// hint adds the way to log in to an error that says that a login is required.
 func (r *run) hint(e *supervisorv1.AgentError) {
 	if e.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return
@@ -256,12 +257,12 @@ func (r *run) hint(e *supervisorv1.AgentError) {
 	e.Message += " (log in " + how + ")"
 }
 
-// hinted is the end of a turn that says how to log in, where that is what the agent wants.
+// hinted adds the way to log in to the end of a turn that failed because a login is required.
 func (r *run) hinted(e *supervisorv1.Event) *supervisorv1.Event {
 	if e.GetTurnEnded().GetError().GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED {
 		return e
 	}
-	e = proto.CloneOf(e) // others are told it too
+	e = proto.CloneOf(e) // the event is shared
 	r.hint(e.GetTurnEnded().GetError())
 	return e
 }
@@ -290,5 +291,5 @@ func (r *run) loginBy(id string) string {
 	return fmt.Sprintf("by running %q on a terminal", strings.Join(secret.Shown(command), " "))
 }
 
-// errorObject is an error as JSON-RPC has it.
+// errorObject returns an error as a JSON-RPC error object.
 func errorObject(e *jsonrpc.Error) []byte { return acp.Get(jsonrpc.AppendError(nil, nil, e), "error") }

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/supervise"
 )
 
-// The states, by shorter names.
+// Short names of the states.
 const (
 	starting = supervisorv1.AgentState_AGENT_STATE_STARTING
 	running  = supervisorv1.AgentState_AGENT_STATE_RUNNING
@@ -25,14 +25,13 @@ const (
 )
 
 const (
-	// endWindow is how long an unasked end counts.
+	// endWindow is the time during which an unexpected end counts towards the limit of restarts.
 	endWindow = 10 * time.Minute
-	// stopTimeout is how long an agent may take to end gently.
+	// stopTimeout is how long an agent may take to end gracefully.
 	stopTimeout = 10 * time.Second
 )
 
-// instance is an agent: its processes, one after the other, and its sessions. One goroutine lives its life and alone
-// changes its state.
+// instance is an agent: its successive processes and its sessions. One goroutine runs its life, and only that changes its state.
 type instance struct {
 	reg      *Registry
 	identity *frame.Agent
@@ -42,28 +41,28 @@ type instance struct {
 	ctx    context.Context // ends when the agent is to stop
 	stop   context.CancelFunc
 	orders chan order
-	over   chan struct{} // closed when its life is
+	over   chan struct{} // closed when its life has ended
 
-	// Guarded by h.mu.
+	// Guarded by the Registry's mu.
 	state    supervisorv1.AgentState
 	changed  chan struct{} // closed when the state changes
-	run      *run          // the process that answers; nil: none does
-	process  *run          // the latest process, whatever it does; nil: there was none
+	run      *run          // the process that answers; nil: none
+	process  *run          // the latest process in any state; nil: none
 	info     *supervisorv1.AgentInfo
 	failure  *supervisorv1.AgentError
-	last     *supervisorv1.AgentError // why the run before this one ended; nil: there was none
+	last     *supervisorv1.AgentError // why the previous run ended; nil: there was none
 	restarts uint32
 	sessions map[string]*session
-	opening  map[string]bool   // by the ids of sessions that are being loaded or resumed: the agent gave it to another one
-	lost     map[string]string // why sessions ended that nobody closed, by their ids
+	opening  map[string]bool   // ids of sessions that are being loaded or resumed; true: the agent gave the id to another session
+	lost     map[string]string // reasons of sessions that ended without being closed, by id
 
-	login sync.Mutex // held while one is under way
+	login sync.Mutex // held during a login
 }
 
-// order has an agent started again. Taken is closed when its state says so.
+// order asks for a restart of an agent. taken is closed when the state shows it.
 type order struct {
 	taken chan struct{}
-	// idle: only one that does not run by then.
+	// idle: ignore the order if the agent runs by then.
 	idle bool
 }
 
@@ -72,13 +71,13 @@ type run struct {
 	agent   *instance
 	process Process
 	prog    *acpclient.Program
-	info    *supervisorv1.AgentInfo // set before it runs
-	ctx     context.Context         // ends when it has ended
-	// onPurpose: it is being stopped.
+	info    *supervisorv1.AgentInfo // set before it is used
+	ctx     context.Context         // ends when the process has ended
+	// onPurpose reports that it is being stopped.
 	onPurpose atomic.Bool
 }
 
-// live is an agent's life.
+// live runs an agent's life.
 func (a *instance) live() {
 	defer close(a.over)
 	l := life{instance: a, asked: true}
@@ -86,15 +85,15 @@ func (a *instance) live() {
 	}
 }
 
-// life is what an agent's life remembers from one process to the next.
+// life is the state of an agent's life that outlasts a process.
 type life struct {
 	*instance
-	asked    bool // somebody asked for the next start, and is told if it fails
+	asked    bool // the next start was requested, and its caller gets its error
 	ends     supervise.Ends
-	failures int // in a row, without a run of some length between them
+	failures int // in a row; a long run resets it
 }
 
-// once has a process run to its end, and what has to come after that happen; false: life is over.
+// once runs one process to its end, and handles that; false: the life has ended.
 func (l *life) once() (goesOn bool) {
 	defer panics.Recover(l.reg.log, "running agent "+l.identity.ID, func(err error) {
 		goesOn = l.giveUp(l.broken(err))
@@ -129,7 +128,7 @@ func (l *life) once() (goesOn bool) {
 	return l.pause(supervise.Delay(l.failures-1), failure)
 }
 
-// broken ends the agent's process after a panic in its life, and says so in the agent's error.
+// broken ends the agent's process after a panic in its life, and returns the agent's error.
 func (l *life) broken(err error) *supervisorv1.AgentError {
 	l.reg.mu.Lock()
 	r := l.process
@@ -141,16 +140,16 @@ func (l *life) broken(err error) *supervisorv1.AgentError {
 	return &supervisorv1.AgentError{Message: fmt.Sprintf("agent %q was stopped: %v", l.identity.Name, err)}
 }
 
-// afresh has what was before not count: somebody has ordered the next start.
+// afresh resets the counters: the next start was requested.
 func (l *life) afresh() { l.asked, l.ends, l.failures = true, nil, 0 }
 
-// answers says that the agent runs.
+// answers sets the state to running.
 func (a *instance) answers(r *run) {
 	a.set(running, func() { a.run, a.info, a.last, a.failure = r, r.info, a.failure, nil })
 	a.reg.log.Info("agent runs", "agent", a.identity.ID, "name", r.info.GetName(), "version", r.info.GetVersion(), "pid", r.process.PID())
 }
 
-// stay watches a process until it has ended. True: somebody ordered it to be started again; it was stopped then.
+// stay waits until a process has ended. True: a restart was requested, for which it was stopped.
 func (a *instance) stay(r *run) (ordered bool) {
 	for {
 		select {
@@ -172,7 +171,7 @@ func (a *instance) stay(r *run) (ordered bool) {
 	}
 }
 
-// giveUp is the state of an agent that is not started again by itself; true: somebody ordered it.
+// giveUp sets the state of an agent that is not restarted automatically, and waits; true: a restart was requested.
 func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 	l.reg.log.Error("agent has failed and is not started again", "agent", l.identity.ID, "error", failure.GetMessage())
 	l.loseSessions(failure)
@@ -180,14 +179,14 @@ func (l *life) giveUp(failure *supervisorv1.AgentError) bool {
 	return l.wait(nil)
 }
 
-// pause waits before the agent is started again, unless somebody does not want to wait; false: it is to stop.
+// pause waits before a restart, unless one is requested earlier; false: the agent is to stop.
 func (l *life) pause(delay time.Duration, failure *supervisorv1.AgentError) bool {
 	l.reg.log.Warn("agent ended: starting it again", "agent", l.identity.ID, "error", failure.GetMessage(), "in", delay)
 	l.set(waiting, func() { l.run, l.failure = nil, failure })
 	return l.wait(time.After(delay))
 }
 
-// wait waits for the time, or for an order; false: the agent is to stop, and has.
+// wait waits for the time, or for an order; false: the agent has stopped.
 func (l *life) wait(until <-chan time.Time) bool {
 	select {
 	case <-l.ctx.Done():
@@ -197,7 +196,7 @@ func (l *life) wait(until <-chan time.Time) bool {
 		return true
 	case o := <-l.orders:
 		l.reg.mu.Lock()
-		l.state = starting // begin tells it
+		l.state = starting // begin publishes it
 		l.reg.mu.Unlock()
 		close(o.taken)
 		l.afresh()
@@ -205,7 +204,7 @@ func (l *life) wait(until <-chan time.Time) bool {
 	}
 }
 
-// end is the end that StopAgent or Close asked for.
+// end stops the agent after StopAgent or Close.
 func (a *instance) end(r *run) {
 	a.set(stopping, func() { a.run = nil })
 	if r != nil {
@@ -222,7 +221,7 @@ func (a *instance) end(r *run) {
 	a.reg.log.Info("agent was stopped", "agent", a.identity.ID)
 }
 
-// set changes the state, and tells it. Only the agent's own goroutine calls it.
+// set changes the state, and publishes it. Only the agent's own goroutine calls it.
 func (a *instance) set(state supervisorv1.AgentState, also func()) {
 	reg := a.reg
 	reg.mu.Lock()
@@ -236,7 +235,7 @@ func (a *instance) set(state supervisorv1.AgentState, also func()) {
 	reg.publish(&supervisorv1.Event{AgentId: a.identity.ID, Event: &supervisorv1.Event_Agent{Agent: a.show()}})
 }
 
-// awaitStart waits until it is known how a start ended.
+// awaitStart waits for the result of a start.
 func (a *instance) awaitStart(ctx context.Context) error {
 	for {
 		state, failure, changed := a.look()
@@ -254,7 +253,7 @@ func (a *instance) awaitStart(ctx context.Context) error {
 	}
 }
 
-// stop ends a process that is still there, and waits for it.
+// stop ends a process that still runs, and waits for it.
 func (r *run) stop() {
 	ctx, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()

@@ -22,9 +22,8 @@ const (
 	methodLogout       = "logout"
 )
 
-// Authenticate logs an agent in, and sends each page that the user must open. The login ends when the agent answers authenticate.
-// An agent of an older kind answers with a page, {"url": ...}, instead: then the login ends when it sends auth_complete, which ends
-// a login in any case.
+// Authenticate logs an agent in, and sends each page that the user must open. The login ends when the agent answers authenticate. An
+// older kind of agent answers with a page, {"url": ...}: then the login ends when the agent sends auth_complete, which ends every login.
 func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.AuthenticateRequest, send func(*supervisorv1.AuthenticateResponse) error) error {
 	run, err := reg.running(r.GetAgentId())
 	if err != nil {
@@ -45,13 +44,13 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 	defer call.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	var sending sync.Mutex // for send, which two goroutines call
+	var sending sync.Mutex // two goroutines call send
 	page := func(q *supervisorv1.Approval) error {
 		sending.Lock()
 		defer sending.Unlock()
 		return send(&supervisorv1.AuthenticateResponse{Step: &supervisorv1.AuthenticateResponse_Question{Question: q}})
 	}
-	var failure error // once the call is over, and no auth_complete is awaited
+	var failure error // set if the call has ended and no auth_complete is expected
 	call.Go(func() {
 		defer panics.Recover(reg.log, "logging in agent "+a.identity.ID, func(err error) {
 			failure = err
@@ -91,7 +90,7 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 				continue
 			}
 			cancel()
-			call.Wait() // so that nothing is sent behind the last step
+			call.Wait() // nothing is sent after the last step
 			if why := authFailure([]byte(e.GetRaw())); why != "" {
 				return run.misbehaved("it reports that the login failed: %s", why)
 			}
@@ -104,7 +103,7 @@ func (reg *Registry) Authenticate(ctx context.Context, r *supervisorv1.Authentic
 	}
 }
 
-// pageIn is the page that an answer to authenticate names, as a question that nobody has to answer; nil: it names none.
+// pageIn returns the page in an answer to authenticate, as a question that needs no answer; nil: none.
 func pageIn(result []byte) *supervisorv1.Approval {
 	page, ok := acp.String(acp.Get(result, "url"))
 	if !ok || page == "" {
@@ -114,7 +113,7 @@ func pageIn(result []byte) *supervisorv1.Approval {
 	return &supervisorv1.Approval{Raw: string(result), Elicitation: &supervisorv1.Elicitation{Mode: "url", Url: page, Message: message}}
 }
 
-// authFailure says why a login has failed, as the params of auth_complete have it; "": it has not.
+// authFailure returns why a login failed, from the params of auth_complete; "": it succeeded.
 func authFailure(params []byte) string {
 	failed := false
 	for _, name := range []string{"success", "ok"} {
@@ -133,7 +132,7 @@ func authFailure(params []byte) string {
 	return ""
 }
 
-// withoutPages adds to why a login failed that the agent had no way to have a page opened, where that is so.
+// withoutPages adds to a failed login that the agent could not have a page opened, if that is so.
 func (a *instance) withoutPages(failure error) error {
 	of, ok := errors.AsType[*fault.Error](failure)
 	if a.conf.Attended || !ok || of.Agent.GetKind() != supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR {
@@ -144,7 +143,7 @@ func (a *instance) withoutPages(failure error) error {
 	return fault.Agent(e)
 }
 
-// authMethod finds the way to log in that is meant.
+// authMethod returns the login method for an id.
 func (r *run) authMethod(id string) (string, error) {
 	all := r.info.GetAuthMethods()
 	if len(all) == 0 {
@@ -182,19 +181,19 @@ func (reg *Registry) Logout(ctx context.Context, r *supervisorv1.LogoutRequest) 
 	return &supervisorv1.LogoutResponse{}, err
 }
 
-// unsupported says what the agent does not offer.
+// unsupported returns the error for a feature that the agent does not offer.
 func (r *run) unsupported(what string) error {
 	e := fault.New(fault.Unsupported, "agent %q does not offer %s", r.agent.identity.Name, what)
 	e.Agent = &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_NOT_SUPPORTED, Message: e.Message}
 	return e
 }
 
-// misbehaved says that an answer of the agent's makes no sense.
+// misbehaved returns the error for an invalid answer of the agent.
 func (r *run) misbehaved(format string, args ...any) error {
 	return fault.Agent(agentError(supervisorv1.ErrorKind_ERROR_KIND_AGENT_ERROR, "agent %q: %s", r.agent.identity.Name, fmt.Sprintf(format, args...)))
 }
 
-// excerpt is the begin of what somebody chose.
+// excerpt returns the start of a foreign text.
 func excerpt(s string) string {
 	const most = 100
 	if len(s) > most {

@@ -8,24 +8,24 @@ import (
 )
 
 const (
-	// goneReason says why a session ended that nobody closed.
+	// goneReason is the reason of a session that ended with its agent.
 	goneReason = "the agent is gone"
-	// maxLost bounds the sessions of one agent that are remembered with why they were lost.
+	// maxLost bounds the lost sessions of one agent whose reasons are kept.
 	maxLost = 1000
-	// maxWhy bounds what is said of that, in bytes.
+	// maxWhy bounds such a reason, in bytes.
 	maxWhy = 2 << 10
 )
 
-// notice tells a person something about a session, in acphost's name.
+// notice sends a person a notice about a session, in acphost's name.
 func (reg *Registry) notice(s *session, severity, title, description string) {
 	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendNotice(nil, s.id, severity, title, description))
 }
 
-// lose ends a session that nobody closed, and tells of it.
+// lose ends a session without a request, and publishes that.
 func (reg *Registry) lose(s *session, reason string) { reg.loseFor(s, reason, "", "") }
 
-// loseFor ends a session for a reason that a person should know, and tells why: those who watch, whoever reads its record,
-// and whoever asks for it later. An empty title: nobody needs to know.
+// loseFor ends a session for a reason that a person should know, and publishes why: to watchers, in the record, and to later requests for
+// the session. An empty title: no notice.
 func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	if !reg.drop(s) {
 		return
@@ -42,8 +42,8 @@ func (reg *Registry) loseFor(s *session, reason, title, why string) {
 	reg.opts.Hub.Tell(s.agent.identity.ID, event.AppendClosed(nil, s.id, reason))
 }
 
-// whyLost says why a session that was open is not any more, as a part of a sentence; empty: it is not known. Nil: of any
-// agent. The Registry's mu is held.
+// whyLost says why a session that was open has ended, as a part of a sentence; empty: unknown. only restricts it to one agent; nil: any.
+// The Registry's mu is held.
 func (reg *Registry) whyLost(only *instance, id string) string {
 	for _, a := range reg.agents {
 		if why := a.lost[id]; why != "" && (only == nil || only == a) {
@@ -53,7 +53,7 @@ func (reg *Registry) whyLost(only *instance, id string) string {
 	return ""
 }
 
-// drop takes a session off the list, and ends the turn that its agent has not; false: it was not there any more.
+// drop removes a session, and ends its turn; false: it was removed already.
 func (reg *Registry) drop(s *session) bool {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -68,7 +68,7 @@ func (reg *Registry) drop(s *session) bool {
 	return true
 }
 
-// loseSessions ends all sessions of an agent that is gone. A failure is why it is not started again; nil: it was stopped.
+// loseSessions ends all sessions of an agent that has ended. failure says why it is not restarted; nil: it was stopped.
 func (a *instance) loseSessions(failure *supervisorv1.AgentError) {
 	for _, s := range a.openSessions() {
 		if failure == nil {

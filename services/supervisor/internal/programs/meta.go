@@ -5,10 +5,10 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// maxMeta bounds the _meta that a caller gives, in bytes.
+// maxMeta bounds the _meta of a request, in bytes.
 const maxMeta = 256 << 10
 
-// newMeta checks a _meta and makes it fit for a line. No text is no _meta. What is the attempt that it belongs to.
+// newMeta validates a _meta and formats it on one line. An empty text is no _meta. what begins the error.
 func newMeta(what, text string) ([]byte, error) {
 	if text == "" {
 		return nil, nil
@@ -23,7 +23,7 @@ func newMeta(what, text string) ([]byte, error) {
 	return meta, nil
 }
 
-// appendMeta appends the member, with a comma before it; nil is none.
+// appendMeta appends the member _meta with a leading comma, unless it is nil.
 func appendMeta(b, meta []byte) []byte {
 	if meta == nil {
 		return b

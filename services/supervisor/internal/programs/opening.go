@@ -16,12 +16,12 @@ import (
 // maxOpening bounds the roots and the MCP servers of a session, in bytes of JSON.
 const maxOpening = 1 << 20
 
-// opening is what a session is opened with. It does not change. admin has checked the request that it is made of.
+// opening holds the parameters with which a session is opened. It is immutable. admin has validated the request.
 type opening struct {
 	cwd       string
 	dirs      []string
 	servers   []byte // a JSON array
-	http, sse bool   // there are such servers
+	http, sse bool   // some servers are of this kind
 	meta      []byte // a JSON object, or nil
 }
 
@@ -56,7 +56,7 @@ func newOpening(cwd string, r openRequest) (*opening, error) {
 			all = append(all, mcpServer{Type: "sse", Name: s.GetName(), URL: t.Sse.GetUrl(), Headers: pairs(t.Sse.GetHeaders())})
 		}
 	}
-	if o.servers, err = json.Marshal(all); err != nil { // it holds strings alone
+	if o.servers, err = json.Marshal(all); err != nil { // cannot fail: strings only
 		return nil, err
 	}
 	if size += len(o.servers); size > maxOpening {
@@ -65,7 +65,7 @@ func newOpening(cwd string, r openRequest) (*opening, error) {
 	return o, nil
 }
 
-// mcpServer is an MCP server as ACP has it. What is nil or empty is not of its kind.
+// mcpServer is an MCP server in ACP's form. Fields of other kinds of servers are nil or empty.
 type mcpServer struct {
 	Type    string   `json:"type,omitempty"`
 	Name    string   `json:"name"`
@@ -81,7 +81,7 @@ type pair struct {
 	Value string `json:"value"`
 }
 
-// pairs are names and values as ACP has them, sorted, so that the same map is the same JSON.
+// pairs returns names and values in ACP's form, sorted, so that equal maps have equal JSON.
 func pairs(m map[string]string) []pair {
 	all := make([]pair, 0, len(m))
 	for _, name := range slices.Sorted(maps.Keys(m)) {
@@ -90,7 +90,7 @@ func pairs(m map[string]string) []pair {
 	return all
 }
 
-// params are the params of a request that opens a session; an empty id names none.
+// params returns the params of a request that opens a session; without sessionId if that is empty.
 func (o *opening) params(sessionID string) []byte {
 	b := []byte{'{'}
 	if sessionID != "" {
@@ -104,12 +104,12 @@ func (o *opening) params(sessionID string) []byte {
 	return append(appendMeta(b, o.meta), '}')
 }
 
-// like reports whether two openings are the same.
+// like reports whether two openings are equal.
 func (o *opening) like(p *opening) bool {
 	return o.cwd == p.cwd && slices.Equal(o.dirs, p.dirs) && bytes.Equal(o.servers, p.servers) && bytes.Equal(o.meta, p.meta)
 }
 
-// accepts refuses a request of a method that opens a session, where it needs something that the agent did not advertise.
+// accepts returns an error if opening a session by a method needs a capability that the agent did not advertise.
 func (r *run) accepts(method string, o *opening) error {
 	can := r.info.GetCapabilities()
 	switch {
@@ -129,13 +129,13 @@ func (r *run) accepts(method string, o *opening) error {
 	return nil
 }
 
-// sessionParams are params that name a session and have further members, each of which begins with a comma.
+// sessionParams returns params with a sessionId and further members, each with a leading comma.
 func sessionParams(sessionID string, more ...string) []byte {
 	b := jsonrpc.AppendString([]byte(`{"sessionId":`), sessionID)
 	return append(append(b, strings.Join(more, "")...), '}')
 }
 
-// member is a member of an object that is a string, with a comma before it.
+// member returns a string member of an object, with a leading comma.
 func member(name, value string) string {
 	return string(jsonrpc.AppendString([]byte(`,"`+name+`":`), value))
 }

@@ -1,13 +1,13 @@
-// Package programs holds the agents of a supervisor without an editor, and the sessions with them. Programs start agents, open
-// sessions and give prompts, and this package speaks ACP's client side to each agent for them.
+// Package programs holds the agents of a supervisor without an editor, and the sessions with them. Programs start agents, open sessions
+// and send prompts, and this package speaks ACP's client side to each agent for them.
 //
-// The package knows which requests the protocol lets a client make and when, what each agent offers, how an ended agent is
-// started again, and which sessions are resumed then. It must not know gRPC, handlers and policies, nor how an agent's process
-// is started and linked. Package admin has checked the requests of programs. Package activity makes the events of frames; this
-// package adds the events that no frame shows.
+// The package knows which requests the protocol lets a client make and when, what each agent offers, how an ended agent is restarted, and
+// which sessions are resumed then. It must not know gRPC, handlers and policies, nor how an agent's process is started and linked.
+// Package admin has validated the requests of programs. Package activity creates the events of frames; this package adds the events
+// without a frame.
 //
-// The agent is not trusted: its answers are checked and bounded. The package waits without a time limit only if a person has
-// to act or a turn is under way.
+// The agent is not trusted: its answers are validated and bounded. The package waits without a time limit only if a person has to act or
+// a turn is active.
 package programs
 
 import (
@@ -31,11 +31,11 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/link"
 )
 
-// Spec says what to start.
+// Spec says which agent to start.
 type Spec struct {
 	// Identity is the agent's id and name.
 	Identity *frame.Agent
-	// Preset is the id of the preset that Command is from; empty: it is from none.
+	// Preset is the id of the preset that Command comes from; empty: none.
 	Preset string
 	// Command is the program and its arguments, Env its whole environment.
 	Command, Env []string
@@ -43,78 +43,78 @@ type Spec struct {
 	Dir string
 	// Client is the agent's client.
 	Client link.Client
-	// Remote: the client is elsewhere and speaks ACP itself, as an editor does: it shows terminals and answers questions.
+	// Remote: the client is remote and speaks ACP itself, as an editor does: it shows terminals and answers questions.
 	Remote bool
 }
 
 // Process is an agent's process with its link. It is safe for concurrent use.
 type Process interface {
-	// PID is the process id.
+	// PID returns the process id.
 	PID() int
-	// StderrTail are the last lines of the agent's standard error.
+	// StderrTail returns the last lines of the agent's standard error.
 	StderrTail() []string
-	// Ended is closed when the link and the process are over.
+	// Ended returns a channel that is closed when the link and the process have ended.
 	Ended() <-chan struct{}
 	// Exit says how the process ended. It is valid once Ended is closed.
 	Exit() agent.Exit
 	// Reason says why the link ended. It is valid once Ended is closed.
 	Reason() (link.Reason, error)
-	// Dropped says which line of the agent was dropped first because it is no message, "; …"; empty: none was.
+	// Dropped names the first line of the agent that was dropped because it is no message, "; …"; empty: none.
 	Dropped() string
-	// Sessions are the agent's sessions, as far as their frames tell what decisions need.
+	// Sessions returns the agent's sessions with the state that decisions need, as known from frames.
 	Sessions() []*supervisorv1.Session
-	// Reported is what the agent said of itself at initialize; zero before that.
+	// Reported returns the agent's answer to initialize; zero before that.
 	Reported() acp.Initialized
-	// Forget drops a session that the agent cannot close, or was not told the end of: nothing of it is decided, routed or
-	// kept any more, and its terminals are released.
+	// Forget drops a session that the agent cannot close, or was not asked to close: its calls are not decided or routed any more, its
+	// state is dropped, and its terminals are released.
 	Forget(sessionID string)
-	// Stop ends the link and then all processes of the agent, gently until ctx ends.
+	// Stop ends the link and then all processes of the agent, gracefully until ctx ends.
 	Stop(ctx context.Context) error
 }
 
-// Options are what a Registry is made of.
+// Options configure a Registry.
 type Options struct {
-	// Start starts an agent, links it with the client of the spec and returns at once. Where the agent cannot be started,
-	// errors.As finds an agent.Exit in the error.
+	// Start starts an agent, links it with the client of the spec and returns at once. If the agent cannot be started, the error wraps an
+	// agent.Exit.
 	Start func(ctx context.Context, s Spec) (Process, error)
 	Hub   *activity.Hub
 	// Agents resolves requests for agents.
 	Agents agentspec.Resolver
-	// Env is the environment that agents get, whole.
+	// Env is the whole environment of agents.
 	Env []string
-	// Protect keeps files from all agents from now on, before an agent starts that gets what is in them. Its error is the
-	// call's. Nil: nobody does.
+	// Protect keeps files from all agents from now on. It is called before an agent starts that gets their contents; its error fails that
+	// start. Nil: not called.
 	Protect func(ctx context.Context, files []string) error
 	// InitializeTimeout is how long an agent may take to answer initialize.
 	InitializeTimeout time.Duration
-	// MaxRestarts is how often an agent that ends unasked is started again within ten minutes.
+	// MaxRestarts is how often an agent that ends unexpectedly is restarted within ten minutes.
 	MaxRestarts int
 	// MaxAgents bounds the agents, MaxSessions the open sessions.
 	MaxAgents, MaxSessions int
-	// GatewayAgents are the agents that clients elsewhere may have, by their names. Nobody changes them.
+	// GatewayAgents are the agents for remote clients, by name. They must not be changed.
 	GatewayAgents map[string]*supervisorv1.StartAgentRequest
-	// Version is acphost's, as agents are told.
+	// Version is acphost's version for agents.
 	Version string
-	// Logger is told of agents' lives; nil: nobody.
+	// Logger logs starts and ends of agents; nil: nothing is logged.
 	Logger *slog.Logger
 }
 
-// Registry holds the agents that programs started, and their sessions. It must be closed. It is safe for concurrent use.
+// Registry holds the agents that programs started, and their sessions. The caller closes it. It is safe for concurrent use.
 type Registry struct {
 	opts Options
 	log  *slog.Logger
 
 	ctx    context.Context // ends with Close
 	cancel context.CancelFunc
-	wg     sync.WaitGroup // what Close waits for
+	wg     sync.WaitGroup // goroutines that Close waits for
 
-	mu       sync.Mutex // guards what follows, and the fields of instances and sessions that say so
+	mu       sync.Mutex // guards the fields below, and those of instances and sessions that say so
 	agents   []*instance
 	remotes  []*remote
-	counts   map[string]int // the last number that was given to an agent of a name
-	sessions int            // open, and being opened
-	numbered uint64         // sessions so far
-	turns    map[*turn]bool // under way
+	counts   map[string]int // the latest number of an agent, by name
+	sessions int            // open sessions and sessions that are being opened
+	numbered uint64         // number of sessions ever opened
+	turns    map[*turn]bool // active turns
 	draining bool
 	closed   bool
 }
@@ -126,8 +126,8 @@ func New(o Options) *Registry {
 	return reg
 }
 
-// Drain lets no new agent, session or turn begin, and waits for the turns under way. When ctx ends first, they are cancelled
-// and get a moment more. The error is a *TurnsError where some are under way still.
+// Drain rejects new agents, sessions and turns, and waits for active turns. If ctx ends first, it cancels them and waits a moment. The
+// error is a *TurnsError if turns are still active.
 func (reg *Registry) Drain(ctx context.Context) error {
 	reg.mu.Lock()
 	reg.draining = true
@@ -149,14 +149,14 @@ func (reg *Registry) Drain(ctx context.Context) error {
 	return nil
 }
 
-// TurnsError says that turns have not ended, though they were cancelled.
+// TurnsError says how many cancelled turns have not ended.
 type TurnsError struct{ Left int }
 
 func (e *TurnsError) Error() string {
 	return fmt.Sprintf("turns that had not ended %v after they were cancelled: %d; they are cut off", drainSettle, e.Left)
 }
 
-// quiet waits until no turn is under way, since none begins any more; false: ctx ended first.
+// quiet waits until no turn is active; new ones are rejected. False: ctx ended first.
 func (reg *Registry) quiet(ctx context.Context) bool {
 	for _, t := range reg.underWay() {
 		select {
@@ -174,7 +174,7 @@ func (reg *Registry) underWay() []*turn {
 	return slices.Collect(maps.Keys(reg.turns))
 }
 
-// Close stops all agents and waits until nothing of them is left. It may be called again.
+// Close stops all agents and waits until their processes and goroutines have ended. It may be called again.
 func (reg *Registry) Close() {
 	reg.mu.Lock()
 	reg.draining, reg.closed = true, true
@@ -183,7 +183,7 @@ func (reg *Registry) Close() {
 	reg.wg.Wait()
 }
 
-// open reports whether new work may begin; mu is held.
+// open returns an error if new work is rejected; mu is held.
 func (reg *Registry) open() error {
 	if reg.draining {
 		return fault.New(fault.Precondition, "the supervisor is about to end and begins nothing new")
@@ -191,7 +191,7 @@ func (reg *Registry) open() error {
 	return nil
 }
 
-// spawn runs f in a goroutine that Close waits for; false: it is too late. mu is held.
+// spawn runs f in a goroutine that Close waits for; false: Close was called. mu is held.
 func (reg *Registry) spawn(f func()) bool {
 	if reg.closed {
 		return false
@@ -200,7 +200,7 @@ func (reg *Registry) spawn(f func()) bool {
 	return true
 }
 
-// remove takes an agent off the list; mu is held.
+// remove removes an agent; mu is held.
 func (reg *Registry) remove(a *instance) {
 	reg.agents = slices.DeleteFunc(reg.agents, func(b *instance) bool { return a == b })
 }

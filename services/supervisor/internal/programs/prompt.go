@@ -20,32 +20,32 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// cancelPatience is how long an agent may go on with a turn that was cancelled before that is told.
+// cancelPatience is how long a cancelled turn may continue before that is reported.
 const cancelPatience = 30 * time.Second
 
-// errClosedUnder ends a turn whose session was closed while the agent had not ended it.
+// errClosedUnder ends a turn whose session was closed before the agent had ended it.
 var errClosedUnder = errors.New("the session was closed before the turn had ended")
 
-// turn is a prompt under way.
+// turn is an active prompt.
 type turn struct {
 	session *session
 	run     *run
-	over    chan struct{} // closed when it is answered, or never will be
-	// ctx ends when nobody waits for the answer any more: the session is gone. Leave ends it.
+	over    chan struct{} // closed when it is answered, or cannot be answered any more
+	// ctx ends when the answer is not awaited any more, because the session has ended. leave ends it.
 	ctx   context.Context
 	leave context.CancelFunc
-	idle  chan struct{} // of an agent that says later when the turn is over: closed then; else nil
+	idle  chan struct{} // closed when the turn ends, for an agent that reports that separately; else nil
 
 	// Set before over is closed.
 	result []byte
 	err    error
 
 	// Guarded by the Registry's mu.
-	sent      bool // the agent has been sent the prompt, or will be before all else
+	sent      bool // the prompt is queued for the agent before all else
 	cancelled bool
 }
 
-// Prompt begins a turn and tells its events up to its end. Its end is told even if no event says it.
+// Prompt begins a turn and sends its events until its end. It sends the end even if the agent reports none.
 func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
 	if a := reg.remoteSession(r.GetAgentId(), r.GetSessionId()); a != nil {
 		return a.prompt(ctx, r, send)
@@ -79,7 +79,7 @@ func (reg *Registry) Prompt(ctx context.Context, r *supervisorv1.PromptRequest, 
 	return err
 }
 
-// promptParams checks a prompt for an agent and makes the params of it.
+// promptParams validates a prompt for an agent and returns its params.
 func promptParams(agent *supervisorv1.AgentInfo, r *supervisorv1.PromptRequest) ([]byte, error) {
 	meta, err := newMeta("prompt", r.GetMeta())
 	if err != nil {
@@ -95,7 +95,7 @@ func promptParams(agent *supervisorv1.AgentInfo, r *supervisorv1.PromptRequest) 
 	return append(appendMeta(params, meta), '}'), nil
 }
 
-// beginTurn sends a prompt, and has a goroutine wait for its answer.
+// beginTurn sends a prompt, and starts a goroutine that waits for the answer.
 func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params []byte) (*turn, error) {
 	t := &turn{session: s, run: r, over: make(chan struct{})}
 	reg.mu.Lock()
@@ -119,7 +119,7 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	if err != nil {
 		return nil, err
 	}
-	if r.info.GetProtocolVersion() >= 2 { // before the prompt, so that nothing is missed
+	if r.info.GetProtocolVersion() >= 2 { // before the prompt, so that no event is missed
 		reg.watchIdle(t)
 	}
 	call, err := r.prog.Send(ctx, acp.MethodSessionPrompt, params)
@@ -143,7 +143,7 @@ func (reg *Registry) beginTurn(ctx context.Context, s *session, r *run, params [
 	return t, nil
 }
 
-// awaitTurn waits for the answer to a prompt. The process's end ends it, and so does the session's.
+// awaitTurn waits for the answer to a prompt, or the end of the process or the session.
 func (reg *Registry) awaitTurn(t *turn, call *acpclient.Pending) {
 	defer reg.endTurn(t)
 	defer panics.Recover(reg.log, "waiting for the answer to a prompt", func(err error) { t.err = err })
@@ -168,7 +168,7 @@ func (reg *Registry) endTurn(t *turn) {
 	close(t.over)
 }
 
-// tell tells the events of the turn, which first comes before, up to its end. They come from sub, which is closed then.
+// tell sends the events in first, then those of the turn from sub until its end, and closes sub.
 func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*supervisorv1.Event, send func(*supervisorv1.Event) error) error {
 	for _, e := range first {
 		if err := send(t.own(e)); err != nil {
@@ -179,7 +179,7 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it, and late updates
+	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(t.run.agent.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
 		case <-t.over:
@@ -201,7 +201,7 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 		case err != nil:
 			return err
 		}
-		// What comes before is of the turn before.
+		// Events before the start belong to the previous turn.
 		if begun = begun || e.GetTurnStarted() != nil; !begun {
 			continue
 		}
@@ -215,7 +215,7 @@ func (t *turn) tell(ctx context.Context, sub *activity.Subscription, first []*su
 	}
 }
 
-// awaitAnswer waits until the session can take another prompt: an answer is seen a moment before it arrives.
+// awaitAnswer waits until the session accepts another prompt: the answer is an event a moment before it arrives here.
 func (t *turn) awaitAnswer(ctx context.Context) {
 	select {
 	case <-t.over:
@@ -224,9 +224,9 @@ func (t *turn) awaitAnswer(ctx context.Context) {
 	}
 }
 
-// own says whom an event of ours is about.
+// own sets the agent and the session of an event of this package.
 func (t *turn) own(e *supervisorv1.Event) *supervisorv1.Event {
-	if e.GetCursor() != "" { // it was told already, and is shared
+	if e.GetCursor() != "" { // it was published already, and is shared
 		return e
 	}
 	e.AgentId, e.SessionId = t.session.agent.identity.ID, t.session.id
@@ -236,7 +236,7 @@ func (t *turn) own(e *supervisorv1.Event) *supervisorv1.Event {
 	return e
 }
 
-// untold is the end of a turn that no event told.
+// untold returns the end of a turn that no event reported.
 func (t *turn) untold() *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	var f *fault.Error
@@ -251,7 +251,7 @@ func (t *turn) untold() *supervisorv1.Event {
 	return t.own(&supervisorv1.Event{Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}})
 }
 
-// CancelPrompt has the agent end a session's turn.
+// CancelPrompt asks the agent to end a session's turn.
 func (reg *Registry) CancelPrompt(ctx context.Context, r *supervisorv1.CancelPromptRequest) (*supervisorv1.CancelPromptResponse, error) {
 	if a := reg.remoteSession(r.GetAgentId(), r.GetSessionId()); a != nil {
 		return a.cancelTurn(ctx, r.GetSessionId())
@@ -263,7 +263,7 @@ func (reg *Registry) CancelPrompt(ctx context.Context, r *supervisorv1.CancelPro
 	return &supervisorv1.CancelPromptResponse{TurnActive: reg.cancelTurn(s)}, nil
 }
 
-// cancelTurn cancels the turn that is under way; false: there is none.
+// cancelTurn cancels the active turn; false: there is none.
 func (reg *Registry) cancelTurn(s *session) bool {
 	reg.mu.Lock()
 	t := s.turn
@@ -271,7 +271,7 @@ func (reg *Registry) cancelTurn(s *session) bool {
 	return t != nil && reg.cancelTurnOf(t)
 }
 
-// cancelTurnOf cancels a turn; false: it is over.
+// cancelTurnOf cancels a turn; false: it has ended.
 func (reg *Registry) cancelTurnOf(t *turn) bool {
 	reg.mu.Lock()
 	if t.session.turn != t {
@@ -284,7 +284,7 @@ func (reg *Registry) cancelTurnOf(t *turn) bool {
 		reg.spawn(func() { reg.watchCancelled(t) })
 	}
 	reg.mu.Unlock()
-	if sent { // else whoever sends the prompt sends this after it
+	if sent { // otherwise beginTurn sends this after the prompt
 		reg.sendCancel(t)
 	}
 	return true
@@ -296,7 +296,7 @@ func (reg *Registry) sendCancel(t *turn) {
 	}
 }
 
-// watchCancelled tells of a turn that does not end though it was cancelled.
+// watchCancelled reports a cancelled turn that does not end.
 func (reg *Registry) watchCancelled(t *turn) {
 	select {
 	case <-t.over:

@@ -25,26 +25,26 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// remote is an agent whose client is elsewhere. It has one process, which lives no longer than its client's stream, and its
-// client speaks ACP with it: nothing is asked of it here.
+// remote is an agent with a remote client. It has one process, which ends with its client's stream. Its client speaks ACP with it: this
+// package makes no requests of its own.
 type remote struct {
-	reg      *Registry
-	identity *frame.Agent
-	conf     *supervisorv1.StartAgentRequest // as agentspec.Resolver returns it
-	between  *between
-	since    time.Time
+	reg       *Registry
+	identity  *frame.Agent
+	conf      *supervisorv1.StartAgentRequest // as agentspec.Resolver returns it
+	promptMux *promptMux
+	since     time.Time
 
-	told    atomic.Bool        // somebody has told it to end
-	end     context.CancelFunc // has it end
-	over    chan struct{}      // closed when nothing of it is left
+	told    atomic.Bool        // it was asked to end
+	end     context.CancelFunc // ends the agent
+	over    chan struct{}      // closed when all of it has ended
 	process atomic.Pointer[Process]
 	last    atomic.Pointer[supervisorv1.AgentError] // why it ended
 }
 
-// OpenAgent starts an agent that the configuration names for clients elsewhere, and joins it with a client: in gives the
-// client's messages and out takes the agent's, a line each. opened is called when the agent runs; out may be written to before.
-// It returns when the agent has ended with all that it started, because the client ended (nil) or ctx, the agent or the Registry
-// did. A read of in and a write to out may then still be under way: they have to end when the caller's stream does.
+// OpenAgent starts an agent that the configuration names for remote clients, and connects it with a client: it reads the client's
+// messages from in and writes the agent's to out, a line each. opened is called when the agent runs; out may be written to before. It
+// returns when the agent has ended with all processes that it started, because the client (nil), ctx, the agent or the Registry ended. A
+// read of in and a write to out may then still be active: they must end with the caller's stream.
 func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOpen, in io.Reader, out io.Writer, opened func(*supervisorv1.Agent) error) error {
 	request, err := reg.gatewayAgent(open.GetAgent())
 	if err != nil {
@@ -61,20 +61,20 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	a, err := reg.addRemote(conf, newBetween(out), cancel)
+	a, err := reg.addRemote(conf, newPromptMux(out), cancel)
 	if err != nil {
 		return err
 	}
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.between.carry(in) }, // which ends with the caller's stream
+	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.carry(in) }, // ends with the caller's stream
 		func(error) { cancel() })()
-	defer a.between.close()
-	return a.live(ctx, link.Client{In: a.between.from, Out: a.between, Foreign: a.between.foreign}, opened)
+	defer a.promptMux.close()
+	return a.live(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
 }
 
-// gatewayAgent finds an agent for clients elsewhere by its name; none is needed where there is one agent.
+// gatewayAgent returns an agent for remote clients by its name, which may be empty if there is one agent only.
 func (reg *Registry) gatewayAgent(name string) (*supervisorv1.StartAgentRequest, error) {
 	names := slices.Sorted(maps.Keys(reg.opts.GatewayAgents))
 	if name == "" && len(names) == 1 {
@@ -92,8 +92,8 @@ func (reg *Registry) gatewayAgent(name string) (*supervisorv1.StartAgentRequest,
 	return nil, fault.New(fault.NotFound, "open agent %q: the configuration has no such agent for gateways; there are %s", name, listed(names))
 }
 
-// addRemote puts an agent on the list. On success the caller has a place in wg, which Close waits for.
-func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, between *between, end context.CancelFunc) (*remote, error) {
+// addRemote adds an agent. On success the caller has an entry in wg, which Close waits for.
+func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, promptMux *promptMux, end context.CancelFunc) (*remote, error) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
 	if err := reg.open(); err != nil {
@@ -103,16 +103,16 @@ func (reg *Registry) addRemote(conf *supervisorv1.StartAgentRequest, between *be
 	if err != nil {
 		return nil, err
 	}
-	a := &remote{reg: reg, identity: identity, conf: conf, between: between, since: time.Now(), end: end, over: make(chan struct{})}
+	a := &remote{reg: reg, identity: identity, conf: conf, promptMux: promptMux, since: time.Now(), end: end, over: make(chan struct{})}
 	reg.remotes = append(reg.remotes, a)
-	reg.wg.Add(1) // it is not too late, since open says so
+	reg.wg.Add(1) // not too late, since open returned nil
 	return a, nil
 }
 
-// remove takes the agent off the list, when nothing of it is left.
+// remove removes the agent, when all of it has ended.
 func (a *remote) remove() {
 	reg := a.reg
-	reg.syncHub(context.Background()) // the sessions that it opened last are known then
+	reg.syncHub(context.Background()) // includes the sessions that it opened last
 	reg.opts.Hub.CloseSessions(a.identity.ID, goneReason)
 	reg.mu.Lock()
 	reg.remotes = slices.DeleteFunc(reg.remotes, func(b *remote) bool { return a == b })
@@ -123,7 +123,7 @@ func (a *remote) remove() {
 	close(a.over)
 }
 
-// live is the agent's life, and returns why it is over.
+// live runs the agent, and returns why it ended.
 func (a *remote) live(ctx context.Context, client link.Client, opened func(*supervisorv1.Agent) error) error {
 	reg, log := a.reg, a.reg.log.With("agent", a.identity.ID)
 	env, err := agentspec.Environ(reg.opts.Env, a.conf.GetEnv())
@@ -161,7 +161,7 @@ func (a *remote) live(ctx context.Context, client link.Client, opened func(*supe
 	return err
 }
 
-// ending is why the agent has ended; nil: its client closed its side.
+// ending returns why the agent has ended; nil: its client closed its side.
 func (a *remote) ending(ctx context.Context, p Process) error {
 	reason, cause := p.Reason()
 	name := a.identity.ID
@@ -188,7 +188,7 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 		return a.failed(e)
 	}
 	e := exitError(a.conf.GetCommand(), p.Exit(), fmt.Sprintf("agent %q: ", name))
-	if p.Exit().Stopped { // it closed its output, and was ended for that
+	if p.Exit().Stopped { // it closed its output, and was stopped because of that
 		e.Kind, e.Message = supervisorv1.ErrorKind_ERROR_KIND_CRASHED, fmt.Sprintf("agent %q: it closed its output", name)
 	}
 	if cause != nil && !errors.Is(cause, io.EOF) {
@@ -198,13 +198,13 @@ func (a *remote) ending(ctx context.Context, p Process) error {
 	return a.failed(e)
 }
 
-// failed remembers why the agent ended, and makes a fault of it.
+// failed records why the agent ended, and returns it as a fault.
 func (a *remote) failed(e *supervisorv1.AgentError) error {
 	a.last.Store(e)
 	return fault.Agent(e)
 }
 
-// stopAgent is StopAgent.
+// stopAgent implements StopAgent.
 func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse, error) {
 	a.told.Store(true)
 	a.end()
@@ -216,7 +216,7 @@ func (a *remote) stopAgent(ctx context.Context) (*supervisorv1.StopAgentResponse
 	}
 }
 
-// remote finds an agent whose client is elsewhere by its id; nil: there is none.
+// remote returns the agent with a remote client and an id; nil: there is none.
 func (reg *Registry) remote(id string) *remote {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -228,7 +228,7 @@ func (reg *Registry) remote(id string) *remote {
 	return nil
 }
 
-// now is the agent's state while it is on the list.
+// now returns the agent's state before it is removed.
 func (a *remote) now() supervisorv1.AgentState {
 	if a.process.Load() == nil {
 		return starting
@@ -236,7 +236,7 @@ func (a *remote) now() supervisorv1.AgentState {
 	return running
 }
 
-// show says what is known of the agent.
+// show returns the agent as a message.
 func (a *remote) show(state supervisorv1.AgentState) *supervisorv1.Agent {
 	out := &supervisorv1.Agent{
 		Id: a.identity.ID, Name: a.identity.Name, Preset: a.conf.GetPreset(), Command: secret.Shown(a.conf.GetCommand()), Cwd: a.conf.GetCwd(),

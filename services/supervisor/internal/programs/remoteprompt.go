@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// remoteSession finds the agent of a client elsewhere that has a session open; nil: none has, or several do.
+// remoteSession returns the agent with a remote client that has a session open; nil: none, or several.
 func (reg *Registry) remoteSession(agentID, session string) *remote {
 	reg.mu.Lock()
 	remotes := slices.Clone(reg.remotes)
@@ -35,7 +35,7 @@ func (reg *Registry) remoteSession(agentID, session string) *remote {
 	return found
 }
 
-// session is what is known of a session; nil: it is not open.
+// session returns an open session; nil: it is not open.
 func (a *remote) session(id string) *supervisorv1.Session {
 	p := a.process.Load()
 	if p == nil {
@@ -49,7 +49,7 @@ func (a *remote) session(id string) *supervisorv1.Session {
 	return nil
 }
 
-// prompt is Prompt, for a session that a client elsewhere has open: it gets its turn beside the client's.
+// prompt implements Prompt for a session of a remote client: its turn runs in addition to the client's.
 func (a *remote) prompt(ctx context.Context, r *supervisorv1.PromptRequest, send func(*supervisorv1.Event) error) error {
 	reg := a.reg
 	s, p := a.session(r.GetSessionId()), a.process.Load()
@@ -68,30 +68,30 @@ func (a *remote) prompt(ctx context.Context, r *supervisorv1.PromptRequest, send
 	if err != nil {
 		return err
 	}
-	given, err := a.between.prompt(ctx, "acphost-"+rand.Text(), r.GetSessionId(), params)
+	given, err := a.promptMux.prompt(ctx, "acphost-"+rand.Text(), r.GetSessionId(), params)
 	if err != nil {
 		return err
 	}
 	err = a.tell(ctx, given, sub, string(params), send)
 	if err != nil && r.GetCancelOnDisconnect() {
-		_ = a.between.cancel(reg.ctx, r.GetSessionId()) // if the agent has ended, so has the turn
+		_ = a.promptMux.cancel(reg.ctx, r.GetSessionId()) // if the agent has ended, so has the turn
 	}
 	return err
 }
 
-// events are what a subscription gives.
+// events is a subscription.
 type events interface {
 	Next(ctx context.Context) (*supervisorv1.Event, error)
 	Close()
 }
 
-// tell tells the events of a turn up to its end.
+// tell sends the events of a turn until its end.
 func (a *remote) tell(ctx context.Context, given *injected, sub events, params string, send func(*supervisorv1.Event) error) error {
 	var closing sync.WaitGroup
 	defer closing.Wait()
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	closing.Go(func() { // once the answer is there, nothing more is waited for than what passed before it, and late updates
+	closing.Go(func() { // after the answer, only earlier events and late updates are awaited
 		defer panics.Recover(a.reg.log, "waiting for the end of a turn", func(error) { sub.Close() })
 		select {
 		case <-given.over:
@@ -119,7 +119,7 @@ func (a *remote) tell(ctx context.Context, given *injected, sub events, params s
 	}
 }
 
-// untold is the end of a turn that no event told.
+// untold returns the end of a turn that no event reported.
 func (a *remote) untold(given *injected) *supervisorv1.Event {
 	ended := &supervisorv1.TurnEnded{}
 	select {
@@ -136,11 +136,11 @@ func (a *remote) untold(given *injected) *supervisorv1.Event {
 	return &supervisorv1.Event{AgentId: a.identity.ID, SessionId: given.session, Time: timestamppb.Now(), Event: &supervisorv1.Event_TurnEnded{TurnEnded: ended}}
 }
 
-// cancelTurn is CancelPrompt.
+// cancelTurn implements CancelPrompt.
 func (a *remote) cancelTurn(ctx context.Context, session string) (*supervisorv1.CancelPromptResponse, error) {
 	s := a.session(session)
 	if !s.GetTurnActive() {
 		return &supervisorv1.CancelPromptResponse{}, nil
 	}
-	return &supervisorv1.CancelPromptResponse{TurnActive: true}, a.between.cancel(ctx, session)
+	return &supervisorv1.CancelPromptResponse{TurnActive: true}, a.promptMux.cancel(ctx, session)
 }

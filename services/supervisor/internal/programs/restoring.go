@@ -14,19 +14,19 @@ import (
 )
 
 const (
-	// restoreTimeout is how long an agent may take to put a session's model and options back. The mode has the time of a
-	// call for itself: the others must not use up what matters most.
+	// restoreTimeout is how long an agent may take to restore a session's model and options. The mode, which matters most, has its own
+	// timeout of a call.
 	restoreTimeout = time.Minute
-	// restoreRounds is how often what the session says is compared with what it should.
+	// restoreRounds is how often the session's settings are compared with the wanted ones.
 	restoreRounds = 2
 )
 
-// errReset says that a setting did not stay.
+// errReset says that a setting was accepted but not kept.
 var errReset = errors.New("the agent took it, and then said otherwise")
 
-// remember keeps in which mode, with which model and options each open session was when the process before ended. It is
-// asked before there is another process, whose answers would be taken for what was chosen. What could not be put back yet,
-// since a process ended meanwhile, stays.
+// remember saves the mode, the model and the options of each open session when its process has ended. It is called before the next
+// process starts, whose answers would be taken for choices. Settings that were not restored yet, because a process ended meanwhile, stay
+// saved.
 func (a *instance) remember() {
 	reg := a.reg
 	all := a.openSessions()
@@ -40,7 +40,7 @@ func (a *instance) remember() {
 		switch {
 		case s.before == nil:
 			s.before = now
-		case s.held != "": // but for the mode, it is as the person wants it
+		case s.held != "": // except for the mode, it has the wanted settings
 			now.Mode = s.before.GetMode()
 			s.before, s.held = now, ""
 		}
@@ -48,7 +48,7 @@ func (a *instance) remember() {
 	}
 }
 
-// settings are a session's mode, model and options, as events tell them, with what there is to choose from.
+// settings returns a session's mode, model and options according to events, with the available choices.
 func (s *session) settings() *supervisorv1.Session {
 	shown := &supervisorv1.Session{SessionId: s.id}
 	s.agent.reg.opts.Hub.Show(s.agent.identity.ID, shown)
@@ -57,12 +57,12 @@ func (s *session) settings() *supervisorv1.Session {
 	}
 }
 
-// restore puts a session that was resumed back into its model, its options and its mode: agents resume sessions as they
-// begin them. Until it returns the agent runs for nobody else, so that nothing happens in the session before.
+// restore sets the model, the options and the mode of a resumed session again: agents resume sessions with the settings of new ones.
+// Until it returns, the agent is not available to callers, so that nothing happens in the session before.
 //
-// Where the mode cannot be restored the session stays, but takes no prompt until somebody sets a mode. Modes differ in what
-// an agent does without asking, and nobody but a person can tell whether the one that it is in now does for what was
-// wanted. Closing it instead would have the same prompt go into a new session, in the very same mode.
+// If the mode cannot be restored, the session stays open, but rejects prompts until a mode is set. Modes differ in what an agent does
+// without asking, and only a person can decide whether the present mode is acceptable. Closing the session instead would send the same
+// prompt to a new session, in the same mode.
 func (r *run) restore(s *session, answer []byte) {
 	reg := r.agent.reg
 	reg.mu.Lock()
@@ -89,7 +89,7 @@ func (r *run) restore(s *session, answer []byte) {
 	p.tell(mode, others)
 }
 
-// chosen says that somebody has set a session's mode, whatever it was before.
+// chosen records that a session's mode was set, so that the earlier one does not matter.
 func (r *run) chosen(s *session) {
 	reg := r.agent.reg
 	reg.mu.Lock()
@@ -99,9 +99,9 @@ func (r *run) chosen(s *session) {
 	}
 }
 
-// setting is what is chosen of one thing.
+// setting is one setting of a session.
 type setting struct {
-	// key tells it from all others: categoryMode, categoryModel, or that of an option.
+	// key identifies the setting: categoryMode, categoryModel, or the option's.
 	key    string
 	name   string // for people
 	value  string
@@ -109,8 +109,8 @@ type setting struct {
 	err    error                      // why it was not set
 }
 
-// settingsOf are a session's settings in the order in which they are set: what there is of an option can depend on the
-// model, and the mode has to stay whatever else is set.
+// settingsOf returns a session's settings in the order in which they are set: the available options can depend on the model, and the mode
+// is set last so that no other setting changes it.
 func settingsOf(s *supervisorv1.Session) []*setting {
 	var all []*setting
 	if s.GetModel() != "" {
@@ -130,7 +130,7 @@ func settingsOf(s *supervisorv1.Session) []*setting {
 
 func optionKey(o *supervisorv1.ConfigOption) string { return "option " + o.GetId() }
 
-// valueOf is what an option is set to, as text.
+// valueOf returns the value of an option as text.
 func valueOf(o *supervisorv1.ConfigOption) string {
 	if c, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled); flag {
 		return map[bool]string{true: "on", false: "off"}[c.Enabled]
@@ -138,7 +138,7 @@ func valueOf(o *supervisorv1.ConfigOption) string {
 	return o.GetValue()
 }
 
-// in is what a session has for the setting; false: nothing.
+// in returns a session's value of the setting; false: it has none.
 func (t *setting) in(s *supervisorv1.Session) (value string, has bool) {
 	switch t.key {
 	case categoryMode:
@@ -154,7 +154,7 @@ func (t *setting) in(s *supervisorv1.Session) (value string, has bool) {
 	return "", false
 }
 
-// change says how the setting is made.
+// change returns the request that makes the setting.
 func (t *setting) change(r *run, s *supervisorv1.Session) (change, error) {
 	switch t.key {
 	case categoryMode:
@@ -169,18 +169,18 @@ func (t *setting) change(r *run, s *supervisorv1.Session) (change, error) {
 	return r.option(s, req)
 }
 
-// restoring is one session that is put back into its settings.
+// restoring restores the settings of one session.
 type restoring struct {
 	run     *run
 	session *session
 	all     []*setting
 	until   time.Time
-	// said are the settings of which the new process has said something. What is known of others is what the one before
-	// said, so they are set even if they seem to be right.
+	// said are the settings that the new process has reported. Values of others were reported by the previous process, so they are set
+	// even if they look right.
 	said map[string]bool
 }
 
-// hears takes in which settings an answer speaks of.
+// hears records the settings that an answer reports.
 func (p *restoring) hears(o *supervisorv1.SessionOpened) {
 	if o.GetModeId() != "" {
 		p.said[categoryMode] = true
@@ -198,7 +198,7 @@ func (p *restoring) hears(o *supervisorv1.SessionOpened) {
 	}
 }
 
-// apply sets what differs, and once more what was changed by that; false: the process is over.
+// apply sets the settings that differ, and once more those that this has changed; false: the process has ended.
 func (p *restoring) apply() bool {
 	for range restoreRounds {
 		changed := false
@@ -221,13 +221,13 @@ func (p *restoring) apply() bool {
 	return true
 }
 
-// now is what the session says.
+// now returns the session's present settings.
 func (p *restoring) now() *supervisorv1.Session {
 	p.run.agent.reg.syncHub(p.run.agent.ctx)
 	return p.session.settings()
 }
 
-// set has the agent make one setting.
+// set sends one setting to the agent.
 func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 	limit := callTimeout
 	if t.key != categoryMode {
@@ -243,12 +243,12 @@ func (p *restoring) set(t *setting, now *supervisorv1.Session) error {
 	if err != nil {
 		return err
 	}
-	p.hears(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // it can tell of nothing else
+	p.hears(&supervisorv1.SessionOpened{Options: event.Settings(answer).GetOptions()}) // other fields are not in it
 	p.said[t.key] = true
 	return nil
 }
 
-// missing says what the settings were and are that could not be restored.
+// missing returns the settings that could not be restored, with their wanted and present values.
 func (p *restoring) missing() (mode string, others []string) {
 	now := p.now()
 	for _, t := range p.all {
@@ -274,7 +274,7 @@ func (p *restoring) missing() (mode string, others []string) {
 	return mode, others
 }
 
-// tell says what could not be restored.
+// tell sends a notice of settings that could not be restored.
 func (p *restoring) tell(mode string, parts []string) {
 	s := p.session
 	severity, title := "warning", "The session is not as it was"

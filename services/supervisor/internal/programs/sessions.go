@@ -15,9 +15,9 @@ import (
 )
 
 const (
-	// maxSessionID bounds an id that an agent chooses, in bytes.
+	// maxSessionID bounds a session id that an agent chooses, in bytes.
 	maxSessionID = 1 << 10
-	// syncTimeout is how long what passed may take to be known.
+	// syncTimeout bounds the wait until earlier frames are processed.
 	syncTimeout = 10 * time.Second
 )
 
@@ -25,15 +25,15 @@ const (
 type session struct {
 	agent  *instance
 	id     string
-	number uint64 // in the order of their opening
+	number uint64 // in the order of opening
 
 	// Guarded by the Registry's mu.
 	opening *opening
-	turn    *turn // under way; nil: none is
+	turn    *turn // the active turn; nil: none
 	closing bool
-	before  *supervisorv1.Session // the settings to put it back into; nil: it is as it was chosen
-	held    string                // why no prompt is taken; empty: they are
-	early   []*supervisorv1.Event // what the agent said before the first prompt, which returns it
+	before  *supervisorv1.Session // the settings to restore; nil: it has the chosen ones
+	held    string                // why prompts are rejected; empty: they are accepted
+	early   []*supervisorv1.Event // events before the first prompt, which returns them
 }
 
 // NewSession opens a session.
@@ -48,14 +48,14 @@ func (reg *Registry) LoadSession(ctx context.Context, r *supervisorv1.LoadSessio
 	return &supervisorv1.LoadSessionResponse{Session: s}, err
 }
 
-// ResumeSession opens a session that the agent has stored, without its history. A session that is open, and was opened
-// alike, is returned as it is.
+// ResumeSession opens a session that the agent has stored, without its history. A session that is already open with the same parameters
+// is returned as it is.
 func (reg *Registry) ResumeSession(ctx context.Context, r *supervisorv1.ResumeSessionRequest) (*supervisorv1.ResumeSessionResponse, error) {
 	s, err := reg.openSession(ctx, r.GetAgentId(), acp.MethodSessionResume, r.GetSessionId(), r.GetCwd(), r)
 	return &supervisorv1.ResumeSessionResponse{Session: s}, err
 }
 
-// ForkSession opens a session that begins where another one is.
+// ForkSession opens a session that starts from the state of another one.
 func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessionRequest) (*supervisorv1.ForkSessionResponse, error) {
 	cwd, agentID := r.GetCwd(), r.GetAgentId()
 	from, err := reg.session(agentID, r.GetSessionId())
@@ -64,15 +64,14 @@ func (reg *Registry) ForkSession(ctx context.Context, r *supervisorv1.ForkSessio
 		reg.mu.Lock()
 		agentID, cwd = from.agent.identity.ID, cmp.Or(cwd, from.opening.cwd)
 		reg.mu.Unlock()
-	case agentID == "" || cwd == "": // one that is stored can be forked too, if it is known where
+	case agentID == "" || cwd == "": // a stored session can be forked too, if its folder is given
 		return nil, err
 	}
 	s, err := reg.openSession(ctx, agentID, acp.MethodSessionFork, r.GetSessionId(), cwd, r)
 	return &supervisorv1.ForkSessionResponse{Session: s}, err
 }
 
-// openSession sends a request that opens a session, and holds the session from its answer on. The id is that of the session
-// that is loaded, resumed or forked.
+// openSession sends a request that opens a session, and holds the session from the answer on. id is the session to load, resume or fork.
 func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd string, req openRequest) (*supervisorv1.Session, error) {
 	o, err := newOpening(cwd, req)
 	if err != nil {
@@ -142,15 +141,15 @@ func (reg *Registry) openSession(ctx context.Context, agentID, method, id, cwd s
 	return shown, nil
 }
 
-// opened is what is known of a session that is being opened.
+// opened is the state of a session that is being opened.
 type opened struct {
 	run     *run
 	method  string
-	known   string // its id; empty: the agent will say it
+	known   string // its id; empty: the answer has it
 	opening *opening
 }
 
-// reserve makes sure of a place for a session, and that it is not opened twice.
+// reserve takes a place for a session, and makes sure that the session is not opened twice.
 func (reg *Registry) reserve(a *instance, known string) error {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -172,7 +171,7 @@ func (reg *Registry) reserve(a *instance, known string) error {
 	return nil
 }
 
-// release gives the place back: the session is open now and counts as that, or it never will be.
+// release frees the place: the session counts as open now, or could not be opened.
 func (reg *Registry) release(a *instance, known string) {
 	reg.mu.Lock()
 	defer reg.mu.Unlock()
@@ -180,7 +179,7 @@ func (reg *Registry) release(a *instance, known string) {
 	delete(a.opening, known)
 }
 
-// opened holds a session that the agent has opened.
+// opened adds a session that the agent has opened.
 func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	id := o.known
 	if id == "" {
@@ -195,7 +194,7 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 		reg.mu.Unlock()
 		return nil, fault.Agent(o.run.ending())
 	}
-	if twin, clash := o.clash(id); clash { // the roots of one are the other's now, and nobody can tell whose updates are told
+	if twin, clash := o.clash(id); clash { // both sessions would now have the same roots, and their updates could not be told apart
 		reg.mu.Unlock()
 		if twin != nil {
 			reg.lose(twin, "the agent gave its id to another session")
@@ -212,8 +211,8 @@ func (reg *Registry) opened(o *opened, result []byte) (*session, error) {
 	return s, nil
 }
 
-// clash reports whether an id belongs to another session too: the twin, which is open, or one that is being loaded, which is
-// told when it is. The Registry's mu is held.
+// clash reports whether an id already belongs to another session: twin is open; a session that is being loaded is marked instead. The
+// Registry's mu is held.
 func (o *opened) clash(id string) (twin *session, clash bool) {
 	a := o.run.agent
 	given, loading := a.opening[id]
@@ -226,8 +225,7 @@ func (o *opened) clash(id string) (twin *session, clash bool) {
 	return a.sessions[id], loading || a.sessions[id] != nil
 }
 
-// abandon waits, for a while and in the caller's stead, for the answer to a request that opens a session, and closes the
-// session if there is one.
+// abandon waits, for a limited time, for the answer to a request that opens a session and whose caller has left, and closes the session.
 func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 	if err := call.GiveUp(); err != nil {
 		reg.log.Debug("a call could not be given up", "method", o.method, "error", err)
@@ -257,7 +255,7 @@ func (reg *Registry) abandon(o *opened, call *acpclient.Pending) {
 	}
 }
 
-// running finds an agent that answers, and returns its process.
+// running returns the process of an agent that answers.
 func (reg *Registry) running(agentID string) (*run, error) {
 	a, err := reg.agent(agentID)
 	if err != nil {
@@ -266,7 +264,7 @@ func (reg *Registry) running(agentID string) (*run, error) {
 	return a.runs()
 }
 
-// started is running, but waits for an agent that is being started, no longer than the start may take.
+// started is running, but waits for an agent that is starting, at most as long as the start may take.
 func (reg *Registry) started(ctx context.Context, agentID string) (*run, error) {
 	a, err := reg.agent(agentID)
 	if err != nil {
@@ -279,7 +277,7 @@ func (reg *Registry) started(ctx context.Context, agentID string) (*run, error) 
 			return a.runs()
 		}
 		if late == nil {
-			late = time.After(reg.opts.InitializeTimeout + time.Second) // as initialize, so that the error of the start is returned
+			late = time.After(reg.opts.InitializeTimeout + time.Second) // as in initialize, so that the error of the start is returned
 		}
 		select {
 		case <-changed:
@@ -302,7 +300,7 @@ func (a *instance) runs() (*run, error) {
 	return r, nil
 }
 
-// session finds an open session, over all agents where none is named.
+// session returns an open session, of any agent if agentID is empty.
 func (reg *Registry) session(agentID, id string) (*session, error) {
 	var only *instance
 	if agentID != "" {
@@ -331,14 +329,14 @@ func (reg *Registry) session(agentID, id string) (*session, error) {
 	return nil, fault.New(fault.Precondition, "several agents have a session %q; say which one by agent_id: %s", excerpt(id), listed(agents))
 }
 
-// openSessions are an agent's sessions, oldest first.
+// openSessions returns an agent's sessions, oldest first.
 func (a *instance) openSessions() []*session {
 	a.reg.mu.Lock()
 	defer a.reg.mu.Unlock()
 	return slices.SortedFunc(maps.Values(a.sessions), func(s, t *session) int { return cmp.Compare(s.number, t.number) })
 }
 
-// show says what is known of a session, once all that passed before is known.
+// show returns a session as a message, after all earlier frames are processed.
 func (reg *Registry) show(ctx context.Context, s *session) *supervisorv1.Session {
 	reg.syncHub(ctx)
 	reg.mu.Lock()
@@ -357,14 +355,14 @@ func (reg *Registry) show(ctx context.Context, s *session) *supervisorv1.Session
 	return out
 }
 
-// awaitTurnEnd waits until the end of a turn whose prompt was answered is an event.
+// awaitTurnEnd waits until the end of an answered turn is published.
 func (reg *Registry) awaitTurnEnd(ctx context.Context, agentID, sessionID string) {
 	if err := reg.opts.Hub.AwaitTurnEnd(ctx, agentID, sessionID); err != nil {
 		reg.log.Debug("the end of a turn is not known yet", "session", sessionID, "error", err)
 	}
 }
 
-// syncHub waits until what passed is known.
+// syncHub waits until all earlier frames are processed.
 func (reg *Registry) syncHub(ctx context.Context) {
 	ctx, cancel := context.WithTimeout(ctx, syncTimeout)
 	defer cancel()

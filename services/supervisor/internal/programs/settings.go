@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-// The categories of the options that say in which mode a session is, and which model works.
+// The categories of the options for the mode and the model.
 const (
 	categoryMode  = "mode"
 	categoryModel = "model"
@@ -27,10 +27,10 @@ const (
 type change struct {
 	method string
 	params []byte
-	mode   bool // it is the mode that is set
+	mode   bool // it sets the mode
 }
 
-// SetMode puts a session in a mode.
+// SetMode sets a session's mode.
 func (reg *Registry) SetMode(ctx context.Context, r *supervisorv1.SetModeRequest) (*supervisorv1.SetModeResponse, error) {
 	s, err := reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
 		return run.mode(s, r.GetModeId())
@@ -38,7 +38,7 @@ func (reg *Registry) SetMode(ctx context.Context, r *supervisorv1.SetModeRequest
 	return &supervisorv1.SetModeResponse{Session: s}, err
 }
 
-// SetModel chooses a session's model.
+// SetModel sets a session's model.
 func (reg *Registry) SetModel(ctx context.Context, r *supervisorv1.SetModelRequest) (*supervisorv1.SetModelResponse, error) {
 	s, err := reg.set(ctx, r.GetAgentId(), r.GetSessionId(), func(run *run, s *supervisorv1.Session) (change, error) {
 		return run.model(s, r.GetModelId())
@@ -54,7 +54,7 @@ func (reg *Registry) SetConfigOption(ctx context.Context, r *supervisorv1.SetCon
 	return &supervisorv1.SetConfigOptionResponse{Session: s}, err
 }
 
-// set asks how something of a session is set, has the agent set it, and shows the session.
+// set changes a setting of a session with the request that how returns, and returns the session.
 func (reg *Registry) set(ctx context.Context, agentID, sessionID string, how func(*run, *supervisorv1.Session) (change, error)) (*supervisorv1.Session, error) {
 	s, err := reg.session(agentID, sessionID)
 	if err != nil {
@@ -77,7 +77,7 @@ func (reg *Registry) set(ctx context.Context, agentID, sessionID string, how fun
 	return reg.show(ctx, s), nil
 }
 
-// mode says how a session is put in a mode.
+// mode returns the request that sets a session's mode.
 func (r *run) mode(s *supervisorv1.Session, id string) (change, error) {
 	if o := byCategory(s, categoryMode); o != nil {
 		return setOption(s, o, id, oneOf("mode", id, values(o.GetChoices())))
@@ -92,7 +92,7 @@ func (r *run) mode(s *supervisorv1.Session, id string) (change, error) {
 	return change{acp.MethodSessionSetMode, sessionParams(s.GetSessionId(), member("modeId", id)), true}, oneOf("mode", id, ids)
 }
 
-// model says how a session's model is chosen.
+// model returns the request that sets a session's model.
 func (r *run) model(s *supervisorv1.Session, id string) (change, error) {
 	if o := byCategory(s, categoryModel); o != nil {
 		return setOption(s, o, id, oneOf("model", id, values(o.GetChoices())))
@@ -104,7 +104,7 @@ func (r *run) model(s *supervisorv1.Session, id string) (change, error) {
 	return change{method: methodSetModel, params: sessionParams(s.GetSessionId(), member("modelId", id))}, oneOf("model", id, ids)
 }
 
-// option says how a session's option is set.
+// option returns the request that sets a session's option.
 func (r *run) option(s *supervisorv1.Session, req *supervisorv1.SetConfigOptionRequest) (change, error) {
 	if len(s.GetOptions()) == 0 {
 		return change{}, r.unsupported("options")
@@ -133,7 +133,7 @@ func (r *run) option(s *supervisorv1.Session, req *supervisorv1.SetConfigOptionR
 	return change{}, oneOf("option", req.GetConfigId(), ids)
 }
 
-// setOption sets an option that has choices, unless something is wrong with the value.
+// setOption returns the request that sets an option with choices, or wrong if it is not nil.
 func setOption(s *supervisorv1.Session, o *supervisorv1.ConfigOption, value string, wrong error) (change, error) {
 	return change{
 		method: methodSetConfigOption, params: sessionParams(s.GetSessionId(), member("configId", o.GetId()), member("value", value)),
@@ -141,7 +141,7 @@ func setOption(s *supervisorv1.Session, o *supervisorv1.ConfigOption, value stri
 	}, wrong
 }
 
-// byCategory is the option of a category that has choices; nil: there is none.
+// byCategory returns the option of a category that has choices; nil: there is none.
 func byCategory(s *supervisorv1.Session, category string) *supervisorv1.ConfigOption {
 	for _, o := range s.GetOptions() {
 		if is(o, category) {
@@ -151,7 +151,7 @@ func byCategory(s *supervisorv1.Session, category string) *supervisorv1.ConfigOp
 	return nil
 }
 
-// is reports whether an option is of a category, and has choices. One that has no category is of that which its id names.
+// is reports whether an option has a category, and choices. Without a category, the option's id is its category.
 func is(o *supervisorv1.ConfigOption, category string) bool {
 	_, flag := o.GetCurrent().(*supervisorv1.ConfigOption_Enabled)
 	return !flag && cmp.Or(o.GetCategory(), o.GetId()) == category
@@ -165,7 +165,7 @@ func values(choices []*supervisorv1.ConfigChoice) []string {
 	return out
 }
 
-// oneOf refuses what is not among what there is.
+// oneOf returns an error if an id is not one of ids.
 func oneOf(what, id string, ids []string) error {
 	return among(ids, id, fmt.Sprintf("there is no %s %q", what, excerpt(id)))
 }

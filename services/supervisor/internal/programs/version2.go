@@ -8,9 +8,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// Callers of a Registry speak one language, that of ACP v1. Here is how an agent is spoken to that speaks v2 alone.
+// Callers of a Registry use ACP v1. This file translates requests for agents that support only v2.
 
-// spoken is how a request is put to the agent: some have another name in ACP v2, or other params.
+// spoken returns the method and params for the agent: some differ in ACP v2.
 func (r *run) spoken(method string, params []byte) (string, []byte) {
 	if r.info.GetProtocolVersion() < 2 {
 		return method, params
@@ -32,7 +32,7 @@ func (r *run) spoken(method string, params []byte) (string, []byte) {
 	return method, params
 }
 
-// stdioTyped has the MCP servers that are commands say so.
+// stdioTyped adds the type "stdio" to MCP servers that are commands.
 func stdioTyped(params []byte) []byte {
 	servers := []byte{'['}
 	_ = acp.Elements(acp.Get(params, "mcpServers"), func(v []byte) bool {
@@ -48,16 +48,16 @@ func stdioTyped(params []byte) []byte {
 	return with(params, string(servers)+"]", "mcpServers")
 }
 
-// with is an object that was made here, with one more member.
+// with returns an object, which this package has encoded, with one more member.
 func with(obj []byte, value, name string) []byte {
 	out, err := acp.Set(obj, []byte(value), name)
-	if err != nil { // it is no object
+	if err != nil { // not an object
 		return obj
 	}
 	return out
 }
 
-// hello2 are the params of initialize in ACP v2.
+// hello2 returns the params of initialize in ACP v2.
 func (a *instance) hello2() []byte {
 	var b bytes.Buffer
 	b.WriteString(`{"protocolVersion":2,"capabilities":{`)
@@ -70,7 +70,7 @@ func (a *instance) hello2() []byte {
 	return b.Bytes()
 }
 
-// watchIdle closes the turn's idle once the events of its session tell its end, or nobody waits for it any more.
+// watchIdle closes the turn's idle once the events of its session report its end, or the turn is not awaited any more.
 func (reg *Registry) watchIdle(t *turn) {
 	t.idle = make(chan struct{})
 	sub := reg.opts.Hub.Subscribe(t.session.agent.identity.ID, t.session.id)

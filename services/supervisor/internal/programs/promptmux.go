@@ -16,42 +16,41 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-// between stands between a client elsewhere and the link of its agent. By it somebody else prompts the agent as the
-// client does: the prompt passes the link as one of the client's, and the client does not see its answer. It is safe
-// for concurrent use.
-type between struct {
-	from *io.PipeReader // what the link reads
+// promptMux connects a remote client with the link of its agent, and lets other callers prompt the agent like the client does: the link
+// handles their prompts like the client's, and the client does not get the answers. It is safe for concurrent use.
+type promptMux struct {
+	from *io.PipeReader // read by the link
 	to   *io.PipeWriter
-	out  io.Writer     // the client
-	over chan struct{} // closed when the link is over
+	out  io.Writer     // to the client
+	over chan struct{} // closed when the link has ended
 
-	in sync.Mutex // held while a line is given to the link
+	in sync.Mutex // held while a line is written to the link
 
-	writing sync.Mutex // held while something is written to out, and guards what follows
-	partial []byte     // the beginning of a line of the agent's, while there are prompts of others
-	inside  bool       // the last thing that was written to out did not end a line
+	writing sync.Mutex // held while out is written; guards partial and inside
+	partial []byte     // an incomplete line of the agent, while prompts of others are open
+	inside  bool       // the latest write to out did not end a line
 
-	mu     sync.Mutex           // guards what follows
-	others map[string]*injected // prompts of others that have no answer, by the id of the request
+	mu     sync.Mutex           // guards the fields below
+	others map[string]*injected // open prompts of other callers, by the id of the request
 }
 
-// injected is a prompt that is not the client's.
+// injected is a prompt of another caller.
 type injected struct {
 	session string
-	begins  chan bool     // takes once whether its turn begins
+	begins  chan bool     // receives once whether its turn begins
 	over    chan struct{} // closed when it is answered
-	result  []byte        // the message that answered it, once over is closed
+	result  []byte        // the answer, once over is closed
 }
 
-// newBetween returns what stands between a client and a link; somebody has to call carry.
-func newBetween(out io.Writer) *between {
-	b := &between{out: out, over: make(chan struct{}), others: map[string]*injected{}}
+// newPromptMux returns a promptMux between a client and a link. The caller runs carry.
+func newPromptMux(out io.Writer) *promptMux {
+	b := &promptMux{out: out, over: make(chan struct{}), others: map[string]*injected{}}
 	b.from, b.to = io.Pipe()
 	return b
 }
 
-// carry gives the client's lines to the link, until the client ends or the link reads no more.
-func (b *between) carry(in io.Reader) {
+// carry passes the client's lines to the link, until the client ends or the link has ended.
+func (b *promptMux) carry(in io.Reader) {
 	lines := bufio.NewReaderSize(in, 64<<10)
 	for {
 		line, err := lines.ReadBytes('\n')
@@ -67,23 +66,23 @@ func (b *between) carry(in io.Reader) {
 	}
 }
 
-// give gives a line to the link.
-func (b *between) give(line []byte) error {
+// give passes a line to the link.
+func (b *promptMux) give(line []byte) error {
 	b.in.Lock()
 	defer b.in.Unlock()
 	_, err := b.to.Write(line)
 	return err
 }
 
-// close ends what the link reads, once it is over.
-func (b *between) close() {
+// close ends the link's input, once the link has ended.
+func (b *promptMux) close() {
 	_ = b.from.CloseWithError(io.ErrClosedPipe)
 	close(b.over)
 }
 
-// foreign is the link's Client.Foreign. Who prompts is told by it alone whether a turn began: the link sees all prompts
-// in order.
-func (b *between) foreign(id []byte) (begins func(bool)) {
+// foreign implements the link's Client.Foreign. Only it reports whether an injected prompt began a turn: the link sees all prompts in
+// order.
+func (b *promptMux) foreign(id []byte) (begins func(bool)) {
 	var key string
 	if json.Unmarshal(id, &key) != nil {
 		return nil
@@ -102,23 +101,23 @@ func (b *between) foreign(id []byte) (begins func(bool)) {
 	}
 }
 
-// forget drops a prompt that has no answer.
-func (b *between) forget(id string) {
+// forget drops an unanswered prompt.
+func (b *promptMux) forget(id string) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	delete(b.others, id)
 }
 
-// prompted reports whether a prompt of somebody else's has no answer.
-func (b *between) prompted() bool {
+// prompted reports whether an injected prompt is unanswered.
+func (b *promptMux) prompted() bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return len(b.others) > 0
 }
 
-// prompt prompts the agent. id must be nobody else's, and not to be guessed. Where ctx ends before an agent that reads
-// nothing has taken the prompt, it may take it later.
-func (b *between) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
+// prompt prompts the agent. id must be unique and not guessable. If ctx ends before the agent has read the prompt, it may still read it
+// later.
+func (b *promptMux) prompt(ctx context.Context, id, session string, params []byte) (*injected, error) {
 	p := &injected{session: session, begins: make(chan bool, 1), over: make(chan struct{})}
 	b.mu.Lock()
 	b.others[id] = p
@@ -130,7 +129,7 @@ func (b *between) prompt(ctx context.Context, id, session string, params []byte)
 			if !begins {
 				return nil, fault.New(fault.Precondition, "session %q has a turn under way: wait for its end, or cancel it", excerpt(session))
 			}
-		case <-p.over: // it was too late, which is the answer
+		case <-p.over: // it was too late to cancel; this is the answer
 		case <-b.over:
 			err = io.ErrClosedPipe
 		case <-ctx.Done():
@@ -144,8 +143,8 @@ func (b *between) prompt(ctx context.Context, id, session string, params []byte)
 	return p, err
 }
 
-// cancel has the agent end a session's turn.
-func (b *between) cancel(ctx context.Context, session string) error {
+// cancel cancels the turn of a session.
+func (b *promptMux) cancel(ctx context.Context, session string) error {
 	err := b.giveOr(ctx, jsonrpc.AppendNotification(nil, acp.MethodSessionCancel, sessionParams(session)))
 	if errors.Is(err, io.ErrClosedPipe) {
 		return fault.New(fault.Precondition, "cancel a turn of session %q: its agent has ended", excerpt(session))
@@ -153,10 +152,10 @@ func (b *between) cancel(ctx context.Context, session string) error {
 	return err
 }
 
-// giveOr gives a line to the link, and does not wait for it longer than ctx.
-func (b *between) giveOr(ctx context.Context, line []byte) error {
+// giveOr passes a line to the link, unless ctx ends first.
+func (b *promptMux) giveOr(ctx context.Context, line []byte) error {
 	given := make(chan error, 1)
-	go func() { // it ends with the agent
+	go func() { // ends with the agent
 		given <- panics.Catch(nil, "giving a message to an agent", func() error { return b.give(line) })
 	}()
 	select {
@@ -167,19 +166,19 @@ func (b *between) giveOr(ctx context.Context, line []byte) error {
 	}
 }
 
-// Write gives the agent's lines to the client, but for answers to prompts that are not its own.
-func (b *between) Write(p []byte) (int, error) {
+// Write passes the agent's lines to the client, except answers to injected prompts.
+func (b *promptMux) Write(p []byte) (int, error) {
 	b.writing.Lock()
 	defer b.writing.Unlock()
 	if !b.prompted() && len(b.partial) == 0 {
 		b.inside = len(p) > 0 && p[len(p)-1] != '\n'
 		return b.out.Write(p)
 	}
-	var clients []byte // in one write, as it came
+	var clients []byte // one write, as received
 	for line := range bytes.Lines(p) {
 		whole := line[len(line)-1] == '\n'
 		switch {
-		case b.inside: // a line whose beginning is written already
+		case b.inside: // a line whose start was written already
 			clients = append(clients, line...)
 			b.inside = !whole
 		case !whole:
@@ -200,8 +199,8 @@ func (b *between) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// takes takes a line that answers a prompt of somebody else's.
-func (b *between) takes(line []byte) bool {
+// takes reports whether a line answers an injected prompt, and takes it.
+func (b *promptMux) takes(line []byte) bool {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	for id, p := range b.others {
@@ -222,7 +221,7 @@ func (b *between) takes(line []byte) bool {
 	return false
 }
 
-// answer is what answered a prompt: the result, or the error in words.
+// answer returns the result of the prompt, or its error.
 func (p *injected) answer() ([]byte, error) {
 	var m struct {
 		Result json.RawMessage `json:"result"`
