@@ -1,10 +1,9 @@
-// Package attach lets a client of /acp follow sessions that live in the supervisor, whoever opened them, beside those
-// of its own agent: session/attach and session/detach, as ACP's proposal for several clients of a session describes
-// them (RFD 533).
+// Package attach lets a client of /acp follow any sessions of the supervisor, in addition to those of its own agent: session/attach and
+// session/detach, according to ACP's proposal for several clients of a session (RFD 533).
 //
-// An agent of this package stands between a connection and its own agent, which it may lack. It answers what is about
-// attached sessions by the supervisor's services, in the caller's name, and passes all else on as it is. The package
-// knows ACP's messages and the services' contracts. It must not know HTTP, nor how a caller is recognized.
+// An agent of this package is a layer between a connection and the client's own agent, which is optional. It answers messages about
+// attached sessions by the supervisor's services, in the caller's name, and passes all other messages on unchanged. The package knows
+// ACP's messages and the services' contracts. It must not know HTTP, nor how a caller is authenticated.
 package attach
 
 import (
@@ -27,24 +26,24 @@ import (
 const (
 	// maxAttached is how many sessions a connection may be attached to at once.
 	maxAttached = 32
-	// maxBusy is how many messages of a client are being answered at once: it waits with more until it reads.
+	// maxBusy is how many messages of a client are answered concurrently. Further messages are not read until one is answered.
 	maxBusy = 64
-	// maxName bounds what a client calls itself and its version, in bytes.
+	// maxName bounds the name and the version that a client reports, in bytes.
 	maxName = 64
 )
 
-// Calls makes calls to the supervisor's services for somebody; services.Handler is one.
+// Calls makes calls to the supervisor's services for a caller; *services.Handler implements it.
 type Calls interface {
-	// Begin begins a call; the context that it returns carries the caller, and ends when the caller may no longer call.
+	// Begin begins a call. The returned context carries the caller, and ends when the caller loses the permission to call.
 	Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error)
-	// Conn is the connection on which calls are made.
+	// Conn returns the connection for calls.
 	Conn() grpc.ClientConnInterface
 }
 
-// OpenAgent opens a client's own agent by its name; empty: the only one. ctx ends the opening alone.
+// OpenAgent opens a client's own agent by its name; empty: the only one. ctx bounds only the opening.
 type OpenAgent func(ctx context.Context, name string) (relay.Agent, error)
 
-// Hub opens agents whose clients can attach to sessions, and knows who is attached to which. Safe for concurrent use.
+// Hub opens agents whose clients can attach to sessions, and knows the attachments of each session. Safe for concurrent use.
 type Hub struct {
 	open  OpenAgent
 	calls Calls
@@ -54,12 +53,12 @@ type Hub struct {
 	at map[string][]*attachment // by the session's agent and id
 }
 
-// New returns a Hub that opens clients' own agents by open.
+// New returns a Hub that opens clients' own agents with open.
 func New(open OpenAgent, calls Calls, log *slog.Logger) *Hub {
 	return &Hub{open: open, calls: calls, log: log, at: map[string][]*attachment{}}
 }
 
-// Open implements relay.Open, for somebody whom auth.From knows.
+// Open implements relay.Open. The context carries the caller (auth.From).
 func (h *Hub) Open(ctx context.Context, target relay.Target) (relay.Agent, error) {
 	a := &agent{
 		hub: h, who: auth.From(ctx), out: make(chan [][]byte), busy: make(chan struct{}, maxBusy), attached: map[string]*attachment{}, asked: map[string]*question{},
@@ -78,26 +77,26 @@ func (h *Hub) Open(ctx context.Context, target relay.Target) (relay.Agent, error
 	return a, nil
 }
 
-// agent is a relay.Agent: a client's own agent, and the sessions that it is attached to.
+// agent is a relay.Agent: a client's own agent, and the sessions that the client is attached to.
 type agent struct {
 	hub  *Hub
 	who  auth.Who
 	own  relay.Agent // nil: the client has none
 	out  chan [][]byte
-	busy chan struct{} // holds something for each message that is being answered
+	busy chan struct{} // one entry for each message that is being answered
 	ctx  context.Context
 	end  context.CancelCauseFunc
 
-	mu       sync.Mutex             // guards what follows
-	hello    string                 // the id of initialize, while it has no answer
+	mu       sync.Mutex             // guards the fields below
+	hello    string                 // the id of initialize until it is answered
 	attached map[string]*attachment // by session
-	asked    map[string]*question   // what the client was asked about attached sessions, by the request's id
-	forms    bool                   // the client takes elicitations
+	asked    map[string]*question   // open questions to the client about attached sessions, by the request's id
+	forms    bool                   // the client supports elicitations
 }
 
 var errClosed = errors.New("the connection is closed")
 
-// do does something in a goroutine of its own, once there is room for that.
+// do runs f in a goroutine, once fewer than maxBusy are running.
 func (a *agent) do(f func()) {
 	select {
 	case a.busy <- struct{}{}:
@@ -110,7 +109,7 @@ func (a *agent) do(f func()) {
 	}
 }
 
-// pump hands the own agent's frames on, until it ends.
+// pump passes the own agent's frames on, until it ends.
 func (a *agent) pump() {
 	for {
 		frames, err := a.own.Recv()
@@ -130,7 +129,7 @@ func (a *agent) pump() {
 	}
 }
 
-// say gives frames to the client, which waits while the client does not read; false: ctx is over.
+// say sends frames to the client. It blocks while the client does not read; false: ctx has ended.
 func (a *agent) say(ctx context.Context, frames ...[]byte) bool {
 	select {
 	case a.out <- frames:
@@ -168,25 +167,25 @@ func (a *agent) Send(frame []byte) error {
 			return nil
 		}
 	}
-	if a.own == nil { // what is no request has nobody who could miss it
+	if a.own == nil { // messages other than requests need no answer
 		return nil
 	}
 	return a.own.Send(frame)
 }
 
-// concerns reports whether a frame may be about attached sessions: most are not, and are not looked into.
+// concerns reports whether a frame may be about attached sessions. Most frames are not, and are not parsed.
 func (a *agent) concerns(frame []byte) bool {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	return a.own == nil || len(a.attached) > 0 || len(a.asked) > 0 || bytes.Contains(frame, []byte("initialize")) ||
-		bytes.Contains(frame, []byte("tach")) // session/attach and session/detach, however the slash is written
+		bytes.Contains(frame, []byte("tach")) // session/attach and session/detach, also with an escaped slash
 }
 
-// forAttached are the requests that attached sessions take, beside session/detach.
+// forAttached are the requests that attached sessions accept, besides session/detach.
 var forAttached = map[string]bool{"session/prompt": true, "session/set_mode": true}
 
-// takes answers a message that is about attached sessions, or that nobody else is there for; false: it is for the own
-// agent. It waits only where too many messages are being answered.
+// takes handles a message about an attached session, or one without an own agent; false: the message is for the own agent. It blocks only
+// while too many messages are being answered.
 func (a *agent) takes(m relay.Message, frame []byte) bool {
 	a.mu.Lock()
 	at := a.attached[m.Session]
@@ -198,7 +197,7 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 	a.mu.Unlock()
 	request := m.Kind == relay.Request
 	switch {
-	case m.Kind == relay.Response && again: // it has answered before
+	case m.Kind == relay.Response && again: // a repeated answer
 	case m.Kind == relay.Response && q != nil:
 		a.do(func() { q.answer(frame) })
 	case request && m.Method == "initialize":
@@ -235,7 +234,7 @@ func (a *agent) takes(m relay.Message, frame []byte) bool {
 	return true
 }
 
-// onlySees refuses what an observer asks for.
+// onlySees rejects a request of an observer.
 func (at *attachment) onlySees(m relay.Message) {
 	const why = "an observer only sees the session; attach as a controller, which takes the role approver or operator"
 	if m.Kind == relay.Request {
@@ -250,7 +249,7 @@ func (a *agent) fail(m relay.Message, kind refusal.Kind, message, data string) {
 	a.say(a.ctx, relay.Failure(m.RawID, kind.RPC, message, data))
 }
 
-// failBy is fail for an error of a call.
+// failBy answers a request with the error of a call.
 func (a *agent) failBy(ctx context.Context, m relay.Message, err error) {
 	kind, words := refusal.Of(ctx, err)
 	a.fail(m, kind, m.Method+": "+words, m.Session)
@@ -261,7 +260,7 @@ func (a *agent) answer(m relay.Message, result any) {
 	a.say(a.ctx, response(m.RawID, result))
 }
 
-// notification, request and response are messages. What they carry can be JSON.
+// notification, request and response return messages. params and results must be encodable as JSON.
 func notification(method string, params any) []byte {
 	return encoded(struct {
 		Version string `json:"jsonrpc"`
@@ -290,14 +289,14 @@ func response(id []byte, result any) []byte {
 func encoded(message any) []byte {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false) // what an agent has said stays as it is
+	e.SetEscapeHTML(false) // keep the agent's text unchanged
 	if err := e.Encode(message); err != nil {
 		return relay.Failure(nil, refusal.Failed.RPC, "a message could not be written", err.Error())
 	}
 	return bytes.TrimSuffix(b.Bytes(), []byte("\n"))
 }
 
-// params reads a message's params; what is not there stays zero.
+// params parses a message's params; missing fields are zero.
 func params[T any](frame []byte) (T, error) {
 	var m struct {
 		Params T `json:"params"`
@@ -306,7 +305,7 @@ func params[T any](frame []byte) (T, error) {
 	return m.Params, err
 }
 
-// client is what a client says that it is.
+// client is the name and version that a client reports.
 type client struct {
 	Name    string `json:"name"`
 	Version string `json:"version,omitempty"`

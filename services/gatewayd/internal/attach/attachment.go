@@ -22,10 +22,10 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 )
 
-// What of a session's past a client is told.
+// The parts of a session's history that a client can request.
 const (
-	historyFull    = "full"         // all that is recorded, and the questions that wait
-	historyPending = "pending_only" // the questions that wait
+	historyFull    = "full"         // all recorded events, and the waiting questions
+	historyPending = "pending_only" // the waiting questions
 	historyNone    = "none"         // nothing
 )
 
@@ -37,32 +37,32 @@ type attachment struct {
 	quoted  []byte // session, as JSON
 	client  client // with its role
 	history string
-	own     bool // the client opened the session itself: it is told only what its own agent does not tell it
+	own     bool // the client opened the session itself: it gets only messages that its own agent does not send
 	seen    string
 	ctx     context.Context // carries the caller
 	end     context.CancelCauseFunc
 	release func()        // of Calls.Begin
-	over    chan struct{} // closed when no frame of it comes any more
-	others  chan []byte   // what other attached clients do; what does not fit is not told
+	over    chan struct{} // closed when no more frames follow
+	others  chan []byte   // changes of other attached clients; dropped if the buffer is full
 
 	sessions  supervisorv1.SessionServiceClient
 	approvals supervisorv1.ApprovalServiceClient
 
-	tools map[string]string // the tool calls of questions, by their handles; of follow alone
-	ours  *turn             // the client's prompt whose turn runs; of follow alone
-	echo  string            // the text of the turn's prompt, which an agent may repeat; of follow alone
-	told  bool              // a prompt of the record was told: what an agent repeats of it is not; of follow alone
+	tools map[string]string // the tool calls of questions, by handle; used by follow only
+	ours  *turn             // the client's prompt whose turn is active; used by follow only
+	echo  string            // the text of the turn's prompt, which an agent may repeat; used by follow only
+	told  bool              // a prompt of the record was sent: the agent's repetition of it is not; used by follow only
 
-	asking sync.Mutex // held while the client is asked, or told that its answer is not needed, so that it is told in order
+	asking sync.Mutex // held while a question is asked or withdrawn, to keep their order
 
-	mu       sync.Mutex // guards what follows
-	turn     *turn      // the client's prompt that has no answer
-	detached bool       // nobody is told any more that it has ended
+	mu       sync.Mutex // guards the fields below
+	turn     *turn      // the client's unanswered prompt
+	detached bool       // the end of the attachment is not reported any more
 }
 
 var errDetached = errors.New("the client has detached")
 
-// attach answers session/attach, and begins to tell.
+// attach answers session/attach, and starts to follow the session.
 func (a *agent) attach(m relay.Message, frame []byte) {
 	asked, err := params[struct {
 		Session string `json:"sessionId"`
@@ -143,7 +143,7 @@ type pending struct {
 	Status   string `json:"status"`
 }
 
-// find looks the session up, and the questions that wait in it.
+// find looks up the session, and its waiting questions.
 func (at *attachment) find(agentID string) ([]pending, error) {
 	state := supervisorv1.NewSupervisorStateServiceClient(at.agent.hub.calls.Conn())
 	found, err := state.GetSession(at.ctx, &supervisorv1.GetSessionRequest{AgentId: agentID, SessionId: at.session})
@@ -176,7 +176,7 @@ func (at *attachment) find(agentID string) ([]pending, error) {
 	return waiting, nil
 }
 
-// run tells the client what happens until the attachment ends, and then that it has.
+// run sends events to the client until the attachment ends, and then reports the end.
 func (at *attachment) run() {
 	defer close(at.over)
 	defer at.release()
@@ -211,12 +211,12 @@ func (at *attachment) run() {
 	}
 }
 
-// follow tells the session's events until there are no more.
+// follow sends the session's events until there are no more.
 func (at *attachment) follow() error {
 	for {
 		before := at.seen
 		err := at.followFrom(before)
-		// Who fell behind goes on where it was.
+		// A client that was too slow continues at its last event.
 		if status.Code(err) != codes.ResourceExhausted || at.seen == before || at.ctx.Err() != nil {
 			return err
 		}
@@ -247,7 +247,7 @@ func (at *attachment) followFrom(cursor string) error {
 	}
 }
 
-// frames are what a client is told of an event.
+// frames returns the messages for an event.
 func (at *attachment) frames(e *supervisorv1.Event) [][]byte {
 	switch of := e.GetEvent().(type) {
 	case *supervisorv1.Event_QuestionAsked:
@@ -291,7 +291,7 @@ func (at *attachment) frames(e *supervisorv1.Event) [][]byte {
 		return nil
 	}
 	if e.GetRaw() == "" || e.GetHistory() && at.told || e.GetOtherUpdate() != nil && !isUpdate(e.GetRaw()) {
-		return nil // told already, or no update at all
+		return nil // sent already, or not an update
 	}
 	return [][]byte{at.rawUpdate(e.GetRaw())}
 }
@@ -305,7 +305,7 @@ func isUpdate(raw string) bool {
 	return json.Unmarshal([]byte(raw), &of) == nil && (of.Kind != nil || of.Type != nil)
 }
 
-// rawUpdate is a session/update with the update that an agent has sent, as it is.
+// rawUpdate returns a session/update with the agent's update, unchanged.
 func (at *attachment) rawUpdate(raw string) []byte {
 	b := make([]byte, 0, len(raw)+len(at.quoted)+96)
 	b = append(b, `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":`...)
@@ -313,12 +313,12 @@ func (at *attachment) rawUpdate(raw string) []byte {
 	return append(append(b, raw...), "}}"...)
 }
 
-// update is a session/update of the gateway's own.
+// update returns a session/update of the gateway itself.
 func (at *attachment) update(update map[string]any) []byte {
 	return at.rawUpdate(string(encoded(update)))
 }
 
-// detach answers session/detach. Nothing about the session follows the answer.
+// detach answers session/detach. The answer is the last message about the session.
 func (a *agent) detach(m relay.Message, at *attachment) {
 	at.mu.Lock()
 	at.detached = true
@@ -328,13 +328,13 @@ func (a *agent) detach(m relay.Message, at *attachment) {
 	a.answer(m, map[string]string{"sessionId": at.session, "status": "detached"})
 }
 
-// problem is why a call to the supervisor failed, for the client.
+// problem returns the error of a call to the supervisor as text for the client.
 func problem(ctx context.Context, err error) string { return services.Failure(ctx, err).Message() }
 
-// key says which session an attachment is of.
+// key identifies the session of an attachment.
 func (at *attachment) key() string { return at.agentID + "\x00" + at.session }
 
-// enter puts an attachment on the list, and returns all that are attached to its session.
+// enter adds an attachment, and returns all clients that are attached to its session.
 func (h *Hub) enter(at *attachment) []client {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -346,7 +346,7 @@ func (h *Hub) enter(at *attachment) []client {
 	return all
 }
 
-// leave takes an attachment off the list, and tells the others of its session.
+// leave removes an attachment, and notifies the others of its session.
 func (h *Hub) leave(at *attachment) {
 	h.mu.Lock()
 	others := slices.DeleteFunc(slices.Clone(h.at[at.key()]), func(o *attachment) bool { return o == at })
@@ -357,12 +357,12 @@ func (h *Hub) leave(at *attachment) {
 	for _, o := range others {
 		select {
 		case o.others <- o.update(map[string]any{"type": "client_disconnected", "client": at.client}):
-		default: // the client reads nothing
+		default: // the client does not read
 		}
 	}
 }
 
-// tellOthers tells what other attached clients do.
+// tellOthers sends changes of other attached clients.
 func (at *attachment) tellOthers() {
 	for {
 		select {

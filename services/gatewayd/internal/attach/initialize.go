@@ -6,16 +6,16 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// roles are those of ACP's proposal: who may act in a session, and who sees it.
+// The roles of ACP's proposal: a controller may act in a session, an observer only reads.
 const (
 	controller = "controller"
 	observer   = "observer"
 )
 
-// capability is what initialize says of session/attach.
+// capability is the value of session/attach in the answer to initialize.
 var capability = json.RawMessage(`{"roles":["controller","observer"]}`)
 
-// initialize notes what the client can do, and answers it if it has no agent that does.
+// initialize records the client's capabilities, and answers initialize if the client has no own agent.
 func (a *agent) initialize(m relay.Message, frame []byte) bool {
 	said, err := params[struct {
 		Client struct {
@@ -40,8 +40,7 @@ func (a *agent) initialize(m relay.Message, frame []byte) bool {
 	return true
 }
 
-// advertise adds what can be attached to the own agent's answer to initialize. It stays as it is if it is none of ACP
-// v1's.
+// advertise adds the capability to attach to the own agent's answer to initialize. It does not change an answer that is not ACP v1.
 func (a *agent) advertise(frames [][]byte, hello string) {
 	for i, f := range frames {
 		m, err := relay.Read(f)
@@ -65,8 +64,7 @@ func (a *agent) advertise(frames [][]byte, hello string) {
 	}
 }
 
-// added is an object with the capability at a path, whose objects are made where they are missing; nil: something else
-// is there.
+// added returns an object with the capability at a path, and creates missing objects on the path; nil: another value is there.
 func added(object []byte, name string, below ...string) []byte {
 	var members map[string]json.RawMessage
 	if len(object) > 0 && json.Unmarshal(object, &members) != nil {

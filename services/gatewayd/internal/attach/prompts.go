@@ -16,21 +16,21 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// callTimeout is how long a call that answers at once may take.
+// callTimeout is the timeout of a call that does not wait for an agent.
 const callTimeout = 30 * time.Second
 
-// turn is a prompt of the client's that has no answer yet.
+// turn is an unanswered prompt of the client.
 type turn struct {
 	asked  relay.Message
 	begun  chan struct{} // closed when it is known whether the turn began
-	cursor string        // of its beginning, once begun is closed; "": it did not begin
+	cursor string        // cursor of its start, once begun is closed; "": it did not begin
 }
 
 func withTimeout(ctx context.Context, t time.Duration) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, t)
 }
 
-// prompt begins a turn. Its answer comes behind its events, so it is follow's to give.
+// prompt begins a turn. follow answers it, since the answer comes after the turn's events.
 func (at *attachment) prompt(m relay.Message, frame []byte) {
 	t := &turn{asked: m, begun: make(chan struct{})}
 	at.mu.Lock()
@@ -65,7 +65,7 @@ func (at *attachment) beginOrFail(t *turn, frame []byte) {
 	}
 }
 
-// begin has the supervisor begin the turn, and waits until it has.
+// begin asks the supervisor to begin the turn, and waits until it has begun.
 func (at *attachment) begin(t *turn, frame []byte) error {
 	asked, err := params[struct {
 		Prompt []block         `json:"prompt"`
@@ -86,7 +86,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 		req.Prompt = append(req.Prompt, content)
 	}
 	ctx, leave := context.WithCancel(at.ctx)
-	defer leave() // the turn goes on, and follow tells it
+	defer leave() // the turn continues, and follow sends its events
 	events, err := at.sessions.Prompt(ctx, req)
 	if err != nil {
 		return err
@@ -107,7 +107,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 	}
 }
 
-// mine is the client's own prompt, if an event is its beginning; it waits until that is known.
+// mine returns the client's own prompt, if it began the turn with that cursor; it waits until that is known.
 func (at *attachment) mine(cursor string) *turn {
 	at.mu.Lock()
 	t := at.turn
@@ -125,12 +125,12 @@ func (at *attachment) mine(cursor string) *turn {
 	return t
 }
 
-// turnStarted tells a prompt that somebody else gave.
+// turnStarted returns the messages for a turn that another client began.
 func (at *attachment) turnStarted(e *supervisorv1.Event) (frames [][]byte) {
 	var asked struct {
 		Prompt []json.RawMessage `json:"prompt"`
 	}
-	_ = json.Unmarshal([]byte(e.GetRaw()), &asked) // what cannot be read is not told
+	_ = json.Unmarshal([]byte(e.GetRaw()), &asked) // fields that cannot be parsed stay empty
 	var words strings.Builder
 	for _, b := range e.GetTurnStarted().GetPrompt() {
 		words.WriteString(b.GetText().GetText() + "\n")
@@ -145,7 +145,7 @@ func (at *attachment) turnStarted(e *supervisorv1.Event) (frames [][]byte) {
 	return frames
 }
 
-// turnEnded answers the client's prompt, if the turn is that, and tells all others.
+// turnEnded answers the client's prompt if the turn is its own, and otherwise reports the turn's end.
 func (at *attachment) turnEnded(e *supervisorv1.Event, ended *supervisorv1.TurnEnded) [][]byte {
 	at.echo = ""
 	if t := at.ours; t != nil {
@@ -176,27 +176,27 @@ func (at *attachment) turnEnded(e *supervisorv1.Event, ended *supervisorv1.TurnE
 	return [][]byte{at.update(done)}
 }
 
-// cancelTurn ends the turn that runs, whoever began it.
+// cancelTurn cancels the active turn, also if another client began it.
 func (at *attachment) cancelTurn() {
 	at.mu.Lock()
 	t := at.turn
 	at.mu.Unlock()
 	if t != nil {
 		select {
-		case <-t.begun: // else there is nothing to cancel yet
+		case <-t.begun: // otherwise there is no turn to cancel yet
 		case <-at.ctx.Done():
 		}
 	}
 	ctx, cancel := withTimeout(at.ctx, callTimeout)
 	defer cancel()
 	_, err := at.sessions.CancelPrompt(ctx, &supervisorv1.CancelPromptRequest{AgentId: at.agentID, SessionId: at.session})
-	if err != nil { // it is a notification: there is nobody to answer
+	if err != nil { // a notification has no answer
 		at.agent.hub.log.Info("an attached client could not cancel a turn", "session", at.session, "caller", at.agent.who.ID, "error", err)
 		at.agent.say(at.ctx, at.update(map[string]any{"type": "cancel_refused", "reason": problem(ctx, err)}))
 	}
 }
 
-// cancels takes a $/cancel_request; false: it is about nothing here.
+// cancels handles a $/cancel_request; false: it is for the own agent.
 func (a *agent) cancels(frame []byte) bool {
 	asked, err := params[struct {
 		ID json.RawMessage `json:"requestId"`
@@ -211,7 +211,7 @@ func (a *agent) cancels(frame []byte) bool {
 		mine := at.turn != nil && string(at.turn.asked.RawID) == string(asked.ID)
 		at.mu.Unlock()
 		if mine {
-			go panics.Guard(at.agent.hub.log, "cancelling a turn", at.cancelTurn, at.end)() // once for a prompt, of which a session has one
+			go panics.Guard(at.agent.hub.log, "cancelling a turn", at.cancelTurn, at.end)() // at most once for each prompt, of which a session has one
 			return true
 		}
 	}
@@ -257,7 +257,7 @@ type block struct {
 	} `json:"resource"`
 }
 
-// content is the block as the services have it; nil: it is none. What an agent cannot take, the supervisor says.
+// content converts the block for the services; nil: it is invalid. The supervisor rejects blocks that the agent does not support.
 func (b *block) content() *supervisorv1.ContentBlock {
 	c := &supervisorv1.ContentBlock{}
 	switch b.Type {

@@ -15,41 +15,41 @@ import (
 )
 
 const (
-	// maxTools bounds the questions of a session whose tool calls are known.
+	// maxTools bounds the remembered tool calls of a session's questions.
 	maxTools = 4096
-	// maxAsked is how many questions a client may leave open: it is not asked more.
+	// maxAsked bounds the open questions of a client.
 	maxAsked = 256
-	// maxRefused is how many answers to a question may be refused until the client is not asked it again.
+	// maxRefused is how many answers to a question may be rejected until the client is not asked again.
 	maxRefused = 8
-	// answerTimeout is how long an answer may take to arrive.
+	// answerTimeout is the timeout of sending an answer to the supervisor.
 	answerTimeout = 30 * time.Second
-	// askAgain is how long is waited before questions are watched again, if that fails while events are followed.
+	// askAgain is the pause before questions are watched again after an error, while events are followed.
 	askAgain = time.Second
 )
 
-// question is one that the client was asked.
+// question is a question that the client was asked.
 type question struct {
 	at        *attachment
 	id        string // of the request
 	approval  *supervisorv1.Approval
-	refused   int  // how many answers were
-	answering bool // the client has answered, and it is not known yet whether that counts; guarded by the agent's mu
+	refused   int  // number of rejected answers
+	answering bool // the client's answer is being sent to the supervisor; guarded by the agent's mu
 }
 
-// key is its place in agent.asked.
+// key returns its key in agent.asked.
 func (q *question) key() string { return "s" + q.id }
 
 func (q *question) elicitation() bool { return q.approval.GetElicitation() != nil }
 
-// ask asks the client the questions that wait in the session, if it may answer.
+// ask sends the session's waiting questions to the client, if it may answer.
 func (at *attachment) ask() {
 	if at.client.Role != controller || at.own {
 		return
 	}
 	for first := true; at.ctx.Err() == nil; first = false {
 		switch err := at.askFrom(first && at.history == historyNone); status.Code(err) {
-		case codes.ResourceExhausted: // it fell behind
-		case codes.PermissionDenied: // the gateway may do less for it than its role allows
+		case codes.ResourceExhausted: // the client was too slow
+		case codes.PermissionDenied: // the gateway's role limit is below the client's role
 			at.agent.say(at.ctx, at.update(map[string]any{"type": "permission_refused", "reason": "you are not asked: " + problem(at.ctx, err)}))
 			return
 		default:
@@ -61,13 +61,13 @@ func (at *attachment) ask() {
 	}
 }
 
-// askFrom asks until the stream of questions ends; onlyNew: not those that waited before.
+// askFrom sends questions until their stream ends; onlyNew: without those that waited before.
 func (at *attachment) askFrom(onlyNew bool) error {
 	changes, err := at.approvals.WatchApprovals(at.ctx, &supervisorv1.WatchApprovalsRequest{SessionId: at.session})
 	if err != nil {
 		return err
 	}
-	waiting := map[string]bool{} // until all that waited before are told
+	waiting := map[string]bool{} // until all earlier questions are received
 	for {
 		m, err := changes.Recv()
 		if err != nil {
@@ -84,13 +84,13 @@ func (at *attachment) askFrom(onlyNew bool) error {
 		case *supervisorv1.WatchApprovalsResponse_Answered:
 			at.takeBack(func(id string) bool { return id == of.Answered.GetId() })
 		case *supervisorv1.WatchApprovalsResponse_CaughtUp:
-			at.takeBack(func(id string) bool { return !waiting[id] }) // they were answered while nobody watched
+			at.takeBack(func(id string) bool { return !waiting[id] }) // answered while the stream was down
 			waiting = nil
 		}
 	}
 }
 
-// put asks the client a question, unless it has been.
+// put asks the client a question, unless it was asked already.
 func (at *attachment) put(q *supervisorv1.Approval) {
 	a := at.agent
 	asked := at.question(q)
@@ -114,7 +114,7 @@ func (at *attachment) question(q *supervisorv1.Approval) *question {
 	return &question{at: at, id: "attach-" + relay.NewID(), approval: q}
 }
 
-// request asks the question.
+// request returns the request that asks the question.
 func (q *question) request() []byte {
 	method := "session/request_permission"
 	if q.elicitation() {
@@ -123,7 +123,7 @@ func (q *question) request() []byte {
 	return request(q.id, method, json.RawMessage(q.approval.GetRaw()))
 }
 
-// takeBack withdraws questions that somebody else has answered.
+// takeBack withdraws questions that were answered elsewhere.
 func (at *attachment) takeBack(which func(approval string) bool) {
 	at.asking.Lock()
 	defer at.asking.Unlock()
@@ -132,7 +132,7 @@ func (at *attachment) takeBack(which func(approval string) bool) {
 	}
 }
 
-// forget drops questions that the client was asked, and returns what withdraws those that it has not answered.
+// forget drops questions, and returns the messages that withdraw the unanswered ones.
 func (at *attachment) forget(which func(approval string) bool) (withdrawn [][]byte) {
 	a := at.agent
 	a.mu.Lock()
@@ -153,8 +153,8 @@ func cancelled(id string) []byte {
 	return notification("$/cancel_request", map[string]string{"requestId": id})
 }
 
-// answer takes the client's answer. If somebody else was faster, the events say so. One that is refused ends nothing:
-// the client is asked again, unless it could only be refused again.
+// answer handles the client's answer. If another answer was faster, the events report that. A rejected answer does not end the question:
+// the client is asked again, unless the next answer would be rejected too.
 func (q *question) answer(frame []byte) {
 	req, err := q.read(frame)
 	ctx, cancel := withTimeout(q.at.ctx, answerTimeout)
@@ -171,8 +171,7 @@ func (q *question) answer(frame []byte) {
 	q.askAgain(problem(ctx, err), status.Code(err) == codes.PermissionDenied)
 }
 
-// askAgain tells the client that its answer was refused, and asks it again if the question is open. final: it is not
-// asked again.
+// askAgain reports a rejected answer to the client, and asks again if the question is open. final: it is not asked again.
 func (q *question) askAgain(reason string, final bool) {
 	at, a := q.at, q.at.agent
 	again := at.question(q.approval)
@@ -199,10 +198,10 @@ func (q *question) askAgain(reason string, final bool) {
 	a.say(at.ctx, frames...)
 }
 
-// errUnable says that the client cannot answer: others may.
+// errUnable says that the client cannot answer; others may.
 var errUnable = errors.New("the client has answered with an error")
 
-// read makes an answer of the client's response; an error says why it is none.
+// read converts the client's response to an answer; the error says why that is impossible.
 func (q *question) read(frame []byte) (*supervisorv1.AnswerApprovalRequest, error) {
 	var m struct {
 		Result json.RawMessage `json:"result"`
@@ -218,7 +217,7 @@ func (q *question) read(frame []byte) (*supervisorv1.AnswerApprovalRequest, erro
 		Action  string          `json:"action"`
 		Content json.RawMessage `json:"content"`
 	}
-	_ = json.Unmarshal(m.Result, &result) // what cannot be read is no answer
+	_ = json.Unmarshal(m.Result, &result) // an invalid result is no answer
 	switch o := result.Outcome; {
 	case q.elicitation() && result.Action == "accept":
 		content := string(result.Content)
@@ -238,7 +237,7 @@ func (q *question) read(frame []byte) (*supervisorv1.AnswerApprovalRequest, erro
 	return nil, status.Error(codes.InvalidArgument, "the answer has no outcome selected or cancelled")
 }
 
-// noteTool remembers which tool call a question is about.
+// noteTool records the tool call of a question.
 func (at *attachment) noteTool(q *supervisorv1.Approval) {
 	if id := toolCall(q); id != "" && len(at.tools) < maxTools {
 		at.tools[sdk.Handle(q.GetId())] = id
@@ -252,7 +251,7 @@ func toolCall(q *supervisorv1.Approval) string {
 	return q.GetElicitation().GetToolCallId()
 }
 
-// resolved says that a question has an answer, whoever gave it.
+// resolved returns the messages for an answered question.
 func (at *attachment) resolved(r *supervisorv1.ApprovalAnswer) [][]byte {
 	handle := sdk.Handle(r.GetId())
 	update := map[string]any{"type": "permission_resolved", "outcome": r.GetOutcome(), "resolvedBy": client{Name: r.GetAnsweredBy()}}
