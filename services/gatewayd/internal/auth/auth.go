@@ -1,8 +1,8 @@
-// Package auth says who a request is from, and refuses requests that nobody may make: of no token or certificate, for a host that
-// is not this one (DNS rebinding), from a page that is not allowed to.
+// Package auth authenticates requests, and rejects those that are not permitted for any caller: without a valid token or certificate, for
+// another host (DNS rebinding), or from a page that is not allowed.
 //
-// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a
-// provider's tokens are checked.
+// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a provider's tokens are
+// verified.
 package auth
 
 import (
@@ -26,19 +26,19 @@ import (
 	"github.com/acphost/acphost/internal/tokens"
 )
 
-// Who is the one that a request is from.
+// Who is the caller of a request.
 type Who struct {
-	// ID is nobody else's: that of a token, or the digest of a certificate or of whom a provider knows.
+	// ID is unique: it is that of a token, or the digest of a certificate or of a provider's user.
 	ID string
-	// Name is what people call them. It may be empty, and may be that of others too.
+	// Name is the caller's name for people. It may be empty or ambiguous.
 	Name string
 	// Role is one of tokens.Roles.
 	Role string
-	// Stands reports whether the token or certificate is still good.
+	// Stands reports whether the token or certificate is still valid.
 	Stands func() bool
 }
 
-// May reports whether a role may do what another one is needed for: a greater role may do all that a lesser one may.
+// May reports whether the caller's role includes another one: a higher role includes all lower ones.
 func (w Who) May(need string) bool {
 	all := tokens.Roles()
 	has := slices.Index(all, w.Role)
@@ -47,39 +47,39 @@ func (w Who) May(need string) bool {
 
 type whoKey struct{}
 
-// With returns a context of a request that somebody made.
+// With returns a context with the caller of a request.
 func With(ctx context.Context, who Who) context.Context { return context.WithValue(ctx, whoKey{}, who) }
 
-// From returns who made the request of a context. The zero Who may do nothing.
+// From returns the caller of a context. The zero Who may do nothing.
 func From(ctx context.Context) Who {
 	who, _ := ctx.Value(whoKey{}).(Who)
 	return who
 }
 
-// Refusal is why a request is refused.
+// Refusal is the reason why a request is rejected.
 type Refusal struct {
-	// Status is that of HTTP.
+	// Status is the HTTP status.
 	Status int
 	Words  string
 }
 
 func (r *Refusal) Error() string { return r.Words }
 
-// Options are what a Gate is made of.
+// Options configure a Gate.
 type Options struct {
-	// Tokens is the file of tokens; "": there are none.
+	// Tokens is the file of tokens; "": none.
 	Tokens string
-	// Hosts are the names and addresses by which clients reach this server, without ports.
+	// Hosts are the names and addresses of this server for clients, without ports.
 	Hosts []string
-	// Origins are the pages, "https://example.org", whose scripts may call. Others may not, whatever they know.
+	// Origins are the pages, "https://example.org", whose scripts may call. Scripts of other pages may not, even with a token.
 	Origins []string
-	// JWT says whose a token is that IsJWT is true of; nil: it is of nobody. The other tokens are those of the file.
+	// JWT returns the owner of a token for which IsJWT is true; nil: such tokens are rejected. All other tokens are those of the file.
 	IsJWT func(token string) bool
 	JWT   func(ctx context.Context, token string) (Who, *Refusal)
-	// Browser says who a request of the console's page is from; nil: there is no console. Such a request has PageHeader.
+	// Browser returns the caller of a request of the console's page; nil: there is no console. Such a request has PageHeader.
 	Browser func(*http.Request) (Who, *Refusal)
 	Logger  *slog.Logger
-	// Now is the time. Default: time.Now.
+	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 }
 
@@ -88,7 +88,7 @@ type Gate struct {
 	opts  Options
 	hosts map[string]bool
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	seen  fs.FileInfo
 	known tokens.Set
 	said  string // the last problem that was logged
@@ -103,22 +103,21 @@ func New(o Options) *Gate {
 	for _, h := range o.Hosts {
 		g.hosts[plain(h)] = true
 	}
-	g.tokens() // what is wrong with the file is said at once, not when the first caller is refused
+	g.tokens() // log a problem of the file at the start, not at the first rejected caller
 	return g
 }
 
-// plain is a host's name as names are compared.
+// plain returns a host's name in the form for comparison.
 func plain(host string) string {
 	host = strings.TrimSuffix(strings.ToLower(host), ".")
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// PageHeader is the header by which the console's page shows the secret that it keeps. A page elsewhere cannot send it: browsers
-// first ask whether it may, and are told no.
+// PageHeader is the header in which the console's page sends its secret. Other pages cannot send it: browsers first send a preflight
+// request, which is rejected.
 const PageHeader = "Acphost-Console"
 
-// Host refuses a request that is for another server than this one: a page elsewhere whose name was made to lead here (DNS
-// rebinding).
+// Host rejects a request for another host name: a page elsewhere may resolve its name to this server (DNS rebinding).
 func (g *Gate) Host(r *http.Request) *Refusal {
 	if !g.hosts[hostOf(r.Host)] {
 		return &Refusal{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
@@ -126,15 +125,15 @@ func (g *Gate) Host(r *http.Request) *Refusal {
 	return nil
 }
 
-// Page refuses a request that is not from a page of this server itself, as a browser says it. Cookies come with requests of other
-// pages, too (CSRF).
+// Page rejects a request that is not from a page of this server, according to the browser's headers. Requests of other pages carry
+// cookies, too (CSRF).
 func (g *Gate) Page(r *http.Request) *Refusal {
 	if refusal := g.Host(r); refusal != nil {
 		return refusal
 	}
 	origins := r.Header.Values("Origin")
 	own := len(origins) == 1 && origins[0] == "https://"+r.Host
-	if r.TLS == nil { // before a proxy with TLS it is https too
+	if r.TLS == nil { // behind a proxy with TLS it is https too
 		own = own || len(origins) == 1 && origins[0] == "http://"+r.Host
 	}
 	for _, site := range r.Header.Values("Sec-Fetch-Site") {
@@ -146,7 +145,7 @@ func (g *Gate) Page(r *http.Request) *Refusal {
 	return nil
 }
 
-// Check says who a request is from, or why it is refused.
+// Check returns the caller of a request, or why it is rejected.
 func (g *Gate) Check(r *http.Request) (Who, *Refusal) {
 	if refusal := g.Host(r); refusal != nil {
 		return Who{}, refusal
@@ -171,7 +170,7 @@ func (g *Gate) Check(r *http.Request) (Who, *Refusal) {
 	return g.byCertificate(r)
 }
 
-// hostOf is the name of a Host header, without its port.
+// hostOf returns the name in a Host header, without the port.
 func hostOf(header string) string {
 	if host, _, err := net.SplitHostPort(header); err == nil {
 		return plain(host)
@@ -179,7 +178,7 @@ func hostOf(header string) string {
 	return plain(header)
 }
 
-// Token says whose token a text is.
+// Token returns the owner of a token.
 func (g *Gate) Token(ctx context.Context, secret string) (Who, *Refusal) {
 	return g.byToken(ctx, "Bearer "+secret)
 }
@@ -229,7 +228,7 @@ func (g *Gate) byCertificate(r *http.Request) (Who, *Refusal) {
 	return Who{ID: "certificate " + hex.EncodeToString(digest[:8]), Name: cert.Subject.CommonName, Role: role, Stands: stands}, nil
 }
 
-// roleOf is the one role that a certificate says.
+// roleOf returns the one role of a certificate.
 func roleOf(cert *x509.Certificate) (string, error) {
 	if err := keyfiles.CheckClient(cert); err != nil {
 		return "", err
@@ -253,7 +252,7 @@ func roleOf(cert *x509.Certificate) (string, error) {
 	return role, nil
 }
 
-// tokens are those of the file as it is now. If it cannot be used, there are none.
+// tokens returns the present tokens of the file. If the file is invalid, there are none.
 func (g *Gate) tokens() tokens.Set {
 	if g.opts.Tokens == "" {
 		return nil
@@ -280,7 +279,7 @@ func (g *Gate) tokens() tokens.Set {
 	return g.known
 }
 
-// same reports whether a file is what it was.
+// same reports whether a file is unchanged.
 func same(a, b fs.FileInfo) bool {
 	return a.Size() == b.Size() && a.ModTime().Equal(b.ModTime()) && a.Mode() == b.Mode() && os.SameFile(a, b)
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 )
 
-// PageOf returns the origin of the page that makes a request, if it is one whose scripts may call (Options.Origins); "": it is
-// none, or no page makes the request. It says nothing of who is there: browsers ask it for preflight requests, which show nobody.
+// PageOf returns the origin of the page that makes a request, if its scripts may call (Options.Origins); "": they may not, or no page
+// makes the request. It does not authenticate: it is used for preflight requests, which carry no credentials.
 func (g *Gate) PageOf(r *http.Request) string {
 	origins := r.Header.Values("Origin")
 	if len(origins) != 1 || !g.hosts[hostOf(r.Host)] || !slices.Contains(g.opts.Origins, origins[0]) {
