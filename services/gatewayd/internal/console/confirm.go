@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/signin"
 )
 
-// Confirm is a confirmsocket.Handler: what a person on this machine wants of a desk.
+// Confirm returns the confirmsocket.Handler for requests of a person on this machine to a desk.
 func Confirm(desk *signin.Desk) confirmsocket.Handler {
 	return func(ctx context.Context, r confirmsocket.Request) confirmsocket.Answer {
 		switch {

@@ -1,7 +1,7 @@
 // Package console serves the console: its page, and the requests by which a browser signs in and out.
 //
-// It knows HTTP, cookies and the headers that keep other pages out. What the page shows, it asks of the supervisor's services like
-// any client; this package must not know them.
+// It knows HTTP, cookies and the headers that keep other pages out. The page gets its data from the supervisor's services like any
+// client; this package must not know them.
 package console
 
 import (
@@ -34,24 +34,24 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is what the page may do: run this server's scripts and styles, and talk to this server. Text never becomes code or
-// elements (Trusted Types, without any policy that could make some). Terminals and the rest make their styles by the CSSOM, which
-// needs no exception.
+// policy is the page's content security policy: it may use only this server's scripts, styles and connections. Text never becomes code or
+// elements (Trusted Types, without any policy that could create some). Terminals and other elements set styles by the CSSOM, which needs
+// no exception.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
 const (
 	// maxBody bounds a request to sign in, in bytes.
 	maxBody = 4 << 10
-	// maxAgent bounds what a browser calls itself, in bytes.
+	// maxAgent bounds a browser's User-Agent, in bytes.
 	maxAgent = 300
 )
 
-// Options are what a Handler is made of.
+// Options configure a Handler.
 type Options struct {
 	Gate *auth.Gate
 	Desk *signin.Desk
-	// Provider signs people in, too; nil: none does.
+	// Provider also signs people in; nil: none.
 	Provider *oidc.Provider
 	Logger   *slog.Logger
 }
@@ -68,7 +68,7 @@ type file struct {
 	plain, smaller []byte
 }
 
-// New returns the console's handler, for all that is below /console/. Safe for concurrent use.
+// New returns the console's handler for paths below /console/. Safe for concurrent use.
 func New(o Options) http.Handler {
 	h := &handler{Options: o, files: load()}
 	mux := http.NewServeMux()
@@ -88,7 +88,7 @@ func New(o Options) http.Handler {
 	return h.guarded(mux)
 }
 
-// load reads the files, which are part of the program, and makes them smaller.
+// load reads the embedded files, and minifies them.
 func load() map[string]file {
 	files := map[string]file{}
 	_ = fs.WalkDir(dist, "dist", func(name string, entry fs.DirEntry, err error) error {
@@ -104,7 +104,7 @@ func load() map[string]file {
 		_, _ = zip.Write(plain)
 		_ = zip.Close()
 		kind := mime.TypeByExtension(path.Ext(name))
-		switch path.Ext(name) { // whatever the system's tables say
+		switch path.Ext(name) { // independent of the system's MIME tables
 		case ".js":
 			kind = "text/javascript; charset=utf-8"
 		case ".css":
@@ -122,7 +122,7 @@ func load() map[string]file {
 	return files
 }
 
-// guarded refuses what is for another server, and, of what is not just a file, what is not from the console's own page.
+// guarded rejects requests for other hosts, and requests for other resources than files that are not from the console's page.
 func (h *handler) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -152,7 +152,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 	})
 }
 
-// isJSON refuses a body of another kind, such as that of a form on a page elsewhere.
+// isJSON rejects a body of another type, such as that of a form on another page.
 func isJSON(r *http.Request) *auth.Refusal {
 	if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
 		return &auth.Refusal{Status: http.StatusUnsupportedMediaType, Words: "it takes application/json"}
@@ -162,7 +162,7 @@ func isJSON(r *http.Request) *auth.Refusal {
 
 func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	name := strings.TrimPrefix(r.URL.Path, "/console/")
-	if name == "" || name == "oidc/callback" { // the page itself takes what the provider says, and shows its secret with it
+	if name == "" || name == "oidc/callback" { // the page itself handles the provider's answer, and sends its secret with it
 		name = "index.html"
 	}
 	f, ok := h.files[name]
@@ -180,18 +180,18 @@ func (h *handler) page(w http.ResponseWriter, r *http.Request) {
 	_, _ = w.Write(body)
 }
 
-// said is what the page and this package say to each other.
+// said is the body of requests and answers between the page and this package.
 type said struct {
-	// State is "waiting", "stale" (the code has ended), "in" or "out".
+	// State is "waiting", "stale" (the code has expired), "in" or "out".
 	State string `json:"state,omitempty"`
 	Code  string `json:"code,omitempty"`
-	// Secret is the page's.
+	// Secret is the page's secret.
 	Secret  string     `json:"secret,omitempty"`
 	Token   string     `json:"token,omitempty"`
 	ID      string     `json:"id,omitempty"`
 	Role    string     `json:"role,omitempty"`
 	Expires *time.Time `json:"expires,omitempty"`
-	// Provider is the name of one where people can sign in, URL its page for that, and Echo what it gave back of that.
+	// Provider is the name of a provider for sign-in, URL its sign-in page, and Echo the parameters that it returned.
 	Provider string `json:"provider,omitempty"`
 	URL      string `json:"url,omitempty"`
 	Echo     string `json:"echo,omitempty"`
@@ -207,7 +207,7 @@ func (h *handler) begin(w http.ResponseWriter, r *http.Request) {
 	say(w, answer)
 }
 
-// leave sends a browser to the provider.
+// leave returns the provider's sign-in page for a browser.
 func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
 	s, _, expires := h.Desk.Begin()
 	state, nonce, verifier, _ := h.Desk.Elsewhere(s)
@@ -220,8 +220,8 @@ func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
 	say(w, said{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
 }
 
-// comeBack lets a browser in that has signed in at the provider. That it began to here, it shows by both of its
-// secrets: else somebody could have it sign in as somebody else.
+// comeBack signs in a browser that has signed in at the provider. Both of its secrets prove that it began the sign-in: otherwise an
+// attacker could sign it in as another person.
 func (h *handler) comeBack(w http.ResponseWriter, r *http.Request) {
 	got, ok := read(w, r)
 	if !ok {
@@ -275,7 +275,7 @@ func (h *handler) token(w http.ResponseWriter, r *http.Request) {
 	h.enter(w, r, who)
 }
 
-// enter lets a browser in that has shown who it is.
+// enter signs in a browser that is authenticated.
 func (h *handler) enter(w http.ResponseWriter, r *http.Request, who auth.Who) {
 	session, secrets, err := h.Desk.SignIn(who, browserOf(r))
 	if err != nil {
@@ -285,7 +285,7 @@ func (h *handler) enter(w http.ResponseWriter, r *http.Request, who auth.Who) {
 	h.in(w, r, session, secrets)
 }
 
-// in tells a browser that it is signed in.
+// in answers a browser that is signed in.
 func (h *handler) in(w http.ResponseWriter, r *http.Request, s *signin.Session, secrets signin.Secrets) {
 	h.Logger.Info("a browser signed in", "session", s.ID, "role", s.Role, "how", s.How, "from", s.Browser.Address)
 	h.setCookie(w, r, signedIn, secrets.Cookie, time.Until(s.Expires))
@@ -309,15 +309,15 @@ func (h *handler) out(w http.ResponseWriter, r *http.Request) {
 	say(w, said{State: "out"})
 }
 
-// The cookies, without what tells the gateways of a host apart.
+// The base names of the cookies. cookieName adds the port.
 const (
 	signingIn          = "acphost-signing-in"
 	signingInElsewhere = "acphost-signing-in-oidc"
 	signedIn           = "acphost-console"
 )
 
-// cookieName is a cookie's name. Browsers keep cookies of all ports of a host together, so the port is in it; and they take one with
-// the prefix __Host- from this host alone, and over TLS.
+// cookieName returns a cookie's name. Browsers share cookies among all ports of a host, so the name contains the port. They accept a
+// cookie with the prefix __Host- only from this host, and over TLS.
 func cookieName(r *http.Request, name string) string {
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
 		name += "-" + port
@@ -328,7 +328,7 @@ func cookieName(r *http.Request, name string) string {
 	return name
 }
 
-// secure reports whether the browser speaks TLS, with this server or with a proxy before it.
+// secure reports whether the browser uses TLS, to this server or to a proxy in front of it.
 func secure(r *http.Request) bool {
 	return r.TLS != nil || strings.HasPrefix(r.Header.Get("Origin"), "https://")
 }
@@ -340,7 +340,7 @@ func (h *handler) setCookie(w http.ResponseWriter, r *http.Request, name, value 
 	})
 }
 
-// cookie is a cookie of a request; "": there is none, or more than one, of which somebody else has set one.
+// cookie returns a cookie of a request; "": there is none, or more than one, of which another server has set one.
 func cookie(r *http.Request, name string) string {
 	all := r.CookiesNamed(cookieName(r, name))
 	if len(all) != 1 {
@@ -349,7 +349,7 @@ func cookie(r *http.Request, name string) string {
 	return all[0].Value
 }
 
-// SecretsOf are what a request shows of being signed in.
+// SecretsOf returns the sign-in secrets of a request.
 func SecretsOf(r *http.Request) signin.Secrets {
 	s := signin.Secrets{Cookie: cookie(r, signedIn)}
 	if pages := r.Header.Values(auth.PageHeader); len(pages) == 1 {
@@ -358,7 +358,7 @@ func SecretsOf(r *http.Request) signin.Secrets {
 	return s
 }
 
-// Browser is an auth.Options.Browser: who is signed in at a desk.
+// Browser returns an auth.Options.Browser: it identifies the person that a browser is signed in as at a desk.
 func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
 	return func(r *http.Request) (auth.Who, *auth.Refusal) {
 		if who, _, ok := desk.Find(SecretsOf(r)); ok {
@@ -368,16 +368,15 @@ func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
 	}
 }
 
-// browserOf is what a request says of its browser.
-// errAgent is wrapped where what shows a code is no person's browser.
+// errAgent is wrapped in the error of a browser that belongs to an agent.
 var errAgent = errors.New("what shows this code is not a person's browser")
 
-// noAgent refuses a request from this machine if an agent, a handler or a supervisor, or what one of them started, made it: an
-// agent could show a code and have a person type it. Who calls through a proxy, or from another machine, cannot be told.
+// noAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made it: an agent could show
+// a code and have a person type it. For a caller behind a proxy or on another machine, this cannot be determined.
 func noAgent(r *http.Request) error {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {
-		return nil // no connection of a network's
+		return nil // not a network connection
 	}
 	if _, tcp := local.(*net.TCPAddr); !tcp {
 		return nil
@@ -405,7 +404,7 @@ func browserOf(r *http.Request) signin.Browser {
 	return signin.Browser{Address: address, Agent: agent[:min(len(agent), maxAgent)]}
 }
 
-// read reads what a page says; false: it was answered.
+// read parses the body of a page's request; false: it answered with an error.
 func read(w http.ResponseWriter, r *http.Request) (said, bool) {
 	var s said
 	err := json.NewDecoder(http.MaxBytesReader(w, r.Body, maxBody)).Decode(&s)
