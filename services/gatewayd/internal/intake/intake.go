@@ -1,7 +1,7 @@
-// Package intake reads messages of clients, so that those which come slowly, or never whole, hold bounded memory and do not keep
-// others from being read.
+// Package intake reads messages of clients, so that slow and incomplete messages use bounded memory and do not keep other messages from
+// being read.
 //
-// It knows sizes and times. It must not know what carries a message, nor what the message means.
+// It knows sizes and times. It must not know the transport of a message, nor its meaning.
 package intake
 
 import (
@@ -14,37 +14,38 @@ import (
 )
 
 const (
-	// free is how much of a message is read without a place, in bytes.
+	// free is the size up to which a message needs no place, in bytes.
 	free = 64 << 10
-	// places there are for larger messages at once, and of one owner.
+	// places is the number of places for larger messages, placesEach that of one owner.
 	places, placesEach = 32, 4
-	// Patience is how long a client may take to send a message, once it has begun to.
+	// Patience is how long a client may take to send a message after its first byte.
 	Patience = time.Minute
 )
 
-// ErrLong says that a message is longer than it may be.
+// ErrLong says that a message is too long.
 var ErrLong = errors.New("the message is too long")
 
 // Intake reads messages. Safe for concurrent use.
 type Intake struct {
 	most int64
 
-	mu      sync.Mutex // guards what follows
+	mu      sync.Mutex // guards the fields below
 	all     int
 	of      map[string]int
 	changed chan struct{} // closed when a place is free
 }
 
-// New returns an Intake for messages of at most so many bytes.
+// New returns an Intake for messages of at most most bytes.
 func New(most int64) *Intake {
 	return &Intake{most: most, of: map[string]int{}, changed: make(chan struct{})}
 }
 
-// Most is how many bytes a message may have.
+// Most returns the maximum size of a message in bytes.
 func (i *Intake) Most() int64 { return i.most }
 
-// Read reads a message of an owner to its end. What is longer than 64 KiB needs one of 32 places, of which an owner has at most 4; it is
-// waited for, and nothing is read meanwhile. With ErrLong it returns the beginning of the message, and leaves the rest in r. The caller bounds the time by ctx, and has r end with it.
+// Read reads a message of an owner to its end. A message of more than 64 KiB needs one of 32 places, of which an owner may have 4; Read
+// waits for a place without reading further. With ErrLong it returns the start of the message, and leaves the rest in r. The caller
+// bounds the time by ctx, and makes r fail when ctx ends.
 func (i *Intake) Read(ctx context.Context, owner string, r io.Reader) ([]byte, error) {
 	head, err := io.ReadAll(io.LimitReader(r, free+1))
 	if err != nil || len(head) <= free {
