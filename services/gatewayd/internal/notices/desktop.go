@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-// endTimeout is how long a program that was told to end may take to let go of its output.
+// endTimeout is how long a killed program may take to close its output.
 const endTimeout = time.Second
 
 // desktop is a Channel.
@@ -19,8 +19,8 @@ type desktop struct {
 	args    func(title, body string) []string
 }
 
-// NewDesktop returns the Channel that shows notices on the desktop of the user that gatewayd runs as: by notify-send
-// on Linux, by osascript on macOS.
+// NewDesktop returns the Channel that shows notices on the desktop of gatewayd's user: with notify-send on Linux, with osascript on
+// macOS.
 func NewDesktop() (Channel, error) { return newDesktop(runtime.GOOS) }
 
 func newDesktop(system string) (Channel, error) {
@@ -40,16 +40,16 @@ func newDesktop(system string) (Channel, error) {
 	return d, nil
 }
 
-// markup escapes what means something in a notice's text, so that an agent's words are no link and no picture.
+// markup escapes markup in a notice's text, so that an agent cannot add links or images.
 var markup = strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;")
 
-// linux are arguments of notify-send. None behind "--" is an option.
+// linux returns the arguments of notify-send. Arguments after "--" are never options.
 func linux(title, body string) []string {
 	return []string{"--app-name=acphost", "--", title, markup.Replace(body)}
 }
 
-// darwin are arguments of osascript. The script is always the same: what it shows is data. None behind the title is
-// an option, as the title is none.
+// darwin returns the arguments of osascript. The script is constant: the texts are data. Arguments after the title are never options,
+// since the title is none.
 func darwin(title, body string) []string {
 	return []string{"-e", "on run argv", "-e", "display notification (item 2 of argv) with title (item 1 of argv)", "-e", "end run", title, body}
 }

@@ -21,25 +21,25 @@ import (
 )
 
 const (
-	// sendTimeout is how long a notice may take to be sent, answer and all.
+	// sendTimeout bounds sending a notice, including the answer.
 	sendTimeout = 10 * time.Second
-	// maxHeaders bounds the headers of an answer, and maxAnswer what is read of its body, in bytes.
+	// maxHeaders bounds the headers of an answer, and maxAnswer how much of its body is read, in bytes.
 	maxHeaders, maxAnswer = 64 << 10, 1 << 10
 )
 
-// SignatureHeader has the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal.
-// The body has the time.
+// SignatureHeader carries the signature of a webhook's body: "sha256=" and the HMAC-SHA256 of the body in hexadecimal. The body contains
+// the time.
 const SignatureHeader = "Acphost-Signature"
 
 // target is an address to which notices are sent.
 type target struct {
 	url    *url.URL
-	secret string // a file; "": there is none
+	secret string // path of a file; "": none
 	client *http.Client
 }
 
-// newTarget reads an address, or that of a file, "@FILE", since some addresses are secret. secret is a file with a
-// secret.
+// newTarget parses an address, or the path of a file with an address, "@FILE", since some addresses are secret. secret is the path of a
+// file with a secret.
 func newTarget(address, secret string) (target, error) {
 	if name, ok := strings.CutPrefix(address, "@"); ok {
 		text, err := readSecret(name)
@@ -50,7 +50,7 @@ func newTarget(address, secret string) (target, error) {
 	}
 	u, err := url.Parse(address)
 	switch {
-	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http": // the error has the address, which may be secret
+	case err != nil || u.Host == "" || u.Scheme != "https" && u.Scheme != "http": // err contains the address, which may be secret
 		return target{}, errors.New("expected a URL such as https://example.org/PATH, or @FILE with one in it")
 	case u.User != nil || u.Fragment != "":
 		return target{}, errors.New("a URL with a user or a fragment is not taken: secrets are in files")
@@ -70,7 +70,8 @@ func newTarget(address, secret string) (target, error) {
 	}}, nil
 }
 
-// readSecret is the one line of a file that others cannot read. It is read each time, so that it can be changed.
+// readSecret returns the only line of a file that other users cannot read. It is called for each notice, so that the secret can be
+// changed.
 func readSecret(name string) ([]byte, error) {
 	b, err := keyfiles.ReadPrivate(name)
 	if err != nil {
@@ -82,7 +83,7 @@ func readSecret(name string) ([]byte, error) {
 	return b, nil
 }
 
-// post sends a body. It follows no redirects: what is sent is for the address that was named.
+// post sends a body. It does not follow redirects: the notice is for the configured address only.
 func (t target) post(ctx context.Context, body []byte, headers map[string]string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
@@ -109,7 +110,7 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 	}
 }
 
-// bare is an error without the address that net/http puts into it.
+// bare returns an error without the address that net/http adds.
 func bare(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
@@ -120,8 +121,8 @@ func bare(err error) error {
 // webhook is a Channel.
 type webhook struct{ target }
 
-// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a
-// file, which only its owner can read, with the secret by which they are signed; "": they are not.
+// NewWebhook returns the Channel that posts notices as JSON to an address, or to that in a file, "@FILE". secret is a file, readable only
+// by its owner, with the secret for signatures; "": no signatures.
 func NewWebhook(address, secret string) (Channel, error) {
 	t, err := newTarget(address, secret)
 	return &webhook{t}, err
@@ -129,13 +130,13 @@ func NewWebhook(address, secret string) (Channel, error) {
 
 func (w *webhook) String() string { return "the webhook at " + w.url.Host }
 
-// message is what is posted.
+// message is the body of a post.
 type message struct {
-	// ID is nobody else's.
+	// ID is unique.
 	ID string `json:"id"`
-	// Time is when it is sent.
+	// Time is when the notice was sent.
 	Time time.Time `json:"time"`
-	// Text is for people. It has no words of the agent's.
+	// Text is for people. It contains no text of the agent.
 	Text      string     `json:"text"`
 	Count     int        `json:"count"`
 	Link      string     `json:"link"`
@@ -164,8 +165,8 @@ func (w *webhook) Send(ctx context.Context, n Notice) error {
 // ntfy is a Channel.
 type ntfy struct{ target }
 
-// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file,
-// which only its owner can read, with an access token; "": there is none.
+// NewNtfy returns the Channel that posts notices to a topic of ntfy, or to that in a file, "@FILE". token is a file, readable only by its
+// owner, with an access token; "": none.
 func NewNtfy(topic, token string) (Channel, error) {
 	t, err := newTarget(topic, token)
 	if err == nil && strings.Trim(t.url.Path, "/") == "" {
@@ -189,5 +190,5 @@ func (t *ntfy) Send(ctx context.Context, n Notice) error {
 	return t.post(ctx, []byte(n.body()), headers)
 }
 
-// body is what is shown below the title.
+// body returns the text below the title.
 func (n Notice) body() string { return strings.TrimSpace(n.Text + "\n" + n.Details) }

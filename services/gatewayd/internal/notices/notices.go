@@ -1,10 +1,10 @@
-// Package notices tells people who look elsewhere that a question waits: by a webhook, by ntfy, on the desktop. A
-// notice leads to the question; it carries nothing by which the question could be answered.
+// Package notices notifies people who are not watching that a question waits: by a webhook, by ntfy, on the desktop. A notice links to
+// the question; it contains nothing that allows answering.
 //
-// A person is told once of each question that has waited for a while, and of no other. Questions that come at once
-// are one notice. Whoever is slow to take notices gets fewer of them, and holds up nobody.
+// A person gets one notice of each question that has waited for a while. Questions that are due at the same time share a notice. A slow
+// channel gets fewer notices, and does not delay others.
 //
-// The package knows questions and who is told of them. It must not know how a question is answered.
+// The package knows questions and channels. It must not know how a question is answered.
 package notices
 
 import (
@@ -29,88 +29,87 @@ import (
 )
 
 const (
-	// apart is the least time between two notices to one place: agents choose when they ask.
+	// apart is the minimum time between two notices of one channel: agents choose when they ask.
 	apart = 10 * time.Second
-	// backoff is how long after a failure it is tried once more.
+	// backoff is the pause before the one retry after a failure.
 	backoff = 3 * time.Second
-	// firstWait and lastWait are how soon the supervisor is called again that was lost, at first and at last.
+	// firstWait and lastWait are the first and the longest pause before the supervisor is called again after a lost connection.
 	firstWait, lastWait = time.Second, 30 * time.Second
-	// maxListed is how many questions a notice lists; of the others it has the number.
+	// maxListed is how many questions a notice lists; further ones are only counted.
 	maxListed = 20
-	// maxDetails and maxName bound what a notice shows of a question, in characters, and maxSession the id of a session
-	// in a link.
+	// maxDetails and maxName bound a question's texts in a notice, in characters; maxSession bounds a session's id in a link.
 	maxDetails, maxName, maxSession = 200, 64, 200
 )
 
-// Question is one that a notice tells of.
+// Question is a question in a notice.
 type Question struct {
-	// AgentID is the agent that asks.
+	// AgentID is the id of the agent that asks.
 	AgentID string `json:"agentId"`
-	// SessionID is that of the session; "": there is none, or an agent chose a very long one.
+	// SessionID is the id of the session; "": there is none, or the agent chose one that is too long.
 	SessionID string `json:"sessionId,omitempty"`
 	// Link shows the question in the console.
 	Link string `json:"link"`
-	// Asked is when it was asked, and Expires when it ends by itself; nil: it does not.
+	// Asked is when it was asked, Expires when it times out; nil: never.
 	Asked   time.Time  `json:"askTime"`
 	Expires *time.Time `json:"expireTime,omitempty"`
-	// Details are the agent's own words, on one line; "" unless Options.Details.
+	// Details are the agent's own text, on one line; "" unless Options.Details.
 	Details string `json:"details,omitempty"`
 }
 
-// Notice is what a person is told.
+// Notice is a message to a person.
 type Notice struct {
 	// Title is one line of ASCII.
 	Title string
 	// Text names the agent. It is one line.
 	Text string
-	// Details are those of the only question; "": there are more, or they are not told.
+	// Details are those of the only question; "": there are several questions, or details are off.
 	Details string
-	// Link is where the notice leads to. It is ASCII.
+	// Link opens the question in the console. It is ASCII.
 	Link string
-	// Count is how many questions it is about, and Questions are the oldest of them.
+	// Count is the number of questions, and Questions are the oldest of them.
 	Count     int
 	Questions []Question
 }
 
-// Channel is a way by which people are told.
+// Channel sends notices to people.
 type Channel interface {
-	// String names the channel in the log, without what is secret in its address.
+	// String returns the channel's name for the log, without secret parts of its address.
 	String() string
-	// Send sends a notice. It ends soon after ctx, and is not called again before it has. An error is logged; errFinal
-	// says that it is no use to try again.
+	// Send sends a notice. It returns soon after ctx ends, and is not called concurrently. An error is logged; errFinal means that a
+	// retry is useless.
 	Send(ctx context.Context, n Notice) error
 }
 
-// errFinal is in the errors of Send that would come again.
+// errFinal is wrapped in errors of Send that a retry would return again.
 var errFinal = errors.New("it is not tried again")
 
-// Watch is client.Client's WatchApprovals.
+// Watch watches approvals, as client.Client.WatchApprovals does.
 type Watch func(context.Context, *supervisorv1.WatchApprovalsRequest) (iter.Seq2[*supervisorv1.WatchApprovalsResponse, error], error)
 
-// Options are what a Watcher is made of.
+// Options configure a Watcher.
 type Options struct {
 	Watch    Watch
 	Channels []Channel
 	// Base is the origin of the console, "https://acp.example.org".
 	Base string
-	// Grace is how long a question waits before anybody is told of it.
+	// Grace is how long a question waits before a notice is sent.
 	Grace time.Duration
-	// Details: notices show what the agent wants, in its words.
+	// Details: notices contain the agent's text.
 	Details bool
 	Logger  *slog.Logger
 }
 
-// Watcher sends notices. Run runs it.
+// Watcher sends notices.
 type Watcher struct {
 	Options
 
-	mu      sync.Mutex        // guards what follows
+	mu      sync.Mutex        // guards the fields below
 	open    map[string]*entry // by handle
-	current bool              // open is what waits now, as far as the supervisor has said
-	changed chan struct{}     // closed when one of these changes
+	current bool              // open holds all questions that the supervisor has reported as waiting
+	changed chan struct{}     // closed when a field changes
 }
 
-// entry is a question that waits.
+// entry is a waiting question.
 type entry struct {
 	Question
 	handle string
@@ -133,7 +132,7 @@ func (w *Watcher) Run(ctx context.Context) {
 	all.Wait()
 }
 
-// watch keeps up with the supervisor, and calls it again when it is lost.
+// watch watches the supervisor's questions, and calls it again after a lost connection.
 func (w *Watcher) watch(ctx context.Context) {
 	lost := false
 	for wait := firstWait; ; wait = min(2*wait, lastWait) {
@@ -155,7 +154,7 @@ func (w *Watcher) watch(ctx context.Context) {
 	}
 }
 
-// follow takes in what one call of the supervisor tells, and calls caughtUp when it has told what waits.
+// follow applies the messages of one call, and calls caughtUp after the questions that waited at its start.
 func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -164,7 +163,7 @@ func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 	if err != nil {
 		return err
 	}
-	before := map[string]bool{} // those that wait as the call begins
+	before := map[string]bool{} // those that waited when the call began
 	for c, err := range changes {
 		if err != nil {
 			return err
@@ -183,7 +182,7 @@ func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 				delete(w.open, client.Handle(c.GetAnswered().GetId()))
 			case c.GetCaughtUp() != nil && before != nil:
 				for handle := range w.open {
-					if !before[handle] { // it was answered meanwhile
+					if !before[handle] { // answered in the meantime
 						delete(w.open, handle)
 					}
 				}
@@ -197,7 +196,7 @@ func (w *Watcher) follow(ctx context.Context, caughtUp func()) error {
 	return errors.New("the supervisor ends, or has ended the call")
 }
 
-// change changes what is known, and wakes who waits for that.
+// change applies how, and wakes waiters.
 func (w *Watcher) change(how func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -206,7 +205,7 @@ func (w *Watcher) change(how func()) {
 	w.changed = make(chan struct{})
 }
 
-// entry is a question that was asked now. How long it has waited is told by this machine's clock.
+// entry returns the entry of a new question. This machine's clock measures how long it waits.
 func (w *Watcher) entry(a *supervisorv1.Approval) *entry {
 	e := &entry{handle: client.Handle(a.GetId()), due: time.Now().Add(w.Grace), told: map[Channel]bool{}}
 	e.AgentID, e.Asked = line(a.GetAgentId(), maxName), a.GetTime().AsTime()
@@ -224,17 +223,17 @@ func (w *Watcher) entry(a *supervisorv1.Approval) *entry {
 	return e
 }
 
-// line is text of an agent on one line, of characters that can be seen.
+// line returns an agent's text on one line, with visible characters only.
 func line(text string, most int) string {
-	return delegation.Presentable(text[:min(len(text), 8*most)], most) // no more is read of what may be long
+	return delegation.Presentable(text[:min(len(text), 8*most)], most) // do not process all of a long text
 }
 
-// segment is a part of a path: letters, digits, and escapes for the rest, so that it means nothing anywhere.
+// segment escapes a path segment: only letters and digits stay, so that it has no special meaning anywhere.
 func segment(s string) string { return strings.ReplaceAll(url.QueryEscape(s), "+", "%20") }
 
 func (w *Watcher) inbox() string { return w.Base + "/console/#/inbox" }
 
-// tell tells one channel what is due, a notice at a time.
+// tell sends the due notices of one channel, one at a time.
 func (w *Watcher) tell(ctx context.Context, c Channel) {
 	for {
 		due, next, changed := w.take(c)
@@ -254,11 +253,11 @@ func (w *Watcher) tell(ctx context.Context, c Channel) {
 	}
 }
 
-// take takes the questions that a channel is to tell of now, the oldest first, and says when there may be others.
+// take takes the questions that are due for a channel, oldest first, and returns when others may be due.
 func (w *Watcher) take(c Channel) (due []*entry, next <-chan time.Time, changed <-chan struct{}) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if !w.current { // who knows what was answered
+	if !w.current { // it is unknown which questions were answered
 		return nil, nil, w.changed
 	}
 	wait := time.Duration(-1)
@@ -278,7 +277,7 @@ func (w *Watcher) take(c Channel) (due []*entry, next <-chan time.Time, changed 
 	return due, next, w.changed
 }
 
-// send sends the notice of some questions, and tries once more if that fails and they still wait.
+// send sends the notice of some questions, and retries once if that fails and they still wait.
 func (w *Watcher) send(ctx context.Context, c Channel, about []*entry) {
 	err := c.Send(ctx, w.notice(about))
 	if err == nil || ctx.Err() != nil {
@@ -299,14 +298,14 @@ func (w *Watcher) send(ctx context.Context, c Channel, about []*entry) {
 	w.Logger.Error("notices: nobody was told that questions wait", "by", c.String(), "questions", len(about), "error", err)
 }
 
-// waiting are those of some questions that nobody has answered yet.
+// waiting returns the questions that still wait.
 func (w *Watcher) waiting(some []*entry) []*entry {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	return slices.DeleteFunc(some, func(e *entry) bool { return w.open[e.handle] != e })
 }
 
-// notice is the notice of some questions.
+// notice returns the notice of some questions.
 func (w *Watcher) notice(about []*entry) Notice {
 	n := Notice{Title: "acphost: a question waits", Count: len(about)}
 	for _, e := range about[:min(len(about), maxListed)] {
@@ -321,7 +320,7 @@ func (w *Watcher) notice(about []*entry) Notice {
 	return n
 }
 
-// sleep waits; false: ctx has ended.
+// sleep waits for d; false: ctx has ended.
 func sleep(ctx context.Context, d time.Duration) bool {
 	timer := time.NewTimer(d)
 	defer timer.Stop()
