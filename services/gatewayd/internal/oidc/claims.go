@@ -67,7 +67,7 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 	}
 	var audience []string
 	if raw, ok := members["aud"]; ok && json.Unmarshal(raw, &audience) != nil {
-		audience = nil // one text
+		audience = nil // a single string
 	}
 	named := false
 	for _, name := range clientClaims {
@@ -106,8 +106,8 @@ func checkTimes(members map[string]json.RawMessage, now time.Time) error {
 	return nil
 }
 
-// exactMembers are the members of a JSON object, by their exact names. It refuses one with a name twice, and one with a
-// registered name in other case.
+// exactMembers returns the members of a JSON object, by their exact names. It rejects duplicate names, and registered names in other
+// case.
 func exactMembers(object []byte) (map[string]json.RawMessage, error) {
 	d := json.NewDecoder(bytes.NewReader(object))
 	if start, err := d.Token(); err != nil || start != json.Delim('{') {

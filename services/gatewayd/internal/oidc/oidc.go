@@ -1,8 +1,8 @@
-// Package oidc recognizes people by a provider of OpenID Connect: by tokens that the provider has signed, and by its
-// sign-in page (authorization code flow with PKCE).
+// Package oidc authenticates people with an OpenID Connect provider: by tokens that the provider has signed, and by its sign-in page
+// (authorization code flow with PKCE).
 //
-// It knows one provider, its tokens, and which of its groups has which role. It must not know how a request carries a
-// token, nor what a browser keeps.
+// It knows one provider, its tokens, and the roles of its groups. It must not know how a request carries a token, nor what a browser
+// stores.
 package oidc
 
 import (
@@ -29,62 +29,60 @@ import (
 )
 
 const (
-	// callTimeout is how long the provider may take to answer.
+	// callTimeout is the timeout of a call to the provider.
 	callTimeout = 10 * time.Second
-	// refresh is how long what the provider says of itself, and which keys it has, counts before it is asked again.
+	// refresh is how long the provider's metadata and keys are cached.
 	refresh = time.Hour
-	// apart is the least time between two questions of the same to the provider: anybody can send a token of a key that
-	// it does not know.
+	// apart is the minimum time between two equal requests to the provider: every caller can send a token with an unknown key.
 	apart = 5 * time.Second
-	// maxAnswer bounds an answer of the provider, in bytes.
+	// maxAnswer bounds a response of the provider, in bytes.
 	maxAnswer = 1 << 20
 )
 
-// algorithms are those of signatures that count: asymmetric ones, whatever the provider says.
+// algorithms are the accepted signature algorithms: asymmetric ones only, whatever the provider advertises.
 var algorithms = []string{
 	oidc.RS256, oidc.RS384, oidc.RS512, oidc.PS256, oidc.PS384, oidc.PS512, oidc.ES256, oidc.ES384, oidc.ES512, oidc.EdDSA,
 }
 
-// Options are what a Provider is made of.
+// Options configure a Provider.
 type Options struct {
 	// Issuer is the provider's URL.
 	Issuer string
-	// ClientID is that of the sign-in page; "": nobody signs in there. SecretFile has the client's secret; "": there is
-	// none.
+	// ClientID is the client id for the sign-in page; "": sign-in is off. SecretFile has the client's secret; "": none.
 	ClientID, SecretFile string
-	// Redirect is where the provider sends browsers back to, and Scopes is what it is asked for beside "openid".
+	// Redirect is the URL to which the provider returns browsers, and Scopes are requested in addition to "openid".
 	Redirect string
 	Scopes   []string
-	// Audience is that of bearer tokens; "": none are taken.
+	// Audience is the audience of bearer tokens; "": bearer tokens are rejected.
 	Audience string
-	// Parties are further clients of the provider whose tokens (azp, client_id) for Audience are taken.
+	// Parties are further clients of the provider whose tokens (azp, client_id) for Audience are accepted.
 	Parties []string
-	// RoleClaim is the claim with a person's groups, "groups"; a dot leads into an object. Roles are the roles of groups.
+	// RoleClaim is the claim with a person's groups, "groups"; a dot selects a member of an object. Roles maps groups to roles.
 	RoleClaim string
 	Roles     map[string]string
 	Logger    *slog.Logger
-	// Now is the time. Default: time.Now.
+	// Now returns the time. Default: time.Now.
 	Now func() time.Time
 }
 
-// Provider recognizes people. Safe for concurrent use.
+// Provider authenticates people. Safe for concurrent use.
 type Provider struct {
 	Options
 	client *http.Client
 	seldom *seldom
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	found *found
-	until time.Time // when it is asked again
+	until time.Time // when the cache expires
 }
 
-// found is what the provider says of itself.
+// found is the cached metadata of the provider.
 type found struct {
 	endpoint        oauth2.Endpoint
 	bearer, browser *oidc.IDTokenVerifier
 }
 
-// New returns a Provider, which is asked when somebody first needs it.
+// New returns a Provider, which calls the provider when it first needs to.
 func New(o Options) *Provider {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -97,7 +95,7 @@ func New(o Options) *Provider {
 	}}
 }
 
-// Name is what people are shown of it.
+// Name returns the provider's name for people.
 func (p *Provider) Name() string {
 	if u, err := url.Parse(p.Issuer); err == nil {
 		return u.Host
@@ -105,7 +103,7 @@ func (p *Provider) Name() string {
 	return p.Issuer
 }
 
-// ask returns what the provider says of itself, now or lately.
+// ask returns the provider's metadata, from the cache if possible.
 func (p *Provider) ask() (*found, error) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -132,12 +130,12 @@ func (p *Provider) ask() (*found, error) {
 	return p.found, nil
 }
 
-// IsToken reports whether a bearer is meant to be one of a provider's tokens. Those of acphost have no dots.
+// IsToken reports whether a bearer token has the form of a provider's token. Tokens of acphost have no dots.
 func IsToken(bearer string) bool {
 	return strings.Count(bearer, ".") == 2 && strings.HasPrefix(bearer, "ey")
 }
 
-// Bearer says whose a bearer token is.
+// Bearer returns the owner of a bearer token.
 func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Refusal) {
 	if p.Audience == "" {
 		return auth.Who{}, p.refuse(http.StatusUnauthorized, "tokens of "+p.Name()+" are not taken here: --oidc-audience says which are", nil)
@@ -158,8 +156,7 @@ func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Re
 	return who, refusal
 }
 
-// SignInURL is the provider's page for a browser that signs in. The three texts are the browser's own, and hard to
-// guess.
+// SignInURL returns the URL of the provider's sign-in page. The three texts belong to the browser, and are hard to guess.
 func (p *Provider) SignInURL(state, nonce, verifier string) (string, *auth.Refusal) {
 	f, err := p.ask()
 	if err != nil {
@@ -172,13 +169,13 @@ func (p *Provider) config(f *found) *oauth2.Config {
 	return &oauth2.Config{ClientID: p.ClientID, Endpoint: f.endpoint, RedirectURL: p.Redirect, Scopes: append([]string{oidc.ScopeOpenID}, p.Scopes...)}
 }
 
-// SignedIn says who has signed in at the provider's page, by the code that it gave the browser.
+// SignedIn returns the person that has signed in at the provider's page, by the code that the browser got there.
 func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (auth.Who, *auth.Refusal) {
 	f, err := p.ask()
 	config := &oauth2.Config{}
 	if err == nil {
 		config = p.config(f)
-		if p.SecretFile != "" { // it is read each time, so that it can be changed
+		if p.SecretFile != "" { // read for each sign-in, so that it can be changed
 			var secret []byte
 			secret, err = keyfiles.ReadPrivate(p.SecretFile)
 			config.ClientSecret = strings.TrimSpace(string(secret))
@@ -203,11 +200,11 @@ func (p *Provider) SignedIn(ctx context.Context, code, nonce, verifier string) (
 		return auth.Who{}, p.invalid(err)
 	}
 	who, refusal := p.who(got)
-	who.Stands = func() bool { return true } // the browser's session has an end of its own
+	who.Stands = func() bool { return true } // the browser's session has its own lifetime
 	return who, refusal
 }
 
-// invalid refuses a token that is not good.
+// invalid returns the refusal of an invalid token.
 func (p *Provider) invalid(err error) *auth.Refusal {
 	words := "gatewayd's log says why"
 	if expired := (*oidc.TokenExpiredError)(nil); errors.As(err, &expired) {
@@ -224,8 +221,8 @@ func (p *Provider) refuse(status int, words string, err error) *auth.Refusal {
 	return &auth.Refusal{Status: status, Words: words}
 }
 
-// who is the owner of a token that is good: by their address, if the provider vouches for it, or by the name that it
-// gives nobody else. Other names people may be able to choose.
+// who returns the owner of a valid token: by their e-mail address, if the provider has verified it, or by the unique subject. People may
+// be able to choose other names.
 func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {
@@ -249,7 +246,7 @@ func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
 	return w, nil
 }
 
-// at is a claim; a dot leads into an object, unless the claim has it in its name.
+// at returns a claim; a dot selects a member of an object, unless the claim's own name contains the dot.
 func at(claims map[string]any, name string) any {
 	if value, ok := claims[name]; ok {
 		return value
@@ -262,7 +259,7 @@ func at(claims map[string]any, name string) any {
 	return at(inner, rest)
 }
 
-// texts are the texts of a claim: one, or a list.
+// texts returns the strings of a claim: a single one, or a list.
 func texts(value any) (all []string) {
 	switch value := value.(type) {
 	case string:
@@ -277,16 +274,16 @@ func texts(value any) (all []string) {
 	return all
 }
 
-// seldom is a transport that asks a provider the same thing only from time to time.
+// seldom is a transport that limits how often the same request is sent to a provider.
 type seldom struct {
 	next http.RoundTripper
 	now  func() time.Time
 
-	mu    sync.Mutex // guards what follows
+	mu    sync.Mutex // guards the fields below
 	asked map[string]answer
 }
 
-// answer is when something was asked, and how that failed.
+// answer is when a request was sent, and its error.
 type answer struct {
 	at  time.Time
 	err error
@@ -318,7 +315,7 @@ func (s *seldom) RoundTrip(req *http.Request) (*http.Response, error) {
 	if err != nil {
 		s.mu.Lock()
 		defer s.mu.Unlock()
-		if _, ok := s.asked[what]; ok { // from now on, however long it took: others wait for the same
+		if _, ok := s.asked[what]; ok { // counted from now, however long it took: others wait for the same answer
 			s.asked[what] = answer{s.now(), err}
 		}
 		return nil, err
