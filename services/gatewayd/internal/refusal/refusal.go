@@ -1,7 +1,7 @@
-// Package refusal is the one table of how /acp refuses: what a client gets by HTTP, by JSON-RPC and as the end of a
-// WebSocket for each kind of reason, whatever the transport and the method.
+// Package refusal is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket close code for each
+// kind of reason, for all transports and methods.
 //
-// It knows the errors of the packages that refuse. It must not know who is refused, nor what was asked for.
+// It knows the errors of the packages that reject requests. It must not know the caller, nor the request.
 package refusal
 
 import (
@@ -18,43 +18,43 @@ import (
 
 // Kind is a kind of reason.
 type Kind struct {
-	// HTTP is the status of a request.
+	// HTTP is the status of the response.
 	HTTP int
-	// RPC is the code of JSON-RPC's error.
+	// RPC is the code of the JSON-RPC error.
 	RPC int
-	// Close is the code with which a WebSocket ends, where it ends.
+	// Close is the close code of a WebSocket, if the reason closes it.
 	Close websocket.StatusCode
 }
 
-// The table, as docs/gateway.md has it. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
+// The kinds, as docs/gateway.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
 var (
-	// NotSignedIn: nobody that is known here, or not any more.
+	// NotSignedIn: the caller is not authenticated, or not any more.
 	NotSignedIn = Kind{401, -32002, websocket.StatusPolicyViolation}
-	// NotAllowed: the role is too small.
+	// NotAllowed: the caller's role is insufficient.
 	NotAllowed = Kind{403, -32002, websocket.StatusPolicyViolation}
-	// NotFound: there is no such session, connection or agent, or it is not the caller's.
+	// NotFound: the session, connection or agent does not exist, or belongs to another caller.
 	NotFound = Kind{404, -32001, websocket.StatusPolicyViolation}
-	// NotJSON: what came is no JSON.
+	// NotJSON: the message is not JSON.
 	NotJSON = Kind{400, -32700, websocket.StatusProtocolError}
-	// Invalid: it is no message, or none that can come here.
+	// Invalid: the message is no JSON-RPC message, or not valid here.
 	Invalid = Kind{400, -32600, websocket.StatusProtocolError}
-	// BadParams: a message lacks something, or has what cannot be.
+	// BadParams: a message lacks a parameter, or has an invalid one.
 	BadParams = Kind{400, -32602, websocket.StatusProtocolError}
-	// Unsupported: there is no such method for this.
+	// Unsupported: the method is not available here.
 	Unsupported = Kind{501, -32601, websocket.StatusPolicyViolation}
-	// Conflict: not as things are, such as a prompt while another turn is under way.
+	// Conflict: the state does not permit the request, such as a prompt during another turn.
 	Conflict = Kind{409, -32600, websocket.StatusPolicyViolation}
-	// TooMany: a limit is reached. Later there may be room.
+	// TooMany: a limit is reached; a retry may succeed.
 	TooMany = Kind{429, -32005, websocket.StatusTryAgainLater}
-	// TooLong: a message is longer than they may be.
+	// TooLong: a message is too long.
 	TooLong = Kind{413, -32600, websocket.StatusMessageTooBig}
-	// Unavailable: the gateway is stopping, or does not reach the supervisor.
+	// Unavailable: the gateway is stopping, or cannot reach the supervisor.
 	Unavailable = Kind{503, -32006, websocket.StatusGoingAway}
-	// Failed: the agent failed, or something else that is not the client's doing.
+	// Failed: the agent failed, or another error occurred that the client did not cause.
 	Failed = Kind{500, -32603, websocket.StatusInternalError}
 )
 
-// ofCodes are the kinds of errors of the supervisor's; of others it is Failed.
+// ofCodes maps codes of the supervisor's errors to kinds; others are Failed.
 var ofCodes = map[connect.Code]Kind{
 	connect.CodeUnauthenticated:    NotSignedIn,
 	connect.CodePermissionDenied:   NotAllowed,
@@ -68,8 +68,7 @@ var ofCodes = map[connect.Code]Kind{
 	connect.CodeUnavailable:        Unavailable,
 }
 
-// Of is the kind of an error of relay or of a call to the supervisor, and its words for the client. ctx is that of
-// the call.
+// Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of the call.
 func Of(ctx context.Context, err error) (kind Kind, words string) {
 	var problem relay.Problem
 	var excess relay.Excess
@@ -93,8 +92,7 @@ func Of(ctx context.Context, err error) (kind Kind, words string) {
 	return kind, of.Message()
 }
 
-// ofAgent reports whether an agent failed: what of the agent's is not found, or cannot be done, is not the client's
-// doing.
+// ofAgent reports whether the agent caused an error: the client did not, even if the code is NOT_FOUND or FAILED_PRECONDITION.
 func ofAgent(err *connect.Error) bool {
 	for _, d := range err.Details() {
 		if m, wrong := d.Value(); wrong == nil {
@@ -106,7 +104,7 @@ func ofAgent(err *connect.Error) bool {
 	return false
 }
 
-// Unread is the answer to what is no message, for an error of relay.Read.
+// Unread returns the answer to an invalid message, for an error of relay.Read.
 func Unread(err error) (Kind, []byte) {
 	if errors.Is(err, relay.ErrBatch) || errors.Is(err, relay.ErrNoObject) {
 		return Invalid, relay.Failure(nil, Invalid.RPC, "Invalid request", "Invalid JSON-RPC message: "+err.Error())
@@ -114,7 +112,7 @@ func Unread(err error) (Kind, []byte) {
 	return NotJSON, relay.Failure(nil, NotJSON.RPC, "Parse error", "Invalid JSON")
 }
 
-// Initialize is the answer to an initialize that came to nothing.
+// Initialize returns the answer to a failed initialize.
 func (k Kind) Initialize(id []byte, words string) []byte {
 	return relay.Failure(id, k.RPC, "Initialize failed", words)
 }
