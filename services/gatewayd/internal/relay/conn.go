@@ -10,14 +10,14 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// maxSessions bounds the session streams of a connection, with readers and without.
+// maxSessions bounds the session streams of a connection, with and without readers.
 const maxSessions = 4096
 
-// lastWords is how long a client may take for what an agent that has ended has said last.
+// lastWords is how long a client may take to read the last messages of an ended agent.
 const lastWords = 5 * time.Second
 
-// Conn is a connection: a client and its agent. It is safe for concurrent use, but for Initialize, Stream and Route, of which
-// one is called once.
+// Conn is a connection: a client and its agent. It is safe for concurrent use, except for Initialize, Stream and Route, of which one is
+// called once.
 type Conn struct {
 	// ID is random: only the client knows it.
 	ID string
@@ -32,15 +32,15 @@ type Conn struct {
 
 	sending sync.Mutex // held while a frame is sent
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	main     *outbox
 	sessions map[string]*outbox
-	asked    map[string]string // the client's open requests, by id: the session whose stream the answer goes to; "": the connection's
-	asking   map[string]string // the agent's open requests that went to the streams of sessions
-	initial  chan []byte       // takes the answer to initialize; nil: it came
+	asked    map[string]string // the client's open requests, by id: the session whose stream gets the answer; "": the connection's
+	asking   map[string]string // the agent's open requests on session streams
+	initial  chan []byte       // receives the answer to initialize; nil: received
 	hello    string            // the id of initialize
-	room     chan struct{}     // closed when something was read
-	busy     int               // streams and requests
+	room     chan struct{}     // closed when the client has read a frame
+	busy     int               // number of active streams and requests
 	idle     *time.Timer
 	finished bool
 	turns    map[string]bool // the client's open prompts, by id
@@ -56,10 +56,10 @@ func newConn(r *Registry, id string, owner Owner, a Agent) *Conn {
 	return c
 }
 
-// Done is closed when the connection is over; Cause says why.
+// Done returns a channel that is closed when the connection has ended; Cause says why.
 func (c *Conn) Done() <-chan struct{} { return c.ctx.Done() }
 
-// Cause is why the connection is over.
+// Cause returns why the connection has ended.
 func (c *Conn) Cause() error { return context.Cause(c.ctx) }
 
 // Close ends the connection and its agent. It may be called again.
@@ -94,10 +94,10 @@ func (c *Conn) Send(frame []byte) error {
 	if c.ctx.Err() != nil {
 		return c.Cause()
 	}
-	return c.agent.Send(frame) // after an error, whoever reads the agent says how it ended
+	return c.agent.Send(frame) // after an error, the reader of the agent reports how it ended
 }
 
-// prompted notes that a turn begins; beyond Limits.Open, turns are not counted.
+// prompted records that a turn begins; beyond Limits.Open, turns are not counted.
 func (c *Conn) prompted(m Message) {
 	if m.Kind != Request || m.Method != "session/prompt" {
 		return
@@ -109,7 +109,7 @@ func (c *Conn) prompted(m Message) {
 	}
 }
 
-// turnEnded notes that a request of the client's was answered; mu is held.
+// turnEnded records that a request of the client was answered; mu is held.
 func (c *Conn) turnEnded(id string) {
 	if c.turns[id] {
 		delete(c.turns, id)
@@ -117,21 +117,21 @@ func (c *Conn) turnEnded(id string) {
 	}
 }
 
-// works reports whether a turn runs, or something waits for the client.
+// works reports whether a turn is active, or frames wait for the client.
 func (c *Conn) works() bool {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return len(c.turns) > 0 || c.waiting() > 0
 }
 
-// Pass is Send for a client that has one stream for all, of a message that was read.
+// Pass is Send of a parsed message, for a client with one stream for all frames.
 func (c *Conn) Pass(m Message, frame []byte) error {
 	c.prompted(m)
 	return c.Send(frame)
 }
 
-// Passed notes of frames of Recv, which the client has been sent, which turns they end. Those that have a member "method" somewhere are taken for what they are
-// most of the time, no answers: to look into each would cost more than it is worth. A turn that seems to go on delays Drain, no more.
+// Passed records which turns end with frames of Recv that were sent to the client. It assumes that a frame with a member "method"
+// anywhere is no answer, which is nearly always right: parsing each would be too expensive. An error only makes Drain wait longer.
 func (c *Conn) Passed(frames [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +148,8 @@ func (c *Conn) Passed(frames [][]byte) {
 	}
 }
 
-// Recv returns the agent's next frames, all of them in order, for a client that has one stream for all. One goroutine calls it.
-// Any error means that the connection is over.
+// Recv returns the agent's next frames, in order, for a client with one stream for all frames. It is for one goroutine. Any error means
+// that the connection has ended.
 func (c *Conn) Recv() ([][]byte, error) {
 	frames, err := c.agent.Recv()
 	if err != nil {
@@ -159,7 +159,7 @@ func (c *Conn) Recv() ([][]byte, error) {
 	return frames, nil
 }
 
-// Initialize sends the client's first message, and has the agent's frames go to streams from now on. It returns the answer.
+// Initialize sends the client's first message, and passes the agent's frames to streams from now on. It returns the answer.
 func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte, error) {
 	c.mu.Lock()
 	c.hello, c.initial = m.ID, make(chan []byte, 1)
@@ -171,7 +171,7 @@ func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte,
 	c.reg.mu.Lock()
 	c.routed = true
 	c.reg.mu.Unlock()
-	c.reg.wg.Go(panics.Guard(c.reg.log, "passing on what an agent sends", c.route, c.Close)) // the connection has a place there, so that it is not too late
+	c.reg.wg.Go(panics.Guard(c.reg.log, "passing on what an agent sends", c.route, c.Close)) // the connection has an entry in wg, so that it is not too late
 	if err := c.Send(frame); err != nil {
 		return nil, err
 	}
@@ -180,7 +180,7 @@ func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte,
 		return answer, nil
 	case <-c.ctx.Done():
 		select {
-		case answer := <-initial: // it came all the same
+		case answer := <-initial: // the answer arrived nevertheless
 			return answer, nil
 		default:
 			return nil, c.Cause()
@@ -190,7 +190,7 @@ func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte,
 	}
 }
 
-// Use says that the client does something with the connection until release is called: it is not idle.
+// Use marks the connection as in use, and so not idle, until release is called.
 func (c *Conn) Use() (release func()) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -206,7 +206,7 @@ func (c *Conn) release() {
 	}
 }
 
-// unused ends the connection if the client has let go of it.
+// unused ends the connection if its client has left.
 func (c *Conn) unused() {
 	c.mu.Lock()
 	busy := c.busy
@@ -216,7 +216,7 @@ func (c *Conn) unused() {
 	}
 }
 
-// Problem is what is wrong with a message of the client.
+// Problem is the reason why a message of the client is invalid.
 type Problem string
 
 func (p Problem) Error() string { return string(p) }
@@ -226,9 +226,8 @@ type Excess string
 
 func (e Excess) Error() string { return string(e) }
 
-// Take takes a message of the client that is about a session, or about none (""), by what the client says beside it.
-// A request waits until the client has read enough of what came before. A Problem is the client's mistake, and
-// nothing was sent; an Excess, too.
+// Take sends a message of the client to the agent. beside is the session that the request names in its header; "": none. A request waits
+// until the client has read enough of the earlier frames. A Problem is a client error; after a Problem or an Excess, nothing was sent.
 func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
 	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
 		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -244,7 +243,7 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 			return err
 		}
 		session := beside
-		if m.Method == "session/load" || m.Method == "session/attach" { // its session's stream tells the history meanwhile
+		if m.Method == "session/load" || m.Method == "session/attach" { // its session's stream has the history meanwhile
 			session = ""
 		}
 		if err := c.expect(m.ID, session); err != nil {
@@ -255,7 +254,7 @@ func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string)
 	return c.Send(frame)
 }
 
-// answered closes a request of the agent's.
+// answered closes a request of the agent.
 func (c *Conn) answered(m Message, beside string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -270,7 +269,7 @@ func (c *Conn) answered(m Message, beside string) error {
 	return nil
 }
 
-// expect notes where the answer to a request goes.
+// expect records the stream for the answer to a request.
 func (c *Conn) expect(id, session string) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -281,9 +280,8 @@ func (c *Conn) expect(id, session string) error {
 	return nil
 }
 
-// Stream gives the client a reader of its connection's stream, or of a session's; after, if set, is the number of the
-// last frame that it has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the
-// connection is over.
+// Stream returns a reader of the connection's stream, or of a session's. after, if set, is the number of the last frame that the client
+// has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the connection has ended.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -309,7 +307,7 @@ func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	return o.attach(after)
 }
 
-// forget drops session streams that hold nothing and that nobody reads; mu is held.
+// forget drops empty session streams without a reader; mu is held.
 func (c *Conn) forget() (dropped bool) {
 	for id, o := range c.sessions {
 		if o.reader == nil && len(o.frames) == 0 {
@@ -320,7 +318,7 @@ func (c *Conn) forget() (dropped bool) {
 	return dropped
 }
 
-// route hands the agent's frames to the streams until the agent ends.
+// route passes the agent's frames to the streams until the agent ends.
 func (c *Conn) route() {
 	for {
 		frames, err := c.agent.Recv()
@@ -338,7 +336,7 @@ func (c *Conn) route() {
 	}
 }
 
-// drain lets the client read what the agent has said last, and ends its streams.
+// drain waits until the client has read the last frames of the agent, and ends its streams.
 func (c *Conn) drain() {
 	late := time.NewTimer(lastWords)
 	defer late.Stop()
@@ -363,7 +361,7 @@ func (c *Conn) drain() {
 	}
 }
 
-// hand puts a frame into its stream, and waits until there is room for more.
+// hand puts a frame into its stream, and waits for room for the next.
 func (c *Conn) hand(frame []byte) error {
 	m, err := Read(frame)
 	if err != nil {
@@ -376,7 +374,7 @@ func (c *Conn) hand(frame []byte) error {
 	return c.awaitReading()
 }
 
-// place puts a frame into its stream, or hands it to Initialize if it is the answer that Initialize waits for.
+// place puts a frame into its stream, or passes it to Initialize if that waits for it.
 func (c *Conn) place(m Message, frame []byte) error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -392,7 +390,7 @@ func (c *Conn) place(m Message, frame []byte) error {
 	return err
 }
 
-// streamOf is the stream that a frame belongs to; mu is held.
+// streamOf returns the stream of a frame; mu is held.
 func (c *Conn) streamOf(m Message) (*outbox, error) {
 	session := ""
 	switch m.Kind {
@@ -428,14 +426,14 @@ func (c *Conn) streamOf(m Message) (*outbox, error) {
 	return o, nil
 }
 
-// read tells that the client has read something, or that something has changed; mu is held.
+// read wakes waiters after the client has read frames, or the state has changed; mu is held.
 func (c *Conn) read() {
 	close(c.room)
 	c.room = make(chan struct{})
 	c.reg.becameIdle()
 }
 
-// waiting is how many bytes wait for the client; mu is held.
+// waiting returns how many bytes wait for the client; mu is held.
 func (c *Conn) waiting() int {
 	n := c.main.waiting
 	for _, o := range c.sessions {
@@ -444,18 +442,18 @@ func (c *Conn) waiting() int {
 	return n
 }
 
-// full reports whether too much waits for the client; mu is held.
+// full reports whether too many bytes wait for the client; mu is held.
 func (c *Conn) full() bool {
 	n := c.waiting()
 	return n >= c.reg.limits.Buffered || n >= bufferedSure && c.reg.waiting.Load() >= int64(c.reg.limits.BufferedAll)
 }
 
-// newOutbox is another stream.
+// newOutbox returns a new stream.
 func (c *Conn) newOutbox() *outbox {
 	return newOutbox(&c.mu, min(c.reg.limits.Replay, keptAll/(1+len(c.sessions))), &c.reg.waiting, c.read)
 }
 
-// awaitReading waits while too much waits for the client. A client that reads nothing for too long is given up.
+// awaitReading waits while too many bytes wait for the client. It ends the connection of a client that reads nothing for too long.
 func (c *Conn) awaitReading() error {
 	for {
 		c.mu.Lock()
@@ -477,7 +475,7 @@ func (c *Conn) awaitReading() error {
 	}
 }
 
-// awaitRoom waits until less waits for the client than makes its agent wait: one that does not read cannot ask for more.
+// awaitRoom waits until fewer bytes wait for the client than make its agent wait: a client that does not read cannot send more requests.
 func (c *Conn) awaitRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()

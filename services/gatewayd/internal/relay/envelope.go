@@ -6,18 +6,18 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// maxEnvelope bounds the names and values that an Envelope keeps, in bytes.
+// maxEnvelope bounds each name and value that an Envelope keeps, in bytes.
 const maxEnvelope = 1 << 10
 
-// Envelope finds the id and the method of a JSON-RPC message that is too large to be kept. It is an io.Writer of the message's
-// pieces, and keeps at most 2 KiB. What it finds in something that is no JSON means nothing. The zero value is ready.
+// Envelope extracts the id and the method of a JSON-RPC message that is too large to keep. It is an io.Writer for the pieces of the
+// message, and keeps at most 2 KiB. For invalid JSON, the results are undefined. The zero value is ready.
 type Envelope struct {
-	// ID is the id as JSON; Method is the method as JSON, with its quotes. Nil: there is none, or it is too long.
+	// ID is the id as JSON; Method is the method as JSON, with its quotes. Nil: missing, or too long.
 	ID, Method []byte
 
 	depth   int
-	text    bool // within a string
-	escaped bool // behind a backslash
+	text    bool // in a string
+	escaped bool // after a backslash
 	token   []byte
 	name    []byte // of the member whose value is read; nil: a name is read
 }
@@ -30,7 +30,7 @@ func (e *Envelope) Write(piece []byte) (int, error) {
 	return len(piece), nil
 }
 
-// Name is the method for people, without its quotes; empty: there is none.
+// Name returns the method without its quotes, for people; empty: there is none.
 func (e *Envelope) Name() string {
 	name, err := jsontext.AppendUnquote(nil, e.Method)
 	if err != nil {
@@ -75,7 +75,7 @@ func (e *Envelope) read(b byte) {
 	}
 }
 
-// keep adds a byte to the name or value at hand. Values within values are skipped.
+// keep appends a byte to the current name or value. It skips nested values.
 func (e *Envelope) keep(b byte) {
 	if e.depth == 1 && len(e.token) <= maxEnvelope {
 		e.token = append(e.token, b)

@@ -10,7 +10,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-// Kind is what a message is.
+// Kind is the kind of a message.
 type Kind int
 
 // The kinds.
@@ -25,14 +25,13 @@ const (
 	Response
 )
 
-// Message is what the routing of a message needs to know of it.
+// Message holds the parts of a message that its routing needs.
 type Message struct {
 	Kind   Kind
 	Method string
-	// ID is the id as the key of a table: ids that are equal as JSON values have equal keys. Empty: there is none, or one of a
-	// type that no id has.
+	// ID is the id as a map key: ids that are equal as JSON values have equal keys. Empty: there is none, or its type is invalid.
 	ID string
-	// RawID is the id as it was sent.
+	// RawID is the id as received.
 	RawID []byte
 	// Session is params.sessionId, if HasSession.
 	Session    string
@@ -49,10 +48,10 @@ var (
 	ErrNoObject = errors.New("a JSON-RPC message is an object")
 )
 
-// readers are lenient as JSON.parse of a client is: of members with the same name, the last counts.
+// lenient are options like those of JSON.parse: of members with the same name, the last counts.
 var lenient = []jsontext.Options{jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true)}
 
-// Read reads a message: exactly one JSON value.
+// Read parses a message: exactly one JSON value.
 func Read(frame []byte) (Message, error) {
 	d := jsontext.NewDecoder(bytes.NewBuffer(frame), lenient...)
 	switch d.PeekKind() {
@@ -115,7 +114,7 @@ func Read(frame []byte) (Message, error) {
 	return m, nil
 }
 
-// members calls f for each member of the object that comes next, with its value to be read.
+// members calls f for each member of the next object. f reads the value.
 func members(d *jsontext.Decoder, f func(name string) error) error {
 	if _, err := d.ReadToken(); err != nil {
 		return err
@@ -130,14 +129,14 @@ func members(d *jsontext.Decoder, f func(name string) error) error {
 			if err := f(name.String()); err != nil {
 				return err
 			}
-		default: // the end, or what is wrong
+		default: // the end, or an error
 			_, err := d.ReadToken()
 			return err
 		}
 	}
 }
 
-// textValue reads a value; ok says that it is a string.
+// textValue reads a value; ok reports whether it is a string.
 func textValue(d *jsontext.Decoder) (text string, ok bool, err error) {
 	if d.PeekKind() != '"' {
 		return "", false, d.SkipValue()
@@ -156,7 +155,7 @@ func whole(d *jsontext.Decoder) error {
 	return atEnd(d)
 }
 
-// atEnd demands that nothing follows.
+// atEnd returns an error if anything follows.
 func atEnd(d *jsontext.Decoder) error {
 	switch _, err := d.ReadToken(); {
 	case errors.Is(err, io.EOF):
@@ -167,7 +166,7 @@ func atEnd(d *jsontext.Decoder) error {
 	return errors.New("more than one JSON value")
 }
 
-// idKey makes a key of an id.
+// idKey returns the map key of an id.
 func idKey(raw []byte) string {
 	switch jsontext.Value(raw).Kind() {
 	case '"':
@@ -194,8 +193,8 @@ func idKey(raw []byte) string {
 	return ""
 }
 
-// Line makes one line of a message that was read: between its values, JSON takes a space where it takes a line break, and
-// inside of them there are none. All other bytes stay as they are, as they do on an agent's standard input.
+// Line returns a parsed message as one line. It replaces line breaks between JSON values by spaces; strings contain none. All other bytes
+// stay the same, as agents get them on standard input.
 func Line(message []byte) []byte {
 	if bytes.IndexByte(message, '\n') < 0 {
 		return message
@@ -203,7 +202,7 @@ func Line(message []byte) []byte {
 	return bytes.ReplaceAll(message, []byte{'\n'}, []byte{' '})
 }
 
-// Failure is an answer with an error, with what is said of it as data. A nil id is null.
+// Failure returns an error answer, with data. A nil id is null.
 func Failure(id []byte, code int, message, data string) []byte {
 	if id == nil {
 		id = []byte(idNull)
@@ -217,6 +216,6 @@ func Failure(id []byte, code int, message, data string) []byte {
 }
 
 func appendText(b []byte, text string) []byte {
-	b, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(text, "\uFFFD")) // text that is UTF-8 always can be
+	b, _ = jsontext.AppendQuote(b, strings.ToValidUTF8(text, "\uFFFD")) // valid UTF-8 never fails
 	return b
 }

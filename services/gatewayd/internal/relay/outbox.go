@@ -11,16 +11,16 @@ import (
 var (
 	// ErrTaken says that a stream has a reader already.
 	ErrTaken = errors.New("the outbound stream already has an active receiver")
-	// ErrTooOld says that a stream cannot go on where its reader wants it to. A *TooOld is one, and says how much is kept.
+	// ErrTooOld says that a stream cannot continue at the requested frame. A *TooOld is an ErrTooOld with details.
 	ErrTooOld = errors.New("the stream cannot go on there: load the session again (session/load)")
 )
 
 // TooOld is an ErrTooOld.
 type TooOld struct {
-	// Asked is the number of the last frame that the reader has, First that of the oldest that is kept, Next that of the next one
-	// that will be handed out.
+	// Asked is the number of the last frame that the reader has, First that of the oldest kept frame, Next that of the next frame to be
+	// delivered.
 	Asked, First, Next uint64
-	// Kept is how many bytes of frames that were sent are kept.
+	// Kept is how many bytes of sent frames are kept.
 	Kept int
 }
 
@@ -32,23 +32,23 @@ func (e *TooOld) Error() string {
 		e.Asked, e.Kept, e.First)
 }
 
-// Is makes it an ErrTooOld.
+// Is reports true for ErrTooOld.
 func (e *TooOld) Is(target error) bool { return target == ErrTooOld }
 
-// outbox is a stream: frames for one reader at a time, in order, each with a number. Frames that were handed out are kept for a
-// while, for a reader that lost its connection. What it holds is counted by its Conn, which guards it.
+// outbox is a stream: numbered frames in order, for one reader at a time. Delivered frames are kept for a while, for a reader that lost
+// its connection. Its Conn counts the contents, and guards the outbox.
 type outbox struct {
-	mu      *sync.Mutex // the Conn's; guards all
-	room    func()      // tells that something was read; mu is held
+	mu      *sync.Mutex // of the Conn; guards all fields
+	room    func()      // reports that frames were read; mu is held
 	frames  [][]byte
-	first   uint64        // the number of frames[0]
-	sent    int           // of frames, how many were handed out
-	waiting int           // bytes that were not handed out
-	all     *atomic.Int64 // those of all streams of all connections
-	kept    int           // bytes that were
-	most    int           // bytes of those that are kept
+	first   uint64        // number of frames[0]
+	sent    int           // how many of frames were delivered
+	waiting int           // bytes not yet delivered
+	all     *atomic.Int64 // waiting bytes of all streams of all connections
+	kept    int           // delivered bytes that are kept
+	most    int           // limit of kept
 	reader  *Reader
-	wake    chan struct{} // closed when there may be something to read
+	wake    chan struct{} // closed when there may be frames to read
 	closed  bool
 }
 
@@ -56,7 +56,7 @@ func newOutbox(mu *sync.Mutex, keep int, all *atomic.Int64, room func()) *outbox
 	return &outbox{mu: mu, room: room, all: all, first: 1, most: keep, wake: make(chan struct{})}
 }
 
-// await counts bytes that wait, or wait no more; mu is held.
+// await adds n, which may be negative, to the waiting bytes; mu is held.
 func (o *outbox) await(n int) {
 	o.waiting += n
 	o.all.Add(int64(n))
@@ -75,7 +75,7 @@ func (o *outbox) signal() {
 	o.wake = make(chan struct{})
 }
 
-// close ends the stream; mu is held.
+// close ends the stream at once; mu is held.
 func (o *outbox) close() {
 	o.closed = true
 	o.await(-o.waiting)
@@ -83,7 +83,7 @@ func (o *outbox) close() {
 	o.signal()
 }
 
-// finish ends the stream behind what is in it; mu is held.
+// finish ends the stream after its frames; mu is held.
 func (o *outbox) finish() {
 	if !o.closed {
 		o.closed = true
@@ -91,9 +91,8 @@ func (o *outbox) finish() {
 	}
 }
 
-// attach gives the stream a reader that goes on behind the last frame that was handed out or, if after is set, behind that
-// one. A reader that knows where it was takes over from the one before, which may be a connection that nobody has noticed is
-// gone. mu is held.
+// attach returns a reader that continues after the last delivered frame or, if after is set, after that frame. A reader with after
+// replaces the previous one, whose connection may be lost without notice. mu is held.
 func (o *outbox) attach(after *uint64) (*Reader, error) {
 	if o.reader != nil && after == nil {
 		return nil, ErrTaken
@@ -103,7 +102,7 @@ func (o *outbox) attach(after *uint64) (*Reader, error) {
 		if *after+1 < o.first || *after > last {
 			return nil, &TooOld{Asked: *after, First: o.first, Next: last + 1, Kept: o.most}
 		}
-		for o.sent > 0 && o.first+uint64(o.sent)-1 > *after { // they are to be handed out again
+		for o.sent > 0 && o.first+uint64(o.sent)-1 > *after { // deliver these again
 			o.sent--
 			size := len(o.frames[o.sent])
 			o.kept -= size
@@ -119,11 +118,11 @@ func (o *outbox) attach(after *uint64) (*Reader, error) {
 		}
 	}
 	o.reader = &Reader{box: o}
-	o.signal() // the one before sees that it is not the reader any more
+	o.signal() // the previous reader notices that it was replaced
 	return o.reader, nil
 }
 
-// trim forgets frames that were handed out, the oldest first, until most bytes of them are left; mu is held.
+// trim drops delivered frames, oldest first, until at most most bytes of them are kept; mu is held.
 func (o *outbox) trim(most int) {
 	drop := 0
 	for ; drop < o.sent && o.kept > most; drop++ {
@@ -133,10 +132,10 @@ func (o *outbox) trim(most int) {
 	o.frames, o.first, o.sent = o.frames[drop:], o.first+uint64(drop), o.sent-drop
 }
 
-// Reader reads a stream. One goroutine uses it.
+// Reader reads a stream. It is for one goroutine.
 type Reader struct{ box *outbox }
 
-// At is the number of the frame before the next one.
+// At returns the number of the frame before the next one.
 func (r *Reader) At() uint64 {
 	o := r.box
 	o.mu.Lock()
@@ -144,11 +143,11 @@ func (r *Reader) At() uint64 {
 	return o.first + uint64(o.sent) - 1
 }
 
-// maxBatch bounds what is handed out at once, in bytes, but for a frame that is larger.
+// maxBatch bounds the frames of one Next, in bytes, except for a single larger frame.
 const maxBatch = 64 << 10
 
-// Next waits for frames and hands them out: they are not handed out again, unless a reader asks for it by the number of the
-// last one that it has. number is that of the first. ok is false when the stream has ended, or another reader has taken over.
+// Next waits for frames and returns them. They are not delivered again, unless a new reader asks for it by the number of its last frame.
+// number is that of the first frame. ok is false when the stream has ended, or another reader has replaced this one.
 func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok bool) {
 	o := r.box
 	for {
@@ -182,7 +181,7 @@ func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok b
 	}
 }
 
-// Close gives the stream up to the next reader.
+// Close releases the stream for the next reader.
 func (r *Reader) Close() {
 	o := r.box
 	o.mu.Lock()

@@ -1,8 +1,8 @@
-// Package relay holds the connections of a gateway: each joins a client with an agent of its own. The frames of an agent go to
-// the streams by which its client reads: the connection's, and one for each session.
+// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an agent go to the
+// streams that its client reads: the connection's, and one for each session.
 //
-// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is bounded, and
-// an agent whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or who a client is: an owner is a
+// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is bounded, and an agent
+// whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how clients are authenticated: an owner is a
 // name.
 package relay
 
@@ -22,17 +22,17 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// Agent is the far end of a connection: an agent at a supervisor.
+// Agent is an agent at a supervisor.
 type Agent interface {
-	// Send sends a frame, one line of JSON without its line feed. It waits for room. One goroutine calls it at a time.
+	// Send sends a frame, one line of JSON without its line feed. It waits for room, and is not called concurrently.
 	Send(frame []byte) error
-	// Recv returns the next frames. Any error is the end, in words. One goroutine calls it.
+	// Recv returns the next frames. Any error is the end, and its text says why. It is not called concurrently.
 	Recv() ([][]byte, error)
 	// Close ends the agent. It does not wait, ends Send and Recv, and may be called again.
 	Close()
 }
 
-// Target is the agent that a client wants. The zero value is the only agent of the supervisor.
+// Target names the agent that a client requests. The zero value is the only agent of the supervisor.
 type Target struct {
 	// Name is the agent's name; empty: the only one.
 	Name string
@@ -48,35 +48,34 @@ func (t Target) String() string {
 	return t.Name
 }
 
-// Open opens an agent. ctx ends the opening alone.
+// Open opens an agent. ctx bounds only the opening.
 type Open func(ctx context.Context, agent Target) (Agent, error)
 
-// Limits bound a gateway. Zero stands for the default.
+// Limits bound a gateway. Zero means the default.
 type Limits struct {
-	// Connections there may be, 256; of one owner, 32.
+	// Connections is the limit of connections, 256; ConnectionsEach that of one owner, 32.
 	Connections, ConnectionsEach int
-	// Buffered is how many bytes of frames wait for a client, before its agent does: 64 MiB.
+	// Buffered is how many bytes of frames may wait for a client before its agent waits: 64 MiB.
 	Buffered int
-	// BufferedAll is how many bytes of frames wait for all clients, before only those connections go on that have less than
-	// bufferedSure waiting: 512 MiB.
+	// BufferedAll is how many bytes of frames may wait for all clients: 512 MiB. Above it, the agents of clients with more than
+	// bufferedSure bytes wait.
 	BufferedAll int
-	// Replay is how many bytes of frames that were sent are kept for a client that lost a stream, for each stream: 1 MiB.
+	// Replay is how many bytes of sent frames each stream keeps for a client that loses it: 1 MiB.
 	Replay int
 	// Stall is how long a client may read nothing while its agent waits: 60 s.
 	Stall time.Duration
 	// Idle is how long a connection may have neither a stream nor a request: 2 minutes.
 	Idle time.Duration
-	// Unread is how many session streams may have no reader: 1,024.
+	// Unread is the limit of session streams without a reader: 1,024.
 	Unread int
-	// Open is how many requests of one side may be unanswered: 4,096.
+	// Open is the limit of unanswered requests of each side: 4,096.
 	Open int
 }
 
-// bufferedSure is how many bytes of frames may wait for a client, whatever waits for others.
+// bufferedSure is how many bytes of frames may wait for a client regardless of other clients.
 const bufferedSure = 1 << 20
 
-// keptAll is how many bytes of frames that were sent are kept for a connection, more or less: where it has many streams, less than
-// Limits.Replay is kept of each.
+// keptAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than Limits.Replay.
 const keptAll = limits.Whole
 
 // MaxID bounds ids of sessions and requests, in bytes.
@@ -104,22 +103,22 @@ func (l Limits) filled() Limits {
 	return l
 }
 
-// Registry holds the connections. It must be closed. It is safe for concurrent use.
+// Registry holds the connections. The caller closes it. It is safe for concurrent use.
 type Registry struct {
 	open    Open
 	limits  Limits
 	log     *slog.Logger
-	idle    chan struct{} // holds something when a connection may have become idle
+	idle    chan struct{} // gets an entry when a connection may have become idle
 	waiting atomic.Int64  // bytes of frames that wait for clients
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	all    map[string]*Conn
-	owners map[string]int // connections, those that are being opened included
+	owners map[string]int // number of connections by owner, including those being opened
 	count  int
 	ending map[*func()]bool // see Closing
-	drains bool             // it is about to be closed
+	drains bool             // Drain was called
 	closed bool
-	wg     sync.WaitGroup // of connections that are not over
+	wg     sync.WaitGroup // connections that have not ended
 }
 
 // New returns a Registry without connections.
@@ -128,29 +127,29 @@ func New(open Open, l Limits, logger *slog.Logger) *Registry {
 }
 
 var (
-	// ErrFull says that there are too many connections, of all or of the owner.
+	// ErrFull says that the limit of connections is reached, in total or for the owner.
 	ErrFull = errors.New("there are too many connections: end one, or try again later")
-	// ErrClosing says that the gateway ends.
+	// ErrClosing says that the gateway is stopping.
 	ErrClosing = errors.New("the gateway is stopping")
 )
 
-// Owner is whose a connection is.
+// Owner is the owner of a connection.
 type Owner struct {
-	// ID is nobody else's.
+	// ID is unique.
 	ID string
-	// Stands reports whether the owner may still have the connection; it is asked from time to time. Nil: always.
+	// Stands reports whether the owner may keep the connection; Sweep calls it. Nil: always.
 	Stands func() bool
 }
 
-// Connect opens an agent and makes a connection with an id of NewID. Nobody takes its frames yet: Initialize must follow, or
-// Send and Recv, and Close. ctx ends the opening alone.
+// Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and Recv, and in any
+// case Close. ctx bounds only the opening.
 func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Target) (*Conn, error) {
 	if err := r.enter(owner.ID); err != nil {
 		return nil, err
 	}
 	opened := false
 	defer func() {
-		if !opened { // after a panic, too: Close waits for the place
+		if !opened { // after a panic, too: Close waits for the entry
 			r.leave(owner.ID)
 		}
 	}()
@@ -197,7 +196,7 @@ func (r *Registry) leave(owner string) {
 	r.wg.Done()
 }
 
-// Get finds a connection of an owner that its streams read. Another owner's is not there.
+// Get returns a connection of an owner that streams read; nil: there is none.
 func (r *Registry) Get(owner, id string) *Conn {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -208,7 +207,7 @@ func (r *Registry) Get(owner, id string) *Conn {
 	return c
 }
 
-// Sweep ends the connections whose owners may not have them any more.
+// Sweep ends the connections whose owners may not keep them.
 func (r *Registry) Sweep() {
 	r.mu.Lock()
 	all := slices.Collect(maps.Values(r.all))
@@ -222,11 +221,10 @@ func (r *Registry) Sweep() {
 	}
 }
 
-// ErrNotAllowed says that the owner of a connection may not have it any more.
+// ErrNotAllowed says that the owner of a connection may not keep it.
 var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
 
-// Closing has f called, in a goroutine of its own, when the Registry is closed. Close waits until done is called, which must be
-// done once.
+// Closing calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen exactly once.
 func (r *Registry) Closing(f func()) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -244,8 +242,8 @@ func (r *Registry) Closing(f func()) (done func()) {
 	}
 }
 
-// Drain lets no connection begin, and ends each as soon as none of its turns runs and its client has been sent what the agent has
-// said. It returns when all are over, or ctx is. Close must follow.
+// Drain rejects new connections, and ends each one as soon as it has no active turn and its client has got all frames of the agent. It
+// returns when all have ended, or ctx ends. The caller then calls Close.
 func (r *Registry) Drain(ctx context.Context) {
 	for {
 		r.mu.Lock()
@@ -271,15 +269,15 @@ func (r *Registry) Drain(ctx context.Context) {
 	}
 }
 
-// becameIdle tells that a connection may have become idle, or is over.
+// becameIdle reports that a connection may have become idle, or has ended.
 func (r *Registry) becameIdle() {
 	select {
 	case r.idle <- struct{}{}:
-	default: // it is known already
+	default: // already reported
 	}
 }
 
-// Close ends all connections, lets none begin, and waits until nothing of them runs.
+// Close ends all connections, rejects new ones, and waits until all goroutines have ended.
 func (r *Registry) Close() {
 	r.mu.Lock()
 	if !r.closed {
@@ -299,10 +297,10 @@ func (r *Registry) Close() {
 	r.wg.Wait()
 }
 
-// NewID is a random UUID: who does not know it does not guess it.
+// NewID returns a random UUID, which cannot be guessed.
 func NewID() string {
 	var b [16]byte
-	_, _ = rand.Read(b[:]) // it never fails
+	_, _ = rand.Read(b[:]) // never fails
 	b[6], b[8] = b[6]&0x0f|0x40, b[8]&0x3f|0x80
 	return fmt.Sprintf("%x-%x-%x-%x-%x", b[:4], b[4:6], b[6:8], b[8:10], b[10:])
 }
