@@ -24,27 +24,27 @@ import (
 
 // The names of events.
 const (
-	partUpdated       = "message.part.updated" // a piece of a message
-	toolExecute       = "tool.execute"         // a tool call begins, or goes on
+	partUpdated       = "message.part.updated" // a chunk of a message
+	toolExecute       = "tool.execute"         // a tool call begins, or changes
 	toolResult        = "tool.result"          // a tool call has ended
 	permissionRequest = "permission.request"   // a question waits for an answer
-	sessionUpdated    = "session.updated"      // anything else
+	sessionUpdated    = "session.updated"      // any other event
 	authComplete      = "auth.complete"        // a login has ended
 	streamFailed      = "stream.failed"        // the stream ends
 )
 
-// eventNames are all of them.
+// eventNames returns all names.
 func eventNames() []string {
 	return []string{partUpdated, toolExecute, toolResult, permissionRequest, sessionUpdated, authComplete, streamFailed}
 }
 
-// keepAlive is how often a quiet stream says that it is there.
+// keepAlive is how often a quiet stream sends a comment.
 const keepAlive = 15 * time.Second
 
-// maxWaiting is how many events, and logins, wait for who reads them.
+// maxWaiting is how many events, and logins, are queued for a reader.
 const maxWaiting = 16
 
-// nameOf is the name of an event.
+// nameOf returns the name of an event.
 func nameOf(e *supervisorv1.Event) string {
 	switch of := e.GetEvent().(type) {
 	case *supervisorv1.Event_UserMessage, *supervisorv1.Event_AgentMessage, *supervisorv1.Event_AgentThought:
@@ -66,7 +66,7 @@ func nameOfTool(t *supervisorv1.ToolCallReport) string {
 	return toolExecute
 }
 
-// events streams what happens: in a session, or everywhere.
+// events streams events: of a session, or of all.
 func (h *Handler) events(w http.ResponseWriter, r *http.Request) {
 	who := auth.From(r.Context())
 	if !who.May(delegation.Viewer) {
@@ -119,7 +119,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	}()
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
-	header.Set("X-Accel-Buffering", "no") // proxies that gather answers would hold the stream back
+	header.Set("X-Accel-Buffering", "no") // prevents proxies from buffering the stream
 	w.WriteHeader(http.StatusOK)
 	out := writer{w: w, control: http.NewResponseController(w)}
 	out.flush()
@@ -146,8 +146,7 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	h.log.Debug("a stream of events could not be written", "error", out.err)
 }
 
-// watch hands over what happens until ctx ends, or nothing can come any more. It begins again after the last event where
-// it fell behind.
+// watch passes events to told until ctx ends, or there can be no more. If it was too slow, it starts again after the last event.
 func (h *Handler) watch(ctx context.Context, session, agent, cursor string, told chan<- *supervisorv1.Event) error {
 	for {
 		last, err := h.watchFrom(ctx, session, agent, cursor, told)
@@ -158,7 +157,7 @@ func (h *Handler) watch(ctx context.Context, session, agent, cursor string, told
 	}
 }
 
-// watchFrom returns the cursor of the last event that was handed over.
+// watchFrom returns the cursor of the last event that it passed on.
 func (h *Handler) watchFrom(ctx context.Context, session, agent, cursor string, told chan<- *supervisorv1.Event) (last string, err error) {
 	last = cursor
 	var next func() (*supervisorv1.Event, error)
@@ -203,7 +202,7 @@ type writer struct {
 	err     error
 }
 
-// event writes an event of the supervisor's. Its raw JSON, which is all of it a second time, stays away.
+// event writes an event of the supervisor, without its raw JSON, which repeats all of it.
 func (o *writer) event(e *supervisorv1.Event) {
 	shown := &supervisorv1.Event{Cursor: e.GetCursor(), Time: e.GetTime(), AgentId: e.GetAgentId(), SessionId: e.GetSessionId(), History: e.GetHistory(), Touches: e.GetTouches(), Event: e.GetEvent()}
 	data, err := protojson.Marshal(shown)

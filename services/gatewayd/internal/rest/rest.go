@@ -30,7 +30,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/services"
 )
 
-// loginTimeout is how long a user may take to log in on the page that the agent names.
+// loginTimeout is how long a user may take to log in on the agent's page.
 const loginTimeout = 15 * time.Minute
 
 //go:embed openapi.json
@@ -42,14 +42,14 @@ type Handler struct {
 	log   *slog.Logger
 	plans []*plan
 
-	logins   sync.WaitGroup // that go on after they were answered
+	logins   sync.WaitGroup // logins that continue after their answer
 	ending   context.Context
 	end      context.CancelFunc
 	mu       sync.Mutex
-	watchers map[chan completed]struct{} // guarded by mu: who is told of logins
+	watchers map[chan completed]struct{} // guarded by mu: channels that get the ends of logins
 }
 
-// New returns a Handler that calls the supervisor as calls does. Close ends it.
+// New returns a Handler that makes its calls with calls. Close ends it.
 func New(calls *services.Handler, log *slog.Logger) (*Handler, error) {
 	h := &Handler{calls: calls, log: log, watchers: map[chan completed]struct{}{}}
 	h.ending, h.end = context.WithCancel(context.Background())
@@ -58,7 +58,7 @@ func New(calls *services.Handler, log *slog.Logger) (*Handler, error) {
 	return h, err
 }
 
-// Close ends the logins that go on. Requests end as those of services do.
+// Close ends the active logins. Requests end as those of services do.
 func (h *Handler) Close() {
 	h.end()
 	h.logins.Wait()
@@ -140,7 +140,7 @@ func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	return nil, false
 }
 
-// prompt begins a turn, and answers when it has begun. The turn goes on when its stream is given up.
+// prompt begins a turn, and answers when it has begun. The turn continues after its stream is closed.
 func (h *Handler) prompt(w http.ResponseWriter, r *http.Request, p *plan, req proto.Message) {
 	if asked, ok := req.(*supervisorv1.PromptRequest); ok && asked.GetCancelOnDisconnect() {
 		fail(w, connect.NewError(connect.CodeInvalidArgument, errors.New("cancelOnDisconnect: this answers when the turn has begun; cancel it by /sessions/ID/cancel")))
@@ -166,17 +166,17 @@ type completed struct {
 	Error    string `json:"error,omitempty"`
 }
 
-// loginAnswer is what a login answers with.
+// loginAnswer is the answer to a login.
 type loginAnswer struct {
 	URL     string `json:"url,omitempty"`
 	Message string `json:"message,omitempty"`
 	Done    bool   `json:"done"`
 }
 
-// login logs an agent in, and answers when the agent names a page, or is done.
+// login logs an agent in, and answers when the agent names a page, or has finished.
 func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req proto.Message) {
 	who := auth.From(r.Context())
-	// It outlives the request, so it is a call of its own.
+	// It outlives the request, so it is a separate call.
 	life, cancel := context.WithTimeout(h.ending, loginTimeout)
 	ctx, done, err := h.calls.Begin(auth.With(life, who), who)
 	if err != nil {
@@ -191,7 +191,7 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 			finish()
 		}
 	}()
-	gone := context.AfterFunc(r.Context(), cancel) // until it is answered
+	gone := context.AfterFunc(r.Context(), cancel) // until the request is answered
 	agent := req.(*supervisorv1.AuthenticateRequest).GetAgentId()
 	stream, err := begin(ctx, h.calls.Conn(), p, req)
 	step := &supervisorv1.AuthenticateResponse{}
@@ -209,13 +209,13 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 		reply(w, p.status, loginAnswer{Done: true})
 		return
 	}
-	// The agent goes on when it knows that the user will see the page. Who asked for the login does.
+	// The agent continues when it knows that the user will see the page. The caller of the login shows it.
 	answer := &supervisorv1.AnswerApprovalRequest{Id: step.GetQuestion().GetId(), Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: "{}"}}
 	opens := opensPage(page(step))
 	if opens != nil {
 		answer.Answer = &supervisorv1.AnswerApprovalRequest_Cancel{Cancel: true}
 	}
-	if answer.GetId() != "" { // else the agent does not wait for an answer
+	if answer.GetId() != "" { // otherwise the agent does not wait for an answer
 		_, err = supervisorv1.NewApprovalServiceClient(h.calls.Conn()).AnswerApproval(ctx, answer)
 	}
 	if opens == nil && err != nil {
@@ -251,7 +251,7 @@ func opensPage(e *supervisorv1.Elicitation) *connect.Error {
 	return nil
 }
 
-// await tells how a login ends. Further pages are questions like others.
+// await waits for the end of a login. Further pages are handled like other questions.
 func (h *Handler) await(ctx context.Context, stream grpc.ClientStream, agent string) {
 	for {
 		step := &supervisorv1.AuthenticateResponse{}
@@ -266,7 +266,7 @@ func (h *Handler) await(ctx context.Context, stream grpc.ClientStream, agent str
 	}
 }
 
-// complete tells those who watch of a login. One who is far behind misses it.
+// complete sends the end of a login to the watchers. It skips watchers whose queue is full.
 func (h *Handler) complete(c completed) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -284,13 +284,13 @@ func begin(ctx context.Context, conn grpc.ClientConnInterface, p *plan, req prot
 	if err != nil {
 		return nil, err
 	}
-	if err := stream.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // what EOF means, RecvMsg says
+	if err := stream.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // RecvMsg returns the reason for EOF
 		return nil, err
 	}
 	return stream, stream.CloseSend()
 }
 
-// statuses are those of HTTP for the codes; others are 500.
+// statuses maps codes to HTTP statuses; others are 500.
 var statuses = map[connect.Code]int{
 	connect.CodeCanceled: 499, connect.CodeInvalidArgument: http.StatusBadRequest, connect.CodeDeadlineExceeded: http.StatusGatewayTimeout,
 	connect.CodeNotFound: http.StatusNotFound, connect.CodeAlreadyExists: http.StatusConflict, connect.CodePermissionDenied: http.StatusForbidden,
@@ -299,12 +299,12 @@ var statuses = map[connect.Code]int{
 	connect.CodeUnauthenticated: http.StatusUnauthorized,
 }
 
-// failureBody is the answer to a request that failed.
+// failureBody is the body of a failed request's answer.
 type failureBody struct {
-	// Code is that of gRPC in small letters: "not_found".
+	// Code is the gRPC code in lower case: "not_found".
 	Code    string `json:"code"`
 	Message string `json:"message"`
-	// AgentError is a supervisorv1.AgentError, if the agent is to blame.
+	// AgentError is a supervisorv1.AgentError, if the agent caused the error.
 	AgentError json.RawMessage `json:"agentError,omitempty"`
 }
 
@@ -321,7 +321,7 @@ func bodyOf(err *connect.Error) failureBody {
 	for _, detail := range err.Details() {
 		m, broken := detail.Value()
 		if agent, ok := m.(*supervisorv1.AgentError); broken == nil && ok {
-			body.AgentError, _ = protojson.Marshal(agent) // what came as protobuf can be JSON
+			body.AgentError, _ = protojson.Marshal(agent) // a received protobuf message can be encoded as JSON
 		}
 	}
 	return body

@@ -18,24 +18,24 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-// route is a path that stands for a method. Parts of the path, "{session_id}", are fields of the request.
+// route maps a path to a method. Parts of the path, "{session_id}", are fields of the request.
 type route struct {
 	verb, path string
-	// method is the one that is called: "AgentService.ListAgents".
+	// method is the method to call: "AgentService.ListAgents".
 	method string
 	status int
 	says   string // for the description
 	// query are the parameters that are fields of the request.
 	query map[string]string
-	// reshape makes the request's JSON of what a simple client sends; nil: they are the same.
+	// reshape converts a simple client's JSON to that of the request; nil: they are the same.
 	reshape func(body map[string]json.RawMessage) error
-	// extra are the fields that reshape takes, and their schemas.
+	// extra are the fields that reshape accepts, and their schemas.
 	extra map[string]any
-	// serve is for a method that is a stream; nil: it is none.
+	// serve handles a streaming method; nil: it is unary.
 	serve func(*Handler, http.ResponseWriter, *http.Request, *plan, proto.Message)
 }
 
-// routes are those that are calls. The stream of events is beside them.
+// routes are the routes of methods, without the stream of events.
 var routes = []route{
 	{verb: "GET", path: "/agents", method: "AgentService.ListAgents", status: http.StatusOK, says: "List the agents"},
 	{verb: "POST", path: "/agents", method: "AgentService.StartAgent", status: http.StatusCreated, says: "Start an agent: preset is its name"},
@@ -56,7 +56,7 @@ var routes = []route{
 		extra: map[string]any{"accept": map[string]any{"type": []string{"object", "string"}, "description": "The answers to a form, or {}"}}},
 }
 
-// plan is a route with what its descriptor says.
+// plan is a route with its method's descriptor.
 type plan struct {
 	route
 	full          string // "/package.Service/Method"
@@ -64,7 +64,7 @@ type plan struct {
 	input, output protoreflect.MessageType
 }
 
-// plans are the routes' plans.
+// plans returns the routes' plans.
 func plans() ([]*plan, error) {
 	var all []*plan
 	for _, r := range routes {
@@ -88,7 +88,7 @@ func plans() ([]*plan, error) {
 	return all, nil
 }
 
-// request is the message that an HTTP request is. body is JSON, or nothing.
+// request converts an HTTP request to the method's message. body is JSON, or empty.
 func (p *plan) request(r *http.Request, body []byte) (proto.Message, error) {
 	req := p.input.New()
 	fields := map[string]json.RawMessage{}
@@ -137,7 +137,7 @@ func (p *plan) request(r *http.Request, body []byte) (proto.Message, error) {
 	return req.Interface(), nil
 }
 
-// checkText refuses a part of an address that no id can be.
+// checkText rejects a path segment that cannot be an id.
 func checkText(name, value string) error {
 	if !utf8.ValidString(value) || strings.ContainsRune(value, 0) {
 		return fmt.Errorf("%s: it is not UTF-8, or has a NUL character", name)
@@ -164,7 +164,7 @@ func textAsPrompt(body map[string]json.RawMessage) error {
 	return err
 }
 
-// objectAsAccept makes the JSON text that the contract takes of an object.
+// objectAsAccept converts an object to the JSON text that the API requires.
 func objectAsAccept(body map[string]json.RawMessage) error {
 	answers := body["accept"]
 	if len(answers) == 0 || answers[0] != '{' {
@@ -175,7 +175,7 @@ func objectAsAccept(body map[string]json.RawMessage) error {
 	return err
 }
 
-// page is the first page of a login.
+// page returns the first page of a login.
 func page(step *supervisorv1.AuthenticateResponse) *supervisorv1.Elicitation {
 	return step.GetQuestion().GetElicitation()
 }
