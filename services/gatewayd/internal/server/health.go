@@ -9,21 +9,21 @@ import (
 )
 
 const (
-	// readyTimeout is how long the supervisor may take to answer, for one look.
+	// readyTimeout is how long the supervisor may take to answer one check.
 	readyTimeout = 3 * time.Second
-	// readyFor is how long the result of a look is used, so that callers without a token cannot have the supervisor called often.
+	// readyFor is how long the result of a check is cached, so that callers without a token cannot cause many calls to the supervisor.
 	readyFor = time.Second
 )
 
-// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token: so they are
-// answered before the Gate, and they say nothing but whether this process runs, and whether it can serve.
+// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So they are answered
+// before the Gate, and only say whether this process runs, and whether it can serve.
 type probes struct {
 	ready func(context.Context) error
 	log   *slog.Logger
 
 	mu     sync.Mutex
-	at     time.Time // of the last look
-	answer error     // of the last look
+	at     time.Time // of the last check
+	answer error     // of the last check
 }
 
 // serve answers a request for a probe, and reports whether it was one.
@@ -45,8 +45,8 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// look asks whether the supervisor serves, or returns the answer of a look that is less than readyFor old. The look does not end
-// with the request that begins it, because others wait for its answer.
+// look checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The check does not end with
+// the request that started it, because others wait for its result.
 func (p *probes) look() error {
 	if p.ready == nil {
 		return nil

@@ -8,14 +8,14 @@ import (
 	"github.com/acphost/acphost/internal/connlimit"
 )
 
-// sendBuffer is how many bytes the kernel holds for a client that does not read. Linux would take up to 4 MiB of each. What a client
-// that lost its stream has to get again must be within relay.Limits.Replay.
+// sendBuffer is how many bytes the kernel buffers for a client that does not read. Linux would use up to 4 MiB each. After a lost stream,
+// a client needs these bytes again, so they must fit into relay.Limits.Replay.
 const sendBuffer = 256 << 10
 
-// Door has room for so many connections. A quarter of the places is for strangers, whose connection has not said yet who it is from:
-// if they are too many, the oldest of the address that has most gives way, so that who says at once who it is gets in. From then on
-// the connection has one of the other places, which strangers cannot take. If all of those are taken, the oldest connection of the
-// owner that has most gives way. Nobody has more than half of either. Safe for concurrent use.
+// Door limits the connections. A quarter of them may be unauthenticated: if the limit is reached, the oldest connection of the address
+// with most of them is evicted, so that a client that authenticates at once gets in. An authenticated connection counts towards the other
+// three quarters, which unauthenticated connections cannot use. If their limit is reached, the oldest connection of the owner with most
+// of them is evicted. One address or owner may have half of either limit. Safe for concurrent use.
 type Door struct{ strangers, known *connlimit.Limiter }
 
 // NewDoor returns a Door for most connections, at least 4.
@@ -27,7 +27,7 @@ func NewDoor(most int) *Door {
 	}
 }
 
-// Listen returns a listener whose connections come through the door. Context must be the http.Server's ConnContext.
+// Listen returns a listener with the limits of the Door. Context must be the http.Server's ConnContext.
 func (d *Door) Listen(l net.Listener) net.Listener { return &limited{Listener: l, door: d} }
 
 type limited struct {
@@ -55,12 +55,12 @@ func (l *limited) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// counted is a connection with a place in a limiter.
+// counted is a connection with an entry in a limiter.
 type counted struct {
 	net.Conn
 	door *Door
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	leave  func()
 	known  bool
 	closed bool
@@ -77,7 +77,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// isKnown gives the connection a place among those of an owner. If there is none, it stays a stranger's.
+// isKnown moves the connection to the limit of authenticated connections of an owner. If that has no room, the connection stays under the
+// other limit.
 func (c *counted) isKnown(owner string) {
 	c.mu.Lock()
 	if c.known || c.closed {
@@ -102,7 +103,7 @@ func (c *counted) isKnown(owner string) {
 
 type connKey struct{}
 
-// Context is for an http.Server's ConnContext: requests know their connection by it.
+// Context is for an http.Server's ConnContext: it adds the connection to the context of its requests.
 func (d *Door) Context(ctx context.Context, conn net.Conn) context.Context {
 	if inner, ok := conn.(interface{ NetConn() net.Conn }); ok { // TLS
 		conn = inner.NetConn()
@@ -113,7 +114,7 @@ func (d *Door) Context(ctx context.Context, conn net.Conn) context.Context {
 	return ctx
 }
 
-// recognised says of a request's connection whose it is.
+// recognised records the owner of a request's connection.
 func recognised(ctx context.Context, owner string) {
 	if c, ok := ctx.Value(connKey{}).(*counted); ok {
 		c.isKnown(owner)

@@ -1,8 +1,8 @@
-// Package server is a gateway's HTTP: the endpoint /acp as ACP's remote transport describes it, for POST with server-sent
-// events. WebSocket connections it hands to package socket, other paths to packages services and rest.
+// Package server serves a gateway's HTTP: the endpoint /acp according to ACP's remote transport, for POST with server-sent events. It
+// passes WebSocket connections to package socket, and other paths to packages services and rest.
 //
-// It knows the rules of the transport and their statuses, and which role a request takes. It must not know how an agent is
-// reached, nor what a message means.
+// It knows the rules and statuses of the transport, and which role a request needs. It must not know how an agent is reached, nor what a
+// message means.
 package server
 
 import (
@@ -36,33 +36,32 @@ const (
 const (
 	// MaxMessage bounds a message of a client, in bytes.
 	MaxMessage = limits.Whole
-	// keepAlive is how often a quiet stream says that it is there.
+	// keepAlive is how often a quiet stream sends a comment.
 	keepAlive = 15 * time.Second
 	// writeTimeout is how long a client may take to read a piece of a stream.
 	writeTimeout = time.Minute
-	// clientGone is the status of a request that its client gave up. (It is nginx's.)
+	// clientGone is the status of a request whose client has disconnected, as nginx logs it.
 	clientGone = 499
 )
 
-// Options are what a Handler is made of.
+// Options configure a Handler.
 type Options struct {
 	Gate *auth.Gate
 	// Relay has the connections.
 	Relay *relay.Registry
-	// Intake reads messages of at most MaxMessage bytes. Default: one of its own.
+	// Intake reads messages of at most MaxMessage bytes. Default: a new one.
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
-	// Attach says that the Relay's agents let clients attach to sessions: who may not give an agent prompts gets none
-	// of its own.
+	// Attach says that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets no own agent.
 	Attach bool
-	// Services are the supervisor's for callers over HTTP; nil: they are not served.
+	// Services serves the supervisor's services to callers over HTTP; nil: not served.
 	Services *services.Handler
-	// Rest has the paths for simple front ends; nil: they are not served.
+	// Rest serves the paths for simple front ends; nil: not served.
 	Rest *rest.Handler
-	// Console serves what is below /console/, and checks itself who asks. Nil: there is none.
+	// Console serves the paths below /console/, and authenticates its callers itself. Nil: not served.
 	Console http.Handler
-	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not asked.
+	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not checked.
 	Ready  func(context.Context) error
 	Logger *slog.Logger
 }
@@ -72,7 +71,7 @@ type handler struct {
 	Options
 }
 
-// New returns a gateway's handler, which answers 500 where it panics (httppanics). Safe for concurrent use.
+// New returns a gateway's handler. It answers 500 after a panic (httppanics). Safe for concurrent use.
 func New(o Options) http.Handler {
 	if o.Intake == nil {
 		o.Intake = intake.New(MaxMessage)
@@ -101,7 +100,7 @@ func New(o Options) http.Handler {
 	}))
 }
 
-// guarded lets nothing through, known paths or not, that Gate refuses.
+// guarded rejects requests that Gate rejects, for any path.
 func (h *handler) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		w.Header().Set("X-Content-Type-Options", "nosniff")
@@ -112,7 +111,7 @@ func (h *handler) guarded(next http.Handler) http.Handler {
 				w.Header().Set("WWW-Authenticate", `Bearer realm="acphost"`)
 			}
 			h.Logger.Info("refused a request", "from", r.RemoteAddr, "status", refusal.Status, "why", refusal.Words)
-			if r.ContentLength != 0 && r.ProtoMajor == 1 { // else the server would wait for a message that nobody wants
+			if r.ContentLength != 0 && r.ProtoMajor == 1 { // otherwise the server would wait for the rest of the body
 				w.Header().Set("Connection", "close")
 			}
 			say(w, refusal.Status, refusal.Words)
@@ -154,7 +153,7 @@ func (h *handler) acp(w http.ResponseWriter, r *http.Request) {
 
 var errDeleted = errors.New("the client has ended it")
 
-// agent is the agent that a request is for.
+// agent returns the agent that a request is for.
 func (h *handler) agent(r *http.Request) relay.Target {
 	if h.Attach && (r.URL.Query().Has("attach") || !auth.From(r.Context()).May("operator")) {
 		return relay.Target{None: true}
@@ -201,7 +200,7 @@ func (h *handler) post(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	h.sent(w, r, c.Take(r.Context(), m, frame, r.Header.Get(HeaderSession)))
 }
 
-// body reads a request's message; false: it was answered.
+// body reads a request's message; false: it answered with an error.
 func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner) ([]byte, bool) {
 	ctx, cancel := context.WithTimeout(r.Context(), intake.Patience)
 	defer cancel()
@@ -211,8 +210,8 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(intake.Patience))
-	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // which ends the connection if there is more
-	_ = control.SetReadDeadline(time.Time{})                                                    // else the request ends with it
+	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // closes the connection if the body is longer
+	_ = control.SetReadDeadline(time.Time{})                                                    // otherwise the deadline would end the request
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long), errors.Is(err, intake.ErrLong):
@@ -227,17 +226,17 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner
 
 const tooLong = "Payload Too Large: a message has at most 16 MiB"
 
-// ofSessions are the methods that are always about a session.
+// ofSessions are the methods that always belong to a session.
 var ofSessions = map[string]bool{
 	"session/cancel": true, "session/close": true, "session/delete": true, "session/fork": true, "session/load": true, "session/prompt": true,
 	"session/resume": true, "session/set_config_option": true, "session/set_mode": true, "session/set_model": true,
 }
 
-// besides says what is wrong with the session that a request names beside its message.
+// besides returns an error text if the session header of a request does not fit its message.
 func besides(m relay.Message, session string) string {
 	switch {
 	case m.Kind == relay.Response:
-		return "" // which session it is about, the request that it answers says
+		return "" // the request that it answers determines the session
 	case session == "" && (m.HasSession || ofSessions[m.Method]):
 		return "Missing Acp-Session-Id"
 	case m.HasSession && session != "" && session != m.Session:
@@ -246,7 +245,7 @@ func besides(m relay.Message, session string) string {
 	return ""
 }
 
-// sent answers a request whose message was given to the agent, or could not be.
+// sent answers a request whose message was sent to the agent, or could not be sent.
 func (h *handler) sent(w http.ResponseWriter, r *http.Request, err error) {
 	switch {
 	case err == nil:
@@ -258,7 +257,7 @@ func (h *handler) sent(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// refuse refuses what was asked of a connection. One that is over is not known any more.
+// refuse answers a request for a connection with an error. A connection that has ended is unknown.
 func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	kind, words := refusal.Of(r.Context(), err)
 	switch kind {
@@ -269,7 +268,7 @@ func refuse(w http.ResponseWriter, r *http.Request, err error) {
 	}
 }
 
-// initialize makes a connection.
+// initialize creates a connection.
 func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay.Owner, m relay.Message, frame []byte) {
 	if m.Kind != relay.Request || m.ID == "" || string(m.RawID) == "null" {
 		say(w, refusal.Invalid.HTTP, "Initialize request must include an ID")
@@ -294,7 +293,7 @@ func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay
 	}
 	initialized := false
 	defer func() {
-		if !initialized { // after a panic, too; else it is closed already
+		if !initialized { // after a panic, too; otherwise it is closed already
 			c.Close(errNotInitialized)
 		}
 	}()
@@ -311,7 +310,7 @@ func (h *handler) initialize(w http.ResponseWriter, r *http.Request, owner relay
 
 var errNotInitialized = errors.New("the agent could not be initialized")
 
-// connection finds the connection that a request names; nil: it was answered.
+// connection returns the connection that a request names; nil: it answered with an error.
 func (h *handler) connection(w http.ResponseWriter, r *http.Request, owner relay.Owner) *relay.Conn {
 	id := r.Header.Get(HeaderConnection)
 	if id == "" {

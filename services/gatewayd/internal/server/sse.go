@@ -11,13 +11,13 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// stream writes what a reader reads as server-sent events, each with its number as id, until the client or the reader ends.
+// stream writes the frames of a reader as server-sent events, with their numbers as ids, until the client or the reader ends.
 func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error {
 	control := http.NewResponseController(w)
 	header := w.Header()
 	header.Set("Content-Type", "text/event-stream")
 	header.Set("Cache-Control", "no-cache, no-store")
-	header.Set("X-Accel-Buffering", "no") // proxies that gather responses would hold the stream back
+	header.Set("X-Accel-Buffering", "no") // prevents proxies from buffering the stream
 	w.WriteHeader(http.StatusOK)
 	write := func(b []byte) error {
 		if err := control.SetWriteDeadline(time.Now().Add(writeTimeout)); err != nil && !errors.Is(err, http.ErrNotSupported) {
@@ -28,7 +28,7 @@ func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error 
 		}
 		return control.Flush()
 	}
-	// An id without data is no event, and tells a client that loses the stream before the first one where to go on.
+	// An id without data is no event. It tells a client that loses the stream before the first event where to continue.
 	buf := append(strconv.AppendUint([]byte("id: "), reader.At(), 10), "\n\n"...)
 	if err := write(buf); err != nil {
 		return err
@@ -53,14 +53,14 @@ func stream(w http.ResponseWriter, r *http.Request, reader *relay.Reader) error 
 		if err := write(buf); err != nil {
 			return err
 		}
-		if cap(buf) > 1<<20 { // one frame was large
+		if cap(buf) > 1<<20 { // do not keep a large buffer
 			buf = nil
 		}
 	}
 }
 
-// appendEvent appends a frame as an event. A line feed cannot be in a frame, and a carriage return between its values would
-// end the event's line: whoever wrote the frame could write events of their own.
+// appendEvent appends a frame as an event. A frame contains no line feed. A carriage return between its values would end the event's
+// line, and let the frame's author add events.
 func appendEvent(b []byte, number uint64, frame []byte) []byte {
 	b = append(b, "id: "...)
 	b = strconv.AppendUint(b, number, 10)
