@@ -10,13 +10,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// frame is a message in protobuf's binary form, which most pass in both ways.
+// frame is a message in protobuf's binary form, in which most messages pass unchanged.
 type frame struct {
 	of    protoreflect.MessageType
 	bytes []byte
 }
 
-// message is what the frame says.
+// message decodes the frame.
 func (f *frame) message() (proto.Message, error) {
 	m := f.of.New().Interface()
 	if err := proto.Unmarshal(f.bytes, m); err != nil {
@@ -33,7 +33,7 @@ func frameOf(v any) (*frame, error) {
 	return f, nil
 }
 
-// binary is Connect's codec for protobuf, of frames. Connect writes the statuses of gRPC's errors by it too.
+// binary is Connect's protobuf codec for frames. Connect also encodes the statuses of gRPC errors with it.
 type binary struct{}
 
 // Name implements connect.Codec.
@@ -57,12 +57,12 @@ func (binary) Unmarshal(data []byte, v any) error {
 	if err != nil {
 		return err
 	}
-	f.bytes = bytes.Clone(data) // the caller uses data again
-	_, err = f.message()        // what is no message is refused here, and not as a failure of ours
+	f.bytes = bytes.Clone(data) // the caller reuses data
+	_, err = f.message()        // an invalid message is the client's error, not an internal one
 	return err
 }
 
-// inJSON is Connect's codec for JSON, of frames.
+// inJSON is Connect's JSON codec for frames.
 type inJSON struct{}
 
 // Name implements connect.Codec.
@@ -81,7 +81,7 @@ func (inJSON) Marshal(v any) ([]byte, error) {
 	return protojson.Marshal(m)
 }
 
-// Unmarshal implements connect.Codec. Fields that are not known are an error: a caller that misspells one learns of it.
+// Unmarshal implements connect.Codec. Unknown fields are an error, so that a caller notices a misspelled one.
 func (inJSON) Unmarshal(data []byte, v any) error {
 	f, err := frameOf(v)
 	if err != nil {
@@ -95,7 +95,7 @@ func (inJSON) Unmarshal(data []byte, v any) error {
 	return err
 }
 
-// raw is gRPC's codec for protobuf, of frames.
+// raw is gRPC's protobuf codec for frames.
 type raw struct{}
 
 // Name implements encoding.CodecV2.

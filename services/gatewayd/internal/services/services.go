@@ -1,10 +1,10 @@
-// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and
-// HTTP/2. Each call goes on to the supervisor in its caller's name and with its caller's role (package delegation), and the
-// supervisor checks that role again.
+// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and HTTP/2.
+// Each call goes to the supervisor in its caller's name and with its caller's role (package delegation), and the supervisor checks that
+// role again.
 //
-// A method is served because its descriptor is there: no method is written out here, and a message passes as the bytes that it
-// came as, or by way of JSON. The package knows calls, roles and their bounds. It must not know what a method does, nor how a
-// caller is recognized.
+// Methods are served by their descriptors: the package has no code for single methods, and passes each message on as its bytes, or
+// converts it from JSON. The package knows calls, roles and their limits. It must not know what a method does, nor how a caller is
+// authenticated.
 package services
 
 import (
@@ -29,23 +29,23 @@ import (
 	"github.com/acphost/acphost/internal/connlimit"
 	"github.com/acphost/acphost/internal/delegation"
 	"github.com/acphost/acphost/internal/limits"
-	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // the descriptors
+	_ "github.com/acphost/acphost/proto/acphost/supervisor/v1" // registers the descriptors
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 )
 
 const (
-	// maxRequest bounds a request of those who may prompt an agent, and maxSmall that of others, in bytes.
+	// maxRequest bounds a request of callers that may prompt an agent, and maxSmall that of others, in bytes.
 	maxRequest = limits.Whole
 	maxSmall   = 64 << 10
 	// bodyTimeout is how long a caller may take to send a request.
 	bodyTimeout = time.Minute
 	// writeTimeout is how long a caller may take to read a piece of an answer.
 	writeTimeout = time.Minute
-	// maxCalls may be under way, and maxCallsEach of one token or certificate.
+	// maxCalls limits active calls, and maxCallsEach those of one token or certificate.
 	maxCalls, maxCallsEach = 1024, 64
 )
 
-// served is the package of the services; unserved is one that is not: agents are opened by /acp.
+// served is the package of the services; unserved is a service in it that is not served: agents are opened by /acp.
 const (
 	served   = "acphost.supervisor.v1"
 	unserved = "acphost.supervisor.v1.GatewayService"
@@ -64,18 +64,18 @@ type Handler struct {
 	refusal *connect.ErrorWriter
 	calls   *connlimit.Limiter
 
-	mu     sync.Mutex // guards what follows
+	mu     sync.Mutex // guards the fields below
 	live   map[*call]struct{}
 	closed bool
 }
 
-// call is one that is under way.
+// call is an active call.
 type call struct {
 	who auth.Who
 	end context.CancelCauseFunc
 }
 
-// method is one that is served.
+// method is a served method.
 type method struct {
 	name    string // "/package.Service/Method"
 	need    delegation.Need
@@ -84,7 +84,7 @@ type method struct {
 	handler http.Handler
 }
 
-// New returns a Handler that calls the supervisor at the far end of a connection. Close ends its calls.
+// New returns a Handler that calls the supervisor over a connection. Close ends its calls.
 func New(conn grpc.ClientConnInterface, log *slog.Logger) (*Handler, error) {
 	h := &Handler{
 		conn: conn, log: log, methods: map[string]*method{}, refusal: connect.NewErrorWriter(),
@@ -106,7 +106,7 @@ func New(conn grpc.ClientConnInterface, log *slog.Logger) (*Handler, error) {
 	return h, problem
 }
 
-// add serves a method.
+// add adds a method.
 func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	name := fmt.Sprintf("/%s/%s", d.Parent().FullName(), d.Name())
 	if d.IsStreamingClient() {
@@ -123,7 +123,7 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	m := &method{name: name, need: delegation.NeedOf(d), input: input, output: output}
 	options := []connect.HandlerOption{
 		connect.WithCodec(binary{}), connect.WithCodec(inJSON{}), connect.WithReadMaxBytes(maxRequest),
-		// A few bytes can be compressed from many: the bounds hold for what comes.
+		// A few bytes can decompress to many; the limits apply to the received bytes.
 		connect.WithCompression("gzip", nil, nil),
 		connect.WithRequestInitializer(func(_ connect.Spec, made any) error {
 			f, ok := made.(*frame)
@@ -147,7 +147,7 @@ func (h *Handler) add(d protoreflect.MethodDescriptor) error {
 	return nil
 }
 
-// Paths are the paths that are served.
+// Paths returns the served paths.
 func (h *Handler) Paths() []string {
 	var all []string
 	for path := range h.methods {
@@ -158,7 +158,7 @@ func (h *Handler) Paths() []string {
 
 type bodyKey struct{}
 
-// ServeHTTP implements http.Handler, for requests of somebody whom auth.From knows.
+// ServeHTTP implements http.Handler. The request's context must carry the caller (auth.From).
 func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m, who := h.methods[r.URL.Path], auth.From(r.Context())
 	if m == nil {
@@ -167,7 +167,7 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	need := m.need.Role
 	if m.need.Asks {
-		need = delegation.Viewer // what it asks for, its request says
+		need = delegation.Viewer // the request decides
 	}
 	if !who.May(need) {
 		h.refuse(w, r, who, lacks(who, need))
@@ -183,13 +183,13 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.handler.ServeHTTP(w, r)
 }
 
-// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. The
-// time for the body is over when Arrived is called.
+// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. Arrived ends the
+// timeout of the body.
 func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	control := http.NewResponseController(w)
 	limit := int64(maxSmall)
 	if auth.From(r.Context()).May(delegation.Operator) {
-		limit = maxRequest + 1<<10 // and what is around it
+		limit = maxRequest + 1<<10 // plus its envelope
 	}
 	r = r.WithContext(context.WithValue(r.Context(), bodyKey{}, control))
 	r.Body = http.MaxBytesReader(w, r.Body, limit)
@@ -197,10 +197,10 @@ func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.R
 	return &patient{ResponseWriter: w, control: control}, r
 }
 
-// Arrived says that the body of a request of Bound is there.
+// Arrived ends the timeout of a request's body, after Bound.
 func Arrived(ctx context.Context) {
 	if control, ok := ctx.Value(bodyKey{}).(*http.ResponseController); ok {
-		_ = control.SetReadDeadline(time.Time{}) // else the request ends with it
+		_ = control.SetReadDeadline(time.Time{}) // otherwise the deadline would end the request
 	}
 }
 
@@ -213,7 +213,7 @@ func (h *Handler) refuse(w http.ResponseWriter, r *http.Request, who auth.Who, e
 	http.Error(w, "this takes a POST of Connect, gRPC or gRPC-Web", http.StatusUnsupportedMediaType)
 }
 
-// Conn is the connection to the supervisor. Calls on it are made with a context of Begin.
+// Conn returns the connection to the supervisor. Calls on it need a context of Begin.
 func (h *Handler) Conn() grpc.ClientConnInterface { return h.conn }
 
 func lacks(who auth.Who, need string) *connect.Error {
@@ -223,8 +223,8 @@ func lacks(who auth.Who, need string) *connect.Error {
 // ErrTooManyCalls rejects a call: the limit of concurrent calls is reached.
 var ErrTooManyCalls = errors.New("too many calls are being answered: try again later")
 
-// Begin begins a call for somebody, unless there are too many. The context that it returns carries the caller to the supervisor,
-// and ends when the caller may no longer call. The caller of Begin calls done at the end.
+// Begin begins a call for a caller, unless there are too many. The returned context carries the caller to the supervisor, and ends when
+// the caller loses the permission to call. The caller of Begin calls done when the call ends.
 func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error) {
 	leave, ok := h.calls.Admit(who.ID, nil)
 	if !ok {
@@ -249,7 +249,7 @@ func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, d
 	}, nil
 }
 
-// For returns a context whose calls to a supervisor are for somebody.
+// For returns a context for calls to a supervisor on behalf of a caller.
 func For(ctx context.Context, who auth.Who) context.Context {
 	name := delegation.Presentable(who.Name, delegation.MaxName)
 	if name == "" {
@@ -258,7 +258,7 @@ func For(ctx context.Context, who auth.Who) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, delegation.Caller{Name: name, Role: who.Role}.Metadata()...)
 }
 
-// Sweep ends the calls of those who may no longer call.
+// Sweep ends the calls of callers that have lost their permission.
 func (h *Handler) Sweep() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -269,7 +269,7 @@ func (h *Handler) Sweep() {
 	}
 }
 
-// Close ends all calls; later ones are refused.
+// Close ends all calls; later ones are rejected.
 func (h *Handler) Close() {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -279,7 +279,7 @@ func (h *Handler) Close() {
 	}
 }
 
-// arrived is called when the request is there. It says what the caller lacks, if what the request asks for is not for everybody.
+// arrived is called when the request is complete. It returns an error if the request needs a role that the caller lacks.
 func arrived(ctx context.Context, m *method, req *frame) error {
 	Arrived(ctx)
 	who := auth.From(ctx)
@@ -317,13 +317,13 @@ func (h *Handler) stream(ctx context.Context, m *method, req *frame, out *connec
 	if err != nil {
 		return failure(ctx, err)
 	}
-	if err := in.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // what EOF means, RecvMsg says
+	if err := in.SendMsg(req); err != nil && !errors.Is(err, io.EOF) { // RecvMsg returns the reason for EOF
 		return failure(ctx, err)
 	}
 	if err := in.CloseSend(); err != nil {
 		return failure(ctx, err)
 	}
-	// The caller learns at once that it is watching, though nothing may happen for long.
+	// Send headers at once, so that the caller knows that the watch has begun.
 	if err := out.Send(nil); err != nil {
 		return err
 	}
@@ -341,10 +341,10 @@ func (h *Handler) stream(ctx context.Context, m *method, req *frame, out *connec
 	}
 }
 
-// failure is Failure as an error.
+// failure is Failure with the type error.
 func failure(ctx context.Context, err error) error { return Failure(ctx, err) }
 
-// Failure is the error of a call to the supervisor, for its caller. ctx is that of the call.
+// Failure returns the error of a call to the supervisor for its caller. ctx is that of the call.
 func Failure(ctx context.Context, err error) *connect.Error {
 	if cause := context.Cause(ctx); errors.Is(cause, errRevoked) || errors.Is(cause, errStopping) {
 		return asError(cause)
@@ -352,7 +352,7 @@ func Failure(ctx context.Context, err error) *connect.Error {
 	return asError(err)
 }
 
-// asError is an error as Connect has it.
+// asError converts an error to a Connect error.
 func asError(err error) *connect.Error {
 	switch {
 	case errors.Is(err, ErrTooManyCalls):
@@ -363,7 +363,7 @@ func asError(err error) *connect.Error {
 		return connect.NewError(connect.CodeUnavailable, err)
 	}
 	s := status.Convert(err)
-	if s.Code() == codes.Unavailable && strings.HasPrefix(s.Message(), "connection error") { // where the supervisor is concerns nobody
+	if s.Code() == codes.Unavailable && strings.HasPrefix(s.Message(), "connection error") { // do not reveal the supervisor's address
 		return connect.NewError(connect.CodeUnavailable, errors.New("the supervisor cannot be reached: try again later"))
 	}
 	e := connect.NewError(connect.Code(s.Code()), errors.New(s.Message()))
@@ -375,7 +375,7 @@ func asError(err error) *connect.Error {
 	return e
 }
 
-// patient is an answer whose reader has time for each piece, but not for ever.
+// patient is a response writer with a timeout for each write.
 type patient struct {
 	http.ResponseWriter
 	control *http.ResponseController
@@ -386,7 +386,7 @@ func (p *patient) Write(b []byte) (int, error) {
 	return p.ResponseWriter.Write(b)
 }
 
-// Flush implements http.Flusher, which Connect looks for.
+// Flush implements http.Flusher, which Connect requires.
 func (p *patient) Flush() {
 	_ = p.control.SetWriteDeadline(time.Now().Add(writeTimeout))
 	_ = p.control.Flush()
