@@ -1,13 +1,12 @@
-// Package signin lets browsers in. A browser shows a code; a person types it on the gateway's machine, and the browser gets a
-// cookie. Or the person gives the browser a token.
+// Package signin signs browsers in. A browser shows a code, a person types it on the gateway's machine, and the browser gets a cookie.
+// Alternatively, the person gives the browser a token.
 //
-// Two secrets show that a request is from a browser that is signed in: a cookie, which scripts cannot read, and a secret that the
-// page keeps and sends in a header. One is not enough. Cookies know no ports: whatever else serves on the same host, such as a
-// server that an agent has started, gets the browser's cookies when a person opens it. And a page's secret alone is what a flaw in
-// a script would give away.
+// Two secrets prove that a request is from a signed-in browser: a cookie, which scripts cannot read, and a secret that the page keeps and
+// sends in a header. One is not enough. Cookies are not bound to a port: any other server on the same host, such as one that an agent has
+// started, gets the browser's cookies when a person opens it. And a flaw in a script could reveal the page's secret.
 //
-// Nothing is kept for a browser that only asks for a code: the code is computed from the browser's two secrets. So whoever asks for
-// a million codes takes no memory and keeps nobody else out.
+// A browser that only requests a code uses no memory here: the code is computed from the browser's two secrets. So requests for a million
+// codes keep no other browser out.
 //
 // The package knows sign-ins. It must not know HTTP paths, nor how a person confirms.
 package signin
@@ -38,37 +37,37 @@ const (
 	DefaultLifetime = 8 * time.Hour
 	// MaxLifetime is how long a browser may stay signed in.
 	MaxLifetime = 7 * 24 * time.Hour
-	// lookFor is how long a browser may take to say that it shows a code: it asks every other second.
+	// lookFor is how long Look waits for a browser to report that it shows a code: browsers poll every other second.
 	lookFor = 10 * time.Second
-	// offerLifetime is how long a person may take to confirm, and the browser then to come in.
+	// offerLifetime is how long a person may take to confirm, and the browser then to sign in.
 	offerLifetime = 2 * time.Minute
-	// maxOffers bounds the codes that are being confirmed at once, maxSessions those who are signed in.
+	// maxOffers bounds the codes that are being confirmed, maxSessions the signed-in browsers.
 	maxOffers, maxSessions = 32, 1000
-	// letters are those of codes: none is taken for another one.
+	// letters are the letters of codes: no two look alike.
 	letters = "23456789abcdefghjkmnpqrstuvwxyz"
-	// codeLetters is how many a code has: 49 bits, of which an attacker would have to meet one of maxOffers within minutes.
+	// codeLetters is the length of a code: 49 bits, of which an attacker would have to guess one of maxOffers within minutes.
 	codeLetters = 10
 	// secretBytes is how many random bytes a secret has.
 	secretBytes = 32
 )
 
-// Browser is what is known of a browser.
+// Browser describes a browser.
 type Browser struct {
-	// Address is where it calls from.
+	// Address is its network address.
 	Address string
-	// Agent is what it calls itself.
+	// Agent is its User-Agent.
 	Agent string
 }
 
-// Secrets are what a browser shows: the cookie, and what its page keeps.
+// Secrets are the two secrets of a browser: the cookie's, and the page's.
 type Secrets struct{ Cookie, Page string }
 
-// Session is a browser that is signed in.
+// Session is a signed-in browser.
 type Session struct {
-	// ID names it to people. It is no secret.
+	// ID identifies it to people. It is no secret.
 	ID   string
 	Role string
-	// How is "code", or the auth.Who's ID by which the browser came in. Name is its name; it may be empty.
+	// How is "code", or the ID of the auth.Who with which the browser signed in. Name is its name; it may be empty.
 	How, Name        string
 	Created, Expires time.Time
 	Browser          Browser
@@ -77,12 +76,12 @@ type Session struct {
 	stands func() bool
 }
 
-// The reasons why a code is not confirmed.
+// The errors of confirming a code.
 var (
 	ErrNoBrowser = errors.New("no browser shows this code: is it the one on the page, and is the page open? A code is good for 5 minutes")
-	// ErrUsed: the code has let a browser in.
+	// ErrUsed: the code has signed in a browser already.
 	ErrUsed = errors.New("this code has been used: each code signs in one browser once; reload the page for another one")
-	// ErrStale: the browser's code has ended.
+	// ErrStale: the browser's code has expired.
 	ErrStale    = errors.New("the code has ended")
 	ErrOffers   = errors.New("too many codes are being confirmed: try again in 2 minutes")
 	ErrRole     = errors.New("the role is none of viewer, approver, operator")
@@ -90,23 +89,23 @@ var (
 	ErrFull     = errors.New("too many browsers are signed in: sign one out")
 )
 
-// Desk is where browsers sign in. Safe for concurrent use.
+// Desk signs browsers in. Safe for concurrent use.
 type Desk struct {
 	now func() time.Time
 	key [32]byte // of codes
 
-	mu       sync.Mutex // guards what follows
+	mu       sync.Mutex // guards the fields below
 	offers   map[string]*offer
-	used     map[string]time.Time           // codes that have let a browser in, until they would have ended
+	used     map[string]time.Time           // codes that have signed in a browser, until they expire
 	sessions map[[sha256.Size]byte]*Session // by the digest of the cookie
 }
 
 // offer is a code that a person has typed.
 type offer struct {
 	ends    time.Time
-	seen    chan struct{} // closed once a browser has said that it shows the code
+	seen    chan struct{} // closed once a browser has reported that it shows the code
 	browser *Browser
-	// confirmed: the browser is let in when it asks the next time. Then came is closed.
+	// confirmed: the browser is signed in at its next request. Then came is closed.
 	confirmed bool
 	role      string
 	lifetime  time.Duration
@@ -115,17 +114,17 @@ type offer struct {
 	err       error
 }
 
-// New returns a Desk. now is the time; nil: time.Now.
+// New returns a Desk. now returns the time; nil: time.Now.
 func New(now func() time.Time) *Desk {
 	d := &Desk{now: now, offers: map[string]*offer{}, used: map[string]time.Time{}, sessions: map[[sha256.Size]byte]*Session{}}
 	if d.now == nil {
 		d.now = time.Now
 	}
-	_, _ = rand.Read(d.key[:]) // it never fails
+	_, _ = rand.Read(d.key[:]) // never fails
 	return d
 }
 
-// Begin makes the secrets of a browser that wants to sign in, and the code that it shows until expires.
+// Begin returns the secrets of a browser that wants to sign in, and the code that it shows until expires.
 func (d *Desk) Begin() (s Secrets, code string, expires time.Time) {
 	expires = d.now().Add(CodeLifetime).Truncate(time.Second)
 	page := binary.BigEndian.AppendUint64(nil, uint64(expires.Unix()))
@@ -133,28 +132,27 @@ func (d *Desk) Begin() (s Secrets, code string, expires time.Time) {
 	return s, d.code(s), expires
 }
 
-// fresh reports whether secrets have the form of Begin's, and have not ended.
+// fresh reports whether secrets have the form of Begin's, and have not expired.
 func (d *Desk) fresh(s Secrets) bool {
 	page, err := base64.RawURLEncoding.DecodeString(s.Page)
 	return err == nil && len(page) == 8+secretBytes && s.Cookie != "" && d.now().Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0))
 }
 
-// Elsewhere are the texts by which a browser with secrets of Begin is known again that signs in at a provider of
-// OpenID Connect. Nobody can guess them who does not have both secrets and ask this desk. ok is false if the secrets
-// are not good, or not any more.
+// Elsewhere returns the texts that identify a browser with secrets of Begin while it signs in at an OpenID Connect provider. They can
+// only be computed with both secrets and this desk's key. ok is false if the secrets are invalid or expired.
 func (d *Desk) Elsewhere(s Secrets) (state, nonce, verifier string, ok bool) {
 	text := func(what string) string { return base64.RawURLEncoding.EncodeToString(d.mac(what, s)) }
 	return text("state"), text("nonce"), text("verifier"), d.fresh(s)
 }
 
-// mac is something that is computed from a browser's secrets.
+// mac returns a MAC of a browser's secrets, for a purpose.
 func (d *Desk) mac(what string, s Secrets) []byte {
 	mac := hmac.New(sha256.New, d.key[:])
 	_, _ = mac.Write([]byte(what + "\x00" + s.Cookie + "\x00" + s.Page))
 	return mac.Sum(nil)
 }
 
-// code is the code of a browser.
+// code returns the code of a browser.
 func (d *Desk) code(s Secrets) string {
 	n := binary.BigEndian.Uint64(d.mac("code", s))
 	var b strings.Builder
@@ -168,7 +166,7 @@ func (d *Desk) code(s Secrets) string {
 	return b.String()
 }
 
-// Plain is a code as it is compared: people type it with other cases, spaces and dashes.
+// Plain returns a code in the form for comparison: people type other cases, spaces and dashes.
 func Plain(code string) string {
 	code = strings.Map(func(c rune) rune {
 		if strings.ContainsRune(letters, c) {
@@ -182,11 +180,11 @@ func Plain(code string) string {
 	return code[:codeLetters/2] + "-" + code[codeLetters/2:]
 }
 
-// Claim lets a browser in whose code was confirmed. A nil Session without an error: it was not yet. ErrStale: the browser's code
-// has ended, or has been used.
+// Claim signs in a browser whose code was confirmed. A nil Session without an error: not confirmed yet. ErrStale: the browser's code has
+// expired, or has been used.
 //
-// check says why the browser must not come in; nil: it may. It is called once a person has typed the code. Its error is
-// returned, the person is told it, and the browser is kept out.
+// check returns why the browser must not be signed in; nil: it may. It is called once a person has typed the code. Its error is returned,
+// shown to the person, and the browser is rejected.
 func (d *Desk) Claim(s Secrets, from Browser, check func() error) (got *Session, secrets Secrets, err error) {
 	if !d.fresh(s) {
 		return nil, Secrets{}, ErrStale
@@ -209,7 +207,7 @@ func (d *Desk) offered(code string) bool {
 	return d.offers[code] != nil
 }
 
-// keepOut ends what a person does about a code with an error.
+// keepOut ends the confirmation of a code with an error.
 func (d *Desk) keepOut(code string, why error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -249,14 +247,14 @@ func (d *Desk) claim(code string, from Browser) (got *Session, secrets Secrets, 
 	return o.session, secrets, o.err
 }
 
-// SignIn lets a browser in that has shown who it is, by a token or at a provider.
+// SignIn signs in a browser that has authenticated with a token or at a provider.
 func (d *Desk) SignIn(who auth.Who, from Browser) (*Session, Secrets, error) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.add(&Session{Role: who.Role, How: who.ID, Name: who.Name, Expires: d.now().Add(DefaultLifetime), Browser: from, stands: who.Stands})
 }
 
-// add is called with the lock held.
+// add adds a session. The lock is held.
 func (d *Desk) add(s *Session) (*Session, Secrets, error) {
 	d.sweep()
 	if len(d.sessions) >= maxSessions {
@@ -269,7 +267,7 @@ func (d *Desk) add(s *Session) (*Session, Secrets, error) {
 	return s, secrets, nil
 }
 
-// sweep forgets what has ended. It is called with the lock held.
+// sweep removes expired codes and sessions. The lock is held.
 func (d *Desk) sweep() {
 	now := d.now()
 	for key, s := range d.sessions {
@@ -289,7 +287,7 @@ func (d *Desk) sweep() {
 	}
 }
 
-// Find is who a browser is signed in as.
+// Find returns the identity of a signed-in browser.
 func (d *Desk) Find(s Secrets) (auth.Who, Session, bool) {
 	key, page := sha256.Sum256([]byte(s.Cookie)), sha256.Sum256([]byte(s.Page))
 	stands := func() bool {
@@ -306,7 +304,7 @@ func (d *Desk) Find(s Secrets) (auth.Who, Session, bool) {
 	return auth.Who{ID: "console " + found.ID, Name: found.Name, Role: found.Role, Stands: stands}, *found, true
 }
 
-// standing is the session of a cookie that is still good. It is called with the lock held.
+// standing returns the valid session of a cookie. The lock is held.
 func (d *Desk) standing(key [sha256.Size]byte) *Session {
 	s := d.sessions[key]
 	if s == nil || !d.now().Before(s.Expires) || !s.stands() {
@@ -315,7 +313,7 @@ func (d *Desk) standing(key [sha256.Size]byte) *Session {
 	return s
 }
 
-// Look waits until a browser says that it shows a code, and returns what is known of it. It returns ErrNoBrowser if none does.
+// Look waits until a browser reports that it shows a code, and returns the browser. It returns ErrNoBrowser if none does.
 func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
 	if code = Plain(code); code == "" { // no browser can show it
 		return Browser{}, ErrNoBrowser
@@ -354,7 +352,7 @@ func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
 	return *o.browser, nil
 }
 
-// wait waits for a channel to be closed, at most lookFor.
+// wait waits until a channel is closed, at most lookFor.
 func wait(ctx context.Context, c <-chan struct{}) bool {
 	ctx, cancel := context.WithTimeout(ctx, lookFor)
 	defer cancel()
@@ -366,7 +364,7 @@ func wait(ctx context.Context, c <-chan struct{}) bool {
 	}
 }
 
-// Confirm lets the browser in that shows a code, which Look has found, and waits until it is in.
+// Confirm confirms a code, for which Look has found a browser, and waits until the browser is signed in.
 func (d *Desk) Confirm(ctx context.Context, code, role string, lifetime time.Duration) (Session, error) {
 	switch {
 	case !slices.Contains(tokens.Roles(), role):
@@ -401,7 +399,7 @@ func (d *Desk) Confirm(ctx context.Context, code, role string, lifetime time.Dur
 	return *o.session, nil
 }
 
-// Sessions are those who are signed in, the oldest first.
+// Sessions returns the signed-in browsers, oldest first.
 func (d *Desk) Sessions() []Session {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -437,6 +435,6 @@ func random() string { return base64.RawURLEncoding.EncodeToString(randomBytes()
 
 func randomBytes() []byte {
 	b := make([]byte, secretBytes)
-	_, _ = rand.Read(b) // it never fails
+	_, _ = rand.Read(b) // never fails
 	return b
 }
