@@ -1,6 +1,6 @@
-// Package socket is ACP's remote transport over WebSocket: a text message is a frame, and one connection carries all streams.
+// Package socket implements ACP's remote transport over WebSocket: a text message is a frame, and one connection carries all streams.
 //
-// It knows the transport's rules and close codes. It must not know who a client is, nor how an agent is reached.
+// It knows the transport's rules and close codes. It must not know how a client is authenticated, nor how an agent is reached.
 package socket
 
 import (
@@ -28,19 +28,19 @@ import (
 const (
 	// firstTimeout is how long a client may take to send initialize.
 	firstTimeout = 30 * time.Second
-	// writeTimeout is how long a client may take to read a frame, and slowest how many bytes of it a second it must read beyond.
+	// writeTimeout is how long a client may take to read a frame; for long frames, slowest is the minimum rate in bytes per second.
 	writeTimeout = time.Minute
 	slowest      = 64 << 10
-	// pingEvery is how often a client is asked whether it is there, so that networks do not forget the connection.
+	// pingEvery is the interval of pings to a client, so that networks keep the connection.
 	pingEvery = 30 * time.Second
-	// maxReason is how long the reason of a close may be, in bytes (RFC 6455).
+	// maxReason is the maximum length of a close reason, in bytes (RFC 6455).
 	maxReason = 123
 )
 
-// Options say what a WebSocket connection is joined with.
+// Options configure a WebSocket connection.
 type Options struct {
 	Relay *relay.Registry
-	// ID is the connection's, Owner whose it is, Agent the agent that the client wants.
+	// ID is the connection's id, Owner its owner, Agent the requested agent.
 	ID    string
 	Owner relay.Owner
 	Agent relay.Target
@@ -54,8 +54,8 @@ func Asked(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// Serve answers a request that asks for a WebSocket, and returns when the connection is over. Who asks, and from which page,
-// was looked at before.
+// Serve answers a request that asks for a WebSocket, and returns when the connection has ended. The caller has authenticated the request
+// and checked its page.
 func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -63,8 +63,8 @@ func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 		return
 	}
 	defer func() { _ = ws.CloseNow() }()
-	ws.SetReadLimit(maxSkipped) // what is longer than o.Intake takes is skipped and answered, so that the other sessions go on
-	// The request's context ends with the handler alone: its connection is not net/http's any more.
+	ws.SetReadLimit(maxSkipped) // a message longer than o.Intake accepts is skipped and answered, so that other sessions continue
+	// The request's context ends only with the handler: net/http does not own the connection any more.
 	ctx, cancel := context.WithCancel(context.WithoutCancel(r.Context()))
 	defer cancel()
 	s := &session{Options: o, ws: ws, ctx: ctx, cancel: cancel}
@@ -77,7 +77,7 @@ type session struct {
 	ws      *websocket.Conn
 	ctx     context.Context
 	cancel  context.CancelFunc
-	reading atomic.Bool // the client is being read
+	reading atomic.Bool // a read from the client is active
 	closing sync.Once
 	conn    *relay.Conn
 }
@@ -112,7 +112,7 @@ func (s *session) run() {
 
 var errGone = errors.New("the client has closed its WebSocket")
 
-// first reads up to initialize; false: there is none, and the connection is closed.
+// first reads messages until initialize; false: there was none, and the connection is closed.
 func (s *session) first() (relay.Message, []byte, bool) {
 	ctx, cancel := context.WithTimeout(s.ctx, firstTimeout)
 	defer cancel()
@@ -136,7 +136,7 @@ func (s *session) first() (relay.Message, []byte, bool) {
 	}
 }
 
-// next reads a message; a nil frame: it was answered, or says nothing. false: the connection is over.
+// next reads a message; a nil frame: it was answered, or is ignored. False: the connection has ended.
 func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 	kind, frame, err := s.read(ctx)
 	if long, ok := errors.AsType[*tooLong](err); ok {
@@ -157,7 +157,7 @@ func (s *session) next(ctx context.Context) (relay.Message, []byte, bool) {
 	return m, relay.Line(frame), true
 }
 
-// read reads a message. The client may take its time until one begins, and then has intake.Patience.
+// read reads a message. It waits for the start without a limit, and then for intake.Patience.
 func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -186,10 +186,10 @@ func (s *session) read(ctx context.Context) (websocket.MessageType, []byte, erro
 	return kind, frame, err
 }
 
-// maxSkipped is the longest message that is skipped, in bytes. A longer one ends the connection.
+// maxSkipped is the length of the longest message that is skipped, in bytes. A longer one ends the connection.
 const maxSkipped = limits.Skipped
 
-// tooLong is a message that was skipped since it is longer than a message may be.
+// tooLong is a message that was skipped because it is too long.
 type tooLong struct {
 	relay.Envelope
 	size int64
@@ -197,13 +197,13 @@ type tooLong struct {
 
 func (t *tooLong) Error() string { return intake.ErrLong.Error() }
 
-// refuse answers a message that was skipped: a request to the client, an answer to the agent, which waits for it. It reports
-// whether the connection goes on.
+// refuse answers a skipped message: a request to the client, an answer to the agent, which waits for it. It reports whether the
+// connection continues.
 func (s *session) refuse(long *tooLong) bool {
 	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", long.size, s.Intake.Most())
 	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", long.Name())
 	switch {
-	case long.Method != nil && long.ID == nil: // a notification is not answered
+	case long.Method != nil && long.ID == nil: // a notification has no answer
 		return true
 	case long.Method == nil && long.ID != nil && s.conn != nil:
 		return s.conn.Send(relay.Line(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid response", "the client's answer was dropped: "+why))) == nil
@@ -211,7 +211,7 @@ func (s *session) refuse(long *tooLong) bool {
 	return s.send(relay.Failure(long.ID, refusal.TooLong.RPC, "Invalid request", why))
 }
 
-// readAll gives the client's messages to the agent until the client ends, or the connection does.
+// readAll passes the client's messages to the agent until the client or the connection ends.
 func (s *session) readAll() {
 	for {
 		m, frame, ok := s.next(s.ctx)
@@ -227,7 +227,7 @@ func (s *session) readAll() {
 				return
 			}
 		default:
-			if err := s.conn.Pass(m, frame); err != nil { // why, the pump says
+			if err := s.conn.Pass(m, frame); err != nil { // pump reports the reason
 				<-s.conn.Done()
 				return
 			}
@@ -235,7 +235,7 @@ func (s *session) readAll() {
 	}
 }
 
-// pump gives the agent's frames to the client until the connection is over.
+// pump passes the agent's frames to the client until the connection ends.
 func (s *session) pump() {
 	for {
 		frames, err := s.conn.Recv()
@@ -255,16 +255,16 @@ func (s *session) pump() {
 
 var errSlow = errors.New("the client did not take what was sent to it")
 
-// closeFor closes the WebSocket for the reason why the connection is over.
+// closeFor closes the WebSocket with the reason why the connection has ended.
 func (s *session) closeFor(err error) {
-	kind := refusal.Failed // as for an agent that has ended, whatever it says
+	kind := refusal.Failed // as for an ended agent, whatever its error says
 	if errors.Is(err, relay.ErrClosing) || errors.Is(err, relay.ErrNotAllowed) {
 		kind, _ = refusal.Of(s.ctx, err)
 	}
 	s.close(kind.Close, err.Error())
 }
 
-// ping asks the client now and then whether it is there.
+// ping regularly checks whether the client answers.
 func (s *session) ping() {
 	tick := time.NewTicker(pingEvery)
 	defer tick.Stop()
@@ -279,7 +279,7 @@ func (s *session) ping() {
 		ctx, cancel := context.WithTimeout(s.ctx, pingEvery)
 		err := s.ws.Ping(ctx)
 		cancel()
-		// If the client is not being read, since the agent takes nothing, its answer is not either.
+		// While no read from the client is active, because the agent does not read, its pong is not received either.
 		if err != nil && (s.reading.Load() || !errors.Is(err, context.DeadlineExceeded)) {
 			s.conn.Close(errSlow)
 			s.cancel()
@@ -288,7 +288,7 @@ func (s *session) ping() {
 	}
 }
 
-// send sends a frame; false: it could not be sent, and nothing can be any more.
+// send sends a frame; false: the connection is unusable.
 func (s *session) send(frame []byte) bool {
 	if !utf8.Valid(frame) { // clients would close the connection
 		frame = []byte(strings.ToValidUTF8(string(frame), "\uFFFD"))
@@ -298,7 +298,7 @@ func (s *session) send(frame []byte) bool {
 	return s.ws.Write(ctx, websocket.MessageText, frame) == nil
 }
 
-// close says goodbye.
+// close closes the WebSocket with a code and a reason.
 func (s *session) close(code websocket.StatusCode, reason string) {
 	s.closing.Do(func() {
 		if len(reason) > maxReason {
