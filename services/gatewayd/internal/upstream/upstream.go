@@ -1,5 +1,5 @@
-// Package upstream opens agents at a supervisor. It knows the contract of GatewayService, and makes of its errors words for
-// clients. It must not know who asks for an agent.
+// Package upstream opens agents at a supervisor. It knows the contract of GatewayService, and converts its errors to texts for clients.
+// It must not know which client requests an agent.
 package upstream
 
 import (
@@ -16,10 +16,10 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// Supervisor is where agents are.
+// Supervisor opens agents at a supervisor.
 type Supervisor struct{ client *client.Client }
 
-// New returns the supervisor at the far end of a connection, which the caller closes.
+// New returns a Supervisor for a connection, which the caller closes.
 func New(c *client.Client) *Supervisor { return &Supervisor{client: c} }
 
 // Open implements attach.OpenAgent.
@@ -40,7 +40,7 @@ func (s *Supervisor) Open(ctx context.Context, name string) (relay.Agent, error)
 	return &agent{stream: opened, id: id, cancel: cancel}, nil
 }
 
-// Ready returns an error unless the supervisor answers that it serves.
+// Ready returns an error unless the supervisor's health service reports that it serves.
 func (s *Supervisor) Ready(ctx context.Context) error {
 	res, err := healthv1.NewHealthClient(s.client).Check(ctx, &healthv1.HealthCheckRequest{})
 	if err == nil && res.GetStatus() != healthv1.HealthCheckResponse_SERVING {
@@ -60,7 +60,7 @@ func open(life context.Context, c *client.Client, name string) (_ stream, id str
 	if err != nil {
 		return nil, "", err
 	}
-	// An error of Send is io.EOF: what it means, Recv says.
+	// After io.EOF from Send, Recv returns the reason.
 	_ = s.Send(&supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{Agent: name}}})
 	first, err := s.Recv()
 	if errors.Is(err, io.EOF) || err == nil && first.GetOpened() == nil {
@@ -77,7 +77,7 @@ type agent struct {
 	once   sync.Once
 }
 
-// ID is the agent's at the supervisor.
+// ID returns the agent's id at the supervisor.
 func (a *agent) ID() string { return a.id }
 
 func (a *agent) Send(frame []byte) error {
