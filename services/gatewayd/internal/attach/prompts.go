@@ -211,7 +211,7 @@ func (a *agent) cancels(frame []byte) bool {
 		mine := at.turn != nil && string(at.turn.asked.RawID) == string(asked.ID)
 		at.mu.Unlock()
 		if mine {
-			go panics.Guard(at.agent.hub.log, "cancelling a turn", at.cancelTurn, at.end)() // at most once for each prompt, of which a session has one
+			go panics.Guard(at.agent.hub.log, "cancelling a turn", at.cancelTurn, at.end)() // at most once for each prompt
 			return true
 		}
 	}
