@@ -171,7 +171,7 @@ func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte,
 	c.reg.mu.Lock()
 	c.routed = true
 	c.reg.mu.Unlock()
-	c.reg.wg.Go(panics.Guard(c.reg.log, "passing on what an agent sends", c.route, c.Close)) // the connection has an entry in wg, so that it is not too late
+	c.reg.wg.Go(panics.Guard(c.reg.log, "passing on what an agent sends", c.route, c.Close)) // wg is not 0, since it counts the connection
 	if err := c.Send(frame); err != nil {
 		return nil, err
 	}

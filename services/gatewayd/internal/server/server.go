@@ -210,8 +210,8 @@ func (h *handler) body(w http.ResponseWriter, r *http.Request, owner relay.Owner
 	}
 	control := http.NewResponseController(w)
 	_ = control.SetReadDeadline(time.Now().Add(intake.Patience))
-	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // closes the connection if the body is longer
-	_ = control.SetReadDeadline(time.Time{})                                                    // otherwise the deadline would end the request
+	frame, err := h.Intake.Read(ctx, owner.ID, http.MaxBytesReader(w, r.Body, h.Intake.Most())) // closes a longer body
+	_ = control.SetReadDeadline(time.Time{})                                                    // else it would end the request
 	var long *http.MaxBytesError
 	switch {
 	case errors.As(err, &long), errors.Is(err, intake.ErrLong):

@@ -90,8 +90,7 @@ type Options struct {
 	ControlOff string
 	// Listen is an address to also serve over TCP, "HOST:PORT"; port 0 is any free one. Default: none.
 	Listen string
-	// Listener is the listener of Listen if the caller has opened it already; nil: Start opens it. Start closes it on an error, Stop
-	// otherwise.
+	// Listener is the listener of Listen if the caller has opened it already; nil: Start opens it. Start or Stop closes it.
 	Listener net.Listener
 	// TLS names the files of the server's key and certificate and of the clients' authority. Required for Listen.
 	TLS certs.Files

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
-// TestAnotherUserIsTurnedAway opens every door that modes keep closed, so that only the kernel's word on who calls is
+// TestAnotherUserIsTurnedAway relaxes the file modes of socket and folder, so that only the kernel's word on who calls is
 // left.
 func TestAnotherUserIsTurnedAway(t *testing.T) {
 	if os.Geteuid() != 0 {

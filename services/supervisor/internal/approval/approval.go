@@ -143,7 +143,8 @@ func (r *Registry) AnswerApproval(ctx context.Context, req *supervisorv1.AnswerA
 
 // answerOf converts an answer for a link.
 func answerOf(req *supervisorv1.AnswerApprovalRequest) (question.Answer, error) {
-	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel(), Surface: req.GetSurface()} // at most one of them is set
+	// At most one of them is set.
+	a := question.Answer{Option: req.GetOptionId(), Decline: req.GetDecline(), Cancel: req.GetCancel(), Surface: req.GetSurface()}
 	if accept, ok := req.GetAnswer().(*supervisorv1.AnswerApprovalRequest_Accept); ok {
 		a.Accept = []byte(accept.Accept)
 	}

@@ -21,7 +21,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-// started returns an error text for the kind of start: first start or restart.
+// started returns the text of an error of the agent's start.
 func (a *instance) started(format string, args ...any) string {
 	return fmt.Sprintf("start agent %q: ", a.identity.Name) + fmt.Sprintf(format, args...)
 }

@@ -68,7 +68,7 @@ func (reg *Registry) OpenAgent(ctx context.Context, open *supervisorv1.GatewayOp
 	defer reg.wg.Done()
 	defer a.remove()
 	defer context.AfterFunc(reg.ctx, cancel)()
-	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.carry(in) }, // ends with the caller's stream
+	go panics.Guard(reg.log, "reading the client of agent "+a.identity.ID, func() { a.promptMux.carry(in) }, // ends with the stream
 		func(error) { cancel() })()
 	defer a.promptMux.close()
 	return a.live(ctx, link.Client{In: a.promptMux.from, Out: a.promptMux, Foreign: a.promptMux.foreign}, opened)
