@@ -121,8 +121,8 @@ func ruleOf(r Decision) string {
 	if r.GetAnsweredBy() == "grant" {
 		rule += ", answered by a grant"
 	}
-	switch why := safetext.LineOf(r.GetReason(), 300); {
-	case why == "", why == "denied by "+rule, why == "allowed by "+rule, why == rule+" asks":
+	switch why := safetext.LineOf(r.GetReason(), 300); why {
+	case "", "denied by " + rule, "allowed by " + rule, rule + " asks":
 	default:
 		rule += ": " + why
 	}
