@@ -125,6 +125,7 @@ type request struct {
 	subject  string // what it is about: the name of a file
 	shared   bool   // another has its id
 	again    bool   // it is the second one that has
+	doubled  bool   // two answers to it were sent: the second would count for a new request with its id
 	refused  int    // the code that it must be answered with by acphost; 0: none
 	reached  bool
 	answered bool

@@ -110,7 +110,7 @@ func (b *barrage) say(s *side, lines []byte) []byte {
 		}
 		return lines
 	case chance < 20: // an id that is in use, or was a moment ago
-		if r := s.anyOpen(); b.Leaver == Nobody && r != nil && r.kind == ask && !r.shared && r.id != "null" {
+		if r := s.anyOpen(); b.Leaver == Nobody && r != nil && r.kind == ask && !r.shared && !r.doubled && r.id != "null" {
 			r.shared = true
 			again := &request{by: s, id: r.id, kind: ask, session: session, shared: true, again: true}
 			return b.send(s, lines, &message{mark: mark, session: key, request: again, line: b.asks(again, mark)})

@@ -243,6 +243,7 @@ func (b *barrage) pay(s *side, lines []byte) []byte {
 	lines = b.send(s, lines, m)
 	if !r.shared && r.id != "null" && s.random.IntN(12) == 0 { // a second answer
 		s.number++
+		r.doubled = true
 		mark = fmt.Sprintf("~%s%da~", s.name[:1], s.number)
 		lines = b.send(s, lines, &message{mark: mark, never: true, line: fmt.Sprintf(`{"jsonrpc":"2.0","id":%s,"result":{"_k":%q}}`, r.id, mark)})
 	}

@@ -23,6 +23,9 @@ func TestTheNPMPackagesInstallAWholeAcphostAndRepeatByteForByte(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	if err := src.nameLicences(t.Context()); err != nil {
+		t.Fatal(err)
+	}
 	here := platform{runtime.GOOS, runtime.GOARCH}
 	built, err := src.buildTree(t.Context(), here, filepath.Join(t.TempDir(), "tree"))
 	if err != nil {
