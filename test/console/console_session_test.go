@@ -72,7 +72,7 @@ func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
 		})()`)
 	}
 	bar := tab.tells("tool", "Run sleep 0.2, completed")
-	tab.until("the bar leads to its row", fmt.Sprintf(`(() => { if (document.querySelector(".row.reached")) return true; document.querySelector(%s)?.click(); return false; })()`,
+	tab.until("the bar leads to its row", fmt.Sprintf(`(() => { if (document.querySelector(".row.reached")) return true; document.querySelector(%s)?.dispatchEvent(new MouseEvent("click", {bubbles: true})); return false; })()`,
 		quoted(string(bar)))) // not by its place on the screen: bars move while the drawing catches up
 	inView("Run sleep 0.2")
 	press := func(keys ...string) {
