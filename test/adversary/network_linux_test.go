@@ -55,7 +55,7 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 		}
 	}
 	for _, a := range h.refused("get", at(shut)) {
-		if !strings.Contains(a.Err, "403") || !strings.Contains(a.Got, "(rule shut)") {
+		if !strings.Contains(a.Err, "403") || !strings.Contains(a.Got, "rule shut") {
 			t.Errorf("got %s, want the rule", a)
 		}
 	}
