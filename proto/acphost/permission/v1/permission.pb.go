@@ -141,6 +141,63 @@ func (Door) EnumDescriptor() ([]byte, []int) {
 	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{1}
 }
 
+// Wall is a kind of process action that is decided at the kernel or at acphost's proxy, and refused unless it is allowed.
+type Wall int32
+
+const (
+	// Not known.
+	Wall_WALL_UNSPECIFIED Wall = 0
+	// Starting programs, and creating, changing, moving and removing files.
+	Wall_WALL_FILES Wall = 1
+	// Reading files.
+	Wall_WALL_READS Wall = 2
+	// Connecting to other machines, also by their names; nothing connects directly.
+	Wall_WALL_NETWORK Wall = 3
+)
+
+// Enum value maps for Wall.
+var (
+	Wall_name = map[int32]string{
+		0: "WALL_UNSPECIFIED",
+		1: "WALL_FILES",
+		2: "WALL_READS",
+		3: "WALL_NETWORK",
+	}
+	Wall_value = map[string]int32{
+		"WALL_UNSPECIFIED": 0,
+		"WALL_FILES":       1,
+		"WALL_READS":       2,
+		"WALL_NETWORK":     3,
+	}
+)
+
+func (x Wall) Enum() *Wall {
+	p := new(Wall)
+	*p = x
+	return p
+}
+
+func (x Wall) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (Wall) Descriptor() protoreflect.EnumDescriptor {
+	return file_acphost_permission_v1_permission_proto_enumTypes[2].Descriptor()
+}
+
+func (Wall) Type() protoreflect.EnumType {
+	return &file_acphost_permission_v1_permission_proto_enumTypes[2]
+}
+
+func (x Wall) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use Wall.Descriptor instead.
+func (Wall) EnumDescriptor() ([]byte, []int) {
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{2}
+}
+
 // Access is the kind of access to a path.
 type Access int32
 
@@ -178,11 +235,11 @@ func (x Access) String() string {
 }
 
 func (Access) Descriptor() protoreflect.EnumDescriptor {
-	return file_acphost_permission_v1_permission_proto_enumTypes[2].Descriptor()
+	return file_acphost_permission_v1_permission_proto_enumTypes[3].Descriptor()
 }
 
 func (Access) Type() protoreflect.EnumType {
-	return &file_acphost_permission_v1_permission_proto_enumTypes[2]
+	return &file_acphost_permission_v1_permission_proto_enumTypes[3]
 }
 
 func (x Access) Number() protoreflect.EnumNumber {
@@ -191,7 +248,7 @@ func (x Access) Number() protoreflect.EnumNumber {
 
 // Deprecated: Use Access.Descriptor instead.
 func (Access) EnumDescriptor() ([]byte, []int) {
-	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{2}
+	return file_acphost_permission_v1_permission_proto_rawDescGZIP(), []int{3}
 }
 
 // DecideRequest is one action to decide.
@@ -299,7 +356,14 @@ type DecideResponse struct {
 	NamesAddresses bool `protobuf:"varint,11,opt,name=names_addresses,json=namesAddresses,proto3" json:"names_addresses,omitempty"`
 	// Optional. Where the rule stands, for the user: "FILE:LINE". If several allow rules took a command each, their
 	// places in the order of rule, with ", " between them, cut to 512 characters.
-	Place         string `protobuf:"bytes,12,opt,name=place,proto3" json:"place,omitempty"`
+	Place string `protobuf:"bytes,12,opt,name=place,proto3" json:"place,omitempty"`
+	// Optional. For door DOOR_KERNEL: rules that are about processes decided (kinds "process.*" of Rule), so the verdict holds for every
+	// process, also for those of a command that was allowed. Default: false: what an allowed command's processes do is refused only if
+	// the verdict is "deny".
+	Processes bool `protobuf:"varint,13,opt,name=processes,proto3" json:"processes,omitempty"`
+	// Optional. For "allow" of a command: its line was not judged, because walls stand (Action.walls). Its processes then have no other
+	// rights than the agent's. Default: false.
+	Contained     bool `protobuf:"varint,14,opt,name=contained,proto3" json:"contained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -416,6 +480,20 @@ func (x *DecideResponse) GetPlace() string {
 		return x.Place
 	}
 	return ""
+}
+
+func (x *DecideResponse) GetProcesses() bool {
+	if x != nil {
+		return x.Processes
+	}
+	return false
+}
+
+func (x *DecideResponse) GetContained() bool {
+	if x != nil {
+		return x.Contained
+	}
+	return false
 }
 
 // Reuse says for which further actions an answer holds, and how long. It is for reads of one file by a call, and for
@@ -652,8 +730,11 @@ type Action struct {
 	// Optional. The configured name of the handler that does not answer now, and so did not say where paths of the action lead:
 	// their resolved_path is empty. Empty: every handler that was asked has answered.
 	UnreachableHandler string `protobuf:"bytes,18,opt,name=unreachable_handler,json=unreachableHandler,proto3" json:"unreachable_handler,omitempty"`
-	unknownFields      protoimpl.UnknownFields
-	sizeCache          protoimpl.SizeCache
+	// Optional. The walls around the processes that would carry out the action: what they do by themselves is decided when they do it.
+	// A command line then need not be judged for what the walls hold. Empty: none is known.
+	Walls         []Wall `protobuf:"varint,19,rep,packed,name=walls,proto3,enum=acphost.permission.v1.Wall" json:"walls,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Action) Reset() {
@@ -810,6 +891,13 @@ func (x *Action) GetUnreachableHandler() string {
 		return x.UnreachableHandler
 	}
 	return ""
+}
+
+func (x *Action) GetWalls() []Wall {
+	if x != nil {
+		return x.Walls
+	}
+	return nil
 }
 
 // Endpoint is a port of a machine. If the supervisor looks the name up, it asks twice: before that, without addresses, since a
@@ -1562,7 +1650,10 @@ type PathAccess struct {
 	GitInternal bool `protobuf:"varint,6,opt,name=git_internal,json=gitInternal,proto3" json:"git_internal,omitempty"`
 	// Optional. If the path is a folder, all that lies below it is read, too: the agent searches it with a tool of its own.
 	// DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. Default: false.
-	Recursive     bool `protobuf:"varint,7,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	Recursive bool `protobuf:"varint,7,opt,name=recursive,proto3" json:"recursive,omitempty"`
+	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
+	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
+	GitState      bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1642,6 +1733,13 @@ func (x *PathAccess) GetGitInternal() bool {
 func (x *PathAccess) GetRecursive() bool {
 	if x != nil {
 		return x.Recursive
+	}
+	return false
+}
+
+func (x *PathAccess) GetGitState() bool {
+	if x != nil {
+		return x.GitState
 	}
 	return false
 }
@@ -1766,7 +1864,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xbe\x03\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xfa\x03\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1783,7 +1881,9 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05reuse\x18\n" +
 	" \x01(\v2\x1c.acphost.permission.v1.ReuseR\x05reuse\x12'\n" +
 	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\x12\x14\n" +
-	"\x05place\x18\f \x01(\tR\x05place\"k\n" +
+	"\x05place\x18\f \x01(\tR\x05place\x12\x1c\n" +
+	"\tprocesses\x18\r \x01(\bR\tprocesses\x12\x1c\n" +
+	"\tcontained\x18\x0e \x01(\bR\tcontained\"k\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +
@@ -1796,7 +1896,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05inode\x18\x05 \x01(\x04R\x05inode\x12\x12\n" +
 	"\x04size\x18\x06 \x01(\x03R\x04size\x12%\n" +
 	"\x0emodified_nanos\x18\a \x01(\x03R\rmodifiedNanos\x12#\n" +
-	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\xe5\x04\n" +
+	"\rchanged_nanos\x18\b \x01(\x03R\fchangedNanos\"\x98\x05\n" +
 	"\x06Action\x12\x12\n" +
 	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x14\n" +
 	"\x05agent\x18\x02 \x01(\tR\x05agent\x12\x12\n" +
@@ -1818,7 +1918,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x04done\x18\x0f \x01(\bR\x04done\x12\x12\n" +
 	"\x04tool\x18\x10 \x01(\tR\x04tool\x12;\n" +
 	"\bendpoint\x18\x11 \x01(\v2\x1f.acphost.permission.v1.EndpointR\bendpoint\x12/\n" +
-	"\x13unreachable_handler\x18\x12 \x01(\tR\x12unreachableHandler\"P\n" +
+	"\x13unreachable_handler\x18\x12 \x01(\tR\x12unreachableHandler\x121\n" +
+	"\x05walls\x18\x13 \x03(\x0e2\x1b.acphost.permission.v1.WallR\x05walls\"P\n" +
 	"\bEndpoint\x12\x12\n" +
 	"\x04host\x18\x01 \x01(\tR\x04host\x12\x12\n" +
 	"\x04port\x18\x02 \x01(\rR\x04port\x12\x1c\n" +
@@ -1882,7 +1983,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x03 \x01(\tR\fresolvedPath\x12\x18\n" +
-	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xfe\x01\n" +
+	"\adynamic\x18\x04 \x01(\bR\adynamic\"\x9b\x02\n" +
 	"\n" +
 	"PathAccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
@@ -1891,7 +1992,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\finside_roots\x18\x04 \x01(\bR\vinsideRoots\x12\x1c\n" +
 	"\tprotected\x18\x05 \x01(\bR\tprotected\x12!\n" +
 	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\x12\x1c\n" +
-	"\trecursive\x18\a \x01(\bR\trecursive\"\xc6\x01\n" +
+	"\trecursive\x18\a \x01(\bR\trecursive\x12\x1b\n" +
+	"\tgit_state\x18\b \x01(\bR\bgitState\"\xc6\x01\n" +
 	"\x0fAnsweredRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12A\n" +
 	"\bdecision\x18\x02 \x01(\v2%.acphost.permission.v1.DecideResponseR\bdecision\x12\x18\n" +
@@ -1908,7 +2010,14 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x10DOOR_UNSPECIFIED\x10\x00\x12\x10\n" +
 	"\fDOOR_REQUEST\x10\x01\x12\r\n" +
 	"\tDOOR_CALL\x10\x02\x12\x0f\n" +
-	"\vDOOR_KERNEL\x10\x03*C\n" +
+	"\vDOOR_KERNEL\x10\x03*N\n" +
+	"\x04Wall\x12\x14\n" +
+	"\x10WALL_UNSPECIFIED\x10\x00\x12\x0e\n" +
+	"\n" +
+	"WALL_FILES\x10\x01\x12\x0e\n" +
+	"\n" +
+	"WALL_READS\x10\x02\x12\x10\n" +
+	"\fWALL_NETWORK\x10\x03*C\n" +
 	"\x06Access\x12\x16\n" +
 	"\x12ACCESS_UNSPECIFIED\x10\x00\x12\x0f\n" +
 	"\vACCESS_READ\x10\x01\x12\x10\n" +
@@ -1929,61 +2038,63 @@ func file_acphost_permission_v1_permission_proto_rawDescGZIP() []byte {
 	return file_acphost_permission_v1_permission_proto_rawDescData
 }
 
-var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
+var file_acphost_permission_v1_permission_proto_enumTypes = make([]protoimpl.EnumInfo, 4)
 var file_acphost_permission_v1_permission_proto_msgTypes = make([]protoimpl.MessageInfo, 15)
 var file_acphost_permission_v1_permission_proto_goTypes = []any{
 	(Verdict)(0),             // 0: acphost.permission.v1.Verdict
 	(Door)(0),                // 1: acphost.permission.v1.Door
-	(Access)(0),              // 2: acphost.permission.v1.Access
-	(*DecideRequest)(nil),    // 3: acphost.permission.v1.DecideRequest
-	(*DecideResponse)(nil),   // 4: acphost.permission.v1.DecideResponse
-	(*Reuse)(nil),            // 5: acphost.permission.v1.Reuse
-	(*FileState)(nil),        // 6: acphost.permission.v1.FileState
-	(*Action)(nil),           // 7: acphost.permission.v1.Action
-	(*Endpoint)(nil),         // 8: acphost.permission.v1.Endpoint
-	(*Command)(nil),          // 9: acphost.permission.v1.Command
-	(*SubCommand)(nil),       // 10: acphost.permission.v1.SubCommand
-	(*Facts)(nil),            // 11: acphost.permission.v1.Facts
-	(*FileUse)(nil),          // 12: acphost.permission.v1.FileUse
-	(*ResolvedWord)(nil),     // 13: acphost.permission.v1.ResolvedWord
-	(*Redirection)(nil),      // 14: acphost.permission.v1.Redirection
-	(*PathAccess)(nil),       // 15: acphost.permission.v1.PathAccess
-	(*AnsweredRequest)(nil),  // 16: acphost.permission.v1.AnsweredRequest
-	(*AnsweredResponse)(nil), // 17: acphost.permission.v1.AnsweredResponse
-	(*v1.Program)(nil),       // 18: acphost.acp.v1.Program
-	(*v1.Repository)(nil),    // 19: acphost.acp.v1.Repository
+	(Wall)(0),                // 2: acphost.permission.v1.Wall
+	(Access)(0),              // 3: acphost.permission.v1.Access
+	(*DecideRequest)(nil),    // 4: acphost.permission.v1.DecideRequest
+	(*DecideResponse)(nil),   // 5: acphost.permission.v1.DecideResponse
+	(*Reuse)(nil),            // 6: acphost.permission.v1.Reuse
+	(*FileState)(nil),        // 7: acphost.permission.v1.FileState
+	(*Action)(nil),           // 8: acphost.permission.v1.Action
+	(*Endpoint)(nil),         // 9: acphost.permission.v1.Endpoint
+	(*Command)(nil),          // 10: acphost.permission.v1.Command
+	(*SubCommand)(nil),       // 11: acphost.permission.v1.SubCommand
+	(*Facts)(nil),            // 12: acphost.permission.v1.Facts
+	(*FileUse)(nil),          // 13: acphost.permission.v1.FileUse
+	(*ResolvedWord)(nil),     // 14: acphost.permission.v1.ResolvedWord
+	(*Redirection)(nil),      // 15: acphost.permission.v1.Redirection
+	(*PathAccess)(nil),       // 16: acphost.permission.v1.PathAccess
+	(*AnsweredRequest)(nil),  // 17: acphost.permission.v1.AnsweredRequest
+	(*AnsweredResponse)(nil), // 18: acphost.permission.v1.AnsweredResponse
+	(*v1.Program)(nil),       // 19: acphost.acp.v1.Program
+	(*v1.Repository)(nil),    // 20: acphost.acp.v1.Repository
 }
 var file_acphost_permission_v1_permission_proto_depIdxs = []int32{
-	7,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
+	8,  // 0: acphost.permission.v1.DecideRequest.action:type_name -> acphost.permission.v1.Action
 	0,  // 1: acphost.permission.v1.DecideResponse.verdict:type_name -> acphost.permission.v1.Verdict
 	0,  // 2: acphost.permission.v1.DecideResponse.unattended:type_name -> acphost.permission.v1.Verdict
-	5,  // 3: acphost.permission.v1.DecideResponse.reuse:type_name -> acphost.permission.v1.Reuse
-	6,  // 4: acphost.permission.v1.Reuse.files:type_name -> acphost.permission.v1.FileState
+	6,  // 3: acphost.permission.v1.DecideResponse.reuse:type_name -> acphost.permission.v1.Reuse
+	7,  // 4: acphost.permission.v1.Reuse.files:type_name -> acphost.permission.v1.FileState
 	1,  // 5: acphost.permission.v1.Action.door:type_name -> acphost.permission.v1.Door
-	9,  // 6: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
-	15, // 7: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
-	8,  // 8: acphost.permission.v1.Action.endpoint:type_name -> acphost.permission.v1.Endpoint
-	10, // 9: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
-	14, // 10: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
-	13, // 11: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
-	18, // 12: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
-	18, // 13: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
-	19, // 14: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
-	11, // 15: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
-	12, // 16: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
-	2,  // 17: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
-	2,  // 18: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
-	7,  // 19: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
-	4,  // 20: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
-	3,  // 21: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
-	16, // 22: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
-	4,  // 23: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
-	17, // 24: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
-	23, // [23:25] is the sub-list for method output_type
-	21, // [21:23] is the sub-list for method input_type
-	21, // [21:21] is the sub-list for extension type_name
-	21, // [21:21] is the sub-list for extension extendee
-	0,  // [0:21] is the sub-list for field type_name
+	10, // 6: acphost.permission.v1.Action.command:type_name -> acphost.permission.v1.Command
+	16, // 7: acphost.permission.v1.Action.paths:type_name -> acphost.permission.v1.PathAccess
+	9,  // 8: acphost.permission.v1.Action.endpoint:type_name -> acphost.permission.v1.Endpoint
+	2,  // 9: acphost.permission.v1.Action.walls:type_name -> acphost.permission.v1.Wall
+	11, // 10: acphost.permission.v1.Command.sub_commands:type_name -> acphost.permission.v1.SubCommand
+	15, // 11: acphost.permission.v1.SubCommand.redirections:type_name -> acphost.permission.v1.Redirection
+	14, // 12: acphost.permission.v1.SubCommand.resolved_words:type_name -> acphost.permission.v1.ResolvedWord
+	19, // 13: acphost.permission.v1.SubCommand.program:type_name -> acphost.acp.v1.Program
+	19, // 14: acphost.permission.v1.SubCommand.wrapper_programs:type_name -> acphost.acp.v1.Program
+	20, // 15: acphost.permission.v1.SubCommand.repository:type_name -> acphost.acp.v1.Repository
+	12, // 16: acphost.permission.v1.SubCommand.facts:type_name -> acphost.permission.v1.Facts
+	13, // 17: acphost.permission.v1.Facts.files:type_name -> acphost.permission.v1.FileUse
+	3,  // 18: acphost.permission.v1.FileUse.access:type_name -> acphost.permission.v1.Access
+	3,  // 19: acphost.permission.v1.PathAccess.access:type_name -> acphost.permission.v1.Access
+	8,  // 20: acphost.permission.v1.AnsweredRequest.action:type_name -> acphost.permission.v1.Action
+	5,  // 21: acphost.permission.v1.AnsweredRequest.decision:type_name -> acphost.permission.v1.DecideResponse
+	4,  // 22: acphost.permission.v1.PermissionService.Decide:input_type -> acphost.permission.v1.DecideRequest
+	17, // 23: acphost.permission.v1.PermissionService.Answered:input_type -> acphost.permission.v1.AnsweredRequest
+	5,  // 24: acphost.permission.v1.PermissionService.Decide:output_type -> acphost.permission.v1.DecideResponse
+	18, // 25: acphost.permission.v1.PermissionService.Answered:output_type -> acphost.permission.v1.AnsweredResponse
+	24, // [24:26] is the sub-list for method output_type
+	22, // [22:24] is the sub-list for method input_type
+	22, // [22:22] is the sub-list for extension type_name
+	22, // [22:22] is the sub-list for extension extendee
+	0,  // [0:22] is the sub-list for field type_name
 }
 
 func init() { file_acphost_permission_v1_permission_proto_init() }
@@ -1996,7 +2107,7 @@ func file_acphost_permission_v1_permission_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_permission_v1_permission_proto_rawDesc), len(file_acphost_permission_v1_permission_proto_rawDesc)),
-			NumEnums:      3,
+			NumEnums:      4,
 			NumMessages:   15,
 			NumExtensions: 0,
 			NumServices:   1,

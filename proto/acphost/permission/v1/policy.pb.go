@@ -111,7 +111,12 @@ type Rule struct {
 	// Required. The rule's verdict for an action that it matches: "deny", "ask" or "allow".
 	Effect string `protobuf:"bytes,7,opt,name=effect,proto3" json:"effect,omitempty"`
 	// Optional. Action kinds, of which one must match. "*" stands for any characters except a dot: "fs.*". In addition to
-	// the kinds of Action: "elicitation" for an agent's questions to the user. Empty: any kind.
+	// the kinds of Action: "elicitation" for an agent's questions to the user, and for what processes do by themselves (door DOOR_KERNEL)
+	// "process.start", "process.read", "process.write" (which includes creating, moving and removing) and "process.git" (git's bookkeeping,
+	// PathAccess.git_state). If any rule of a file names one of these four, the file's rules decide about processes by these kinds, and the
+	// verdict holds for all processes alike; else processes are decided by "terminal.create", "fs.read" and "fs.write". A rule for
+	// "process.start" compares the program that starts, whose arguments are known; an allow rule for it without conditions on commands
+	// allows every program. A kind with "!" in front is one that the rule is not for. Empty, or only such kinds: any other kind.
 	On []string `protobuf:"bytes,2,rep,name=on,proto3" json:"on,omitempty"`
 	// Optional. Globs as in doublestar ("**" crosses directories), absolute or beginning with ${root}, ~ or "**/". An
 	// allow rule with only path never matches an action that runs a command. Deny and ask rules ignore case, differences
@@ -120,7 +125,8 @@ type Rule struct {
 	// spellings, matches one of the globs. The files in a command's redirections are paths of the action. A deny or ask
 	// rule judges the files that a command is known to use (Facts), too; what the command would read below a folder is left
 	// out if an allow rule allows the rest (DecideResponse.leave_out). If it is not known what a command does, such a rule
-	// asks if one of its words may name such a file. Empty: any path, or none.
+	// asks if one of its words may name such a file. In a deny or ask rule, a glob with "!" in front names files that the
+	// rule is not for, in actions without a command. Empty: any path, or none.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// Optional. Prefixes of argv, each a list of tokens separated by spaces; "*" stands for any one token. An allow rule
 	// takes a sub-command that matches one of them, if nothing is dynamic or redirected to a file, no variable is assigned
@@ -182,7 +188,13 @@ type Rule struct {
 	// are not on the internet must match one that is an address ("localhost" is loopback, too), also for an allow rule without host.
 	// A deny or ask rule matches if the machine as named, or one address, matches. Actions that connect to no machine do not match.
 	// Empty: any machine, or none.
-	Host          []string `protobuf:"bytes,19,rep,name=host,proto3" json:"host,omitempty"`
+	Host []string `protobuf:"bytes,19,rep,name=host,proto3" json:"host,omitempty"`
+	// Optional. Walls that must all stand around the processes that would carry out the action (Action.walls): "files", "reads",
+	// "network". An allow rule with it and without conditions on commands allows every command, whatever its line says, since what its
+	// processes do is decided when they do it. Empty: whether walls stand or not.
+	Contained []string `protobuf:"bytes,20,rep,name=contained,proto3" json:"contained,omitempty"`
+	// Optional. Walls of which one must be missing: the rule is not needed where all of them stand. Empty: as for contained.
+	NotContained  []string `protobuf:"bytes,21,rep,name=not_contained,json=notContained,proto3" json:"not_contained,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -350,6 +362,20 @@ func (x *Rule) GetHost() []string {
 	return nil
 }
 
+func (x *Rule) GetContained() []string {
+	if x != nil {
+		return x.Contained
+	}
+	return nil
+}
+
+func (x *Rule) GetNotContained() []string {
+	if x != nil {
+		return x.NotContained
+	}
+	return nil
+}
+
 // RuleTests are examples that test a rule.
 type RuleTests struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
@@ -433,7 +459,9 @@ type RuleTest struct {
 	// kind is then "net.connect".
 	Host string `protobuf:"bytes,10,opt,name=host,proto3" json:"host,omitempty"`
 	// Optional, for host. The addresses of the machine. Default: the name has not been looked up.
-	Addresses     []string `protobuf:"bytes,11,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	Addresses []string `protobuf:"bytes,11,rep,name=addresses,proto3" json:"addresses,omitempty"`
+	// Optional. The walls that stand, as in contained of Rule. Default: none; all of them for what a process does.
+	Walls         []string `protobuf:"bytes,12,rep,name=walls,proto3" json:"walls,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -541,6 +569,13 @@ func (x *RuleTest) GetHost() string {
 func (x *RuleTest) GetAddresses() []string {
 	if x != nil {
 		return x.Addresses
+	}
+	return nil
+}
+
+func (x *RuleTest) GetWalls() []string {
+	if x != nil {
+		return x.Walls
 	}
 	return nil
 }
@@ -745,7 +780,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x9b\x04\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xde\x04\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -766,14 +801,16 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x06writes\x18\x10 \x03(\tR\x06writes\x12 \n" +
 	"\truns_code\x18\x11 \x01(\bH\x00R\brunsCode\x88\x01\x01\x12\x1d\n" +
 	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01\x12\x12\n" +
-	"\x04host\x18\x13 \x03(\tR\x04hostB\f\n" +
+	"\x04host\x18\x13 \x03(\tR\x04host\x12\x1c\n" +
+	"\tcontained\x18\x14 \x03(\tR\tcontained\x12#\n" +
+	"\rnot_contained\x18\x15 \x03(\tR\fnotContainedB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +
 	"\n" +
 	"\b_network\"\x80\x01\n" +
 	"\tRuleTests\x125\n" +
 	"\x05match\x18\x01 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\x05match\x12<\n" +
-	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\xc3\x02\n" +
+	"\tnot_match\x18\x02 \x03(\v2\x1f.acphost.permission.v1.RuleTestR\bnotMatch\"\xd9\x02\n" +
 	"\bRuleTest\x12\x18\n" +
 	"\acommand\x18\x01 \x01(\tR\acommand\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
@@ -786,7 +823,8 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x12workspace_programs\x18\t \x01(\bR\x11workspacePrograms\x12\x12\n" +
 	"\x04host\x18\n" +
 	" \x01(\tR\x04host\x12\x1c\n" +
-	"\taddresses\x18\v \x03(\tR\taddresses\"\x86\x01\n" +
+	"\taddresses\x18\v \x03(\tR\taddresses\x12\x14\n" +
+	"\x05walls\x18\f \x03(\tR\x05walls\"\x86\x01\n" +
 	"\bSettings\x12\x16\n" +
 	"\x06policy\x18\x01 \x01(\tR\x06policy\x12!\n" +
 	"\fadmin_policy\x18\x02 \x01(\tR\vadminPolicy\x12)\n" +

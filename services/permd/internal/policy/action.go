@@ -31,8 +31,9 @@ type action struct {
 	opaque bool
 	// cwdUnknown: the directory of relative words is unknown.
 	cwdUnknown bool
-	command    bool // there is a command
-	certain    bool // the command is fully known, and its environment and directory cannot change what it does
+	command    bool   // there is a command
+	process    string // the kind of process actions; empty: no process does it
+	certain    bool   // the command is fully known, and its environment and directory cannot change what it does
 	// unclear: the command may be incomplete or wrong.
 	unclear bool
 	risks   [][]string // the known risks of each simple command
@@ -66,7 +67,7 @@ type pathAccess struct {
 }
 
 func newAction(a *permissionv1.Action) *action {
-	p := &action{Action: a}
+	p := &action{Action: a, process: processKind(a)}
 	for _, root := range slices.Concat(a.GetRoots(), a.GetResolvedRoots()) {
 		if isPath(root) {
 			root = path.Clean(root)
@@ -100,7 +101,7 @@ func (p *action) preparePaths() {
 	for i, access := range given {
 		to := &p.paths[i]
 		to.inside, to.searched = access.GetInsideRoots(), access.GetRecursive()
-		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) &&
+		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())
 		p.vague = p.vague || to.asked == "" || to.resolved == ""

@@ -22,8 +22,10 @@ type rule struct {
 	index    int
 	line     uint32
 	reason   string
-	on       []kindGlob
+	on       []kindGlob // nil: any kind
+	notOn    []kindGlob // of those, the kinds that it is not for
 	paths    []glob
+	notPaths []glob // of those, the files that it is not for
 	commands []command
 	agents   []string
 	modes    []string
@@ -39,6 +41,10 @@ type rule struct {
 	workspacePrograms bool
 	// grantable is for ask rules.
 	grantable bool
+	// contained are walls that must all stand, notContained walls of which one must be missing.
+	contained, notContained []string
+	// processes: the rule's file decides about processes by kinds of their own.
+	processes bool
 }
 
 // command is the prefix of a command in a rule.
@@ -60,6 +66,7 @@ var kinds = []string{
 	"terminal.create", "terminal.output", "terminal.wait", "terminal.kill", "terminal.release",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
 	"tool.switch_mode", "tool.other", "net.connect", "mcp.start", "elicitation", "unknown",
+	processStart, processRead, processWrite, processGit,
 }
 
 // compiler converts the message to rules. It collects all errors with their positions in the file.
@@ -103,13 +110,20 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 	}
 	c.expect(oneOf(unattended, "", "deny", "allow"), "unattended", "expected deny or allow, got %q%s", unattended, yamlproto.DidYouMean(unattended, []string{"deny", "allow"}))
 	p.rules = make([]rule, len(rules.GetRules()))
+	valid := make([]bool, len(p.rules))
 	for i, r := range rules.GetRules() {
 		at := fmt.Sprintf("rules[%d]", i)
 		errs := len(c.errs)
+		p.rules[i] = c.rule(at, r)
+		p.rules[i].index, p.rules[i].line = i, c.line(at)
+		valid[i] = len(c.errs) == errs
+	}
+	p.processes = decidesProcesses(p.rules)
+	for i, r := range rules.GetRules() {
+		at := fmt.Sprintf("rules[%d]", i)
 		compiled := &p.rules[i]
-		*compiled = c.rule(at, r)
-		compiled.index, compiled.line = i, c.line(at)
-		if len(c.errs) == errs {
+		compiled.processes = p.processes
+		if valid[i] {
 			c.examples(at, compiled, r.GetTests())
 		}
 		switch r.GetEffect() {
@@ -129,8 +143,8 @@ func (c *compiler) policy(rules *permissionv1.Policy) *Policy {
 func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.id(at, r.GetId())
 	c.expect(len(r.GetOn())+len(r.GetPath())+len(r.GetCommand())+len(r.GetAgent())+len(r.GetMode())+len(r.GetTool())+
-		len(r.GetReads())+len(r.GetWrites())+len(r.GetHost()) > 0 || r.RunsCode != nil || r.Network != nil || r.GetWhen() != "" || r.GetRedirect() != "", at,
-		"expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, host, agent, mode, tool, when), "+
+		len(r.GetReads())+len(r.GetWrites())+len(r.GetHost())+len(r.GetContained())+len(r.GetNotContained()) > 0 || r.RunsCode != nil || r.Network != nil || r.GetWhen() != "" || r.GetRedirect() != "", at,
+		"expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, host, contained, not_contained, agent, mode, tool, when), "+
 			"got none: the rule would match everything")
 	c.expect(!r.GetNotGrantable() || r.GetEffect() == "ask", at+".not_grantable",
 		"expected only in ask rules, got it in one with the effect %q", r.GetEffect())
@@ -139,9 +153,11 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	compiled := rule{
 		id: r.GetId(), effect: r.GetEffect(), reason: r.GetReason(), agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool(),
 		redirectNone: r.GetRedirect() == "none", redirectAny: r.GetRedirect() == "any",
-		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(), paths: c.globs(at+".path", r.GetPath()),
+		contained: r.GetContained(), notContained: r.GetNotContained(),
+		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(),
 		effects: effects{reads: c.globs(at+".reads", r.GetReads()), writes: c.globs(at+".writes", r.GetWrites()), runsCode: r.RunsCode, network: r.Network},
 	}
+	compiled.paths, compiled.notPaths = c.pathsOf(at+".path", r)
 	c.expect(!r.GetWorkspacePrograms() || !compiled.effects.any(), at+".workspace_programs",
 		"expected without reads, writes, runs_code and network: what a program of the workspace does is not known")
 	size := utf8.RuneCountInString(r.GetReason())
@@ -150,6 +166,8 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	c.names(at+".agent", r.GetAgent())
 	c.names(at+".mode", r.GetMode())
 	c.names(at+".tool", r.GetTool())
+	c.walls(at+".contained", r.GetContained())
+	c.walls(at+".not_contained", r.GetNotContained())
 	for i, text := range r.GetHost() {
 		pattern, err := hosts.ParsePattern(text)
 		c.expect(err == nil, fmt.Sprintf("%s.host[%d]", at, i), "expected a machine like api.example.com, *.example.com:443 or 10.0.0.0/8, got %q: %v", text, err)
@@ -159,7 +177,12 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		compiled.when = c.when(at+".when", r.GetWhen())
 	}
 	for i, pattern := range r.GetOn() {
-		compiled.on = append(compiled.on, c.kind(fmt.Sprintf("%s.on[%d]", at, i), pattern))
+		kind, excepted := strings.CutPrefix(pattern, "!")
+		if g := c.kind(fmt.Sprintf("%s.on[%d]", at, i), kind); excepted {
+			compiled.notOn = append(compiled.notOn, g)
+		} else {
+			compiled.on = append(compiled.on, g)
+		}
 	}
 	for i, pattern := range r.GetCommand() {
 		tokens := strings.Fields(pattern)
@@ -178,6 +201,13 @@ func (c *compiler) names(at string, names []string) {
 	}
 }
 
+func (c *compiler) walls(at string, names []string) {
+	for i, name := range names {
+		c.expect(wallNames[name] != permissionv1.Wall_WALL_UNSPECIFIED, fmt.Sprintf("%s[%d]", at, i), "expected files, reads or network, got %q%s",
+			name, yamlproto.DidYouMean(name, sortedWalls()))
+	}
+}
+
 func (c *compiler) globs(at string, patterns []string) []glob {
 	var globs []glob
 	for i, pattern := range patterns {
@@ -186,6 +216,25 @@ func (c *compiler) globs(at string, patterns []string) []glob {
 		globs = append(globs, g)
 	}
 	return globs
+}
+
+// pathsOf compiles the globs in path of a rule: those of the files that it is for, and those, with "!" in front, of the files that it is
+// not for.
+func (c *compiler) pathsOf(at string, r *permissionv1.Rule) (paths, not []glob) {
+	for i, pattern := range r.GetPath() {
+		pattern, excepted := strings.CutPrefix(pattern, "!")
+		field := fmt.Sprintf("%s[%d]", at, i)
+		g, err := newGlob(pattern, c.places)
+		c.expect(err == nil, field, "%v", err)
+		c.expect(!excepted || r.GetEffect() != "allow", field, `expected a glob without "!" in an allow rule: name the files that it allows`)
+		if excepted {
+			not = append(not, g)
+		} else {
+			paths = append(paths, g)
+		}
+	}
+	c.expect(len(not) == 0 || len(paths) > 0, at, `expected a glob without "!" beside those with it`)
+	return paths, not
 }
 
 func (c *compiler) when(at, source string) *condition {
@@ -222,7 +271,7 @@ func (c *compiler) id(at, id string) {
 func (c *compiler) kind(at, pattern string) kindGlob {
 	g := kindGlob(pattern)
 	space, _, _ := strings.Cut(pattern, ".")
-	known := space == "fs" || space == "terminal" || space == "tool" || space == "net" || space == "mcp"
+	known := space == "fs" || space == "terminal" || space == "tool" || space == "net" || space == "mcp" || space == "process"
 	switch {
 	case pattern == "" || strings.ContainsFunc(pattern, func(r rune) bool { return unicode.IsSpace(r) || unreadable(r) }):
 		c.fail(at, "expected a kind of action, like fs.write or tool.*, got %q", pattern)

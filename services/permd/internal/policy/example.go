@@ -36,7 +36,7 @@ func (c *compiler) examples(at string, r *rule, tests *permissionv1.RuleTests) {
 }
 
 func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, error) {
-	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != "" || t.GetWorkspacePrograms() || t.GetHost() != "" || len(t.GetAddresses()) > 0
+	short := t.GetCommand() != "" || t.GetPath() != "" || t.GetResolvedPath() != "" || t.GetOn() != "" || t.GetAgent() != "" || t.GetMode() != "" || t.GetTool() != "" || t.GetWorkspacePrograms() || t.GetHost() != "" || len(t.GetAddresses()) > 0 || len(t.GetWalls()) > 0
 	switch {
 	case t.GetAction() != nil && short:
 		return nil, fmt.Errorf("expected action alone, got other fields beside it")
@@ -91,7 +91,33 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 			ofWorkspace(a)
 		}
 	}
-	return a, nil
+	return a, exampleProcess(a, t)
+}
+
+// exampleProcess sets the walls of a test, and makes its action one of a process if the test is about that.
+func exampleProcess(a *permissionv1.Action, t *permissionv1.RuleTest) error {
+	for _, name := range t.GetWalls() {
+		wall, known := wallNames[name]
+		if !known {
+			return fmt.Errorf("expected files, reads or network in walls, got %q", name)
+		}
+		a.Walls = append(a.Walls, wall)
+	}
+	kind, ofProcess := map[string]string{processStart: "terminal.create", processRead: "fs.read", processWrite: "fs.write", processGit: "fs.write"}[t.GetOn()]
+	if !ofProcess {
+		return nil
+	}
+	a.Door, a.Kind = permissionv1.Door_DOOR_KERNEL, kind
+	if len(t.GetWalls()) == 0 {
+		a.Walls = []permissionv1.Wall{permissionv1.Wall_WALL_FILES, permissionv1.Wall_WALL_READS, permissionv1.Wall_WALL_NETWORK}
+	}
+	for _, p := range a.GetPaths() {
+		p.GitState = t.GetOn() == processGit
+		if kind == "fs.write" {
+			p.Access = permissionv1.Access_ACCESS_WRITE
+		}
+	}
+	return nil
 }
 
 func (c *compiler) examplePath(p string) (string, error) {

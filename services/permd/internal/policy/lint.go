@@ -190,7 +190,7 @@ func runsAnything(c command) bool {
 
 // allowsEveryCommand reports whether an allow rule covers all commands.
 func (r *rule) allowsEveryCommand() bool {
-	return !r.byCommand() && r.paths == nil && r.when == nil && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny))
+	return !r.byCommand() && r.paths == nil && r.when == nil && len(r.contained) == 0 && !r.othersTools() && (r.on == nil || slices.ContainsFunc(r.on, runsAny))
 }
 
 // oddity is a suspicious property of a rule by itself.
@@ -303,6 +303,9 @@ func (r *rule) othersTools() bool {
 // mayRunCommand reports whether actions of the kinds may contain a command. Those of extensions may.
 func mayRunCommand(g kindGlob) bool {
 	space, _, _ := strings.Cut(string(g), ".")
+	if space == "process" {
+		return g.matches(processStart)
+	}
 	return runsAny(g) || g.matches("tool.other") || g.matches("unknown") || (space != "fs" && space != "terminal" && space != "tool" && space != "net" && g != "elicitation")
 }
 
@@ -351,8 +354,22 @@ func (r *rule) coversAll(other *rule) bool {
 		return false
 	}
 	sameWhen := r.when == nil || (other.when != nil && r.when.source == other.when.source)
-	return sameWhen && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) && r.hostsCover(other) &&
+	return sameWhen && r.wallsCover(other) && r.exceptsOnlyOf(other) && namesCover(r.agents, other.agents) && namesCover(r.modes, other.modes) && namesCover(r.tools, other.tools) && r.hostsCover(other) &&
 		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.effects.cover(&other.effects) && r.pathsCover(other)
+}
+
+// exceptsOnlyOf reports whether all that the rule is not for is excepted by another rule, too.
+func (r *rule) exceptsOnlyOf(other *rule) bool {
+	sameGlob := func(a, b glob) bool { return a.source == b.source }
+	return (len(r.notOn) == 0 || slices.Equal(r.notOn, other.notOn)) &&
+		(len(r.notPaths) == 0 || slices.EqualFunc(r.notPaths, other.notPaths, sameGlob))
+}
+
+// wallsCover reports whether the rule's conditions on walls hold wherever those of another rule hold.
+func (r *rule) wallsCover(other *rule) bool {
+	isOthers := func(name string) bool { return slices.Contains(other.contained, name) }
+	return !slices.ContainsFunc(r.contained, func(name string) bool { return !isOthers(name) }) &&
+		(len(r.notContained) == 0 || slices.Equal(r.notContained, other.notContained))
 }
 
 func namesCover(names, others []string) bool {

@@ -26,7 +26,7 @@ func TestParseRefuses(t *testing.T) {
 		"an id that is too long":               {"version: 1\nrules:\n- {id: " + strings.Repeat("x", 129) + ", path: [/x], effect: deny}", "rules[0].id: expected at most 128 characters, got 129"},
 		"an id with a newline":                 {"version: 1\nrules:\n- {id: \"a\\nb\", path: [/x], effect: deny}", "rules[0].id: expected printable characters"},
 		"an id of ours":                        {"version: 1\nrules:\n- {id: acphost/protected, path: [/x], effect: deny}", "rules[0].id: expected a name that does not begin with acphost/"},
-		"a rule for everything":                {"version: 1\nrules:\n- {id: a, effect: allow}", "r.yaml:3:3: rules[0]: expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, host, agent, mode, tool, when), got none"},
+		"a rule for everything":                {"version: 1\nrules:\n- {id: a, effect: allow}", "r.yaml:3:3: rules[0]: expected at least one condition (on, path, command, reads, writes, runs_code, network, redirect, host, contained, not_contained, agent, mode, tool, when), got none"},
 		"not_grantable elsewhere":              {"version: 1\nrules:\n- {id: a, path: [/x], not_grantable: true, effect: allow}", "r.yaml:3:38: rules[0].not_grantable: expected only in ask rules"},
 		"workspace_programs elsewhere":         {"version: 1\nrules:\n- {id: a, command: [x], workspace_programs: true, effect: deny}", "r.yaml:3:45: rules[0].workspace_programs: expected only in allow rules with command"},
 		"workspace_programs without a command": {"version: 1\nrules:\n- {id: a, path: [/x], workspace_programs: true, effect: allow}", "rules[0].workspace_programs: expected only in allow rules with command"},

@@ -41,18 +41,18 @@ type criterion struct {
 var (
 	// allowingAround are the criteria of allow rules that do not concern simple commands, toAllow all their criteria. Doubts come
 	// last, because they matter only if the rule covers the action otherwise.
-	allowingAround = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections, ofAllowedPaths, ofAllowedWhen}
-	toAllow        = []criterion{ofKind, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
+	allowingAround = []criterion{ofKind, ofWalls, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections, ofAllowedPaths, ofAllowedWhen}
+	toAllow        = []criterion{ofKind, ofWalls, ofSurroundings, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).holdsAllowedCommand, (*rule).whyAllowedCommand}, ofAllowedPaths, ofAllowedWhen,
 		{func(r *rule, a *action) match { return sureIf(!r.doubtful(a)) }, (*rule).whyDoubts},
 	}
 	// forbiddingButFiles are the criteria of deny and ask rules that do not concern files, forbidding all their criteria.
-	forbiddingButFiles = []criterion{ofKind, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
+	forbiddingButFiles = []criterion{ofKind, ofWalls, ofAgent, ofMode, ofTool, ofHost, ofRedirections,
 		{(*rule).forbidsCommand, (*rule).whyForbiddenCommand},
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
 	}
 	forbidding = slices.Concat(forbiddingButFiles, []criterion{
-		{func(r *rule, a *action) match { return forbidsPaths(r.paths, a) }, (*rule).whyForbiddenPaths},
+		{(*rule).forbidsPaths, (*rule).whyForbiddenPaths},
 		{func(r *rule, a *action) match { return r.effects.forbids(a) }, (*rule).whyForbiddenEffects},
 	})
 )
@@ -64,6 +64,8 @@ func (r *rule) byCommand() bool { return r.commands != nil || r.effects.any() }
 // the kind.
 func (r *rule) criteria(a *action) []criterion {
 	switch {
+	case r.regardless(a):
+		return allowingRegardless
 	case r.effect == "allow":
 		return toAllow
 	case a.GetKind() == "":
@@ -80,6 +82,9 @@ func (r *rule) matches(a *action) match {
 			break
 		}
 	}
+	if sure == maybe && r.asProcess(a) && a.process == processStart {
+		return no // the processes that it starts are decided when they start
+	}
 	return sure
 }
 
@@ -87,7 +92,7 @@ func (r *rule) holdsKind(a *action) match {
 	if a.GetKind() == "" && r.effect != "allow" {
 		return maybe
 	}
-	return sureIf(r.matchesKind(a.GetKind()))
+	return sureIf(r.matchesKind(r.kindOf(a)))
 }
 
 // holdsSurroundings is a criterion of allow rules: they cover a command only with a harmless environment and directory.
@@ -182,7 +187,8 @@ func toNowhere(r *permissionv1.Redirection) bool {
 }
 
 func (r *rule) matchesKind(kind string) bool {
-	return kind != "" && (r.on == nil || slices.ContainsFunc(r.on, func(g kindGlob) bool { return g.matches(kind) }))
+	matches := func(g kindGlob) bool { return g.matches(kind) }
+	return kind != "" && (r.on == nil || slices.ContainsFunc(r.on, matches)) && !slices.ContainsFunc(r.notOn, matches)
 }
 
 func (r *rule) allowsPaths(a *action) bool {
@@ -222,6 +228,27 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	// A root that is itself reached by a symbolic link has another, unknown real name. It is known that the path lies inside, which
 	// suffices for a glob that covers everything inside.
 	return g.exact[0].everything || g.exact[0].belowAny(roots, spelling)
+}
+
+// forbidsPaths regards the files that the rule is not for only in actions without a command, whose files are all known.
+func (r *rule) forbidsPaths(a *action) match {
+	if len(r.notPaths) == 0 || a.command || a.vague {
+		return forbidsPaths(r.paths, a)
+	}
+	rest := *a
+	rest.paths = slices.DeleteFunc(slices.Clone(a.paths), func(p pathAccess) bool { return r.excepts(a, p) })
+	if len(rest.paths) == 0 && len(a.paths) > 0 {
+		return no
+	}
+	return forbidsPaths(r.paths, &rest)
+}
+
+// excepts reports whether the rule is not for a file, by both of its paths.
+func (r *rule) excepts(a *action, p pathAccess) bool {
+	excepted := func(spelling string) bool {
+		return slices.ContainsFunc(r.notPaths, func(g glob) bool { return g.forbids(a, spelling) })
+	}
+	return excepted(p.foldedAsked) && excepted(p.foldedResolved)
 }
 
 func forbidsPaths(globs []glob, a *action) match {

@@ -34,6 +34,8 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	a := newAction(of)
 	d := decideTogether(parts, a)
 	d.PolicyDigest = digestOf(parts)
+	d.Processes = a.process != "" && slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.processes })
+	d.Contained = d.Verdict == allow && a.process == "" && allowsRegardless(parts, a)
 	if d.Verdict == ask {
 		keepDenied(parts, a, d)
 		if d.Unattended == permissionv1.Verdict_VERDICT_UNSPECIFIED {
@@ -82,7 +84,7 @@ func (r *rule) mayMatchUnseen(a *action) bool {
 	if r.matches(a) != no {
 		return true
 	}
-	return a.doesUnseen() && a.GetKind() != "" && (r.on == nil || slices.ContainsFunc(r.on, mayBeDone)) &&
+	return a.process == "" && a.doesUnseen() && a.GetKind() != "" && (r.on == nil || slices.ContainsFunc(r.on, mayBeDone)) &&
 		ofAgent.holds(r, a) != no && ofMode.holds(r, a) != no && r.tools == nil
 }
 
@@ -101,8 +103,9 @@ func (p *action) doesUnseen() bool {
 }
 
 func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
+	regardless := allowsRegardless(parts, a)
 	for _, p := range parts {
-		if d := p.Policy.guard(a); d != nil {
+		if d := p.Policy.guard(a); d != nil && (d.GetVerdict() == deny || !regardless) {
 			return d
 		}
 	}
@@ -115,6 +118,10 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 		return &permissionv1.DecideResponse{Verdict: deny, Rule: denied[0].rule.id, Reason: reasonOf(denied), Place: placeOf(parts, denied[0].rule)}
 	}
 	asked := asks(parts, a)
+	if regardless {
+		suspected = nil
+		asked = slices.DeleteFunc(asked, func(f finding) bool { return f.sure != yes })
+	}
 	if suspected != nil {
 		return &permissionv1.DecideResponse{Verdict: ask, Rule: suspected.rule.id, Reason: reasonOf(append([]finding{*suspected}, asked...)),
 			Place: placeOf(parts, suspected.rule)}
@@ -152,8 +159,20 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
 }
 
-// allowing returns the verdict allow, with the files that the command must leave out because of deny and ask rules.
+// allowsRegardless reports whether an allow rule allows a command whatever its line says. Rules that may match the line, which is not
+// certain, then do not count: they decide about what its processes do.
+func allowsRegardless(parts []Part, a *action) bool {
+	return slices.ContainsFunc(parts, func(p Part) bool {
+		return p.loosens() && p.Policy.digest != "" && slices.ContainsFunc(p.Policy.allow, func(r *rule) bool { return r.regardless(a) && r.matches(a) == yes })
+	})
+}
+
+// allowing returns the verdict allow, with the files that the command must leave out because of deny and ask rules. Where reads are
+// decided when they happen, it need not leave out any.
 func allowing(parts []Part, a *action, rule, reason string) *permissionv1.DecideResponse {
+	if a.process == processStart || slices.Contains(a.GetWalls(), permissionv1.Wall_WALL_READS) {
+		return &permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}
+	}
 	return leavingOut(&permissionv1.DecideResponse{Verdict: allow, Rule: rule, Reason: reason}, leaveOut(parts, a, ask))
 }
 
@@ -248,18 +267,30 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 	return verdict
 }
 
-// Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both. If both
-// allow, NamesPaths and NamesAddresses hold only if they hold for both.
+// Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both, and is for all
+// processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
 		return b
 	case b == nil:
 		return a
+	}
+	d := stricter(a, b)
+	if processes := a.GetProcesses() || b.GetProcesses(); d.GetProcesses() != processes {
+		d = proto.CloneOf(d)
+		d.Processes = processes
+	}
+	return d
+}
+
+func stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
+	switch {
 	case a.GetVerdict() == allow && b.GetVerdict() == allow:
 		d := leavingOut(proto.CloneOf(a), together(a.GetLeaveOut(), b.GetLeaveOut()))
 		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
 		d.NamesAddresses = a.GetNamesAddresses() && b.GetNamesAddresses() && d.GetVerdict() == allow
+		d.Contained = a.GetContained() || b.GetContained()
 		return d
 	case rank(a) < rank(b):
 		a, b = b, a

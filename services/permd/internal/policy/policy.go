@@ -36,6 +36,8 @@ type Policy struct {
 	rules            []rule
 	deny, ask, allow []*rule
 	protected        []glob
+	// processes: the file decides about processes by rules of their own.
+	processes bool
 	// unattended is the verdict for "ask" without an answer.
 	unattended permissionv1.Verdict
 }

@@ -64,16 +64,19 @@ func (r *rule) whyKind(a *action, held match) string {
 		return "it cannot be told: the action has no kind"
 	case held == no && a.GetKind() == "":
 		return "the action has no kind"
-	case r.on == nil:
+	case r.on == nil && r.notOn == nil:
 		return ""
 	case held == yes:
-		return "on is " + show(a.GetKind())
+		return "on is " + show(r.kindOf(a))
 	}
-	names := make([]string, len(r.on))
-	for i, g := range r.on {
-		names[i] = string(g)
+	var names []string
+	for _, g := range r.on {
+		names = append(names, string(g))
 	}
-	return fmt.Sprintf("on is %s, the rule is for %s", show(a.GetKind()), list(names))
+	for _, g := range r.notOn {
+		names = append(names, "!"+string(g))
+	}
+	return fmt.Sprintf("on is %s, the rule is for %s", show(r.kindOf(a)), list(names))
 }
 
 func (r *rule) whySurroundings(a *action, held match) string {

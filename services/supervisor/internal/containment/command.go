@@ -77,12 +77,15 @@ func (s *Sandbox) Confines(ctx context.Context, conn grpc.ClientConnInterface) (
 type command struct {
 	decider   *Decider
 	sessionID string
+	// contained: the command's line was not judged, so its processes have no other rights than the agent's.
+	contained bool
 	environ   []string
 }
 
 var _ decisions.Judge = (*command)(nil)
 
-// Judge implements decisions.Judge. The command was allowed, so only denied actions of the command and its descendants are refused.
+// Judge implements decisions.Judge. Of a command that was allowed by its line or by a person, only denied actions are refused, unless rules
+// for processes decide.
 func (c *command) Judge(ctx context.Context, asked decisions.Asked) decisions.Answer {
 	return c.decider.judge(ctx, &event{Asked: asked, sessions: []string{c.sessionID}, command: c})
 }
@@ -95,20 +98,20 @@ func (c *command) Refused(pid int, program, what string) {
 	c.decider.refusedIn([]string{c.sessionID}, pid, program, what)
 }
 
-// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and Sandbox.Require is set.
+// CannotConfine is the error of Confine if a handler cannot run commands in the sandbox, and Sandbox.Require or Sandbox.Terminals is set.
 type CannotConfine struct {
 	// Why is the reason in words.
 	Why string
 }
 
 func (e *CannotConfine) Error() string {
-	return "it cannot run commands in the sandbox, and sandbox.require is set: " + e.Why
+	return "it cannot run commands in the sandbox, and sandbox.require is set, or the handlers could when the agent started: " + e.Why
 }
 
 // Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the confinement for the handler.
-// An empty id means that the command runs without a sandbox. The caller calls settle once, and reports whether the command has started. The
-// error is a *CannotConfine, or the error of a call to the handler.
-func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error) {
+// An empty id means that the command runs without a sandbox. contained: the command's line was not judged. The caller calls settle once, and reports
+// whether the command has started. The error is a *CannotConfine, or the error of a call to the handler.
+func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error) {
 	if d.sandbox == nil {
 		return "", func(bool) {}, nil
 	}
@@ -119,7 +122,7 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 	case err != nil:
 		cancel()
 		return "", nil, err
-	case why != "" && d.sandbox.Require:
+	case why != "" && (d.sandbox.Require || d.sandbox.Terminals):
 		cancel()
 		return "", nil, &CannotConfine{Why: why}
 	case why != "":
@@ -129,7 +132,7 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 	}
 	d.link.Spawn(func() {
 		defer cancel()
-		d.serveCommand(stream, sessionID)
+		d.serveCommand(stream, &command{decider: d, sessionID: sessionID, contained: contained})
 	})
 	d.link.Spawn(func() {
 		select {
@@ -146,9 +149,8 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 }
 
 // serveCommand answers the requests of a command's sandbox until the sandbox ends.
-func (d *Decider) serveCommand(stream confineStream, sessionID string) {
+func (d *Decider) serveCommand(stream confineStream, c *command) {
 	ours, theirs := net.Pipe()
-	c := &command{decider: d, sessionID: sessionID}
 	served := make(chan error, 1)
 	go func() {
 		defer func() { _ = ours.Close() }()

@@ -39,6 +39,24 @@ type Sandbox struct {
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool
+	// Terminals: the handlers of terminals run commands in a sandbox. Since commands are then decided as contained, a handler that no longer
+	// can runs none.
+	Terminals bool
+}
+
+// walls returns the walls around a process in the sandbox.
+func (s *Sandbox) walls() []permissionv1.Wall {
+	if s == nil || s.How.Observe {
+		return nil
+	}
+	walls := []permissionv1.Wall{permissionv1.Wall_WALL_FILES}
+	if s.How.Reads {
+		walls = append(walls, permissionv1.Wall_WALL_READS)
+	}
+	if s.How.Closed {
+		walls = append(walls, permissionv1.Wall_WALL_NETWORK)
+	}
+	return walls
 }
 
 // Proxy describes how the decisions for the agent's proxy are made.
@@ -142,6 +160,15 @@ func (d *Decider) Bind(l Link) {
 			tell()
 		}
 	})
+}
+
+// Walls returns the walls around whatever the agent's requests and calls of terminal/create lead to; nil: there are none, or not all
+// commands of terminals run in the sandbox.
+func (d *Decider) Walls() []permissionv1.Wall {
+	if d.sandbox == nil || !d.sandbox.Terminals {
+		return nil
+	}
+	return d.sandbox.walls()
 }
 
 // observes reports whether the sandbox is in observe mode: nothing is refused, and actions that would be refused are recorded.

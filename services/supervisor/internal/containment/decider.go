@@ -65,7 +65,8 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
-		return decisions.Answer{Allowed: true, TellStart: e.enterCommand(d), Lease: d.lease(e, o)}
+		tell := !o.Decision.ByProcessRules() && e.enterCommand(d)
+		return decisions.Answer{Allowed: true, TellStart: tell, Lease: d.lease(e, o)}
 	case gate.Ask:
 		why, _ := d.askLater(e, o)
 		return decisions.Answer{Why: why}
@@ -75,7 +76,7 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 
 // classify determines which processes and files of an event are the agent's own, and whether an allowed command contains the process.
 func (d *Decider) classify(e *event) {
-	e.within = e.command != nil || d.commands.Within(e.PID)
+	e.within = e.command != nil && !e.command.contained || d.commands.Within(e.PID)
 	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
 	e.asAgent = !e.within && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
 	e.lenient = e.within || e.kept || e.asAgent ||
@@ -221,6 +222,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		e.seen = paths.NewSeen()
 	}
 	s := d.link.Judging(ctx, sessionID, cc, e.seen)
+	s.Walls = d.sandbox.walls()
 	var a, inner *permissionv1.Action
 	switch {
 	case e.to != nil:
@@ -247,6 +249,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
+	r.Covered = e.within || e.kept || e.asAgent || d.isOwn(e.Path)
 	r.Lenient, r.Inner, r.GivenUp, r.Apart = e.lenient, inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
 	if e.connectsOut() {

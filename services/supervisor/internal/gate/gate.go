@@ -192,6 +192,9 @@ type Request struct {
 	Terminals []string
 	// Lenient, for process actions: the action is refused only if it is denied.
 	Lenient bool
+	// Covered, for process actions: the agent itself is started, its own files are changed, or the process belongs to a command that was
+	// allowed by its line or by a person. Where rules for processes decide, Lenient counts for nothing else.
+	Covered bool
 	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
 	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
@@ -268,6 +271,9 @@ type Decision struct {
 	names   bool // a rule of the policy names the paths
 	reused  bool // the policies gave this answer about an earlier action
 	special bool // a rule names the addresses, or the agent needs the machine
+	// processes: rules for processes decided, so the verdict holds for all processes. contained: a command's line was not judged, because
+	// what its processes do is decided.
+	processes, contained bool
 
 	kept      []string // globs of files below folders that the command must not read, unless the user knows that it does
 	readsKept bool     // Reason says that the command reads such files; for ByEarlier: the person who answered has read that
@@ -290,6 +296,14 @@ func (d *Decision) Argv() []string { return d.argv }
 
 // Active reports whether a policy applies; false: none was chosen.
 func (d *Decision) Active() bool { return d.active }
+
+// Contained reports whether a command is allowed without regard to its line, because what its processes do is decided when they do it.
+func (d *Decision) Contained() bool {
+	return d.contained && d.Verdict == Allow && (d.By == ByPolicy || d.By == ByEarlier && !d.person)
+}
+
+// ByProcessRules reports whether rules for processes decided, so that the verdict holds for all processes alike.
+func (d *Decision) ByProcessRules() bool { return d.processes && d.By == ByPolicy }
 
 // What describes the action in words: "write /w/a". The text is safe and bounded (intent.Summary).
 func (d *Decision) What() string { return intent.Summary(d.request.Action) }
@@ -419,7 +433,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
 		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
-		d.reuse = said.holds
+		d.reuse, d.processes, d.contained = said.holds, said.Processes, said.Contained
 		g.leaveOut(r, d, said.GetLeaveOut())
 		applyMachineRuling(r, d, said.DecideResponse)
 	}

@@ -36,10 +36,12 @@ type answer struct {
 	person  bool    // a person gave the answer, now or earlier
 	surface Surface // the surface that the person used; SurfaceInput if the answer covers the action anyway
 	named   bool    // only the name of the tool was allowed, so no call passes
-	at      time.Time
-	reads   bool            // the person has read that the command reads files that the policy forbids
-	used    map[string]bool // the writes, and the command, that passed because of this answer
-	over    bool            // the tool call has ended
+	// contained: the command's line was not judged (Decision.Contained).
+	contained bool
+	at        time.Time
+	reads     bool            // the person has read that the command reads files that the policy forbids
+	used      map[string]bool // the writes, and the command, that passed because of this answer
+	over      bool            // the tool call has ended
 }
 
 func newLedger(turn uint64) *ledger {
@@ -143,7 +145,7 @@ func (g *Gate) answeredEarlier(r Request, d *Decision) bool {
 			e.used[key] = true
 		}
 		d.Verdict, d.By, d.Reason, d.person, d.Before = Allow, ByEarlier, "it was allowed when the agent asked", e.person, before
-		d.readsKept = e.reads
+		d.readsKept, d.contained = e.reads, e.contained
 		return true
 	}
 	return false
@@ -185,7 +187,7 @@ func (g *Gate) rememberAnswer(d *Decision, o Outcome, allowed, person bool) {
 	if r.Lenient {
 		return
 	}
-	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, at: g.opts.Now()}
+	e := &answer{action: cmp.Or(r.Inner, r.Action), shown: d.Shown, allowed: allowed, person: person, named: d.named, contained: d.contained, at: g.opts.Now()}
 	e.reads = person && d.readsKept && showsInput(o.Surface)
 	if e.surface = o.Surface; o.Option == "" { // of a policy or a grant: both are about the action itself
 		e.surface = SurfaceInput

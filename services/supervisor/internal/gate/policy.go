@@ -93,6 +93,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		out.NamesPaths = out.NamesPaths && got.NamesPaths
 		out.NamesAddresses = out.NamesAddresses && got.NamesAddresses
 		out.reused = out.reused && got.reused
+		out.Processes, out.Contained = out.Processes || got.Processes, out.Contained || got.Contained
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {
 			out.Verdict, out.Rule, out.Reason, out.Place = got.Verdict, got.Rule, got.Reason, got.Place
 		} else if got.Verdict == Ask && out.Verdict == Ask && !strings.Contains(out.Reason, got.Reason) { // each may be about another part

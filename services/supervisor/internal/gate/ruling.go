@@ -38,9 +38,9 @@ func refused(a *permissionv1.Action) *Ruling {
 }
 
 // Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key
-// file, if that is not certain.
+// file, if that is not certain and the file's opening is not decided.
 func (g *Gate) Behind(a *permissionv1.Action) *Ruling {
-	if a.GetCommand() == nil || len(g.keyFiles()) == 0 {
+	if a.GetCommand() == nil || len(g.keyFiles()) == 0 || slices.Contains(a.GetWalls(), permissionv1.Wall_WALL_READS) {
 		return nil
 	}
 	_, unclear, at := g.By(nil).keysOf(a.GetCommand(), rootsOf(a))

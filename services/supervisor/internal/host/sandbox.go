@@ -80,6 +80,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.agentProxy.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
+	k.Terminals = terminals == standsFull
 	cancel()
 	if k.Require && terminals == standsNone {
 		return agent.Exit{Name: s.Name, Reason: agent.StartFailed, Code: 126, Detail: "sandbox.require is set, and not all commands of terminals can be confined: " +

@@ -49,6 +49,8 @@ type Session struct {
 	Roots []string
 	// ResolvedRoots are where Roots really lead, in their order, "" for one that is not known. nil: none is known.
 	ResolvedRoots []string
+	// Walls are the walls around the agent's processes and the commands of its terminals; nil: none is known.
+	Walls []permissionv1.Wall
 	// Seen is what has been seen of the disk for the question; nil: all is looked at anew.
 	Seen *realpaths.Seen
 	// Place, if set, says where a path really leads. It is called once for each path that the action names, at most 1000
@@ -132,6 +134,7 @@ func (s Session) action(door permissionv1.Door) *permissionv1.Action {
 		Roots:         s.Roots,
 		ResolvedRoots: s.ResolvedRoots,
 		Door:          door,
+		Walls:         s.Walls,
 	}
 }
 

@@ -389,6 +389,7 @@ func (l *Link) action(ctx context.Context, h *heldCall) (*permissionv1.Action, *
 	kind := h.kind()
 	a := intent.Call(against, h.call.method, kind, h.params)
 	if !h.atHandler() {
+		a.Walls = nil // the client runs its commands wherever it likes
 		l.lookFrom(nil, a)
 		return a, nil
 	}

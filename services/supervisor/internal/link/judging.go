@@ -32,6 +32,9 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 		Roots:      rootPaths(cc),
 		Seen:       seen,
 	}
+	if l.opts.Containment != nil {
+		s.Walls = l.opts.Containment.Walls()
+	}
 	s.StaysPut = slices.ContainsFunc(l.opts.AgentEnviron, func(entry string) bool { return strings.HasPrefix(entry, staysPut) })
 	if l.opts.RealRoots != nil {
 		s.ResolvedRoots = l.opts.RealRoots(s.Roots)

@@ -200,7 +200,7 @@ func (l *Link) invoke(ctx context.Context, r *route.Route, c *agentCall, cc *acp
 	if err != nil {
 		return nil, 0, transcode.ErrorFrom(err, r.Handler)
 	}
-	settle, jerr := l.confine(r, c, cc, conn)
+	settle, jerr := l.confine(r, c, cc, conn, judged)
 	if jerr != nil {
 		return nil, 0, jerr
 	}

@@ -25,9 +25,11 @@ import (
 // Containment decides about process actions of the agent. *containment.Decider implements it.
 type Containment interface {
 	// Confine opens a confinement for the command of a terminal.
-	Confine(handler string, conn grpc.ClientConnInterface, sessionID string) (id string, settle func(started bool), err error)
+	Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error)
 	// Sees returns a function that reports later whether all process actions in the current turn of a session were observed.
 	Sees(sessionID string) func() bool
+	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.
+	Walls() []permissionv1.Wall
 }
 
 var _ containment.Link = (*Link)(nil)
@@ -79,14 +81,15 @@ func (l *Link) Spawn(f func()) { l.spawn(f) }
 // Ended implements containment.Link.
 func (l *Link) Ended() <-chan struct{} { return l.ended }
 
-// confine runs the command of a call in a sandbox, if required. The caller calls settle with whether the call has succeeded.
-func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface) (settle func(started bool), jerr *jsonrpc.Error) {
+// confine runs the command of a call in a sandbox, if required. judged is the decided call; nil: it was not decided. The caller calls settle with whether the call has succeeded.
+func (l *Link) confine(r *route.Route, c *agentCall, cc *acpv1.CallContext, conn grpc.ClientConnInterface, judged *heldCall) (settle func(started bool), jerr *jsonrpc.Error) {
 	if l.opts.Containment == nil || r.Action != "terminal.create" {
 		return func(bool) {}, nil
 	}
-	id, settle, err := l.opts.Containment.Confine(r.Handler, conn, c.sessionID)
+	contained := judged != nil && judged.decision != nil && judged.decision.Contained()
+	id, settle, err := l.opts.Containment.Confine(r.Handler, conn, c.sessionID, contained)
 	if cannot, ok := errors.AsType[*containment.CannotConfine](err); ok {
-		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s cannot run commands in the sandbox, and sandbox.require is set: %s", c.method, r.Handler, cannot.Why)}
+		return nil, &jsonrpc.Error{Code: jsonrpc.CodeInternal, Message: fmt.Sprintf("%s: handler %s: %v", c.method, r.Handler, cannot)}
 	}
 	if err != nil {
 		return nil, transcode.ErrorFrom(err, r.Handler)
