@@ -4,6 +4,7 @@ go 1.26.0
 
 require (
 	github.com/acphost/acphost/proto v0.0.0
+	github.com/bmatcuk/doublestar/v4 v4.10.4
 	go.uber.org/goleak v1.3.0
 	go.yaml.in/yaml/v3 v3.0.6
 	golang.org/x/net v0.60.0

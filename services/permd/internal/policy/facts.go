@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -335,7 +336,7 @@ func (g *glob) below(a *action, u *pathAccess) []string {
 	if g.rooted {
 		texts = nil
 		for _, root := range a.roots {
-			texts = append(texts, strings.TrimSuffix(escapeGlob(root), "/")+"/"+g.texts[0])
+			texts = append(texts, strings.TrimSuffix(pathglob.Escape(root), "/")+"/"+g.texts[0])
 		}
 		if u.inside && u.foldedResolved != "" && !inRoots(a.foldedRoots, u.foldedResolved) {
 			texts = append(texts, "/**/"+g.texts[0]) // the root has another, unknown name
@@ -356,7 +357,7 @@ func (g *glob) below(a *action, u *pathAccess) []string {
 // mayLieBelow reports whether a pattern may match a file below a folder, which is folded.
 func mayLieBelow(text, dir string) bool {
 	text = fold(text)
-	first := strings.IndexAny(text, globMeta)
+	first := strings.IndexAny(text, pathglob.Meta)
 	if first < 0 {
 		rest, below := tailBelow(dir, text)
 		return below && rest != ""

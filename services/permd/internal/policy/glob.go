@@ -8,6 +8,8 @@ import (
 	"strings"
 
 	"github.com/bmatcuk/doublestar/v4"
+
+	"github.com/acphost/acphost/internal/pathglob"
 )
 
 // glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for the several
@@ -34,17 +36,8 @@ type places struct {
 	real func(path string) (string, error)
 }
 
-// pattern is a doublestar pattern, absolute or relative to a root, with cheap tests that exclude most paths first.
-type pattern struct {
-	text string
-	// literal: text contains no special characters.
-	literal bool
-	// everything: "**", which matches any rest.
-	everything bool
-	prefix     string // of every match
-	suffix     string // of every match
-	inside     string // a part of every match
-}
+// pattern is a doublestar pattern, absolute or relative to a root.
+type pattern struct{ pathglob.Pattern }
 
 // newGlob compiles a glob: absolute, or with the prefix ${root}, ~ or **.
 func newGlob(source string, at places) (glob, error) {
@@ -61,7 +54,7 @@ func newGlob(source string, at places) (glob, error) {
 	case source == "~" || strings.HasPrefix(source, "~/"):
 		texts = texts[:0]
 		for _, home := range at.homes {
-			texts = append(texts, path.Clean("/"+escapeGlob(home)+source[1:]))
+			texts = append(texts, path.Clean("/"+pathglob.Escape(home)+source[1:]))
 		}
 		if len(texts) == 0 {
 			return g, fmt.Errorf("expected a glob without ~, since the home directory is not known (set HOME), got %q", source)
@@ -114,7 +107,7 @@ func realText(text string, at places) string {
 	if at.real == nil || !strings.HasPrefix(text, "/") {
 		return text
 	}
-	end := strings.IndexAny(text, globMeta)
+	end := strings.IndexAny(text, pathglob.Meta)
 	if end < 0 {
 		end = len(text)
 	}
@@ -122,7 +115,7 @@ func realText(text string, at places) string {
 	// A path that does not exist yet gets the real name of its nearest existing directory.
 	for dir, rest := text[:end], text[end:]; dir != ""; {
 		if real, err := at.real(dir); err == nil {
-			return strings.TrimSuffix(escapeGlob(path.Clean(real)), "/") + rest
+			return strings.TrimSuffix(pathglob.Escape(path.Clean(real)), "/") + rest
 		}
 		i := strings.LastIndexByte(dir, '/')
 		dir, rest = dir[:i], dir[i:]+rest
@@ -130,47 +123,11 @@ func realText(text string, at places) string {
 	return text
 }
 
-const globMeta = `*?[{\`
-
-func newPattern(text string) pattern {
-	p := pattern{text: text}
-	first := strings.IndexAny(text, globMeta)
-	if first < 0 {
-		p.literal = true
-		return p
-	}
-	p.everything = text == "**"
-	// A "**" between slashes may match nothing, including one of the slashes.
-	p.prefix = strings.TrimSuffix(text[:first], "/")
-	if !strings.Contains(text, `\`) {
-		last := strings.LastIndexAny(text, globMeta+"]}")
-		p.suffix = strings.TrimPrefix(text[last+1:], "/")
-	}
-	if !strings.ContainsAny(text, `[{\`) {
-		for run := range strings.FieldsFuncSeq(text, func(r rune) bool { return r == '*' || r == '?' }) {
-			if run = strings.Trim(run, "/"); len(run) > len(p.inside) {
-				p.inside = run
-			}
-		}
-	}
-	return p
-}
-
-func (p *pattern) matches(name string) bool {
-	switch {
-	case p.literal:
-		return p.text == name
-	case p.everything:
-		return true
-	case !strings.HasPrefix(name, p.prefix), !strings.HasSuffix(name, p.suffix), !strings.Contains(name, p.inside):
-		return false
-	}
-	return doublestar.MatchUnvalidated(p.text, name)
-}
+func newPattern(text string) pattern { return pattern{pathglob.New(text)} }
 
 // matchesAny reports whether one of the patterns matches a path.
 func matchesAny(patterns []pattern, name string) bool {
-	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.matches(name) })
+	return slices.ContainsFunc(patterns, func(p pattern) bool { return p.Matches(name) })
 }
 
 // belowAny reports whether the pattern matches the rest of a path below one of the roots.
@@ -184,17 +141,10 @@ func (p *pattern) belowAny(roots []string, name string) bool {
 // below reports whether the pattern matches the rest of a path below a root; the root itself is "".
 func (p *pattern) below(tail string) bool {
 	if tail == "" {
-		return p.text == "" || p.everything // "*" would match the empty name, but means an entry
+		return p.Text == "" || p.Everything // "*" would match the empty name, but means an entry
 	}
-	return p.matches(tail)
+	return p.Matches(tail)
 }
-
-// escapeGlob returns a glob that matches exactly the path.
-func escapeGlob(path string) string {
-	return globEscapes.Replace(path)
-}
-
-var globEscapes = strings.NewReplacer(`*`, `\*`, `?`, `\?`, `[`, `\[`, `]`, `\]`, `{`, `\{`, `}`, `\}`, `\`, `\\`)
 
 // tailBelow returns the rest of a path below a root. Both are clean.
 func tailBelow(root, name string) (string, bool) {

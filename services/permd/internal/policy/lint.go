@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -396,7 +397,7 @@ func (r *rule) kindsCover(other *rule) bool {
 	}
 	// Only a star in this rule's pattern matches a star in the other's, and covers the same kinds.
 	return other.on != nil && !slices.ContainsFunc(other.on, func(g kindGlob) bool {
-		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.matches(string(g)) })
+		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.Matches(string(g)) })
 	})
 }
 
@@ -453,9 +454,9 @@ func (g *glob) coversAll(other *glob) bool {
 		return false
 	}
 	mine, theirs := g.exact[0], other.exact[0]
-	if theirs.literal {
-		return mine.matches(theirs.text)
+	if theirs.Literal {
+		return mine.Matches(theirs.Text)
 	}
-	dir, all := strings.CutSuffix(mine.text, "**")
-	return all && !strings.ContainsAny(dir, globMeta) && strings.HasPrefix(theirs.text, dir)
+	dir, all := strings.CutSuffix(mine.Text, "**")
+	return all && !strings.ContainsAny(dir, pathglob.Meta) && strings.HasPrefix(theirs.Text, dir)
 }

@@ -8,6 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 	"google.golang.org/protobuf/reflect/protoreflect"
 
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -214,7 +215,7 @@ func (r *rule) namesPaths(a *action) bool {
 // anchored reports whether a glob begins with the name of a folder.
 func (g *glob) anchored() bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(g.source, "/"), "/")
-	return !g.rooted && first != "" && !strings.ContainsAny(first, globMeta)
+	return !g.rooted && first != "" && !strings.ContainsAny(first, pathglob.Meta)
 }
 
 // allows reports whether the glob covers one spelling of a path.
@@ -227,7 +228,7 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	}
 	// A root that is itself reached by a symbolic link has another, unknown real name. It is known that the path lies inside, which
 	// suffices for a glob that covers everything inside.
-	return g.exact[0].everything || g.exact[0].belowAny(roots, spelling)
+	return g.exact[0].Everything || g.exact[0].belowAny(roots, spelling)
 }
 
 // forbidsPaths regards the files that the rule is not for only in actions without a command, whose files are all known.

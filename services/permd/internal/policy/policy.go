@@ -18,6 +18,7 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/yamlproto"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -131,7 +132,7 @@ func protectedGlobs(s Surroundings) ([]glob, error) {
 		if !filepath.IsAbs(path) {
 			return nil, fmt.Errorf("the protected path %q is not absolute", path)
 		}
-		pattern := strings.TrimSuffix(escapeGlob(filepath.ToSlash(filepath.Clean(path))), "/") + "/**"
+		pattern := strings.TrimSuffix(pathglob.Escape(filepath.ToSlash(filepath.Clean(path))), "/") + "/**"
 		g, err := newGlob(pattern, s.places())
 		if err != nil {
 			return nil, fmt.Errorf("the protected path %q: %w", path, err)

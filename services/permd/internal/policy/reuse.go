@@ -215,16 +215,16 @@ func (g *glob) residue(patterns []pattern, roots []string, dir string) residue {
 
 // residue returns the residue of the pattern in a folder, which is absolute or, like the pattern, relative to a root.
 func (p *pattern) residue(dir string) residue {
-	if p.everything {
+	if p.Everything {
 		return residue{all: true}
 	}
-	if in := dir + "/"; dir != "" && !strings.HasPrefix(in, p.prefix) && !strings.HasPrefix(p.prefix, in) {
+	if in := dir + "/"; dir != "" && !strings.HasPrefix(in, p.Prefix) && !strings.HasPrefix(p.Prefix, in) {
 		return residue{}
 	}
-	if strings.ContainsAny(p.text, `[\`) {
+	if strings.ContainsAny(p.Text, `[\`) {
 		return residue{unsure: true}
 	}
-	segments := slices.CompactFunc(strings.Split(strings.TrimPrefix(p.text, "/"), "/"), func(a, b string) bool { return a == "**" && b == "**" })
+	segments := slices.CompactFunc(strings.Split(strings.TrimPrefix(p.Text, "/"), "/"), func(a, b string) bool { return a == "**" && b == "**" })
 	if slices.ContainsFunc(segments, func(s string) bool {
 		// A slash inside braces, or stars that may match folders.
 		return strings.Count(s, "{") != strings.Count(s, "}") || s != "**" && strings.Contains(s, "**")

@@ -187,7 +187,7 @@ func (d *Decider) strictest(ctx context.Context, e *event) (worst Try, err error
 
 // isOwn reports whether a path is one of the agent's files (Sandbox.Own) or below one.
 func (d *Decider) isOwn(path string) bool {
-	return slices.ContainsFunc(d.sandbox.Own, func(own string) bool { return path != "" && paths.Below(own, path) })
+	return d.sandbox != nil && slices.ContainsFunc(d.sandbox.Own, func(own string) bool { return path != "" && paths.Below(own, path) })
 }
 
 // isKept reports whether a file, by any name, is the agent's own or holds its state.
