@@ -28,3 +28,20 @@ func TestEscape_MatchesOnlyThePath(t *testing.T) {
 		}
 	}
 }
+
+func TestSet_MayMatch(t *testing.T) {
+	s, ok := NewSet([]string{"/**/.env", "/keys/**"})
+	if !ok {
+		t.Fatal("the patterns are not valid")
+	}
+	for path, want := range map[string]bool{
+		"/a/.env": true, "/a/.ENV": true, "/Keys/x": true, "/keys": true, "/a/.envs": false, "/a/b": false, "/a/\u017f": true, "/a/\n": true,
+	} {
+		if got := s.MayMatch(path); got != want {
+			t.Errorf("%q: got %t, want %t", path, got, want)
+		}
+	}
+	if _, ok := NewSet([]string{"/["}); ok {
+		t.Error("an invalid pattern is accepted")
+	}
+}

@@ -56,6 +56,11 @@ func ofProgram(a *permissionv1.Action) (key string, ok bool) {
 	return string(all), err == nil && len(all) <= maxAction
 }
 
+// IsProcessRead reports whether a process reads a file, so that an answer may hold for every file that the session's processes read.
+func IsProcessRead(a *permissionv1.Action) bool {
+	return a.GetDoor() == permissionv1.Door_DOOR_KERNEL && a.GetKind() == "fs.read" && a.GetCommand() == nil && len(a.GetPaths()) == 1
+}
+
 // plainAccess reports whether an action is a plain access to a file: a read at the door of calls, or a read or a change
 // at the kernel, as its path says, too.
 func plainAccess(a *permissionv1.Action) bool {
@@ -93,19 +98,38 @@ func Key(a *permissionv1.Action) string {
 		return all
 	}
 	var key []byte
-	add := func(texts ...string) {
-		key = binary.AppendUvarint(key, uint64(len(texts)))
-		for _, text := range texts {
-			key = append(binary.AppendUvarint(key, uint64(len(text))), text...)
-		}
-	}
+	add := func(texts ...string) { key = appendTexts(key, texts) }
 	file := a.GetPaths()[0]
 	git := ""
-	if file.GetGitInternal() {
+	switch {
+	case file.GetGitInternal():
 		git = "git"
+	case file.GetGitState():
+		git = "git state"
 	}
-	add(a.GetKind(), a.GetDoor().String(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool(), path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
+	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
+	return keyOf(key, a)
+}
+
+// KeyOfReads is the same for the reads of processes of one session, whatever file they read.
+func KeyOfReads(a *permissionv1.Action) string { return keyOf([]byte("reads"), a) }
+
+// keyOf appends what an answer depends on besides the file.
+func keyOf(key []byte, a *permissionv1.Action) string {
+	add := func(texts ...string) { key = appendTexts(key, texts) }
+	add(a.GetKind(), a.GetDoor().String(), a.GetAgent(), a.GetMode(), a.GetMethod(), a.GetTool())
 	add(a.GetRoots()...)
 	add(a.GetResolvedRoots()...)
+	for _, wall := range a.GetWalls() {
+		add(wall.String())
+	}
 	return string(key)
+}
+
+func appendTexts(key []byte, texts []string) []byte {
+	key = binary.AppendUvarint(key, uint64(len(texts)))
+	for _, text := range texts {
+		key = append(binary.AppendUvarint(key, uint64(len(text))), text...)
+	}
+	return key
 }

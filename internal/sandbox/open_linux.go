@@ -41,7 +41,7 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	}
 	if c.options.Reads && flags&unix.O_ACCMODE != unix.O_WRONLY && strings.HasPrefix(p.real, "/") && !p.insideOnly {
 		for _, name := range p.paths() {
-			events = append(events, Event{Operation: Read, Path: name})
+			events = append(events, Event{Operation: Read, Path: name, Held: p.dir, Name: p.base})
 		}
 	}
 	if err := c.allowed(events...); err != nil {

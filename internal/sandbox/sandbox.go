@@ -66,8 +66,8 @@ type Event struct {
 	Address Address
 	// Call numbers the system call. Events of one call have the same number.
 	Call uint64
-	// Held, for Write and Move, is a descriptor of the file's folder, or of the file itself if Name is empty. It is open while the
-	// Decider is asked, and leads to the file that the call changes, even if the path leads elsewhere by then.
+	// Held, for Write, Move and Read, is a descriptor of the file's folder, or of the file itself if Name is empty. It is open while the
+	// Decider is asked, and leads to the file that the call changes or reads, even if the path leads elsewhere by then.
 	Held int
 	Name string
 	// Apart, for Execute: the process has mounts that confined processes made. So those processes choose which libraries and settings

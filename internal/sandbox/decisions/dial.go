@@ -51,6 +51,7 @@ type client struct {
 	environ []string     // the command's, if the supervisor does not know it
 	words   words
 	leases  atomic.Pointer[leases] // nil: the supervisor has granted none
+	reads   atomic.Pointer[reads]  // nil: as leases
 
 	writing sync.Mutex
 
@@ -77,6 +78,9 @@ func (c *client) Allows(e sandbox.Event) bool {
 	if (e.Operation == sandbox.Write || e.Operation == sandbox.Move) && sandbox.Device(e.Path) {
 		return true // as the supervisor would answer: most programs open /dev/null
 	}
+	if e.Operation == sandbox.Read && c.connected() && c.reads.Load().allow(e, time.Now()) {
+		return true
+	}
 	about, name, ok := leasable(e)
 	if l := c.lending(); ok && l != nil && l.allow(about, name, e) {
 		return true
@@ -93,6 +97,9 @@ func (c *client) Allows(e sandbox.Event) bool {
 	if ok {
 		c.leases.Load().keep(about, a.GetLease(), time.Now())
 	}
+	if e.Operation == sandbox.Read && a.GetReads() != nil {
+		c.reads.Store(newReads(a.GetReads(), time.Now()))
+	}
 	if a.GetTellStart() {
 		c.expect(e.Call)
 	}
@@ -103,6 +110,16 @@ func (c *client) Allows(e sandbox.Event) bool {
 func (c *client) AllowsMountPoint(e sandbox.Event) bool {
 	a, err := c.ask(e, true)
 	return err == nil && a.GetAllowed()
+}
+
+// connected reports whether the supervisor is connected.
+func (c *client) connected() bool {
+	if s, ok := c.conn.(lender); ok {
+		return s.open()
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return !c.ended
 }
 
 // lending returns the leases while the supervisor is connected; nil: there are none.

@@ -19,6 +19,8 @@ const (
 	maxCounts = 4096
 	// maxKeys limits the files that a lease excludes from changes.
 	maxKeys = 512
+	// maxAsked limits the patterns of a ReadLease.
+	maxAsked = 2000
 )
 
 // Lease extends an answer that allows a process to change a file to other questions: about other files in the folder, by processes
@@ -30,6 +32,15 @@ type Lease struct {
 	Keys []FileID
 	// Count counts the uses of the lease.
 	Count *Count
+}
+
+// ReadLease extends an answer that allows a read to all reads of the sandbox's processes except those of some files. It ends after a second,
+// so a new rule counts after a second at most.
+type ReadLease struct {
+	// Asked are the patterns of the excepted files (pathglob.Set).
+	Asked []string
+	// Keys are excepted by any name.
+	Keys []FileID
 }
 
 // FileID identifies a file.

@@ -223,6 +223,21 @@ func ordinary(e sandbox.Event, keys []uint64) bool {
 	return true
 }
 
+// heldID returns the FileID of the file of an event; false: it is not known.
+func heldID(e sandbox.Event) (FileID, bool) {
+	if e.Held <= 0 {
+		return FileID{}, false
+	}
+	var st unix.Stat_t
+	err := error(nil)
+	if e.Name == "" {
+		err = unix.Fstat(e.Held, &st)
+	} else {
+		err = unix.Fstatat(e.Held, e.Name, &st, unix.AT_SYMLINK_NOFOLLOW)
+	}
+	return FileID{st.Dev, st.Ino}, err == nil
+}
+
 // IDOf returns the FileID of a file from its fs.FileInfo.
 func IDOf(info fs.FileInfo) (id FileID, ok bool) {
 	st, ok := info.Sys().(*syscall.Stat_t)

@@ -34,5 +34,7 @@ func (*leases) keep(leased, *sandboxv1.Lease, time.Time) {}
 
 func (*leases) allow(leased, string, sandbox.Event) bool { return false }
 
+func heldID(sandbox.Event) (FileID, bool) { return FileID{}, false }
+
 // IDOf returns false: there is no sandbox here.
 func IDOf(fs.FileInfo) (id FileID, ok bool) { return FileID{}, false }

@@ -46,6 +46,8 @@ type Answer struct {
 	TellStart bool
 	// Lease extends the answer to other questions; nil: to none. Only for an allowed change of a file.
 	Lease *Lease
+	// Reads are other reads that the answer allows; nil: none. Only for an allowed read.
+	Reads *ReadLease
 }
 
 // Judge decides on the questions of a sandbox. Its methods are called from several goroutines at once.
@@ -158,6 +160,12 @@ func (s *server) answer(q *sandboxv1.Question) {
 		}
 		for _, key := range l.Keys {
 			a.Lease.Keys = append(a.Lease.Keys, key.Device, key.Inode)
+		}
+	}
+	if l := said.Reads; l != nil && said.Allowed && asked.Operation == sandbox.Read && len(l.Keys) <= maxKeys && len(l.Asked) <= maxAsked {
+		a.Reads = &sandboxv1.ReadLease{Asked: l.Asked}
+		for _, key := range l.Keys {
+			a.Reads.Keys = append(a.Reads.Keys, key.Device, key.Inode)
 		}
 	}
 	s.reply(a)

@@ -520,7 +520,13 @@ type Reuse struct {
 	// case, is decided by another call.
 	Except []string `protobuf:"bytes,2,rep,name=except,proto3" json:"except,omitempty"`
 	// Optional. The files by which the handler decides, as it saw them before it decided; at most 16.
-	Files         []*FileState `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	Files []*FileState `protobuf:"bytes,3,rep,name=files,proto3" json:"files,omitempty"`
+	// Optional. For a process that reads a file: the answer holds for every file that processes of the session read, by whatever name, but for
+	// those whose path or resolved path matches one of asked. except does not count then. Default: false.
+	EveryFile bool `protobuf:"varint,4,opt,name=every_file,json=everyFile,proto3" json:"every_file,omitempty"`
+	// Optional, with every_file. The files that are decided by another call: globs as in DecideResponse.leave_out, absolute, in lower case, at
+	// most 400.
+	Asked         []string `protobuf:"bytes,5,rep,name=asked,proto3" json:"asked,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -572,6 +578,20 @@ func (x *Reuse) GetExcept() []string {
 func (x *Reuse) GetFiles() []*FileState {
 	if x != nil {
 		return x.Files
+	}
+	return nil
+}
+
+func (x *Reuse) GetEveryFile() bool {
+	if x != nil {
+		return x.EveryFile
+	}
+	return false
+}
+
+func (x *Reuse) GetAsked() []string {
+	if x != nil {
+		return x.Asked
 	}
 	return nil
 }
@@ -1883,11 +1903,14 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\x12\x14\n" +
 	"\x05place\x18\f \x01(\tR\x05place\x12\x1c\n" +
 	"\tprocesses\x18\r \x01(\bR\tprocesses\x12\x1c\n" +
-	"\tcontained\x18\x0e \x01(\bR\tcontained\"k\n" +
+	"\tcontained\x18\x0e \x01(\bR\tcontained\"\xa0\x01\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +
-	"\x05files\x18\x03 \x03(\v2 .acphost.permission.v1.FileStateR\x05files\"\xdd\x01\n" +
+	"\x05files\x18\x03 \x03(\v2 .acphost.permission.v1.FileStateR\x05files\x12\x1d\n" +
+	"\n" +
+	"every_file\x18\x04 \x01(\bR\teveryFile\x12\x14\n" +
+	"\x05asked\x18\x05 \x03(\tR\x05asked\"\xdd\x01\n" +
 	"\tFileState\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12\x16\n" +
 	"\x06follow\x18\x02 \x01(\bR\x06follow\x12\x16\n" +

@@ -563,7 +563,9 @@ type Answer struct {
 	// Optional. The supervisor wants to be told when the program begins (Started). Default: false.
 	TellStart bool `protobuf:"varint,4,opt,name=tell_start,json=tellStart,proto3" json:"tell_start,omitempty"`
 	// Optional. For how long, and for which other files, the answer holds. Default: for this question alone.
-	Lease         *Lease `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	Lease *Lease `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
+	// Optional. For a read that is allowed: which other reads are. Default: none.
+	Reads         *ReadLease `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -633,6 +635,68 @@ func (x *Answer) GetLease() *Lease {
 	return nil
 }
 
+func (x *Answer) GetReads() *ReadLease {
+	if x != nil {
+		return x.Reads
+	}
+	return nil
+}
+
+// ReadLease allows processes to read files without a question, for a second.
+type ReadLease struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Required. Patterns of files that are asked about, in lower case.
+	Asked []string `protobuf:"bytes,1,rep,name=asked,proto3" json:"asked,omitempty"`
+	// Optional. Files that are asked about by any name: the device and the inode of each.
+	Keys          []uint64 `protobuf:"varint,2,rep,packed,name=keys,proto3" json:"keys,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ReadLease) Reset() {
+	*x = ReadLease{}
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ReadLease) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ReadLease) ProtoMessage() {}
+
+func (x *ReadLease) ProtoReflect() protoreflect.Message {
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ReadLease.ProtoReflect.Descriptor instead.
+func (*ReadLease) Descriptor() ([]byte, []int) {
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{6}
+}
+
+func (x *ReadLease) GetAsked() []string {
+	if x != nil {
+		return x.Asked
+	}
+	return nil
+}
+
+func (x *ReadLease) GetKeys() []uint64 {
+	if x != nil {
+		return x.Keys
+	}
+	return nil
+}
+
 // Lease is for which other questions an answer holds that allows a change of a file: for changes of files with other
 // names in the same folder, by processes that run the same program. It holds for a second, as long as the generation is
 // the same and the files by which the policy decides are as they were. The sandbox counts how often it uses the lease.
@@ -656,7 +720,7 @@ type Lease struct {
 
 func (x *Lease) Reset() {
 	*x = Lease{}
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[7]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -668,7 +732,7 @@ func (x *Lease) String() string {
 func (*Lease) ProtoMessage() {}
 
 func (x *Lease) ProtoReflect() protoreflect.Message {
-	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[6]
+	mi := &file_acphost_sandbox_v1_decision_proto_msgTypes[7]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -681,7 +745,7 @@ func (x *Lease) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Lease.ProtoReflect.Descriptor instead.
 func (*Lease) Descriptor() ([]byte, []int) {
-	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{6}
+	return file_acphost_sandbox_v1_decision_proto_rawDescGZIP(), []int{7}
 }
 
 func (x *Lease) GetGeneration() uint64 {
@@ -770,14 +834,18 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\aRefusal\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x18\n" +
-	"\aprogram\x18\x03 \x01(\fR\aprogram\"\x94\x01\n" +
+	"\aprogram\x18\x03 \x01(\fR\aprogram\"\xc9\x01\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
 	"\x03why\x18\x03 \x01(\tR\x03why\x12\x1d\n" +
 	"\n" +
 	"tell_start\x18\x04 \x01(\bR\ttellStart\x12/\n" +
-	"\x05lease\x18\x05 \x01(\v2\x19.acphost.sandbox.v1.LeaseR\x05lease\"\xb5\x01\n" +
+	"\x05lease\x18\x05 \x01(\v2\x19.acphost.sandbox.v1.LeaseR\x05lease\x123\n" +
+	"\x05reads\x18\x06 \x01(\v2\x1d.acphost.sandbox.v1.ReadLeaseR\x05reads\"5\n" +
+	"\tReadLease\x12\x14\n" +
+	"\x05asked\x18\x01 \x03(\tR\x05asked\x12\x12\n" +
+	"\x04keys\x18\x02 \x03(\x04R\x04keys\"\xb5\x01\n" +
 	"\x05Lease\x12\x1e\n" +
 	"\n" +
 	"generation\x18\x01 \x01(\x04R\n" +
@@ -800,7 +868,7 @@ func file_acphost_sandbox_v1_decision_proto_rawDescGZIP() []byte {
 	return file_acphost_sandbox_v1_decision_proto_rawDescData
 }
 
-var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 7)
+var file_acphost_sandbox_v1_decision_proto_msgTypes = make([]protoimpl.MessageInfo, 8)
 var file_acphost_sandbox_v1_decision_proto_goTypes = []any{
 	(*Told)(nil),         // 0: acphost.sandbox.v1.Told
 	(*Began)(nil),        // 1: acphost.sandbox.v1.Began
@@ -808,21 +876,23 @@ var file_acphost_sandbox_v1_decision_proto_goTypes = []any{
 	(*Started)(nil),      // 3: acphost.sandbox.v1.Started
 	(*Refusal)(nil),      // 4: acphost.sandbox.v1.Refusal
 	(*Answer)(nil),       // 5: acphost.sandbox.v1.Answer
-	(*Lease)(nil),        // 6: acphost.sandbox.v1.Lease
-	(*v1.FileState)(nil), // 7: acphost.permission.v1.FileState
+	(*ReadLease)(nil),    // 6: acphost.sandbox.v1.ReadLease
+	(*Lease)(nil),        // 7: acphost.sandbox.v1.Lease
+	(*v1.FileState)(nil), // 8: acphost.permission.v1.FileState
 }
 var file_acphost_sandbox_v1_decision_proto_depIdxs = []int32{
 	1, // 0: acphost.sandbox.v1.Told.began:type_name -> acphost.sandbox.v1.Began
 	2, // 1: acphost.sandbox.v1.Told.question:type_name -> acphost.sandbox.v1.Question
 	4, // 2: acphost.sandbox.v1.Told.refusal:type_name -> acphost.sandbox.v1.Refusal
 	3, // 3: acphost.sandbox.v1.Told.started:type_name -> acphost.sandbox.v1.Started
-	6, // 4: acphost.sandbox.v1.Answer.lease:type_name -> acphost.sandbox.v1.Lease
-	7, // 5: acphost.sandbox.v1.Lease.files:type_name -> acphost.permission.v1.FileState
-	6, // [6:6] is the sub-list for method output_type
-	6, // [6:6] is the sub-list for method input_type
-	6, // [6:6] is the sub-list for extension type_name
-	6, // [6:6] is the sub-list for extension extendee
-	0, // [0:6] is the sub-list for field type_name
+	7, // 4: acphost.sandbox.v1.Answer.lease:type_name -> acphost.sandbox.v1.Lease
+	6, // 5: acphost.sandbox.v1.Answer.reads:type_name -> acphost.sandbox.v1.ReadLease
+	8, // 6: acphost.sandbox.v1.Lease.files:type_name -> acphost.permission.v1.FileState
+	7, // [7:7] is the sub-list for method output_type
+	7, // [7:7] is the sub-list for method input_type
+	7, // [7:7] is the sub-list for extension type_name
+	7, // [7:7] is the sub-list for extension extendee
+	0, // [0:7] is the sub-list for field type_name
 }
 
 func init() { file_acphost_sandbox_v1_decision_proto_init() }
@@ -842,7 +912,7 @@ func file_acphost_sandbox_v1_decision_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_acphost_sandbox_v1_decision_proto_rawDesc), len(file_acphost_sandbox_v1_decision_proto_rawDesc)),
 			NumEnums:      0,
-			NumMessages:   7,
+			NumMessages:   8,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

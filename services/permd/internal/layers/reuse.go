@@ -43,7 +43,7 @@ func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState
 			states = append(states, state)
 		}
 	}
-	if _, plain := reuse.Name(a); !plain || reuse.View() == "" {
+	if _, plain := reuse.Name(a); !plain && !reuse.IsProcessRead(a) || reuse.View() == "" {
 		return nil, false
 	}
 	for _, s := range f.fixed {

@@ -161,7 +161,7 @@ func FuzzTheCheapTestsOfAPatternAgreeWithItsMatch(f *testing.F) {
 			t.Skipf("doublestar refuses the glob: %v", err)
 		}
 		p := newPattern(text)
-		if got := p.matches(name); got != want {
+		if got := p.Matches(name); got != want {
 			t.Fatalf("%q, %q: got %v, the library says %v", text, name, got, want)
 		}
 	})

@@ -397,7 +397,7 @@ func (r *rule) kindsCover(other *rule) bool {
 	}
 	// Only a star in this rule's pattern matches a star in the other's, and covers the same kinds.
 	return other.on != nil && !slices.ContainsFunc(other.on, func(g kindGlob) bool {
-		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.Matches(string(g)) })
+		return !slices.ContainsFunc(r.on, func(mine kindGlob) bool { return mine.matches(string(g)) })
 	})
 }
 

@@ -28,6 +28,9 @@ func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideRespo
 	if d.GetVerdict() != allow || len(d.GetLeaveOut()) > 0 {
 		return nil
 	}
+	if every := everyRead(parts, newAction(of)); every != nil {
+		return every
+	}
 	name, ok := reuse.Name(of)
 	if !ok {
 		return nil

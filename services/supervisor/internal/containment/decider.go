@@ -62,6 +62,9 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	}
 	switch o.Decision.Verdict {
 	case gate.Allow:
+		if reads := d.readLease(e, o); reads != nil {
+			return decisions.Answer{Allowed: true, Reads: reads}
+		}
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}

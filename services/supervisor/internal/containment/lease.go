@@ -33,3 +33,23 @@ func (d *Decider) lease(e *event, o Try) *decisions.Lease {
 	}
 	return out
 }
+
+// readLease returns the other reads that an answer also covers; nil: none. The session of the reads has to be certain.
+func (d *Decider) readLease(e *event, o Try) *decisions.ReadLease {
+	if e.Operation != sandbox.Read || len(e.sessions) > 1 {
+		return nil
+	}
+	lease := d.opts.Gate.ReadLease(o.Decision)
+	if lease == nil {
+		return nil
+	}
+	out := &decisions.ReadLease{Asked: lease.Asked}
+	for _, key := range lease.Keys {
+		id, ok := decisions.IDOf(key)
+		if !ok {
+			return nil
+		}
+		out.Keys = append(out.Keys, id)
+	}
+	return out
+}

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/reuse"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -42,15 +43,7 @@ func (g *Gate) Lease(d *Decision, program string, count func() Counter) *Lease {
 	if slices.ContainsFunc(g.protected, beside) || g.keyNamed(beside) != "" {
 		return nil
 	}
-	l := &Lease{Reuse: d.reuse}
-	for _, k := range g.keyFiles() {
-		if k.info != nil {
-			l.Keys = append(l.Keys, k.info)
-		}
-		if now, err := os.Stat(k.asked); err == nil {
-			l.Keys = append(l.Keys, now)
-		}
-	}
+	l := &Lease{Reuse: d.reuse, Keys: g.keyInfos()}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	t := g.kernel.tallies[d.request.Scope][tallyOf(d, program)]
@@ -65,4 +58,47 @@ func (g *Gate) Lease(d *Decision, program string, count func() Counter) *Lease {
 		return nil
 	}
 	return l
+}
+
+// ReadLease describes the other reads of processes that a decision covers, until the Gate or the session changes.
+type ReadLease struct {
+	// Asked are patterns of the files that are decided apart (pathglob.Set).
+	Asked []string
+	// Keys are files that may not be read by any name.
+	Keys []os.FileInfo
+}
+
+// ReadLease returns the ReadLease of a decision; nil: it covers no other reads. Reads that a ReadLease covers are not recorded.
+func (g *Gate) ReadLease(d *Decision) *ReadLease {
+	if d.Verdict != Allow || d.By != ByPolicy || !d.active || !d.reuse.GetEveryFile() {
+		return nil
+	}
+	l := &ReadLease{Asked: slices.Clone(d.reuse.GetAsked()), Keys: g.keyInfos()}
+	protect := func(path string) {
+		path = strings.ToLower(pathglob.Escape(path))
+		l.Asked = append(l.Asked, path, strings.TrimSuffix(path, "/")+"/**")
+	}
+	for _, path := range g.protected {
+		protect(path)
+	}
+	for _, k := range g.keyFiles() {
+		protect(k.asked)
+		protect(k.real)
+	}
+	l.Asked = append(l.Asked, "/**/"+WorkspaceFolder+"/**")
+	return l
+}
+
+// keyInfos returns the identities of the files with keys.
+func (g *Gate) keyInfos() []os.FileInfo {
+	var infos []os.FileInfo
+	for _, k := range g.keyFiles() {
+		if k.info != nil {
+			infos = append(infos, k.info)
+		}
+		if now, err := os.Stat(k.asked); err == nil {
+			infos = append(infos, now)
+		}
+	}
+	return infos
 }

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sync"
 
+	"github.com/acphost/acphost/internal/pathglob"
 	"github.com/acphost/acphost/internal/reuse"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
@@ -14,6 +15,7 @@ const (
 	maxExcept = 200
 	maxName   = 255
 	maxStates = 16
+	maxAsked  = 400
 )
 
 // Resident is a connection to a policy whose answers may be reused, because acphost started it.
@@ -35,6 +37,7 @@ type heldAnswers struct {
 type held struct {
 	answer *permissionv1.DecideResponse
 	plugin string
+	asked  pathglob.Set // with Reuse.EveryFile
 }
 
 // asking is a request to a policy whose answer may cover further actions. The answer to the zero value does not.
@@ -42,8 +45,10 @@ type asking struct {
 	of       *heldAnswers
 	resident Resident
 	told     uint64
-	key      string
+	key      string // of answers that cover other names in the place of name; empty: none do
 	name     string
+	reads    string // of answers that cover every file that processes read; empty: the action is no such read
+	paths    [2]string
 }
 
 // asking prepares a request about an action. It notes the policy's configuration counter first. An answer is not reused if the
@@ -53,47 +58,63 @@ func (h *heldAnswers) asking(conn any, a *permissionv1.Action) asking {
 	if !ok || h == nil {
 		return asking{}
 	}
-	name, ok := reuse.Name(a)
-	if !ok {
+	q := asking{of: h, resident: resident}
+	if name, ok := reuse.Name(a); ok {
+		q.key, q.name = reuse.Key(a), name
+	}
+	if reuse.IsProcessRead(a) {
+		p := a.GetPaths()[0]
+		q.reads, q.paths = reuse.KeyOfReads(a), [2]string{p.GetPath(), p.GetResolvedPath()}
+	}
+	if q.key == "" && q.reads == "" {
 		return asking{}
 	}
-	told, ok := resident.Told()
-	if !ok {
+	if q.told, ok = resident.Told(); !ok {
 		return asking{}
 	}
-	return asking{h, resident, told, reuse.Key(a), name}
+	return q
 }
 
 func (q asking) mayReuse() bool { return q.of != nil }
 
 // earlier returns an earlier answer of the policy that covers the action; false: the policy has to be asked.
 func (q asking) earlier() (policyAnswer, bool) {
-	if !q.mayReuse() {
-		return policyAnswer{}, false
-	}
-	h := q.held()
-	if h == nil || reuse.Excepted(q.name, h.answer.GetReuse().GetExcept()) {
+	h, key := q.covering()
+	if h == nil {
 		return policyAnswer{}, false
 	}
 	for _, file := range h.answer.GetReuse().GetFiles() {
 		if !reuse.IsStill(file) {
-			q.forget()
+			q.forget(key)
 			return policyAnswer{}, false
 		}
 	}
-	return policyAnswer{
-		DecideResponse: &permissionv1.DecideResponse{
-			Verdict: Allow, Rule: h.answer.GetRule(), Reason: h.answer.GetReason(), PolicyDigest: h.answer.GetPolicyDigest(),
-			NamesPaths: h.answer.GetNamesPaths(), Place: h.answer.GetPlace(),
-		},
-		plugin: h.plugin, reused: true,
-	}, true
+	answer := held{answer: h.answer}.copied()
+	answer.Reuse = nil
+	return policyAnswer{DecideResponse: answer, plugin: h.plugin, reused: true}, true
+}
+
+// copied returns the fields of an answer that hold for further actions. Others, such as Keep, belong to one action only.
+func (h held) copied() *permissionv1.DecideResponse {
+	a := h.answer
+	return &permissionv1.DecideResponse{
+		Verdict: Allow, Rule: a.GetRule(), Reason: a.GetReason(), PolicyDigest: a.GetPolicyDigest(), NamesPaths: a.GetNamesPaths(), Place: a.GetPlace(),
+		Processes: a.GetProcesses(), Contained: a.GetContained(), Reuse: a.GetReuse(),
+	}
 }
 
 // keep stores an answer that covers further actions.
 func (q asking) keep(s policyAnswer) {
 	r := s.GetReuse()
 	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || !holdsHere(r) {
+		return
+	}
+	key := q.key
+	if r.GetEveryFile() {
+		key = q.reads
+	}
+	asked, ok := pathglob.NewSet(r.GetAsked())
+	if key == "" || !ok {
 		return
 	}
 	q.of.mu.Lock()
@@ -104,35 +125,46 @@ func (q asking) keep(s policyAnswer) {
 	if len(q.of.held) >= maxHeld {
 		clear(q.of.held)
 	}
-	// Fields that belong to one action only, such as Keep, are left out.
-	q.of.held[q.key] = &held{&permissionv1.DecideResponse{
-		Verdict: Allow, Rule: s.GetRule(), Reason: s.GetReason(), PolicyDigest: s.GetPolicyDigest(), NamesPaths: s.GetNamesPaths(), Place: s.GetPlace(), Reuse: r,
-	}, s.plugin}
+	q.of.held[key] = &held{held{answer: s.DecideResponse}.copied(), s.plugin, asked}
 }
 
 // holdsHere reports whether the supervisor can check the validity of an answer.
 func holdsHere(r *permissionv1.Reuse) bool {
 	return r.GetView() != "" && r.GetView() == reuse.View() && len(r.GetExcept()) <= maxExcept && len(r.GetFiles()) <= maxStates &&
+		len(r.GetAsked()) <= maxAsked &&
 		!slices.ContainsFunc(r.GetExcept(), func(part string) bool { return len(part) > maxName })
 }
 
+// held returns the stored answer that covers the action; nil: none does.
 func (q asking) held() *held {
+	h, _ := q.covering()
+	return h
+}
+
+// covering returns the stored answer that covers the action, and its key; nil: none does.
+func (q asking) covering() (*held, string) {
 	if !q.mayReuse() {
-		return nil
+		return nil, ""
 	}
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
 	if !q.currentLocked() {
-		return nil
+		return nil, ""
 	}
-	return q.of.held[q.key]
+	if h := q.of.held[q.reads]; h != nil && q.reads != "" && !slices.ContainsFunc(q.paths[:], h.asked.MayMatch) {
+		return h, q.reads
+	}
+	if h := q.of.held[q.key]; h != nil && q.key != "" && !reuse.Excepted(q.name, h.answer.GetReuse().GetExcept()) {
+		return h, q.key
+	}
+	return nil, ""
 }
 
-func (q asking) forget() {
+func (q asking) forget(key string) {
 	q.of.mu.Lock()
 	defer q.of.mu.Unlock()
 	if q.currentLocked() {
-		delete(q.of.held, q.key)
+		delete(q.of.held, key)
 	}
 }
 
