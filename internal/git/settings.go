@@ -73,14 +73,15 @@ func isKey(r rune) bool {
 	return r == '-' || r >= '0' && r <= '9' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z'
 }
 
-// header reads a section's name, behind its bracket: `core]`, `core.sub]`, `core "sub"]`.
+// header reads a section's name, behind its bracket: `core]`, `core.sub]`, `core "sub"]`. The old form with a dot has a sub in lower
+// case, and may have one of the new form behind it. An empty sub, for which setting has no form, is not ok.
 func header(text string) (section, sub, rest string, ok bool) {
 	end := strings.IndexAny(text, "]\" \t\n")
 	if end < 0 {
 		return "", "", "", false
 	}
-	section, text = text[:end], strings.TrimLeft(text[end:], " \t")
-	section, sub, _ = strings.Cut(section, ".")
+	name, text := strings.ToLower(text[:end]), strings.TrimLeft(text[end:], " \t")
+	section, sub, dotted := strings.Cut(name, ".")
 	if strings.HasPrefix(text, `"`) {
 		var b strings.Builder
 		i := 1
@@ -92,30 +93,47 @@ func header(text string) (section, sub, rest string, ok bool) {
 				b.WriteByte(text[i])
 			}
 		}
-		if i >= len(text) || text[i] != '"' {
+		if i >= len(text) || text[i] != '"' || b.Len() == 0 {
 			return "", "", "", false
 		}
-		sub, text = b.String(), strings.TrimLeft(text[i+1:], " \t")
+		if dotted {
+			sub += "."
+		}
+		sub, text = sub+b.String(), strings.TrimLeft(text[i+1:], " \t")
 	}
 	rest, ok = strings.CutPrefix(text, "]")
-	return strings.ToLower(section), sub, rest, ok && section != ""
+	return section, sub, rest, ok && section != "" && (sub != "" || !dotted)
 }
 
-// value reads what stands behind the "=", with its quotes, escapes and continued lines.
+// value reads what stands behind the "=", with its quotes, escapes and continued lines. White space counts in quotes, and between
+// other characters.
 func value(text string) (value, rest string, ok bool) {
 	var b strings.Builder
-	quoted := false
+	quoted, spaces := false, ""
 	for i := 0; i < len(text); i++ {
-		switch c := text[i]; {
+		c := text[i]
+		if c == '\r' && i+1 < len(text) && text[i+1] == '\n' {
+			continue
+		}
+		switch {
 		case c == '\n':
-			return strings.TrimSpace(b.String()), text[i+1:], !quoted
-		case c == '"':
+			return b.String(), text[i+1:], !quoted
+		case !quoted && (c == ' ' || c == '\t' || c == '\r'):
+			if b.Len() > 0 {
+				spaces += string(c)
+			}
+			continue
+		case !quoted && (c == '#' || c == ';'):
+			_, rest, _ := strings.Cut(text[i:], "\n")
+			return b.String(), rest, true
+		}
+		b.WriteString(spaces)
+		spaces = ""
+		switch c {
+		case '"':
 			quoted = !quoted
-		case (c == '#' || c == ';') && !quoted:
-			_, rest, _ = strings.Cut(text[i:], "\n")
-			return strings.TrimSpace(b.String()), rest, true
-		case c == '\\':
-			if i++; i < len(text) && text[i] == '\r' {
+		case '\\':
+			if i++; i+1 < len(text) && text[i] == '\r' && text[i+1] == '\n' {
 				i++
 			}
 			if i >= len(text) {
@@ -132,5 +150,5 @@ func value(text string) (value, rest string, ok bool) {
 			b.WriteByte(c)
 		}
 	}
-	return strings.TrimSpace(b.String()), "", !quoted
+	return b.String(), "", !quoted
 }

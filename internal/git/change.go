@@ -1,0 +1,237 @@
+package git
+
+import (
+	"bytes"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strings"
+
+	"github.com/acphost/acphost/internal/wordset"
+)
+
+// HarmlessConfig compares a new content of a configuration file with the present one, nil if there is none. It returns "" if each
+// setting that differs is one that git's own commands write for everyday work, with a value of its form, so that git runs nothing and
+// connects to no other place than before. Otherwise it returns a reason: the name of the first such setting, without its value, or
+// that a file is not well-formed. The address of a remote may be added, and not changed or removed.
+//
+// The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
+// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. The file system is not read.
+func HarmlessConfig(file string, data, before []byte) (why string) {
+	was, err := exactSettings(before)
+	if err != nil {
+		return "the present configuration " + err.Error()
+	}
+	is, err := exactSettings(data)
+	if err != nil {
+		return "the new configuration " + err.Error()
+	}
+	d := difference{file: file, was: byName(was), is: byName(is)}
+	for _, s := range slices.Concat(is, was) {
+		name := s.name()
+		if !slices.Equal(d.was[name], d.is[name]) && !d.harmless(s) {
+			return name
+		}
+	}
+	return ""
+}
+
+// exactSettings is settings for a file that git reads in the same way: it refuses what settings takes and git might not, or might
+// take for something else.
+func exactSettings(data []byte) ([]setting, error) {
+	if len(data) > maxConfig || bytes.ContainsFunc(data, unusual) {
+		return nil, errSyntax
+	}
+	all, err := settings(data)
+	for _, s := range all {
+		if strings.ContainsAny(s.value, "\t\b") { // a tab is read as a blank, in some versions
+			return nil, errSyntax
+		}
+	}
+	return all, err
+}
+
+// unusual reports whether no program writes a character into a configuration file: control characters.
+func unusual(r rune) bool {
+	return r < ' ' && r != '\t' && r != '\n' || r == 0x7f || r == '\ufeff' || r == '\ufffd'
+}
+
+// byName are the values of settings, in their order.
+func byName(all []setting) map[string][]string {
+	values := map[string][]string{}
+	for _, s := range all {
+		values[s.name()] = append(values[s.name()], s.value)
+	}
+	return values
+}
+
+// difference is that of two contents of a file.
+type difference struct {
+	file    string
+	was, is map[string][]string
+}
+
+// harmless reports whether a setting that differs, and that one of the files has, may do so.
+func (d difference) harmless(s setting) bool {
+	name := s.section + "." + s.key
+	if s.sub != "" {
+		name = s.section + ".*." + s.key
+	}
+	switch name {
+	case "remote.*.url", "remote.*.pushurl":
+		return d.addsRemote(s.sub) && address(s.value)
+	case "submodule.*.url":
+		return d.was[s.name()] == nil && address(s.value)
+	case "branch.*.remote", "branch.*.pushremote", "remote.pushdefault":
+		return s.value == "." || d.is["remote."+s.value+".url"] != nil || d.is[s.name()] == nil
+	case "remote.*.fetch":
+		return d.addsRemote(s.sub) && refspec.MatchString(s.value) || tracking.MatchString(s.value)
+	case "remote.*.push", "remote.*.mirror", "remote.*.prune", "remote.*.prunetags":
+		return d.addsRemote(s.sub) && pushed.MatchString(s.value)
+	case "core.worktree":
+		return d.isOfSubmodule(s.value)
+	case "lfs.*.access":
+		return address(s.sub) && among("basic none negotiate", s.value)
+	}
+	if section := s.section; s.sub == "" && anyKey[section] || s.sub != "" && section == "color" {
+		return isWord(s.value)
+	}
+	form, ok := forms[name]
+	return ok && form(s.value)
+}
+
+// addsRemote reports whether the old file has no address of a remote. If it has one, the user's next push may go there.
+func (d difference) addsRemote(remote string) bool {
+	return d.was["remote."+remote+".url"] == nil && d.was["remote."+remote+".pushurl"] == nil
+}
+
+// isOfSubmodule reports whether a work tree is as git writes it for a submodule: relative, below that of the repository in whose
+// folder "modules" the configuration is, and not in a repository's own folder.
+func (d difference) isOfSubmodule(tree string) bool {
+	top, _, ok := strings.Cut(d.file, "/"+folder+"/modules/")
+	if !ok || filepath.IsAbs(tree) || !isText(tree) {
+		return false
+	}
+	inside, ok := strings.CutPrefix(filepath.Join(filepath.Dir(d.file), tree), top+"/")
+	return ok && !Own(inside)
+}
+
+var (
+	// refspec and tracking are what a fetch writes: any refs, and those that are not the user's own.
+	refspec  = regexp.MustCompile(`^\+?[A-Za-z0-9][\w./*+@-]*(:refs/[\w./*+@-]*)?$`)
+	tracking = regexp.MustCompile(`^\+?refs/[\w./*+@-]+:refs/(remotes|tags|notes)/[\w./*+@-]+$`)
+	pushed   = regexp.MustCompile(`^(\+?[A-Za-z0-9][\w./*+@-]*)?(:[A-Za-z0-9][\w./*+@-]*)?$`)
+
+	url      = regexp.MustCompile(`^(https|ssh|git\+ssh|ssh\+git)://([A-Za-z0-9_][\w.~+-]*(:[\w.~+-]*)?@)?[A-Za-z0-9\[][\w.:\]-]*(/[^\s"'\\]*)?$`)
+	fileURL  = regexp.MustCompile(`^file:///[^\s"'\\]*$`)
+	scp      = regexp.MustCompile(`^([A-Za-z0-9_][\w.+-]*@)?[A-Za-z0-9][A-Za-z0-9.-]*:[\w./~][^:]*$`)
+	filePath = regexp.MustCompile(`^(/|\.\.?/|\.\.?$|[A-Za-z0-9_])[^:]*$`)
+)
+
+// address reports whether a remote's address names no helper program, and no option of one: https, ssh and file URLs, the form of scp,
+// and paths.
+func address(s string) bool {
+	if !plainURL(s) || strings.ContainsFunc(s, unusual) {
+		return false
+	}
+	if strings.Contains(s, "://") {
+		return url.MatchString(s) || fileURL.MatchString(s)
+	}
+	return scp.MatchString(s) || filePath.MatchString(s)
+}
+
+// anyKey are sections whose keys are yes or no, colours and layouts.
+var anyKey = wordset.Of(`advice color column`)
+
+var (
+	word   = regexp.MustCompile(`^[A-Za-z0-9#][A-Za-z0-9#.,_+=/ -]*$`)
+	digits = regexp.MustCompile(`^-?[0-9]{1,18}[kmgKMG]?$`)
+	refs   = regexp.MustCompile(`^\+?[A-Za-z0-9][\w./*+@#-]*$`)
+)
+
+func isWord(s string) bool   { return s == "" || word.MatchString(s) }
+func isNumber(s string) bool { return digits.MatchString(s) }
+func isRef(s string) bool    { return refs.MatchString(s) }
+func isFlag(s string) bool {
+	return among("true false yes no on off 1 0", strings.ToLower(s)) || s == ""
+}
+func isText(s string) bool {
+	return !strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && unusual(r) })
+}
+
+// isKeyName is the form of the name of a key for signatures: an identity, a fingerprint, a public key or its file.
+func isKeyName(s string) bool {
+	return isText(s) && !strings.HasPrefix(s, "-") && !strings.Contains(s, "\n")
+}
+
+// isRelative is the form of a path that stays below the folder from which it is read.
+func isRelative(s string) bool {
+	return isText(s) && s != "" && s[0] != '/' && s[0] != '-' && !slices.Contains(strings.Split(s, "/"), "..")
+}
+
+func oneOf(words string) func(string) bool {
+	return func(s string) bool { return among(words, strings.ToLower(s)) }
+}
+
+// forms are the settings that may differ, with the form of their values; "*" is any name between. Lower-case.
+var forms = func() map[string]func(string) bool {
+	all := map[string]func(string) bool{
+		"gpg.format":              oneOf("openpgp x509 ssh"),
+		"submodule.*.update":      oneOf("checkout merge rebase none"),
+		"extensions.refstorage":   oneOf("files reftable"),
+		"extensions.objectformat": oneOf("sha1 sha256"),
+		"user.signingkey":         isKeyName,
+		"submodule.*.path":        isRelative,
+		"diff.submodule":          oneOf("short log"),
+	}
+	for keys, form := range map[string]func(string) bool{
+		`core.bare core.filemode core.ignorecase core.precomposeunicode core.symlinks core.fsmonitor
+		core.preloadindex core.splitindex core.sparsecheckout core.sparsecheckoutcone core.multipackindex
+		core.commitgraph core.longpaths core.fscache core.quotepath core.trustctime
+		user.useconfigonly commit.gpgsign commit.verbose commit.status tag.gpgsign tag.forcesignannotated
+		pull.autostash push.autosetupremote push.followtags 
+		remote.*.promisor remote.*.skipdefaultupdate remote.*.skipfetchall
+		submodule.*.active submodule.*.fetchrecursesubmodules submodule.propagatebranches
+		merge.stat merge.autostash merge.branchdesc merge.renormalize rebase.stat rebase.autosquash rebase.autostash
+		rebase.updaterefs rebase.abbreviatecommands rebase.reschedulefailedexec rebase.forkpoint
+		rerere.enabled rerere.autoupdate fetch.prune fetch.prunetags fetch.all fetch.showforcedupdates fetch.writecommitgraph
+		fetch.fsckobjects transfer.fsckobjects
+		diff.noprefix diff.mnemonicprefix diff.indentheuristic diff.autorefreshindex diff.suppressblankempty
+		gc.autodetach gc.writecommitgraph gc.cruftpacks pack.usesparse pack.writereverseindex pack.allowpackreuse
+		pack.writebitmaphashcache index.sparse index.skiphash feature.manyfiles feature.experimental
+		extensions.worktreeconfig extensions.relativeworktrees extensions.preciousobjects maintenance.auto
+		status.relativepaths status.short status.branch status.aheadbehind status.showstash
+		log.abbrevcommit log.follow log.mailmap log.showroot
+		lfs.*.locksverify lfs.locksverify lfs.setlockablereadonly`: isFlag,
+		`core.repositoryformatversion core.compression core.loosecompression core.bigfilethreshold core.packedgitwindowsize
+		core.packedgitlimit core.deltabasecachelimit
+		submodule.fetchjobs merge.renamelimit merge.log merge.verbosity diff.renamelimit diff.context diff.interhunkcontext
+		diff.statgraphwidth diff.statnamewidth fetch.parallel fetch.unpacklimit gc.auto gc.autopacklimit gc.bigpackthreshold
+		gc.aggressivedepth gc.aggressivewindow pack.threads pack.windowmemory pack.window pack.depth pack.compression
+		pack.packsizelimit pack.deltacachesize pack.deltacachelimit pack.indexversion index.version index.threads
+		status.renamelimit lfs.repositoryformatversion lfs.concurrenttransfers`: isNumber,
+		`core.logallrefupdates core.untrackedcache pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
+		submodule.recurse core.autocrlf core.eol core.safecrlf core.abbrev core.sharedrepository core.whitespace core.checkstat core.hidedotfiles
+		commit.cleanup pull.ff push.default push.recursesubmodules branch.autosetupmerge branch.sort tag.sort remote.*.tagopt
+		remote.*.partialclonefilter submodule.*.ignore merge.conflictstyle merge.ff merge.renames merge.directoryrenames
+		rebase.missingcommitscheck rebase.rebasemerges fetch.recursesubmodules fetch.output fetch.negotiationalgorithm
+		diff.algorithm diff.colormoved diff.colormovedws diff.dirstat diff.wserrorhighlight diff.ignoresubmodules
+		gc.pruneexpire gc.reflogexpire gc.reflogexpireunreachable gc.worktreepruneexpire gc.rerereresolved gc.rerereunresolved
+		gc.packrefs maintenance.strategy status.showuntrackedfiles status.renames status.submodulesummary
+		log.date log.decorate log.diffmerges`: isWordOrOption,
+		`init.defaultbranch branch.*.merge extensions.partialclone clone.defaultremotename submodule.*.branch`:               isRef,
+		`user.name user.email author.name author.email committer.name committer.email branch.*.description submodule.active`: isText,
+	} {
+		for name := range wordset.Of(keys) {
+			all[name] = form
+		}
+	}
+	return all
+}()
+
+// isWordOrOption is isWord, or an option as remote.*.tagopt has: "--no-tags".
+func isWordOrOption(s string) bool { return isWord(strings.TrimPrefix(s, "--")) || isPartialFilter(s) }
+
+var partialFilter = regexp.MustCompile(`^(blob:none|blob:limit=[0-9]+[kmg]?|tree:[0-9]+|object:type=[a-z]+)$`)
+
+func isPartialFilter(s string) bool { return partialFilter.MatchString(s) }
