@@ -1,0 +1,387 @@
+package git
+
+import (
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acphost/acphost/internal/fold"
+	"github.com/acphost/acphost/internal/wordset"
+)
+
+// Write is the meaning of a change of a file to git. A greater value is stricter.
+type Write int
+
+const (
+	// NotGit: the file does not belong to a repository's own folder.
+	NotGit Write = iota
+	// State: git's bookkeeping, such as objects, refs, logs, the index and locks. Git runs nothing because of it.
+	State
+	// Config: a configuration file. The change is harmless if HarmlessConfig accepts the new content, and if no process has the
+	// new file open.
+	Config
+	// Runs: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
+	// meaning: one that makes a repository of a folder with hooks in it.
+	Runs
+)
+
+// String returns the name of the constant.
+func (w Write) String() string {
+	return [...]string{"NotGit", "State", "Config", "Runs"}[w]
+}
+
+// Change is a change of one name. A rename is two changes, one for each name.
+type Change struct {
+	// Path is absolute and without symbolic links. The last name need not exist.
+	Path string
+	// Folder: Path is made or removed as an empty folder.
+	Folder bool
+	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
+	From string
+}
+
+// maxMoved limits the files of a renamed folder that WriteOf reads. A folder with more files is Runs.
+const maxMoved = 1 << 12
+
+// WriteOf returns the meaning of a change to git. It must be called before the change is made, and reads the file system.
+//
+// A folder is a repository's own folder if its name is ".git" in any spelling (see Own), or if git accepts it as one: it contains
+// HEAD, and either objects and refs, or commondir. In such a folder the names that git writes are State, config is Config, and
+// every other name is Runs. A folder that contains only objects, refs or commondir is a beginning of one: in it, only hooks, config
+// and attributes have a meaning.
+//
+// A folder becomes a beginning only while it contains none of these three, otherwise the change is Runs. So every file that git
+// runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. This is why a file
+// ".git" ("gitdir: PATH") and commondir are State: git accepts a target only if it is a repository by the definition above, whose
+// files were judged where they are. They choose between repositories, and add nothing to any of them. Two limits: a relative
+// program in an existing configuration (core.hooksPath = .githooks) is resolved in the work tree, and a ".git" file gives a
+// repository another work tree; and a target that is not judged by WriteOf, because it lies where writes are free, can contain
+// anything.
+//
+// Changes at the same time are judged as if the others were not made: see Decides. WriteOf is safe for concurrent use.
+func WriteOf(c Change) Write {
+	c.Path = filepath.Clean(c.Path)
+	v := view{c}
+	most := v.meaning(c.Path)
+	if c.From == "" || most == Runs || !v.inRepository() {
+		return most
+	}
+	for _, folder := range []view{v, {Change{Path: c.Path}}} { // what comes, and what leaves
+		most = max(most, folder.contents())
+	}
+	return most
+}
+
+// view is the file system as it is after a change.
+type view struct{ Change }
+
+// at returns the present path of a file that has the path p after the change.
+func (v view) at(p string) string {
+	if v.From == "" || !isFolderAt(v.From) {
+		return p
+	}
+	if rest, ok := strings.CutPrefix(p, v.Path); ok && (rest == "" || rest[0] == '/') {
+		return v.From + rest
+	}
+	return p
+}
+
+func exists(path string) bool {
+	_, err := os.Lstat(path)
+	return err == nil
+}
+
+func isFolderAt(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.IsDir()
+}
+
+// isFolder reports whether p is a folder after the change, or was one that leaves.
+func (v view) isFolder(p string) bool {
+	if p != v.Path {
+		return isFolderAt(v.at(p))
+	}
+	if v.From != "" && exists(v.From) {
+		return isFolderAt(v.From)
+	}
+	return v.Folder || isFolderAt(p)
+}
+
+// has reports whether a folder has a name after the change.
+func (v view) has(dir, name string) bool {
+	if filepath.Dir(v.Path) == dir && spelled(filepath.Base(v.Path)) == strings.ToLower(name) {
+		return true
+	}
+	return exists(filepath.Join(v.at(dir), name))
+}
+
+// had is has before the change. Folders that move keep what they have.
+func (v view) had(dir, name string) bool { return exists(filepath.Join(v.at(dir), name)) }
+
+// begun reports whether a folder is the beginning of a repository's own: git reads configuration and hooks of a folder with objects
+// and refs, which another one names as its commondir. has is v.has or v.had.
+func begun(has func(dir, name string) bool, dir string) bool {
+	return has(dir, "objects") || has(dir, "refs") || has(dir, "commondir")
+}
+
+// whole reports whether git may read configuration or hooks of a folder.
+func whole(has func(dir, name string) bool, dir string) bool {
+	return has(dir, "objects") && has(dir, "refs") || has(dir, "HEAD") && has(dir, "commondir")
+}
+
+// inRepository reports whether the changed path is, or lies in, a repository's own folder or the beginning of one.
+func (v view) inRepository() bool {
+	if Own(v.Path) {
+		return true
+	}
+	for dir := v.Path; dir != "/" && dir != "."; {
+		if dir = filepath.Dir(dir); begun(v.has, dir) {
+			return true
+		}
+	}
+	return false
+}
+
+// meaning is the strictest meaning of a path in each of the folders above it.
+func (v view) meaning(p string) Write {
+	most := NotGit
+	var inner []string
+	for p, folder := p, v.isFolder(p); ; {
+		dir, name := filepath.Split(p)
+		if dir = filepath.Clean(dir); dir == p {
+			return most
+		}
+		if isFolder(name) {
+			most = max(most, State)
+		}
+		inner = append([]string{spelled(name)}, inner...)
+		most = max(most, v.meaningIn(dir, inner, folder))
+		p = dir
+	}
+}
+
+// spelled is a name in the form that all spellings of it have that some file system takes for it.
+func spelled(name string) string {
+	name, _, _ = strings.Cut(name, ":")
+	return fold.Path(strings.TrimRight(name, ". "))
+}
+
+// meaningIn is the meaning of a path below dir to dir alone. folder: the path is a folder.
+func (v view) meaningIn(dir string, inner []string, folder bool) Write {
+	named := isFolder(filepath.Base(dir))
+	switch {
+	case named, v.has(dir, "HEAD") && whole(v.has, dir):
+		if !named && len(inner) == 1 && v.awakes(dir) {
+			return Runs
+		}
+		return inside(inner, folder)
+	case beginning[inner[0]] && begun(v.has, dir):
+		if len(inner) == 1 && v.awakes(dir) {
+			return Runs
+		}
+		return insideBegun(inner, folder)
+	}
+	return NotGit
+}
+
+// awakes reports whether files that a folder contains already get a meaning by the change.
+func (v view) awakes(dir string) bool {
+	switch {
+	case !begun(v.had, dir): // a process may have the configuration open
+		return v.dangerous(dir, func(string) bool { return true })
+	case !whole(v.had, dir) && whole(v.has, dir):
+		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) })
+	}
+	return false
+}
+
+// dangerous reports whether a folder contains what git would run, or a configuration that is.
+func (v view) dangerous(dir string, config func(file string) bool) bool {
+	dir = v.at(dir)
+	for _, name := range []string{"config", "config.worktree"} {
+		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && config(file) {
+			return true
+		}
+	}
+	for _, name := range []string{"hooks", "info"} {
+		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) {
+			return true
+		}
+	}
+	entries, err := os.ReadDir(filepath.Join(dir, "hooks"))
+	if err != nil && !os.IsNotExist(err) || exists(filepath.Join(dir, "info", "attributes")) {
+		return true
+	}
+	for _, e := range entries {
+		if !e.IsDir() && hookName(spelled(e.Name())) {
+			return true
+		}
+	}
+	return false
+}
+
+// hookName reports whether a folded name has the form of a hook's.
+func hookName(name string) bool {
+	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
+}
+
+// harmlessFile reports whether a configuration file is as HarmlessConfig wants a new one, and has no other name.
+func harmlessFile(file string) bool {
+	info, err := os.Lstat(file)
+	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
+		return false
+	}
+	data, err := bounded(file, maxConfig)
+	return err == nil && HarmlessConfig(file, data, nil) == ""
+}
+
+// contents is the strictest meaning of the files in a folder that has the changed path after the change.
+func (v view) contents() Write {
+	top := v.at(v.Path)
+	if !isFolderAt(top) {
+		return NotGit
+	}
+	most, left := NotGit, maxMoved
+	_ = filepath.WalkDir(top, func(file string, e fs.DirEntry, err error) error {
+		if left--; err != nil || left < 0 {
+			most = Runs
+			return fs.SkipAll
+		}
+		if file == top {
+			return nil
+		}
+		p := v.Path + strings.TrimPrefix(file, top)
+		w := v.meaning(p)
+		// A configuration that was one before has been judged, and no process has it open.
+		if w == Config {
+			if w = Runs; (view{Change{Path: file}}).meaning(file) == Config && harmlessFile(file) {
+				w = State
+			}
+		}
+		if most = max(most, w); most == Runs {
+			return fs.SkipAll
+		}
+		if e.IsDir() && w == State && bulky[spelled(e.Name())] {
+			return fs.SkipDir // its files are State by their place, and what they are to folders in it they are already
+		}
+		return nil
+	})
+	return most
+}
+
+// bulky are folders of State alone, that may have many files.
+var bulky = wordset.Of(`objects logs rr-cache`)
+
+// Names in a repository's own folder, as spelled has them. All others are Runs.
+var (
+	// stateFolders contain only State.
+	stateFolders = wordset.Of(`objects logs reftable rr-cache rebase-merge rebase-apply sequencer notes_merge_worktree`)
+	// otherFolders contain files of several meanings.
+	otherFolders = wordset.Of(`refs hooks info branches worktrees modules lfs`)
+	stateFiles   = wordset.Of(`head index packed-refs packed-refs.new description shallow commondir gitdir locked gc.pid gc.log
+		auto_merge squash_msg edit_description add_edit.patch addp-hunk-edit.diff`)
+	stateInfo = wordset.Of(`exclude refs sparse-checkout`)
+	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
+	// statePrefixes begin the names of files of which there are several, and of temporary files.
+	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
+	// configs are the configuration files.
+	configs = wordset.Of(`config config.worktree`)
+	// beginning are the names that have a meaning in the beginning of a repository's own folder.
+	beginning = wordset.Of(`config config.worktree hooks info head objects refs commondir`)
+)
+
+// inside is the meaning of a path in a repository's own folder, by its names as spelled has them.
+func inside(inner []string, folder bool) Write {
+	first, rest := inner[0], inner[1:]
+	if len(rest) == 0 {
+		return insideTop(first, folder)
+	}
+	second := rest[0]
+	switch first {
+	case "refs":
+		return stateIf(second != "replace")
+	case "hooks":
+		return stateIf(len(rest) == 1 && strings.HasSuffix(second, ".sample"))
+	case "info":
+		second = strings.TrimSuffix(second, ".lock")
+		return stateIf(len(rest) == 1 && !folder && (stateInfo[second] || strings.HasPrefix(second, "refs_")))
+	case "lfs":
+		return stateIf(stateLFS[second])
+	case "worktrees":
+		if len(rest) == 1 {
+			return stateIf(folder)
+		}
+		return inside(rest[1:], folder)
+	case "modules":
+		return insideModules(rest, folder)
+	}
+	return stateIf(stateFolders[first])
+}
+
+func stateIf(state bool) Write {
+	if state {
+		return State
+	}
+	return Runs
+}
+
+// insideTop is the meaning of a name directly in a repository's own folder.
+func insideTop(name string, folder bool) Write {
+	switch {
+	case configs[name] && !folder:
+		return Config
+	case stateFolders[name], otherFolders[name]:
+		return stateIf(folder)
+	}
+	name = strings.TrimSuffix(name, ".lock")
+	return stateIf(!folder && (stateFile(name) || configs[name]))
+}
+
+// stateFile reports whether a name is that of a file of State.
+func stateFile(name string) bool {
+	for _, prefix := range statePrefixes {
+		if strings.HasPrefix(name, prefix) {
+			return true
+		}
+	}
+	const letters = "abcdefghijklmnopqrstuvwxyz"
+	switch {
+	case stateFiles[name], strings.HasSuffix(name, "_editmsg"):
+		return true
+	case strings.HasSuffix(name, "_head"):
+		return strings.Trim(name, letters+"_") == ""
+	}
+	// "git init" makes such a file, and a symbolic link, to learn what the file system can do.
+	return len(name) == len("tXXXXXX") && name[0] == 't' && strings.Trim(name, letters+"0123456789") == ""
+}
+
+// insideModules is the meaning of a path below "modules". The repository of a submodule is in a folder for each part of the
+// submodule's name, "modules/lib/x": the first name that a repository's own folder may contain ends it.
+func insideModules(inner []string, folder bool) Write {
+	for i, name := range inner[1:] {
+		if configs[name] || stateFolders[name] || otherFolders[name] || stateFile(strings.TrimSuffix(name, ".lock")) {
+			return inside(inner[i+1:], folder)
+		}
+	}
+	return stateIf(folder)
+}
+
+// insideBegun is inside for a folder that is the beginning of a repository's own. It may as well be a folder of sources, with
+// folders that have such names.
+func insideBegun(inner []string, folder bool) Write {
+	switch first := inner[0]; {
+	case len(inner) > 2:
+	case len(inner) == 2:
+		if !folder && (first == "hooks" && hookName(inner[1]) || first == "info" && inner[1] == "attributes") {
+			return Runs
+		}
+	case configs[first] && !folder:
+		return Config
+	case first == "hooks", first == "info":
+		if !folder {
+			return Runs
+		}
+	}
+	return NotGit
+}

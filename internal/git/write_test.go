@@ -1,0 +1,178 @@
+package git_test
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/git"
+)
+
+// tree makes files below a new folder: "NAME" a file, "NAME/" a folder, "NAME -> TARGET" a symbolic link, "NAME = TEXT" a file.
+func tree(t *testing.T, names ...string) string {
+	t.Helper()
+	top, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, name := range names {
+		name, target, isLink := strings.Cut(name, " -> ")
+		name, text, _ := strings.Cut(name, " = ")
+		switch file := filepath.Join(top, name); {
+		case isLink:
+			symlink(t, target, file)
+		case strings.HasSuffix(name, "/"):
+			if err := os.MkdirAll(file, 0o700); err != nil {
+				t.Fatal(err)
+			}
+		default:
+			write(t, file, text, 0o700)
+		}
+	}
+	return top
+}
+
+func TestWriteOf_NamesInARepository(t *testing.T) {
+	top := tree(t, ".git/objects/", ".git/hooks/", ".git/modules/s/objects/", ".git/worktrees/w/", "bare/HEAD", "bare/objects/", "bare/refs/",
+		"begun/refs/", "src/hooks/", "src/objects/")
+	for want, names := range map[git.Write][]string{
+		git.State: {
+			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
+			".git/objects/ab/cd", ".git/objects/info/alternates", ".git/refs/heads/main", ".git/refs/heads/config", ".git/refs/remotes/origin/hooks/x",
+			".git/refs/heads/a.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
+			".git/MERGE_MSG", ".git/CHERRY_PICK_HEAD", ".git/BISECT_LOG", ".git/AUTO_MERGE", ".git/COMMIT_EDITMSG", ".git/SQUASH_MSG",
+			".git/rebase-merge/git-rebase-todo", ".git/rebase-apply/0001", ".git/sequencer/todo", ".git/rr-cache/x/preimage", ".git/shallow.lock",
+			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
+			".git/config.worktree.lock", ".git/gc.pid", ".git/tAb3xYz", ".git/lfs/objects/ab/x",
+			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
+			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/index",
+			"bare/HEAD.lock", "bare/refs/heads/main", "src/.git",
+		},
+		git.Config: {
+			".git/config", ".git/CONFIG", ".git/config.worktree", ".git/modules/s/config", ".git/modules/lib/s/config", ".git/worktrees/w/config.worktree",
+			"bare/config", "begun/config", ".GIT/config", "git~1/config", ".g\u200cit/config", ".git/co\u200cnfig", ".git/config.",
+		},
+		git.Runs: {
+			".git/hooks", ".git/hooks/pre-commit", ".git/hooks/x/y.sample", ".git/hooks/pre-commit.lock", ".git/info", ".git/info/attributes", ".git/info/grafts",
+			".git/unknown", ".git/unknown/x", ".git/branches/origin", ".git/remotes/origin", ".git/refs/replace/abc", ".git/objects", ".git/lfs/x",
+			".git/modules/s/hooks/pre-commit", ".git/modules/lib/s/hooks/pre-commit", ".git/modules/s/info/attributes", ".git/modules/x",
+			".git/modules/s/modules/t/hooks/x", ".git/worktrees/w/hooks/x", ".git/worktrees/x", ".git/HOOKS/pre-commit", ".git/hook\u017f/pre-commit",
+			"bare/hooks/pre-commit", "bare/info/attributes", "bare/unknown", "begun/hooks/pre-commit", "begun/hooks", "begun/info/attributes",
+			".GIT/hooks/x", "sub/.git/hooks/x", ".git/.git/hooks/x", ".git/objects/.git/hooks/x",
+		},
+		git.NotGit: {
+			"file", "hooks/pre-commit", "config", "src/hooks/useThing.ts", "src/hooks/deep/pre-commit", "src/config/index", "src/main.go",
+			"begun/other", ".gitignore", ".github/x", "objects", "refs",
+		},
+	} {
+		for _, name := range names {
+			c := git.Change{Path: filepath.Join(top, name)}
+			if name == ".git/hooks" || name == ".git/objects" { // as a symbolic link is made
+				c.Path = strings.Replace(c.Path, ".git", "new/.git", 1)
+			}
+			if got := git.WriteOf(c); got != want {
+				t.Errorf("%s: got %v, want %v", name, got, want)
+			}
+		}
+	}
+	for name, want := range map[string]git.Write{
+		".git/hooks": git.State, ".git/info": git.State, ".git/objects/ab": git.State, ".git/modules/lib/x": git.State, ".git/worktrees/v": git.State,
+		".git/unknown": git.Runs, ".git/config": git.Runs, ".git/branches": git.State, "src/.git": git.State, "x": git.NotGit,
+	} {
+		if got := git.WriteOf(git.Change{Path: filepath.Join(top, name), Folder: true}); got != want {
+			t.Errorf("folder %s: got %v, want %v", name, got, want)
+		}
+	}
+}
+
+// TestWriteOf_FolderThatBecomesARepository checks the names that give others in their folder a meaning.
+func TestWriteOf_FolderThatBecomesARepository(t *testing.T) {
+	for name, c := range map[string]struct {
+		has  []string
+		path string
+		want git.Write
+	}{
+		"nothing in it":                 {nil, "objects", git.NotGit},
+		"a hook":                        {[]string{"hooks/pre-commit"}, "objects", git.Runs},
+		"a hook and refs":               {[]string{"hooks/pre-commit"}, "refs", git.Runs},
+		"a hook and commondir":          {[]string{"hooks/pre-commit"}, "commondir", git.Runs},
+		"a sample":                      {[]string{"hooks/pre-commit.sample"}, "objects", git.NotGit},
+		"sources named hooks":           {[]string{"hooks/useThing.ts", "hooks/x/"}, "objects", git.NotGit},
+		"a configuration":               {[]string{"config"}, "objects", git.Runs},
+		"a folder config":               {[]string{"config/x"}, "objects", git.NotGit},
+		"a configuration of a worktree": {[]string{"config.worktree"}, "refs", git.Runs},
+		"attributes":                    {[]string{"info/attributes"}, "objects", git.Runs},
+		"a link to hooks":               {[]string{"hooks -> /elsewhere"}, "objects", git.Runs},
+		"a link to info":                {[]string{"info -> /elsewhere"}, "objects", git.Runs},
+		"the second, config harmless":   {[]string{"refs/", "HEAD", "config = [core]\nbare = true\n"}, "objects", git.State},
+		"the second, config dangerous":  {[]string{"refs/", "HEAD", "config = [core]\nfsmonitor = x\n"}, "objects", git.Runs},
+		"the second, config a link":     {[]string{"refs/", "HEAD", "config -> x"}, "objects", git.Runs},
+		"a worktree's HEAD":             {[]string{"commondir", "config.worktree = [core]\nfsmonitor = x\n"}, "HEAD", git.Runs},
+		"a repository":                  {[]string{"refs/", "HEAD", "objects/", "config = [core]\nfsmonitor = x\n", "hooks/pre-commit"}, "HEAD", git.State},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := tree(t, c.has...)
+			if got := git.WriteOf(git.Change{Path: filepath.Join(top, c.path), Folder: c.path == "objects" || c.path == "refs"}); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func TestWriteOf_RenamedFolder(t *testing.T) {
+	dangerous, harmless := "config = [core]\nfsmonitor = x\n", "config = [core]\nbare = false\n"
+	for name, c := range map[string]struct {
+		has      []string // below "from"
+		path     string
+		exchange []string // what path has
+		want     git.Write
+	}{
+		"to .git":                         {[]string{"HEAD", "objects/x", "refs/"}, "w/.git", nil, git.State},
+		"to .git with a hook":             {[]string{"HEAD", "objects/", "refs/", "hooks/pre-commit"}, "w/.git", nil, git.Runs},
+		"to .git with a config of before": {[]string{"HEAD", "objects/", "refs/", harmless}, "w/.git", nil, git.State},
+		"to .git with a dangerous one":    {[]string{"HEAD", "objects/", "refs/", dangerous}, "w/.git", nil, git.Runs},
+		"to .git with a file config":      {[]string{harmless}, "w/.git", nil, git.Runs},
+		"to hooks":                        {[]string{"pre-commit"}, "w/.git/hooks", nil, git.Runs},
+		"to hooks, samples":               {[]string{"pre-commit.sample"}, "w/.git/hooks", nil, git.State},
+		"to info":                         {[]string{"attributes"}, "w/.git/info", nil, git.Runs},
+		"to a module":                     {[]string{"hooks/pre-commit"}, "w/.git/modules/s", nil, git.Runs},
+		"to hooks of a beginning":         {[]string{"pre-commit"}, "begun/hooks", nil, git.Runs},
+		"to objects beside hooks":         {[]string{"x"}, "hooked/objects", nil, git.Runs},
+		"sources":                         {[]string{"hooks/pre-commit", "config"}, "w/src", nil, git.NotGit},
+		"hooks that leave":                {nil, "w/.git/hooks", []string{"pre-commit"}, git.Runs},
+		"an alias":                        {[]string{"hooks/pre-commit"}, "w/.Git", nil, git.Runs},
+	} {
+		t.Run(name, func(t *testing.T) {
+			top := tree(t, "w/.git/", "w/.git/modules/", "begun/refs/", "hooked/hooks/pre-commit")
+			for _, name := range c.has {
+				copyInto(t, tree(t, name), top+"/from")
+			}
+			for _, name := range c.exchange {
+				copyInto(t, tree(t, name), filepath.Join(top, c.path))
+			}
+			if got := git.WriteOf(git.Change{Path: filepath.Join(top, c.path), From: top + "/from"}); got != c.want {
+				t.Errorf("got %v, want %v", got, c.want)
+			}
+		})
+	}
+}
+
+func copyInto(t *testing.T, from, to string) {
+	t.Helper()
+	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func TestWriteOf_LargeFolderIsRefused(t *testing.T) {
+	top := tree(t, "w/.git/", "from/")
+	for i := range 1<<12 + 1 {
+		if err := os.Mkdir(filepath.Join(top, "from", "x"+strings.Repeat("y", i%100)+string(rune('a'+i/100%26))+string(rune('a'+i/2600))), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := git.WriteOf(git.Change{Path: top + "/w/.git/modules", From: top + "/from"}); got != git.Runs {
+		t.Errorf("got %v, want Runs", got)
+	}
+}
