@@ -35,7 +35,7 @@ func (w Write) String() string {
 type Change struct {
 	// Path is absolute and without symbolic links. The last name need not exist.
 	Path string
-	// Folder: Path is made or removed as an empty folder.
+	// Folder: Path is made as an empty folder.
 	Folder bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
@@ -97,7 +97,7 @@ func isFolderAt(path string) bool {
 	return err == nil && info.IsDir()
 }
 
-// isFolder reports whether p is a folder after the change, or was one that leaves.
+// isFolder reports whether p is a folder after the change, or one that leaves.
 func (v view) isFolder(p string) bool {
 	if p != v.Path {
 		return isFolderAt(v.at(p))
@@ -360,7 +360,7 @@ func stateFile(name string) bool {
 // submodule's name, "modules/lib/x": the first name that a repository's own folder may contain ends it.
 func insideModules(inner []string, folder bool) Write {
 	for i, name := range inner[1:] {
-		if configs[name] || stateFolders[name] || otherFolders[name] || stateFile(strings.TrimSuffix(name, ".lock")) {
+		if file := strings.TrimSuffix(name, ".lock"); configs[file] || stateFile(file) || stateFolders[name] || otherFolders[name] {
 			return inside(inner[i+1:], folder)
 		}
 	}

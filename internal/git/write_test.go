@@ -47,6 +47,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/config.worktree.lock", ".git/gc.pid", ".git/tAb3xYz", ".git/lfs/objects/ab/x",
 			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
 			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/index",
+			".git/modules/lib/s/config.lock",
 			"bare/HEAD.lock", "bare/refs/heads/main", "src/.git",
 		},
 		git.Config: {
