@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"errors"
 	"strings"
 	"sync"
 
@@ -106,6 +107,9 @@ func (c *call) isUnusedMountPoint(p place) bool {
 // unlink removes a file or an empty folder. It does not ask the decider about a mount point that a confined process made.
 func (c *call) unlink(dirfd, arg, flags int) error {
 	return c.at(dirfd, arg, false, func(p place) error {
+		if _, err := p.stat(); errors.Is(err, unix.ENOENT) {
+			return err // to remove what is not there changes nothing
+		}
 		err := writable(p)
 		if err == nil && !c.isUnusedMountPoint(p) {
 			err = c.mayWrite(Write, p)
