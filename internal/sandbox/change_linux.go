@@ -110,6 +110,22 @@ func (c *call) act() error {
 	return unix.ENOSYS // the filter notifies of no other calls
 }
 
+// leaves says what the call leaves at the path that it changes.
+func (c *call) leaves() Leaves {
+	switch c.data.number {
+	case sysMkdir, unix.SYS_MKDIRAT:
+		return LeavesFolder
+	case sysUnlink, sysRmdir, unix.SYS_UNLINKAT:
+		return LeavesNothing
+	case sysChmod, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD,
+		sysChown, sysLchown, unix.SYS_FCHOWNAT, unix.SYS_FCHOWN,
+		sysUtime, sysUtimes, sysFutimesat, unix.SYS_UTIMENSAT,
+		unix.SYS_SETXATTR, unix.SYS_LSETXATTR, unix.SYS_FSETXATTR, unix.SYS_REMOVEXATTR, unix.SYS_LREMOVEXATTR, unix.SYS_FREMOVEXATTR:
+		return LeavesContent
+	}
+	return LeavesAny
+}
+
 // changeOne changes one name.
 func (c *call) changeOne(dirfd, arg int, follow bool, change func(place) error) error {
 	return c.at(dirfd, arg, follow, func(p place) error {
@@ -263,6 +279,14 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 		return unix.EACCES
 	}
 	events := c.changes(op, places...)
+	var judged *source
+	if op == Move && !exchange {
+		if judged, err = c.sourceOf(p, q); err != nil {
+			return err
+		}
+		defer judged.close()
+		judged.describe(events, q)
+	}
 	if c.options.Reads { // a process that may not read a file must not read it by another name
 		events = append(events, c.changes(Read, p)...)
 		if exchange {
@@ -283,7 +307,12 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
 		return errMoved
 	}
-	return c.runInDomain(func() error { return change(p, q) })
+	return c.runInDomain(func() error {
+		if judged != nil {
+			return judged.place(p, q, change)
+		}
+		return change(p, q)
+	})
 }
 
 func (c *call) chmod(mode int) func(int) error {

@@ -63,6 +63,16 @@ const maxLinks = 40
 // that it cannot be replaced. It follows symbolic links as the last name itself, one at a time. While a process has the sandbox's
 // root and mounts, paths mean the same files to both.
 func (c *call) find(dirfd int, p string, follow bool) (place, error) {
+	pl, err := c.findAny(dirfd, p, follow)
+	if err == nil && slices.ContainsFunc(append(pl.paths(), pl.base), isReserved) {
+		pl.close()
+		return place{}, unix.EACCES
+	}
+	return pl, err
+}
+
+// findAny is find, which also finds the sandbox's own files.
+func (c *call) findAny(dirfd int, p string, follow bool) (place, error) {
 	if c.seesOtherMounts() {
 		return c.findWithin(dirfd, p, follow)
 	}

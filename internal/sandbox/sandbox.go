@@ -78,7 +78,34 @@ type Event struct {
 	Others []string
 	// Start, for Execute: this is the program that the sandbox was started with, and no program runs in the sandbox yet.
 	Start bool
+	// Leaves, for Write, says what the call leaves at Path.
+	Leaves Leaves
+	// Placed, for Move: a regular file gets the name Path, and Content is the whole content that it will have, whatever processes
+	// write to the renamed file meanwhile. Only for paths of a Placer. Without Placed, the content is not known.
+	Placed  bool
+	Content []byte
 }
+
+// Leaves says what a call leaves at a path, as far as the sandbox knows.
+type Leaves string
+
+const (
+	// LeavesAny: a file, a symbolic link or another name, which may be new or changed.
+	LeavesAny Leaves = ""
+	// LeavesFolder: a folder is made, which is empty.
+	LeavesFolder Leaves = "folder"
+	// LeavesNothing: the name is removed. A folder that is removed is empty.
+	LeavesNothing Leaves = "nothing"
+	// LeavesContent: what was there, with its content. Its mode, owner, times or attributes change.
+	LeavesContent Leaves = "content"
+)
+
+// MaxContent is the maximum size of Event.Content in bytes. A larger file is decided on without its content.
+const MaxContent = 4 << 20
+
+// ReservedPrefix begins the names of files that the sandbox makes for itself, in folders of confined processes. These processes can
+// do nothing with such names.
+const ReservedPrefix = ".acphost-placed-"
 
 // Address is the address of a socket.
 type Address struct {
@@ -184,6 +211,16 @@ type Mounter interface {
 	AllowsMountPoint(Event) bool
 }
 
+// Placer is a Decider that decides on the content of some files. If a process renames a regular file of at most MaxContent bytes to a
+// path of a Placer, and does not exchange it for another one, the event has the content (Event.Placed). If the event is allowed, the
+// path gets a new file with these bytes, the renamed file's permissions without set-user-ID, set-group-ID and write permission for
+// others, and the sandbox's owner. The renamed file is removed. So a process that has the renamed file open, or has another name for
+// it, cannot change the new one. If the call fails, both names are as before. With Options.Observe the kernel renames the file itself.
+type Placer interface {
+	// Places reports whether the Decider wants the content of the file that gets a name. path is as in Event. It must not block.
+	Places(path string) bool
+}
+
 // Lists is a Decider with literal paths, which must be absolute and without symbolic links. Paths on no list are rejected for Write
 // and Move, and allowed for other operations.
 type Lists struct {
@@ -240,6 +277,12 @@ func (t Through) Started(e Event) {
 func (t Through) AllowsMountPoint(e Event) bool {
 	m, ok := t.Decider.(Mounter)
 	return ok && m.AllowsMountPoint(e)
+}
+
+// Places implements Placer.
+func (t Through) Places(path string) bool {
+	p, ok := t.Decider.(Placer)
+	return ok && p.Places(path)
 }
 
 // Began implements Reporter.

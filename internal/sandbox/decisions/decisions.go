@@ -12,12 +12,14 @@ import (
 	"io"
 
 	"google.golang.org/protobuf/proto"
+
+	"github.com/acphost/acphost/internal/sandbox"
 )
 
 // Limits of a frame.
 const (
 	// maxFrame is the maximum size of a message in bytes.
-	maxFrame = 2 << 20
+	maxFrame = sandbox.MaxContent + 2<<20
 	// maxStrings limits the bytes of a program's arguments and environment in a question; more is cut.
 	maxStrings = 1 << 20
 	// maxWords limits the bytes of a reason.

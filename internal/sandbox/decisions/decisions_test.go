@@ -1,11 +1,14 @@
 package decisions
 
 import (
+	"bytes"
 	"context"
 	"encoding/binary"
 	"errors"
 	"io"
 	"net"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
@@ -86,6 +89,48 @@ func TestAQuestionArrivesAsItWasAsked(t *testing.T) {
 			t.Errorf("got %q", j.refused)
 		}
 	})
+}
+
+func TestQuestion_CarriesContent(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
+		c, _, served := joined(t, j, nil)
+		events := []sandbox.Event{
+			{Operation: sandbox.Move, Path: "/w/.git/config", Others: []string{"/w/.git/config.lock"}, Placed: true, Content: bytes.Repeat([]byte("\xff"), sandbox.MaxContent)},
+			{Operation: sandbox.Move, Path: "/w/.git/config", Placed: true},
+			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesFolder},
+			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesNothing},
+			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesContent},
+		}
+		for i, e := range events {
+			if !c.Allows(e) {
+				t.Error("it was rejected")
+			}
+			if got := j.asked[i]; got.Placed != e.Placed || !bytes.Equal(got.Content, e.Content) || got.Leaves != e.Leaves {
+				t.Errorf("question %d: got placed %t, %d bytes, leaves %q", i, got.Placed, len(got.Content), got.Leaves)
+			}
+		}
+		_ = c.conn.Close()
+		<-served
+	})
+}
+
+func TestClient_PlacesGitConfigurations(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.MkdirAll(filepath.Join(dir, "bare", "refs"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, want := range map[string]bool{
+		".git/config": true, ".git/modules/x/config": true, "bare/config": true, ".git/config.worktree": true,
+		".git/config.lock": false, ".git/hooks/x": false, "config": false, "bare/x": false,
+	} {
+		if got := newClient(nil, answerTimeout).Places(filepath.Join(dir, name)); got != want {
+			t.Errorf("%s: got %t, want %t", name, got, want)
+		}
+	}
 }
 
 func TestTheProgramThatTheSandboxIsToldToStartIsNotAskedAbout(t *testing.T) {
@@ -194,7 +239,8 @@ func TestServeEndsAtWhatItDoesNotKnow(t *testing.T) {
 }
 
 func TestReadTakesNoMoreThanAFrame(t *testing.T) {
-	if err := read(strings.NewReader("\x00\x20\x00\x01"), &sandboxv1.Told{}); !errors.Is(err, errFrame) {
+	tooLong := string(binary.BigEndian.AppendUint32(nil, maxFrame+1))
+	if err := read(strings.NewReader(tooLong), &sandboxv1.Told{}); !errors.Is(err, errFrame) {
 		t.Errorf("got %v", err)
 	}
 	if err := write(io.Discard, &sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{What: strings.Repeat("x", maxFrame)}}}); !errors.Is(err, errFrame) {

@@ -12,6 +12,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/git"
 	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/internal/sandbox"
 	sandboxv1 "github.com/acphost/acphost/proto/acphost/sandbox/v1"
@@ -122,6 +123,11 @@ func (c *client) connected() bool {
 	return !c.ended
 }
 
+// Places implements sandbox.Placer: the supervisor decides on the content of git's configuration.
+func (c *client) Places(path string) bool {
+	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}) == git.Config
+}
+
 // lending returns the leases while the supervisor is connected; nil: there are none.
 func (c *client) lending() *leases {
 	l := c.leases.Load()
@@ -162,6 +168,7 @@ func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
 		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: mountPoint,
+		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content,
 	}
 	room := maxStrings
 	var cut bool

@@ -281,6 +281,14 @@ type Question struct {
 	// which something may be mounted. To allow it is for what could not be written otherwise; what is not allowed is asked
 	// about once more, without this. Default: false.
 	MountPoint bool `protobuf:"varint,16,opt,name=mount_point,json=mountPoint,proto3" json:"mount_point,omitempty"`
+	// Optional. For "write", what the call leaves at the path: "folder" (an empty one), "nothing", "content" (what was there).
+	// Default: any file.
+	Leaves string `protobuf:"bytes,17,opt,name=leaves,proto3" json:"leaves,omitempty"`
+	// Optional. For "move": the path gets a new regular file with the content below, whatever is written to the other name
+	// meanwhile. Default: false.
+	Placed bool `protobuf:"varint,18,opt,name=placed,proto3" json:"placed,omitempty"`
+	// Optional. If placed, the whole content of the file, of at most 4 MiB.
+	Content []byte `protobuf:"bytes,19,opt,name=content,proto3" json:"content,omitempty"`
 	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
 	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
@@ -421,6 +429,27 @@ func (x *Question) GetMountPoint() bool {
 		return x.MountPoint
 	}
 	return false
+}
+
+func (x *Question) GetLeaves() string {
+	if x != nil {
+		return x.Leaves
+	}
+	return ""
+}
+
+func (x *Question) GetPlaced() bool {
+	if x != nil {
+		return x.Placed
+	}
+	return false
+}
+
+func (x *Question) GetContent() []byte {
+	if x != nil {
+		return x.Content
+	}
+	return nil
 }
 
 func (x *Question) GetOthers() [][]byte {
@@ -808,7 +837,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
-	"\x03env\x18\a \x03(\fR\x03env\"\xe7\x02\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\xb1\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -827,6 +856,9 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\x05apart\x18\x0f \x01(\bR\x05apart\x12\x1f\n" +
 	"\vmount_point\x18\x10 \x01(\bR\n" +
 	"mountPoint\x12\x16\n" +
+	"\x06leaves\x18\x11 \x01(\tR\x06leaves\x12\x16\n" +
+	"\x06placed\x18\x12 \x01(\bR\x06placed\x12\x18\n" +
+	"\acontent\x18\x13 \x01(\fR\acontent\x12\x16\n" +
 	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
