@@ -130,6 +130,7 @@ type Decider struct {
 	bound    chan struct{}
 	commands kernel.Commands
 	turn     turnState
+	configs  configs
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

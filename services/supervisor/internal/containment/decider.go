@@ -243,10 +243,17 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	if e.to == nil {
 		a.Title = "by " + strings.ToValidUTF8(e.Program, "\uFFFD")
 	}
-	for _, p := range a.GetPaths() {
-		if (e.within || e.kept) && a.GetCommand() == nil {
-			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own
+	state, why := false, ""
+	if changes(e.Operation) && e.to == nil {
+		if state = e.movesAlong; !state {
+			state, why = d.isGitState(e)
 		}
+	}
+	for _, p := range a.GetPaths() {
+		if (e.within || e.kept || state) && a.GetCommand() == nil {
+			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own, or nothing runs because of it
+		}
+		p.GitState = state && p.GetPath() == e.Path
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
 		}
@@ -265,6 +272,9 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		if by, err := d.opts.Gate.Decide(ctx, of); err == nil && by.Verdict == gate.Allow {
 			e.wrapped, decision, a = true, by, inner
 		}
+	}
+	if err == nil && why != "" && decision.Verdict != gate.Allow {
+		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + why
 	}
 	return Try{decision, a, sessionID, r.Scope, e.Apart}, err
 }

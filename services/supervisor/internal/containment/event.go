@@ -20,6 +20,8 @@ type event struct {
 	asAgent bool
 	// kept: the process changes a file in which the agent keeps its state.
 	kept bool
+	// movesAlong: the file belongs to a repository whose own folder lies in a folder that is renamed.
+	movesAlong bool
 	// below are the old and new names of all files in a folder that is renamed.
 	below    []string
 	sessions []string

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io/fs"
 	"path/filepath"
+	"slices"
 	"strings"
 	"time"
 
@@ -65,7 +66,8 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 				return worst, fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", e.Path)
 			}
 			file := *e
-			file.Path, file.Operation = name, op
+			file.Path, file.Operation, file.Others, file.Placed = name, op, nil, false
+			file.movesAlong = movesRepository(e.Path, name) || slices.ContainsFunc(e.Others, func(other string) bool { return movesRepository(other, name) })
 			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
 			file.lenient = e.within || file.kept || d.isOwn(name) || op == sandbox.Read
 			var o Try

@@ -384,6 +384,9 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 	if err := g.decide(ctx, r, d); err != nil {
 		return nil, err
 	}
+	if own := gitUndecided(r.Action, d.processes); own != nil && d.Verdict != Deny {
+		d.Verdict, d.By, d.Rule, d.Reason, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, ruleAt{}
+	}
 	g.applyOwnRules(r, d)
 	g.matchDeferred(r, d)
 	switch {

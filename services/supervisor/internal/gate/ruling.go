@@ -31,10 +31,27 @@ func refused(a *permissionv1.Action) *Ruling {
 	if p := protectedIn(a); p != "" {
 		return &Ruling{Deny, RuleProtected, protectedReason(p)}
 	}
+	if a.GetDoor() == permissionv1.Door_DOOR_KERNEL {
+		return nil // rules for processes may decide about git's own files: see gitUndecided
+	}
+	return gitRefused(a)
+}
+
+// gitRefused returns the ruling on an action that changes what git runs; nil: it does not.
+func gitRefused(a *permissionv1.Action) *Ruling {
 	if p := gitIn(a); p != "" {
 		return &Ruling{Deny, RuleGit, gitReason(p)}
 	}
 	return nil
+}
+
+// gitUndecided returns the ruling on a process action that changes what git runs, if no rules for processes decide about it; nil: policies
+// decide.
+func gitUndecided(a *permissionv1.Action, processes bool) *Ruling {
+	if processes || a.GetDoor() != permissionv1.Door_DOOR_KERNEL {
+		return nil
+	}
+	return gitRefused(a)
 }
 
 // Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key

@@ -1,0 +1,88 @@
+package containment
+
+import (
+	"errors"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/sandbox"
+)
+
+// maxConfigs limits the removed configurations of repositories whose content is remembered.
+const maxConfigs = 256
+
+// configs remembers the content of removed configurations of repositories, so that a new file is compared with what it replaces. The zero
+// value is ready for use. It is safe for concurrent use.
+type configs struct {
+	mu      sync.Mutex
+	removed map[string][]byte // by path
+}
+
+// remove remembers a configuration that is about to be removed; false: it must not be removed without a decision.
+func (c *configs) remove(path string) bool {
+	content, err := os.ReadFile(path)
+	if err != nil {
+		return errors.Is(err, fs.ErrNotExist)
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.removed == nil {
+		c.removed = map[string][]byte{}
+	}
+	if _, known := c.removed[path]; !known && len(c.removed) >= maxConfigs {
+		return false
+	}
+	c.removed[path] = content
+	return true
+}
+
+// before returns the present content of a configuration, or else the content that it had when it was removed; nil: it has had none.
+func (c *configs) before(path string) ([]byte, error) {
+	content, err := os.ReadFile(path)
+	if !errors.Is(err, fs.ErrNotExist) {
+		return content, err
+	}
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.removed[path], nil
+}
+
+// isGitState reports whether a change is git's bookkeeping, because of which nothing runs. why says what a new configuration would change
+// that is more than that; empty: it is no such file, or its content is not known.
+func (d *Decider) isGitState(e *event) (state bool, why string) {
+	if !filepath.IsAbs(e.Path) {
+		return false, ""
+	}
+	change := git.Change{Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder}
+	if e.Operation == sandbox.Move && len(e.Others) > 0 {
+		change.From = e.Others[0]
+	}
+	switch meaning := git.WriteOf(change); {
+	case meaning == git.State:
+		return true, ""
+	case meaning != git.Config:
+		return false, ""
+	case e.Leaves == sandbox.LeavesNothing:
+		return d.configs.remove(e.Path), ""
+	case e.Placed:
+		before, err := d.configs.before(e.Path)
+		if err != nil {
+			return false, ""
+		}
+		why = git.HarmlessConfig(e.Path, e.Content, before)
+		return why == "", why
+	}
+	return false, ""
+}
+
+// movesRepository reports whether a file moves with the repository that it belongs to, so that nothing changes for git: folder is renamed,
+// and the repository's own folder lies below.
+func movesRepository(folder, file string) bool {
+	rest, below := strings.CutPrefix(file, strings.TrimSuffix(folder, "/")+"/")
+	return below && slices.Contains(strings.Split(rest, "/"), ".git")
+}

@@ -1,0 +1,103 @@
+package containment
+
+import (
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
+)
+
+func change(op sandbox.Operation, path string, with func(*sandbox.Event)) *event {
+	e := &event{Asked: decisions.Asked{Event: sandbox.Event{Operation: op, Path: path}}}
+	if with != nil {
+		with(&e.Event)
+	}
+	return e
+}
+
+func placed(content string) func(*sandbox.Event) {
+	return func(e *sandbox.Event) { e.Placed, e.Content, e.Others = true, []byte(content), []string{e.Path + ".lock"} }
+}
+
+// repository makes a folder that is git's own.
+func repository(t *testing.T, config string) string {
+	t.Helper()
+	dir := filepath.Join(t.TempDir(), ".git")
+	for _, folder := range []string{"objects", "refs", "hooks"} {
+		if err := os.MkdirAll(filepath.Join(dir, folder), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for name, content := range map[string]string{"HEAD": "ref: refs/heads/main\n", "config": config} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	return dir
+}
+
+const ofRemote = "[remote \"origin\"]\n\turl = https://example.com/x\n"
+
+func TestDecider_KnowsGitsBookkeeping(t *testing.T) {
+	dir := repository(t, ofRemote)
+	config := filepath.Join(dir, "config")
+	for _, tt := range []struct {
+		name  string
+		event *event
+		state bool
+		why   string
+	}{
+		{"the index", change(sandbox.Write, filepath.Join(dir, "index.lock"), nil), true, ""},
+		{"a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit"), nil), false, ""},
+		{"a sample of a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit.sample"), nil), true, ""},
+		{"a file of the workspace", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "config"), nil), false, ""},
+		{"a configuration of which the content is not known", change(sandbox.Write, config, nil), false, ""},
+		{"a mode of a configuration", change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesContent }), false, ""},
+		{"a harmless configuration", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tautocrlf = input\n")), true, ""},
+		{"a configuration that runs something", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tfsmonitor = ./x\n")), false, "core.fsmonitor"},
+		{"another address", change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n")), false, "remote.origin.url"},
+	} {
+		var d Decider
+		if state, why := d.isGitState(tt.event); state != tt.state || why != tt.why {
+			t.Errorf("%s: got %t, %q, want %t, %q", tt.name, state, why, tt.state, tt.why)
+		}
+	}
+}
+
+func TestDecider_RemembersRemovedConfigurations(t *testing.T) {
+	dir := repository(t, ofRemote)
+	config := filepath.Join(dir, "config")
+	var d Decider
+	if state, _ := d.isGitState(change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesNothing })); !state {
+		t.Fatal("a configuration cannot be removed")
+	}
+	if err := os.Remove(config); err != nil {
+		t.Fatal(err)
+	}
+	if state, why := d.isGitState(change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n"))); state || why != "remote.origin.url" {
+		t.Errorf("another address after a removal: got %t, %q", state, why)
+	}
+	if state, why := d.isGitState(change(sandbox.Move, config, placed(ofRemote))); !state {
+		t.Errorf("the same configuration again is refused: it changes %s", why)
+	}
+}
+
+func TestMovesRepository(t *testing.T) {
+	for _, tt := range []struct {
+		folder, file string
+		want         bool
+	}{
+		{"/w/a", "/w/a/.git/config", true},
+		{"/w/a", "/w/a/b/.git/hooks/x", true},
+		{"/w/a/.git", "/w/a/.git/hooks/x", false},
+		{"/w/a", "/w/ab/.git/x", false},
+		{"/w/a", "/w/a/x", false},
+		{"/", "/a/.git/x", true},
+	} {
+		if got := movesRepository(tt.folder, tt.file); got != tt.want {
+			t.Errorf("%s in %s: got %t", tt.file, tt.folder, got)
+		}
+	}
+}
