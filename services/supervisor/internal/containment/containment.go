@@ -35,7 +35,7 @@ type Sandbox struct {
 	Mine *kernel.Own
 	// Closed is the reason why no process may connect to a machine directly; empty: processes may connect.
 	Closed string
-	// Env are variables that point the commands of terminals to the agent's proxy, each "NAME=VALUE".
+	// Env are variables for the commands of terminals, each "NAME=VALUE": the agent's proxy, and its folders for temporary files and caches.
 	Env []string
 	// Require: a command does not run if the handler of terminals cannot run it in a sandbox.
 	Require bool

@@ -35,6 +35,9 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		return decisions.Answer{Allowed: true}
 	}
 	d.classify(e)
+	if e.Operation == sandbox.Read && d.sandbox.Mine.Keeps(e.Path, false) {
+		return decisions.Answer{Allowed: true} // the agent's own files, also those with its keys
+	}
 	if e.MountPoint {
 		return decisions.Answer{Allowed: d.mountPoint(ctx, e)}
 	}

@@ -18,7 +18,9 @@ func change(op sandbox.Operation, path string, with func(*sandbox.Event)) *event
 }
 
 func placed(content string) func(*sandbox.Event) {
-	return func(e *sandbox.Event) { e.Placed, e.Content, e.Others = true, []byte(content), []string{e.Path + ".lock"} }
+	return func(e *sandbox.Event) {
+		e.Placed, e.Content, e.Others = true, []byte(content), []string{e.Path + ".lock"}
+	}
 }
 
 // repository makes a folder that is git's own.

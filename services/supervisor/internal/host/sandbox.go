@@ -73,10 +73,19 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
 	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.tempDir.folder)
+	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder)
+	if mode == config.SandboxEnforce {
+		switch folder, caches, err := la.openCaches(&s); {
+		case err != nil:
+			la.host.log.Warn("the agent's commands use the user's caches, and are refused what they write there", "agent", s.Name, "error", err)
+		case folder != "":
+			mine, env = mine.With(folder), append(env, caches...)
+		}
+	}
 	// The policy must be ready when the agent's processes begin to ask. Until then they are denied.
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
-	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: la.agentProxy.env(), Require: cfg.GetRequire(), How: sandbox.Confinement{
+	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: env, Require: cfg.GetRequire(), How: sandbox.Confinement{
 		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.agentProxy.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)

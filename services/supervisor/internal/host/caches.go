@@ -1,0 +1,90 @@
+package host
+
+import (
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strings"
+
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/services/supervisor/internal/agent"
+	"github.com/acphost/acphost/services/supervisor/internal/kernel"
+)
+
+// cacheVariables name the folders in which tools keep what they built or fetched, each with the name of its folder. Caches of the user are
+// no place for the agent: what it leaves there is used by the user's next build of another workspace.
+var cacheVariables = [][2]string{{"GOCACHE", "go-build"}, {"npm_config_cache", "npm"}, {"PIP_CACHE_DIR", "pip"}}
+
+// cachesFolder is the folder of all agents' caches, below the user's own folder for caches.
+const cachesFolder = "acphost-agents"
+
+// openCaches makes a folder for the caches of the agent's commands, which is kept, and returns its path and the variables that name folders
+// in it. Agents with the same name share it. It sets the variables for the agent, too. An empty path means that the agent's user has no
+// home folder.
+func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, err error) {
+	within, below := kernel.Variable(s.Env, "XDG_CACHE_HOME"), cachesFolder
+	if !isFolder(within) {
+		within, below = kernel.Variable(s.Env, "HOME"), filepath.Join(".cache", cachesFolder)
+	}
+	if !isFolder(within) {
+		return "", nil, nil
+	}
+	below = filepath.Join(below, fileName(la.identity.Name))
+	if err := makeFolders(within, below, s.User); err != nil {
+		return "", nil, fmt.Errorf("make a folder for the caches of agent %q: %w", la.identity.Name, err)
+	}
+	if folder, err = filepath.EvalSymlinks(filepath.Join(within, below)); err != nil {
+		return "", nil, fmt.Errorf("find the folder for the caches of agent %q: %w", la.identity.Name, err)
+	}
+	for _, v := range cacheVariables {
+		env = append(env, v[0]+"="+filepath.Join(folder, v[1]))
+	}
+	s.Env = replaced(s.Env, env)
+	return folder, env, nil
+}
+
+func isFolder(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir() && filepath.IsAbs(path)
+}
+
+// makeFolders makes the folders of a path below another, for a user. If that is another user, its links do not lead acphost elsewhere.
+func makeFolders(within, path string, u *proc.User) error {
+	as := u.Credential()
+	if as == nil {
+		return os.MkdirAll(filepath.Join(within, path), 0o700)
+	}
+	root, err := os.OpenRoot(within)
+	if err != nil {
+		return err
+	}
+	defer func() { _ = root.Close() }()
+	for i := range len(path) + 1 {
+		if i < len(path) && path[i] != filepath.Separator {
+			continue
+		}
+		dir := path[:i]
+		switch err := root.Mkdir(dir, 0o700); {
+		case errors.Is(err, fs.ErrExist):
+			continue
+		case err != nil:
+			return err
+		}
+		if err := root.Lchown(dir, int(as.Uid), int(as.Gid)); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// fileName returns a name in which all but letters, digits and dashes are replaced.
+func fileName(name string) string {
+	return strings.Map(func(r rune) rune {
+		if r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' {
+			return r
+		}
+		return '_'
+	}, name)
+}
