@@ -2,9 +2,11 @@ package git
 
 import (
 	"bytes"
+	"encoding/binary"
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/acphost/acphost/internal/wordset"
@@ -35,6 +37,81 @@ func HarmlessConfig(file string, data, before []byte) (why string) {
 	}
 	return ""
 }
+
+// HarmlessIndex returns "" if git writes no file of a repository's own because of a new index, otherwise a reason: a name that git
+// itself accepts in no tree, a part that refers to another file or to other positions, or that the index is not well-formed.
+// Removing the index is an empty data.
+func HarmlessIndex(data []byte) (why string) {
+	malformed := "the new index " + errSyntax.Error()
+	switch {
+	case len(data) == 0:
+		return ""
+	case len(data) < 12:
+		return malformed
+	}
+	version, count, ok := indexHead(data[:12], int64(len(data)))
+	if !ok {
+		return malformed
+	}
+	rest, read := data[12:], false
+	for _, id := range []int{20, 32} { // the repository says which, and could say so later
+		var modes []uint32
+		names, end, ok := entries(rest, version, count, id, func(mode uint32) bool {
+			modes = append(modes, mode)
+			return true
+		})
+		if !ok {
+			continue
+		}
+		read = true
+		for i, name := range names {
+			if !isTreeName(name, modes[i]) {
+				return name
+			}
+		}
+		if name := strangeExtension(rest[end:], id); name != "" {
+			return "an extension " + name
+		}
+	}
+	if !read {
+		return malformed
+	}
+	return ""
+}
+
+// isTreeName reports whether a name may be in a tree: relative, clean, and not in a repository's own folder by any spelling.
+func isTreeName(name string, mode uint32) bool {
+	if mode == 0o040000 { // of a folder that is not checked out
+		name = strings.TrimSuffix(name, "/")
+	}
+	for part := range strings.FieldsFuncSeq(name, func(r rune) bool { return r == '/' || r == '\\' }) {
+		if part == "." || part == ".." || isFolder(part) {
+			return false
+		}
+	}
+	return name != "" && !strings.HasPrefix(name, "/") && !strings.HasSuffix(name, "/") && !strings.Contains(name, "//")
+}
+
+// strangeExtension returns the first extension of an index that is not one of git's usual ones, quoted; id is the size of its checksum.
+func strangeExtension(data []byte, id int) string {
+	for len(data) > id {
+		if len(data) < 8 {
+			return "that is cut"
+		}
+		size := int64(binary.BigEndian.Uint32(data[4:]))
+		switch name := string(data[:4]); {
+		case !usualExtensions[name]:
+			return strconv.Quote(name)
+		case size > int64(len(data)-8):
+			return "that is cut"
+		}
+		data = data[8+size:]
+	}
+	return ""
+}
+
+// usualExtensions say nothing about names. The others name another file (link), or where git finds entries (IEOT).
+var usualExtensions = wordset.Of(`TREE REUC UNTR FSMN sdir`)
 
 // exactSettings is settings for a file that git reads in the same way: it refuses what settings takes and git might not, or might
 // take for something else.

@@ -65,11 +65,11 @@ func namesIn(file string, wanted func(mode uint32) bool) ([]string, error) {
 // apart by trying both.
 func readIndex(r *bufio.Reader, size int64, wanted func(mode uint32) bool) ([]string, error) {
 	head := make([]byte, 12)
-	if _, err := io.ReadFull(r, head); err != nil || string(head[:4]) != "DIRC" {
+	if _, err := io.ReadFull(r, head); err != nil {
 		return nil, errIndex
 	}
-	version, count := binary.BigEndian.Uint32(head[4:]), binary.BigEndian.Uint32(head[8:])
-	if version < 2 || version > 4 || int64(count)*62 > size {
+	version, count, ok := indexHead(head, size)
+	if !ok {
 		return nil, errIndex
 	}
 	rest := make([]byte, size-12)
@@ -87,6 +87,12 @@ func readIndex(r *bufio.Reader, size int64, wanted func(mode uint32) bool) ([]st
 	return nil, errIndex
 }
 
+// indexHead reads the first 12 bytes of an index of size bytes.
+func indexHead(head []byte, size int64) (version, count uint32, ok bool) {
+	version, count = binary.BigEndian.Uint32(head[4:]), binary.BigEndian.Uint32(head[8:])
+	return version, count, string(head[:4]) == "DIRC" && version >= 2 && version <= 4 && int64(count)*62 <= size
+}
+
 // entries reads the entries of an index whose object ids have id bytes; not ok if they cannot be such.
 func entries(data []byte, version, count uint32, id int, wanted func(mode uint32) bool) (names []string, end int, ok bool) {
 	fixed := 40 + id + 2
@@ -97,7 +103,8 @@ func entries(data []byte, version, count uint32, id int, wanted func(mode uint32
 		}
 		mode := binary.BigEndian.Uint32(data[at+24:])
 		start := at + fixed
-		if flags := binary.BigEndian.Uint16(data[start-2:]); flags&0x4000 != 0 {
+		flags := binary.BigEndian.Uint16(data[start-2:])
+		if flags&0x4000 != 0 {
 			if version < 3 {
 				return nil, 0, false
 			}
@@ -116,7 +123,8 @@ func entries(data []byte, version, count uint32, id int, wanted func(mode uint32
 			return nil, 0, false
 		}
 		name = name[:keep] + string(data[start:start+length])
-		if name == "" || version == 4 && keep > len(name) {
+		const longest = 0xfff // the length of such a name, or of a longer one
+		if name == "" || version == 4 && keep > len(name) || int(flags&longest) != min(len(name), longest) {
 			return nil, 0, false
 		}
 		if version == 4 {

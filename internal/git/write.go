@@ -21,6 +21,10 @@ const (
 	// Config: a configuration file. The change is harmless if HarmlessConfig accepts the new content, and if no process has the
 	// new file open.
 	Config
+	// Index: an index of tracked files. Git writes the files that it names, with any command that restores files, without checking
+	// the names: ".git/hooks/post-checkout". The change is harmless if HarmlessIndex accepts the new content, and if no process has
+	// the new file open.
+	Index
 	// Runs: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
 	// meaning: one that makes a repository of a folder with hooks in it.
 	Runs
@@ -28,7 +32,24 @@ const (
 
 // String returns the name of the constant.
 func (w Write) String() string {
-	return [...]string{"NotGit", "State", "Config", "Runs"}[w]
+	return [...]string{"NotGit", "State", "Config", "Index", "Runs"}[w]
+}
+
+// ByContent reports whether the change is harmless if the new content is: Config and Index.
+func (w Write) ByContent() bool { return w == Config || w == Index }
+
+// Harmless returns "" if a change of a file to a new content is harmless, otherwise a reason. w is the meaning of the change, file
+// the path. before is the present content, nil if there is none; it counts for a configuration. See HarmlessConfig and HarmlessIndex.
+func (w Write) Harmless(file string, data, before []byte) (why string) {
+	switch w {
+	case NotGit, State:
+		return ""
+	case Config:
+		return HarmlessConfig(file, data, before)
+	case Index:
+		return HarmlessIndex(data)
+	}
+	return "git runs it"
 }
 
 // Change is a change of one name. A rename is two changes, one for each name.
@@ -47,9 +68,9 @@ const maxMoved = 1 << 12
 // WriteOf returns the meaning of a change to git. It must be called before the change is made, and reads the file system.
 //
 // A folder is a repository's own folder if its name is ".git" in any spelling (see Own), or if git accepts it as one: it contains
-// HEAD, and either objects and refs, or commondir. In such a folder the names that git writes are State, config is Config, and
-// every other name is Runs. A folder that contains only objects, refs or commondir is a beginning of one: in it, only hooks, config
-// and attributes have a meaning.
+// HEAD, and either objects and refs, or commondir. In such a folder the names that git writes are State, config is Config, index is
+// Index, and every other name is Runs. A folder that contains only objects, refs or commondir is a beginning of one: in it, only hooks, config,
+// index and attributes have a meaning.
 //
 // A folder becomes a beginning only while it contains none of these three, otherwise the change is Runs. So every file that git
 // runs or reads as configuration in a repository was judged by its name, in whatever order the files are made. This is why a file
@@ -188,7 +209,7 @@ func (v view) meaningIn(dir string, inner []string, folder bool) Write {
 // awakes reports whether files that a folder contains already get a meaning by the change.
 func (v view) awakes(dir string) bool {
 	switch {
-	case !begun(v.had, dir): // a process may have the configuration open
+	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
 		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) })
@@ -196,11 +217,11 @@ func (v view) awakes(dir string) bool {
 	return false
 }
 
-// dangerous reports whether a folder contains what git would run, or a configuration that is.
-func (v view) dangerous(dir string, config func(file string) bool) bool {
+// dangerous reports whether a folder contains what git would run, or a file whose content is judged and that is suspect.
+func (v view) dangerous(dir string, suspect func(file string) bool) bool {
 	dir = v.at(dir)
-	for _, name := range []string{"config", "config.worktree"} {
-		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && config(file) {
+	for name := range judged {
+		if file := filepath.Join(dir, name); exists(file) && !isFolderAt(file) && suspect(file) {
 			return true
 		}
 	}
@@ -226,14 +247,14 @@ func hookName(name string) bool {
 	return strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") == ""
 }
 
-// harmlessFile reports whether a configuration file is as HarmlessConfig wants a new one, and has no other name.
+// harmlessFile reports whether a configuration or an index has a harmless content, and no other name.
 func harmlessFile(file string) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
-	data, err := bounded(file, maxConfig)
-	return err == nil && HarmlessConfig(file, data, nil) == ""
+	data, err := bounded(file, maxIndex)
+	return err == nil && judged[spelled(filepath.Base(file))].Harmless(file, data, nil) == ""
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -253,9 +274,12 @@ func (v view) contents() Write {
 		}
 		p := v.Path + strings.TrimPrefix(file, top)
 		w := v.meaning(p)
-		// A configuration that was one before has been judged, and no process has it open.
-		if w == Config {
-			if w = Runs; (view{Change{Path: file}}).meaning(file) == Config && harmlessFile(file) {
+		// A file that had the same meaning before has been judged, and no process has it open.
+		if w.ByContent() {
+			before := view{Change{Path: file}}.meaning(file)
+			if before != w || !harmlessFile(file) {
+				w = Runs
+			} else {
 				w = State
 			}
 		}
@@ -279,16 +303,16 @@ var (
 	stateFolders = wordset.Of(`objects logs reftable rr-cache rebase-merge rebase-apply sequencer notes_merge_worktree`)
 	// otherFolders contain files of several meanings.
 	otherFolders = wordset.Of(`refs hooks info branches worktrees modules lfs`)
-	stateFiles   = wordset.Of(`head index packed-refs packed-refs.new description shallow commondir gitdir locked gc.pid gc.log
+	stateFiles   = wordset.Of(`head packed-refs packed-refs.new description shallow commondir gitdir locked gc.pid gc.log
 		auto_merge squash_msg edit_description add_edit.patch addp-hunk-edit.diff`)
 	stateInfo = wordset.Of(`exclude refs sparse-checkout`)
 	stateLFS  = wordset.Of(`objects tmp incomplete cache logs`)
 	// statePrefixes begin the names of files of which there are several, and of temporary files.
 	statePrefixes = []string{"merge_", "bisect_", "notes_merge_", "index.", "next-index-", "sharedindex.", "sharedindex_", "shallow_"}
-	// configs are the configuration files.
-	configs = wordset.Of(`config config.worktree`)
+	// judged are the files that are judged by their content.
+	judged = map[string]Write{"config": Config, "config.worktree": Config, "index": Index}
 	// beginning are the names that have a meaning in the beginning of a repository's own folder.
-	beginning = wordset.Of(`config config.worktree hooks info head objects refs commondir`)
+	beginning = wordset.Of(`config config.worktree index hooks info head objects refs commondir`)
 )
 
 // inside is the meaning of a path in a repository's own folder, by its names as spelled has them.
@@ -329,13 +353,13 @@ func stateIf(state bool) Write {
 // insideTop is the meaning of a name directly in a repository's own folder.
 func insideTop(name string, folder bool) Write {
 	switch {
-	case configs[name] && !folder:
-		return Config
+	case judged[name] != NotGit && !folder:
+		return judged[name]
 	case stateFolders[name], otherFolders[name]:
 		return stateIf(folder)
 	}
 	name = strings.TrimSuffix(name, ".lock")
-	return stateIf(!folder && (stateFile(name) || configs[name]))
+	return stateIf(!folder && (stateFile(name) || judged[name] != NotGit))
 }
 
 // stateFile reports whether a name is that of a file of State.
@@ -360,7 +384,7 @@ func stateFile(name string) bool {
 // submodule's name, "modules/lib/x": the first name that a repository's own folder may contain ends it.
 func insideModules(inner []string, folder bool) Write {
 	for i, name := range inner[1:] {
-		if file := strings.TrimSuffix(name, ".lock"); configs[file] || stateFile(file) || stateFolders[name] || otherFolders[name] {
+		if file := strings.TrimSuffix(name, ".lock"); judged[file] != NotGit || stateFile(file) || stateFolders[name] || otherFolders[name] {
 			return inside(inner[i+1:], folder)
 		}
 	}
@@ -376,8 +400,8 @@ func insideBegun(inner []string, folder bool) Write {
 		if !folder && (first == "hooks" && hookName(inner[1]) || first == "info" && inner[1] == "attributes") {
 			return Runs
 		}
-	case configs[first] && !folder:
-		return Config
+	case judged[first] != NotGit && !folder:
+		return judged[first]
 	case first == "hooks", first == "info":
 		if !folder {
 			return Runs

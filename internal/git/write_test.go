@@ -1,7 +1,10 @@
 package git_test
 
 import (
+	"crypto/sha1"
+	"encoding/hex"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -38,7 +41,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 		"begun/refs/", "src/hooks/", "src/objects/")
 	for want, names := range map[git.Write][]string{
 		git.State: {
-			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
+			".git", ".git/HEAD", ".git/HEAD.lock", ".git/index.lock", ".git/next-index-12.lock", ".git/index.stash.7",
 			".git/objects/ab/cd", ".git/objects/info/alternates", ".git/refs/heads/main", ".git/refs/heads/config", ".git/refs/remotes/origin/hooks/x",
 			".git/refs/heads/a.lock", ".git/logs/HEAD", ".git/packed-refs", ".git/packed-refs.new", ".git/ORIG_HEAD", ".git/FETCH_HEAD",
 			".git/MERGE_MSG", ".git/CHERRY_PICK_HEAD", ".git/BISECT_LOG", ".git/AUTO_MERGE", ".git/COMMIT_EDITMSG", ".git/SQUASH_MSG",
@@ -46,7 +49,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/description", ".git/info/exclude", ".git/info/sparse-checkout.lock", ".git/hooks/pre-commit.sample", ".git/config.lock",
 			".git/config.worktree.lock", ".git/gc.pid", ".git/tAb3xYz", ".git/lfs/objects/ab/x",
 			".git/worktrees/w/HEAD", ".git/worktrees/w/gitdir", ".git/worktrees/w/commondir", ".git/worktrees/w/locked", ".git/worktrees/w/logs/HEAD",
-			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/index",
+			".git/modules/s/HEAD", ".git/modules/s/objects/ab/cd", ".git/modules/lib/s/refs/heads/main", ".git/modules/s/modules/t/HEAD",
 			".git/modules/lib/s/config.lock",
 			"bare/HEAD.lock", "bare/refs/heads/main", "src/.git",
 		},
@@ -54,6 +57,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 			".git/config", ".git/CONFIG", ".git/config.worktree", ".git/modules/s/config", ".git/modules/lib/s/config", ".git/worktrees/w/config.worktree",
 			"bare/config", "begun/config", ".GIT/config", "git~1/config", ".g\u200cit/config", ".git/co\u200cnfig", ".git/config.",
 		},
+		git.Index: {".git/index", ".git/worktrees/w/index", ".git/modules/s/index", ".git/modules/lib/s/index", "bare/index", "begun/index"},
 		git.Runs: {
 			".git/hooks", ".git/hooks/pre-commit", ".git/hooks/x/y.sample", ".git/hooks/pre-commit.lock", ".git/info", ".git/info/attributes", ".git/info/grafts",
 			".git/unknown", ".git/unknown/x", ".git/branches/origin", ".git/remotes/origin", ".git/refs/replace/abc", ".git/objects", ".git/lfs/x",
@@ -103,6 +107,8 @@ func TestWriteOf_FolderThatBecomesARepository(t *testing.T) {
 		"a configuration":               {[]string{"config"}, "objects", git.Runs},
 		"a folder config":               {[]string{"config/x"}, "objects", git.NotGit},
 		"a configuration of a worktree": {[]string{"config.worktree"}, "refs", git.Runs},
+		"an index":                      {[]string{"index"}, "objects", git.Runs},
+		"the second, an index":          {[]string{"refs/", "HEAD", "index = x"}, "objects", git.Runs},
 		"attributes":                    {[]string{"info/attributes"}, "objects", git.Runs},
 		"a link to hooks":               {[]string{"hooks -> /elsewhere"}, "objects", git.Runs},
 		"a link to info":                {[]string{"info -> /elsewhere"}, "objects", git.Runs},
@@ -175,5 +181,75 @@ func TestWriteOf_LargeFolderIsRefused(t *testing.T) {
 	}
 	if got := git.WriteOf(git.Change{Path: top + "/w/.git/modules", From: top + "/from"}); got != git.Runs {
 		t.Errorf("got %v, want Runs", got)
+	}
+}
+
+// forged is an index that names a file that no tree can have.
+func forged(id string) []byte {
+	const name = ".git/hooks/post-checkout"
+	object, _ := hex.DecodeString(id)
+	data := append([]byte("DIRC"), 0, 0, 0, 2, 0, 0, 0, 1)
+	data = append(data, make([]byte, 24)...)
+	data = append(data, 0, 0, 0o100755>>8, 0o100755&0xff)
+	data = append(data, make([]byte, 12)...)
+	data = append(data, object...)
+	data = append(data, 0, byte(len(name)))
+	data = append(data, name...)
+	data = append(data, make([]byte, 8-(62+len(name))%8)...)
+	sum := sha1.Sum(data)
+	return append(data, sum[:]...)
+}
+
+// TestHarmlessIndex_NameThatGitRestores shows that git writes a hook because of an index, and expects that it is rejected.
+func TestHarmlessIndex_NameThatGitRestores(t *testing.T) {
+	r := newRepository(t)
+	write(t, r.dir+"/hook", "#!/bin/sh\n"+r.mark+"\n", 0o700)
+	cmd := exec.Command("git", "hash-object", "-w", "hook")
+	cmd.Dir, cmd.Env = r.dir, r.environ()
+	id, err := cmd.Output()
+	if err != nil {
+		t.Fatal(err)
+	}
+	own := r.dir + "/.git/index"
+	if why := git.HarmlessIndex([]byte(read(t, own))); why != "" {
+		t.Errorf("git's own index: %s", why)
+	}
+	index := forged(strings.TrimSpace(string(id)))
+	if why := git.HarmlessIndex(index); why != ".git/hooks/post-checkout" {
+		t.Errorf("got %q, want the name", why)
+	}
+	if got := git.WriteOf(git.Change{Path: own}); got != git.Index {
+		t.Errorf("got %v, want Index", got)
+	}
+	write(t, own, string(index), 0o600)
+	if ran := r.ran(t, r.environ(), "checkout", "--", "."); !strings.Contains(ran, "mark") {
+		t.Errorf("git ran %q: the index is no trap", ran)
+	}
+}
+
+func TestHarmlessIndex_OtherForms(t *testing.T) {
+	r := newRepository(t)
+	for name, args := range map[string][]string{
+		"version 2": {"update-index", "--index-version", "2"}, "version 4": {"update-index", "--index-version", "4"},
+		"untracked": {"update-index", "--untracked-cache"}, "intended": {"add", "--intent-to-add", "."},
+	} {
+		r.git(t, r.dir, args...)
+		if why := git.HarmlessIndex([]byte(read(t, r.dir+"/.git/index"))); why != "" {
+			t.Errorf("%s: %s", name, why)
+		}
+	}
+	r.git(t, r.dir, "update-index", "--split-index")
+	if git.HarmlessIndex([]byte(read(t, r.dir+"/.git/index"))) == "" {
+		t.Error("a split index is accepted")
+	}
+	r.git(t, r.dir, "update-index", "--no-split-index")
+	r.git(t, r.dir, "-c", "index.threads=2", "update-index", "--force-write-index")
+	if why := git.HarmlessIndex([]byte(read(t, r.dir+"/.git/index"))); !strings.HasPrefix(why, "an extension ") {
+		t.Errorf("an index with a table of offsets: got %q", why)
+	}
+	for _, data := range []string{"DIRC", "x", "DIRC\x00\x00\x00\x05\x00\x00\x00\x00" + strings.Repeat("x", 20), "DIRC\x00\x00\x00\x02\x00\x00\x00\x01" + strings.Repeat("x", 99)} {
+		if git.HarmlessIndex([]byte(data)) == "" {
+			t.Errorf("%q is accepted", data)
+		}
 	}
 }
