@@ -23,7 +23,7 @@ func play(role string, args []string) int {
 	case "calls":
 		calls(args[0], args[1], args[2])
 	case "placerace":
-		return placeRace(args[0])
+		return placeRace(args[0], args[1])
 	case "race":
 		race(args[0], args[1])
 	case "execrace":

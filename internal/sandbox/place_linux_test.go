@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -36,7 +37,7 @@ func placingDecider(_ *Options, l Lists) Decider {
 	return placer{l, file}
 }
 
-func (p placer) Places(path string) bool { return git.WriteOf(git.Change{Path: path}) == git.Config }
+func (p placer) Places(path string) bool { return git.WriteOf(git.Change{Path: path}).ByContent() }
 
 func (p placer) Allows(e Event) bool {
 	if !p.Lists.Allows(e) {
@@ -47,7 +48,7 @@ func (p placer) Allows(e Event) bool {
 	}
 	for _, from := range append(e.Others, "")[:max(1, len(e.Others))] {
 		w := git.WriteOf(git.Change{Path: e.Path, From: from, Folder: e.Leaves == LeavesFolder})
-		if w == git.Runs || w == git.Config && !p.harmless(e) {
+		if w == git.Runs || w.ByContent() && !p.harmless(w, e) {
 			fmt.Fprintf(p.log, "%s %v %s leaves %q placed %t\n", e.Operation, w, e.Path, e.Leaves, e.Placed)
 			return false
 		}
@@ -55,13 +56,13 @@ func (p placer) Allows(e Event) bool {
 	return true
 }
 
-func (p placer) harmless(e Event) bool {
+func (p placer) harmless(w git.Write, e Event) bool {
 	before, _ := os.ReadFile(e.Path)
 	switch {
 	case e.Leaves == LeavesContent:
 		return true
 	case e.Placed || e.Leaves == LeavesNothing:
-		return git.HarmlessConfig(e.Path, e.Content, before) == ""
+		return w.Harmless(e.Path, e.Content, before) == ""
 	}
 	return false
 }
@@ -99,11 +100,12 @@ func (y yard) repository(t *testing.T) (dir string) {
 	return dir
 }
 
-// placeRace renames a file 2,000 times to a configuration while it writes to the file.
-func placeRace(dir string) int {
+// placeRace renames a file many times to a configuration while it writes to the file.
+func placeRace(dir, times string) int {
 	lock, config := filepath.Join(dir, "config.lock"), filepath.Join(dir, "config")
 	renamed, through := 0, 0
-	for range 2000 {
+	n, _ := strconv.Atoi(times)
+	for range n {
 		f, err := os.Create(lock)
 		if err != nil {
 			fmt.Println(err)
@@ -141,7 +143,7 @@ func placeRace(dir string) int {
 func TestPlacing_WriterDuringRenameChangesNothing(t *testing.T) {
 	y := newYard(t)
 	dir := y.repository(t)
-	cmd := y.attack(t, "placerace", dir)
+	cmd := y.attack(t, "placerace", dir, "2000")
 	y.placing(t, cmd)
 	if got := run(t, cmd); got != "renamed true, through 0" {
 		t.Errorf("got %q", got)
@@ -151,7 +153,7 @@ func TestPlacing_WriterDuringRenameChangesNothing(t *testing.T) {
 
 func TestPlacing_WritersSucceedWithoutIt(t *testing.T) {
 	y := newYard(t)
-	if got := run(t, y.attack(t, "placerace", y.repository(t))); strings.HasSuffix(got, "through 0") {
+	if got := run(t, y.attack(t, "placerace", y.repository(t), "100")); strings.HasSuffix(got, "through 0") {
 		t.Errorf("got %q: the race shows nothing", got)
 	}
 }

@@ -124,7 +124,7 @@ func TestClient_PlacesGitConfigurations(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, want := range map[string]bool{
-		".git/config": true, ".git/modules/x/config": true, "bare/config": true, ".git/config.worktree": true,
+		".git/config": true, ".git/modules/x/config": true, "bare/config": true, ".git/config.worktree": true, ".git/index": true,
 		".git/config.lock": false, ".git/hooks/x": false, "config": false, "bare/x": false,
 	} {
 		if got := newClient(nil, answerTimeout).Places(filepath.Join(dir, name)); got != want {

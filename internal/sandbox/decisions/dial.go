@@ -123,9 +123,9 @@ func (c *client) connected() bool {
 	return !c.ended
 }
 
-// Places implements sandbox.Placer: the supervisor decides on the content of git's configuration.
+// Places implements sandbox.Placer: the supervisor decides on the content of git's configurations and indexes.
 func (c *client) Places(path string) bool {
-	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}) == git.Config
+	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
 }
 
 // lending returns the leases while the supervisor is connected; nil: there are none.
