@@ -60,12 +60,15 @@ type Change struct {
 	Folder bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
+	// Made: the change has been made already, and is judged once more. See MeansMoreWithOthers.
+	Made bool
 }
 
 // maxMoved limits the files of a renamed folder that WriteOf reads. A folder with more files is Runs.
 const maxMoved = 1 << 12
 
-// WriteOf returns the meaning of a change to git. It must be called before the change is made, and reads the file system.
+// WriteOf returns the meaning of a change to git. It must be called before the change is made, unless Made is set. It reads the file
+// system.
 //
 // A folder is a repository's own folder if its name is ".git" in any spelling (see Own), or if git accepts it as one: it contains
 // HEAD, and either objects and refs, or commondir. In such a folder the names that git writes are State, config is Config, index is
@@ -80,7 +83,7 @@ const maxMoved = 1 << 12
 // repository another work tree; and a target that is not judged by WriteOf, because it lies where writes are free, can contain
 // anything.
 //
-// Changes at the same time are judged as if the others were not made: see Decides. WriteOf is safe for concurrent use.
+// A change is judged as if others at the same time were not made: see MeansMoreWithOthers. WriteOf is safe for concurrent use.
 func WriteOf(c Change) Write {
 	c.Path = filepath.Clean(c.Path)
 	v := view{c}
@@ -92,6 +95,21 @@ func WriteOf(c Change) Write {
 		most = max(most, folder.contents())
 	}
 	return most
+}
+
+// MeansMoreWithOthers reports whether the meaning of a new name depends on other names that may be made at the same time, such as a
+// hook in a folder that gets objects and refs. Who decides on such a change should call WriteOf again after it, with Made, and undo the
+// change if it has another meaning. Of two changes that are only harmful together, one is then judged after both are made.
+func MeansMoreWithOthers(path string) bool {
+	dir, name := filepath.Split(filepath.Clean(path))
+	dir, above := filepath.Clean(dir), filepath.Dir(filepath.Clean(dir))
+	switch name, folder := spelled(name), spelled(filepath.Base(dir)); {
+	case beginning[name] && !isFolder(filepath.Base(dir)):
+		return true
+	case folder == "hooks" && hookName(name), folder == "info" && name == "attributes":
+		return !isFolder(filepath.Base(above))
+	}
+	return false
 }
 
 // view is the file system as it is after a change.
@@ -138,7 +156,12 @@ func (v view) has(dir, name string) bool {
 }
 
 // had is has before the change. Folders that move keep what they have.
-func (v view) had(dir, name string) bool { return exists(filepath.Join(v.at(dir), name)) }
+func (v view) had(dir, name string) bool {
+	if v.Made && filepath.Dir(v.Path) == dir && spelled(filepath.Base(v.Path)) == strings.ToLower(name) {
+		return false
+	}
+	return exists(filepath.Join(v.at(dir), name))
+}
 
 // begun reports whether a folder is the beginning of a repository's own: git reads configuration and hooks of a folder with objects
 // and refs, which another one names as its commondir. has is v.has or v.had.
