@@ -22,6 +22,8 @@ func play(role string, args []string) int {
 	switch role {
 	case "calls":
 		calls(args[0], args[1], args[2])
+	case "beginrace":
+		return beginRace(args[0])
 	case "placerace":
 		return placeRace(args[0], args[1])
 	case "race":

@@ -307,12 +307,16 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 	if !c.moves.carry(v, p.isFolder() || q.isFolder()) {
 		return errMoved
 	}
-	return c.runInDomain(func() error {
+	err = c.runInDomain(func() error {
 		if judged != nil {
 			return judged.place(p, q, change)
 		}
 		return change(p, q)
 	})
+	if err != nil || judged != nil || !c.rechecks(p) && !c.rechecks(q) {
+		return err
+	}
+	return c.recheck(c.changes(Move, places...), func() error { return change(q, p) })
 }
 
 func (c *call) chmod(mode int) func(int) error {

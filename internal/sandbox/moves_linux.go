@@ -177,7 +177,7 @@ func (c *call) retryMoved(act func() error) error {
 	}
 }
 
-// carryOutMake carries out work that makes a name in a folder.
+// carryOutMake carries out work that makes a name in a folder. If the new name is rejected afterwards, it is removed.
 func (c *call) carryOutMake(p place, work func() error) error {
 	names := p.paths()
 	if p.insideOnly {
@@ -187,5 +187,45 @@ func (c *call) carryOutMake(p place, work func() error) error {
 		return errMoved
 	}
 	defer c.moves.made(names)
-	return c.runInDomain(work)
+	_, missing := p.stat()
+	if err := c.runInDomain(work); err != nil || !c.rechecks(p) {
+		return err
+	}
+	return c.recheck(c.changes(Write, p), func() error {
+		if missing == nil && c.opens() {
+			return nil // the file has been there, and the process does not get it
+		}
+		flags := 0
+		if p.isFolder() {
+			flags = unix.AT_REMOVEDIR
+		}
+		return unix.Unlinkat(p.dir, p.base, flags)
+	})
+}
+
+// rechecks reports whether a new name is decided on twice.
+func (c *call) rechecks(p place) bool {
+	r, ok := c.decider.(Rechecker)
+	return ok && p.base != "" && slices.ContainsFunc(p.paths(), r.Rechecks)
+}
+
+// opens reports whether the call opens a file.
+func (c *call) opens() bool {
+	switch c.data.number {
+	case sysOpen, unix.SYS_OPENAT, sysCreat:
+		return true
+	}
+	return false
+}
+
+// recheck decides once more on changes that were made, and undoes them if they are rejected.
+func (c *call) recheck(events []Event, undo func() error) error {
+	for i := range events {
+		events[i].Made = true
+	}
+	err := c.allowed(events...)
+	if err != nil {
+		_ = c.runInDomain(undo)
+	}
+	return err
 }

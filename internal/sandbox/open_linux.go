@@ -67,6 +67,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 		return c.openLater(p, flags)
 	}
 	if err != nil {
+		if fd >= 0 { // the new file was rejected
+			unix.Close(fd)
+		}
 		return err
 	}
 	return c.hand(fd, flags)

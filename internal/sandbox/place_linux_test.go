@@ -39,6 +39,8 @@ func placingDecider(_ *Options, l Lists) Decider {
 
 func (p placer) Places(path string) bool { return git.WriteOf(git.Change{Path: path}).ByContent() }
 
+func (p placer) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
+
 func (p placer) Allows(e Event) bool {
 	if !p.Lists.Allows(e) {
 		return false
@@ -47,7 +49,7 @@ func (p placer) Allows(e Event) bool {
 		return true
 	}
 	for _, from := range append(e.Others, "")[:max(1, len(e.Others))] {
-		w := git.WriteOf(git.Change{Path: e.Path, From: from, Folder: e.Leaves == LeavesFolder})
+		w := git.WriteOf(git.Change{Path: e.Path, From: from, Folder: e.Leaves == LeavesFolder, Made: e.Made})
 		if w == git.Runs || w.ByContent() && !p.harmless(w, e) {
 			fmt.Fprintf(p.log, "%s %v %s leaves %q placed %t\n", e.Operation, w, e.Path, e.Leaves, e.Placed)
 			return false
@@ -155,6 +157,48 @@ func TestPlacing_WritersSucceedWithoutIt(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "placerace", y.repository(t), "100")); strings.HasSuffix(got, "through 0") {
 		t.Errorf("got %q: the race shows nothing", got)
+	}
+}
+
+// beginRace makes folders into repositories while it makes hooks and configurations in them, and prints how many have both.
+func beginRace(dir string) int {
+	made, through := 0, 0
+	for n := range 500 {
+		top := filepath.Join(dir, strconv.Itoa(n))
+		_ = os.MkdirAll(filepath.Join(top, "hooks"), 0o777)
+		_ = os.WriteFile(filepath.Join(top, "x"), []byte(evilConfig), 0o666)
+		var all sync.WaitGroup
+		for _, act := range []func(){
+			func() { _ = os.Mkdir(filepath.Join(top, "refs"), 0o777) },
+			func() { _ = os.Mkdir(filepath.Join(top, "objects"), 0o777) },
+			func() { _ = os.WriteFile(filepath.Join(top, "hooks", "pre-commit"), []byte("x"), 0o777) },
+			func() { _ = os.Rename(filepath.Join(top, "x"), filepath.Join(top, "config")) },
+		} {
+			all.Go(act)
+		}
+		all.Wait()
+		exists := func(name string) bool {
+			_, err := os.Lstat(filepath.Join(top, name))
+			return err == nil
+		}
+		begun := exists("refs") || exists("objects")
+		if begun {
+			made++
+		}
+		if begun && (exists("hooks/pre-commit") || exists("config")) {
+			through++
+		}
+	}
+	fmt.Printf("made %t, through %d\n", made > 0, through)
+	return 0
+}
+
+func TestRecheck_RepositoryThatBeginsMeanwhile(t *testing.T) {
+	y := newYard(t)
+	cmd := y.attack(t, "beginrace", y.inside)
+	y.placing(t, cmd)
+	if got := run(t, cmd); got != "made true, through 0" {
+		t.Errorf("got %q", got)
 	}
 }
 

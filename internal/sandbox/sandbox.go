@@ -84,6 +84,8 @@ type Event struct {
 	// write to the renamed file meanwhile. Only for paths of a Placer. Without Placed, the content is not known.
 	Placed  bool
 	Content []byte
+	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
+	Made bool
 }
 
 // Leaves says what a call leaves at a path, as far as the sandbox knows.
@@ -221,6 +223,14 @@ type Placer interface {
 	Places(path string) bool
 }
 
+// Rechecker is a Decider whose decision on a new name depends on names that may be made at the same time.
+type Rechecker interface {
+	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it (Event.Made), when names
+	// made meanwhile are there. If the second decision rejects, the name is removed again, or the rename is reversed. A file that the
+	// rename has replaced is lost then. path is as in Event. Rechecks must not block.
+	Rechecks(path string) bool
+}
+
 // Lists is a Decider with literal paths, which must be absolute and without symbolic links. Paths on no list are rejected for Write
 // and Move, and allowed for other operations.
 type Lists struct {
@@ -283,6 +293,12 @@ func (t Through) AllowsMountPoint(e Event) bool {
 func (t Through) Places(path string) bool {
 	p, ok := t.Decider.(Placer)
 	return ok && p.Places(path)
+}
+
+// Rechecks implements Rechecker.
+func (t Through) Rechecks(path string) bool {
+	r, ok := t.Decider.(Rechecker)
+	return ok && r.Rechecks(path)
 }
 
 // Began implements Reporter.

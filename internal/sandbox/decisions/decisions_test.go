@@ -98,7 +98,7 @@ func TestQuestion_CarriesContent(t *testing.T) {
 		events := []sandbox.Event{
 			{Operation: sandbox.Move, Path: "/w/.git/config", Others: []string{"/w/.git/config.lock"}, Placed: true, Content: bytes.Repeat([]byte("\xff"), sandbox.MaxContent)},
 			{Operation: sandbox.Move, Path: "/w/.git/config", Placed: true},
-			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesFolder},
+			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesFolder, Made: true},
 			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesNothing},
 			{Operation: sandbox.Write, Path: "/w/x", Leaves: sandbox.LeavesContent},
 		}
@@ -106,7 +106,7 @@ func TestQuestion_CarriesContent(t *testing.T) {
 			if !c.Allows(e) {
 				t.Error("it was rejected")
 			}
-			if got := j.asked[i]; got.Placed != e.Placed || !bytes.Equal(got.Content, e.Content) || got.Leaves != e.Leaves {
+			if got := j.asked[i]; got.Placed != e.Placed || got.Made != e.Made || !bytes.Equal(got.Content, e.Content) || got.Leaves != e.Leaves {
 				t.Errorf("question %d: got placed %t, %d bytes, leaves %q", i, got.Placed, len(got.Content), got.Leaves)
 			}
 		}

@@ -128,6 +128,9 @@ func (c *client) Places(path string) bool {
 	return git.MayBeOwn(path) && git.WriteOf(git.Change{Path: path}).ByContent()
 }
 
+// Rechecks implements sandbox.Rechecker.
+func (c *client) Rechecks(path string) bool { return git.MeansMoreWithOthers(path) }
+
 // lending returns the leases while the supervisor is connected; nil: there are none.
 func (c *client) lending() *leases {
 	l := c.leases.Load()
@@ -168,7 +171,7 @@ func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
 		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: mountPoint,
-		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content,
+		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content, Made: e.Made,
 	}
 	room := maxStrings
 	var cut bool

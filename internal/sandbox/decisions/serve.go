@@ -146,7 +146,7 @@ func (s *server) answer(q *sandboxv1.Question) {
 	asked := Asked{Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
 		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
-		Leaves: sandbox.Leaves(q.GetLeaves()), Placed: q.GetPlaced(), Content: q.GetContent(),
+		Leaves: sandbox.Leaves(q.GetLeaves()), Placed: q.GetPlaced(), Content: q.GetContent(), Made: q.GetMade(),
 		Address: sandbox.Address{Network: q.GetNetwork(), Host: string(q.GetHost()), Port: uint16(q.GetPort())},
 	}}
 	generation, _ := s.generation.current() // before the Judge reads any state

@@ -289,6 +289,9 @@ type Question struct {
 	Placed bool `protobuf:"varint,18,opt,name=placed,proto3" json:"placed,omitempty"`
 	// Optional. If placed, the whole content of the file, of at most 4 MiB.
 	Content []byte `protobuf:"bytes,19,opt,name=content,proto3" json:"content,omitempty"`
+	// Optional. For "write" and "move": the change has been made, and is undone if it is not allowed. The question was asked
+	// before without this. Default: false.
+	Made bool `protobuf:"varint,20,opt,name=made,proto3" json:"made,omitempty"`
 	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
 	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
@@ -450,6 +453,13 @@ func (x *Question) GetContent() []byte {
 		return x.Content
 	}
 	return nil
+}
+
+func (x *Question) GetMade() bool {
+	if x != nil {
+		return x.Made
+	}
+	return false
 }
 
 func (x *Question) GetOthers() [][]byte {
@@ -837,7 +847,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
-	"\x03env\x18\a \x03(\fR\x03env\"\xb1\x03\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\xc5\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -858,7 +868,8 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"mountPoint\x12\x16\n" +
 	"\x06leaves\x18\x11 \x01(\tR\x06leaves\x12\x16\n" +
 	"\x06placed\x18\x12 \x01(\bR\x06placed\x12\x18\n" +
-	"\acontent\x18\x13 \x01(\fR\acontent\x12\x16\n" +
+	"\acontent\x18\x13 \x01(\fR\acontent\x12\x12\n" +
+	"\x04made\x18\x14 \x01(\bR\x04made\x12\x16\n" +
 	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
