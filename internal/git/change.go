@@ -29,9 +29,12 @@ func HarmlessConfig(file string, data, before []byte) (why string) {
 		return "the new configuration " + err.Error()
 	}
 	d := difference{file: file, was: byName(was), is: byName(is)}
+	same := map[string]bool{}
+	for name, values := range d.is {
+		same[name] = slices.Equal(values, d.was[name])
+	}
 	for _, s := range slices.Concat(is, was) {
-		name := s.name()
-		if !slices.Equal(d.was[name], d.is[name]) && !d.harmless(s) {
+		if name := s.name(); !same[name] && !d.harmless(s) {
 			return name
 		}
 	}
@@ -254,6 +257,7 @@ func oneOf(words string) func(string) bool {
 var forms = func() map[string]func(string) bool {
 	all := map[string]func(string) bool{
 		"gpg.format":              oneOf("openpgp x509 ssh"),
+		"core.sharedrepository":   oneOf("umask false group true"), // and not for everybody
 		"submodule.*.update":      oneOf("checkout merge rebase none"),
 		"extensions.refstorage":   oneOf("files reftable"),
 		"extensions.objectformat": oneOf("sha1 sha256"),
@@ -263,7 +267,7 @@ var forms = func() map[string]func(string) bool {
 	}
 	for keys, form := range map[string]func(string) bool{
 		`core.bare core.filemode core.ignorecase core.precomposeunicode core.symlinks core.fsmonitor
-		core.preloadindex core.splitindex core.sparsecheckout core.sparsecheckoutcone core.multipackindex
+		core.preloadindex core.sparsecheckout core.sparsecheckoutcone core.multipackindex
 		core.commitgraph core.longpaths core.fscache core.quotepath core.trustctime
 		user.useconfigonly commit.gpgsign commit.verbose commit.status tag.gpgsign tag.forcesignannotated
 		pull.autostash push.autosetupremote push.followtags 
@@ -285,10 +289,10 @@ var forms = func() map[string]func(string) bool {
 		submodule.fetchjobs merge.renamelimit merge.log merge.verbosity diff.renamelimit diff.context diff.interhunkcontext
 		diff.statgraphwidth diff.statnamewidth fetch.parallel fetch.unpacklimit gc.auto gc.autopacklimit gc.bigpackthreshold
 		gc.aggressivedepth gc.aggressivewindow pack.threads pack.windowmemory pack.window pack.depth pack.compression
-		pack.packsizelimit pack.deltacachesize pack.deltacachelimit pack.indexversion index.version index.threads
+		pack.packsizelimit pack.deltacachesize pack.deltacachelimit pack.indexversion index.version
 		status.renamelimit lfs.repositoryformatversion lfs.concurrenttransfers`: isNumber,
 		`core.logallrefupdates core.untrackedcache pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
-		submodule.recurse core.autocrlf core.eol core.safecrlf core.abbrev core.sharedrepository core.whitespace core.checkstat core.hidedotfiles
+		submodule.recurse core.autocrlf core.eol core.safecrlf core.abbrev core.whitespace core.checkstat core.hidedotfiles
 		commit.cleanup pull.ff push.default push.recursesubmodules branch.autosetupmerge branch.sort tag.sort remote.*.tagopt
 		remote.*.partialclonefilter submodule.*.ignore merge.conflictstyle merge.ff merge.renames merge.directoryrenames
 		rebase.missingcommitscheck rebase.rebasemerges fetch.recursesubmodules fetch.output fetch.negotiationalgorithm

@@ -2,8 +2,10 @@ package git
 
 import (
 	"bytes"
+	"errors"
 	"os"
 	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -118,4 +120,53 @@ func FuzzExactSettingsReadsWhatGitReads(f *testing.F) {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(sameAsGit)
+}
+
+// FuzzHarmlessIndexNamesWhatGitLists expects that git lists no name of a repository's own folder in an index that is harmless.
+func FuzzHarmlessIndexNamesWhatGitLists(f *testing.F) {
+	dir := f.TempDir()
+	run := func(args ...string) ([]byte, error) {
+		cmd := exec.Command("git", args...)
+		cmd.Dir, cmd.Env = dir, []string{"PATH=" + os.Getenv("PATH"), "HOME=" + dir, "GIT_CONFIG_NOSYSTEM=1"}
+		return cmd.Output()
+	}
+	if _, err := run("init", "--quiet"); err != nil {
+		f.Fatal(err)
+	}
+	for name, text := range map[string]string{"a": "1", "ab": "2", "xgit/hooks/y": "3"} {
+		file := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, []byte(text), 0o600)); err != nil {
+			f.Fatal(err)
+		}
+	}
+	index := filepath.Join(dir, ".git", "index")
+	for _, version := range []string{"2", "3", "4"} {
+		_, err := run("add", ".")
+		if err == nil {
+			_, err = run("update-index", "--index-version", version)
+		}
+		data, err2 := os.ReadFile(index)
+		if err != nil || err2 != nil {
+			f.Fatal(err, err2)
+		}
+		f.Add(data)
+		f.Add(bytes.Replace(data, []byte("xgit"), []byte(".git"), 1))
+	}
+	f.Fuzz(func(t *testing.T, data []byte) {
+		if HarmlessIndex(data) != "" {
+			return
+		}
+		if err := os.WriteFile(index, data, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		listed, err := run("ls-files", "-z")
+		if err != nil {
+			return // git stops
+		}
+		for name := range strings.SplitSeq(strings.TrimSuffix(string(listed), "\x00"), "\x00") {
+			if Own(name) || strings.HasPrefix(name, "/") || slices.Contains(strings.Split(name, "/"), "..") {
+				t.Errorf("git lists %q", name)
+			}
+		}
+	})
 }

@@ -1,9 +1,12 @@
 package git_test
 
 import (
+	"strings"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/testkit"
 )
 
 const (
@@ -79,6 +82,9 @@ func TestHarmlessConfig_Rejects(t *testing.T) {
 		{"", "[branch \"x\"]\nmergeoptions = --strategy=x\n", "branch.x.mergeoptions"},
 		{"", "[branch \"x\"]\nremote = https://evil.example/x\n", "branch.x.remote"},
 		{"", "[pager]\nlog = x\n", "pager.log"},
+		{"", "[core]\nsharedRepository = 0666\n", "core.sharedrepository"},
+		{"", "[core]\nsplitIndex = true\n", "core.splitindex"}, // whose index HarmlessIndex rejects
+		{"", "[index]\nthreads = 2\n", "index.threads"},
 		{"", "[unknown]\nx = y\n", "unknown.x"},
 		{"", "[core]\nunknown = y\n", "core.unknown"},
 		{cloned, initial, "remote.origin.url"},
@@ -114,4 +120,18 @@ func TestHarmlessConfig_Rejects(t *testing.T) {
 			t.Errorf("%s with work tree %s: got %q", file, tree, why)
 		}
 	}
+}
+
+// TestHarmlessConfig_TakesNoLongerThanItsLength checks contents that have many values of one setting, or much white space.
+func TestHarmlessConfig_TakesNoLongerThanItsLength(t *testing.T) {
+	many := "[remote \"x\"]\n" + strings.Repeat("fetch = a\n", 100_000)
+	blank := "[user]\nname = a" + strings.Repeat(" ", 1_000_000) + "b\n"
+	testkit.TakesAtMost(t, 2*time.Second, "judging two configurations", func() {
+		if why := git.HarmlessConfig("", []byte(many+"[user]\nname = x\n"), []byte(many)); why != "" {
+			t.Error(why)
+		}
+		if why := git.HarmlessConfig("", []byte(blank), nil); why != "" {
+			t.Error(why)
+		}
+	})
 }

@@ -109,7 +109,8 @@ func header(text string) (section, sub, rest string, ok bool) {
 // other characters.
 func value(text string) (value, rest string, ok bool) {
 	var b strings.Builder
-	quoted, spaces := false, ""
+	quoted := false
+	var spaces []byte // that count if a character follows
 	for i := 0; i < len(text); i++ {
 		c := text[i]
 		if c == '\r' && i+1 < len(text) && text[i+1] == '\n' {
@@ -120,15 +121,15 @@ func value(text string) (value, rest string, ok bool) {
 			return b.String(), text[i+1:], !quoted
 		case !quoted && (c == ' ' || c == '\t' || c == '\r'):
 			if b.Len() > 0 {
-				spaces += string(c)
+				spaces = append(spaces, c)
 			}
 			continue
 		case !quoted && (c == '#' || c == ';'):
 			_, rest, _ := strings.Cut(text[i:], "\n")
 			return b.String(), rest, true
 		}
-		b.WriteString(spaces)
-		spaces = ""
+		b.Write(spaces)
+		spaces = spaces[:0]
 		switch c {
 		case '"':
 			quoted = !quoted
