@@ -281,9 +281,7 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 	events := c.changes(op, places...)
 	var judged *source
 	if op == Move && !exchange {
-		if judged, err = c.sourceOf(p, q); err != nil {
-			return err
-		}
+		judged = c.sourceOf(p, q)
 		defer judged.close()
 		judged.describe(events, q)
 	}

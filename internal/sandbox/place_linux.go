@@ -28,30 +28,34 @@ func isReserved(name string) bool { return strings.HasPrefix(path.Base(name), Re
 
 // sourceOf returns the file at p if its content is decided on before it is renamed to q. It returns nil if it is not: the Decider does
 // not want the content, or the file is not a regular one in the folder of q that the sandbox can read, remove and hold in memory.
-func (c *call) sourceOf(p, q place) (*source, error) {
+func (c *call) sourceOf(p, q place) *source {
 	placer, ok := c.decider.(Placer)
 	if !ok || p.base == "" || q.base == "" || !sameFolder(p, q) || !slices.ContainsFunc(q.paths(), placer.Places) {
-		return nil, nil
+		return nil
 	}
 	if st, err := p.stat(); err != nil || !placeable(st) {
-		return nil, nil
+		return nil
 	}
-	s := &source{}
+	s := &source{held: -1}
 	err := c.runInDomain(func() (err error) {
 		s.held, err = c.openPlace(p, unix.O_RDONLY|unix.O_NOFOLLOW|unix.O_NONBLOCK, 0)
 		return err
 	})
-	if err != nil {
-		return nil, nil
-	}
-	if err = unix.Fstat(s.held, &s.stat); err == nil && placeable(s.stat) {
-		s.content, err = readMost(s.held, MaxContent+1)
-	}
-	if err != nil || !placeable(s.stat) || len(s.content) > MaxContent {
+	if err != nil || !s.read() {
 		s.close()
-		return nil, err
+		return nil
 	}
-	return s, nil
+	return s
+}
+
+// read reads the content. It returns false if the file is not placeable.
+func (s *source) read() bool {
+	if unix.Fstat(s.held, &s.stat) != nil || !placeable(s.stat) {
+		return false
+	}
+	content, err := readMost(s.held, MaxContent+1)
+	s.content = content
+	return err == nil && len(content) <= MaxContent
 }
 
 func sameFolder(p, q place) bool {
@@ -79,7 +83,7 @@ func readMost(fd, limit int) ([]byte, error) {
 }
 
 func (s *source) close() {
-	if s != nil {
+	if s != nil && s.held >= 0 {
 		unix.Close(s.held)
 	}
 }
@@ -104,10 +108,10 @@ func (s *source) place(p, q place, rename func(from, to place) error) error {
 		_ = unix.Unlinkat(made.dir, made.base, 0)
 		return err
 	}
-	if st, err := p.stat(); err != nil || st.Dev != s.stat.Dev || st.Ino != s.stat.Ino || p.base == q.base {
-		return nil // another file has the name already
+	if st, err := p.stat(); err == nil && st.Dev == s.stat.Dev && st.Ino == s.stat.Ino { // no other file has the name already
+		return unix.Unlinkat(p.dir, p.base, 0)
 	}
-	return unix.Unlinkat(p.dir, p.base, 0)
+	return nil
 }
 
 func reservedName() string {
