@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"slices"
+	"strings"
 	"syscall"
 
 	"github.com/acphost/acphost/test/wire"
@@ -55,6 +56,7 @@ func playRole(args []string) int {
 //
 //	stubborn   neither the end of its input nor a signal ends it
 //	family     it has children: one in a session of its own, one whose parent is gone
+//	hand:PATH  it has a Hand, which connects to the socket PATH
 func puppet(socket string, how []string) int {
 	stubborn := slices.Contains(how, "stubborn")
 	if stubborn {
@@ -64,6 +66,15 @@ func puppet(socket string, how []string) int {
 		if err := family(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
+		}
+	}
+	for _, word := range how {
+		if side, ok := strings.CutPrefix(word, handPrefix); ok {
+			go func() {
+				if err := serveHand(side); err != nil {
+					fmt.Fprintln(os.Stderr, err)
+				}
+			}()
 		}
 	}
 	if err := wire.Puppet(socket, stubborn); err != nil {
