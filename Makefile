@@ -90,7 +90,7 @@ test: test-deps build bin/runtests ## install what the tests need and run them a
 .PHONY: test-all
 test-all: # two runs at a time, and four end-to-end tests of a package, since each waits much; the output of the first is printed when both have ended
 	@mkdir -p bin/tests; export ACPHOST_BIN=$(CURDIR)/bin; unraced='$(UNRACED)'; \
-	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|pod)'); \
+	packages=$$(go list ./test/... $(patsubst %,./%/...,$(filter-out test,$(MODULES))) | grep -vxFf <(go list $$unraced) | grep -vE '/test/(adversary|commands|day|pod)'); \
 	$(PLAIN) $(RUNTESTS) -name unraced -packages "$$unraced" -- -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 >bin/tests/unraced.out 2>&1 & \
 	status=0; $(RUNTESTS) -name packages -packages "$$(echo $$packages)" -- $(RACE) -timeout $(TESTTIME) -p 2 || status=$$?; \
 	wait $$! || status=$$?; cat bin/tests/unraced.out; exit $$status
@@ -128,6 +128,19 @@ pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn bes
 .PHONY: commands
 commands: build ## hold the ready policies to the corpora of command lines, and print what became of them
 	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
+
+# What "make day" and "make day-git" pass to the measurement: "-policy workspace -network proxy", "-whole".
+DAYFLAGS ?=
+
+.PHONY: day day-git
+day: build ## do a developer's day without and through acphost, and print the questions, failures and differing files (DAYFLAGS="-policy FILE -network proxy -whole")
+	@$(MEASURE_DAY) -run TestDay ./test/day $(DAYFLAGS) | grep -vE '$(DAY_NOISE)'
+
+day-git: build ## do the same with commands of git
+	@$(MEASURE_DAY) -run TestGit ./test/day $(DAYFLAGS) | grep -vE '$(DAY_NOISE)'
+
+MEASURE_DAY = ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -timeout $(TESTTIME) -parallel 4
+DAY_NOISE   = ^(=== |ok|PASS| *--- (PASS|SKIP)| *day_linux_test.go.*not installed)
 
 .PHONY: test-deps
 test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-node/node_modules/.installed clients/typescript/node_modules/.installed ## install what the tests need
