@@ -122,6 +122,9 @@ func (e *effects) whyNot(a *action, i int) string {
 		return shown + " changes more than files"
 	}
 	for _, use := range a.does[i].uses {
+		if use.drops() {
+			continue
+		}
 		globs, verb, field := e.reads, "reads", "reads"
 		if use.writes {
 			globs, verb, field = e.writes, "writes", "writes"
@@ -131,6 +134,11 @@ func (e *effects) whyNot(a *action, i int) string {
 		}
 	}
 	return ""
+}
+
+// drops reports whether the command writes to the null device, which changes nothing: as a redirection to it does.
+func (u *fileUse) drops() bool {
+	return u.writes && !u.recursive && u.asked == nowhere && u.resolved == nowhere
 }
 
 // allowed reports whether an allow rule's globs cover the file, as named and as resolved, and everything below it if that is used

@@ -177,8 +177,11 @@ func redirects(a *action) bool {
 	return false
 }
 
+// nowhere is the null device: writing to it changes nothing.
+const nowhere = "/dev/null"
+
 func toNowhere(r *permissionv1.Redirection) bool {
-	return !r.GetDynamic() && r.GetPath() == "/dev/null" && (r.GetResolvedPath() == "" || r.GetResolvedPath() == "/dev/null")
+	return !r.GetDynamic() && r.GetPath() == nowhere && (r.GetResolvedPath() == "" || r.GetResolvedPath() == nowhere)
 }
 
 func (r *rule) matchesKind(kind string) bool {

@@ -100,12 +100,32 @@ func (p *action) doesUnseen() bool {
 	return slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return sub.GetFacts().GetRunsCode() })
 }
 
+// decideTogether decides by the protection of acphost's own files, then by the rules. If a line cannot be read in full, it is not known
+// where its paths lead, so that each may lead to such a file. The rules then give the reason to ask, and the protection only keeps the
+// answer from being anything else.
 func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
+	var suspected *permissionv1.DecideResponse
 	for _, p := range parts {
-		if d := p.Policy.guard(a); d != nil {
+		switch d := p.Policy.guard(a); {
+		case d == nil:
+		case d.GetVerdict() == deny || !a.unclear:
 			return d
+		default:
+			suspected = d
 		}
 	}
+	d := decideByRules(parts, a)
+	switch {
+	case suspected == nil:
+	case d.GetVerdict() == allow:
+		return suspected
+	case d.GetVerdict() == ask:
+		d.Grantable, d.Unattended = false, deny
+	}
+	return d
+}
+
+func decideByRules(parts []Part, a *action) *permissionv1.DecideResponse {
 	if a.GetKind() == "tool.switch_mode" {
 		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
 		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
