@@ -25,10 +25,10 @@ type Found struct {
 func Find(dir string) Found {
 	for ; ; dir = filepath.Dir(dir) {
 		own := filepath.Join(dir, folder)
-		bare := looksLike(dir, "")
+		bare := looksLike(dir)
 		if info, err := os.Lstat(own); err == nil {
 			_, elsewhere := os.Lstat(filepath.Join(own, "commondir"))
-			plain := info.IsDir() && !bare && looksLike(own, "") && elsewhere != nil && linked(own, false) == ""
+			plain := info.IsDir() && !bare && looksLike(own) && elsewhere != nil && linked(own, false) == ""
 			return Found{Dir: own, Top: dir, Plain: plain}
 		}
 		if bare {

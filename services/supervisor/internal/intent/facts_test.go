@@ -56,6 +56,30 @@ func TestWhatACommandDoesIsPartOfIt(t *testing.T) {
 	}
 }
 
+func TestFacts_OfFoldersThatMakeARepositoryAreNotKnown(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place { return Place{Resolved: path, Inside: true} }
+	if err := os.WriteFile(l.real+"/HEAD", []byte("ref: refs/heads/x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, known := range map[string]bool{
+		"mkdir objects refs":                 false,
+		"mkdir objects && mkdir -p refs/x":   false,
+		"mkdir objects; touch sub/y ./refs":  false,
+		"mkdir objects":                      true,
+		"mkdir sub/objects sub/refs":         true,
+		"mkdir -p src/objects src/x src/y/z": true,
+	} {
+		a := l.call(s, map[string]any{"command": line})
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			if f := sub.GetFacts(); f.GetKnown() != known || !known && !strings.Contains(f.GetUnknown(), "git's own") {
+				t.Errorf("%s: known %t (%s), want %t", line, f.GetKnown(), f.GetUnknown(), known)
+			}
+		}
+	}
+}
+
 // A command that comes before another in its line may put links in the place of the files that the other names.
 func TestNamesBehindACommandThatPutsLinksAreNotKnown(t *testing.T) {
 	l := newLinked(t)
