@@ -159,13 +159,16 @@ netlify.toml vercel.json render.yaml
 .claude/settings.json .claude/settings.local.json .gemini/settings.json .codex/config.toml .cursor/mcp.json .opencode/plugin/x.ts
 .qwen/settings.json .windsurf/x .continue/config.yaml .kiro/hooks/x .roo/mcp.json .amp/settings.json .factory/mcp.json .goose/config.yaml
 .junie/mcp/mcp.json .clinerules/hooks/x .pi/settings.json .mcp.json mcp.json .opencode.json opencode.json opencode.jsonc crush.json
-.aider.conf.yml .aiderignore
+.aider.conf.yml .aiderignore .github/hooks/a.json .github/agents/x.md .github/copilot-hooks.json .claude-plugin/plugin.json
+.Codex-Plugin/hooks/x.sh sub/.github/hooks/a.json
 .husky/pre-commit .githooks/pre-push .git-hooks/x .lefthook/pre-commit/x.sh .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml
 .lefthook.toml lefthook-local.yml .lefthook-local.yaml .overcommit.yml .lintstagedrc .lintstagedrc.json lint-staged.config.mjs .czrc
 .commitlintrc.yml commitlint.config.js .simple-git-hooks.json
 .cargo/config.toml .cargo/config .yarnrc .yarnrc.yml .pnp.cjs .yarn/releases/yarn-4.cjs .yarn/plugins/x.cjs .pnpmfile.cjs bunfig.toml
 .bundle/config pip.conf mise.toml .mise.toml .mise.local.toml .mise/tasks/x .config/mise/config.toml .autoenv devbox.json devenv.nix
 Vagrantfile Tiltfile .curlrc .wgetrc
+.tool-versions .nvmrc .node-version .python-version .bazelversion sub/.TOOL-VERSIONS .sdkmanrc rust-toolchain rust-toolchain.toml
+global.json .venv/pyvenv.cfg .bazelrc gradle/wrapper/gradle-wrapper.properties .mvn/wrapper/maven-wrapper.properties .mvn/jvm.config
 /home/u/.bashrc /home/u/.profile /home/u/.zshenv /home/u/.tmux.conf /home/u/.vim/plugin/x.vim /home/u/.config/fish/config.fish
 /home/u/.config/autostart/x.desktop /home/u/.config/systemd/user/x.service /home/u/.config/Code/User/settings.json /home/u/.local/bin/x
 /home/u/bin/x /home/u/.local/share/applications/x.desktop /home/u/Library/LaunchAgents/x.plist /etc/cron.d/x /etc/crontab
@@ -174,8 +177,9 @@ Vagrantfile Tiltfile .curlrc .wgetrc
 // projectTable are files of a project that run only when somebody builds or tests it, or that are read and not run.
 const projectTable = `
 Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS.md .github/CODEOWNERS .github/dependabot.yml renovate.json
-Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js .tool-versions src/vscode/tasks.json docs/mcp.md go.mod
-lefthook.md src/husky/x`
+Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js src/vscode/tasks.json docs/mcp.md go.mod
+lefthook.md src/husky/x .github/ISSUE_TEMPLATE/bug.md .github/pull_request_template.md version src/version.go docs/versions
+toolchain.toml src/plugin/plugin.json`
 
 func TestNoPolicyAllowsAMachineByItself(t *testing.T) {
 	for _, name := range []string{"ask", "workspace", "readonly", "headless"} {

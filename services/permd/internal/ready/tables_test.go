@@ -163,6 +163,20 @@ func workspaceTable() []decision {
 allow fs.write /ws/main.go
 allow tool.edit /ws/main.go
 allow fs.write /ws/new/file.go
+allow mkdir -p src/new
+allow mkdir -p src/new && ls src
+ask mkdir -p .github/workflows
+ask mkdir .claude-plugin
+ask mkdir .git
+ask mkdir -p sub/.GIT/hooks
+ask mkdir /etc/x
+ask mkdir ../x
+ask mkdir -m 777 shared
+ask mkdir --mode=o+w shared
+ask mkdir src/new && cp x src/new
+deny mkdir .ssh
+deny mkdir /home/u/.aws
+ask touch src/x
 ask tool.delete /ws/main.go
 ask tool.move /ws/main.go
 ask fs.write /tmp/x
@@ -289,6 +303,8 @@ deny npm test && git push
 ask npm test | frobnicate
 allow git add -A && git commit -m 'fix: it'
 allow mkdir -p src/new
+deny mkdir -p .github/workflows
+ask mkdir -m 777 shared
 allow gofmt -w main.go sub/b.go
 allow git checkout -b fix/it && git add -A && git commit -m 'fix: it'
 allow git checkout -- main.go
