@@ -120,7 +120,8 @@ type Rule struct {
 	// spellings, matches one of the globs. The files in a command's redirections are paths of the action. A deny or ask
 	// rule judges the files that a command is known to use (Facts), too; what the command would read below a folder is left
 	// out if an allow rule allows the rest (DecideResponse.leave_out). If it is not known what a command does, such a rule
-	// asks if one of its words may name such a file. Empty: any path, or none.
+	// asks if one of its words may name such a file. In a deny or ask rule, "!" before a glob excepts what it matches from all
+	// other globs of the rule, wherever it stands. Empty: any path, or none.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// Optional. Prefixes of argv, each a list of tokens separated by spaces; "*" stands for any one token. An allow rule
 	// takes a sub-command that matches one of them, if nothing is dynamic or redirected to a file, no variable is assigned
@@ -182,7 +183,13 @@ type Rule struct {
 	// are not on the internet must match one that is an address ("localhost" is loopback, too), also for an allow rule without host.
 	// A deny or ask rule matches if the machine as named, or one address, matches. Actions that connect to no machine do not match.
 	// Empty: any machine, or none.
-	Host          []string `protobuf:"bytes,19,rep,name=host,proto3" json:"host,omitempty"`
+	Host []string `protobuf:"bytes,19,rep,name=host,proto3" json:"host,omitempty"`
+	// Optional, for deny and ask rules with path. "read": path is about files that are read, "write": about files that are
+	// changed. A file of which the access is not known counts for both. Empty: both.
+	Access string `protobuf:"bytes,20,opt,name=access,proto3" json:"access,omitempty"`
+	// Optional, for deny and ask rules with path. The rule ignores files that are known to hold certificates or public keys and
+	// nothing else (PathAccess.public). Default: false.
+	UnlessPublic  bool `protobuf:"varint,21,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -348,6 +355,20 @@ func (x *Rule) GetHost() []string {
 		return x.Host
 	}
 	return nil
+}
+
+func (x *Rule) GetAccess() string {
+	if x != nil {
+		return x.Access
+	}
+	return ""
+}
+
+func (x *Rule) GetUnlessPublic() bool {
+	if x != nil {
+		return x.UnlessPublic
+	}
+	return false
 }
 
 // RuleTests are examples that test a rule.
@@ -745,7 +766,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x9b\x04\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xd8\x04\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -766,7 +787,9 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\x06writes\x18\x10 \x03(\tR\x06writes\x12 \n" +
 	"\truns_code\x18\x11 \x01(\bH\x00R\brunsCode\x88\x01\x01\x12\x1d\n" +
 	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01\x12\x12\n" +
-	"\x04host\x18\x13 \x03(\tR\x04hostB\f\n" +
+	"\x04host\x18\x13 \x03(\tR\x04host\x12\x16\n" +
+	"\x06access\x18\x14 \x01(\tR\x06access\x12#\n" +
+	"\runless_public\x18\x15 \x01(\bR\funlessPublicB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +
 	"\n" +
