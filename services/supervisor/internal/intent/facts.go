@@ -42,7 +42,7 @@ func (p *paths) facts(c *permissionv1.Command) {
 			if p.session.Seen.OfProcess(file) {
 				return facts.Place{} // it leads elsewhere for the command than for us
 			}
-			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}
+			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder, Public: at.Public}
 		}}
 	}
 	files := 0

@@ -3,6 +3,7 @@ package intent
 import (
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
 
@@ -158,4 +159,20 @@ func (l *linked) does(f *permissionv1.Facts) string {
 		got = append(got, text)
 	}
 	return strings.Join(got, ", ")
+}
+
+func TestFacts_SayWhichFilesHoldPublicKeys(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place {
+		return Place{Resolved: path, Inside: true, NoFolder: true, Public: strings.HasSuffix(path, "/ca.pem")}
+	}
+	a := l.call(s, map[string]any{"command": "cat ca.pem server.pem < ca.pem"})
+	got := map[string]bool{}
+	for _, f := range a.GetCommand().GetSubCommands()[0].GetFacts().GetFiles() {
+		got[path.Base(f.GetPath())] = f.GetPublic()
+	}
+	if !got["ca.pem"] || got["server.pem"] || len(got) != 2 || len(a.GetPaths()) != 1 || !a.GetPaths()[0].GetPublic() {
+		t.Errorf("got %v and %v, want that ca.pem holds public keys, and server.pem may not", got, a.GetPaths())
+	}
 }
