@@ -139,7 +139,7 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 	compiled := rule{
 		id: r.GetId(), effect: r.GetEffect(), reason: r.GetReason(), agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool(),
 		redirectNone: r.GetRedirect() == "none", redirectAny: r.GetRedirect() == "any",
-		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(), paths: c.globs(at+".path", r.GetPath()),
+		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(), paths: c.paths(at, r),
 		effects: effects{reads: c.globs(at+".reads", r.GetReads()), writes: c.globs(at+".writes", r.GetWrites()), runsCode: r.RunsCode, network: r.Network},
 	}
 	c.expect(!r.GetWorkspacePrograms() || !compiled.effects.any(), at+".workspace_programs",
@@ -176,6 +176,32 @@ func (c *compiler) names(at string, names []string) {
 	for i, name := range names {
 		c.expect(name != "" && utf8.ValidString(name), fmt.Sprintf("%s[%d]", at, i), "expected a name, got none")
 	}
+}
+
+// paths compiles the paths of a rule, with its limits.
+func (c *compiler) paths(at string, r *permissionv1.Rule) []glob {
+	limited := r.GetEffect() == "deny" || r.GetEffect() == "ask"
+	with := limits{reads: r.GetAccess() == "read", writes: r.GetAccess() == "write", unlessPublic: r.GetUnlessPublic()}
+	c.expect(oneOf(r.GetAccess(), "", "read", "write"), at+".access", "expected read or write, got %q%s", r.GetAccess(),
+		yamlproto.DidYouMean(r.GetAccess(), []string{"read", "write"}))
+	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at, "expected access and unless_public only in deny and ask rules with path")
+	var globs []glob
+	for i, text := range r.GetPath() {
+		text, excepts := strings.CutPrefix(text, "!")
+		g, err := newGlob(text, c.places)
+		c.expect(err == nil, fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
+		c.expect(!excepts || limited, fmt.Sprintf("%s.path[%d]", at, i), "expected a glob with ! only in deny and ask rules")
+		if excepts {
+			with.except = append(with.except, g)
+		} else {
+			globs = append(globs, g)
+		}
+	}
+	c.expect(len(globs) > 0 || len(with.except) == 0, at+".path", "expected a glob without !, of whose files those with ! are excepted")
+	for i := range globs {
+		globs[i].limits = with
+	}
+	return globs
 }
 
 func (c *compiler) globs(at string, patterns []string) []glob {

@@ -429,6 +429,9 @@ func (r *rule) pathsCover(other *rule) bool {
 
 // coversAll reports whether the glob certainly matches everything that another matches.
 func (g *glob) coversAll(other *glob) bool {
+	if g.limits.any() {
+		return false // it is about some of these files
+	}
 	if g.source == other.source {
 		return true
 	}

@@ -254,13 +254,13 @@ func forbidsPaths(globs []glob, a *action) match {
 
 func forbidsPath(globs []glob, a *action, p pathAccess) bool {
 	return slices.ContainsFunc(globs, func(g glob) bool {
-		return g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved)
+		return g.limits.concern(&p) && (g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved))
 	})
 }
 
 func (g *glob) forbids(a *action, spelling string) bool {
 	switch {
-	case spelling == "":
+	case spelling == "", slices.ContainsFunc(g.limits.except, func(e glob) bool { return e.forbids(a, spelling) }):
 		return false
 	case !g.rooted:
 		return matchesAny(g.folded, spelling)
@@ -271,7 +271,7 @@ func (g *glob) forbids(a *action, spelling string) bool {
 // mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the path below a
 // root.
 func (g *glob) mayForbid(a *action, p *pathAccess) bool {
-	if !g.rooted || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
+	if !g.rooted || !g.limits.concern(p) || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
 		return false
 	}
 	for rest := p.foldedResolved; ; {

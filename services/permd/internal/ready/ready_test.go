@@ -99,7 +99,7 @@ func act(what string) *permissionv1.Action {
 			sub.Facts = facts.Of(sub, folder(sub), &facts.Disk{Look: look})
 			for _, r := range sub.GetRedirections() {
 				if r.GetPath() != "" && r.GetPath() != "/dev/null" {
-					r.ResolvedPath = touch(a, r.GetPath(), "").GetResolvedPath()
+					r.ResolvedPath = touch(a, r.GetPath(), "", r.GetOperator() == "<").GetResolvedPath()
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func act(what string) *permissionv1.Action {
 	}
 	if rest != "" {
 		asked, real, _ := strings.Cut(rest, " -> ")
-		touch(a, asked, real)
+		touch(a, asked, real, slices.Contains([]string{"fs.read", "fs.list", "tool.read", "tool.search"}, kind))
 	}
 	return a
 }
@@ -127,19 +127,24 @@ func folder(sub *permissionv1.SubCommand) string {
 // look finds no links, and no folders but the root.
 func look(file string) facts.Place {
 	file = path.Clean(file)
-	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws"}
+	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws", Public: strings.HasPrefix(path.Base(file), "public.")}
 }
 
 func inside(p string) bool { return p == "/ws" || strings.HasPrefix(p, "/ws/") }
 
-func touch(a *permissionv1.Action, asked, real string) *permissionv1.PathAccess {
+func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1.PathAccess {
 	if !path.IsAbs(asked) {
 		asked = "/ws/" + asked
 	}
 	if real == "" {
 		real = path.Clean(asked)
 	}
-	access := &permissionv1.PathAccess{Path: asked, ResolvedPath: real, InsideRoots: inside(path.Clean(asked)) && inside(real)}
+	access := &permissionv1.PathAccess{Access: permissionv1.Access_ACCESS_WRITE, Path: asked, ResolvedPath: real, InsideRoots: inside(path.Clean(asked)) && inside(real)}
+	if reads {
+		access.Access = permissionv1.Access_ACCESS_READ
+	}
+	// A file of this name stands for one that was read and found to hold public keys alone.
+	access.Public = strings.HasPrefix(path.Base(real), "public.")
 	a.Paths = append(a.Paths, access)
 	return access
 }
@@ -220,6 +225,20 @@ func TestWhatIsRunLaterIsNotWrittenUnasked(t *testing.T) {
 	}
 }
 
+// includes adds the parts that a file names.
+func includes(t *testing.T, file string, to map[string]bool) {
+	t.Helper()
+	text, err := files.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, part, included := strings.Cut(line, "#include "); included {
+			to[strings.TrimSpace(part)+".yaml"] = true
+		}
+	}
+}
+
 func TestEveryPartIsThereAndUsed(t *testing.T) {
 	parts, err := files.ReadDir("parts")
 	if err != nil {
@@ -227,18 +246,10 @@ func TestEveryPartIsThereAndUsed(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, name := range names() {
-		template, err := files.ReadFile("policies/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(template)) {
-			if _, part, included := strings.Cut(line, "#include "); included {
-				used[strings.TrimSpace(part)+".yaml"] = true
-			}
-		}
-		if content, _ := Get(name); strings.Contains(string(content), "#include") {
-			t.Errorf("%s: a part names another one", name)
-		}
+		includes(t, "policies/"+name+".yaml", used)
+	}
+	for _, part := range parts {
+		includes(t, "parts/"+part.Name(), used)
 	}
 	for _, part := range parts {
 		if !used[part.Name()] {
