@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -276,6 +277,14 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 		}
 	}
 	return "a command does what the rule names"
+}
+
+// showsBeyond reports whether a command of git's shows contents of a repository that is larger than the session's roots.
+func (p *action) showsBeyond() bool {
+	return slices.ContainsFunc(p.uses, func(u fileUse) bool {
+		dir := p.GetCommand().GetSubCommands()[u.of].GetRepository().GetGitDir()
+		return u.tracked && isPath(dir) && !inRoots(p.roots, path.Dir(path.Clean(dir)))
+	})
 }
 
 // maxLeftOut limits the globs of a decision.

@@ -3,6 +3,7 @@ package policy_test
 import (
 	"testing"
 
+	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
@@ -67,5 +68,36 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 				t.Errorf("got %v by %q (%s), want %v", got.GetVerdict(), got.GetRule(), got.GetReason(), c.want)
 			}
 		})
+	}
+}
+
+func TestDecide_GitShowsFilesOfTheRootsAlone(t *testing.T) {
+	const (
+		head   = "version: 1\nrules:\n"
+		look   = head + "- {id: a, effect: allow, reads: ['${root}/**']}"
+		byName = head + "- {id: a, effect: allow, command: [git diff, git status]}"
+		all    = head + "- {id: a, effect: allow, on: [terminal.create]}"
+	)
+	for _, c := range []struct {
+		name, rules, line, dir string
+		shows, want            bool
+	}{
+		{"a rule about what is read", look, "git diff", "/.git", true, true},
+		{"a rule about commands", byName, "git diff", "/.git", true, true},
+		{"a rule for every command", all, "git diff", "/.git", true, false},
+		{"no contents", look, "git status", "/.git", false, false},
+		{"a repository in the root", look, "git diff", "/ws/.git", true, false},
+		{"a repository above a root by dots", look, "git diff", "/ws/../.git", true, true},
+	} {
+		use := func(f *permissionv1.Facts) {}
+		if c.shows {
+			use = reads("/ws", recursive, tracked)
+		}
+		a := about("terminal.create", line(c.line), does(0, use))
+		a.Command.SubCommands[0].Repository = &acpv1.Repository{GitDir: c.dir, AtRoot: true}
+		got := policy.Decide([]policy.Part{{Policy: parse(t, c.rules), Layer: permissionv1.Layer_LAYER_USER}}, a)
+		if got.GetVerdict() != allow || got.GetOnlyInRoots() != c.want {
+			t.Errorf("%s: got %v, only in roots %t (%s), want it allowed, and %t", c.name, got.GetVerdict(), got.GetOnlyInRoots(), got.GetReason(), c.want)
+		}
 	}
 }

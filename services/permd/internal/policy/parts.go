@@ -150,6 +150,7 @@ func decideByRules(parts []Part, a *action) *permissionv1.DecideResponse {
 		}
 		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
 		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // otherwise the rule does not match
+		d.OnlyInRoots = d.GetVerdict() == allow && by.byCommand() && a.showsBeyond()
 		return d
 	}
 	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
@@ -269,7 +270,7 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 }
 
 // Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both. If both
-// allow, NamesPaths and NamesAddresses hold only if they hold for both.
+// allow, NamesPaths and NamesAddresses hold only if they hold for both, and OnlyInRoots if it holds for one.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -280,6 +281,7 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		d := leavingOut(proto.CloneOf(a), together(a.GetLeaveOut(), b.GetLeaveOut()))
 		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
 		d.NamesAddresses = a.GetNamesAddresses() && b.GetNamesAddresses() && d.GetVerdict() == allow
+		d.OnlyInRoots = (a.GetOnlyInRoots() || b.GetOnlyInRoots()) && d.GetVerdict() == allow
 		return d
 	case rank(a) < rank(b):
 		a, b = b, a

@@ -267,6 +267,7 @@ type Decision struct {
 	tried   bool // for ByEarlier: the answer is about the last try
 	names   bool // a rule of the policy names the paths
 	reused  bool // the policies gave this answer about an earlier action
+	narrow  bool // git must show files in the session's roots alone
 	special bool // a rule names the addresses, or the agent needs the machine
 
 	kept      []string // globs of files below folders that the command must not read, unless the user knows that it does
@@ -419,7 +420,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
 		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
-		d.reuse = said.holds
+		d.reuse, d.narrow = said.holds, said.OnlyInRoots
 		g.leaveOut(r, d, said.GetLeaveOut())
 		applyMachineRuling(r, d, said.DecideResponse)
 	}

@@ -93,7 +93,7 @@ func (q asking) earlier() (policyAnswer, bool) {
 // keep stores an answer that covers further actions.
 func (q asking) keep(s policyAnswer) {
 	r := s.GetReuse()
-	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || !holdsHere(r) {
+	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || s.GetOnlyInRoots() || !holdsHere(r) {
 		return
 	}
 	q.of.mu.Lock()
