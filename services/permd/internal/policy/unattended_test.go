@@ -90,10 +90,11 @@ func TestDecide_NetworkRulesMatchCommandsThatContactMachines(t *testing.T) {
 }
 
 func TestDecide_OptionsThatChangeWhatRunsAreNotTaken(t *testing.T) {
-	rules := "version: 1\nrules:\n- {id: a, effect: allow, command: [git commit, make test, npm test, 'make check SHELL=./x']}"
+	rules := "version: 1\nrules:\n- {id: a, effect: allow, command: [git commit, git stash, make test, npm test, 'make check SHELL=./x']}"
 	p := []policy.Part{{Policy: parse(t, rules), Layer: permissionv1.Layer_LAYER_USER}}
 	for line, want := range map[string]permissionv1.Verdict{
 		"git commit -F /etc/hostname": ask, "make test SHELL=./x": ask, "npm test --script-shell=./x": ask, "make check SHELL=./x CC=./y": ask,
+		"git stash push --pathspec-from-file=/etc/hostname": ask, "git stash push --pathspec-f=x": ask, "git stash push -p": allow,
 		"git commit -m x": allow, "make test -j2": allow, "npm test -- -u": allow, "make check SHELL=./x": allow,
 	} {
 		if got := policy.Decide(p, runs(line)); got.GetVerdict() != want {
