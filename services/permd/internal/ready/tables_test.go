@@ -189,7 +189,9 @@ allow mkdir -p src/new
 allow mkdir -p src/new && ls src
 ask cp .env.example .env
 ask cp -n .env.sample deploy/.env.local
-ask cat .env.example > .env
+deny cat .env.example > .env
+deny echo A=1 >> .env
+ask cp .env.example .env 2>/dev/null
 ask sed -i s/a/b/ .env.example
 allow fs.write /ws/.env.example
 deny cp .env .env.local
