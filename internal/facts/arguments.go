@@ -326,9 +326,9 @@ var compressed = map[string]*lazyregexp.Regexp{
 	"zip": lazyregexp.New(`^[A-Za-z0-9_+./][A-Za-z0-9_+./-]*\.(zip|jar|war|whl)$`),
 }
 
-func (a *arguments) mayBeFolder(word string) bool {
-	file, ok := a.absolute(word)
-	return !ok || a.disk != nil && !a.look(file).NoFolder
+func (c *command) mayBeFolder(word string) bool {
+	file, ok := c.absolute(word)
+	return !ok || c.disk != nil && !c.look(file).NoFolder
 }
 
 // goKeys are settings of go that hold no passwords, and for which it asks no C compiler.

@@ -49,6 +49,8 @@ type Place struct {
 	Inside bool
 	// NoFolder: it is certain that no folder is there.
 	NoFolder bool
+	// Public: the file holds certificates or public keys and nothing else.
+	Public bool
 }
 
 // maxFiles bounds the files of one command; the contract says so.
@@ -169,7 +171,7 @@ func (c *command) file(word string, u use) {
 	if u.write {
 		f.Access = permissionv1.Access_ACCESS_WRITE
 	}
-	f.ResolvedPath, f.InsideRoots = at.Resolved, at.Inside
+	f.ResolvedPath, f.InsideRoots, f.Public = at.Resolved, at.Inside, at.Public
 	switch {
 	case c.disk == nil:
 	case at.Resolved == "":

@@ -31,6 +31,8 @@ func reading(by string) func(c *command, start int) {
 		return (*command).setsVariables
 	case "export":
 		return (*command).export
+	case "cp":
+		return (*command).copies
 	}
 	return nil
 }
@@ -109,6 +111,52 @@ func (c *command) export(start int) {
 	if start != len(c.argv) || len(c.sub.GetAssignments()) == 0 {
 		c.unknown("export shows variables, or gives them to programs")
 	}
+}
+
+// copyFlags are options of cp that only say when it copies, and what it prints. What sets the mode or the owner of a copy, follows
+// links, or walks through folders is none of them.
+var copyFlags = lazyregexp.New(`^(-[finuv]+|--(force|interactive|no-clobber|verbose))$`)
+
+// copies is for cp: it reads all operands but the last, which it writes, or in which it makes files of the same names.
+func (c *command) copies(start int) {
+	args := c.argv[start:]
+	for i := range args {
+		if c.dynamic(start + i) {
+			c.unknown("cp: a word is known only when the command runs")
+			return
+		}
+	}
+	for len(args) > 0 && copyFlags.MatchString(args[0]) {
+		args = args[1:]
+	}
+	if len(args) > 0 && args[0] == "--" {
+		args = args[1:]
+	} else if i := slices.IndexFunc(args, func(arg string) bool { return strings.HasPrefix(arg, "-") }); i >= 0 {
+		c.unknown("cp with %s is not known to copy files alone", args[i])
+		return
+	}
+	if len(args) < 2 {
+		c.unknown("cp: what it copies is not certain")
+		return
+	}
+	from, to := args[:len(args)-1], args[len(args)-1]
+	into := strings.HasSuffix(to, "/") || namesFolder(to)
+	for _, file := range from {
+		c.file(file, use{})
+		if namesFolder(file) {
+			c.unknown("cp: what it copies is not certain")
+		} else if len(from) > 1 || into || c.mayBeFolder(to) {
+			c.file(strings.TrimSuffix(to, "/")+"/"+path.Base(file), use{write: true})
+		}
+	}
+	if len(from) == 1 && !into {
+		c.file(to, use{write: true})
+	}
+}
+
+// namesFolder reports whether a path can be nothing but a folder by its last part.
+func namesFolder(file string) bool {
+	return slices.Contains([]string{".", "..", "/"}, path.Base(file))
 }
 
 // tarFile is an archive that no tar looks for on another machine.

@@ -285,3 +285,25 @@ func Pathspecs(argv, specs []string, exists func(word string) bool) (told []stri
 	}
 	return append(slices.Clone(argv), specs...), true
 }
+
+// CanNarrow reports whether a command that only reads a repository shows contents of files in some folder alone, or can be told to by
+// Narrow: it names no file by a revision or an id, takes pathspecs, and has none that begins at the top of the repository.
+func CanNarrow(argv []string) bool {
+	shown := ContentsOf(argv)
+	if !shown.Any() {
+		return true
+	}
+	w, ok := splitWords(argv)
+	return ok && !shown.Untold && !shown.Nameless && len(shown.Named) == 0 && len(shown.Objects) == 0 &&
+		!slices.ContainsFunc(w.args, func(arg string) bool { return strings.HasPrefix(arg, ":") })
+}
+
+// Narrow tells a command of git's for which CanNarrow holds to show the files in a folder alone, a path from the top of the repository.
+// A command that has pathspecs shows what these name, which is the caller's to judge. exists and ok are as in Pathspecs.
+func Narrow(argv []string, folder string, exists func(word string) bool) (told []string, ok bool) {
+	told, ok = Pathspecs(argv, nil, exists)
+	if !ok || told[len(told)-1] != "--" {
+		return told, ok
+	}
+	return append(told, ":(top,literal)"+folder), true
+}

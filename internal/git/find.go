@@ -17,6 +17,11 @@ type Found struct {
 	// Plain: Dir is a folder named ".git" that is whole, with nothing in it but hooks behind a symbolic link, and
 	// nothing else here can be taken for a repository.
 	Plain bool
+	// Linked: Dir is a file that names a folder of git's elsewhere, that of a linked worktree or of a submodule, and that folder names
+	// this place in turn. Nothing else here can be taken for a repository.
+	Linked bool
+
+	own, common string // the folders of one that is linked
 }
 
 // Find looks for the repository that git works on from a folder, which is absolute and without symbolic links. It goes
@@ -25,11 +30,15 @@ type Found struct {
 func Find(dir string) Found {
 	for ; ; dir = filepath.Dir(dir) {
 		own := filepath.Join(dir, folder)
-		bare := looksLike(dir, "")
+		bare := looksLike(dir)
 		if info, err := os.Lstat(own); err == nil {
 			_, elsewhere := os.Lstat(filepath.Join(own, "commondir"))
-			plain := info.IsDir() && !bare && looksLike(own, "") && elsewhere != nil && linked(own, false) == ""
-			return Found{Dir: own, Top: dir, Plain: plain}
+			f := Found{Dir: own, Top: dir}
+			f.Plain = info.IsDir() && !bare && looksLike(own) && elsewhere != nil && linked(own, false) == ""
+			if info.Mode().IsRegular() && !bare {
+				f.link()
+			}
+			return f
 		}
 		if bare {
 			return Found{Dir: dir, Top: dir}
@@ -38,6 +47,11 @@ func Find(dir string) Found {
 			return Found{}
 		}
 	}
+}
+
+func isFile(name string) bool {
+	info, err := os.Lstat(name)
+	return err == nil && info.Mode().IsRegular()
 }
 
 // maxEntries bounds how many names linked looks at.

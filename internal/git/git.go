@@ -20,6 +20,7 @@ package git
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -64,24 +65,29 @@ func visible(r rune) rune {
 var parts = wordset.Of(`head config config.worktree hooks objects refs info commondir gitdir packed-refs index modules
 	worktrees logs reftable shallow sharedindex`)
 
-// Completes reports whether a file that is written at path lies in a folder that git takes for a repository without being
-// named ".git", or would make a folder one: one with HEAD, objects and refs in it. path is absolute, and without symbolic
-// links for a certain answer.
-func Completes(path string) bool {
-	path = filepath.Clean(path)
-	for {
-		dir, name := ".", path
-		if slash := strings.LastIndexByte(path, '/'); slash >= 0 {
-			dir, name = path[:max(slash, 1)], path[slash+1:]
+// Completes reports whether a file that is written at one of the paths lies in a folder that git takes for a repository without
+// being named ".git", or whether all of them together make a folder one: one with HEAD, objects and refs in it. The paths are
+// absolute, and without symbolic links for a certain answer.
+func Completes(paths ...string) bool {
+	written := map[string][]string{} // the names of parts, lower-case, by their folders
+	for _, path := range paths {
+		for path = filepath.Clean(path); path != "/" && path != "."; {
+			dir, name := ".", path
+			if slash := strings.LastIndexByte(path, '/'); slash >= 0 {
+				dir, name = path[:max(slash, 1)], path[slash+1:]
+			}
+			if name = strings.ToLower(name); parts[name] {
+				written[dir] = append(written[dir], name)
+			}
+			path = dir
 		}
-		if written := strings.ToLower(name); parts[written] && looksLike(dir, written) {
+	}
+	for dir, names := range written {
+		if looksLike(dir, names...) {
 			return true
 		}
-		if dir == "/" || dir == "." {
-			return false
-		}
-		path = dir
 	}
+	return false
 }
 
 // MayBeOwn reports whether Own or Completes can hold for a path, whatever files there are.
@@ -106,11 +112,10 @@ func Decides(path string) bool {
 	return false
 }
 
-// looksLike reports whether git may take dir for a repository's own folder, once written is in it. written is lower-case,
-// or empty.
-func looksLike(dir, written string) bool {
+// looksLike reports whether git may take dir for a repository's own folder, once the written names are in it, which are lower-case.
+func looksLike(dir string, written ...string) bool {
 	has := func(name string) bool {
-		if written == strings.ToLower(name) {
+		if slices.Contains(written, strings.ToLower(name)) {
 			return true
 		}
 		_, err := os.Lstat(filepath.Join(dir, name))

@@ -55,6 +55,23 @@ func TestTheWriteThatMakesARepositoryIsFound(t *testing.T) {
 			t.Errorf("%s is taken for a part of a repository", name)
 		}
 	}
+	make("head/HEAD")
+	for _, c := range []struct {
+		names []string
+		want  bool
+	}{
+		{[]string{"head/objects"}, false}, {[]string{"head/refs", "head/info"}, false}, {[]string{"head/objects", "refs"}, false},
+		{[]string{"head/objects", "head/refs"}, true}, {[]string{"head/objects/info", "x", "head/Refs/heads"}, true},
+		{[]string{"new/HEAD", "new/objects", "new/refs"}, true},
+	} {
+		var paths []string
+		for _, name := range c.names {
+			paths = append(paths, at(name))
+		}
+		if got := git.Completes(paths...); got != c.want {
+			t.Errorf("%q together: that they make a repository is told as %t", c.names, got)
+		}
+	}
 }
 
 func TestTheRepositoryThatGitFindsIsFound(t *testing.T) {

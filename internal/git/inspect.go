@@ -40,13 +40,14 @@ type Use struct {
 // Inspect tells what of a repository may make git run a program, look elsewhere, or show a password: names of settings ("filter.x.clean"),
 // of hooks ("hooks/pre-commit"), the same of what it holds as submodules ("sub: core.fsmonitor"), and what could not be
 // read. Empty: nothing does. It tells apart what the environment of Quiet turns off, with the values of settings:
-// "core.fsmonitor=x". That is empty where use is not quiet: all are suspects then. found is as Find has it, and Plain.
+// "core.fsmonitor=x". That is empty where use is not quiet: all are suspects then. found is as Find has it, and Plain or Linked.
 func Inspect(found Found, use Use) (suspects, quieted []string) {
 	i := inspection{use: use}
 	for _, file := range use.Config {
 		i.config(file, file+": ", func(setting) bool { return false })
 	}
-	i.repository(found.Top, found.Dir, "", 0)
+	own, common := found.folders()
+	i.repository(found.Top, own, common, "", 0)
 	slices.Sort(i.quieted)
 	return i.suspects, i.quieted
 }
@@ -73,27 +74,33 @@ func add(to *[]string, name string) {
 	}
 }
 
-// repository looks at one whose files lie in top and that is kept in dir. as is how it is told of: "" or "sub: ".
-func (i *inspection) repository(top, dir, as string, depth int) {
+// repository looks at one whose files lie in top, whose HEAD and index lie in own, and all else in common: for a linked worktree these
+// are two folders. as is how it is told of: "" or "sub: ".
+func (i *inspection) repository(top, own, common, as string, depth int) {
 	if depth > maxNested {
 		i.suspect(as + "submodules over 8 deep")
 		return
 	}
-	for _, file := range []string{"config", "config.worktree"} {
-		i.config(filepath.Join(dir, file), as, func(s setting) bool { // submodules say where they are checked out
+	for _, file := range []string{filepath.Join(common, "config"), filepath.Join(own, "config.worktree")} {
+		i.config(file, as, func(s setting) bool { // submodules say where they are checked out
 			switch s.name() {
 			case "core.worktree":
-				tree, err := led(dir, s.value)
+				tree, err := led(filepath.Dir(file), s.value)
 				return err == nil && tree == top
+			case "core.bare": // of the repository that a worktree is linked to
+				return own != common
 			case "blame.ignorerevsfile":
 				return within(top, s.value)
 			}
 			return false
 		})
 	}
-	i.elsewhere(dir, as)
-	i.hooks(filepath.Join(dir, "hooks"), as)
-	modules, err := submodules(filepath.Join(dir, "index"))
+	i.elsewhere(common, as)
+	if name := linked(own, true); own != common && name != "" {
+		i.suspect(as + "./" + name + " is a symbolic link, or cannot be read")
+	}
+	i.hooks(filepath.Join(common, "hooks"), as)
+	modules, err := submodules(filepath.Join(own, "index"))
 	if err != nil {
 		i.suspect(as + "index: " + err.Error())
 	}
@@ -186,7 +193,7 @@ func (i *inspection) submodule(top, as string, depth int) {
 	if _, err := os.Lstat(filepath.Join(dir, "commondir")); err == nil {
 		i.suspect(as + "commondir")
 	}
-	i.repository(top, dir, as, depth+1)
+	i.repository(top, dir, dir, as, depth+1)
 }
 
 // config looks at a configuration file. known are settings that are harmless there.

@@ -384,7 +384,8 @@ func alternatives(args []string) (any []finder, words int) {
 	return nil, 0
 }
 
-// find returns the names that find writes, or more if fewer is set; not ok if they are not known.
+// find returns the names that find writes, or more if fewer is set; not ok if they are not known. If it finds nothing now, these are
+// names that it may find by the time it runs: what is done with them is judged as if they were there.
 func (d *disk) find(args []string, at place) (names []string, fewer, ok bool) {
 	f, ok := findsOf(args)
 	if !ok {
@@ -397,7 +398,51 @@ func (d *disk) find(args []string, at place) (names []string, fewer, ok bool) {
 			return nil, false, false
 		}
 	}
+	if len(names) == 0 {
+		names = f.samples()
+		return names, true, len(names) > 0
+	}
 	return names, f.fewer, true
+}
+
+// samples are names that meet the conditions, one for each pattern of names and each folder where find begins; none if the
+// conditions are too many for that.
+func (f *findings) samples() []string {
+	mode, files := fs.FileMode(0), []string{"x"}
+	for _, c := range f.conditions {
+		switch {
+		case c.kind == "-type" && c.value == "d" && !c.not:
+			mode = fs.ModeDir
+		case c.kind == "(" || c.kind == "-name":
+			files = append(files, c.samples()...)
+		}
+	}
+	var names []string
+	for _, start := range f.starts {
+		for _, file := range files {
+			name := strings.TrimSuffix(start, "/") + "/" + file
+			met := func(c finder) bool { return c.holds(name, mode) == yes }
+			if !slices.Contains(names, name) && !slices.ContainsFunc(f.conditions, func(c finder) bool { return !met(c) }) {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// samples are names that match the patterns of a condition on names.
+func (c finder) samples() []string {
+	if c.not {
+		return nil
+	}
+	if c.kind != "(" {
+		return []string{strings.NewReplacer("*", "x", "?", "x").Replace(c.value)}
+	}
+	var names []string
+	for _, one := range c.any {
+		names = append(names, one.samples()...)
+	}
+	return names
 }
 
 // walk adds what find finds at a name and below.

@@ -36,6 +36,9 @@ var project = []string{"README.md", "go.mod", ".env", ".git/config", "src/main.g
 
 func TestHereExpandsWhatIsCertain(t *testing.T) {
 	h := workspace(t, project...)
+	if err := os.Symlink("/etc", h.Dir+"/.link"); err != nil {
+		t.Fatal(err)
+	}
 	tests := map[string]struct{ line, want string }{
 		"a pattern":                             {"wc -l src/*.go", "wc|-l|src/main.go|src/main_test.go"},
 		"a question mark":                       {"cat n?", "cat|n1|n2"},
@@ -68,6 +71,16 @@ func TestHereExpandsWhatIsCertain(t *testing.T) {
 		"behind a chain that may not get there": {"cd src && cat x | sort; cat y", "cd|src\n@src cat|x\n@src sort\n@src cat|y\ncat|y"},
 		"behind a chain with two moves":         {"cd src && cd sub; cat y", "cd|src\n@src cd|sub\n@? cat|y"},
 		"behind a chain that may leave":         {"cd src || cd docs; cat y", "cd|src\ncd|docs\n@? cat|y"},
+		"back up":                               {"cd src && ls && cd .. && cat *.c", "cd|src\n@src ls\n@src cd|..\ncat|one.c"},
+		"up and into another":                   {"cd src && cd ../docs && ls", "cd|src\n@src cd|../docs\n@docs ls"},
+		"up by a path":                          {"cd " + h.Dir + "/src/../docs && ls", "cd|" + h.Dir + "/src/../docs\n@" + h.Dir + "/docs ls"},
+		"up from the folder itself":             {"cd .. && ls", "cd|..\n@? ls"},
+		"up more often than down":               {"cd src && cd ../.. && ls", "cd|src\n@src cd|../..\n@? ls"},
+		"up from a link":                        {"cd .link && cd .. && cat x", "cd|.link\n@.link cd|..\n@? cat|x"},
+		"up behind a link":                      {"cd .link/../docs && cat x", "cd|.link/../docs\n@? cat|x"},
+		"up from what is not there":             {"cd none && cd .. && ls", "cd|none\n@none cd|..\n@? ls"},
+		"up behind what changes folders":        {"cd src && mv x y && cd .. && ls", "cd|src\n@src mv|x|y\n@src cd|..\n@? ls"},
+		"up where it may not have gone down":    {"cd src; cd .. && ls", "cd|src\n@src cd|..\nls\ncd|..\n@? ls"},
 		"behind a loop that moves":              {"for d in src docs; do cd $d && ls; done; cat y", "@? d=src docs\n@? cd|$d (dynamic)\n@? ls\n@? cat|y"},
 		"in the folder itself":                  {"cd " + h.Dir + " && cat x; cat y", "cd|" + h.Dir + "\ncat|x\ncat|y"},
 		"in a shell":                            {"sh -c 'cat *.c'", "sh -c: cat|one.c"},
@@ -201,6 +214,11 @@ func TestHereAppendsNamesThatAreCertain(t *testing.T) {
 		"find -exec for one":               {"find src -maxdepth 1 -name '[bm]*.go' -exec wc {} \\;", "find -exec: wc|src/b.go\nfind -exec: wc|src/main.go"},
 		"find -exec that writes":           {"find src -exec rm {} +", "find -exec: rm|{} (dynamic)"},
 		"find -exec that follows links":    {"find src -exec cat {} + -follow", "find -exec: cat|{} (dynamic)"},
+		"find -exec that finds nothing":    {"find src -type f -name '*.zip' -exec wc -l {} \\;", "find -exec: wc|-l|src/x.zip"},
+		"find that finds nothing":          {"find src -name 'a?c*' | xargs -r wc -l", "xargs: wc|-l|src/axcx"},
+		"one by one of nothing":            {"find src -name '*.zip' | xargs -I% cat %", "xargs: cat|src/x.zip"},
+		"alternatives that find nothing":   {`find src \( -name '*.a' -o -name '*.b' \) -exec cat {} +`, "find -exec: cat|src/x.a|src/x.b"},
+		"nothing by other conditions":      {"find src -path '*.zip' -exec wc {} \\;", "find -exec: wc|{} (dynamic)"},
 		"find -exec and a part":            {"find src -exec cat x{} \\;", "find -exec: cat|x{} (dynamic)"},
 		"find -exec as another user":       {"sudo find src -exec cat {} +", "sudo, find -exec: cat|{} (dynamic)"},
 	}
@@ -220,6 +238,51 @@ func TestHereAppendsNamesThatAreCertain(t *testing.T) {
 				t.Errorf("%q\ngot:\n%s\nwant:\n%s", tt.line, got, tt.want)
 			}
 		})
+	}
+}
+
+func TestHere_ReadsOneLineBetweenQuotesAsOneOfItsNames(t *testing.T) {
+	h := workspace(t, "a.md", "b.md", "docs/c d")
+	const possible = "cat|a.md|b.md|docs"
+	for line, want := range map[string]string{
+		`cat "$(ls | head -1)"`:                     possible,
+		`cat "$(ls | sort | tail -n 1)"`:            possible,
+		`cat "$(find . -name '*.x' | head -n1)"`:    "cat|./x.x",
+		`cat "$(ls)"`:                               `cat|$(ls) (dynamic)`,
+		`cat "$(ls | head -2)"`:                     `cat|$(ls | head -2) (dynamic)`,
+		`cat "x$(ls | head -1)"`:                    `cat|x$(ls | head -1) (dynamic)`,
+		`cat "$(ls docs | head -1)"`:                `cat|$(ls docs | head -1) (dynamic)`,
+		`cat "$(echo /etc/passwd | head -1)"`:       `cat|$(echo /etc/passwd | head -1) (dynamic)`,
+		`uniq "$(ls | head -1)"`:                    `uniq|$(ls | head -1) (dynamic)`,
+		`touch z; cat "$(ls | head -1)"`:            `touch|z` + "\n" + `cat|$(ls | head -1) (dynamic)`,
+		`cat "$(ls | head -1 | sed s,a.md,/etc/,)"`: `cat|$(ls | head -1 | sed s,a.md,/etc/,) (dynamic)`,
+	} {
+		subs, unparsed := h.Parse(line)
+		got, _, _ := strings.Cut(show(subs), "\nls")
+		got, _, _ = strings.Cut(got, "\nfind")
+		got, _, _ = strings.Cut(got, "\necho")
+		if unparsed != "" || got != want {
+			t.Errorf("%q: %q\ngot:\n%s\nwant:\n%s", line, unparsed, got, want)
+		}
+		if first := subs[0]; strings.HasPrefix(want, possible) && len(first.GetPossibleWords()) != 3 {
+			t.Errorf("%q: the words %v are only possible, want all three", line, first.GetPossibleWords())
+		}
+	}
+}
+
+// A loop over nothing is read all the same: there may be something by the time it runs.
+func TestHere_ReadsTheBodyOfALoopOverNothing(t *testing.T) {
+	h := workspace(t, "a.md", "empty/")
+	for line, want := range map[string]string{
+		`for f in $(find . -name '*.zip'); do rm x; done`:          "rm|x",
+		`for f in $(find . -name '*.zip'); do sh "$f"; done`:       "sh|./x.zip",
+		`for f in $(ls empty); do rm x; done`:                      "rm|x",
+		`find . -name '*.zip' | while read -r f; do rm "$f"; done`: "rm|$f (dynamic)",
+	} {
+		subs, _ := h.Parse(line)
+		if got := show(subs); !strings.Contains(got, want) {
+			t.Errorf("%q: got\n%s\nwant %s in it", line, got, want)
+		}
 	}
 }
 

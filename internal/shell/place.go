@@ -1,6 +1,7 @@
 package shell
 
 import (
+	"os"
 	"path"
 	"slices"
 	"strings"
@@ -40,16 +41,59 @@ func (p place) in(dir word) place {
 }
 
 // cd is where a shell's cd ends up. Behind ".." shells go where the folder's name says, and where the system says if
-// that fails, so it is not certain.
-func (p place) cd(dir word) place {
-	if dir.text == "" || dir.text == "-" || slices.Contains(strings.Split(dir.text, "/"), "..") {
+// that fails. That is certain only if both are the same: ".." leaves a folder that is no symbolic link.
+func (r *reading) cd(dir word) place {
+	switch {
+	case dir.text == "" || dir.text == "-":
 		return elsewhere
+	case slices.Contains(strings.Split(dir.text, "/"), ".."):
+		return r.up(dir)
 	}
-	to := p.in(dir)
-	if to.path = path.Clean(to.path); to.path == "." {
+	return r.clean(r.dir.in(dir))
+}
+
+// clean is a place by its shortest name.
+func (r *reading) clean(to place) place {
+	to.path = path.Clean(to.path)
+	if to.path == "." || r.disk != nil && to.path == r.disk.dir {
 		to.path = ""
 	}
 	return to
+}
+
+// up is cd for an operand with ".." in it. It is certain only while ".." leaves folders that lie below the one where the line
+// began, and that are there and no links, with nothing in the line that may have changed them.
+func (r *reading) up(dir word) place {
+	if r.disk == nil || r.stirred > 0 || dir.dynamic || strings.HasPrefix(dir.text, "~") {
+		return elsewhere
+	}
+	at := r.dir
+	if path.IsAbs(dir.text) {
+		at = place{path: "/"}
+	}
+	for name := range strings.SplitSeq(dir.text, "/") {
+		switch name {
+		case "", ".":
+		case "..":
+			if at = r.clean(at); at.path == "" || !r.disk.holdsFolder(at) {
+				return elsewhere
+			}
+			at.path = path.Dir(at.path)
+		default:
+			at = at.in(word{text: name})
+		}
+	}
+	return r.clean(at)
+}
+
+// holdsFolder reports whether a place is a folder below the one that is known, by its own name and not by a link.
+func (d *disk) holdsFolder(at place) bool {
+	folder, ok := d.absolute(at, "")
+	if !ok || !d.look() {
+		return false
+	}
+	info, err := os.Lstat(path.Clean(folder))
+	return err == nil && info.IsDir()
 }
 
 // either is where a line is that may have come one way or the other.
@@ -95,9 +139,7 @@ func (r *reading) ran(c call) {
 		r.ok = elsewhere
 		if name != "chdir" { // which not every shell has
 			if dir, ok := target(c.args[1:]); ok {
-				if r.ok = r.dir.cd(dir); r.disk != nil && r.ok.path == r.disk.dir {
-					r.ok.path = ""
-				}
+				r.ok = r.cd(dir)
 			}
 		}
 	case "popd":

@@ -22,6 +22,7 @@ var gitRef = lazyregexp.New(`^(HEAD|refs(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+)$`)
 // gitOptions run or write something, after whatever command of git.
 var gitOptions = []danger{
 	{"--output", writes},
+	{"--pathspec-from-file", lists},
 	{"--ext-diff --textconv --filters", runs},
 	{"--upload-pack --receive-pack --exec --extcmd --tool --open-files-in-pager", runs},
 }

@@ -184,6 +184,11 @@ func (w *walker) arguments(c *call, cmd *syntax.CallExpr) {
 			c.args = named(c.args, f.names, f.fewer)
 			continue
 		}
+		if names := w.quotedLine(c.args, arg); len(names) > 0 && i == len(cmd.Args)-1 {
+			changed = true
+			c.args = named(c.args, names, true)
+			continue
+		}
 		if names := w.braces(arg); names != nil && inAnyOrder(c.args, names) && alikeProgram(c.args) {
 			changed = true
 			c.args = named(c.args, names, false)
@@ -221,7 +226,12 @@ func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
 	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
 		return nil
 	}
-	n, ok := arg.Parts[0].(*syntax.CmdSubst)
+	return w.printed(before, arg.Parts[0])
+}
+
+// printed returns the names that a substitution prints for a program that does the same with each of its operands.
+func (w *walker) printed(before []word, part syntax.WordPart) *feed {
+	n, ok := part.(*syntax.CmdSubst)
 	if !ok || !alikeProgram(before) || n.Backquotes || n.TempFile || n.ReplyVar || len(n.Stmts) != 1 || someDynamic(before) {
 		return nil
 	}
@@ -230,6 +240,39 @@ func (w *walker) substituted(before []word, arg *syntax.Word) *feed {
 		return nil
 	}
 	return f
+}
+
+// quotedLine is substituted for a substitution between quotes, which is one word: it returns the names of which that word is one,
+// if it is certain that no more than one line is printed. If none is, the word is empty, and names no file.
+func (w *walker) quotedLine(before []word, arg *syntax.Word) []string {
+	if w.variables == nil || len(arg.Parts) != 1 || len(before) == 0 {
+		return nil
+	}
+	quoted, ok := arg.Parts[0].(*syntax.DblQuoted)
+	if !ok || quoted.Dollar || len(quoted.Parts) != 1 {
+		return nil
+	}
+	n, ok := quoted.Parts[0].(*syntax.CmdSubst)
+	if !ok || len(n.Stmts) != 1 || !w.oneLine(n.Stmts[0]) {
+		return nil
+	}
+	if f := w.printed(before, n); f != nil {
+		return f.names
+	}
+	return nil
+}
+
+// oneLine reports whether a statement is a pipe that ends in head or tail and writes one line at most.
+func (w *walker) oneLine(s *syntax.Stmt) bool {
+	pipe, ok := s.Cmd.(*syntax.BinaryCmd)
+	if !ok || pipe.Op != syntax.Pipe {
+		return false
+	}
+	switch strings.Join(w.plainCall(pipe.Y), " ") {
+	case "head -1", "head -n1", "head -n 1", "tail -1", "tail -n1", "tail -n 1":
+		return true
+	}
+	return false
 }
 
 // alikeProgram reports whether a program is one of those that do the same with each of their operands.
@@ -439,7 +482,7 @@ func (w *walker) unrolled(cmd *syntax.ForClause) bool {
 		}
 	}
 	w.turns += len(values)
-	if someDynamic(values) || len(values) > maxUnrolled || w.turns > maxTurns {
+	if len(values) == 0 || someDynamic(values) || len(values) > maxUnrolled || w.turns > maxTurns {
 		w.lost = true
 		return false
 	}

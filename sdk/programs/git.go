@@ -9,6 +9,7 @@ import (
 	"slices"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/shell"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
 )
@@ -95,18 +96,30 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 	if !ok {
 		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
 	}
-	found := git.Find(dir)
-	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top)}
+	found, looks := git.Find(dir), shell.Risky(c.GetArgv()) == ""
+	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top) || looks && s.ofRoot(found, dir, c.GetArgv())}
 	if !r.AtRoot {
 		return r
 	}
-	use := git.Use{Quiet: s.Quiet, Config: s.userConfigs(true), Command: command, Looks: shell.Risky(c.GetArgv()) == "",
+	use := git.Use{Quiet: s.Quiet, Config: s.userConfigs(true), Command: command, Looks: looks,
 		SystemPath: s.variable("PATH") != "" && s.workspaceFolder() == ""}
 	if v, ok := git.VersionOf(program.GetPath()); !ok || !v.TakesSettings() {
 		use.Quiet = false // whether it would heed that is not known
 	}
 	r.Suspects, r.Quieted = git.Inspect(found, use)
 	return r
+}
+
+// ofRoot reports whether a command that only reads may work on a repository that is not kept in a root: it has a root for its linked
+// worktree or submodule, or a root is a folder of it and the command runs there. Of a repository that is larger than the root, the
+// command has to show the files in the root alone, or be one that can be told to.
+func (s *Resolver) ofRoot(found git.Found, dir string, argv []string) bool {
+	if !found.Plain && !found.Linked {
+		return false
+	}
+	return slices.ContainsFunc(s.roots, func(root string) bool {
+		return root == found.Top || paths.Below(found.Top, root) && paths.Below(root, dir) && git.CanNarrow(argv)
+	})
 }
 
 // userConfigs are the user's configuration files of git: those that lie where the agent may write, or the others.

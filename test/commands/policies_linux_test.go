@@ -31,7 +31,7 @@ type policyOfList struct {
 // line's commands may be taken.
 var (
 	runsProject = []string{"build-and-test"}
-	edits       = []string{"edit-by-command", "commit"}
+	edits       = []string{"edit-by-command", "make-folders", "commit"}
 	looksOnly   = []string{"look-around"}
 )
 

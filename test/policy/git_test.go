@@ -77,6 +77,40 @@ func TestGit_OwnFilesAreProtected(t *testing.T) {
 	}
 }
 
+// The session's folder is a folder of a repository: git shows the files in it, and no others.
+func TestGit_ShowsTheSessionsFolderOfALargerRepository(t *testing.T) {
+	t.Parallel()
+	p := e2e.NewPlace(t)
+	repository(t, p, "../")
+	run := func(args ...string) {
+		t.Helper()
+		cmd := wire.Command(t, "git", args...)
+		cmd.Dir, cmd.Env = filepath.Dir(p.Work), p.Env("GIT_CONFIG_NOSYSTEM=1")
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v\n%s", args, err, out)
+		}
+	}
+	p.File(t, "inside", "one\n")
+	run("add", "--", p.Path("inside"))
+	p.File(t, "inside", "changed-inside\n")
+	p.File(t, "../file", "changed-outside\n")
+	s := p.Fixture(t, readyPolicy(t, p, "workspace"))
+	for _, line := range []string{"git diff", "git status --short && git diff"} {
+		var made struct{ TerminalID string }
+		created := s.Agent.Send("terminal/create", e2e.Params("command", line))
+		s.Expect("session/update") // what was left out is said
+		created.Result(&made)
+		terminal := e2e.Params("terminalId", made.TerminalID)
+		s.Agent.Request("terminal/wait_for_exit", terminal, nil)
+		var output struct{ Output string }
+		s.Agent.Request("terminal/output", terminal, &output)
+		if !strings.Contains(output.Output, "changed-inside") || strings.Contains(output.Output, "changed-outside") {
+			t.Errorf("%s printed %q, want the change inside of the session's folder alone", line, output.Output)
+		}
+	}
+	s.Finish()
+}
+
 func TestGit_UnattendedRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

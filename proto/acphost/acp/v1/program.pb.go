@@ -269,8 +269,8 @@ type Repository struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. Absolute path of the repository's own folder: "/w/.git". Empty: no repository.
 	GitDir string `protobuf:"bytes,1,opt,name=git_dir,json=gitDir,proto3" json:"git_dir,omitempty"`
-	// Required. It is the folder .git of a root of the session. False for a repository below a root, above it, or
-	// elsewhere.
+	// Required. It is the folder .git of a root of the session. For a command that only reads, it may also be the repository
+	// of which a root is a linked worktree, a submodule, or a folder. False for a repository below a root, or elsewhere.
 	AtRoot bool `protobuf:"varint,2,opt,name=at_root,json=atRoot,proto3" json:"at_root,omitempty"`
 	// Optional. The settings ("filter.x.clean") and hooks ("hooks/pre-commit") in it that may make git run a program or
 	// read other places, and that the handler's environment does not turn off. At most 32.

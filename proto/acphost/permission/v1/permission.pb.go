@@ -363,7 +363,11 @@ type DecideResponse struct {
 	Processes bool `protobuf:"varint,13,opt,name=processes,proto3" json:"processes,omitempty"`
 	// Optional. For "allow" of a command: its line was not judged, because walls stand (Action.walls). Its processes then have no other
 	// rights than the agent's. Default: false.
-	Contained     bool `protobuf:"varint,14,opt,name=contained,proto3" json:"contained,omitempty"`
+	Contained bool `protobuf:"varint,14,opt,name=contained,proto3" json:"contained,omitempty"`
+	// Optional. For "allow": a command of git's that shows contents of a repository must show only files in the session's
+	// roots, because the repository is larger than these. The supervisor runs the command only if it can tell git so; otherwise
+	// it asks the user. Default: false.
+	OnlyInRoots   bool `protobuf:"varint,15,opt,name=only_in_roots,json=onlyInRoots,proto3" json:"only_in_roots,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -492,6 +496,13 @@ func (x *DecideResponse) GetProcesses() bool {
 func (x *DecideResponse) GetContained() bool {
 	if x != nil {
 		return x.Contained
+	}
+	return false
+}
+
+func (x *DecideResponse) GetOnlyInRoots() bool {
+	if x != nil {
+		return x.OnlyInRoots
 	}
 	return false
 }
@@ -1417,7 +1428,9 @@ type FileUse struct {
 	Tracked bool `protobuf:"varint,8,opt,name=tracked,proto3" json:"tracked,omitempty"`
 	// Optional. The command uses the file only if it gets a word that it may not get (SubCommand.possible_words). A rule that
 	// denies the file then asks; a rule that allows the command has to allow the file all the same. Default: false.
-	Possible      bool `protobuf:"varint,9,opt,name=possible,proto3" json:"possible,omitempty"`
+	Possible bool `protobuf:"varint,9,opt,name=possible,proto3" json:"possible,omitempty"`
+	// Optional. As PathAccess.public. Default: false.
+	Public        bool `protobuf:"varint,10,opt,name=public,proto3" json:"public,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1511,6 +1524,13 @@ func (x *FileUse) GetTracked() bool {
 func (x *FileUse) GetPossible() bool {
 	if x != nil {
 		return x.Possible
+	}
+	return false
+}
+
+func (x *FileUse) GetPublic() bool {
+	if x != nil {
+		return x.Public
 	}
 	return false
 }
@@ -1673,7 +1693,10 @@ type PathAccess struct {
 	Recursive bool `protobuf:"varint,7,opt,name=recursive,proto3" json:"recursive,omitempty"`
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
-	GitState      bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
+	GitState bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
+	// Optional. The file is there, and holds certificates or public keys in PEM form and nothing else. Default: false: it holds
+	// something else, or what it holds is not known.
+	Public        bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1760,6 +1783,13 @@ func (x *PathAccess) GetRecursive() bool {
 func (x *PathAccess) GetGitState() bool {
 	if x != nil {
 		return x.GitState
+	}
+	return false
+}
+
+func (x *PathAccess) GetPublic() bool {
+	if x != nil {
+		return x.Public
 	}
 	return false
 }
@@ -1884,7 +1914,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12\x1f\n" +
 	"\vkept_digest\x18\x02 \x01(\fR\n" +
 	"keptDigest\x12\x14\n" +
-	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\xfa\x03\n" +
+	"\x05reuse\x18\x03 \x01(\bR\x05reuse\"\x9e\x04\n" +
 	"\x0eDecideResponse\x128\n" +
 	"\averdict\x18\x01 \x01(\x0e2\x1e.acphost.permission.v1.VerdictR\averdict\x12\x12\n" +
 	"\x04rule\x18\x02 \x01(\tR\x04rule\x12\x16\n" +
@@ -1903,7 +1933,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x0fnames_addresses\x18\v \x01(\bR\x0enamesAddresses\x12\x14\n" +
 	"\x05place\x18\f \x01(\tR\x05place\x12\x1c\n" +
 	"\tprocesses\x18\r \x01(\bR\tprocesses\x12\x1c\n" +
-	"\tcontained\x18\x0e \x01(\bR\tcontained\"\xa0\x01\n" +
+	"\tcontained\x18\x0e \x01(\bR\tcontained\x12\"\n" +
+	"\ronly_in_roots\x18\x0f \x01(\bR\vonlyInRoots\"\xa0\x01\n" +
 	"\x05Reuse\x12\x12\n" +
 	"\x04view\x18\x01 \x01(\tR\x04view\x12\x16\n" +
 	"\x06except\x18\x02 \x03(\tR\x06except\x126\n" +
@@ -1987,7 +2018,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\x05files\x18\x03 \x03(\v2\x1e.acphost.permission.v1.FileUseR\x05files\x12\x1b\n" +
 	"\truns_code\x18\x04 \x01(\bR\brunsCode\x12\x18\n" +
 	"\anetwork\x18\x05 \x01(\bR\anetwork\x12\x18\n" +
-	"\achanges\x18\x06 \x01(\bR\achanges\"\xb9\x02\n" +
+	"\achanges\x18\x06 \x01(\bR\achanges\"\xd1\x02\n" +
 	"\aFileUse\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x125\n" +
@@ -1997,7 +2028,9 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\rmetadata_only\x18\x06 \x01(\bR\fmetadataOnly\x12\"\n" +
 	"\rcan_leave_out\x18\a \x01(\bR\vcanLeaveOut\x12\x18\n" +
 	"\atracked\x18\b \x01(\bR\atracked\x12\x1a\n" +
-	"\bpossible\x18\t \x01(\bR\bpossible\"j\n" +
+	"\bpossible\x18\t \x01(\bR\bpossible\x12\x16\n" +
+	"\x06public\x18\n" +
+	" \x01(\bR\x06public\"j\n" +
 	"\fResolvedWord\x12\x12\n" +
 	"\x04word\x18\x01 \x01(\rR\x04word\x12#\n" +
 	"\rresolved_path\x18\x02 \x01(\tR\fresolvedPath\x12!\n" +
@@ -2006,7 +2039,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x03 \x01(\tR\fresolvedPath\x12\x18\n" +
-	"\adynamic\x18\x04 \x01(\bR\adynamic\"\x9b\x02\n" +
+	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xb3\x02\n" +
 	"\n" +
 	"PathAccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
@@ -2016,7 +2049,8 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\tprotected\x18\x05 \x01(\bR\tprotected\x12!\n" +
 	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\x12\x1c\n" +
 	"\trecursive\x18\a \x01(\bR\trecursive\x12\x1b\n" +
-	"\tgit_state\x18\b \x01(\bR\bgitState\"\xc6\x01\n" +
+	"\tgit_state\x18\b \x01(\bR\bgitState\x12\x16\n" +
+	"\x06public\x18\t \x01(\bR\x06public\"\xc6\x01\n" +
 	"\x0fAnsweredRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12A\n" +
 	"\bdecision\x18\x02 \x01(\v2%.acphost.permission.v1.DecideResponseR\bdecision\x12\x18\n" +

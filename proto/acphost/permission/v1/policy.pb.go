@@ -125,8 +125,8 @@ type Rule struct {
 	// spellings, matches one of the globs. The files in a command's redirections are paths of the action. A deny or ask
 	// rule judges the files that a command is known to use (Facts), too; what the command would read below a folder is left
 	// out if an allow rule allows the rest (DecideResponse.leave_out). If it is not known what a command does, such a rule
-	// asks if one of its words may name such a file. In a deny or ask rule, a glob with "!" in front names files that the
-	// rule is not for, in actions without a command. Empty: any path, or none.
+	// asks if one of its words may name such a file. In a deny or ask rule, "!" before a glob excepts what it matches from all
+	// other globs of the rule, wherever it stands. Empty: any path, or none.
 	Path []string `protobuf:"bytes,3,rep,name=path,proto3" json:"path,omitempty"`
 	// Optional. Prefixes of argv, each a list of tokens separated by spaces; "*" stands for any one token. An allow rule
 	// takes a sub-command that matches one of them, if nothing is dynamic or redirected to a file, no variable is assigned
@@ -194,7 +194,13 @@ type Rule struct {
 	// processes do is decided when they do it. Empty: whether walls stand or not.
 	Contained []string `protobuf:"bytes,20,rep,name=contained,proto3" json:"contained,omitempty"`
 	// Optional. Walls of which one must be missing: the rule is not needed where all of them stand. Empty: as for contained.
-	NotContained  []string `protobuf:"bytes,21,rep,name=not_contained,json=notContained,proto3" json:"not_contained,omitempty"`
+	NotContained []string `protobuf:"bytes,21,rep,name=not_contained,json=notContained,proto3" json:"not_contained,omitempty"`
+	// Optional, for deny and ask rules with path. "read": path is about files that are read, "write": about files that are
+	// changed. A file of which the access is not known counts for both. Empty: both.
+	Access string `protobuf:"bytes,22,opt,name=access,proto3" json:"access,omitempty"`
+	// Optional, for deny and ask rules with path. The rule ignores files that are known to hold certificates or public keys and
+	// nothing else (PathAccess.public). Default: false.
+	UnlessPublic  bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -374,6 +380,20 @@ func (x *Rule) GetNotContained() []string {
 		return x.NotContained
 	}
 	return nil
+}
+
+func (x *Rule) GetAccess() string {
+	if x != nil {
+		return x.Access
+	}
+	return ""
+}
+
+func (x *Rule) GetUnlessPublic() bool {
+	if x != nil {
+		return x.UnlessPublic
+	}
+	return false
 }
 
 // RuleTests are examples that test a rule.
@@ -780,7 +800,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xde\x04\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x9b\x05\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -803,7 +823,9 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\anetwork\x18\x12 \x01(\bH\x01R\anetwork\x88\x01\x01\x12\x12\n" +
 	"\x04host\x18\x13 \x03(\tR\x04host\x12\x1c\n" +
 	"\tcontained\x18\x14 \x03(\tR\tcontained\x12#\n" +
-	"\rnot_contained\x18\x15 \x03(\tR\fnotContainedB\f\n" +
+	"\rnot_contained\x18\x15 \x03(\tR\fnotContained\x12\x16\n" +
+	"\x06access\x18\x16 \x01(\tR\x06access\x12#\n" +
+	"\runless_public\x18\x17 \x01(\bR\funlessPublicB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +
 	"\n" +

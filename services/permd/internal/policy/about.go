@@ -113,7 +113,7 @@ func (r *rule) about(a *action) []string {
 	for i := range a.uses {
 		u := &a.uses[i]
 		globs := r.effects.reads
-		if u.writes {
+		if u.writes() {
 			globs = r.effects.writes
 		}
 		if forbidsPath(r.paths, a, u.pathAccess) || forbidsPath(globs, a, u.pathAccess) {

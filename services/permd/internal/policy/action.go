@@ -58,6 +58,9 @@ type pathAccess struct {
 	asked, resolved             string
 	foldedAsked, foldedResolved string
 	inside                      bool
+	access                      permissionv1.Access
+	// public: the file holds nothing secret.
+	public bool
 	// internal: the path belongs to git itself, and would be changed.
 	internal bool
 	// searched: a tool of the agent reads everything below it.
@@ -101,6 +104,7 @@ func (p *action) preparePaths() {
 	for i, access := range given {
 		to := &p.paths[i]
 		to.inside, to.searched = access.GetInsideRoots(), access.GetRecursive()
+		to.access, to.public = access.GetAccess(), access.GetPublic()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())

@@ -82,6 +82,9 @@ func (w *allowance) taking(i int) *rule {
 	return w.of[i]
 }
 
+// byCommand reports whether one of the rules judges commands one by one, and so what they read.
+func (w *allowance) byCommand() bool { return slices.ContainsFunc(w.rules, (*rule).byCommand) }
+
 // names returns the ids of the rules, cut to the maximum length of an id.
 func (w *allowance) names() string {
 	ids := make([]string, len(w.rules))

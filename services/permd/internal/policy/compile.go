@@ -25,7 +25,6 @@ type rule struct {
 	on       []kindGlob // nil: any kind
 	notOn    []kindGlob // of those, the kinds that it is not for
 	paths    []glob
-	notPaths []glob // of those, the files that it is not for
 	commands []command
 	agents   []string
 	modes    []string
@@ -154,10 +153,9 @@ func (c *compiler) rule(at string, r *permissionv1.Rule) rule {
 		id: r.GetId(), effect: r.GetEffect(), reason: r.GetReason(), agents: r.GetAgent(), modes: r.GetMode(), tools: r.GetTool(),
 		redirectNone: r.GetRedirect() == "none", redirectAny: r.GetRedirect() == "any",
 		contained: r.GetContained(), notContained: r.GetNotContained(),
-		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(),
+		workspacePrograms: r.GetWorkspacePrograms(), grantable: !r.GetNotGrantable(), paths: c.paths(at, r),
 		effects: effects{reads: c.globs(at+".reads", r.GetReads()), writes: c.globs(at+".writes", r.GetWrites()), runsCode: r.RunsCode, network: r.Network},
 	}
-	compiled.paths, compiled.notPaths = c.pathsOf(at+".path", r)
 	c.expect(!r.GetWorkspacePrograms() || !compiled.effects.any(), at+".workspace_programs",
 		"expected without reads, writes, runs_code and network: what a program of the workspace does is not known")
 	size := utf8.RuneCountInString(r.GetReason())
@@ -208,6 +206,32 @@ func (c *compiler) walls(at string, names []string) {
 	}
 }
 
+// paths compiles the paths of a rule, with its limits.
+func (c *compiler) paths(at string, r *permissionv1.Rule) []glob {
+	limited := r.GetEffect() == "deny" || r.GetEffect() == "ask"
+	with := limits{reads: r.GetAccess() == "read", writes: r.GetAccess() == "write", unlessPublic: r.GetUnlessPublic()}
+	c.expect(oneOf(r.GetAccess(), "", "read", "write"), at+".access", "expected read or write, got %q%s", r.GetAccess(),
+		yamlproto.DidYouMean(r.GetAccess(), []string{"read", "write"}))
+	c.expect(!with.any() || limited && len(r.GetPath()) > 0, at, "expected access and unless_public only in deny and ask rules with path")
+	var globs []glob
+	for i, text := range r.GetPath() {
+		text, excepts := strings.CutPrefix(text, "!")
+		g, err := newGlob(text, c.places)
+		c.expect(err == nil, fmt.Sprintf("%s.path[%d]", at, i), "%v", err)
+		c.expect(!excepts || limited, fmt.Sprintf("%s.path[%d]", at, i), "expected a glob with ! only in deny and ask rules")
+		if excepts {
+			with.except = append(with.except, g)
+		} else {
+			globs = append(globs, g)
+		}
+	}
+	c.expect(len(globs) > 0 || len(with.except) == 0, at+".path", "expected a glob without !, of whose files those with ! are excepted")
+	for i := range globs {
+		globs[i].limits = with
+	}
+	return globs
+}
+
 func (c *compiler) globs(at string, patterns []string) []glob {
 	var globs []glob
 	for i, pattern := range patterns {
@@ -216,25 +240,6 @@ func (c *compiler) globs(at string, patterns []string) []glob {
 		globs = append(globs, g)
 	}
 	return globs
-}
-
-// pathsOf compiles the globs in path of a rule: those of the files that it is for, and those, with "!" in front, of the files that it is
-// not for.
-func (c *compiler) pathsOf(at string, r *permissionv1.Rule) (paths, not []glob) {
-	for i, pattern := range r.GetPath() {
-		pattern, excepted := strings.CutPrefix(pattern, "!")
-		field := fmt.Sprintf("%s[%d]", at, i)
-		g, err := newGlob(pattern, c.places)
-		c.expect(err == nil, field, "%v", err)
-		c.expect(!excepted || r.GetEffect() != "allow", field, `expected a glob without "!" in an allow rule: name the files that it allows`)
-		if excepted {
-			not = append(not, g)
-		} else {
-			paths = append(paths, g)
-		}
-	}
-	c.expect(len(not) == 0 || len(paths) > 0, at, `expected a glob without "!" beside those with it`)
-	return paths, not
 }
 
 func (c *compiler) when(at, source string) *condition {

@@ -83,7 +83,11 @@ func (c *compiler) example(t *permissionv1.RuleTest) (*permissionv1.Action, erro
 				return nil, err
 			}
 		}
-		touch(a, asked, real)
+		access := permissionv1.Access_ACCESS_UNSPECIFIED
+		if onlyReads(a.GetKind()) || namesPaths(a.GetKind()) {
+			access = accessOf(onlyReads(a.GetKind()))
+		}
+		touch(a, asked, real, access)
 	}
 	if t.GetCommand() != "" {
 		exampleCommand(a, t.GetCommand())
@@ -162,7 +166,7 @@ func exampleCommand(a *permissionv1.Action, line string) {
 				file = dir + "/" + file
 			}
 			r.ResolvedPath = path.Clean(file)
-			touch(a, file, r.ResolvedPath)
+			touch(a, file, r.ResolvedPath, accessOf(r.GetOperator() == "<"))
 		}
 	}
 }
@@ -204,8 +208,15 @@ func ofWorkspace(a *permissionv1.Action) {
 	}
 }
 
-func touch(a *permissionv1.Action, asked, real string) {
+func accessOf(reads bool) permissionv1.Access {
+	if reads {
+		return permissionv1.Access_ACCESS_READ
+	}
+	return permissionv1.Access_ACCESS_WRITE
+}
+
+func touch(a *permissionv1.Action, asked, real string, access permissionv1.Access) {
 	_, askedIn := tailBelow(exampleRoot, path.Clean(asked))
 	_, realIn := tailBelow(exampleRoot, path.Clean(real))
-	a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: asked, ResolvedPath: real, InsideRoots: askedIn && realIn})
+	a.Paths = append(a.Paths, &permissionv1.PathAccess{Path: asked, ResolvedPath: real, Access: access, InsideRoots: askedIn && realIn})
 }

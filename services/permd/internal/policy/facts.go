@@ -2,6 +2,7 @@ package policy
 
 import (
 	"fmt"
+	"path"
 	"slices"
 	"strings"
 
@@ -35,10 +36,13 @@ func (e *effects) files() bool { return e.reads != nil || e.writes != nil }
 // fileUse is a file or folder that a simple command uses.
 type fileUse struct {
 	pathAccess
-	of                           int // the simple command's index
-	writes, recursive, onlyNames bool
-	possible                     bool // it may not be used at all
+	of                   int // the simple command's index
+	recursive, onlyNames bool
+	possible             bool // it may not be used at all
 }
+
+// writes reports whether the command may change the file.
+func (u *fileUse) writes() bool { return u.access != permissionv1.Access_ACCESS_READ }
 
 // does are the effects of a simple command. facts is nil if they are not known.
 type does struct {
@@ -59,10 +63,11 @@ func (p *action) prepareFacts(i int) {
 		if !isPath(f.GetPath()) || f.GetAccess() == permissionv1.Access_ACCESS_UNSPECIFIED {
 			return
 		}
-		use := fileUse{of: i, writes: f.GetAccess() != permissionv1.Access_ACCESS_READ, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly(), possible: f.GetPossible()}
+		use := fileUse{of: i, recursive: f.GetRecursive(), onlyNames: f.GetMetadataOnly(), possible: f.GetPossible()}
+		use.access, use.public = f.GetAccess(), f.GetPublic()
 		use.spell(f.GetPath(), f.GetResolvedPath())
 		use.inside, use.tracked = f.GetInsideRoots(), f.GetTracked()
-		use.internal = use.writes && (git.Own(use.asked) || git.Own(use.resolved))
+		use.internal = use.writes() && (git.Own(use.asked) || git.Own(use.resolved))
 		uses = append(uses, use)
 	}
 	p.uses = append(p.uses, uses...)
@@ -123,8 +128,11 @@ func (e *effects) whyNot(a *action, i int) string {
 		return shown + " changes more than files"
 	}
 	for _, use := range a.does[i].uses {
+		if use.drops() {
+			continue
+		}
 		globs, verb, field := e.reads, "reads", "reads"
-		if use.writes {
+		if use.writes() {
 			globs, verb, field = e.writes, "writes", "writes"
 		}
 		if !use.allowed(a, globs) {
@@ -132,6 +140,11 @@ func (e *effects) whyNot(a *action, i int) string {
 		}
 	}
 	return ""
+}
+
+// drops reports whether the command writes to the null device, which changes nothing: as a redirection to it does.
+func (u *fileUse) drops() bool {
+	return u.writes() && !u.recursive && u.asked == nowhere && u.resolved == nowhere
 }
 
 // allowed reports whether an allow rule's globs cover the file, as named and as resolved, and everything below it if that is used
@@ -172,7 +185,7 @@ func (e *effects) forbids(a *action) match {
 func (e *effects) forbidsFiles(a *action, globs []glob, writes bool) match {
 	sure := a.unseen()
 	for i := range a.uses {
-		if u := &a.uses[i]; u.writes == writes {
+		if u := &a.uses[i]; u.writes() == writes {
 			sure = max(sure, u.forbidden(a, globs))
 		}
 	}
@@ -212,9 +225,10 @@ func (u *fileUse) forbidden(a *action, globs []glob) match {
 			return maybe
 		}
 		return yes
+	case !slices.ContainsFunc(globs, func(g glob) bool { return g.limits.concern(&u.pathAccess) }):
 	case u.resolved == "",
 		slices.ContainsFunc(globs, func(g glob) bool { return g.mayForbid(a, &u.pathAccess) }),
-		u.recursive && u.writes && slices.ContainsFunc(globs, func(g glob) bool { return len(g.below(a, &u.pathAccess)) > 0 }):
+		u.recursive && u.writes() && slices.ContainsFunc(globs, func(g glob) bool { return g.limits.concern(&u.pathAccess) && len(g.below(a, &u.pathAccess)) > 0 }):
 		return maybe
 	}
 	return no
@@ -227,7 +241,7 @@ func (u *fileUse) whyMaybe(a *action) string {
 		return fmt.Sprintf("it is not known where %s leads", show(u.asked)) + a.whyUnresolved()
 	case u.possible:
 		return u.shown() + " may be among the names that another command of the line writes for it"
-	case u.recursive && u.writes:
+	case u.recursive && u.writes():
 		return "it changes what lies below " + u.shown()
 	}
 	return u.shown() + " may be one, by another name of a root"
@@ -248,7 +262,7 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 	for i := range a.uses {
 		u := &a.uses[i]
 		globs, verb := r.effects.reads, "reads"
-		if u.writes {
+		if u.writes() {
 			globs, verb = r.effects.writes, "writes"
 		}
 		if globs != nil && u.forbidden(a, globs) == held {
@@ -266,6 +280,14 @@ func (r *rule) whyForbiddenEffects(a *action, held match) string {
 	return "a command does what the rule names"
 }
 
+// showsBeyond reports whether a command of git's shows contents of a repository that is larger than the session's roots.
+func (p *action) showsBeyond() bool {
+	return slices.ContainsFunc(p.uses, func(u fileUse) bool {
+		dir := p.GetCommand().GetSubCommands()[u.of].GetRepository().GetGitDir()
+		return u.tracked && isPath(dir) && !inRoots(p.roots, path.Dir(path.Clean(dir)))
+	})
+}
+
 // maxLeftOut limits the globs of a decision.
 const maxLeftOut = 200
 
@@ -275,7 +297,7 @@ const maxLeftOut = 200
 func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	var through []*pathAccess
 	for i := range a.uses {
-		if u := &a.uses[i]; u.recursive && !u.writes && !u.onlyNames {
+		if u := &a.uses[i]; u.recursive && !u.writes() && !u.onlyNames {
 			through = append(through, &u.pathAccess)
 		}
 	}
@@ -291,7 +313,9 @@ func leaveOut(parts []Part, a *action, of permissionv1.Verdict) []string {
 	add := func(from []glob) {
 		for _, folder := range through {
 			for _, g := range from {
-				globs = append(globs, g.below(a, folder)...)
+				if !g.limits.writes {
+					globs = append(globs, g.below(a, folder)...)
+				}
 			}
 		}
 	}

@@ -10,6 +10,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 
 	"github.com/acphost/acphost/internal/pathglob"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
 // glob is a compiled path glob. A path matches a glob if it matches one of its patterns, which are the same glob for the several
@@ -26,7 +27,28 @@ type glob struct {
 	folded []pattern
 	// texts are the folded patterns as written.
 	texts []string
+	// limits are those of the deny or ask rule that has the glob.
+	limits limits
 }
+
+// limits say which files the globs of a deny or ask rule are about. The zero value is for all files.
+type limits struct {
+	// reads and writes exclude files that are only changed, or only read.
+	reads, writes bool
+	// unlessPublic excludes files that are known to hold nothing secret.
+	unlessPublic bool
+	// except excludes the files that these match, by the same spelling.
+	except []glob
+}
+
+// concern reports whether globs with these limits are about a file, whatever its name is.
+func (l *limits) concern(p *pathAccess) bool {
+	return !(l.reads && p.access == permissionv1.Access_ACCESS_WRITE || l.writes && p.access == permissionv1.Access_ACCESS_READ ||
+		l.unlessPublic && p.public)
+}
+
+// any reports whether there are limits.
+func (l *limits) any() bool { return l.reads || l.writes || l.unlessPublic || len(l.except) > 0 }
 
 // places are the locations of directories, for globs.
 type places struct {

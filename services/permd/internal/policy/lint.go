@@ -359,11 +359,9 @@ func (r *rule) coversAll(other *rule) bool {
 		r.kindsCover(other) && r.redirectionsCover(other) && r.commandsCover(other) && r.effects.cover(&other.effects) && r.pathsCover(other)
 }
 
-// exceptsOnlyOf reports whether all that the rule is not for is excepted by another rule, too.
+// exceptsOnlyOf reports whether the kinds that the rule is not for are excepted by another rule, too.
 func (r *rule) exceptsOnlyOf(other *rule) bool {
-	sameGlob := func(a, b glob) bool { return a.source == b.source }
-	return (len(r.notOn) == 0 || slices.Equal(r.notOn, other.notOn)) &&
-		(len(r.notPaths) == 0 || slices.EqualFunc(r.notPaths, other.notPaths, sameGlob))
+	return len(r.notOn) == 0 || slices.Equal(r.notOn, other.notOn)
 }
 
 // wallsCover reports whether the rule's conditions on walls hold wherever those of another rule hold.
@@ -447,6 +445,9 @@ func (r *rule) pathsCover(other *rule) bool {
 
 // coversAll reports whether the glob certainly matches everything that another matches.
 func (g *glob) coversAll(other *glob) bool {
+	if g.limits.any() {
+		return false // it is about some of these files
+	}
 	if g.source == other.source {
 		return true
 	}

@@ -44,6 +44,13 @@ func TestParseRefuses(t *testing.T) {
 		"a root in the middle":                 {"version: 1\nrules:\n- {id: a, path: [\"/x/${root}\"], effect: deny}", "rules[0].path[0]: expected ${root} only in front"},
 		"a root with letters on":               {"version: 1\nrules:\n- {id: a, path: [\"${root}x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
 		"another person's home":                {"version: 1\nrules:\n- {id: a, path: [\"~root/x\"], effect: deny}", "rules[0].path[0]: expected an absolute glob"},
+		"an access that there is not":          {"version: 1\nrules:\n- {id: a, path: [/x], access: reads, effect: deny}", `rules[0].access: expected read or write, got "reads" (did you mean "read"?)`},
+		"an access without a path":             {"version: 1\nrules:\n- {id: a, command: [x], access: read, effect: deny}", "rules[0]: expected access and unless_public only in deny and ask rules with path"},
+		"an access that is allowed":            {"version: 1\nrules:\n- {id: a, path: [/x], access: read, effect: allow}", "rules[0]: expected access and unless_public only in deny and ask rules with path"},
+		"public files that are allowed":        {"version: 1\nrules:\n- {id: a, path: [/x], unless_public: true, effect: allow}", "rules[0]: expected access and unless_public only in deny and ask rules with path"},
+		"an exception in an allow rule":        {"version: 1\nrules:\n- {id: a, path: [/x, \"!/y\"], effect: allow}", "rules[0].path[1]: expected a glob with ! only in deny and ask rules"},
+		"nothing but an exception":             {"version: 1\nrules:\n- {id: a, path: [\"!/y\"], effect: deny}", "rules[0].path: expected a glob without !"},
+		"an exception that is relative":        {"version: 1\nrules:\n- {id: a, path: [/x, \"!y\"], effect: deny}", "rules[0].path[1]: expected an absolute glob"},
 		"an empty command":                     {"version: 1\nrules:\n- {id: a, command: [\" \"], effect: deny}", "rules[0].command[0]: expected 1 to 256 words, got 0"},
 	}
 	for name, tt := range tests {

@@ -53,7 +53,7 @@ var (
 		{(*rule).holdsForbiddenWhen, (*rule).whyForbiddenWhen},
 	}
 	forbidding = slices.Concat(forbiddingButFiles, []criterion{
-		{(*rule).forbidsPaths, (*rule).whyForbiddenPaths},
+		{func(r *rule, a *action) match { return forbidsPaths(r.paths, a) }, (*rule).whyForbiddenPaths},
 		{func(r *rule, a *action) match { return r.effects.forbids(a) }, (*rule).whyForbiddenEffects},
 	})
 )
@@ -183,8 +183,11 @@ func redirects(a *action) bool {
 	return false
 }
 
+// nowhere is the null device: writing to it changes nothing.
+const nowhere = "/dev/null"
+
 func toNowhere(r *permissionv1.Redirection) bool {
-	return !r.GetDynamic() && r.GetPath() == "/dev/null" && (r.GetResolvedPath() == "" || r.GetResolvedPath() == "/dev/null")
+	return !r.GetDynamic() && r.GetPath() == nowhere && (r.GetResolvedPath() == "" || r.GetResolvedPath() == nowhere)
 }
 
 func (r *rule) matchesKind(kind string) bool {
@@ -231,27 +234,6 @@ func (g *glob) allows(roots []string, p *pathAccess, spelling string) bool {
 	return g.exact[0].Everything || g.exact[0].belowAny(roots, spelling)
 }
 
-// forbidsPaths regards the files that the rule is not for only in actions without a command, whose files are all known.
-func (r *rule) forbidsPaths(a *action) match {
-	if len(r.notPaths) == 0 || a.command || a.vague {
-		return forbidsPaths(r.paths, a)
-	}
-	rest := *a
-	rest.paths = slices.DeleteFunc(slices.Clone(a.paths), func(p pathAccess) bool { return r.excepts(a, p) })
-	if len(rest.paths) == 0 && len(a.paths) > 0 {
-		return no
-	}
-	return forbidsPaths(r.paths, &rest)
-}
-
-// excepts reports whether the rule is not for a file, by both of its paths.
-func (r *rule) excepts(a *action, p pathAccess) bool {
-	excepted := func(spelling string) bool {
-		return slices.ContainsFunc(r.notPaths, func(g glob) bool { return g.forbids(a, spelling) })
-	}
-	return excepted(p.foldedAsked) && excepted(p.foldedResolved)
-}
-
 func forbidsPaths(globs []glob, a *action) match {
 	if globs == nil {
 		return yes
@@ -279,13 +261,13 @@ func forbidsPaths(globs []glob, a *action) match {
 
 func forbidsPath(globs []glob, a *action, p pathAccess) bool {
 	return slices.ContainsFunc(globs, func(g glob) bool {
-		return g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved)
+		return g.limits.concern(&p) && (g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved))
 	})
 }
 
 func (g *glob) forbids(a *action, spelling string) bool {
 	switch {
-	case spelling == "":
+	case spelling == "", slices.ContainsFunc(g.limits.except, func(e glob) bool { return e.forbids(a, spelling) }):
 		return false
 	case !g.rooted:
 		return matchesAny(g.folded, spelling)
@@ -296,7 +278,7 @@ func (g *glob) forbids(a *action, spelling string) bool {
 // mayForbid handles a resolved path inside a root whose resolved name is unknown: it checks every possible rest of the path below a
 // root.
 func (g *glob) mayForbid(a *action, p *pathAccess) bool {
-	if !g.rooted || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
+	if !g.rooted || !g.limits.concern(p) || !p.inside || p.foldedResolved == "" || inRoots(a.foldedRoots, p.foldedResolved) {
 		return false
 	}
 	for rest := p.foldedResolved; ; {

@@ -102,13 +102,34 @@ func (p *action) doesUnseen() bool {
 	return slices.ContainsFunc(p.GetCommand().GetSubCommands(), func(sub *permissionv1.SubCommand) bool { return sub.GetFacts().GetRunsCode() })
 }
 
+// decideTogether decides by the protection of acphost's own files, then by the rules. If a line cannot be read in full, it is not known
+// where its paths lead, so that each may lead to such a file. The rules then give the reason to ask, and the protection only keeps the
+// answer from being anything else.
 func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 	regardless := allowsRegardless(parts, a)
+	var suspected *permissionv1.DecideResponse
 	for _, p := range parts {
-		if d := p.Policy.guard(a); d != nil && (d.GetVerdict() == deny || !regardless) {
+		switch d := p.Policy.guard(a); {
+		case d == nil, regardless && d.GetVerdict() != deny:
+		case d.GetVerdict() == deny || !a.unclear:
 			return d
+		default:
+			suspected = d
 		}
 	}
+	d := decideByRules(parts, a, regardless)
+	switch {
+	case suspected == nil:
+	case d.GetVerdict() == allow:
+		return suspected
+	case d.GetVerdict() == ask:
+		d.Grantable, d.Unattended = false, deny
+	}
+	return d
+}
+
+// decideByRules decides by the rules. regardless: an allow rule allows the command whatever its line says.
+func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.DecideResponse {
 	if a.GetKind() == "tool.switch_mode" {
 		// A mode changes the agent's later behaviour. Rules on actions cannot judge that.
 		return &permissionv1.DecideResponse{Verdict: ask, Reason: "a change of mode is for a person to decide"}
@@ -137,6 +158,7 @@ func decideTogether(parts []Part, a *action) *permissionv1.DecideResponse {
 		}
 		d.NamesPaths = d.GetVerdict() == allow && len(by.rules) == 1 && by.rules[0].namesPaths(a)
 		d.NamesAddresses = d.GetVerdict() == allow && a.to != nil // otherwise the rule does not match
+		d.OnlyInRoots = d.GetVerdict() == allow && !regardless && by.byCommand() && a.showsBeyond()
 		return d
 	}
 	chosen := slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.digest != "" })
@@ -268,7 +290,8 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 }
 
 // Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both, and is for all
-// processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both.
+// processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both, and OnlyInRoots if it holds
+// for one.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -291,6 +314,7 @@ func stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		d.NamesPaths = a.GetNamesPaths() && b.GetNamesPaths() && d.GetVerdict() == allow
 		d.NamesAddresses = a.GetNamesAddresses() && b.GetNamesAddresses() && d.GetVerdict() == allow
 		d.Contained = a.GetContained() || b.GetContained()
+		d.OnlyInRoots = (a.GetOnlyInRoots() || b.GetOnlyInRoots()) && d.GetVerdict() == allow
 		return d
 	case rank(a) < rank(b):
 		a, b = b, a

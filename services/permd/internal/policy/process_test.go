@@ -121,8 +121,8 @@ func TestDecide_SaysWhetherProcessesAreDecidedAlike(t *testing.T) {
 
 func TestParse_RejectsExceptionsWithoutMeaning(t *testing.T) {
 	for rule, want := range map[string]string{
-		`{id: a, effect: allow, path: ["${root}/**", "!**/x"]}`:      `without "!" in an allow rule`,
-		`{id: a, effect: deny, path: ["!**/x"]}`:                     `without "!" beside those with it`,
+		`{id: a, effect: allow, path: ["${root}/**", "!**/x"]}`:      "! only in deny and ask rules",
+		`{id: a, effect: deny, path: ["!**/x"]}`:                     "expected a glob without !",
 		`{id: a, effect: deny, on: ["!process.wrte"]}`:               "process.write",
 		`{id: a, effect: allow, contained: [file], on: [fs.write]}`:  "expected files, reads or network",
 		`{id: a, effect: allow, not_contained: [x], on: [fs.write]}`: "expected files, reads or network",

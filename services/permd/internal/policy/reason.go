@@ -337,6 +337,7 @@ func (r *rule) whichPathIsForbidden(a *action) string {
 	for _, p := range paths {
 		for _, g := range r.paths {
 			switch {
+			case !g.limits.concern(&p):
 			case g.forbids(a, p.foldedAsked):
 				return fmt.Sprintf("path %s matches %s", show(p.asked), g.source)
 			case g.forbids(a, p.foldedResolved):

@@ -25,7 +25,7 @@ const (
 // Rules may depend on the name of the file by their paths, for which the matching names can be computed, and by their conditions, for
 // which they cannot. All other fields of the action stay the same.
 func Reusable(parts []Part, of *permissionv1.Action, d *permissionv1.DecideResponse) *permissionv1.Reuse {
-	if d.GetVerdict() != allow || len(d.GetLeaveOut()) > 0 {
+	if d.GetVerdict() != allow || len(d.GetLeaveOut()) > 0 || d.GetOnlyInRoots() {
 		return nil
 	}
 	if every := everyRead(parts, newAction(of)); every != nil {

@@ -51,6 +51,32 @@ func TestDecide_UnknownCommandsAreDeniedUnattendedBesideDenyRules(t *testing.T) 
 	}
 }
 
+// A line that cannot be read in full may touch acphost's own files. The reason to ask says why it cannot be read, and the question stays
+// one that only a person can answer.
+func TestDecide_LinesThatCannotBeReadSayWhy(t *testing.T) {
+	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
+	own := policy.Surroundings{Protected: []string{"/ws/.state"}}
+	for name, text := range map[string]string{
+		"beside a deny rule":      "version: 1\nunattended: allow\nrules: [{id: a, effect: deny, command: [touch]}]",
+		"beside an ask rule":      "version: 1\nunattended: allow\nrules: [{id: a, effect: ask, command: [touch]}]",
+		"that no rule is about":   "version: 1\nunattended: allow\nrules: [{id: a, effect: allow, command: [ls]}]",
+		"that every rule permits": "version: 1\nunattended: allow\nrules: [{id: a, effect: allow, on: [terminal.create]}]",
+	} {
+		p, err := policy.Parse("r.yaml", []byte(text), own)
+		if err != nil {
+			t.Fatal(err)
+		}
+		a := runs(line)
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			sub.Facts = facts.Of(sub, "/ws", nil) // of such a line no path is resolved
+		}
+		got := policy.Decide([]policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, a)
+		if got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || name != "that every rule permits" && !strings.Contains(got.GetReason(), why) {
+			t.Errorf("%s: got %v by %q, unattended %v, grantable %t: %s", name, got.GetVerdict(), got.GetRule(), got.GetUnattended(), got.GetGrantable(), got.GetReason())
+		}
+	}
+}
+
 func TestDecide_NetworkRulesMatchCommandsThatContactMachines(t *testing.T) {
 	p := []policy.Part{{Policy: parse(t, "version: 1\nrules:\n- {id: a, effect: deny, network: true}\n- {id: b, effect: allow, on: [terminal.create]}"), Layer: permissionv1.Layer_LAYER_USER}}
 	for line, want := range map[string]permissionv1.Verdict{
@@ -64,10 +90,11 @@ func TestDecide_NetworkRulesMatchCommandsThatContactMachines(t *testing.T) {
 }
 
 func TestDecide_OptionsThatChangeWhatRunsAreNotTaken(t *testing.T) {
-	rules := "version: 1\nrules:\n- {id: a, effect: allow, command: [git commit, make test, npm test, 'make check SHELL=./x']}"
+	rules := "version: 1\nrules:\n- {id: a, effect: allow, command: [git commit, git stash, make test, npm test, 'make check SHELL=./x']}"
 	p := []policy.Part{{Policy: parse(t, rules), Layer: permissionv1.Layer_LAYER_USER}}
 	for line, want := range map[string]permissionv1.Verdict{
 		"git commit -F /etc/hostname": ask, "make test SHELL=./x": ask, "npm test --script-shell=./x": ask, "make check SHELL=./x CC=./y": ask,
+		"git stash push --pathspec-from-file=/etc/hostname": ask, "git stash push --pathspec-f=x": ask, "git stash push -p": allow,
 		"git commit -m x": allow, "make test -j2": allow, "npm test -- -u": allow, "make check SHELL=./x": allow,
 	} {
 		if got := policy.Decide(p, runs(line)); got.GetVerdict() != want {

@@ -99,7 +99,7 @@ func act(what string) *permissionv1.Action {
 			sub.Facts = facts.Of(sub, folder(sub), &facts.Disk{Look: look})
 			for _, r := range sub.GetRedirections() {
 				if r.GetPath() != "" && r.GetPath() != "/dev/null" {
-					r.ResolvedPath = touch(a, r.GetPath(), "").GetResolvedPath()
+					r.ResolvedPath = touch(a, r.GetPath(), "", r.GetOperator() == "<").GetResolvedPath()
 				}
 			}
 		}
@@ -107,7 +107,7 @@ func act(what string) *permissionv1.Action {
 	}
 	if rest != "" {
 		asked, real, _ := strings.Cut(rest, " -> ")
-		touch(a, asked, real)
+		touch(a, asked, real, slices.Contains([]string{"fs.read", "fs.list", "tool.read", "tool.search"}, kind))
 	}
 	return a
 }
@@ -127,19 +127,24 @@ func folder(sub *permissionv1.SubCommand) string {
 // look finds no links, and no folders but the root.
 func look(file string) facts.Place {
 	file = path.Clean(file)
-	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws"}
+	return facts.Place{Resolved: file, Inside: inside(file), NoFolder: file != "/ws", Public: strings.HasPrefix(path.Base(file), "public.")}
 }
 
 func inside(p string) bool { return p == "/ws" || strings.HasPrefix(p, "/ws/") }
 
-func touch(a *permissionv1.Action, asked, real string) *permissionv1.PathAccess {
+func touch(a *permissionv1.Action, asked, real string, reads bool) *permissionv1.PathAccess {
 	if !path.IsAbs(asked) {
 		asked = "/ws/" + asked
 	}
 	if real == "" {
 		real = path.Clean(asked)
 	}
-	access := &permissionv1.PathAccess{Path: asked, ResolvedPath: real, InsideRoots: inside(path.Clean(asked)) && inside(real)}
+	access := &permissionv1.PathAccess{Access: permissionv1.Access_ACCESS_WRITE, Path: asked, ResolvedPath: real, InsideRoots: inside(path.Clean(asked)) && inside(real)}
+	if reads {
+		access.Access = permissionv1.Access_ACCESS_READ
+	}
+	// A file of this name stands for one that was read and found to hold public keys alone.
+	access.Public = strings.HasPrefix(path.Base(real), "public.")
 	a.Paths = append(a.Paths, access)
 	return access
 }
@@ -159,13 +164,16 @@ netlify.toml vercel.json render.yaml
 .claude/settings.json .claude/settings.local.json .gemini/settings.json .codex/config.toml .cursor/mcp.json .opencode/plugin/x.ts
 .qwen/settings.json .windsurf/x .continue/config.yaml .kiro/hooks/x .roo/mcp.json .amp/settings.json .factory/mcp.json .goose/config.yaml
 .junie/mcp/mcp.json .clinerules/hooks/x .pi/settings.json .mcp.json mcp.json .opencode.json opencode.json opencode.jsonc crush.json
-.aider.conf.yml .aiderignore
+.aider.conf.yml .aiderignore .github/hooks/a.json .github/agents/x.md .github/copilot-hooks.json .claude-plugin/plugin.json
+.Codex-Plugin/hooks/x.sh sub/.github/hooks/a.json
 .husky/pre-commit .githooks/pre-push .git-hooks/x .lefthook/pre-commit/x.sh .pre-commit-config.yaml .pre-commit-hooks.yaml lefthook.yml
 .lefthook.toml lefthook-local.yml .lefthook-local.yaml .overcommit.yml .lintstagedrc .lintstagedrc.json lint-staged.config.mjs .czrc
 .commitlintrc.yml commitlint.config.js .simple-git-hooks.json
 .cargo/config.toml .cargo/config .yarnrc .yarnrc.yml .pnp.cjs .yarn/releases/yarn-4.cjs .yarn/plugins/x.cjs .pnpmfile.cjs bunfig.toml
 .bundle/config pip.conf mise.toml .mise.toml .mise.local.toml .mise/tasks/x .config/mise/config.toml .autoenv devbox.json devenv.nix
 Vagrantfile Tiltfile .curlrc .wgetrc
+.tool-versions .nvmrc .node-version .python-version .bazelversion sub/.TOOL-VERSIONS .sdkmanrc rust-toolchain rust-toolchain.toml
+global.json .venv/pyvenv.cfg .bazelrc gradle/wrapper/gradle-wrapper.properties .mvn/wrapper/maven-wrapper.properties .mvn/jvm.config
 /home/u/.bashrc /home/u/.profile /home/u/.zshenv /home/u/.tmux.conf /home/u/.vim/plugin/x.vim /home/u/.config/fish/config.fish
 /home/u/.config/autostart/x.desktop /home/u/.config/systemd/user/x.service /home/u/.config/Code/User/settings.json /home/u/.local/bin/x
 /home/u/bin/x /home/u/.local/share/applications/x.desktop /home/u/Library/LaunchAgents/x.plist /etc/cron.d/x /etc/crontab
@@ -174,8 +182,9 @@ Vagrantfile Tiltfile .curlrc .wgetrc
 // projectTable are files of a project that run only when somebody builds or tests it, or that are read and not run.
 const projectTable = `
 Makefile package.json conftest.py setup.py build.gradle gradlew CLAUDE.md AGENTS.md .github/CODEOWNERS .github/dependabot.yml renovate.json
-Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js .tool-versions src/vscode/tasks.json docs/mcp.md go.mod
-lefthook.md src/husky/x`
+Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js src/vscode/tasks.json docs/mcp.md go.mod
+lefthook.md src/husky/x .github/ISSUE_TEMPLATE/bug.md .github/pull_request_template.md version src/version.go docs/versions
+toolchain.toml src/plugin/plugin.json`
 
 func TestNoPolicyAllowsAMachineByItself(t *testing.T) {
 	for _, name := range []string{"ask", "workspace", "readonly", "headless"} {
@@ -216,6 +225,20 @@ func TestWhatIsRunLaterIsNotWrittenUnasked(t *testing.T) {
 	}
 }
 
+// includes adds the parts that a file names.
+func includes(t *testing.T, file string, to map[string]bool) {
+	t.Helper()
+	text, err := files.ReadFile(file)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for line := range strings.Lines(string(text)) {
+		if _, part, included := strings.Cut(line, "#include "); included {
+			to[strings.TrimSpace(part)+".yaml"] = true
+		}
+	}
+}
+
 func TestEveryPartIsThereAndUsed(t *testing.T) {
 	parts, err := files.ReadDir("parts")
 	if err != nil {
@@ -223,18 +246,10 @@ func TestEveryPartIsThereAndUsed(t *testing.T) {
 	}
 	used := map[string]bool{}
 	for _, name := range names() {
-		template, err := files.ReadFile("policies/" + name + ".yaml")
-		if err != nil {
-			t.Fatal(err)
-		}
-		for line := range strings.Lines(string(template)) {
-			if _, part, included := strings.Cut(line, "#include "); included {
-				used[strings.TrimSpace(part)+".yaml"] = true
-			}
-		}
-		if content, _ := Get(name); strings.Contains(string(content), "#include") {
-			t.Errorf("%s: a part names another one", name)
-		}
+		includes(t, "policies/"+name+".yaml", used)
+	}
+	for _, part := range parts {
+		includes(t, "parts/"+part.Name(), used)
 	}
 	for _, part := range parts {
 		if !used[part.Name()] {

@@ -36,6 +36,20 @@ deny fs.read /ws/.env.local
 deny fs.write /ws/.env
 deny fs.read /ws/deploy/.env.production
 deny fs.read /ws/.ENV
+deny fs.read /ws/.env.prod
+deny fs.read /ws/.env.example.local
+deny fs.read /ws/.env.example/.env
+deny fs.read /ws/.env.example -> /ws/.env
+deny fs.read /ws/.env -> /ws/.env.example
+deny cat .env.example .env
+deny cp .env notes
+deny cp .env .env.example
+deny mv .env .env.example
+deny sort -u < .env.local
+deny fs.read /ws/link.pem -> /ws/server.pem
+deny fs.read /ws/server.pem -> /ws/notes.txt
+deny cat server.key
+deny frobnicate server.pem
 deny fs.read /ws/server.pem
 deny fs.read /ws/tls/server.key
 deny fs.read /home/u/.ssh/id_ed25519
@@ -74,6 +88,14 @@ const lookTable = `
 allow fs.read /ws/main.go
 allow fs.read /ws/src/../main.go
 allow fs.list /ws
+allow fs.read /ws/.env.example
+allow fs.read /ws/web/.env.local.sample
+allow fs.read /ws/.env.d.ts
+allow cat .env.example
+ask fs.read /ws/public.key
+ask fs.read /ws/tls/public.pem
+ask cat public.pem
+ask fs.read /ws/public.pem -> /etc/ssl/public.pem
 allow tool.read /ws/main.go
 allow git status
 allow git status --short && git diff --stat
@@ -163,6 +185,31 @@ func workspaceTable() []decision {
 allow fs.write /ws/main.go
 allow tool.edit /ws/main.go
 allow fs.write /ws/new/file.go
+allow mkdir -p src/new
+allow mkdir -p src/new && ls src
+ask cp .env.example .env
+ask cp -n .env.sample deploy/.env.local
+deny cat .env.example > .env
+deny echo A=1 >> .env
+ask cp .env.example .env 2>/dev/null
+ask sed -i s/a/b/ .env.example
+allow fs.write /ws/.env.example
+deny cp .env .env.local
+deny cp a /home/u/.ssh/authorized_keys && cat .env
+deny mv .env.example .env
+ask cp notes x
+ask mkdir -p .github/workflows
+ask mkdir .claude-plugin
+ask mkdir .git
+ask mkdir -p sub/.GIT/hooks
+ask mkdir /etc/x
+ask mkdir ../x
+ask mkdir -m 777 shared
+ask mkdir --mode=o+w shared
+ask mkdir src/new && cp x src/new
+deny mkdir .ssh
+deny mkdir /home/u/.aws
+ask touch src/x
 ask tool.delete /ws/main.go
 ask tool.move /ws/main.go
 ask fs.write /tmp/x
@@ -289,6 +336,8 @@ deny npm test && git push
 ask npm test | frobnicate
 allow git add -A && git commit -m 'fix: it'
 allow mkdir -p src/new
+deny mkdir -p .github/workflows
+ask mkdir -m 777 shared
 allow gofmt -w main.go sub/b.go
 allow git checkout -b fix/it && git add -A && git commit -m 'fix: it'
 allow git checkout -- main.go

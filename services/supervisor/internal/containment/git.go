@@ -58,15 +58,17 @@ func (d *Decider) isGitState(e *event) (state bool, why string) {
 	if !filepath.IsAbs(e.Path) {
 		return false, ""
 	}
-	change := git.Change{Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder}
+	change := git.Change{Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder, Made: e.Made}
 	if e.Operation == sandbox.Move && len(e.Others) > 0 {
 		change.From = e.Others[0]
 	}
 	switch meaning := git.WriteOf(change); {
 	case meaning == git.State:
 		return true, ""
-	case meaning != git.Config:
+	case !meaning.ByContent():
 		return false, ""
+	case e.Leaves == sandbox.LeavesContent, e.Leaves == sandbox.LeavesNothing && meaning == git.Index:
+		return true, ""
 	case e.Leaves == sandbox.LeavesNothing:
 		return d.configs.remove(e.Path), ""
 	case e.Placed:
@@ -74,7 +76,7 @@ func (d *Decider) isGitState(e *event) (state bool, why string) {
 		if err != nil {
 			return false, ""
 		}
-		why = git.HarmlessConfig(e.Path, e.Content, before)
+		why = meaning.Harmless(e.Path, e.Content, before)
 		return why == "", why
 	}
 	return false, ""

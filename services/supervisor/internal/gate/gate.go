@@ -270,6 +270,7 @@ type Decision struct {
 	tried   bool // for ByEarlier: the answer is about the last try
 	names   bool // a rule of the policy names the paths
 	reused  bool // the policies gave this answer about an earlier action
+	narrow  bool // git must show files in the session's roots alone
 	special bool // a rule names the addresses, or the agent needs the machine
 	// processes: rules for processes decided, so the verdict holds for all processes. contained: a command's line was not judged, because
 	// what its processes do is decided.
@@ -436,7 +437,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
 		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
-		d.reuse, d.processes, d.contained = said.holds, said.Processes, said.Contained
+		d.reuse, d.processes, d.contained, d.narrow = said.holds, said.Processes, said.Contained, said.OnlyInRoots
 		g.leaveOut(r, d, said.GetLeaveOut())
 		applyMachineRuling(r, d, said.DecideResponse)
 	}

@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/paths"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/intent"
@@ -21,7 +22,8 @@ import (
 // or Ask: no such files exist, or its programs get options that leave them out. Otherwise a person is asked, the action is denied if no one
 // answers, and no remembered answer is used.
 func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
-	if d.Verdict == Deny || len(globs) == 0 {
+	narrow := d.narrow && d.Verdict == Allow
+	if d.Verdict == Deny || len(globs) == 0 && !narrow {
 		return
 	}
 	d.kept = globs
@@ -55,9 +57,11 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	found := finder.Found()
-	kept, why := g.keptByGit(commands, globs, gitLook{
-		tells: r.Argv != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere,
-	})
+	look := gitLook{tells: r.Argv != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere}
+	if narrow {
+		look.roots = slices.Concat(r.Action.GetResolvedRoots(), r.Action.GetRoots())
+	}
+	kept, why := g.keptByGit(commands, globs, look)
 	found.Git = kept.rewrites
 	shown := found
 	shown.Names, shown.Incomplete = slices.Concat(found.Names, kept.names), found.Incomplete || kept.incomplete
@@ -156,12 +160,30 @@ type gitLook struct {
 	tells     bool // the commands can be changed to leave files out
 	changing  bool // the line may change the contents of the repositories
 	elsewhere bool // the commands run where repositories may not be visible to the supervisor
+	// roots are the folders of which alone the commands may show files; nil: they may show all that their repositories keep.
+	roots []string
+}
+
+// larger returns the part of a repository in which a command may show files, as a path from the top of the repository. It returns false if
+// the repository lies in the roots. dir is the folder in which the command runs.
+func (l *gitLook) larger(gitDir, dir string) (part string, larger bool) {
+	top := filepath.Dir(gitDir)
+	if l.roots == nil || slices.ContainsFunc(l.roots, func(root string) bool { return paths.Below(root, top) }) {
+		return "", false
+	}
+	for _, root := range l.roots {
+		if paths.Below(top, root) && paths.Below(root, dir) {
+			dir = root
+		}
+	}
+	part, err := filepath.Rel(top, dir)
+	return part, err != nil || part != "."
 }
 
 // keptByGit checks which forbidden files of their repositories git commands show. why is the reason to ask a person; empty: none.
 func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (kept keptFiles, why string) {
 	for _, c := range commands {
-		argv, told := c.sub.GetArgv(), false
+		argv := c.sub.GetArgv()
 		if path.Base(argv[0]) != "git" {
 			before, _, _ := strings.Cut(c.dir+"/", "/.git/")
 			if k := g.repositories.Kept(before+"/.git", globs, true, false); len(k.Names) > 0 {
@@ -187,26 +209,16 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 		if why := g.objects(shows, dir, c.dir, globs); why != "" {
 			return kept, shell.Quote(argv) + " " + why
 		}
+		if _, larger := look.larger(dir, c.dir); larger && !git.CanNarrow(argv) {
+			return kept, shell.Quote(argv) + " " + showsMore
+		}
+		now := argv
 		if shows.Index || shows.History {
-			k := g.repositories.Kept(dir, globs, shows.History, look.changing)
-			switch {
-			case len(k.Specs) == 0, !look.tells && len(k.Names) == 0 && !look.changing:
-				// Files deep in a long history, which a quick search does not find, are left out if that causes no question.
-			default:
-				exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
-				now, ok := git.Pathspecs(argv, k.Specs, exists)
-				if shows.Untold || k.Odd || !ok || !look.tells {
-					names := listed(leaveout.Found{Names: k.Names, Incomplete: k.Incomplete})
-					return kept, fmt.Sprintf("%s shows what the repository keeps: %s, which the policy keeps from it, among it, and it cannot be told "+
-						"to leave that out", shell.Quote(argv), names)
-				}
-				kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: now})
-				kept.names, kept.incomplete, told = append(kept.names, k.Names...), kept.incomplete || k.Incomplete, true
+			if now, why = g.withoutKept(c, dir, globs, look, &kept); why != "" {
+				return kept, shell.Quote(argv) + " " + why
 			}
 		}
-		if !told {
-			kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: argv})
-		}
+		kept.rewrites = append(kept.rewrites, leaveout.Rewrite{Argv: argv, Told: now})
 	}
 	if !slices.ContainsFunc(kept.rewrites, func(r leaveout.Rewrite) bool { return len(r.Told) > len(r.Argv) }) {
 		kept.rewrites = nil
@@ -217,6 +229,34 @@ func (g *Gate) keptByGit(commands []gitCommand, globs []string, look gitLook) (k
 		}
 	}
 	return kept, ""
+}
+
+const showsMore = "shows what a repository keeps that is larger than the session's folders, and it cannot be told to keep to these"
+
+// withoutKept returns a git command that shows contents of its repository, told to leave out what it must not show, and adds that to kept.
+// why says why it cannot be told.
+func (g *Gate) withoutKept(c gitCommand, gitDir string, globs []string, look gitLook, kept *keptFiles) (told []string, why string) {
+	told = c.sub.GetArgv()
+	shows := git.ContentsOf(told)
+	exists := func(word string) bool { _, err := os.Lstat(filepath.Join(c.dir, word)); return err == nil }
+	if part, larger := look.larger(gitDir, c.dir); larger {
+		now, ok := git.Narrow(told, part, exists)
+		if !ok || !look.tells {
+			return nil, showsMore
+		}
+		told, kept.names = now, append(kept.names, "what lies outside of the session's folders")
+	}
+	k := g.repositories.Kept(gitDir, globs, shows.History, look.changing)
+	if len(k.Specs) == 0 || !look.tells && len(k.Names) == 0 && !look.changing {
+		return told, "" // files deep in a long history, which a quick search does not find, are left out if that causes no question
+	}
+	now, ok := git.Pathspecs(told, k.Specs, exists)
+	if shows.Untold || k.Odd || !ok || !look.tells {
+		names := listed(leaveout.Found{Names: k.Names, Incomplete: k.Incomplete})
+		return nil, fmt.Sprintf("shows what the repository keeps: %s, which the policy keeps from it, among it, and it cannot be told to leave that out", names)
+	}
+	kept.names, kept.incomplete = append(kept.names, k.Names...), kept.incomplete || k.Incomplete
+	return now, ""
 }
 
 // changesRepository reports whether a line may change a repository before it shows its contents: "git add -f .; git diff --cached".
@@ -240,7 +280,8 @@ func (g *Gate) objects(shows git.Contents, gitDir, dir string, globs []string) s
 		}
 	}
 	for _, id := range shows.Objects {
-		types, err := git.NewHistory(gitDir).Types(id)
+		_, common := git.Folders(gitDir)
+		types, err := git.NewHistory(common).Types(id)
 		if err != nil || slices.ContainsFunc(types, func(t string) bool { return t == "blob" || t == "tree" && !shows.TreesAreNames }) {
 			return unnamed
 		}

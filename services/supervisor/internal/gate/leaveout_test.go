@@ -278,3 +278,49 @@ func TestLeaveOut_CoversGit(t *testing.T) {
 		})
 	}
 }
+
+func TestLeaveOut_ShowsFilesOfTheRootsAlone(t *testing.T) {
+	dir, err := filepath.EvalSymlinks(t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.CommandContext(t.Context(), "sh", "-ec", `git init -q -b main .; mkdir -p pkg/src; echo x >pkg/src/a; git add pkg; git -c user.name=n -c user.email=e commit -qm x`)
+	cmd.Dir, cmd.Env = dir, append(os.Environ(), "GIT_CONFIG_GLOBAL=/dev/null", "GIT_CONFIG_NOSYSTEM=1")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "look", Reason: "Looking.", OnlyInRoots: true}, nil
+	})
+	const spec = " -- ':(top,literal)pkg'"
+	for _, c := range []struct {
+		name, root, line, told string // told as in the test above
+		door                   bool
+	}{
+		{"a difference", "/pkg", "git diff", "git diff" + spec, false},
+		{"a difference, and nobody can tell", "/pkg", "git diff", "-", true},
+		{"a log with contents", "/pkg", "git log -p -3", "git log -p -3" + spec, false},
+		{"a part of the root", "/pkg", "git diff src", "git diff -- src", false},
+		{"a part of the root that is told", "/pkg", "git diff -- src", "", false},
+		{"no contents", "/pkg", "git status", "", true},
+		{"a command that takes no pathspec", "/pkg", "git stash show -p", "-", false},
+		{"a file by a commit", "/pkg", "git show HEAD:other", "-", false},
+		{"from the top", "/pkg", "git diff -- :/", "-", false},
+		{"a root that is the whole repository", "", "git diff", "", true},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			argv, root := strings.Fields(c.line), dir+c.root
+			use := &permissionv1.FileUse{Path: root, ResolvedPath: root, Recursive: git.ContentsOf(argv).Any(), Tracked: git.ContentsOf(argv).Any()}
+			r := Request{Action: &permissionv1.Action{Kind: "terminal.create", Door: permissionv1.Door_DOOR_CALL, Roots: []string{root}, Command: &permissionv1.Command{
+				Text: c.line, SubCommands: []*permissionv1.SubCommand{{Argv: argv, Facts: &permissionv1.Facts{Known: true, Files: []*permissionv1.FileUse{use}}}}}}}
+			if !c.door {
+				r.Argv = argv
+			}
+			d, err := g.Decide(t.Context(), r)
+			told := shell.Quote(d.Argv())
+			if asked := c.told == "-"; err != nil || asked != (d.Verdict == Ask) || !asked && told != c.told {
+				t.Errorf("got %v by %q: %s (%v), told %s, want %s", d.Verdict, d.Rule, d.Reason, err, told, c.told)
+			}
+		})
+	}
+}

@@ -92,6 +92,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		out.LeaveOut = append(out.LeaveOut, got.LeaveOut...)
 		out.NamesPaths = out.NamesPaths && got.NamesPaths
 		out.NamesAddresses = out.NamesAddresses && got.NamesAddresses
+		out.OnlyInRoots = out.OnlyInRoots || got.OnlyInRoots && got.Verdict == Allow
 		out.reused = out.reused && got.reused
 		out.Processes, out.Contained = out.Processes || got.Processes, out.Contained || got.Contained
 		if strictness(got.Verdict) > strictness(out.Verdict) || out.Rule == "" && got.Verdict == out.Verdict {

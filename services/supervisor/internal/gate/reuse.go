@@ -106,7 +106,7 @@ func (h held) copied() *permissionv1.DecideResponse {
 // keep stores an answer that covers further actions.
 func (q asking) keep(s policyAnswer) {
 	r := s.GetReuse()
-	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || !holdsHere(r) {
+	if !q.mayReuse() || r == nil || s.Verdict != Allow || len(s.GetLeaveOut()) > 0 || s.GetOnlyInRoots() || !holdsHere(r) {
 		return
 	}
 	key := q.key

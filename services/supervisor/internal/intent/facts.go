@@ -1,9 +1,12 @@
 package intent
 
 import (
+	"cmp"
+	"iter"
 	"path"
 
 	"github.com/acphost/acphost/internal/facts"
+	"github.com/acphost/acphost/internal/git"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -39,7 +42,7 @@ func (p *paths) facts(c *permissionv1.Command) {
 			if p.session.Seen.OfProcess(file) {
 				return facts.Place{} // it leads elsewhere for the command than for us
 			}
-			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder}
+			return facts.Place{Resolved: at.Resolved, Inside: at.Inside, NoFolder: at.NoFolder, Public: at.Public}
 		}}
 	}
 	files := 0
@@ -52,18 +55,36 @@ func (p *paths) facts(c *permissionv1.Command) {
 		if files += len(f.GetFiles()); files > maxPaths {
 			f = &permissionv1.Facts{Unknown: "the line uses more files than are looked at"}
 		}
-		p.gitInternal(f)
 		sub.Facts = f
 	}
+	p.gitInternal(c)
 	p.relinked(c)
 }
 
-// gitInternal takes back that it is known what a command does if it writes what is git's own: git runs what is written there.
-func (p *paths) gitInternal(f *permissionv1.Facts) {
-	for _, file := range f.GetFiles() {
-		at := p.known[file.GetPath()]
-		if file.GetAccess() == permissionv1.Access_ACCESS_WRITE && at.GitInternal && f.GetKnown() {
+// gitInternal takes back that it is known what commands do if they write what is git's own, or would make a folder a repository
+// together ("mkdir objects refs" beside a file HEAD): git runs what is written there.
+func (p *paths) gitInternal(c *permissionv1.Command) {
+	var written []string
+	for file := range writtenBy(c) {
+		written = append(written, cmp.Or(file.GetResolvedPath(), file.GetPath()))
+	}
+	together := len(written) > 1 && git.Completes(written...)
+	for file, f := range writtenBy(c) {
+		if f.GetKnown() && (together || p.known[file.GetPath()].GitInternal) {
 			f.Known, f.Unknown = false, "it writes what is git's own: "+text(path.Base(file.GetPath()))
+		}
+	}
+}
+
+// writtenBy are the files that the commands of a line write, with the facts that have them.
+func writtenBy(c *permissionv1.Command) iter.Seq2[*permissionv1.FileUse, *permissionv1.Facts] {
+	return func(yield func(*permissionv1.FileUse, *permissionv1.Facts) bool) {
+		for _, sub := range c.GetSubCommands() {
+			for _, file := range sub.GetFacts().GetFiles() {
+				if file.GetAccess() == permissionv1.Access_ACCESS_WRITE && !yield(file, sub.GetFacts()) {
+					return
+				}
+			}
 		}
 	}
 }

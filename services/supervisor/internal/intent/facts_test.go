@@ -3,6 +3,7 @@ package intent
 import (
 	"fmt"
 	"os"
+	"path"
 	"strings"
 	"testing"
 
@@ -53,6 +54,30 @@ func TestWhatACommandDoesIsPartOfIt(t *testing.T) {
 	s.StaysPut = false
 	if a := Question(s, acp.ToolCall{ID: "1", Kind: "execute", RawInput: []byte(`{"command":"cat main.go"}`)}); l.does(a.GetCommand().GetSubCommands()[0].GetFacts()) == "" {
 		t.Errorf("a question has no facts: %v", a)
+	}
+}
+
+func TestFacts_OfFoldersThatMakeARepositoryAreNotKnown(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place { return Place{Resolved: path, Inside: true} }
+	if err := os.WriteFile(l.real+"/HEAD", []byte("ref: refs/heads/x\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for line, known := range map[string]bool{
+		"mkdir objects refs":                 false,
+		"mkdir objects && mkdir -p refs/x":   false,
+		"mkdir objects; touch sub/y ./refs":  false,
+		"mkdir objects":                      true,
+		"mkdir sub/objects sub/refs":         true,
+		"mkdir -p src/objects src/x src/y/z": true,
+	} {
+		a := l.call(s, map[string]any{"command": line})
+		for _, sub := range a.GetCommand().GetSubCommands() {
+			if f := sub.GetFacts(); f.GetKnown() != known || !known && !strings.Contains(f.GetUnknown(), "git's own") {
+				t.Errorf("%s: known %t (%s), want %t", line, f.GetKnown(), f.GetUnknown(), known)
+			}
+		}
 	}
 }
 
@@ -134,4 +159,20 @@ func (l *linked) does(f *permissionv1.Facts) string {
 		got = append(got, text)
 	}
 	return strings.Join(got, ", ")
+}
+
+func TestFacts_SayWhichFilesHoldPublicKeys(t *testing.T) {
+	l := newLinked(t)
+	s := l.inSession()
+	s.Place = func(path string) Place {
+		return Place{Resolved: path, Inside: true, NoFolder: true, Public: strings.HasSuffix(path, "/ca.pem")}
+	}
+	a := l.call(s, map[string]any{"command": "cat ca.pem server.pem < ca.pem"})
+	got := map[string]bool{}
+	for _, f := range a.GetCommand().GetSubCommands()[0].GetFacts().GetFiles() {
+		got[path.Base(f.GetPath())] = f.GetPublic()
+	}
+	if !got["ca.pem"] || got["server.pem"] || len(got) != 2 || len(a.GetPaths()) != 1 || !a.GetPaths()[0].GetPublic() {
+		t.Errorf("got %v and %v, want that ca.pem holds public keys, and server.pem may not", got, a.GetPaths())
+	}
 }

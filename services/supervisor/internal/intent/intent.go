@@ -74,6 +74,8 @@ type Place struct {
 	GitInternal bool
 	// NoFolder: it is certain that no folder is there.
 	NoFolder bool
+	// Public: the file is known to hold certificates or public keys and nothing else.
+	Public bool
 }
 
 // Question normalises a permission question, or a report, about a tool call.

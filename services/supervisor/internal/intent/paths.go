@@ -77,6 +77,7 @@ func (p *paths) place(path string, access permissionv1.Access) *permissionv1.Pat
 	if p.session.Place != nil {
 		at := p.look(path)
 		pa.ResolvedPath, pa.InsideRoots, pa.Protected, pa.GitInternal = at.Resolved, at.Inside, at.Protected, at.GitInternal
+		pa.Public = at.Public
 	}
 	p.seen[path] = pa
 	p.action.Paths = append(p.action.Paths, pa)

@@ -79,11 +79,12 @@ func (r *Repositories) repository(gitDir string, globs []string) *repository {
 
 // repository is one, and globs.
 type repository struct {
-	dir, top string
-	globs    []trackedGlob
-	parts    map[string]*part // by their folded patterns
-	exact    map[string]*part
-	wild     []*part
+	top   string
+	own   string // the folder with the index
+	globs []trackedGlob
+	parts map[string]*part // by their folded patterns
+	exact map[string]*part
+	wild  []*part
 
 	mu      sync.Mutex // guards what follows
 	stat    fs.FileInfo
@@ -108,8 +109,9 @@ type part struct {
 }
 
 func newRepository(gitDir string, globs []string) *repository {
-	r := &repository{dir: gitDir, top: filepath.Dir(gitDir), parts: map[string]*part{}, exact: map[string]*part{}, names: map[string]bool{},
-		history: git.NewHistory(gitDir)}
+	own, common := git.Folders(gitDir)
+	r := &repository{own: own, top: filepath.Dir(gitDir), parts: map[string]*part{}, exact: map[string]*part{}, names: map[string]bool{},
+		history: git.NewHistory(common)}
 	for _, g := range globs {
 		for _, one := range unbraced(g) {
 			r.add(one)
@@ -205,7 +207,7 @@ func (r *repository) matching(name string, f func(p *part)) {
 
 // index says what the index has. An index that is the same file as before has the same.
 func (r *repository) index() Kept {
-	file := filepath.Join(r.dir, "index")
+	file := filepath.Join(r.own, "index")
 	info, err := os.Stat(file)
 	if err == nil && r.stat != nil && os.SameFile(info, r.stat) && info.Size() == r.stat.Size() && info.ModTime().Equal(r.stat.ModTime()) {
 		return r.kept.clone()

@@ -173,8 +173,8 @@ export type Repository = Message<"acphost.acp.v1.Repository"> & {
   gitDir: string;
 
   /**
-   * Required. It is the folder .git of a root of the session. False for a repository below a root, above it, or
-   * elsewhere.
+   * Required. It is the folder .git of a root of the session. For a command that only reads, it may also be the repository
+   * of which a root is a linked worktree, a submodule, or a folder. False for a repository below a root, or elsewhere.
    *
    * @generated from field: bool at_root = 2;
    */

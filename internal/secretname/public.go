@@ -1,0 +1,53 @@
+package secretname
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/acphost/acphost/internal/lazyregexp"
+	"github.com/acphost/acphost/internal/wordset"
+)
+
+var (
+	// publicBlocks are the labels of armoured blocks that are no secret.
+	publicBlocks = wordset.Of(`CERTIFICATE X509_CERTIFICATE TRUSTED_CERTIFICATE CERTIFICATE_REQUEST NEW_CERTIFICATE_REQUEST X509_CRL
+		PUBLIC_KEY RSA_PUBLIC_KEY DSA_PUBLIC_KEY PGP_PUBLIC_KEY_BLOCK DH_PARAMETERS DSA_PARAMETERS EC_PARAMETERS`)
+	blockBegins = lazyregexp.New(`^-----BEGIN ([A-Z0-9 ]+)-----$`)
+	blockLine   = lazyregexp.New(`^([A-Za-z0-9+/]*={0,2}|=[A-Za-z0-9+/]{4}|[A-Za-z-]+: .*)$`)
+	// sshPublicKey is a line of a file of public keys, without options before it.
+	sshPublicKey = lazyregexp.New(`^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}( [^ ].*)?$`)
+	longValue    = lazyregexp.New(`[A-Za-z0-9+/]{31,}`)
+)
+
+// Public reports whether a text consists of certificates, requests for certificates, public keys and parameters, in the forms of PEM,
+// OpenPGP and OpenSSH, with comments between them that hold no secret. It is false for a text without any, for binary data, and for a
+// block that is not complete.
+func Public(data []byte) bool {
+	if !utf8.Valid(data) {
+		return false
+	}
+	found, within := false, ""
+	var comments strings.Builder
+	for line := range strings.Lines(string(data)) {
+		line = strings.TrimSpace(line)
+		begins := blockBegins.FindStringSubmatch(line)
+		switch {
+		case within != "":
+			if line == "-----END "+within+"-----" {
+				found, within = true, ""
+			} else if !blockLine.MatchString(line) || strings.Contains(line, "PRIVATE") {
+				return false
+			}
+		case begins != nil && publicBlocks[strings.ReplaceAll(begins[1], " ", "_")]:
+			within = begins[1]
+		case sshPublicKey.MatchString(line):
+			found = true
+		case strings.Contains(line, "-----") && strings.Contains(line, "BEGIN"), strings.Contains(line, "PRIVATE"), longValue.MatchString(line):
+			return false
+		default:
+			comments.WriteString(line + "\n")
+		}
+	}
+	text := comments.String()
+	return found && within == "" && Replace(text, "") == text
+}

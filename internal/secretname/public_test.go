@@ -1,0 +1,44 @@
+package secretname_test
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/acphost/acphost/internal/secretname"
+)
+
+func TestPublic(t *testing.T) {
+	block := func(label string) string {
+		return "-----BEGIN " + label + "-----\nMIIBszCCAVmgAwIBAgIUQm9keSBvZiBhIGNlcnRpZmljYXRlIGFuZCBub3RoaW5n\nAAAA==\n-----END " + label + "-----\n"
+	}
+	for name, c := range map[string]struct {
+		text string
+		want bool
+	}{
+		"a certificate":                 {block("CERTIFICATE"), true},
+		"several with headings":         {"Some Root R1\n============\n" + block("CERTIFICATE") + "\n# another\n" + block("X509 CRL"), true},
+		"with the ends of lines of DOS": {strings.ReplaceAll(block("PUBLIC KEY"), "\n", "\r\n"), true},
+		"OpenPGP":                       {"-----BEGIN PGP PUBLIC KEY BLOCK-----\nVersion: x\n\nmDMEZ\n=njUN\n-----END PGP PUBLIC KEY BLOCK-----\n", true},
+		"OpenSSH":                       {"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@here\n", true},
+		"nothing":                       {"", false},
+		"only text":                     {"this is a key\n", false},
+		"a private key":                 {block("PRIVATE KEY"), false},
+		"a private key of RSA":          {block("RSA PRIVATE KEY"), false},
+		"a private key of OpenSSH":      {block("OPENSSH PRIVATE KEY"), false},
+		"an encrypted private key":      {block("ENCRYPTED PRIVATE KEY"), false},
+		"a certificate and its key":     {block("CERTIFICATE") + block("EC PRIVATE KEY"), false},
+		"a key and its certificate":     {block("EC PRIVATE KEY") + block("CERTIFICATE"), false},
+		"a key behind blanks":           {block("CERTIFICATE") + "  " + block("PRIVATE KEY"), false},
+		"a key in a block":              {"-----BEGIN CERTIFICATE-----\n" + block("PRIVATE KEY") + "-----END CERTIFICATE-----\n", false},
+		"a block without an end":        {"-----BEGIN CERTIFICATE-----\nAAAA\n", false},
+		"a block that is not known":     {block("CERTIFICATE") + block("SECRET"), false},
+		"a token beside":                {block("CERTIFICATE") + "token: ghp_abcdefghijklmnopqrstuvwxyz0123456789\n", false},
+		"a key without armour":          {block("CERTIFICATE") + strings.Repeat("0f", 16) + "\n", false},
+		"options before an SSH key":     {"command=\"x\" ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJJJJJJJJJJJJJJJJJ me\n", false},
+		"binary data":                   {block("CERTIFICATE") + "\xff\xfe", false},
+	} {
+		if got := secretname.Public([]byte(c.text)); got != c.want {
+			t.Errorf("%s: got %t, want %t", name, got, c.want)
+		}
+	}
+}
