@@ -361,7 +361,7 @@ func (c *call) allowed(events ...Event) error {
 	ask := func() error {
 		for _, e := range events {
 			e.PID, e.Call = c.tgid, c.id
-			if e.Operation == Write {
+			if e.Operation == Write && e.Leaves == LeavesAny {
 				e.Leaves = c.leaves()
 			}
 			if !c.decider.Allows(e) && !c.options.Observe {

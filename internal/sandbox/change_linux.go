@@ -292,6 +292,11 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 		}
 	}
 	if op == Write {
+		for i := range events {
+			if slices.Contains(p.paths(), events[i].Path) && events[i].Operation == Write {
+				events[i].Leaves = LeavesLinked
+			}
+		}
 		if err := c.allowed(events...); err != nil {
 			return err
 		}

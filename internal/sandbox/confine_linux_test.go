@@ -263,3 +263,20 @@ func state(pid string) string {
 	s, _, _ := strings.Cut(rest, " ")
 	return s
 }
+
+func TestOpen_WaitsForWriterOfPipe(t *testing.T) {
+	for _, reads := range []bool{false, true} {
+		y := newYard(t)
+		if reads {
+			y.flags = []string{"--reads"}
+		}
+		line := "mkfifo p && { head -c 100000 /dev/zero | wc -c >n; echo through >p; } & while [ ! -p p ]; do :; done; read -r line <p && echo $line; wait"
+		if got := run(t, y.confined(t, "sh", "-c", line)); got != "through" {
+			t.Errorf("reads %t: got %q", reads, got)
+		}
+		// A process that waits for a writer can be ended.
+		if got := run(t, y.confined(t, "bash", "-c", "exec 2>/dev/null; mkfifo q; cat q & while ! kill -KILL $!; do :; done; wait $!; echo $?")); got != "137" {
+			t.Errorf("reads %t: the status is %q", reads, got)
+		}
+	}
+}

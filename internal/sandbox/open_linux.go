@@ -50,6 +50,9 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 	if flags&unix.O_CREAT != 0 && p.base == "" && !strings.HasPrefix(p.real, "/") {
 		flags &^= unix.O_CREAT // a pipe by its descriptor
 	}
+	if flags&(unix.O_ACCMODE|unix.O_NONBLOCK|unix.O_PATH) == unix.O_RDONLY && isPipe(p) {
+		return c.openForReading(p, flags)
+	}
 	fd := -1
 	carry := c.runInDomain
 	if flags&unix.O_CREAT != 0 && p.base != "" {
@@ -180,6 +183,53 @@ func (c *call) openLater(p place, flags int) error {
 		}
 		return errAnswered
 	}, p.close)
+}
+
+// checkTime is how often a call that waits is checked: its process may have been killed.
+const checkTime = 50 * time.Millisecond
+
+// openForReading opens a pipe on a thread of its own, which waits until the pipe has a writer. If the process is killed meanwhile, a short
+// writer ends the wait.
+func (c *call) openForReading(p place, flags int) error {
+	fd, err := p.hold()
+	if err != nil {
+		return err
+	}
+	pipe := func(flags int) (int, error) {
+		for {
+			fd, err := unix.Open(descriptor(fd), flags|unix.O_CLOEXEC|unix.O_NOCTTY, 0)
+			if !errors.Is(err, unix.EINTR) {
+				return fd, err
+			}
+		}
+	}
+	return c.answerLater(func() error {
+		opened := make(chan struct{})
+		watched := make(chan struct{})
+		go func() {
+			defer close(watched)
+			for {
+				select {
+				case <-opened:
+					return
+				case <-time.After(checkTime):
+				}
+				if c.valid() {
+					continue
+				}
+				if writer, err := pipe(unix.O_WRONLY | unix.O_NONBLOCK); err == nil {
+					unix.Close(writer)
+				}
+			}
+		}()
+		read, err := pipe(flags &^ (unix.O_NOFOLLOW | unix.O_CREAT | unix.O_EXCL | unix.O_TRUNC))
+		close(opened)
+		<-watched
+		if err != nil {
+			return err
+		}
+		return c.hand(read, flags)
+	}, func() { unix.Close(fd) })
 }
 
 func (c *call) sameSession() bool {

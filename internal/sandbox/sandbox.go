@@ -100,6 +100,8 @@ const (
 	LeavesNothing Leaves = "nothing"
 	// LeavesContent: what was there, with its content. Its mode, owner, times or attributes change.
 	LeavesContent Leaves = "content"
+	// LeavesLinked: what was there, which gets another name beside: it can be changed by that name from then on.
+	LeavesLinked Leaves = "linked"
 )
 
 // MaxContent is the maximum size of Event.Content in bytes. A larger file is decided on without its content.

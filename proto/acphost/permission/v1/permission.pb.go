@@ -361,7 +361,7 @@ type DecideResponse struct {
 	// process, also for those of a command that was allowed. Default: false: what an allowed command's processes do is refused only if
 	// the verdict is "deny".
 	Processes bool `protobuf:"varint,13,opt,name=processes,proto3" json:"processes,omitempty"`
-	// Optional. For "allow" of a command: its line was not judged, because walls stand (Action.walls). Its processes then have no other
+	// Optional. For "allow" of a command, or of a program that a process starts: its line was not judged, because walls stand (Action.walls). Its processes then have no other
 	// rights than the agent's. Default: false.
 	Contained bool `protobuf:"varint,14,opt,name=contained,proto3" json:"contained,omitempty"`
 	// Optional. For "allow": a command of git's that shows contents of a repository must show only files in the session's

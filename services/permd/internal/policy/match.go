@@ -116,6 +116,9 @@ func (r *rule) holdsAllowedCommand(a *action) match {
 
 // holdsAllowedPaths does not cover a command by its paths alone: the command may use other paths than the known ones.
 func (r *rule) holdsAllowedPaths(a *action) match {
+	if r.paths == nil && a.process == processWrite && slices.ContainsFunc(a.paths, func(p pathAccess) bool { return p.internal }) {
+		return no // git runs what is written there
+	}
 	return sureIf(r.paths == nil || r.needsNoPaths(a) || r.allowsPaths(a) && (r.byCommand() || !a.command))
 }
 

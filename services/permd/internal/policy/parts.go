@@ -35,7 +35,7 @@ func Decide(parts []Part, of *permissionv1.Action) *permissionv1.DecideResponse 
 	d := decideTogether(parts, a)
 	d.PolicyDigest = digestOf(parts)
 	d.Processes = a.process != "" && slices.ContainsFunc(parts, func(p Part) bool { return p.loosens() && p.Policy.processes })
-	d.Contained = d.Verdict == allow && a.process == "" && allowsRegardless(parts, a)
+	d.Contained = d.Verdict == allow && allowsRegardless(parts, a)
 	if d.Verdict == ask {
 		keepDenied(parts, a, d)
 		if d.Unattended == permissionv1.Verdict_VERDICT_UNSPECIFIED {

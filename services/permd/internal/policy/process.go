@@ -57,7 +57,7 @@ func (r *rule) kindOf(a *action) string {
 // regardless reports whether an allow rule allows a command whatever its line says: what the processes of the command do is decided when
 // they do it.
 func (r *rule) regardless(a *action) bool {
-	return r.effect == "allow" && a.command && !r.byCommand() && r.when == nil && r.paths == nil &&
+	return r.effect == "allow" && a.command && !r.byCommand() && r.when == nil && r.paths == nil && r.hosts == nil && !r.redirectNone &&
 		(r.asProcess(a) || len(r.contained) > 0)
 }
 

@@ -19,6 +19,8 @@ rules:
   - {id: push, effect: ask, command: [git push]}
   - {id: remove, effect: ask, command: [rm -r], not_contained: [files, reads]}
   - {id: root, effect: deny, command: [sudo]}
+  - {id: free, effect: allow, on: [process.write], agent: [free]}
+  - {id: hosts, effect: allow, contained: [files], host: ["*.example.com"]}
 `
 
 // callRules are the same without kinds of processes.
@@ -80,6 +82,8 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 		{"a secret that is read", &permissionv1.RuleTest{Path: "${root}/.env", On: "process.read"}, "deny secret"},
 		{"another file that is read", &permissionv1.RuleTest{Path: "/etc/passwd", On: "process.read"}, "allow reads"},
 		{"a file elsewhere", &permissionv1.RuleTest{Path: "/etc/x", On: "process.write"}, "ask "},
+		{"what git runs, by a rule without paths", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write", Agent: "free"}, "ask "},
+		{"another file, by a rule without paths", &permissionv1.RuleTest{Path: "/etc/x", On: "process.write", Agent: "free"}, "allow free"},
 		{"git's bookkeeping", &permissionv1.RuleTest{Path: "${root}/.git/index", On: "process.git"}, "allow edits"},
 		{"what git runs", &permissionv1.RuleTest{Path: "${root}/.git/hooks/x", On: "process.write"}, "ask "},
 		{"git's bookkeeping elsewhere", &permissionv1.RuleTest{Path: "/srv/.git/index", On: "process.git"}, "ask "},
@@ -105,6 +109,8 @@ func TestDecide_SaysWhetherProcessesAreDecidedAlike(t *testing.T) {
 		verdict              permissionv1.Verdict
 		processes, contained bool
 	}{
+		{"a program within walls", parts(t, processRules), &permissionv1.RuleTest{Command: "/opt/x", On: "process.start"}, allow, true, true},
+		{"a program that a rule allows by its line", parts(t, processRules+"  - {id: x, effect: allow, command: [ls]}\n"), &permissionv1.RuleTest{Command: "ls", On: "process.start", Walls: []string{"files"}}, allow, true, false},
 		{"rules for processes", parts(t, processRules), write, allow, true, false},
 		{"rules for calls", parts(t, callRules), write, deny, false, false},
 		{"both: the strictest counts", parts(t, processRules, callRules), write, deny, true, false},

@@ -26,6 +26,16 @@ func (d *Decider) deny(t Try, by, turns string) string {
 	return said
 }
 
+// refuseLink refuses another name for a file that the process may not change. The user is not asked, because programs that make such links
+// copy the file instead, and is notified once a turn.
+func (d *Decider) refuseLink(t Try, turns string) string {
+	t.Decision.Reason = strings.TrimSuffix(t.Decision.Reason+" (a link to a file that the process may not change)", ".")
+	if d.turn.firstDenial(turns, "links") {
+		return d.deny(t, gate.ByAcphost, turns)
+	}
+	return denialText(t.Decision, "refused")
+}
+
 // denialText returns the text about a decision for the process.
 func denialText(d *gate.Decision, what string) string {
 	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)

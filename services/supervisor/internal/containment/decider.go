@@ -71,9 +71,12 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		if err := d.opts.Gate.RecordAllowed(o.Decision, e.Program); err != nil {
 			return decisions.Answer{Why: question.Unrecorded}
 		}
-		tell := !o.Decision.ByProcessRules() && e.enterCommand(d)
+		tell := !o.Decision.Contained() && e.enterCommand(d)
 		return decisions.Answer{Allowed: true, TellStart: tell, Lease: d.lease(e, o)}
 	case gate.Ask:
+		if e.Leaves == sandbox.LeavesLinked {
+			return decisions.Answer{Why: d.refuseLink(o, turns)}
+		}
 		why, _ := d.askLater(e, o)
 		return decisions.Answer{Why: why}
 	}
@@ -262,7 +265,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
-	r.Covered = e.within || e.kept || e.asAgent || d.isOwn(e.Path)
+	r.Covered = e.within || e.kept || e.asAgent || d.isOwn(e.Path) || e.Operation == sandbox.Execute && len(e.sessions) == 0
 	r.Lenient, r.Inner, r.GivenUp, r.Apart = e.lenient, inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
 	if e.connectsOut() {

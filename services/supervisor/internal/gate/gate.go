@@ -303,9 +303,6 @@ func (d *Decision) Contained() bool {
 	return d.contained && d.Verdict == Allow && (d.By == ByPolicy || d.By == ByEarlier && !d.person)
 }
 
-// ByProcessRules reports whether rules for processes decided, so that the verdict holds for all processes alike.
-func (d *Decision) ByProcessRules() bool { return d.processes && d.By == ByPolicy }
-
 // What describes the action in words: "write /w/a". The text is safe and bounded (intent.Summary).
 func (d *Decision) What() string { return intent.Summary(d.request.Action) }
 

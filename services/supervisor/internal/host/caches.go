@@ -41,8 +41,17 @@ func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, e
 	for _, v := range cacheVariables {
 		env = append(env, v[0]+"="+filepath.Join(folder, v[1]))
 	}
+	env = append(env, "npm_config_update_notifier=false") // npm would ask the registry for its own version with an empty cache
+	if home := kernel.Variable(s.Env, "HOME"); !hasModules(s.Env, home) {
+		env = append(env, "GOMODCACHE="+filepath.Join(folder, "go-mod"))
+	}
 	s.Env = replaced(s.Env, env)
 	return folder, env, nil
+}
+
+// hasModules reports whether the agent's user has a cache of Go modules, or names a folder for it. Commands read from it then.
+func hasModules(env []string, home string) bool {
+	return kernel.Variable(env, "GOMODCACHE") != "" || kernel.Variable(env, "GOPATH") != "" || isFolder(filepath.Join(home, "go", "pkg", "mod"))
 }
 
 func isFolder(path string) bool {
