@@ -626,7 +626,8 @@ func (x *Agent) GetMaxRestarts() uint32 {
 
 // Sandbox contains settings of the sandbox, in which the kernel asks acphost before a process of an agent changes a file,
 // starts a program or connects a socket. The policy decides about all of these as about the calls of the agent. Commands that an
-// agent runs in terminals were decided on as a whole: only deny rules count for what they do.
+// agent runs in terminals were decided on as a whole: only deny rules count for what they do, unless a rule allowed the command
+// because of the walls around it (contained in Rule).
 type Sandbox struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Optional. "off": agents run without a sandbox. "observe": nothing is refused; what the policy would have denied or
@@ -634,8 +635,8 @@ type Sandbox struct {
 	// asked, and the answer counts for the next try. Cannot be combined with agent.capabilities, agent.no_landlock and
 	// agent.no_seccomp, unless it is "off". Default (empty): "off".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
-	// Optional. Decide before files are opened for reading, too: only deny rules count. Each file that is opened then takes
-	// longer. Default: false.
+	// Optional. Decide before files are opened for reading, too: by rules for processes, or by deny rules alone if a policy has
+	// none. Each file that is opened then takes longer. Default: false.
 	Reads bool `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`
 	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot confine
 	// commands. Default: false: they are started without the sandbox, and acphost says so.
