@@ -14,18 +14,18 @@ import (
 type Write int
 
 const (
-	// NotGit: the file does not belong to a repository's own folder.
+	// NotGit means: the file does not belong to a repository's own folder.
 	NotGit Write = iota
-	// State: git's bookkeeping, such as objects, refs, logs, the index and locks. Git runs nothing because of it.
+	// State means: git's bookkeeping, such as objects, refs, logs, the index and locks. Git runs nothing because of it.
 	State
-	// Config: a configuration file. The change is harmless if HarmlessConfig accepts the new content, and if no process has the
+	// Config means: a configuration file. The change is harmless if HarmlessConfig accepts the new content, and if no process has the
 	// new file open.
 	Config
-	// Index: an index of tracked files. Git writes the files that it names, with any command that restores files, without checking
+	// Index means: an index of tracked files. Git writes the files that it names, with any command that restores files, without checking
 	// the names: ".git/hooks/post-checkout". The change is harmless if HarmlessIndex accepts the new content, and if no process has
 	// the new file open.
 	Index
-	// Runs: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
+	// Runs means: git runs the file or finds by it what it runs, or the name is unknown. Also a change by which other files get that
 	// meaning: one that makes a repository of a folder with hooks in it.
 	Runs
 )

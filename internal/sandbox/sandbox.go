@@ -92,15 +92,15 @@ type Event struct {
 type Leaves string
 
 const (
-	// LeavesAny: a file, a symbolic link or another name, which may be new or changed.
+	// LeavesAny means: a file, a symbolic link or another name, which may be new or changed.
 	LeavesAny Leaves = ""
-	// LeavesFolder: a folder is made, which is empty.
+	// LeavesFolder means: a folder is made, which is empty.
 	LeavesFolder Leaves = "folder"
-	// LeavesNothing: the name is removed. A folder that is removed is empty.
+	// LeavesNothing means: the name is removed. A folder that is removed is empty.
 	LeavesNothing Leaves = "nothing"
-	// LeavesContent: what was there, with its content. Its mode, owner, times or attributes change.
+	// LeavesContent means: what was there, with its content. Its mode, owner, times or attributes change.
 	LeavesContent Leaves = "content"
-	// LeavesLinked: what was there, which gets another name beside: it can be changed by that name from then on.
+	// LeavesLinked means: what was there, which gets another name beside: it can be changed by that name from then on.
 	LeavesLinked Leaves = "linked"
 )
 

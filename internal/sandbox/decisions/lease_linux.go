@@ -229,7 +229,7 @@ func heldID(e sandbox.Event) (FileID, bool) {
 		return FileID{}, false
 	}
 	var st unix.Stat_t
-	err := error(nil)
+	var err error
 	if e.Name == "" {
 		err = unix.Fstat(e.Held, &st)
 	} else {
