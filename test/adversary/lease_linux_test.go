@@ -23,7 +23,7 @@ func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
 	if err := os.WriteFile(secret, []byte("kept"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	for _, name := range []string{"d/objects/x", "d/refs/x", "d/.env"} {
+	for _, name := range []string{"d/objects/x", "d/refs/x", "d/hooks/post-checkout", "d/.env"} {
 		s.File(t, name, "kept")
 	}
 	if err := os.Symlink(secret, s.Path("d/link")); err != nil {
