@@ -92,12 +92,14 @@ type Event struct {
 type Leaves string
 
 const (
-	// LeavesAny: a file, a symbolic link or another name, which may be new or changed.
+	// LeavesAny: a file or another name, which may be new or changed.
 	LeavesAny Leaves = ""
 	// LeavesFolder: a folder is made, which is empty.
 	LeavesFolder Leaves = "folder"
 	// LeavesNothing: the name is removed. A folder that is removed is empty.
 	LeavesNothing Leaves = "nothing"
+	// LeavesLink: a symbolic link is made.
+	LeavesLink Leaves = "link"
 	// LeavesContent: what was there, with its content. Its mode, owner, times or attributes change.
 	LeavesContent Leaves = "content"
 )
