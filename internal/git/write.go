@@ -58,6 +58,8 @@ type Change struct {
 	Path string
 	// Folder: Path is made as an empty folder.
 	Folder bool
+	// Link: Path is made as a symbolic link.
+	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
 	// Made: the change has been made already, and is judged once more. See MeansMoreWithOthers.
@@ -83,11 +85,17 @@ const maxMoved = 1 << 12
 // repository another work tree; and a target that is not judged by WriteOf, because it lies where writes are free, can contain
 // anything.
 //
+// A symbolic link in a repository's own folder, or in the place of one, is Runs: git appends to its logs and writes other files of State
+// through links, with names of branches in them, and the target may be anywhere.
+//
 // A change is judged as if others at the same time were not made: see MeansMoreWithOthers. WriteOf is safe for concurrent use.
 func WriteOf(c Change) Write {
 	c.Path = filepath.Clean(c.Path)
 	v := view{c}
 	most := v.meaning(c.Path)
+	if most > NotGit && v.isLink() && !isProbeIn(c.Path) {
+		return Runs
+	}
 	if c.From == "" || most == Runs || !v.inRepository() {
 		return most
 	}
@@ -145,6 +153,19 @@ func (v view) isFolder(p string) bool {
 		return isFolderAt(v.From)
 	}
 	return v.Folder || isFolderAt(p)
+}
+
+// isLink reports whether the changed path is a symbolic link after the change.
+func (v view) isLink() bool {
+	if v.From != "" && exists(v.From) {
+		return isLinkAt(v.From)
+	}
+	return v.Link
+}
+
+func isLinkAt(path string) bool {
+	info, err := os.Lstat(path)
+	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 
 // has reports whether a folder has a name after the change.
@@ -235,7 +256,7 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) })
+		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) }) || hasLinks(v.at(dir))
 	}
 	return false
 }
@@ -263,6 +284,32 @@ func (v view) dangerous(dir string, suspect func(file string) bool) bool {
 		}
 	}
 	return false
+}
+
+// hasLinks reports whether a folder that becomes a repository's own has symbolic links where git writes, or too many files to know it.
+func hasLinks(dir string) bool {
+	found, left := false, maxMoved
+	_ = filepath.WalkDir(dir, func(file string, e fs.DirEntry, err error) error {
+		rest, _ := strings.CutPrefix(file, dir+"/")
+		first, _, below := strings.Cut(rest, "/")
+		switch name := spelled(first); {
+		case err != nil:
+			found = true
+			return fs.SkipAll
+		case file == dir:
+			return nil
+		case e.Type()&fs.ModeSymlink != 0:
+			found = inside(strings.Split(fold.Path(rest), "/"), true) != Runs || inside(strings.Split(fold.Path(rest), "/"), false) != Runs
+		case e.IsDir() && (name == "objects" || !below && !stateFolders[name] && !otherFolders[name]):
+			return fs.SkipDir
+		}
+		if left--; found || left < 0 {
+			found = true
+			return fs.SkipAll
+		}
+		return nil
+	})
+	return found
 }
 
 // hookName reports whether a folded name has the form of a hook's.
@@ -298,6 +345,9 @@ func (v view) contents() Write {
 		p := v.Path + strings.TrimPrefix(file, top)
 		w := v.meaning(p)
 		// A file that had the same meaning before has been judged, and no process has it open.
+		if w > NotGit && e.Type()&fs.ModeSymlink != 0 {
+			w = Runs
+		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
 			if before != w || !harmlessFile(file) {
@@ -399,8 +449,28 @@ func stateFile(name string) bool {
 	case strings.HasSuffix(name, "_head"):
 		return strings.Trim(name, letters+"_") == ""
 	}
-	// "git init" makes such a file, and a symbolic link, to learn what the file system can do.
-	return len(name) == len("tXXXXXX") && name[0] == 't' && strings.Trim(name, letters+"0123456789") == ""
+	return isProbe(name)
+}
+
+// isProbeIn reports whether a path is that of a probe directly in a repository's own folder, or that of a submodule.
+func isProbeIn(path string) bool {
+	dir, name := filepath.Split(path)
+	within := false
+	for part := range strings.SplitSeq(filepath.Clean(dir), "/") {
+		switch part := spelled(part); {
+		case isFolder(part):
+			within = true
+		case within && part != "modules" && (stateFolders[part] || otherFolders[part]):
+			return false
+		}
+	}
+	return within && isProbe(spelled(name))
+}
+
+// isProbe reports whether "git init" makes a file or a symbolic link of a name, to learn what the file system can do. Git itself uses no
+// such file.
+func isProbe(name string) bool {
+	return len(name) == len("tXXXXXX") && name[0] == 't' && strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789") == ""
 }
 
 // insideModules is the meaning of a path below "modules". The repository of a submodule is in a folder for each part of the

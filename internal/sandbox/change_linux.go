@@ -115,6 +115,8 @@ func (c *call) leaves() Leaves {
 	switch c.data.number {
 	case sysMkdir, unix.SYS_MKDIRAT:
 		return LeavesFolder
+	case sysSymlink, unix.SYS_SYMLINKAT:
+		return LeavesLink
 	case sysUnlink, sysRmdir, unix.SYS_UNLINKAT:
 		return LeavesNothing
 	case sysChmod, unix.SYS_FCHMODAT, unix.SYS_FCHMODAT2, unix.SYS_FCHMOD,

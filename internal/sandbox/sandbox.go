@@ -92,12 +92,14 @@ type Event struct {
 type Leaves string
 
 const (
-	// LeavesAny means: a file, a symbolic link or another name, which may be new or changed.
+	// LeavesAny means: a file or another name, which may be new or changed.
 	LeavesAny Leaves = ""
 	// LeavesFolder means: a folder is made, which is empty.
 	LeavesFolder Leaves = "folder"
 	// LeavesNothing means: the name is removed. A folder that is removed is empty.
 	LeavesNothing Leaves = "nothing"
+	// LeavesLink means: a symbolic link is made.
+	LeavesLink Leaves = "link"
 	// LeavesContent means: what was there, with its content. Its mode, owner, times or attributes change.
 	LeavesContent Leaves = "content"
 	// LeavesLinked means: what was there, which gets another name beside: it can be changed by that name from then on.

@@ -1,6 +1,7 @@
 package secretname
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -17,6 +18,8 @@ var (
 	// sshPublicKey is a line of a file of public keys, without options before it.
 	sshPublicKey = lazyregexp.New(`^(ssh|ecdsa|sk-ssh|sk-ecdsa)-[a-z0-9@.-]+ [A-Za-z0-9+/]+={0,2}( [^ ].*)?$`)
 	longValue    = lazyregexp.New(`[A-Za-z0-9+/]{31,}`)
+	// serial is the serial number of a certificate, which has at most 20 bytes, in decimal digits.
+	serial = lazyregexp.New(`^[0-9]{31,49}$`)
 )
 
 // Public reports whether a text consists of certificates, requests for certificates, public keys and parameters, in the forms of PEM,
@@ -42,7 +45,7 @@ func Public(data []byte) bool {
 			within = begins[1]
 		case sshPublicKey.MatchString(line):
 			found = true
-		case strings.Contains(line, "-----") && strings.Contains(line, "BEGIN"), strings.Contains(line, "PRIVATE"), longValue.MatchString(line):
+		case strings.Contains(line, "-----") && strings.Contains(line, "BEGIN"), strings.Contains(line, "PRIVATE"), hasLongValue(line):
 			return false
 		default:
 			comments.WriteString(line + "\n")
@@ -50,4 +53,9 @@ func Public(data []byte) bool {
 	}
 	text := comments.String()
 	return found && within == "" && Replace(text, "") == text
+}
+
+// hasLongValue reports whether a line has a value that may be a key.
+func hasLongValue(line string) bool {
+	return slices.ContainsFunc(longValue.FindAllString(line, -1), func(value string) bool { return !serial.MatchString(value) })
 }

@@ -18,6 +18,8 @@ func TestPublic(t *testing.T) {
 		"a certificate":                 {block("CERTIFICATE"), true},
 		"several with headings":         {"Some Root R1\n============\n" + block("CERTIFICATE") + "\n# another\n" + block("X509 CRL"), true},
 		"with the ends of lines of DOS": {strings.ReplaceAll(block("PUBLIC KEY"), "\n", "\r\n"), true},
+		"with a serial number":          {"# Serial: " + strings.Repeat("1596622", 7) + "\n" + block("CERTIFICATE"), true},
+		"a longer number":               {block("CERTIFICATE") + strings.Repeat("1596622", 8) + "\n", false},
 		"OpenPGP":                       {"-----BEGIN PGP PUBLIC KEY BLOCK-----\nVersion: x\n\nmDMEZ\n=njUN\n-----END PGP PUBLIC KEY BLOCK-----\n", true},
 		"OpenSSH":                       {"ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJ me@here\n", true},
 		"nothing":                       {"", false},

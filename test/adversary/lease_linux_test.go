@@ -35,7 +35,7 @@ func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
 		h.refused("write", s.Path("d/.env"), "x")
 		h.refused("write", s.Path("d/key.pem"), "x")
 		h.refused("write", s.Path("d/KEY.PEM"), "x")
-		h.refused("write", s.Path("d/HEAD"), "ref: refs/heads/main")
+		h.refused("write", s.Path("d/hooks/post-commit"), "x")
 		h.refused("write", s.Path("d/link"), "x")
 		h.refused("link", s.Path("d/.env"), s.Path("d/c"))
 		h.refused("write", filepath.Join(s.Home, "a"), "x")

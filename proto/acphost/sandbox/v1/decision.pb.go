@@ -281,7 +281,8 @@ type Question struct {
 	// which something may be mounted. To allow it is for what could not be written otherwise; what is not allowed is asked
 	// about once more, without this. Default: false.
 	MountPoint bool `protobuf:"varint,16,opt,name=mount_point,json=mountPoint,proto3" json:"mount_point,omitempty"`
-	// Optional. For "write", what the call leaves at the path: "folder" (an empty one), "nothing", "content" (what was there), "linked" (what was there, with another name).
+	// Optional. For "write", what the call leaves at the path: "folder" (an empty one), "nothing", "link" (a symbolic one), "content" (what
+	// was there), "linked" (what was there, with another name).
 	// Default: any file.
 	Leaves string `protobuf:"bytes,17,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	// Optional. For "move": the path gets a new regular file with the content below, whatever is written to the other name

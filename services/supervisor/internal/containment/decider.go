@@ -86,7 +86,8 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 // classify determines which processes and files of an event are the agent's own, and whether an allowed command contains the process.
 func (d *Decider) classify(e *event) {
 	e.within = e.command != nil && !e.command.contained || d.commands.Within(e.PID)
-	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move)
+	// A link in the place of one of the agent's own folders would make another folder the agent's own at the next start.
+	e.kept = changes(e.Operation) && d.sandbox.Mine.Keeps(e.Path, e.Operation == sandbox.Move || e.Leaves == sandbox.LeavesLink)
 	e.asAgent = !e.within && e.Operation == sandbox.Execute && d.sandbox.Mine.Runs(e.Path, e.Args)
 	e.lenient = e.within || e.kept || e.asAgent ||
 		e.Operation == sandbox.Read || e.Operation == sandbox.Connect || d.isOwn(e.Path) ||
@@ -249,24 +250,31 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	if e.to == nil {
 		a.Title = "by " + strings.ToValidUTF8(e.Program, "\uFFFD")
 	}
-	state, why := false, ""
-	if changes(e.Operation) && e.to == nil {
-		if state = e.movesAlong; !state {
-			state, why = d.isGitState(e)
-		}
+	var git gitMeaning
+	switch {
+	case !changes(e.Operation) || e.to != nil:
+	case e.movesAlong:
+		git.state = true
+	default:
+		git = d.gitMeaningOf(e)
 	}
+	// What git runs is decided in the agent's own folders, too: a file ".git" or a rename leads a person's git from anywhere to there.
+	own := (e.kept || d.isOwn(e.Path)) && !git.runs
 	for _, p := range a.GetPaths() {
-		if (e.within || e.kept || state) && a.GetCommand() == nil {
+		if (e.within || own && e.kept || git.state) && a.GetCommand() == nil {
 			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own, or nothing runs because of it
 		}
-		p.GitState = state && p.GetPath() == e.Path
+		if p.GetPath() == e.Path {
+			p.GitState, p.GitInternal = git.state, p.GetGitInternal() || git.runs && !e.within
+		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
-	r.Covered = e.within || e.kept || e.asAgent || d.isOwn(e.Path) || e.Operation == sandbox.Execute && len(e.sessions) == 0
-	r.Lenient, r.Inner, r.GivenUp, r.Apart = e.lenient, inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
+	r.Covered = e.within || own || e.asAgent || e.Operation == sandbox.Execute && len(e.sessions) == 0
+	r.Lenient = e.lenient && (own || !git.runs || e.within)
+	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
@@ -279,8 +287,8 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 			e.wrapped, decision, a = true, by, inner
 		}
 	}
-	if err == nil && why != "" && decision.Verdict != gate.Allow {
-		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + why
+	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
+		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + git.why
 	}
 	return Try{decision, a, sessionID, r.Scope, e.Apart}, err
 }

@@ -52,17 +52,39 @@ func (c *configs) before(path string) ([]byte, error) {
 	return c.removed[path], nil
 }
 
-// isGitState reports whether a change is git's bookkeeping, because of which nothing runs. why says what a new configuration would change
-// that is more than that; empty: it is no such file, or its content is not known.
-func (d *Decider) isGitState(e *event) (state bool, why string) {
+// gitMeaning is the meaning of a change to git. The zero value is a change of no repository.
+type gitMeaning struct {
+	// state: the change is git's bookkeeping, because of which nothing runs.
+	state bool
+	// runs: git may run something because of the change.
+	runs bool
+	// why says what a new configuration or index would change that is more than bookkeeping; empty: it is no such file, or its content is
+	// not known.
+	why string
+}
+
+// gitMeaningOf returns the meaning of a change of a file to git.
+func (d *Decider) gitMeaningOf(e *event) gitMeaning {
 	if !filepath.IsAbs(e.Path) {
-		return false, ""
+		return gitMeaning{}
 	}
-	change := git.Change{Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder, Made: e.Made}
+	change := git.Change{
+		Path: e.Path, Folder: e.Leaves == sandbox.LeavesFolder, Link: e.Leaves == sandbox.LeavesLink, Made: e.Made,
+	}
 	if e.Operation == sandbox.Move && len(e.Others) > 0 {
 		change.From = e.Others[0]
 	}
-	switch meaning := git.WriteOf(change); {
+	meaning := git.WriteOf(change)
+	if meaning == git.NotGit {
+		return gitMeaning{}
+	}
+	state, why := d.isGitState(e, meaning)
+	return gitMeaning{state: state, runs: !state, why: why}
+}
+
+// isGitState implements gitMeaningOf for a meaning of the file's name.
+func (d *Decider) isGitState(e *event, meaning git.Write) (state bool, why string) {
+	switch {
 	case meaning == git.State:
 		return true, ""
 	case !meaning.ByContent():

@@ -49,23 +49,25 @@ func TestDecider_KnowsGitsBookkeeping(t *testing.T) {
 		name  string
 		event *event
 		state bool
+		runs  bool
 		why   string
 	}{
-		{"the index", change(sandbox.Write, filepath.Join(dir, "index.lock"), nil), true, ""},
-		{"a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit"), nil), false, ""},
-		{"a sample of a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit.sample"), nil), true, ""},
-		{"a file of the workspace", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "config"), nil), false, ""},
-		{"a configuration of which the content is not known", change(sandbox.Write, config, nil), false, ""},
-		{"a mode of a configuration", change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesContent }), true, ""},
-		{"an index of which the content is not known", change(sandbox.Write, filepath.Join(dir, "index"), nil), false, ""},
-		{"an index that is not one", change(sandbox.Move, filepath.Join(dir, "index"), placed("x")), false, "the new index is not well-formed"},
-		{"a harmless configuration", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tautocrlf = input\n")), true, ""},
-		{"a configuration that runs something", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tfsmonitor = ./x\n")), false, "core.fsmonitor"},
-		{"another address", change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n")), false, "remote.origin.url"},
+		{"the index", change(sandbox.Write, filepath.Join(dir, "index.lock"), nil), true, false, ""},
+		{"a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit"), nil), false, true, ""},
+		{"a sample of a hook", change(sandbox.Write, filepath.Join(dir, "hooks", "pre-commit.sample"), nil), true, false, ""},
+		{"a file of the workspace", change(sandbox.Write, filepath.Join(filepath.Dir(dir), "config"), nil), false, false, ""},
+		{"a configuration of which the content is not known", change(sandbox.Write, config, nil), false, true, ""},
+		{"a mode of a configuration", change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesContent }), true, false, ""},
+		{"an index of which the content is not known", change(sandbox.Write, filepath.Join(dir, "index"), nil), false, true, ""},
+		{"an index that is not one", change(sandbox.Move, filepath.Join(dir, "index"), placed("x")), false, true, "the new index is not well-formed"},
+		{"a harmless configuration", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tautocrlf = input\n")), true, false, ""},
+		{"a configuration that runs something", change(sandbox.Move, config, placed(ofRemote+"[core]\n\tfsmonitor = ./x\n")), false, true, "core.fsmonitor"},
+		{"another address", change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n")), false, true, "remote.origin.url"},
+		{"a link in the place of a log", change(sandbox.Write, filepath.Join(dir, "logs", "HEAD"), func(e *sandbox.Event) { e.Leaves = sandbox.LeavesLink }), false, true, ""},
 	} {
 		var d Decider
-		if state, why := d.isGitState(tt.event); state != tt.state || why != tt.why {
-			t.Errorf("%s: got %t, %q, want %t, %q", tt.name, state, why, tt.state, tt.why)
+		if got := d.gitMeaningOf(tt.event); got.state != tt.state || got.why != tt.why || got.runs != tt.runs {
+			t.Errorf("%s: got %+v, want state %t, runs %t, %q", tt.name, got, tt.state, tt.runs, tt.why)
 		}
 	}
 }
@@ -74,17 +76,17 @@ func TestDecider_RemembersRemovedConfigurations(t *testing.T) {
 	dir := repository(t, ofRemote)
 	config := filepath.Join(dir, "config")
 	var d Decider
-	if state, _ := d.isGitState(change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesNothing })); !state {
+	if got := d.gitMeaningOf(change(sandbox.Write, config, func(e *sandbox.Event) { e.Leaves = sandbox.LeavesNothing })); !got.state {
 		t.Fatal("a configuration cannot be removed")
 	}
 	if err := os.Remove(config); err != nil {
 		t.Fatal(err)
 	}
-	if state, why := d.isGitState(change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n"))); state || why != "remote.origin.url" {
-		t.Errorf("another address after a removal: got %t, %q", state, why)
+	if got := d.gitMeaningOf(change(sandbox.Move, config, placed("[remote \"origin\"]\n\turl = https://example.org/x\n"))); got.state || got.why != "remote.origin.url" {
+		t.Errorf("another address after a removal: got %+v", got)
 	}
-	if state, why := d.isGitState(change(sandbox.Move, config, placed(ofRemote))); !state {
-		t.Errorf("the same configuration again is refused: it changes %s", why)
+	if got := d.gitMeaningOf(change(sandbox.Move, config, placed(ofRemote))); !got.state {
+		t.Errorf("the same configuration again is refused: it changes %s", got.why)
 	}
 }
 

@@ -35,7 +35,7 @@ func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, e
 	if err := makeFolders(within, below, s.User); err != nil {
 		return "", nil, fmt.Errorf("make a folder for the caches of agent %q: %w", la.identity.Name, err)
 	}
-	if folder, err = filepath.EvalSymlinks(filepath.Join(within, below)); err != nil {
+	if folder, err = cachesAt(filepath.Join(within, below)); err != nil {
 		return "", nil, fmt.Errorf("find the folder for the caches of agent %q: %w", la.identity.Name, err)
 	}
 	for _, v := range cacheVariables {
@@ -52,6 +52,24 @@ func (la *linkedAgent) openCaches(s *agent.Spec) (folder string, env []string, e
 // hasModules reports whether the agent's user has a cache of Go modules, or names a folder for it. Commands read from it then.
 func hasModules(env []string, home string) bool {
 	return kernel.Variable(env, "GOMODCACHE") != "" || kernel.Variable(env, "GOPATH") != "" || isFolder(filepath.Join(home, "go", "pkg", "mod"))
+}
+
+// cachesAt returns the folder of an agent's caches with symbolic links resolved. It is an error if the folder itself, or that of all agents'
+// caches, is a link: the agent writes and reads there without a decision, and a link would make it do so elsewhere.
+func cachesAt(path string) (string, error) {
+	all := filepath.Dir(path)
+	above, err := filepath.EvalSymlinks(filepath.Dir(all))
+	if err != nil {
+		return "", err
+	}
+	folder := filepath.Join(above, filepath.Base(all), filepath.Base(path))
+	switch real, err := filepath.EvalSymlinks(folder); {
+	case err != nil:
+		return "", err
+	case real != folder:
+		return "", fmt.Errorf("%s is a symbolic link to %s: remove the link", folder, real)
+	}
+	return folder, nil
 }
 
 func isFolder(path string) bool {

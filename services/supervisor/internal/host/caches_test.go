@@ -1,6 +1,7 @@
 package host
 
 import (
+	"errors"
 	"os"
 	"path/filepath"
 	"slices"
@@ -34,6 +35,28 @@ func TestOpenCaches_MakesFoldersBelowHome(t *testing.T) {
 
 	if folder, env, err := la.openCaches(&agent.Spec{}); folder != "" || env != nil || err != nil {
 		t.Errorf("without a home folder: %q, %q, %v", folder, env, err)
+	}
+}
+
+func TestOpenCaches_AcceptsNoLinkInPlaceOfTheFolder(t *testing.T) {
+	for _, tt := range []struct {
+		link  string
+		valid bool
+	}{
+		{".cache", true}, // as people have it
+		{".cache/acphost-agents", false},
+		{".cache/acphost-agents/agent", false},
+	} {
+		t.Run(tt.link, func(t *testing.T) {
+			home, elsewhere := t.TempDir(), t.TempDir()
+			if err := errors.Join(os.MkdirAll(filepath.Dir(filepath.Join(home, tt.link)), 0o700), os.Symlink(elsewhere, filepath.Join(home, tt.link))); err != nil {
+				t.Fatal(err)
+			}
+			la := &linkedAgent{identity: &frame.Agent{Name: "agent"}}
+			if folder, env, err := la.openCaches(&agent.Spec{Env: []string{"HOME=" + home}}); (err == nil) != tt.valid || (len(env) > 0) != tt.valid {
+				t.Errorf("got %s, %q, %v", folder, env, err)
+			}
+		})
 	}
 }
 

@@ -56,12 +56,15 @@ func (o *Own) With(folder string) *Own {
 }
 
 // Keeps reports whether a file, by its real path, holds the agent's state. moved: the file is about to be moved, or written by another
-// name. A folder that is named without its contents may be created, but not moved.
+// name, or to become a symbolic link. A folder that is named without its contents, and those above it, may be created, but not moved.
 func (o *Own) Keeps(path string, moved bool) bool {
 	if o == nil || path == "" {
 		return false
 	}
-	if slices.ContainsFunc(o.folders, func(f string) bool { return paths.Below(f, path) && !(moved && f == path) }) {
+	if moved && slices.ContainsFunc(o.folders, func(f string) bool { return paths.Below(path, f) }) {
+		return false
+	}
+	if slices.ContainsFunc(o.folders, func(f string) bool { return paths.Below(f, path) }) {
 		return true
 	}
 	if moved {
