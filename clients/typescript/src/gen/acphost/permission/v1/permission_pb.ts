@@ -167,7 +167,7 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
   processes: boolean;
 
   /**
-   * Optional. For "allow" of a command: its line was not judged, because walls stand (Action.walls). Its processes then have no other
+   * Optional. For "allow" of a command, or of a program that a process starts: its line was not judged, because walls stand (Action.walls). Its processes then have no other
    * rights than the agent's. Default: false.
    *
    * @generated from field: bool contained = 14;
