@@ -58,7 +58,7 @@ type Change struct {
 	Path string
 	// Folder: Path is made as an empty folder.
 	Folder bool
-	// Link: Path is made as a symbolic link.
+	// Link: Path is made as a symbolic link, or becomes one by the rename.
 	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
@@ -157,14 +157,10 @@ func (v view) isFolder(p string) bool {
 
 // isLink reports whether the changed path is a symbolic link after the change.
 func (v view) isLink() bool {
-	if v.From != "" && exists(v.From) {
-		return isLinkAt(v.From)
+	if v.Link || v.From == "" {
+		return v.Link
 	}
-	return v.Link
-}
-
-func isLinkAt(path string) bool {
-	info, err := os.Lstat(path)
+	info, err := os.Lstat(v.From)
 	return err == nil && info.Mode()&fs.ModeSymlink != 0
 }
 

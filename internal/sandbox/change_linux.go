@@ -281,6 +281,13 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 		return unix.EACCES
 	}
 	events := c.changes(op, places...)
+	comes, leaves := p.kind(), q.kind()
+	if op == Move {
+		describeLink(events, q, comes)
+		if exchange {
+			describeLink(events, p, leaves)
+		}
+	}
 	var judged *source
 	if op == Move && !exchange {
 		judged = c.sourceOf(p, q)
@@ -318,10 +325,36 @@ func (c *call) changeTwo(op Operation, fromDir, from, toDir, to int, follow, exc
 		}
 		return change(p, q)
 	})
-	if err != nil || judged != nil || !c.rechecks(p) && !c.rechecks(q) {
+	if err != nil || judged != nil {
 		return err
 	}
+	becameLink := func(at place, kind uint32) bool { return kind != unix.S_IFLNK && at.kind() == unix.S_IFLNK }
+	if becameLink(q, comes) || exchange && becameLink(p, leaves) { // a link had the name meanwhile, and was not decided on
+		_ = c.runInDomain(func() error { return change(q, p) })
+		return errMoved
+	}
+	if !c.rechecks(p) && !c.rechecks(q) {
+		return nil
+	}
 	return c.recheck(c.changes(Move, places...), func() error { return change(q, p) })
+}
+
+// describeLink says of the events of a name that it becomes a symbolic link, if a file of that kind gets the name.
+func describeLink(events []Event, at place, kind uint32) {
+	for i := range events {
+		if kind == unix.S_IFLNK && slices.Contains(at.paths(), events[i].Path) {
+			events[i].Leaves = LeavesLink
+		}
+	}
+}
+
+// kind returns the type of the file at a place, from its mode; 0: there is none.
+func (p place) kind() uint32 {
+	st, err := p.stat()
+	if err != nil {
+		return 0
+	}
+	return st.Mode & unix.S_IFMT
 }
 
 func (c *call) chmod(mode int) func(int) error {

@@ -78,7 +78,7 @@ type Event struct {
 	Others []string
 	// Start, for Execute: this is the program that the sandbox was started with, and no program runs in the sandbox yet.
 	Start bool
-	// Leaves, for Write, says what the call leaves at Path.
+	// Leaves, for Write, says what the call leaves at Path; for Move, LeavesLink if Path becomes a symbolic link.
 	Leaves Leaves
 	// Placed, for Move: a regular file gets the name Path, and Content is the whole content that it will have, whatever processes
 	// write to the renamed file meanwhile. Only for paths of a Placer. Without Placed, the content is not known.
@@ -98,7 +98,7 @@ const (
 	LeavesFolder Leaves = "folder"
 	// LeavesNothing means: the name is removed. A folder that is removed is empty.
 	LeavesNothing Leaves = "nothing"
-	// LeavesLink means: a symbolic link is made.
+	// LeavesLink means: a symbolic link is made, or moved there.
 	LeavesLink Leaves = "link"
 	// LeavesContent means: what was there, with its content. Its mode, owner, times or attributes change.
 	LeavesContent Leaves = "content"

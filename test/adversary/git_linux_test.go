@@ -45,11 +45,16 @@ var policies = map[string]func(*wire.Place) []string{
 // git runs git as a person does who knows their repository.
 func git(t *testing.T, p *wire.Place, dir string, args ...string) {
 	t.Helper()
-	cmd := exec.Command("git", args...)
-	cmd.Dir, cmd.Env = dir, p.Env("GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
-	if out, err := cmd.CombinedOutput(); err != nil {
+	if out, err := personsGit(p, dir, args...).CombinedOutput(); err != nil {
 		t.Fatalf("git %q: %v\n%s", args, err, out)
 	}
+}
+
+// personsGit is git outside of the sandbox, which may well fail.
+func personsGit(p *wire.Place, dir string, args ...string) *exec.Cmd {
+	cmd := exec.Command("git", args...)
+	cmd.Dir, cmd.Env = dir, p.Env("GIT_CONFIG_NOSYSTEM=1", "GIT_AUTHOR_NAME=a", "GIT_AUTHOR_EMAIL=a@b", "GIT_COMMITTER_NAME=a", "GIT_COMMITTER_EMAIL=a@b")
+	return cmd
 }
 
 // repository makes one with a commit and a change in a folder of the workspace.
@@ -70,7 +75,7 @@ func trap(p *wire.Place) string { return program("attacker") + " canary " + cana
 func canaryOf(p *wire.Place) string { return filepath.Join(p.Home, "canary") }
 
 // sprung fails the test if a trap was sprung, and sets it again.
-func sprung(t *testing.T, p *wire.Place, what string) {
+func sprung(t testing.TB, p *wire.Place, what string) {
 	t.Helper()
 	said, err := os.ReadFile(canaryOf(p))
 	if errors.Is(err, fs.ErrNotExist) {

@@ -148,10 +148,10 @@ func (s *leases) end() {
 }
 
 // leasable returns the scope of a lease for a change, and the name of the file. ok is false if leases do not cover the change:
-// operations other than a change of one file, names that a file system may treat as equal to others, hidden files, and names by which
+// operations other than a change of one file, symbolic links, by which folders get other names, names that a file system may treat as equal to others, hidden files, and names by which
 // git recognizes a repository.
 func leasable(e sandbox.Event) (about leased, name string, ok bool) {
-	if e.Operation != sandbox.Write || e.Held <= 0 || !strings.HasPrefix(e.Path, "/") {
+	if e.Operation != sandbox.Write || e.Leaves == sandbox.LeavesLink || e.Held <= 0 || !strings.HasPrefix(e.Path, "/") {
 		return leased{}, "", false
 	}
 	name = path.Base(e.Path)

@@ -22,6 +22,8 @@ func init() {
 	deeds["write"] = write
 	deeds["exec"] = execute
 	deeds["link"] = link
+	deeds["symlink"] = symlink
+	deeds["remove"] = remove
 	deeds["mkdir"] = mkdir
 	deeds["rename"] = rename
 	deeds["exchange"] = exchange
@@ -65,6 +67,16 @@ func read(args []string) ([]orders.Try, error) {
 // link OLD NEW makes a second name of a file.
 func link(args []string) ([]orders.Try, error) {
 	return []orders.Try{tried("link", os.Link(args[0], args[1]))}, nil
+}
+
+// symlink TARGET PATH makes a symbolic link.
+func symlink(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("symlink "+filepath.Base(args[1]), os.Symlink(args[0], args[1]))}, nil
+}
+
+// remove PATH removes a file or an empty folder.
+func remove(args []string) ([]orders.Try, error) {
+	return []orders.Try{tried("remove "+filepath.Base(args[0]), os.Remove(args[0]))}, nil
 }
 
 // mkdir PATH makes a folder, and those above it.

@@ -1689,7 +1689,8 @@ type PathAccess struct {
 	// repository. Git runs programs that such files name. Default: false.
 	GitInternal bool `protobuf:"varint,6,opt,name=git_internal,json=gitInternal,proto3" json:"git_internal,omitempty"`
 	// Optional. If the path is a folder, all that lies below it is read, too: the agent searches it with a tool of its own.
-	// DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. Default: false.
+	// DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. For ACCESS_WRITE and
+	// DOOR_KERNEL: the path becomes a symbolic link, so that all that lies below its target gets names below the path. Default: false.
 	Recursive bool `protobuf:"varint,7,opt,name=recursive,proto3" json:"recursive,omitempty"`
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.

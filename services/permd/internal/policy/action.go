@@ -65,6 +65,8 @@ type pathAccess struct {
 	internal bool
 	// searched: a tool of the agent reads everything below it.
 	searched bool
+	// leads: it becomes a symbolic link, so that a folder elsewhere may get the name.
+	leads bool
 	// tracked: it stands for files in git's history, wherever they are in the repository.
 	tracked bool
 }
@@ -103,7 +105,9 @@ func (p *action) preparePaths() {
 	p.paths = make([]pathAccess, len(given))
 	for i, access := range given {
 		to := &p.paths[i]
-		to.inside, to.searched = access.GetInsideRoots(), access.GetRecursive()
+		to.inside = access.GetInsideRoots()
+		to.leads = access.GetRecursive() && p.process != "" && access.GetAccess() == permissionv1.Access_ACCESS_WRITE
+		to.searched = access.GetRecursive() && !to.leads
 		to.access, to.public = access.GetAccess(), access.GetPublic()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))

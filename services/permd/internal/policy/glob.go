@@ -25,6 +25,8 @@ type glob struct {
 	// folded are the patterns for deny and ask rules. They also include the directory's real name, if it is reached by a symbolic
 	// link. exact does not include that name, because an agent may have made the link.
 	folded []pattern
+	// folders are the patterns of the folders that the folded patterns name: "/**/.a" for "/**/.a/b".
+	folders []pattern
 	// texts are the folded patterns as written.
 	texts []string
 	// limits are those of the deny or ask rule that has the glob.
@@ -45,6 +47,11 @@ type limits struct {
 func (l *limits) concern(p *pathAccess) bool {
 	return !(l.reads && p.access == permissionv1.Access_ACCESS_WRITE || l.writes && p.access == permissionv1.Access_ACCESS_READ ||
 		l.unlessPublic && p.public)
+}
+
+// excepts reports whether the limits exclude a file by its spelling.
+func (l *limits) excepts(a *action, spelling string) bool {
+	return slices.ContainsFunc(l.except, func(e glob) bool { return e.forbids(a, spelling) })
 }
 
 // any reports whether there are limits.
@@ -99,8 +106,72 @@ func newGlob(source string, at places) (glob, error) {
 	}
 	for _, text := range g.texts {
 		g.folded = append(g.folded, newPattern(fold(text)))
+		for _, folder := range folderTexts(fold(text)) {
+			g.folders = append(g.folders, newPattern(folder))
+		}
 	}
 	return g, nil
+}
+
+// folderTexts returns the beginnings of a pattern that end with a name of a folder, or a pattern of one.
+func folderTexts(text string) []string {
+	var all []string
+	for _, text := range withoutChoices(text) {
+		parts := strings.Split(text, "/")
+		for i, part := range parts[:len(parts)-1] {
+			if part != "" && part != "**" {
+				all = append(all, strings.Join(parts[:i+1], "/"))
+			}
+		}
+	}
+	slices.Sort(all)
+	return slices.Compact(all)
+}
+
+// withoutChoices returns patterns that together match what a pattern matches, and of which no part in braces contains a slash.
+func withoutChoices(text string) []string {
+	for start := 0; start < len(text); start++ {
+		if text[start] == '\\' {
+			start++
+			continue
+		}
+		if text[start] != '{' {
+			continue
+		}
+		end, choices := choicesOf(text[start:])
+		if !strings.Contains(text[start:start+end], "/") {
+			start += end - 1
+			continue
+		}
+		var all []string
+		for _, choice := range choices {
+			all = append(all, withoutChoices(text[:start]+choice+text[start+end:])...)
+		}
+		return all
+	}
+	return []string{text}
+}
+
+// choicesOf returns the parts between the first braces of a text that begins with one, and the length up to the closing brace.
+func choicesOf(text string) (end int, choices []string) {
+	depth, begun := 0, 1
+	for i := 0; i < len(text); i++ {
+		switch text[i] {
+		case '\\':
+			i++
+		case '{':
+			depth++
+		case ',':
+			if depth == 1 {
+				choices, begun = append(choices, text[begun:i]), i+1
+			}
+		case '}':
+			if depth--; depth == 0 {
+				return i + 1, append(choices, text[begun:i])
+			}
+		}
+	}
+	return len(text), []string{text[1:]} // the pattern is not valid
 }
 
 // checkGlob checks the part of a glob after its prefix.

@@ -264,13 +264,28 @@ func forbidsPaths(globs []glob, a *action) match {
 
 func forbidsPath(globs []glob, a *action, p pathAccess) bool {
 	return slices.ContainsFunc(globs, func(g glob) bool {
-		return g.limits.concern(&p) && (g.forbids(a, p.foldedAsked) || p.foldedResolved != p.foldedAsked && g.forbids(a, p.foldedResolved))
+		forbids := func(spelling string) bool {
+			return g.forbids(a, spelling) || p.leads && g.forbidsLeading(a, spelling)
+		}
+		return g.limits.concern(&p) && (forbids(p.foldedAsked) || p.foldedResolved != p.foldedAsked && forbids(p.foldedResolved))
 	})
+}
+
+// forbidsLeading reports whether a name of the glob is that of a path, as a folder: a link of that name leads to files that the glob
+// matches by it.
+func (g *glob) forbidsLeading(a *action, spelling string) bool {
+	switch {
+	case spelling == "", g.limits.excepts(a, spelling):
+		return false
+	case !g.rooted:
+		return matchesAny(g.folders, spelling)
+	}
+	return slices.ContainsFunc(g.folders, func(p pattern) bool { return p.belowAny(a.foldedRoots, spelling) })
 }
 
 func (g *glob) forbids(a *action, spelling string) bool {
 	switch {
-	case spelling == "", slices.ContainsFunc(g.limits.except, func(e glob) bool { return e.forbids(a, spelling) }):
+	case spelling == "", g.limits.excepts(a, spelling):
 		return false
 	case !g.rooted:
 		return matchesAny(g.folded, spelling)

@@ -340,6 +340,8 @@ func (r *rule) whichPathIsForbidden(a *action) string {
 			case !g.limits.concern(&p):
 			case g.forbids(a, p.foldedAsked):
 				return fmt.Sprintf("path %s matches %s", show(p.asked), g.source)
+			case p.leads && (g.forbidsLeading(a, p.foldedAsked) || g.forbidsLeading(a, p.foldedResolved)):
+				return fmt.Sprintf("path %s is a link, by which a folder elsewhere has a name of %s", show(p.asked), g.source)
 			case g.forbids(a, p.foldedResolved):
 				return fmt.Sprintf("path %s leads to %s, which matches %s", show(p.asked), show(p.resolved), g.source)
 			}

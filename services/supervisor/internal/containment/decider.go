@@ -260,7 +260,10 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	}
 	// What git runs is decided in the agent's own folders, too: a file ".git" or a rename leads a person's git from anywhere to there.
 	own := (e.kept || d.isOwn(e.Path)) && !git.runs
+	// A link gives another name to the folder that it leads to.
+	leads := e.to == nil && changes(e.Operation) && e.Leaves == sandbox.LeavesLink
 	for _, p := range a.GetPaths() {
+		p.Recursive = p.GetRecursive() || leads && a.GetCommand() == nil
 		if (e.within || own && e.kept || git.state) && a.GetCommand() == nil {
 			p.GitInternal = false // an allowed git works there, or the agent keeps a repository of its own, or nothing runs because of it
 		}

@@ -23,7 +23,7 @@ type event struct {
 	// movesAlong: the file belongs to a repository whose own folder lies in a folder that is renamed.
 	movesAlong bool
 	// below are the old and new names of all files in a folder that is renamed.
-	below    []string
+	below    []movedName
 	sessions []string
 	// command is the allowed command of a terminal that the process belongs to; nil: the process belongs to the agent.
 	command *command

@@ -21,7 +21,7 @@ const moveTime = 8 * time.Second
 // movedNames returns the old and the new names of all files in a folder that is renamed. A rule that names one of the files has to apply
 // too; otherwise renaming the folder would bypass it. There is an event for each name of a move, and both can name folders
 // (RENAME_EXCHANGE).
-func movedNames(ctx context.Context, e decisions.Asked) ([]string, error) {
+func movedNames(ctx context.Context, e decisions.Asked) ([]movedName, error) {
 	if e.Operation != sandbox.Move {
 		return nil, nil
 	}
@@ -34,9 +34,15 @@ func movedNames(ctx context.Context, e decisions.Asked) ([]string, error) {
 	return names, err
 }
 
+// movedName is an old or a new name of a file.
+type movedName struct {
+	path string
+	link bool // a symbolic link
+}
+
 // below appends the files in a folder, as if the folder had the name as.
-func below(ctx context.Context, names []string, folder, as string) ([]string, error) {
-	err := filepath.WalkDir(folder, func(file string, _ fs.DirEntry, err error) error {
+func below(ctx context.Context, names []movedName, folder, as string) ([]movedName, error) {
+	err := filepath.WalkDir(folder, func(file string, entry fs.DirEntry, err error) error {
 		switch {
 		case errors.Is(err, fs.ErrNotExist): // it was removed meanwhile, or is the new name, which does not exist yet
 			return nil
@@ -46,7 +52,7 @@ func below(ctx context.Context, names []string, folder, as string) ([]string, er
 			return fmt.Errorf("there is too much in %s to decide about another name for it: give one to what lies in it", folder)
 		}
 		if rest, ok := strings.CutPrefix(file, folder); ok && rest != "" {
-			names = append(names, as+rest)
+			names = append(names, movedName{as + rest, entry.Type()&fs.ModeSymlink != 0})
 		}
 		return nil
 	})
@@ -57,7 +63,8 @@ func below(ctx context.Context, names []string, folder, as string) ([]string, er
 // reads of these files are decided as well: a file that may not be read must not become readable by another name.
 func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (Try, error) {
 	worst, err := d.decideInSession(ctx, e, sessionID)
-	for _, name := range e.below {
+	for _, moved := range e.below {
+		name := moved.path
 		for _, op := range d.movedOperations() {
 			if err != nil || worst.Decision.Verdict == gate.Deny {
 				return worst, err
@@ -67,6 +74,9 @@ func (d *Decider) decideMoved(ctx context.Context, e *event, sessionID string) (
 			}
 			file := *e
 			file.Path, file.Operation, file.Others, file.Placed = name, op, nil, false
+			if moved.link {
+				file.Leaves = sandbox.LeavesLink
+			}
 			file.movesAlong = movesRepository(e.Path, name) || slices.ContainsFunc(e.Others, func(other string) bool { return movesRepository(other, name) })
 			file.kept = changes(op) && d.sandbox.Mine.Keeps(name, false)
 			file.lenient = e.within || file.kept || d.isOwn(name) || op == sandbox.Read

@@ -52,7 +52,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	for _, p := range r.Action.GetPaths() {
-		if p.GetRecursive() {
+		if p.GetRecursive() && r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL {
 			finder.Below(cmp.Or(p.GetResolvedPath(), p.GetPath()))
 		}
 	}

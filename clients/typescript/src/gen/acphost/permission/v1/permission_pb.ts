@@ -1011,7 +1011,8 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
 
   /**
    * Optional. If the path is a folder, all that lies below it is read, too: the agent searches it with a tool of its own.
-   * DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. Default: false.
+   * DecideResponse.leave_out counts for such a folder, and a search cannot be told to leave anything out. For ACCESS_WRITE and
+   * DOOR_KERNEL: the path becomes a symbolic link, so that all that lies below its target gets names below the path. Default: false.
    *
    * @generated from field: bool recursive = 7;
    */
