@@ -100,14 +100,14 @@ func Key(a *permissionv1.Action) string {
 	var key []byte
 	add := func(texts ...string) { key = appendTexts(key, texts) }
 	file := a.GetPaths()[0]
-	git := ""
-	switch {
-	case file.GetGitInternal():
-		git = "git"
-	case file.GetGitState():
-		git = "git state"
+	var kind []string
+	for name, holds := range map[string]bool{"git": file.GetGitInternal(), "git state": file.GetGitState(), "public": file.GetPublic()} {
+		if holds {
+			kind = append(kind, name)
+		}
 	}
-	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), git)
+	slices.Sort(kind)
+	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), strings.Join(kind, ", "))
 	return keyOf(key, a)
 }
 

@@ -48,6 +48,8 @@ func change(in protoreflect.Message, field protoreflect.FieldDescriptor) {
 		value.List().Append(value.List().NewElement())
 	case field.IsList() && field.Kind() == protoreflect.Uint32Kind:
 		value.List().Append(protoreflect.ValueOfUint32(1))
+	case field.IsList() && field.Kind() == protoreflect.EnumKind:
+		value.List().Append(protoreflect.ValueOfEnum(1))
 	case field.IsList():
 		value.List().Append(protoreflect.ValueOfString("/x"))
 	case field.Kind() == protoreflect.Uint32Kind:
