@@ -385,7 +385,11 @@ func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	h.worked("write", filepath.Join(own, "config"), string(config)+"[filter \"x\"]\n\tclean = "+tool+"\n")
+	config = append(config, "[filter \"x\"]\n\tclean = "+tool+"\n"...)
+	h.refused("write", filepath.Join(own, "config"), string(config)) // the agent's own folders are no place for what git runs
+	if err := os.WriteFile(filepath.Join(own, "config"), config, 0o600); err != nil {
+		t.Fatal(err)
+	}
 	s.File(t, ".gitattributes", "* filter=x\n")
 	s.File(t, "new", "text\n")
 	h.try("run", "git", "--git-dir", own, "--work-tree", work, "add", "--all")
