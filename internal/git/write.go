@@ -82,8 +82,8 @@ const maxMoved = 1 << 12
 // ".git" ("gitdir: PATH") and commondir are State: git accepts a target only if it is a repository by the definition above, whose
 // files were judged where they are. They choose between repositories, and add nothing to any of them. Two limits: a relative
 // program in an existing configuration (core.hooksPath = .githooks) is resolved in the work tree, and a ".git" file gives a
-// repository another work tree; and a target that is not judged by WriteOf, because it lies where writes are free, can contain
-// anything.
+// repository another work tree; and a target that is not judged by WriteOf can contain anything, so WriteOf has to judge every
+// place in which agents write.
 //
 // A symbolic link in a repository's own folder, or in the place of one, is Runs: git appends to its logs and writes other files of State
 // through links, with names of branches in them, and the target may be anywhere.

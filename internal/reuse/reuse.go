@@ -8,6 +8,7 @@ import (
 	"encoding/binary"
 	"path"
 	"slices"
+	"strconv"
 	"strings"
 
 	"google.golang.org/protobuf/proto"
@@ -100,14 +101,8 @@ func Key(a *permissionv1.Action) string {
 	var key []byte
 	add := func(texts ...string) { key = appendTexts(key, texts) }
 	file := a.GetPaths()[0]
-	var kind []string
-	for name, holds := range map[string]bool{"git": file.GetGitInternal(), "git state": file.GetGitState(), "public": file.GetPublic()} {
-		if holds {
-			kind = append(kind, name)
-		}
-	}
-	slices.Sort(kind)
-	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()), strings.Join(kind, ", "))
+	add(path.Dir(file.GetPath()), path.Dir(file.GetResolvedPath()))
+	add(strconv.FormatBool(file.GetGitInternal()), strconv.FormatBool(file.GetGitState()), strconv.FormatBool(file.GetPublic()))
 	return keyOf(key, a)
 }
 

@@ -109,8 +109,8 @@ func (e *CannotConfine) Error() string {
 }
 
 // Confine opens the stream for the sandbox of a session's command, if commands run in a sandbox. id names the confinement for the handler.
-// An empty id means that the command runs without a sandbox. contained: the command's line was not judged. The caller calls settle once, and reports
-// whether the command has started. The error is a *CannotConfine, or the error of a call to the handler.
+// An empty id means that the command runs without a sandbox. contained: the command's line was not judged. The caller calls settle once, and
+// reports whether the command has started. The error is a *CannotConfine, or the error of a call to the handler.
 func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error) {
 	if d.sandbox == nil {
 		return "", func(bool) {}, nil

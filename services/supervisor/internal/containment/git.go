@@ -3,18 +3,22 @@ package containment
 import (
 	"errors"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"sync"
 
 	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/regular"
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// maxConfigs limits the removed configurations of repositories whose content is remembered.
-const maxConfigs = 256
+// Limits of the removed configurations of repositories whose content is remembered. A removal beyond a limit is decided like other changes.
+const (
+	maxConfigs = 256
+	// maxRemembered is the maximum size of one, in bytes.
+	maxRemembered = 64 << 10
+)
 
 // configs remembers the content of removed configurations of repositories, so that a new file is compared with what it replaces. The zero
 // value is ready for use. It is safe for concurrent use.
@@ -25,7 +29,7 @@ type configs struct {
 
 // remove remembers a configuration that is about to be removed; false: it must not be removed without a decision.
 func (c *configs) remove(path string) bool {
-	content, err := os.ReadFile(path)
+	content, err := regular.Read(path, maxRemembered)
 	if err != nil {
 		return errors.Is(err, fs.ErrNotExist)
 	}
@@ -43,7 +47,7 @@ func (c *configs) remove(path string) bool {
 
 // before returns the present content of a configuration, or else the content that it had when it was removed; nil: it has had none.
 func (c *configs) before(path string) ([]byte, error) {
-	content, err := os.ReadFile(path)
+	content, err := regular.Read(path, sandbox.MaxContent)
 	if !errors.Is(err, fs.ErrNotExist) {
 		return content, err
 	}

@@ -3,6 +3,7 @@ package containment
 import (
 	"os"
 	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/acphost/acphost/internal/sandbox"
@@ -87,6 +88,14 @@ func TestDecider_RemembersRemovedConfigurations(t *testing.T) {
 	}
 	if got := d.gitMeaningOf(change(sandbox.Move, config, placed(ofRemote))); !got.state {
 		t.Errorf("the same configuration again is refused: it changes %s", got.why)
+	}
+}
+
+func TestDecider_RemembersNoLargeConfigurations(t *testing.T) {
+	dir := repository(t, "#"+strings.Repeat("x", maxRemembered))
+	var d Decider
+	if got := d.gitMeaningOf(change(sandbox.Write, filepath.Join(dir, "config"), func(e *sandbox.Event) { e.Leaves = sandbox.LeavesNothing })); got.state {
+		t.Error("a large configuration is removed without a decision")
 	}
 }
 

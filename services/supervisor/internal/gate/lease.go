@@ -60,7 +60,8 @@ func (g *Gate) Lease(d *Decision, program string, count func() Counter) *Lease {
 	return l
 }
 
-// ReadLease describes the other reads of processes that a decision covers, until the Gate or the session changes.
+// ReadLease describes the other reads of processes that a decision covers. It is valid for a moment only, because the sandbox that uses it
+// does not see changes of the Gate or the session (decisions.ReadLease).
 type ReadLease struct {
 	// Asked are patterns of the files that are decided apart (pathglob.Set).
 	Asked []string

@@ -89,14 +89,13 @@ func (q asking) earlier() (policyAnswer, bool) {
 			return policyAnswer{}, false
 		}
 	}
-	answer := held{answer: h.answer}.copied()
+	answer := reusable(h.answer)
 	answer.Reuse = nil
 	return policyAnswer{DecideResponse: answer, plugin: h.plugin, reused: true}, true
 }
 
-// copied returns the fields of an answer that hold for further actions. Others, such as Keep, belong to one action only.
-func (h held) copied() *permissionv1.DecideResponse {
-	a := h.answer
+// reusable returns an answer with the fields that hold for further actions. Others, such as Keep, belong to one action only.
+func reusable(a *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	return &permissionv1.DecideResponse{
 		Verdict: Allow, Rule: a.GetRule(), Reason: a.GetReason(), PolicyDigest: a.GetPolicyDigest(), NamesPaths: a.GetNamesPaths(), Place: a.GetPlace(),
 		Processes: a.GetProcesses(), Contained: a.GetContained(), Reuse: a.GetReuse(),
@@ -125,7 +124,7 @@ func (q asking) keep(s policyAnswer) {
 	if len(q.of.held) >= maxHeld {
 		clear(q.of.held)
 	}
-	q.of.held[key] = &held{held{answer: s.DecideResponse}.copied(), s.plugin, asked}
+	q.of.held[key] = &held{reusable(s.DecideResponse), s.plugin, asked}
 }
 
 // holdsHere reports whether the supervisor can check the validity of an answer.
