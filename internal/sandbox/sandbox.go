@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -235,6 +236,24 @@ type Rechecker interface {
 	Rechecks(path string) bool
 }
 
+// Tunneler is a Decider that has TCP sockets connected through a proxy, by the method CONNECT of HTTP. The socket is connected to the
+// proxy, and the process gets it when the proxy has connected it to the target: the program needs no support for proxies. The proxy decides
+// on the target, and Allows is not called.
+type Tunneler interface {
+	// Tunnel returns the tunnel for a Connect event; false: the socket is connected directly, if Allows allows it. It must not block.
+	Tunnel(Event) (Tunnel, bool)
+	// TunnelRefused notifies the Decider that the proxy has refused a connection of a process. why is the proxy's reason, for the user.
+	TunnelRefused(pid int, why string)
+}
+
+// Tunnel describes a connection through a proxy.
+type Tunnel struct {
+	// Proxy is the proxy's IPv4 address.
+	Proxy Address
+	// Request is the request to the proxy, with its header.
+	Request string
+}
+
 // Lists is a Decider with literal paths, which must be absolute and without symbolic links. Paths on no list are rejected for Write
 // and Move, and allowed for other operations.
 type Lists struct {
@@ -254,31 +273,70 @@ type Lists struct {
 
 // Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only two kinds of
 // them, over TCP: a proxy, which decides on the machines behind it, and a port on the loopback interface if only processes of this
-// sandbox listen on it. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected
-// regardless of its answer. Through needs Options.Streams.
+// sandbox listen on it. With Credentials, other TCP connections lead through the proxy. Without, the other Decider is asked about all
+// other addresses too, so that it is notified, but they are rejected regardless of its answer. Through needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
 	Host string
 	Port uint16
+	// Credentials is the value of the header Proxy-Authorization for the proxy.
+	Credentials string
+}
+
+// ownAddress reports whether processes may connect directly to an address.
+func (t Through) ownAddress(to Address) bool {
+	if t.Host != "" && to == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
+		return true
+	}
+	if !to.Loopback() {
+		return false
+	}
+	own, err := proc.ListensAlone(os.Getpid(), to.Port)
+	return own && err == nil
+}
+
+// Tunnel implements Tunneler.
+func (t Through) Tunnel(e Event) (Tunnel, bool) {
+	if t.Host == "" || t.Credentials == "" || e.Address.Network != "tcp" || t.ownAddress(e.Address) {
+		return Tunnel{}, false
+	}
+	host := e.Address.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	host += ":" + strconv.Itoa(int(e.Address.Port))
+	return Tunnel{
+		Proxy:   Address{Network: "tcp", Host: t.Host, Port: t.Port},
+		Request: "CONNECT " + host + " HTTP/1.1\r\nHost: " + host + "\r\nProxy-Authorization: " + t.Credentials + "\r\n\r\n",
+	}, true
+}
+
+// TunnelRefused implements Tunneler.
+func (t Through) TunnelRefused(pid int, why string) {
+	if r, ok := t.Decider.(interface{ TunnelRefused(pid int, why string) }); ok {
+		r.TunnelRefused(pid, why)
+	}
 }
 
 // Allows implements Decider.
 func (t Through) Allows(e Event) bool {
 	if e.Operation == Connect && e.Address.Network != "unix" {
-		if t.Host != "" && e.Address == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
+		if t.ownAddress(e.Address) {
 			return true
-		}
-		if e.Address.Loopback() {
-			if own, err := proc.ListensAlone(os.Getpid(), e.Address.Port); own && err == nil {
-				return true
-			}
 		}
 		t.Decider.Allows(e) // only to notify it
 		return false
 	}
+	if e.Operation == Connect && within(e.Path, nameServices) {
+		return false
+	}
 	return t.Decider.Allows(e)
 }
+
+// nameServices are the folders and sockets of services that look up names for programs, outside of the sandbox and before the proxy decides:
+// systemd-resolved, nscd and Avahi. The C library works without them, by DNS.
+var nameServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/avahi-daemon"}
 
 // Started implements Watcher.
 func (t Through) Started(e Event) {

@@ -3,6 +3,7 @@
 package sandbox
 
 import (
+	"encoding/base64"
 	"context"
 	"errors"
 	"flag"
@@ -82,6 +83,9 @@ func runWith(dial func(fd int, o Options) (Decider, error), decider func(*Option
 			return failed, fmt.Errorf("read what to start: %w", err)
 		}
 		o.Environ = c.env
+	}
+	if proxy != nil {
+		proxy.Credentials = proxyCredentials(o.Environ, proxy)
 	}
 	if !asks {
 		d := decider(&o, lists)
@@ -164,6 +168,21 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 		}
 	}
 	return o, l, c, asks, proxy, err
+}
+
+// proxyCredentials returns the credentials for the proxy that are in the command's environment, as a value of the header Proxy-Authorization;
+// empty: there are none, and sockets cannot be connected through the proxy. They are not among the arguments, which all users can read.
+func proxyCredentials(environ []string, proxy *Through) string {
+	if environ == nil {
+		environ = os.Environ()
+	}
+	for _, entry := range environ {
+		value, ok := strings.CutPrefix(entry, "HTTPS_PROXY=http://")
+		if user, ok2 := strings.CutSuffix(value, "@"+proxy.Host+":"+strconv.Itoa(int(proxy.Port))); ok && ok2 {
+			return "Basic " + base64.StdEncoding.EncodeToString([]byte(user))
+		}
+	}
+	return ""
 }
 
 // serve starts the command, answers its calls until it has ended, and then ends its remaining processes.

@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -315,6 +316,11 @@ func (c *client) tell(m proto.Message) error {
 // Refused implements sandbox.Decider.
 func (c *client) Refused(pid int, what string) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), Program: programOf(pid), What: what}}})
+}
+
+// TunnelRefused writes the proxy's reason to the process's standard error. The supervisor knows the refusal from the proxy.
+func (c *client) TunnelRefused(pid int, why string) {
+	c.refused(sandbox.Event{PID: pid}, strings.TrimPrefix(why, "acphost: "))
 }
 
 // Started implements sandbox.Watcher.

@@ -2,6 +2,9 @@
 // by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that the agent names it asks a
 // Decider. It looks up the name itself, checks the addresses, and connects to what it has checked.
 //
+// Programs in a sandbox that know nothing of proxies look up a name and connect to its address. The sandbox makes tunnels of both: the proxy
+// answers the look-up with an address that stands for the name, and a tunnel to this address leads to the machine of that name.
+//
 // What a client says inside of a tunnel, its TLS server name (SNI) among it, is not looked at: who may reach one machine of a content
 // network may reach what else the same machine serves.
 //
@@ -92,6 +95,7 @@ type Proxy struct {
 	secret  string
 	server  *http.Server
 	forward http.Handler
+	names   nameTable
 	// ctx ends with the proxy.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -165,13 +169,14 @@ func (p *Proxy) URL() string {
 const user = "agent"
 
 // Env has clients use the proxy: "NAME=VALUE" for each of the variables by which programs find one. It empties NO_PROXY, so that
-// connections to this machine are decided on, too. Node reads them from its version 22.21 on.
+// connections to this machine are decided on, too. Node reads them from its version 22.21 on. RES_OPTIONS makes the C library look up names
+// over TCP, for programs in a sandbox (see names.go).
 func (p *Proxy) Env() []string {
 	var env []string
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"} {
 		env = append(env, name+"="+p.URL())
 	}
-	return append(env, "NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1")
+	return append(env, "NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1", "RES_OPTIONS=use-vc")
 }
 
 // Close ends the proxy and all connections, and waits until nothing of it runs any more.

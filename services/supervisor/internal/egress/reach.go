@@ -136,7 +136,11 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 			break
 		}
 	}
-	return nil, refuse(http.StatusBadGateway, "%s could not be reached: %s", to, reason(last))
+	status := http.StatusBadGateway
+	if reason(last) == errLate.Error() {
+		status = http.StatusGatewayTimeout
+	}
+	return nil, refuse(status, "%s could not be reached: %s", to, reason(last))
 }
 
 // reason is an error in the words of the system.
