@@ -292,7 +292,7 @@ func (t Through) ownAddress(to Address) bool {
 	if !to.Loopback() {
 		return false
 	}
-	own, err := proc.ListensAlone(os.Getpid(), to.Port)
+	own, err := proc.ListensAlone(to.Port, os.Getpid())
 	return own && err == nil
 }
 

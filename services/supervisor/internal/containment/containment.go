@@ -63,8 +63,8 @@ func (s *Sandbox) walls() []permissionv1.Wall {
 type Proxy struct {
 	// Observe: nothing is refused, except what the proxy itself refuses.
 	Observe bool
-	// Listens, if set, reports whether only the agent's own processes listen on a TCP port of this machine.
-	Listens func(port uint16) bool
+	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that only they run.
+	AgentPID func() int
 	// Needs are the machines that the agent cannot work without.
 	Needs []hosts.Pattern
 }
@@ -131,6 +131,7 @@ type Decider struct {
 	commands kernel.Commands
 	turn     turnState
 	configs  configs
+	roots    sandboxRoots
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

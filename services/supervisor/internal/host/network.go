@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -34,7 +33,7 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, Listens: la.listens}
+	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: la.PID}
 	if h.opts.Hosts != nil {
 		proxy.Needs = h.opts.Hosts(la.identity.Name)
 	}
@@ -49,12 +48,6 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	}
 	s.Env = replaced(s.Env, p.Env())
 	return nil
-}
-
-// listens reports whether only the agent's processes listen at a TCP port of this machine.
-func (la *linkedAgent) listens(port uint16) bool {
-	own, err := proc.ListensAlone(la.PID(), port)
-	return own && err == nil
 }
 
 // replaced returns an environment with other values for some variables. Programs use the first entry of a name.
