@@ -33,7 +33,7 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: la.PID}
+	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: func() int { return la.PID() }}
 	if h.opts.Hosts != nil {
 		proxy.Needs = h.opts.Hosts(la.identity.Name)
 	}
