@@ -290,7 +290,7 @@ lines: ## count lines of code; with BASE=REV, what has changed since REV
 
 .PHONY: reference
 reference: ## write docs/reference-*.md from the commands and from config.proto; tests check that they are current
-	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestTheReferenceHas' ./internal/cli ./internal/config -update
+	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestReference_Has' ./internal/cli ./internal/config -update
 
 .PHONY: picture
 picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what acphost really shows; tests check that they are current
