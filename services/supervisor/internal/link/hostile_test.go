@@ -400,7 +400,7 @@ func TestAnswer_OnlyClientCountsAsClient(t *testing.T) {
 	r.client.want(cancel7)
 }
 
-func TestLink_RefusesMessageWithOnlyAnID(t *testing.T) {
+func TestLink_RefusesMessageWithOnlyID(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(`{"jsonrpc":"2.0","id":99}`)
