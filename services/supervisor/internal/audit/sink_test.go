@@ -53,7 +53,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.got.Write(p)
 }
 
-func TestSink_SlowWriterIsToldLosses(t *testing.T) {
+func TestSink_SlowWriterGetsLossCount(t *testing.T) {
 	place := &stuck{entered: make(chan struct{}, 1), let: make(chan struct{})}
 	var log bytes.Buffer
 	l := open(t, Options{Stderr: place, Logger: slog.New(slog.NewTextHandler(&log, nil))})

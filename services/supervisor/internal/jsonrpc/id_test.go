@@ -70,7 +70,7 @@ func TestCalls_IDsInFlightAreUnique(t *testing.T) {
 	}
 }
 
-func TestCalls_InFlightAreTakenOnce(t *testing.T) {
+func TestCalls_InFlightAreClaimedOnce(t *testing.T) {
 	var f InFlight[int]
 	var taken atomic.Int32
 	var takers sync.WaitGroup

@@ -82,7 +82,7 @@ func TestOwnCall_EndsWithClientCall(t *testing.T) {
 	}
 }
 
-func TestOwnCall_EndsWhenAllowedCallIsGivenUp(t *testing.T) {
+func TestOwnCall_EndsWithAbandonedCall(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))

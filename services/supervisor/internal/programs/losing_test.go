@@ -89,7 +89,7 @@ func TestLostSession_ReopenClearsIt(t *testing.T) {
 	}
 }
 
-func TestLostSession_GivenUpAgentHasReason(t *testing.T) {
+func TestLostSession_FailedAgentHasReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 0 })
 		_, a := r.start()
