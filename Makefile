@@ -232,10 +232,11 @@ breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
 	else echo "no main to compare with"; fi
 
 .PHONY: lint
-lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, protobuf and workflows
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, names of tests, protobuf and workflows
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
 	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(MODULES:%=./%/...)
+	$(PLAIN) go test -vet=off -count=1 -run TestNames_BeginWithSubject ./internal/testkit
 
 .PHONY: lint-workflows
 lint-workflows: $(TOOLS)/actionlint ## lint .github/workflows
