@@ -7,7 +7,7 @@ import (
 )
 
 // The page that tells how to write a policy shows this one, and calls it short.
-func TestTheDocumentationShowsThisProgram(t *testing.T) {
+func TestDocumentation_ShowsProgram(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	if err != nil {
 		t.Fatal(err)
