@@ -10,7 +10,7 @@ import (
 )
 
 // A prompt that is refused begins no turn, and must not be counted as one: a cancellation behind it would cancel the next turn.
-func TestPrompt_IsNotCancelledForAMalformedOneBefore(t *testing.T) {
+func TestCancel_AfterMalformedPromptSparesNextTurn(t *testing.T) {
 	toAgent, client := io.Pipe()
 	out, fromAgent := io.Pipe()
 	agent := serve(toAgent, fromAgent, behaviour{exitInitialize: -1}, slog.New(slog.DiscardHandler))
