@@ -47,9 +47,9 @@ var traps = map[string]trap{
 	"an include": {files: []string{"more = " + monitor, ".git/objects/", ".git/refs/", ".git/" + head, ".git/config = [include]\npath = ../more\n"}},
 }
 
-// TestWriteOf_Traps writes what has git run a program, and expects that a write that WriteOf and HarmlessConfig do not accept is one of
+// TestWriteOf_RejectsWritesThatRunPrograms writes what has git run a program, and expects that a write that WriteOf and HarmlessConfig do not accept is one of
 // it. That git runs the program otherwise shows that the trap is one.
-func TestWriteOf_Traps(t *testing.T) {
+func TestWriteOf_RejectsWritesThatRunPrograms(t *testing.T) {
 	for name, c := range traps {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
