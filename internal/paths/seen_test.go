@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestWhatIsSeenIsWhatIsThere makes trees at random, and asks for paths in them: what has been seen for other paths
+// TestSeen_AgreesWithSystem makes trees at random, and asks for paths in them: what has been seen for other paths
 // changes no answer, and the answers are the system's.
-func TestWhatIsSeenIsWhatIsThere(t *testing.T) {
+func TestSeen_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	names := []string{"a", "b", "c", "d"}
 	some := func() string {
@@ -90,8 +90,8 @@ func TestWhatIsSeenIsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWhatIsSeenHoldsForOneQuestion: each name is looked at once, and the next question looks anew.
-func TestWhatIsSeenHoldsForOneQuestion(t *testing.T) {
+// TestSeen_LooksAtEachNameOnce: each name is looked at once, and the next question looks anew.
+func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
