@@ -36,7 +36,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestNoPersonTCP_FindsTheProcessThatConnected(t *testing.T) {
+func TestNoPersonTCP_FindsConnectedProcess(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +89,7 @@ func TestNoPersonTCP_FindsTheProcessThatConnected(t *testing.T) {
 	}
 }
 
-func TestNoPersonTCP_SaysIfItCannotTell(t *testing.T) {
+func TestNoPersonTCP_ReportsUnknownProcess(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:1")
 	if why, err := NoPersonTCP(at, netip.MustParseAddrPort("127.0.0.1:2"), os.Getpid()); err == nil {
 		t.Errorf("got %q of a connection that is not there", why)
