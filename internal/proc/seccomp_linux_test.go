@@ -150,7 +150,7 @@ func runFilterProbes(t *testing.T, start func(cmd *exec.Cmd) error) filterProbes
 	return got
 }
 
-func TestAConfinedProcessCannotReachIntoOthersBySystemCalls(t *testing.T) {
+func TestSeccomp_DeniesCallsIntoOtherProcesses(t *testing.T) {
 	needsConfine(t)
 	got := runFilterProbes(t, func(cmd *exec.Cmd) error { return confined(cmd.Start) })
 	for _, what := range refusedCalls {
@@ -167,7 +167,7 @@ func TestAConfinedProcessCannotReachIntoOthersBySystemCalls(t *testing.T) {
 
 // The counterpart: the same calls are not refused without the filter, so that their failure above means something. (bpf
 // and userfaultfd may be root's alone.)
-func TestTheSameCallsAreTakenWithoutAFilter(t *testing.T) {
+func TestSeccomp_CallsSucceedWithoutFilter(t *testing.T) {
 	got := runFilterProbes(t, (*exec.Cmd).Start)
 	for _, what := range append([]string{"limit another process", "write into a child by ptrace", "write into a child's memory"}, allowedCalls...) {
 		if got[what] != "ok" && got[what] != unix.ENOTTY.Error() {
@@ -176,7 +176,7 @@ func TestTheSameCallsAreTakenWithoutAFilter(t *testing.T) {
 	}
 }
 
-func TestFiltersAreCountedAndInherited(t *testing.T) {
+func TestSeccomp_FiltersAreInherited(t *testing.T) {
 	needsConfine(t)
 	own, err := proc.Filters(os.Getpid())
 	if err != nil {
@@ -200,7 +200,7 @@ func TestFiltersAreCountedAndInherited(t *testing.T) {
 }
 
 // A 32-bit program has its own numbers of system calls, by which the filter knows them too.
-func TestTheFilterKnowsTheNumbersOfThirtyTwoBitPrograms(t *testing.T) {
+func TestSeccomp_FiltersCallsOf32BitPrograms(t *testing.T) {
 	needsConfine(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the program is one for i386")
