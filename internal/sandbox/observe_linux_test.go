@@ -75,7 +75,7 @@ func real(t *testing.T, name string) string {
 }
 
 // What is done in a mount namespace is told by its path outside, to observe, too, where the kernel makes the mounts.
-func TestObservingTellsWhatIsDoneInANamespace(t *testing.T) {
+func TestObserve_ReportsOutsidePathsInNamespace(t *testing.T) {
 	needsNamespaces(t)
 	needsPrograms(t)
 	self, err := os.Executable()

@@ -153,7 +153,7 @@ func TestPlacing_WriterDuringRenameChangesNothing(t *testing.T) {
 	noneReserved(t, dir)
 }
 
-func TestPlacing_WritersSucceedWithoutIt(t *testing.T) {
+func TestPlacing_RaceSucceedsWithoutSandbox(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "placerace", y.repository(t), "100")); strings.HasSuffix(got, "through 0") {
 		t.Errorf("got %q: the race shows nothing", got)
@@ -193,7 +193,7 @@ func beginRace(dir string) int {
 	return 0
 }
 
-func TestRecheck_RepositoryThatBeginsMeanwhile(t *testing.T) {
+func TestRecheck_RepositoryMadeMeanwhile(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "beginrace", y.inside)
 	y.placing(t, cmd)
