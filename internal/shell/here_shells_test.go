@@ -211,9 +211,9 @@ func (m *lineMaker) line() string {
 	return line
 }
 
-// FuzzShellsGiveProgramsTheWordsThatAreExpected has shells read lines over folders of all kinds: each command that runs has been
+// FuzzHere_AgreesWithShells has shells read lines over folders of all kinds: each command that runs has been
 // found with just these words, in this place, or is said to be known only when it runs.
-func FuzzShellsGiveProgramsTheWordsThatAreExpected(f *testing.F) {
+func FuzzHere_AgreesWithShells(f *testing.F) {
 	for seed := range int64(300) {
 		f.Add(seed)
 	}

@@ -7,7 +7,7 @@ import (
 
 // An agent sends any line. A line of which each part is read twice for each part around it is never decided, and takes a
 // processor as long: each of these took hours.
-func TestANestedLineIsReadInTime(t *testing.T) {
+func TestParse_NestedLinesAreQuick(t *testing.T) {
 	nest := func(before, inner, after string) string {
 		const depth = 200
 		return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)
