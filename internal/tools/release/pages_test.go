@@ -27,7 +27,7 @@ func publishedFiles(t *testing.T) map[string]file {
 	return all
 }
 
-func TestArchive_HasWhatPagesUse(t *testing.T) {
+func TestArchive_HasFilesThatPagesName(t *testing.T) {
 	t.Parallel()
 	files := publishedFiles(t)
 	for _, name := range []string{
