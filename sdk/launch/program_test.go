@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAProgramThatChangesWhileItStartsHasNoDigest(t *testing.T) {
+func TestDigest_EmptyIfProgramChangesDuringStart(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"another file in its place": func(t *testing.T, path string) error {
 			other := filepath.Join(t.TempDir(), "other")
@@ -62,7 +62,7 @@ func TestAProgramThatChangesWhileItStartsHasNoDigest(t *testing.T) {
 
 // A folder above a program is swapped when the program was opened, and put back when it runs: nothing of the program's own
 // file changes by that.
-func TestWhatWasOpenedIsWhatRuns(t *testing.T) {
+func TestStart_RunsOpenedProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("programs are executed by their paths here")
 	}

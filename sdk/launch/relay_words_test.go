@@ -8,7 +8,7 @@ import (
 )
 
 // What a handler wrote long before its end is not the reason of the end.
-func TestRelay_QuotesWhatCameBeforeTheEnd(t *testing.T) {
+func TestRelay_QuotesLastLinesBeforeEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &relay{log: slog.New(slog.DiscardHandler)}
 		check := func(want string) {
