@@ -46,7 +46,7 @@ func naive(text string, lines Range) string {
 	return strings.Join(all[from:to], "")
 }
 
-func TestPagesPutTogetherAreTheFile(t *testing.T) {
+func TestRead_PagesAddUpToFile(t *testing.T) {
 	ws := workspace(t)
 	content := strings.Repeat("line\r\n\nanother line\n", 5000) + "end"
 	path := put(t, ws+"/f", content)
