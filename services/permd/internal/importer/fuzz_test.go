@@ -130,7 +130,7 @@ func neverLooser(t *testing.T, p imported, lines [][]string, rules []rule, one f
 	}
 }
 
-func FuzzClaudesRulesAreNeverLooser(f *testing.F) {
+func FuzzClaude_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
@@ -155,7 +155,7 @@ func FuzzClaudesRulesAreNeverLooser(f *testing.F) {
 	})
 }
 
-func FuzzGeminisRulesAreNeverLooser(f *testing.F) {
+func FuzzGemini_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
@@ -186,7 +186,7 @@ func FuzzGeminisRulesAreNeverLooser(f *testing.F) {
 	})
 }
 
-func FuzzOpencodesRulesAreNeverLooser(f *testing.F) {
+func FuzzOpencode_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
