@@ -68,7 +68,7 @@ func (f flawed) Kill(ctx context.Context, req *terminalv1.KillRequest) (*termina
 }
 
 // Each flaw must be caught, and by the case that is there for it.
-func TestTheSuiteCatchesFlaws(t *testing.T) {
+func TestConformance_FindsFlaws(t *testing.T) {
 	zero := uint32(0)
 	for name, c := range map[string]struct {
 		flaw   flawed
