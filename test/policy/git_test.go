@@ -78,7 +78,7 @@ func TestGit_OwnFilesAreProtected(t *testing.T) {
 }
 
 // The session's folder is a folder of a repository: git shows the files in it, and no others.
-func TestGit_ShowsTheSessionsFolderOfALargerRepository(t *testing.T) {
+func TestGit_ShowsOnlySessionFolderOfRepository(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	repository(t, p, "../")
