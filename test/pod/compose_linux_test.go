@@ -98,7 +98,7 @@ func up(t *testing.T, dir string, m *Manifest) *running {
 	return r
 }
 
-func TestCompose_WorksWithTheDocumentedCommands(t *testing.T) {
+func TestCompose_DocumentedCommandsWork(t *testing.T) {
 	dir, m := composed(t)
 	r := up(t, dir, m)
 	a := r.agent()

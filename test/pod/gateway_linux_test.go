@@ -18,7 +18,7 @@ import (
 
 // The gateway of deploy/gateway serves the agent of deploy/kubernetes: here its container is one of the agent's Pod, and reaches the
 // supervisor at 127.0.0.1, because the harness has neither Services nor names.
-func TestGateway_ServesTheAgentOfThePod(t *testing.T) {
+func TestGateway_ServesAgentOfPod(t *testing.T) {
 	var token string
 	r := launch(t, []string{"/opt/agent/demoagent"}, func(m *Manifest, files map[string]map[string]string, dir string) {
 		keys := filepath.Join(dir, "gateway")
