@@ -10,7 +10,7 @@ import (
 )
 
 // Somebody who looks for an error message finds it: what the page quotes is what the programs say.
-func TestTheSymptomsAreWhatTheProgramsSay(t *testing.T) {
+func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 	var said strings.Builder
 	for _, folder := range []string{"services", "sdk", "internal"} {
 		err := filepath.WalkDir(filepath.Join(top, folder), func(file string, d fs.DirEntry, err error) error {
