@@ -165,7 +165,7 @@ func TestMetrics_Alerts(t *testing.T) {
 	}
 }
 
-func TestMetrics_HaveTheExpiryOfCertificates(t *testing.T) {
+func TestMetrics_HaveExpiryOfCertificates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	m := measure(t, p)
