@@ -18,7 +18,7 @@ import (
 
 // However many requests may wait, only so many bytes of answers are on their way at once; and an agent that writes all
 // its requests before it reads one answer is read all the same.
-func TestFourHundredReadsOfTenMebibytesNeitherDeadlockNorFillTheMemory(t *testing.T) {
+func TestFlood_400LargeReadsAreBounded(t *testing.T) {
 	const (
 		count = 400
 		size  = 10 << 20

@@ -9,7 +9,7 @@ import (
 )
 
 // Once the session's folder was removed, files and terminals refuse calls with the same message, and nothing makes it again.
-func TestSession_WhoseFolderWasRemovedRefusesCalls(t *testing.T) {
+func TestSession_RemovedFolderRejectsCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)

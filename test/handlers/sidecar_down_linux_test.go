@@ -12,7 +12,7 @@ import (
 )
 
 // A sidecar that is down is named in the errors of calls and in the agent's questions, and used as soon as it is back.
-func TestSidecar_ThatIsDownIsNamed(t *testing.T) {
+func TestSidecar_DownIsNamedInErrors(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	fsd, address := daemons.Sidecar(t, "fsd")
