@@ -15,7 +15,7 @@ import (
 )
 
 // A service manager opens the port, and acphost begins when somebody first connects.
-func TestAPortOfAServiceManagerIsServed(t *testing.T) {
+func TestActivation_ServesPassedPort(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys := filepath.Join(p.Home, "keys")

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestASecondClientAttachesToALiveSession(t *testing.T) {
+func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -92,7 +92,7 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 }
 
 // The client's transports of the TypeScript SDK, unchanged, attach.
-func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
+func TestAttach_TypeScriptTransports(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"ws", "http"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -163,7 +163,7 @@ func allowed(m wire.Message) map[string]any {
 	return nil
 }
 
-func TestAttachedClientsAnswerQuestions(t *testing.T) {
+func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -237,7 +237,7 @@ func choosing(option string) map[string]any {
 }
 
 // An answer that is refused ends nothing: who gave it is asked again, and so is who comes later.
-func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
+func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -298,7 +298,7 @@ func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
 }
 
 // A gateway that may not answer for its callers says so to those who could: the question waits for somebody else.
-func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
+func TestAttach_GatewayWithoutRightToAnswerDoesNotAsk(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "viewer", "https://front.example")
@@ -324,7 +324,7 @@ func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
 	g.Leave()
 }
 
-func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
+func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -388,7 +388,7 @@ func texts(all []wire.Message) (said string) {
 
 // A client's stream breaks in the middle of 2,000 updates: by the number of the last one that it has it goes on behind
 // that.
-func TestAnAttachedClientLosesNothingWhenItsStreamBreaks(t *testing.T) {
+func TestAttach_BrokenStreamResumes(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -450,7 +450,7 @@ func TestAnAttachedClientLosesNothingWhenItsStreamBreaks(t *testing.T) {
 }
 
 // A client that does not read holds up neither the session nor others, and is told all when it reads again.
-func TestAnAttachedClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
+func TestAttach_SlowClientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -496,7 +496,7 @@ func TestAnAttachedClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 
 // An editor's session is followed and its questions are answered, by whoever the gateway lets in. Its prompts are the
 // editor's.
-func TestAClientAttachesToAnEditorsSession(t *testing.T) {
+func TestAttach_EditorSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, nil, []string{e2e.Program("demoagent")})
@@ -552,7 +552,7 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 }
 
 // Who lists sessions sees which of them go on: those whose agents are there.
-func TestASessionIsLiveUpToTheEndOfItsAgent(t *testing.T) {
+func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")

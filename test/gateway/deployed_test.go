@@ -16,7 +16,7 @@ import (
 )
 
 // The configurations in deploy/ are read as acphost reads them; their keys and sockets are made where they are deployed.
-func TestDeployedConfigurationsAreRead(t *testing.T) {
+func TestDeployedConfigurations_Load(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	deploy, err := filepath.Abs("../deploy")

@@ -15,7 +15,7 @@ import (
 var whole = flag.Bool("whole", false, "send every sample of every schema through the TypeScript SDK's transports, not some of each")
 
 // The transport of the TypeScript SDK's client, unchanged, the gateway, acphost, agent: each method, both ways.
-func TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports(t *testing.T) {
+func TestSweep_TypeScriptTransports(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][]string{
 		1: {"v1/schema.json", "v1/schema.unstable.json"},

@@ -56,7 +56,7 @@ func dialWith(t *testing.T, address string, c credentials.TransportCredentials, 
 }
 
 // An agent that reads an operator's key approves what it likes.
-func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
+func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)
@@ -107,7 +107,7 @@ func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
 	s.Finish()
 }
 
-func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
+func TestRemote_RoleOfCertificateLimitsCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)
@@ -165,7 +165,7 @@ func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 	s.Finish()
 }
 
-func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
+func TestRemote_ReloadsKeys(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, others, address := filepath.Join(p.Home, "keys"), filepath.Join(p.Home, "others"), testkit.FreePort(t)
@@ -202,7 +202,7 @@ func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 }
 
 // What somebody can do who has no certificate: connect, and say nothing.
-func TestAFloodOfConnectionsKeepsNobodyOut(t *testing.T) {
+func TestRemote_ConnectionFloodDoesNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)
