@@ -27,7 +27,7 @@ func (p *webPage) tells(lane, words string) chromedp.CSS {
 	return chromedp.CSS(fmt.Sprintf(`[data-bar="%s"]`, eval[string](p, which+`.dataset.bar`)))
 }
 
-func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
+func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -114,7 +114,7 @@ func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
 }
 
 // Files that are chosen, dropped or pasted reach the agent as they are, in the blocks that it takes.
-func TestFilesGoWithAPrompt(t *testing.T) {
+func TestPrompt_AttachesFiles(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -219,7 +219,7 @@ func TestFilesGoWithAPrompt(t *testing.T) {
 // hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
 const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
 
-func TestHostileTextIsShownAndNothingElse(t *testing.T) {
+func TestConsole_EscapesHostileText(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -249,7 +249,7 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 
 // A block of code in a question is shown as code, as text like all else: without its fences, and with what stands
 // behind them.
-func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
+func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -273,7 +273,7 @@ func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
 }
 
 // A form is filled in by a person in a browser, whatever an agent calls its fields; and declined.
-func TestAFormIsFilledInInABrowser(t *testing.T) {
+func TestForm_IsFilledInAndDeclined(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASimpleFrontEndHasAWholeTurn(t *testing.T) {
+func TestFrontend_RunsWholeTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example", "--policy", p.File(t, "../rules.yaml", `
@@ -151,7 +151,7 @@ rules:
 }
 
 // What a gateway can be made to do is bounded by its certificate, whatever gatewayd believes of its callers.
-func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
+func TestGateway_CertificateLimitsOperators(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "approver", "https://front.example")
@@ -175,7 +175,7 @@ func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
 	g.Leave()
 }
 
-func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
+func TestExamplePage_ShowsWholeTurn(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -200,7 +200,7 @@ func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
 }
 
 // An agent's words stay words, whatever they are.
-func TestThePageOfTheExampleShowsTextAsText(t *testing.T) {
+func TestExamplePage_EscapesText(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "examples", "frontend", "index.html"))
 	if err != nil {
 		t.Fatal(err)
