@@ -253,8 +253,8 @@ serve:
 	s.Finish()
 }
 
-// TestConfigCheck_NamesCommandsThatIgnoreAKey is for the keys that not every command applies.
-func TestConfigCheck_NamesCommandsThatIgnoreAKey(t *testing.T) {
+// TestConfigCheck_NamesCommandsThatIgnoreKey is for the keys that not every command applies.
+func TestConfigCheck_NamesCommandsThatIgnoreKey(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for key, c := range map[string]struct{ text, ignored string }{

@@ -10,7 +10,7 @@ import (
 )
 
 // After npm, Homebrew or "go install", the folder of the programs is not in PATH, and pages name the demo agent without a path.
-func TestPrompt_FindsTheDemoAgentBesideAcphost(t *testing.T) {
+func TestPrompt_FindsDemoAgentBesideAcphost(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {

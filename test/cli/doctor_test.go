@@ -187,8 +187,8 @@ func TestDoctor_AcceptsFlagsOfRun(t *testing.T) {
 	}
 }
 
-// TestDoctor_LeavesOpenWhetherSandboxStopsAgent has doctor and init check agents that they do not start in the sandbox.
-func TestDoctor_LeavesOpenWhetherSandboxStopsAgent(t *testing.T) {
+// TestDoctor_DoesNotStartAgentInSandbox has doctor and init check agents that they do not start in the sandbox.
+func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Supported(); err != nil {
 		t.Skip("there is no sandbox on this machine: ", err)

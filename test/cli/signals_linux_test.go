@@ -111,8 +111,8 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	s.Finish()
 }
 
-// TestCommands_SayWhichSignal sends a signal to commands that wait for their standard input.
-func TestCommands_SayWhichSignal(t *testing.T) {
+// TestCommands_ReportSignal sends a signal to commands that wait for their standard input.
+func TestCommands_ReportSignal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"policy", "check", "-"}, {"prompt", "-", "--", e2e.Program("demoagent")}} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
@@ -156,8 +156,8 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 	}
 }
 
-// TestFollowers_SayWhichSignal sends a signal to commands that print what happens until they are ended.
-func TestFollowers_SayWhichSignal(t *testing.T) {
+// TestFollowers_ReportSignal sends a signal to commands that print what happens until they are ended.
+func TestFollowers_ReportSignal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Policy(t, "version: 1\nrules: [{id: all, effect: allow, on: [tool.execute, terminal.create]}]\n", ""))
@@ -206,8 +206,8 @@ func TestFollowers_SayWhichSignal(t *testing.T) {
 	s.Finish()
 }
 
-// TestScreens_SayWhichSignal sends a signal to commands that have a terminal.
-func TestScreens_SayWhichSignal(t *testing.T) {
+// TestScreens_ReportSignal sends a signal to commands that have a terminal.
+func TestScreens_ReportSignal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, runs string }{
 		"top":     {"exec " + e2e.Program("acphost") + " top", ""},
