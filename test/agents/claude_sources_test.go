@@ -15,7 +15,7 @@ import (
 const nothingOfTheFolder = `{"claudeCode":{"options":{"settingSources":["user"]}}}`
 
 // The documentation says how a session is opened in a folder that nobody trusts.
-func TestClaudeRunsWhatAFolderSaysUnlessItIsToldNotTo(t *testing.T) {
+func TestClaude_SettingSourcesOfFolder(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	node, err := exec.LookPath("node")
 	if err != nil {

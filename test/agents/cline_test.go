@@ -18,7 +18,7 @@ func (r *rig) clineEnv(m *Model) []string {
 }
 
 // By itself Cline starts a daemon that all of its sessions share, and that ends with the agent that began it.
-func TestClineByItsNameSharesNothing(t *testing.T) {
+func TestCline_PresetSharesNoDaemon(t *testing.T) {
 	executable(t, "cline")
 	for _, tt := range []struct {
 		name string

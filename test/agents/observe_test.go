@@ -250,7 +250,7 @@ func holds(path, words string) bool {
 }
 
 // The agents as they are, under each policy. With -update it writes what they did, of which docs/agents.md is made.
-func TestAgentsUnderEachPolicy(t *testing.T) {
+func TestAgents_UnderEachPolicy(t *testing.T) {
 	for _, c := range candidates {
 		t.Run(c.id, func(t *testing.T) {
 			if c.folder != "" {

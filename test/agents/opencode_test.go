@@ -47,7 +47,7 @@ func (r *rig) openCode(m *Model, permission map[string]string) *supervisorv1.Ses
 	return r.open(r.start([]string{executable(r.t, "opencode"), "acp"}, openCodeEnv(r.t, m, permission)...))
 }
 
-func TestOpenCodeSpeaks(t *testing.T) {
+func TestOpenCode_RunsTurn(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "opencode")
 	m := Completions(t, Step{Thought: "Hm.", Text: "Hello there."})
@@ -87,7 +87,7 @@ func TestOpenCodeSpeaks(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeAsksBeforeItEdits(t *testing.T) {
+func TestOpenCode_AsksBeforeEdit(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -126,7 +126,7 @@ func TestOpenCodeAsksBeforeItEdits(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeDoesNotRunWhatIsDenied(t *testing.T) {
+func TestOpenCode_DeniedCommandDoesNotRun(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -154,7 +154,7 @@ rules:
 }
 
 // Where a command runs is left out of OpenCode's question, and stands in the report before it.
-func TestOpenCodesFolderIsTheOneThatItReported(t *testing.T) {
+func TestOpenCode_UsesReportedFolder(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -178,7 +178,7 @@ rules:
 }
 
 // A deletion by a patch comes as an edit.
-func TestOpenCodesPatchesThatDeleteAreNoEdits(t *testing.T) {
+func TestOpenCode_DeletingPatchIsDelete(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -209,7 +209,7 @@ rules:
 }
 
 // A line without a command in it is run without a question, whatever OpenCode is told to ask. What a policy can do is tell.
-func TestWhatOpenCodeDoesNotAskIsTold(t *testing.T) {
+func TestOpenCode_UnaskedCommandIsReported(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -230,7 +230,7 @@ rules:
 	r.finish()
 }
 
-func TestOpenCodeIsCancelled(t *testing.T) {
+func TestOpenCode_Cancel(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -240,7 +240,7 @@ func TestOpenCodeIsCancelled(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeGoesOnAfterItWasKilled(t *testing.T) {
+func TestOpenCode_ResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "opencode")
 	m := Completions(t)

@@ -16,7 +16,7 @@ import (
 const page = "../../../docs/agents.md"
 
 // The page is made of what was observed, and of nothing else.
-func TestThePageTellsWhatWasObserved(t *testing.T) {
+func TestPage_MatchesObservations(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	var all []observation

@@ -101,7 +101,7 @@ func (r *rig) unwanted(t tools, net string, reached func() bool) []act {
 }
 
 // The agents as they are, in the sandbox. With -update it writes what they did, of which docs/agents.md is made.
-func TestAgentsInTheSandbox(t *testing.T) {
+func TestAgents_InSandbox(t *testing.T) {
 	for _, c := range candidates {
 		t.Run(c.id, func(t *testing.T) {
 			if c.folder != "" {
