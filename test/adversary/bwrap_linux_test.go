@@ -32,9 +32,9 @@ func inBubblewrap(s *fixture, more ...string) string {
 	}, more...), " ") + " -- sh ./line\n"
 }
 
-// TestBubblewrapWorksUnderTheRules: a command that was allowed confines what it starts by bubblewrap, and both
+// TestBubblewrap_WorksUnderRules: a command that was allowed confines what it starts by bubblewrap, and both
 // bubblewrap's walls and the rules hold. What is recorded is the path outside.
-func TestBubblewrapWorksUnderTheRules(t *testing.T) {
+func TestBubblewrap_WorksUnderRules(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
@@ -81,10 +81,10 @@ func TestBubblewrapWorksUnderTheRules(t *testing.T) {
 	s.finish()
 }
 
-// TestARuleAboutAProgramGivesItNoRightsInANamespace: in a mount namespace of its own an agent chooses what a program's
+// TestNamespace_AllowRuleGivesNoRights: in a mount namespace of its own an agent chooses what a program's
 // libraries, settings and arguments are. So a program that a rule allows stays the agent there, and what it does is
 // decided. A person who is asked is told so, and what the person allows elsewhere is not allowed there.
-func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
+func TestNamespace_AllowRuleGivesNoRights(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "perl")
@@ -111,9 +111,9 @@ func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
 	s.finish()
 }
 
-// TestAFolderOfAnotherSandboxIsKnown: a terminal's command has a sandbox of its own. A folder that is mounted under
+// TestNamespace_FolderOfOtherSandboxIsDenied: a terminal's command has a sandbox of its own. A folder that is mounted under
 // another name there is refused in the agent's, in which no namespace was made.
-func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
+func TestNamespace_FolderOfOtherSandboxIsDenied(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"+
@@ -142,10 +142,10 @@ func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 	s.finish()
 }
 
-// TestObservingSeesIntoNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls
+// TestObserve_RecordsOutsidePathsInNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls
 // of their own run commands, is recorded by its path outside, and refused no more than elsewhere. A program that a
 // rule allows is the agent there. Where the sandbox cannot follow, what the agent reports is recorded.
-func TestObservingSeesIntoNamespaces(t *testing.T) {
+func TestObserve_RecordsOutsidePathsInNamespaces(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("observe", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"))

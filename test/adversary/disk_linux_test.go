@@ -76,10 +76,10 @@ func fillUp(t *testing.T, dir string) (release func()) {
 	}
 }
 
-// TestAFullDiskLetsNothingThroughTheSandbox: what an agent does by itself is refused if it has to stand in the record
+// TestFullDisk_SandboxDeniesUnrecordedChanges: what an agent does by itself is refused if it has to stand in the record
 // and there is no room, and the process is told so. What is recorded already goes on, and what is denied is denied.
 // With room again all goes on, and nothing was done that the record does not show.
-func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
+func TestFullDisk_SandboxDeniesUnrecordedChanges(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -147,9 +147,9 @@ func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
 	}
 }
 
-// TestNobodyIsHeldUpByALease: whoever opens a file on which a process has a lease waits for the process, for 45 seconds
+// TestFileLease_DoesNotBlockRuleFiles: whoever opens a file on which a process has a lease waits for the process, for 45 seconds
 // at most. Rules are read by acphost, and opened by their user's editor.
-func TestNobodyIsHeldUpByALease(t *testing.T) {
+func TestFileLease_DoesNotBlockRuleFiles(t *testing.T) {
 	needsConfinement(t)
 	positions(t, policy(askWrites, ""), func(t *testing.T, s *fixture, h *hand) {
 		t.Helper()

@@ -51,9 +51,9 @@ func (s *fixture) endServe() {
 	s.ExpectNobody(s.t, nil)
 }
 
-// TestAnAgentIsNoClientOfItsOwnSupervisor: over TCP a certificate counts, and the keys of everybody who may call lie where
+// TestSupervisor_RejectsOwnAgent: over TCP a certificate counts, and the keys of everybody who may call lie where
 // "acphost certs init" put them.
-func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
+func TestSupervisor_RejectsOwnAgent(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir, address := keys(t, p), testkit.FreePort(t)
@@ -84,8 +84,8 @@ func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
 	s.endServe()
 }
 
-// TestIdleConnectionsKeepNobodyOut: who has no certificate may connect, and say nothing, two thousand times.
-func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+// TestSupervisor_IdleConnectionsDoNotBlockClients: who has no certificate may connect, and say nothing, two thousand times.
+func TestSupervisor_IdleConnectionsDoNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir, address := keys(t, p), testkit.FreePort(t)
@@ -128,9 +128,9 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	s.endServe()
 }
 
-// TestASidecarIsNotAnybodys: an agent has the user id that a sidecar was told to serve, and says for whom it calls, as only
+// TestSidecar_RejectsAgent: an agent has the user id that a sidecar was told to serve, and says for whom it calls, as only
 // a supervisor may.
-func TestASidecarIsNotAnybodys(t *testing.T) {
+func TestSidecar_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(canary, root string) []string{
 		"termd": func(canary, root string) []string {
@@ -183,8 +183,8 @@ func TestASidecarIsNotAnybodys(t *testing.T) {
 	}
 }
 
-// TestAHandlersSocketIsForItsSupervisor: it has a path, and an agent finds it.
-func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
+// TestHandlerSocket_RejectsAgent: it has a path, and an agent finds it.
+func TestHandlerSocket_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	data, err := os.ReadFile("/proc/net/unix")
@@ -220,8 +220,8 @@ func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
 	s.finish()
 }
 
-// TestAnAgentThatRunsAcphostIsNotAPerson: the same program, by the same user, with the same files.
-func TestAnAgentThatRunsAcphostIsNotAPerson(t *testing.T) {
+// TestCommandLine_RejectsAgent: the same program, by the same user, with the same files.
+func TestCommandLine_RejectsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))

@@ -224,8 +224,8 @@ func plantHook(t *testing.T, p *wire.Place, dir string) {
 	git(t, p, dir, "config", "core.hooksPath", "hooks")
 }
 
-// TestLookingAtARepositoryRunsNothingOfIts: a policy that lets an agent look lets it do no more.
-func TestLookingAtARepositoryRunsNothingOfIts(t *testing.T) {
+// TestGit_ReadingRunsNoRepositoryPrograms: a policy that lets an agent look lets it do no more.
+func TestGit_ReadingRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -286,8 +286,8 @@ func TestLookingAtARepositoryRunsNothingOfIts(t *testing.T) {
 	}
 }
 
-// TestAnAgentSetsNoTrapsInARepository: what git runs later, for a person, is no edit like any other.
-func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
+// TestGit_AgentCannotPlantPrograms: what git runs later, for a person, is no edit like any other.
+func TestGit_AgentCannotPlantPrograms(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "headless", "the README"} {
 		t.Run(name, func(t *testing.T) {
@@ -327,8 +327,8 @@ func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
 	}
 }
 
-// TestAPersonsYesKeepsHooks: who says yes to a commit means the repository's own.
-func TestAPersonsYesKeepsHooks(t *testing.T) {
+// TestGit_ApprovedCommitRunsHooks: who says yes to a commit means the repository's own.
+func TestGit_ApprovedCommitRunsHooks(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, configured("permission: {policy: workspace}\n"))
 	dir := repository(t, s.Place, "repository")
@@ -346,8 +346,8 @@ func TestAPersonsYesKeepsHooks(t *testing.T) {
 	s.finish()
 }
 
-// TestANameMeansTheProgramThatItMeantToThePerson: a workspace's own programs come before others of their name.
-func TestANameMeansTheProgramThatItMeantToThePerson(t *testing.T) {
+// TestProgramName_RunsShownProgram: a workspace's own programs come before others of their name.
+func TestProgramName_RunsShownProgram(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {
 		ways := []string{"the environment"}

@@ -47,8 +47,8 @@ func (s *fixture) prompt() {
 	s.agent.Expect("session/prompt")
 }
 
-// TestTheSameRulesHoldAtTheKernel: an agent writes and runs by itself what it could not have written or run through its client.
-func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
+// TestKernel_AppliesRules: an agent writes and runs by itself what it could not have written or run through its client.
+func TestKernel_AppliesRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))
@@ -75,9 +75,9 @@ func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
 	s.finish()
 }
 
-// TestAnotherNameForAFolderIsNoWayAroundARule: what a rule says of a path it says, too, if a folder above gets the
+// TestRename_FolderDoesNotEvadeRule: what a rule says of a path it says, too, if a folder above gets the
 // name, or loses it.
-func TestAnotherNameForAFolderIsNoWayAroundARule(t *testing.T) {
+func TestRename_FolderDoesNotEvadeRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -120,8 +120,8 @@ rules:
 	s.finish()
 }
 
-// TestWhatComesIntoAFolderThatIsMovedIsDecided: it is looked at what lies in the folder, and that takes its time.
-func TestWhatComesIntoAFolderThatIsMovedIsDecided(t *testing.T) {
+// TestRename_FilesAddedDuringMoveAreDecided: it is looked at what lies in the folder, and that takes its time.
+func TestRename_FilesAddedDuringMoveAreDecided(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -155,9 +155,9 @@ rules:
 	s.finish()
 }
 
-// TestAnotherNameIsNoWayToReadWhatIsDenied: where reads are decided on, a file that may not be read gets no name by
+// TestRename_DoesNotEvadeReadRule: where reads are decided on, a file that may not be read gets no name by
 // which it may.
-func TestAnotherNameIsNoWayToReadWhatIsDenied(t *testing.T) {
+func TestRename_DoesNotEvadeReadRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, policy(`
@@ -222,9 +222,9 @@ func (s *fixture) answers(asked wire.Message, option string) {
 	})
 }
 
-// TestAnAnswerCountsForTheNextTry: nobody can be waited for at the kernel, so the try is refused at once, and the question comes
+// TestApproval_CountsForNextTry: nobody can be waited for at the kernel, so the try is refused at once, and the question comes
 // meanwhile.
-func TestAnAnswerCountsForTheNextTry(t *testing.T) {
+func TestApproval_CountsForNextTry(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))
@@ -260,9 +260,9 @@ func TestAnAnswerCountsForTheNextTry(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatTheAgentWasAllowedToRunIsNotAskedAgain: the agent asks, as agents do, and then starts the shell by itself. What the
+// TestCommand_AllowedIsNotAskedAgainAtKernel: the agent asks, as agents do, and then starts the shell by itself. What the
 // command starts belongs to it, and what is denied stays denied.
-func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
+func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules:\n  - {id: env, effect: deny, path: ['**/.env']}\n  - {id: no-id, effect: deny, command: [id]}\n"
@@ -296,9 +296,9 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 	s.finish()
 }
 
-// TestTheWordsAroundALineGiveNoRights: an agent keeps a file, which its shell reads before a line that a rule allows.
+// TestShell_StartupFileGivesNoRights: an agent keeps a file, which its shell reads before a line that a rule allows.
 // The shell stays the agent, and what is the agent's own does not become anything else's by another name.
-func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
+func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, func(p *wire.Place) []string {
@@ -333,9 +333,9 @@ func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatAnAgentStartsForItselfGivesNoRights: git with a folder of the agent's own is known. It stays the agent,
+// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent's own is known. It stays the agent,
 // whatever the agent has written into that folder.
-func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
+func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -401,8 +401,8 @@ func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestObservingRefusesNothing, and records what would have been refused.
-func TestObservingRefusesNothing(t *testing.T) {
+// TestObserve_RejectsNothing, and records what would have been refused.
+func TestObserve_RejectsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("observe", kernelRules))
@@ -415,8 +415,8 @@ func TestObservingRefusesNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestNothingHangsAndNothingIsLeft, whichever of acphost's processes is killed or stopped.
-func TestNothingHangsAndNothingIsLeft(t *testing.T) {
+// TestFault_NothingHangsOrRemains, whichever of acphost's processes is killed or stopped.
+func TestFault_NothingHangsOrRemains(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	t.Run("the sandbox is killed", func(t *testing.T) {
@@ -476,8 +476,8 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestTheSandboxIsOutOfItsAgentsReach: it is the agent's parent, runs as its user, and holds the socket by which is decided.
-func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
+// TestSandbox_IsUnreachableForAgent: it is the agent's parent, runs as its user, and holds the socket by which is decided.
+func TestSandbox_IsUnreachableForAgent(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: all, effect: allow, path: ['/**']}]\n"
@@ -508,9 +508,9 @@ func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
 	s.finish()
 }
 
-// TestAProgramThatDoesNotStartGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
+// TestExec_FailureGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
 // program that was allowed. The process then goes on with the code that it had.
-func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
+func TestExec_FailureGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"
@@ -529,9 +529,9 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestADomainThatAProcessMakesHoldsBesidesTheRules: a process that an agent starts confines itself by Landlock. The
+// TestLandlock_OwnDomainAppliesBesideRules: a process that an agent starts confines itself by Landlock. The
 // sandbox does nothing for it that its domain forbids, and the domain takes nothing from the rules, nor from the agent.
-func TestADomainThatAProcessMakesHoldsBesidesTheRules(t *testing.T) {
+func TestLandlock_OwnDomainAppliesBesideRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -554,9 +554,9 @@ rules:
 	s.finish()
 }
 
-// TestWhatTheSandboxRefusesByItselfIsRecorded: nobody is asked about another root folder, and the user can see who has
+// TestAudit_RecordsRejectionsBySandbox: nobody is asked about another root folder, and the user can see who has
 // tried to have one.
-func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
+func TestAudit_RecordsRejectionsBySandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
@@ -572,8 +572,8 @@ func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
 	s.finish()
 }
 
-// TestAnAgentThatHasToBeConfinedIsNotStartedWithout: inside of a sandbox there can be no other one, as on a kernel without Landlock.
-func TestAnAgentThatHasToBeConfinedIsNotStartedWithout(t *testing.T) {
+// TestSandbox_RequiredButUnavailableStopsStart: inside of a sandbox there can be no other one, as on a kernel without Landlock.
+func TestSandbox_RequiredButUnavailableStopsStart(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	dir := testkit.ShortDir(t)

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestASandboxOfTheAgentsMasksWhatIsNotThere: agents' sandboxes put something empty in place of what their programs
+// TestMountpoint_MaskOfAgentSandboxIsAllowed: agents' sandboxes put something empty in place of what their programs
 // are not to make, whatever rules say of its name. That leaves something empty behind, which can be removed, and
 // nothing else.
-func TestASandboxOfTheAgentsMasksWhatIsNotThere(t *testing.T) {
+func TestMountpoint_MaskOfAgentSandboxIsAllowed(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "unshare")

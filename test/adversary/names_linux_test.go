@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestNobodyRewritesAcphostsOwnQuestion: what a person is asked about is shown as a tool call of acphost's own. An agent
+// TestQuestion_AgentCannotRewriteOrEnd: what a person is asked about is shown as a tool call of acphost's own. An agent
 // that learns its id must not be able to say anything about it, nor end a session in acphost's name.
-func TestNobodyRewritesAcphostsOwnQuestion(t *testing.T) {
+func TestQuestion_AgentCannotRewriteOrEnd(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	call, asked, id := s.question("stolen")
@@ -90,8 +90,8 @@ func title(list, id string) string {
 	return ""
 }
 
-// TestAgent_LearnsNoAnswerableName: an agent can read. What it reads must not be what answering takes.
-func TestAgent_LearnsNoAnswerableName(t *testing.T) {
+// TestQuestion_AgentLearnsNoAnswerableID: an agent can read. What it reads must not be what answering takes.
+func TestQuestion_AgentLearnsNoAnswerableID(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	call, asked, _ := s.question("stolen")
@@ -132,8 +132,8 @@ func TestAgent_LearnsNoAnswerableName(t *testing.T) {
 	notWritten(t, s.Path("stolen"))
 }
 
-// TestWhatAPersonIsShownOnATerminalIsText: an agent words its questions, and a terminal takes orders.
-func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
+// TestTerminal_EscapesQuestionText: an agent words its questions, and a terminal takes orders.
+func TestTerminal_EscapesQuestionText(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	s.agent.Write(`{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t","title":"read\u001b[2K\u001b[1G harmless \u202e\u009b31m\rand \u0007more","kind":"edit","rawInput":{"command":"\u001b]0;x\u0007"}},"options":[{"optionId":"yes\u001b[8m","name":"Allow\u001b[8m","kind":"allow_once"}]}}`)
@@ -155,8 +155,8 @@ func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
 	s.finish()
 }
 
-// TestAMemberThatIsThereTwiceIsNoWayAround: what was judged is what is done, however it is spelled.
-func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
+// TestJSON_DuplicateMemberDoesNotEvadeRules: what was judged is what is done, however it is spelled.
+func TestJSON_DuplicateMemberDoesNotEvadeRules(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: secret, effect: deny, path: [\"**/secret*\"]}, {id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
@@ -183,8 +183,8 @@ func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
 	s.finish()
 }
 
-// TestOtherNamesOfAcphostsOwnFilesAreRefusedToo: the agent makes them, in a workspace that holds everything.
-func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
+// TestOwnFiles_OtherNamesAreDenied: the agent makes them, in a workspace that holds everything.
+func TestOwnFiles_OtherNamesAreDenied(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
@@ -214,9 +214,9 @@ func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
 	s.finish()
 }
 
-// TestRulesThatAnAgentWritesItselfDoNotLoosen: it runs as the same user and can write the files directly. What got looser
+// TestRuleFile_WrittenByAgentDoesNotLoosen: it runs as the same user and can write the files directly. What got looser
 // counts when a person says so.
-func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
+func TestRuleFile_WrittenByAgentDoesNotLoosen(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	loose := "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n"
@@ -235,8 +235,8 @@ func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatIsNoFileHoldsNobodyUp: fsd is asked for a pipe that nobody writes to, and for devices.
-func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
+// TestRead_SpecialFilesDoNotBlock: fsd is asked for a pipe that nobody writes to, and for devices.
+func TestRead_SpecialFilesDoNotBlock(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	s.hand.try("fifo", s.Path("fifo"))
@@ -273,8 +273,8 @@ func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
 	s.finish()
 }
 
-// TestACommandInheritsNoFiles of acphost's: standard input, output and error are all that it has.
-func TestACommandInheritsNoFiles(t *testing.T) {
+// TestCommand_InheritsNoFiles of acphost's: standard input, output and error are all that it has.
+func TestCommand_InheritsNoFiles(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	s.noPerson()

@@ -55,9 +55,9 @@ func twoScripts(t *testing.T) (s *fixture, script, another, leaves string) {
 	return s, script, another, leaves
 }
 
-// TestAProgramRunsWhereItWasDecidedOn, whatever threads of its process do meanwhile: a rule allows a program in the
+// TestExec_RunsInDecidedFolder, whatever threads of its process do meanwhile: a rule allows a program in the
 // workspace.
-func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
+func TestExec_RunsInDecidedFolder(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(s *fixture, _, _, pause string) []string {
 		return []string{s.Home, pause, "/usr/bin/touch", "touch", "a"}
@@ -69,9 +69,9 @@ func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 	s.finish()
 }
 
-// TestAScriptIsTheOneThatWasDecidedOn: its interpreter opens it once more, by the name or the descriptor that it was
+// TestExec_ScriptIsTheDecidedOne: its interpreter opens it once more, by the name or the descriptor that it was
 // started by. That must not lead to another one.
-func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
+func TestExec_ScriptIsTheDecidedOne(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(_ *fixture, script, another, pause string) []string {
 		return []string{another, pause, script, "tool"}
@@ -99,9 +99,9 @@ func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
 	s.finish()
 }
 
-// TestGitIsWhatItIsCalled: git goes by its name, so that a rule about "git init" is about git as "git-init", too, and
+// TestExec_GitSubcommandNames: git goes by its name, so that a rule about "git init" is about git as "git-init", too, and
 // what only looks is nothing that git does by another name.
-func TestGitIsWhatItIsCalled(t *testing.T) {
+func TestExec_GitSubcommandNames(t *testing.T) {
 	needsSandbox(t)
 	needsProgram(t, "git")
 	needsProgram(t, "bash")
@@ -131,9 +131,9 @@ func TestGitIsWhatItIsCalled(t *testing.T) {
 	}
 }
 
-// TestWhatAProcessHadStartedBeforeIsNoCommand: a process that becomes an allowed command has started others before.
+// TestExec_EarlierChildrenGetNoRights: a process that becomes an allowed command has started others before.
 // They are the agent, and have nothing of what the command may.
-func TestWhatAProcessHadStartedBeforeIsNoCommand(t *testing.T) {
+func TestExec_EarlierChildrenGetNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: wait, effect: allow, command: [\"sleep 5\"]}\n"))

@@ -21,9 +21,9 @@ done
 wait
 `
 
-// TestManyProgramsStartAtOnce: 8 × 150 are decided on, each for itself; what starts does so once, and the record has as
+// TestExec_ManyProgramsAtOnce: 8 × 150 are decided on, each for itself; what starts does so once, and the record has as
 // many. The sandbox keeps nothing of them.
-func TestManyProgramsStartAtOnce(t *testing.T) {
+func TestExec_ManyProgramsAtOnce(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := kernelRules + "  - {id: storm, effect: allow, command: [sh ./storm]}\n"

@@ -56,8 +56,8 @@ ls -l .git/hooks/post-checkout; cd "$OLDPWD"
 `, dir, trap(p))
 }
 
-// TestWalls_RepositoryOfTheAgentsOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
-func TestWalls_RepositoryOfTheAgentsOwnFolders(t *testing.T) {
+// TestWalls_RepositoryInOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
+func TestWalls_RepositoryInOwnFolders(t *testing.T) {
 	t.Parallel()
 	for name, lead := range map[string]string{
 		"moved":      `mv "$dir" sub`,
@@ -79,8 +79,8 @@ func TestWalls_RepositoryOfTheAgentsOwnFolders(t *testing.T) {
 	}
 }
 
-// TestWalls_OwnFolderIsNotReplacedByALink: the next start finds the agent's own folders by their names.
-func TestWalls_OwnFolderIsNotReplacedByALink(t *testing.T) {
+// TestWalls_OwnFolderReplacedByLink: the next start finds the agent's own folders by their names.
+func TestWalls_OwnFolderReplacedByLink(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	s := openWalls(t, p)
@@ -107,8 +107,8 @@ func TestWalls_OwnFolderIsNotReplacedByALink(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_LinksInARepository: git appends to its logs and writes its files through symbolic links.
-func TestWalls_LinksInARepository(t *testing.T) {
+// TestWalls_LinksInRepository: git appends to its logs and writes its files through symbolic links.
+func TestWalls_LinksInRepository(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir := repository(t, p, "repo")
@@ -127,8 +127,8 @@ mv .git/logs/refs old; mkdir x; ln -s ~ x/heads; mv x .git/logs/refs`)
 	s.finish()
 }
 
-// TestWalls_FoldersThatLeadToFilesThatRunLater: a link that has the name of a folder.
-func TestWalls_FoldersThatLeadToFilesThatRunLater(t *testing.T) {
+// TestWalls_LinkedFoldersOfFilesThatRunLater: a link that has the name of a folder.
+func TestWalls_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".vscode/tasks.json", ".cargo/config.toml", ".github/workflows/x.yml", ".husky/pre-commit", ".yarn/releases/yarn.cjs"} {
 		for how, script := range map[string]string{
@@ -161,8 +161,8 @@ func TestWalls_FoldersThatLeadToFilesThatRunLater(t *testing.T) {
 	}
 }
 
-// TestWalls_SecretsByAnySpelling: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
-func TestWalls_SecretsByAnySpelling(t *testing.T) {
+// TestWalls_SpellingsOfSecrets: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
+func TestWalls_SpellingsOfSecrets(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	files := []string{".env", "sub/.env.local", "conf/.aws/credentials", "keys/.ssh/id", "server.key"}
