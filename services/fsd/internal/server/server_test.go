@@ -205,7 +205,7 @@ func TestErrors_HaveCodes(t *testing.T) {
 	}
 }
 
-func TestErrors_EveryKindHasCode(t *testing.T) {
+func TestStatusOf_EveryKindHasCode(t *testing.T) {
 	for kind := files.Invalid; kind <= files.Failed; kind++ {
 		if code, ok := codeOf[kind]; !ok || code == codes.OK {
 			t.Errorf("kind %d has none", kind)
