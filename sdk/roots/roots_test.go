@@ -14,7 +14,7 @@ import (
 )
 
 // The conformance cases for files try the rest, by a handler that stands on this package (examples/plainfs).
-func TestResolve_AllowedPaths(t *testing.T) {
+func TestEnter_AllowedPaths(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
