@@ -23,7 +23,7 @@ func read(pieces ...[]byte) string {
 	return string(s.AppendTo(back.Bytes()))
 }
 
-func TestPlain_RendersText(t *testing.T) {
+func TestText_RendersPlainText(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"nothing", "", ""},
 		{"a line is as it was, with one line feed", "hello\r\n", "hello\n"},
