@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestSidecarTLS_RequiresClientCertificate(t *testing.T) {
+func TestCheckClient_RequiresClientCertificate(t *testing.T) {
 	own := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("own"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for name, c := range map[string]struct {
 		client *x509.Certificate

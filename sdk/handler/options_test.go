@@ -60,7 +60,7 @@ func TestOptions_SidecarRequiresAuthentication(t *testing.T) {
 	}
 }
 
-func TestListen_SocketModeFollowsAllowedUsers(t *testing.T) {
+func TestSocketMode_FollowsAllowedUsers(t *testing.T) {
 	own := uint32(os.Geteuid())
 	for _, c := range []struct {
 		allowed uids
@@ -114,7 +114,7 @@ func TestHelp_DescribesBinaryAndFlags(t *testing.T) {
 	}
 }
 
-func TestSettings_AreDecodedStrictly(t *testing.T) {
+func TestDecodeSettings_IsStrict(t *testing.T) {
 	decode := func(settings map[string]any) (*configv1.Config, error) {
 		s, err := structpb.NewStruct(settings)
 		if err != nil {
