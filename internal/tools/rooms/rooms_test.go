@@ -29,7 +29,7 @@ func (g graph) lines() string {
 	return strings.Join(lines, "; ")
 }
 
-func TestArrows_OmitTransitiveImports(t *testing.T) {
+func TestReduced_OmitsTransitiveImports(t *testing.T) {
 	for name, c := range map[string]struct{ g, want string }{
 		"a triangle":    {"a b c; b c", "a b; b c; c"},
 		"a long way":    {"a b d; b c; c d", "a b; b c; c d; d"},
