@@ -180,7 +180,7 @@ func TestVersion_IsValidForGo(t *testing.T) {
 	}
 }
 
-func TestOutput_ReplacesOnlyRelease(t *testing.T) {
+func TestReplaceable_OnlyRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := replaceable(filepath.Join(dir, "none")); err != nil {
