@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCount_CodeCommentsAndBlankLines(t *testing.T) {
+func TestCountSource_CodeCommentsAndBlankLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		source string
 		want   count
@@ -32,7 +32,7 @@ func TestCount_CodeCommentsAndBlankLines(t *testing.T) {
 	}
 }
 
-func TestCount_OmitsTestsAndTestdata(t *testing.T) {
+func TestCounted_OmitsTestsAndTestdata(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.go": true, "p/a.go": true, "p/a_test.go": false, "test/bench/main.go": false, "p/testdata/a.go": false,
 		"p/a.md": false, "examples/x/node_modules/y/z.go": false, "p/test/a.go": true,
