@@ -47,7 +47,7 @@ func TestSet_FindsValidToken(t *testing.T) {
 	}
 }
 
-func TestLoad_RejectsFileWritableByOthers(t *testing.T) {
+func TestRead_RejectsFileWritableByOthers(t *testing.T) {
 	a, secret := made(t, "approver")
 	text, err := Encode(Set{a})
 	if err != nil {
