@@ -16,7 +16,7 @@ func lines(t testing.TB, file string) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-func TestVariable_RecognizesSecrets(t *testing.T) {
+func TestIs_RecognizesNamesOfSecrets(t *testing.T) {
 	for _, name := range lines(t, "secret.txt") {
 		if !Is(name) {
 			t.Errorf("%s counts as no secret", name)
@@ -29,7 +29,7 @@ func TestVariable_RecognizesSecrets(t *testing.T) {
 	}
 }
 
-func TestVariable_IgnoresCaseAndSeparators(t *testing.T) {
+func TestIs_IgnoresCaseAndSeparators(t *testing.T) {
 	for _, name := range lines(t, "secret.txt") {
 		ws := words(name)
 		for _, again := range []string{
