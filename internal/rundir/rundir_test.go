@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestFind_ChoosesWritableFolder(t *testing.T) {
+func TestDir_ChoosesWritableFolder(t *testing.T) {
 	xdg, tmp := t.TempDir(), t.TempDir()
 	for _, c := range []struct {
 		name     string
