@@ -80,7 +80,7 @@ func TestConfine_StartsAsAnotherUser(t *testing.T) {
 	}
 }
 
-func TestCapabilities_RejectUnknownName(t *testing.T) {
+func TestParseCapabilities_RejectsUnknownName(t *testing.T) {
 	if _, err := proc.ParseCapabilities([]string{"CHOWN", "FLY"}); err == nil {
 		t.Error("FLY was taken for a capability")
 	}

@@ -116,7 +116,7 @@ func TestDescendants_OmitZombies(t *testing.T) {
 	}
 }
 
-func TestMarked_MatchesWholeEntry(t *testing.T) {
+func TestWithEnviron_MatchesWholeEntry(t *testing.T) {
 	mark := "PROC_TEST_MARK=" + strconv.Itoa(os.Getpid()) + t.Name()
 	start := func(entry string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")

@@ -38,7 +38,7 @@ func TestSlurp_ReadsWholeFile(t *testing.T) {
 	}
 }
 
-func TestSlurp_RejectsLongFile(t *testing.T) {
+func TestSlurpMost_RejectsLongFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, make([]byte, 10_000), 0o600); err != nil {
 		t.Fatal(err)

@@ -84,7 +84,7 @@ func TestEnviron_FitsUser(t *testing.T) {
 	}
 }
 
-func TestExecutable_ErrorNamesForbiddenFolder(t *testing.T) {
+func TestCannotStart_NamesForbiddenProgram(t *testing.T) {
 	u := &proc.User{Name: "ann", UID: 7}
 	err := u.CannotStart("/root/bin/termd", &os.PathError{Op: "fork/exec", Path: "/root/bin/termd", Err: syscall.EACCES})
 	for _, want := range []string{"ann (7)", "/root/bin/termd", "install it"} {
