@@ -113,7 +113,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-func TestThroughProcess_DetectsProcLinks(t *testing.T) {
+func TestOfProcess_FollowsLinksIntoProc(t *testing.T) {
 	dir := t.TempDir()
 	for link, to := range map[string]string{"here": "/proc/self/cwd", "up": "here/..", "in": "/dev/stdin", "sub": ".", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {
