@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-func TestContents_ByCommand(t *testing.T) {
+func TestContentsOf_Commands(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status -s": "", "git log": "", "git log --oneline -5": "", "git log --stat -n 3": "", "git log --name-only --format=%h": "",
 		"git --no-pager log --oneline": "", "git show -s HEAD": "", "git show --stat HEAD": "", "git diff --stat": "", "git diff --name-only HEAD~1": "",
