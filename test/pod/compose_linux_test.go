@@ -115,7 +115,7 @@ func TestCompose_DocumentedCommandsWork(t *testing.T) {
 	again.works(a, again.open(a), "b.txt")
 }
 
-func TestCompose_TakesRenewedKeys(t *testing.T) {
+func TestCompose_ReloadsRenewedKeys(t *testing.T) {
 	dir, m := composed(t)
 	keys := filepath.Join(dir, "deploy", "kubernetes", "keys")
 	for _, name := range []string{"fs", "terminal", "permission", "callers"} {

@@ -56,8 +56,8 @@ ls -l .git/hooks/post-checkout; cd "$OLDPWD"
 `, dir, trap(p))
 }
 
-// TestWalls_RepositoryInOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
-func TestWalls_RepositoryInOwnFolders(t *testing.T) {
+// TestContainment_RepositoryInOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
+func TestContainment_RepositoryInOwnFolders(t *testing.T) {
 	t.Parallel()
 	for name, lead := range map[string]string{
 		"moved":      `mv "$dir" sub`,
@@ -79,8 +79,8 @@ func TestWalls_RepositoryInOwnFolders(t *testing.T) {
 	}
 }
 
-// TestWalls_OwnFolderReplacedByLink: the next start finds the agent's own folders by their names.
-func TestWalls_OwnFolderReplacedByLink(t *testing.T) {
+// TestContainment_OwnFolderReplacedByLink: the next start finds the agent's own folders by their names.
+func TestContainment_OwnFolderReplacedByLink(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	s := openWalls(t, p)
@@ -107,8 +107,8 @@ func TestWalls_OwnFolderReplacedByLink(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_LinksInRepository: git appends to its logs and writes its files through symbolic links.
-func TestWalls_LinksInRepository(t *testing.T) {
+// TestContainment_LinksInRepository: git appends to its logs and writes its files through symbolic links.
+func TestContainment_LinksInRepository(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir := repository(t, p, "repo")
@@ -127,8 +127,8 @@ mv .git/logs/refs old; mkdir x; ln -s ~ x/heads; mv x .git/logs/refs`)
 	s.finish()
 }
 
-// TestWalls_LinkedFoldersOfFilesThatRunLater: a link that has the name of a folder.
-func TestWalls_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
+// TestContainment_LinkedFoldersOfFilesThatRunLater: a link that has the name of a folder.
+func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".vscode/tasks.json", ".cargo/config.toml", ".github/workflows/x.yml", ".husky/pre-commit", ".yarn/releases/yarn.cjs"} {
 		for how, script := range map[string]string{
@@ -161,8 +161,8 @@ func TestWalls_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	}
 }
 
-// TestWalls_SpellingsOfSecrets: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
-func TestWalls_SpellingsOfSecrets(t *testing.T) {
+// TestContainment_SpellingsOfSecrets: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
+func TestContainment_SpellingsOfSecrets(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	files := []string{".env", "sub/.env.local", "conf/.aws/credentials", "keys/.ssh/id", "server.key"}
@@ -205,9 +205,9 @@ func TestWalls_SpellingsOfSecrets(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_ReadsOfOtherSessions: an answer that lets processes read all other files holds for secrets in no session, before one is open,
+// TestContainment_ReadsOfOtherSessions: an answer that lets processes read all other files holds for secrets in no session, before one is open,
 // and after one has another folder.
-func TestWalls_ReadsOfOtherSessions(t *testing.T) {
+func TestContainment_ReadsOfOtherSessions(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -231,8 +231,8 @@ func TestWalls_ReadsOfOtherSessions(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_WritesOutside: what a command writes outside of the workspace and of the agent's own folders is asked about, whatever writes it.
-func TestWalls_WritesOutside(t *testing.T) {
+// TestContainment_WritesOutside: what a command writes outside of the workspace and of the agent's own folders is asked about, whatever writes it.
+func TestContainment_WritesOutside(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir := repository(t, p, "repo")
@@ -257,8 +257,8 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
-// TestWalls_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
-func TestWalls_GitWorks(t *testing.T) {
+// TestContainment_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
+func TestContainment_GitWorks(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
