@@ -17,7 +17,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// TestMain plays a caller if it is told a socket, or a server: what a server starts itself is no person's.
+// TestMain plays a caller if its arguments name a socket, or a server. The server rejects processes that it has started
+// itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "listen" {
 		l, name, err := Listen()

@@ -10,8 +10,8 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// FuzzOf_KeepsAddedFile adds a file to a command of which it is known what it does: then the file is one of those that
-// the command uses, or it is not known any more what the command does.
+// FuzzOf_KeepsAddedFile adds a file to a command with known facts. The file has to be one of the files of the new
+// facts, or the facts are not known.
 func FuzzOf_KeepsAddedFile(f *testing.F) {
 	byName, err := table()
 	if err != nil {
@@ -59,7 +59,7 @@ func FuzzOf_KeepsAddedFile(f *testing.F) {
 	})
 }
 
-// TestPrograms_OmitDangerousOptions holds the table against what is known of dangerous options elsewhere.
+// TestPrograms_OmitDangerousOptions expects that the table lists no option that shell.Risky calls dangerous.
 func TestPrograms_OmitDangerousOptions(t *testing.T) {
 	byName, err := table()
 	if err != nil {

@@ -31,7 +31,7 @@ func listed(t *testing.T, data []byte) (all []string, ok bool) {
 	return all, true
 }
 
-// TestExactSettings_AgreesWithGit checks odd files, which the fuzz target begins with.
+// TestExactSettings_AgreesWithGit checks unusual files, which are also the seeds of the fuzz target.
 func TestExactSettings_AgreesWithGit(t *testing.T) {
 	for _, text := range oddFiles {
 		sameAsGit(t, []byte(text))
@@ -122,7 +122,8 @@ func FuzzExactSettings_AgreesWithGit(f *testing.F) {
 	f.Fuzz(sameAsGit)
 }
 
-// FuzzHarmlessIndex_AgreesWithGit expects that git lists no name of a repository's own folder in an index that is harmless.
+// FuzzHarmlessIndex_AgreesWithGit expects that git lists no name inside a repository folder for an index that
+// HarmlessIndex accepts.
 func FuzzHarmlessIndex_AgreesWithGit(f *testing.F) {
 	dir := f.TempDir()
 	run := func(args ...string) ([]byte, error) {

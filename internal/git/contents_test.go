@@ -76,7 +76,7 @@ func TestPathspecs_InsertsAfterRevisions(t *testing.T) {
 	}
 }
 
-// TestHistory_AgreesWithGit compares what is read of a repository with what git lists.
+// TestHistory_AgreesWithGit compares the names that History reads with the names that git lists.
 func TestHistory_AgreesWithGit(t *testing.T) {
 	dir := t.TempDir()
 	sh := func(lines string) string {

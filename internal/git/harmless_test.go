@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-// TestSuspects_AcceptsFreshRepositories makes them with git, and with what other programs write into them.
+// TestSuspects_AcceptsFreshRepositories makes repositories with git, and with the settings that other common programs
+// write.
 func TestSuspects_AcceptsFreshRepositories(t *testing.T) {
 	r := newRepository(t)
 	base := filepath.Dir(r.dir)
@@ -56,7 +57,7 @@ func TestSuspects_AcceptsFreshRepositories(t *testing.T) {
 	}
 }
 
-// TestSuspects_SettingsThatNamePrograms: one word more, and it is no longer what is known to be harmless.
+// TestSuspects_SettingsThatNamePrograms changes settings that are accepted as harmless by one word each.
 func TestSuspects_SettingsThatNamePrograms(t *testing.T) {
 	r := newRepository(t)
 	config := read(t, r.dir+"/.git/config")
@@ -132,7 +133,7 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestSuspects_PasswordInRemoteURL: of all commands that only look, these print addresses.
+// TestSuspects_PasswordInRemoteURL: only git remote and git config print addresses of remotes, with passwords.
 func TestSuspects_PasswordInRemoteURL(t *testing.T) {
 	for _, setting := range []string{
 		"[remote \"o\"]\n\turl = https://me:hunter22@example.com/x\n",

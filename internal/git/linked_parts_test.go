@@ -42,8 +42,8 @@ func TestSuspects_PartialClone(t *testing.T) {
 	}
 }
 
-// TestPartialClone_FetchesDuringRead shows what the suspicion is for, and that git heeds the quiet environment against
-// it, where it is of such a version.
+// TestPartialClone_FetchesDuringRead shows why partial clones are suspected: reading fetches missing objects, and Quiet
+// prevents that only for recent versions of git.
 func TestPartialClone_FetchesDuringRead(t *testing.T) {
 	r := newRepository(t)
 	bin := filepath.Dir(r.mark) + "/bin"

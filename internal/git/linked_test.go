@@ -47,7 +47,8 @@ func TestFind_LinkedWorktreesAndSubmodules(t *testing.T) {
 	}
 }
 
-// A file ".git" that somebody else wrote names any folder. What it names has to name the file, too.
+// TestFind_RejectsUnconfirmedGitFile: an agent can write a file ".git" that names any folder. The link is accepted only
+// if that folder names the file, too.
 func TestFind_RejectsUnconfirmedGitFile(t *testing.T) {
 	for name, forge := range map[string]func(r repository, base string){
 		"a file that names another worktree": func(r repository, base string) {

@@ -91,7 +91,7 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 	}
 }
 
-// TestWriteOf_FolderThatBecomesRepository checks the names that give others in their folder a meaning.
+// TestWriteOf_FolderThatBecomesRepository checks the names that make their folder a repository.
 func TestWriteOf_FolderThatBecomesRepository(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  []string
@@ -200,7 +200,8 @@ func forged(id string) []byte {
 	return append(data, sum[:]...)
 }
 
-// TestHarmlessIndex_RejectsNamesThatGitRestores shows that git writes a hook because of an index, and expects that it is rejected.
+// TestHarmlessIndex_RejectsNamesThatGitRestores shows that git writes a hook that an index lists, and expects that
+// HarmlessIndex rejects the index.
 func TestHarmlessIndex_RejectsNamesThatGitRestores(t *testing.T) {
 	r := newRepository(t)
 	write(t, r.dir+"/hook", "#!/bin/sh\n"+r.mark+"\n", 0o700)

@@ -163,7 +163,7 @@ func TestIsPublic_RejectsReservedAddresses(t *testing.T) {
 	}
 }
 
-// What is read comes out as something that is read alike, whatever it was.
+// FuzzParse checks that the text of a parsed host parses to the same host.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"api.example.com:443", "[::ffff:169.254.169.254]:80", "2130706433:80", "0x7f.1:80", "0177.0.0.1:80", "bücher.example.:443", "a\r\nHost: b:80",

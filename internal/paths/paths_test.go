@@ -40,7 +40,8 @@ func TestReal_ResolvesLinksAndMissingFiles(t *testing.T) {
 	}
 }
 
-// TestReal_AgreesWithSystem makes trees at random, of folders, files, and links to what is there and what is not.
+// TestReal_AgreesWithSystem makes random trees of folders, files and symbolic links, some of which lead to missing
+// files.
 func TestReal_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "b", "c", "d"}

@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// TestSeen_AgreesWithSystem makes trees at random, and asks for paths in them: what has been seen for other paths
-// changes no answer, and the answers are the system's.
+// TestSeen_AgreesWithSystem makes random trees and resolves paths in them with one Seen. Its cached results must not
+// change an answer.
 func TestSeen_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	names := []string{"a", "b", "c", "d"}
@@ -90,7 +90,7 @@ func TestSeen_AgreesWithSystem(t *testing.T) {
 	}
 }
 
-// TestSeen_LooksAtEachNameOnce: each name is looked at once, and the next question looks anew.
+// TestSeen_LooksAtEachNameOnce: a Seen resolves each name once, and a new Seen resolves it again.
 func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {

@@ -13,7 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// TestMain lets this program be what connects: "guard" starts it again as a process that connects, as an agent's guard does.
+// TestMain lets this program be the process that connects. As "guard" it starts itself again, as the guard of an agent
+// does.
 func TestMain(m *testing.M) {
 	switch to := os.Getenv("PEER_TEST_CONNECT"); {
 	case to == "":

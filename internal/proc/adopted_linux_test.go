@@ -132,8 +132,8 @@ func BenchmarkTakeBystanders_WithoutChildren(b *testing.B) {
 	}
 }
 
-// BenchmarkOrphans_ManyAgents looks for orphans as a supervisor does that has a guard for each of 200 agents: children that
-// were started here, each with two children of its own.
+// BenchmarkOrphans_ManyAgents looks for orphans beside 200 child processes with two children each, as a supervisor with
+// a guard for each of 200 agents does.
 func BenchmarkOrphans_ManyAgents(b *testing.B) {
 	for range 200 {
 		guard := exec.Command("sh", "-c", "sleep 1000 & sleep 1000 & wait")

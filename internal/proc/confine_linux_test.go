@@ -94,7 +94,8 @@ func TestConfine_CannotReachProcessesOutside(t *testing.T) {
 	}
 }
 
-// The counterpart: without the domain the same probes succeed, so that their failure above means something.
+// TestConfine_ProbesSucceedWithoutDomain runs the probes of the test above without a domain, which shows that the
+// domain is the reason of their failure.
 func TestConfine_ProbesSucceedWithoutDomain(t *testing.T) {
 	abstract, dir := stranger(t)
 	out, err := helper("probe", strconv.Itoa(os.Getpid()), abstract, dir).Output()
@@ -233,7 +234,7 @@ func TestConfine_OlderKernelProtectsFilesAndMemory(t *testing.T) {
 	}
 }
 
-// TestConfine_ConnectsToOnePort, and to none without one.
+// TestConfine_ConnectsToOnePort also checks that a process without a port connects to none.
 func TestConfine_ConnectsToOnePort(t *testing.T) {
 	needsConfine(t)
 	var ports []int

@@ -165,8 +165,8 @@ func TestSeccomp_DeniesCallsIntoOtherProcesses(t *testing.T) {
 	}
 }
 
-// The counterpart: the same calls are not refused without the filter, so that their failure above means something. (bpf
-// and userfaultfd may be root's alone.)
+// TestSeccomp_CallsSucceedWithoutFilter makes the calls of the test above without a filter, which shows that the filter
+// is the reason of their failure. Only root may call bpf and userfaultfd.
 func TestSeccomp_CallsSucceedWithoutFilter(t *testing.T) {
 	got := runFilterProbes(t, (*exec.Cmd).Start)
 	for _, what := range append([]string{"limit another process", "write into a child by ptrace", "write into a child's memory"}, allowedCalls...) {
@@ -199,7 +199,7 @@ func TestSeccomp_FiltersAreInherited(t *testing.T) {
 	}
 }
 
-// A 32-bit program has its own numbers of system calls, by which the filter knows them too.
+// TestSeccomp_FiltersCallsOf32BitPrograms: a 32-bit program has its own numbers of system calls.
 func TestSeccomp_FiltersCallsOf32BitPrograms(t *testing.T) {
 	needsConfine(t)
 	if runtime.GOARCH != "amd64" {

@@ -119,8 +119,8 @@ func TestUnreadable_AppliesToFoldersMadeLater(t *testing.T) {
 	}
 }
 
-// A process leaves nothing behind by which a later one, behind a wall of its own, reads what is closed, or by which acphost takes
-// a file of its for one of its own.
+// TestUnreadable_ProcessCannotOpenFilesForNext: changes by one confined process must not let a later one read the
+// closed files, and acphost must not take a file of the process for one of its own.
 func TestUnreadable_ProcessCannotOpenFilesForNext(t *testing.T) {
 	t.Parallel()
 	for name, try := range map[string]struct{ closed, script string }{

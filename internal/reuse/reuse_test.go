@@ -15,9 +15,9 @@ func reading() *permissionv1.Action {
 		Paths: []*permissionv1.PathAccess{{Path: "/w/a", ResolvedPath: "/w/a", Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}}
 }
 
-// TestKey_CoversEveryFieldOfAction changes each field of an action and of its path in turn. The changed action has another
-// key or no name, or the field is one of those that an answer does not depend on. A field that is added to the contract fails
-// this test until somebody has decided which.
+// TestKey_CoversEveryFieldOfAction changes each field of an action and of its path. The changed action has another key
+// or no name, unless an answer does not depend on the field. A new field of the contract fails this test until it is in
+// one of the two groups.
 func TestKey_CoversEveryFieldOfAction(t *testing.T) {
 	free := map[protoreflect.Name]bool{"session_id": true, "tool_call_id": true, "title": true, "raw_input": true}
 	before := reuse.Key(reading())
@@ -104,7 +104,7 @@ func starting() *permissionv1.Action {
 	}
 }
 
-// An answer about a program holds for the same action alone, in all its fields.
+// TestKey_CoversEveryFieldOfProgram: an answer about a program holds only for an action with the same fields.
 func TestKey_CoversEveryFieldOfProgram(t *testing.T) {
 	before := reuse.Key(starting())
 	same := func(a *permissionv1.Action) bool {

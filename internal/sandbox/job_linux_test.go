@@ -57,8 +57,7 @@ func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd)
 	}, cmd
 }
 
-// TestJob_SandboxOutlivesCommand, as long as something that the command has started is there, and decides on
-// that.
+// TestJob_SandboxOutlivesCommand: the sandbox decides on calls as long as a process runs that the command has started.
 func TestJob_SandboxOutlivesCommand(t *testing.T) {
 	y := newYard(t)
 	gate := filepath.Join(y.inside, "gate")
@@ -96,7 +95,7 @@ func TestJob_EndsBySignal(t *testing.T) {
 	}
 }
 
-// TestJob_RunsOnlyDecidedProgram: the file that was decided on is executed, or nothing is.
+// TestJob_RunsOnlyDecidedProgram: the sandbox executes the file that was decided on, or none.
 func TestJob_RunsOnlyDecidedProgram(t *testing.T) {
 	y := newYard(t)
 	script := filepath.Join(y.inside, "script") // a shell would run it

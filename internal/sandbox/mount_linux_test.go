@@ -134,7 +134,7 @@ func TestBubblewrap_Works(t *testing.T) {
 	}
 }
 
-// What bubblewrap shows under another name is decided by what it is outside.
+// TestNamespace_WritesAreDecidedByOutsidePath writes files that bubblewrap mounts under other names.
 func TestNamespace_WritesAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	for name, c := range map[string]struct {
@@ -186,7 +186,8 @@ func TestNamespace_WritesAreDecidedByOutsidePath(t *testing.T) {
 	}
 }
 
-// Reading is decided by what a file is outside, too, if that is wanted.
+// TestNamespace_ReadsAreDecidedByOutsidePath reads files that are mounted under other names, with decisions about
+// reads.
 func TestNamespace_ReadsAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -220,7 +221,8 @@ func reach(paths []string) {
 	}
 }
 
-// A unix socket is connected to by what its path is outside, and one in memory of those inside is theirs.
+// TestNamespace_SocketsAreDecidedByOutsidePath: a socket on a file system in memory belongs to the processes in the
+// namespace, and every other one is decided.
 func TestNamespace_SocketsAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -438,7 +440,8 @@ func TestNamespace_GivesNoRights(t *testing.T) {
 	}
 }
 
-// What no process may do, it may not do in namespaces of its own either.
+// TestNamespace_CallsCannotChangeDeniedFiles tries the calls of TestConfine_CallsCannotChangeDeniedFiles in new
+// namespaces.
 func TestNamespace_CallsCannotChangeDeniedFiles(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -457,8 +460,8 @@ func TestNamespace_CallsCannotChangeDeniedFiles(t *testing.T) {
 	}
 }
 
-// A program that is exchanged after the decision does not run in namespaces either, and neither does what is mounted
-// over it meanwhile.
+// TestNamespace_ProgramSwappedAfterDecision replaces a program, or mounts another file over it, after the decision.
+// Neither runs.
 func TestNamespace_ProgramSwappedAfterDecision(t *testing.T) {
 	needsNamespaces(t)
 	needsPrograms(t)
@@ -491,7 +494,8 @@ func mountExec(own, denied string) {
 	wg.Wait()
 }
 
-// A domain of Landlock's that a process in namespaces makes holds for what the sandbox carries out there.
+// TestLandlock_DomainAppliesInNamespaces: the calls that the sandbox makes for a process in a namespace respect the
+// Landlock domain of that process.
 func TestLandlock_DomainAppliesInNamespaces(t *testing.T) {
 	needsNamespaces(t)
 	y, free, closed := fields(t)
@@ -508,7 +512,7 @@ func TestLandlock_DomainAppliesInNamespaces(t *testing.T) {
 	}
 }
 
-// TestBubblewrap_ManyAtOnce all work, and leave nothing behind.
+// TestBubblewrap_ManyAtOnce starts several at once, each of which has to work and to leave nothing behind.
 func TestBubblewrap_ManyAtOnce(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -520,7 +524,7 @@ func TestBubblewrap_ManyAtOnce(t *testing.T) {
 	y.untouched(t)
 }
 
-// TestNamespace_MountsEndWithSandbox: nor does a process of bubblewrap's live on.
+// TestNamespace_MountsEndWithSandbox: when the sandbox ends, its mounts and the processes of bubblewrap end, too.
 func TestNamespace_MountsEndWithSandbox(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -565,7 +569,8 @@ func closed(args []string) error {
 	return unix.Exec("/proc/self/exe", append([]string{"sandbox", Command}, args...), os.Environ())
 }
 
-// TestLandlock_DomainAroundSandboxForbidsMounts: the kernel mounts nothing for it either.
+// TestLandlock_DomainAroundSandboxForbidsMounts: the kernel rejects mounts by a sandbox that is in a Landlock domain,
+// also those that it makes for a confined process.
 func TestLandlock_DomainAroundSandboxForbidsMounts(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
@@ -581,8 +586,8 @@ func TestLandlock_DomainAroundSandboxForbidsMounts(t *testing.T) {
 	}
 }
 
-// TestLandlock_DomainForFilesForbidsMounts: a domain about files has the kernel refuse mounts, and what the sandbox carries
-// out, too.
+// TestLandlock_DomainForFilesForbidsMounts: the kernel rejects mounts in a Landlock domain for files, also those that
+// the sandbox makes for the process.
 func TestLandlock_DomainForFilesForbidsMounts(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)

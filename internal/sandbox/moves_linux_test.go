@@ -4,7 +4,8 @@ package sandbox
 
 import "testing"
 
-// TestMove_DecidedAgainAfterChange if something comes into what is moved, or it is moved by another one.
+// TestMove_DecidedAgainAfterChange: a move is decided again if a file was added to the moved folder, or if another call
+// moves the folder.
 func TestMove_DecidedAgainAfterChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(m *moves, since uint64)
@@ -31,7 +32,8 @@ func TestMove_DecidedAgainAfterChange(t *testing.T) {
 	}
 }
 
-// TestMove_NameDecidedAgainAfterMoveAbove if a folder above it was moved since, or is being moved.
+// TestMove_NameDecidedAgainAfterMoveAbove: a name is decided again if a folder above it was moved after the decision,
+// or is being moved.
 func TestMove_NameDecidedAgainAfterMoveAbove(t *testing.T) {
 	var m moves
 	since := m.now()
@@ -62,7 +64,7 @@ func carry(m *moves, since uint64, names ...string) {
 	m.end(v)
 }
 
-// TestMove_ConcurrentReplacementsSucceed: programs put one file in the place of another one at the same time.
+// TestMove_ConcurrentReplacementsSucceed: several programs may replace one file at the same time.
 func TestMove_ConcurrentReplacementsSucceed(t *testing.T) {
 	var m moves
 	one, other := m.begin([]string{"/w/a.1", "/w/a"}, m.now()), m.begin([]string{"/w/a.2", "/w/a"}, m.now())

@@ -264,7 +264,8 @@ func TestPlacing_Rename(t *testing.T) {
 	}
 }
 
-// TestPlacing_ReservedFileIsClosedToProcesses expects that a file that the sandbox makes cannot be changed by a descriptor for reading.
+// TestPlacing_ReservedFileIsClosedToProcesses expects that a process cannot change a file that the sandbox creates by
+// way of a descriptor for reading.
 func TestPlacing_ReservedFileIsClosedToProcesses(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
@@ -282,7 +283,7 @@ func TestPlacing_ReservedFileIsClosedToProcesses(t *testing.T) {
 	}
 }
 
-// TestPlacing_GitWorks runs commands of git that write configurations and make repositories, none of which is refused.
+// TestPlacing_GitWorks runs git commands that write configurations and create repositories. All have to succeed.
 func TestPlacing_GitWorks(t *testing.T) {
 	needsPrograms(t)
 	const script = `set -e

@@ -62,8 +62,8 @@ func TestTimeout_LateDecisionRejectsCall(t *testing.T) {
 	y.untouched(t)
 }
 
-// Each decision that does not return keeps a thread of the sandbox. There are more of them here than threads that
-// receive calls.
+// TestTimeout_BlockedDeciderDoesNotBlockSandbox: a decision that does not return occupies a thread of the sandbox. The
+// test blocks more decisions than the sandbox has threads that receive calls.
 func TestTimeout_BlockedDeciderDoesNotBlockSandbox(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
@@ -155,7 +155,8 @@ func replaced() error {
 	return unix.Exec("/bin/true", []string{"true"}, nil)
 }
 
-// TestTimeout_BlockedStartDoesNotBlockSandbox: the thread that has let the kernel start one waits to look at it.
+// TestTimeout_BlockedStartDoesNotBlockSandbox: after the kernel may start a program, a thread waits for the program to
+// begin, to check it.
 func TestTimeout_BlockedStartDoesNotBlockSandbox(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "unreaped", "made")

@@ -43,8 +43,8 @@ func supportedIn(t *testing.T, errno unix.Errno, calls ...string) string {
 	return run(t, cmd)
 }
 
-// TestSupported_TriesCallsThatContainersDeny: a profile answers with one errno or the other, and may leave a call out that
-// only some of what is confined makes.
+// TestSupported_TriesCallsThatContainersDeny: seccomp profiles of containers return different errnos, and may omit
+// calls that only some confined processes make.
 func TestSupported_TriesCallsThatContainersDeny(t *testing.T) {
 	needsSandbox(t)
 	if got := supportedIn(t, unix.EPERM); got != "<nil>" {
@@ -66,7 +66,7 @@ func TestSupported_TriesCallsThatContainersDeny(t *testing.T) {
 	}
 }
 
-// TestStart_FailsWithoutThreads: without its threads each call would wait for ever.
+// TestStart_FailsWithoutThreads: a sandbox that cannot start its threads would answer no call.
 func TestStart_FailsWithoutThreads(t *testing.T) {
 	y := newYard(t)
 	cmd := y.confined(t, "true")

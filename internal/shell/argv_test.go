@@ -65,7 +65,8 @@ func TestQuote_QuotesExpansions(t *testing.T) {
 	}
 }
 
-// FuzzQuote_RoundTripsThroughParse also checks that executing a command and having a shell read it come to the same.
+// FuzzQuote_RoundTripsThroughParse also checks that executing a command has the same result as a shell that reads the
+// quoted command.
 func FuzzQuote_RoundTripsThroughParse(f *testing.F) {
 	for _, seed := range []string{"git\x1fstatus", "a\x1f\x1fb c", "sh\x1f-c\x1frm x; $(ls)", "A=1\x1fb", "if", "[[\x1f&&", "{\x1f}",
 		"a'b\x1f\"", "!\x1fa", "time\x1fls", "env\x1f-S\x1fa b", "\\", "a\nb", "find\x1f.\x1f-exec\x1frm\x1f{}\x1f;",
@@ -92,7 +93,7 @@ func FuzzQuote_RoundTripsThroughParse(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds arbitrary lines: nothing may panic, and what comes back must be fit for a protobuf message.
+// FuzzParse parses arbitrary lines. Nothing may panic, and the result has to fit into a protobuf message.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "a", "a && b | c; d\ne", "sh -c 'rm \"$x\"' > f 2>&1", "for i in a b; do c $(d `e`); done",
 		"f() { a; }; f", "cat <<EOF\n$(a)\nEOF", "a=(1 2) b[1]=2 declare -A x=([a]=b)", "case x in *) ;; esac", "$'\\x6d\\u00e9\\777'",

@@ -73,7 +73,7 @@ func TestGitOptions_OmitOptionsThatRunPrograms(t *testing.T) {
 	}
 }
 
-// TestGitOptions_ListOptionsOfInstalledGit shows which long options of reading commands are left out, so that it is so by decision.
+// TestGitOptions_ListOptionsOfInstalledGit lists the long options of reading commands that are omitted on purpose.
 func TestGitOptions_ListOptionsOfInstalledGit(t *testing.T) {
 	left := map[string]bool{
 		"--ext-diff": true, "--textconv": true, "--output": true, "--contents": true, "--recurse-submodules": true, "--filters": true,

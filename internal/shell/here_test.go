@@ -270,7 +270,7 @@ func TestHere_QuotedLineIsOneName(t *testing.T) {
 	}
 }
 
-// A loop over nothing is read all the same: there may be something by the time it runs.
+// TestHere_ReadsBodyOfEmptyLoop: a loop over no files may have files when the line runs.
 func TestHere_ReadsBodyOfEmptyLoop(t *testing.T) {
 	h := workspace(t, "a.md", "empty/")
 	for line, want := range map[string]string{

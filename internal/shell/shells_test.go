@@ -62,7 +62,8 @@ func ranIn(t *testing.T, program, line, dir string) (ran [][]string) {
 	return ran
 }
 
-// TestParse_AgreesWithShells has shells read lines of all kinds, and compares.
+// TestParse_AgreesWithShells has shells run lines of all kinds, and compares the commands that run with the parsed
+// ones.
 func TestParse_AgreesWithShells(t *testing.T) {
 	random := rand.New(rand.NewSource(1)) // the same lines each time
 	lines := []string{"lsx # \\\ncax", "lsx >&-cax", "\"lsx$\\\n{x}\"", "a\\\\\\\nb", "lsx `lsx # \\\\\ncax`",

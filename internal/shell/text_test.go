@@ -9,7 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// TestText_OfFirstCommand shows of the first command of a line with a word that is known only at run time, what the word is.
+// TestText_OfFirstCommand checks the text of the word that is known only at run time, in the first command of each
+// line.
 func TestText_OfFirstCommand(t *testing.T) {
 	h := workspace(t, project...)
 	for line, want := range map[string]string{
@@ -68,7 +69,8 @@ func TestText_OfFirstCommand(t *testing.T) {
 	}
 }
 
-// TestText_ArithmeticIsPlain: what a line counts itself cannot hold a subscript that is evaluated.
+// TestText_ArithmeticIsPlain: the result of arithmetic that stands in the line itself cannot hold a subscript that a
+// shell evaluates.
 func TestText_ArithmeticIsPlain(t *testing.T) {
 	h := workspace(t, project...)
 	for line, plain := range map[string]bool{

@@ -59,8 +59,8 @@ func TestMarshal_RejectsInvalidText(t *testing.T) {
 	}
 }
 
-// FuzzMarshal_RoundTrips feeds arbitrary text: nothing may panic, every error has its place, and what
-// was read comes back from its own writing.
+// FuzzMarshal_RoundTrips parses arbitrary text. Nothing may panic, every error has a position, and Marshal and
+// Unmarshal restore the message.
 func FuzzMarshal_RoundTrips(f *testing.F) {
 	md := all(f)
 	for _, seed := range []string{

@@ -263,7 +263,8 @@ func TestCounts_AreLimited(t *testing.T) {
 	}
 }
 
-// TestSharedMemory_IsSealed: what a sandbox has of it can neither change the generation nor end who reads it.
+// TestSharedMemory_IsSealed: a sandbox can neither change the generation in the shared memory nor shrink the memory,
+// which would kill its readers.
 func TestSharedMemory_IsSealed(t *testing.T) {
 	l := newLending(t)
 	fd := int(l.generation.memory.file.Fd())

@@ -13,7 +13,8 @@ import (
 	"time"
 )
 
-// What npm installs from the packages, without a network, plays the demo.
+// TestNPM_InstallsReproducibly installs the packages with npm, without a network, and runs the demo of the installed
+// program.
 func TestNPM_InstallsReproducibly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {

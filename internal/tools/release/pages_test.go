@@ -77,7 +77,8 @@ func TestArchive_LinksLeadToFiles(t *testing.T) {
 	}
 }
 
-// Packages have the units, and enable none: they run nothing when they are installed.
+// TestPackages_HaveUnits: packages contain the systemd units and enable none, because an installation must not start a
+// program.
 func TestPackages_HaveUnits(t *testing.T) {
 	t.Parallel()
 	units := tree{platform: platform{"linux", "amd64"}}

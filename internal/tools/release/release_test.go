@@ -41,7 +41,7 @@ func proxied(t *testing.T) (env []string, bin string) {
 	}, bin
 }
 
-// What "go install" installs, by the lines of docs/install.md, plays the demo, and gives prompts as the README does.
+// TestGoInstall_InstallsAllPrograms runs the lines of docs/install.md, the demo, and the prompts of the README.
 func TestGoInstall_InstallsAllPrograms(t *testing.T) {
 	t.Parallel()
 	env, bin := proxied(t)
@@ -77,8 +77,8 @@ func TestGoInstall_InstallsAllPrograms(t *testing.T) {
 	}
 }
 
-// The author of a policy gets the modules of a release, builds the policy that docs/plugins.md shows, and tests it with the
-// conformance cases that come with the modules.
+// TestModules_BuildPolicyOfDocumentation plays the author of a policy: it gets the modules of a release, builds the
+// policy in docs/plugins.md, and runs the conformance cases of the modules.
 func TestModules_BuildPolicyOfDocumentation(t *testing.T) {
 	t.Parallel()
 	env, _ := proxied(t)
@@ -256,7 +256,8 @@ func TestPackages_AreReproducible(t *testing.T) {
 	}
 }
 
-// A signature holds for the checksums that it was made for, and for them alone; docs/install.md says how to verify it.
+// TestChecksums_AreSigned verifies a signature as docs/install.md describes, and expects that it does not hold for
+// other checksums.
 func TestChecksums_AreSigned(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
@@ -299,8 +300,8 @@ func TestChecksums_AreSigned(t *testing.T) {
 	}
 }
 
-// TestMakefile_ChoosesVersion shows which version make passes to this program. Without VERSION, a release has one
-// that is before all others, and tags have none, which is an error.
+// TestMakefile_ChoosesVersion checks which version make passes to this program. Without VERSION, a release has a
+// version that is before all others, and tags have none, which is an error.
 func TestMakefile_ChoosesVersion(t *testing.T) {
 	t.Parallel()
 	dev := "v0.0.0-dev.g" + git(t, root, "rev-parse", "--short=12", "HEAD")
