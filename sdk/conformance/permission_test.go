@@ -199,7 +199,8 @@ func TestPolicy_PartOfRejectedSettingsFails(t *testing.T) {
 	}
 }
 
-// A policy that is told to depend on more than the action is held to everything else.
+// TestPolicy_ImpureSkipsRepeatedDecisions: a policy that declares that it depends on more than the action still has to
+// pass all other cases.
 func TestPolicy_ImpureSkipsRepeatedDecisions(t *testing.T) {
 	moody := &policyFunc{decide: func(_ context.Context, _ *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict(1 + n%3), Rule: "moody"}, nil
@@ -219,7 +220,8 @@ func TestPolicy_ImpureSkipsRepeatedDecisions(t *testing.T) {
 	}
 }
 
-// Settings are in effect in each case, also after one that changed them.
+// TestSuite_ConfiguresHandlerBeforeEachCase: the settings are in effect in each case, also after a case that changed
+// them.
 func TestSuite_ConfiguresHandlerBeforeEachCase(t *testing.T) {
 	given, err := structpb.NewStruct(map[string]any{"mode": "strict"})
 	if err != nil {

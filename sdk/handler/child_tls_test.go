@@ -79,7 +79,7 @@ func TestChildTLS_AddsCertificateToHandshakeLine(t *testing.T) {
 	}
 }
 
-// What go-plugin's own client takes, every host takes that is made with it.
+// TestChildTLS_AcceptsHostOfGoPlugin uses go-plugin's client, so that every host that uses go-plugin can call a child.
 func TestChildTLS_AcceptsHostOfGoPlugin(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {

@@ -83,7 +83,7 @@ func TestDigest_EmptyAfterStop(t *testing.T) {
 	}
 }
 
-// Handlers that were not made with this SDK bring go-plugin's own keys.
+// TestStart_CallsGoPluginServerOverTLS: handlers that do not use this SDK have the keys that go-plugin generates.
 func TestStart_CallsGoPluginServerOverTLS(t *testing.T) {
 	i := start(t, spec("go-plugin"))
 	if got, err := callEcho(t.Context(), i, "hello"); err != nil || got != "hello" || !i.MutualTLS() {

@@ -60,8 +60,8 @@ func TestDigest_EmptyIfProgramChangesDuringStart(t *testing.T) {
 	}
 }
 
-// A folder above a program is swapped when the program was opened, and put back when it runs: nothing of the program's own
-// file changes by that.
+// TestStart_RunsOpenedProgram replaces a folder above a program after the program was opened, and restores it when the
+// program runs. The program's own file does not change by that.
 func TestStart_RunsOpenedProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("programs are executed by their paths here")

@@ -271,7 +271,7 @@ func TestSidecar_MutualTLS(t *testing.T) {
 	}
 }
 
-// What an agent can do that runs as the sidecar's own user: connect, and say what it likes.
+// TestSidecar_RequiresSecret connects as an agent of the sidecar's own user can, with arbitrary messages.
 func TestSidecar_RequiresSecret(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()))

@@ -183,7 +183,7 @@ func FuzzScreen(f *testing.F) {
 	})
 }
 
-// FuzzText proves that text without control characters comes through unchanged.
+// FuzzText checks that text without control characters stays unchanged.
 func FuzzText(f *testing.F) {
 	f.Add("plain\nlines", 2)
 	f.Add("wide 世界\tand tabs\n", 7)

@@ -51,7 +51,8 @@ func TestLook_RepositoriesOutsideRoots(t *testing.T) {
 	}
 }
 
-// The settings of a repository outside of the roots count as those of one inside.
+// TestLook_HostileSettingsOfRepositoryOutsideRoots: the settings of a repository outside of the roots are checked like
+// those of one inside.
 func TestLook_HostileSettingsOfRepositoryOutsideRoots(t *testing.T) {
 	base := monorepo(t)
 	for _, args := range [][]string{{"filter.x.clean", "./x"}, {"include.path", "/x"}, {"diff.external", "./x"}} {

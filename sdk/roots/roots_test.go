@@ -13,7 +13,8 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// The conformance cases for files try the rest, by a handler that stands on this package (examples/plainfs).
+// TestEnter_AllowedPaths checks decisions about paths. The conformance cases for files check the rest, with
+// examples/plainfs, which uses this package.
 func TestEnter_AllowedPaths(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
