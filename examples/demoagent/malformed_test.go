@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// A prompt that is refused begins no turn, and must not be counted as one: a cancellation behind it would cancel the next turn.
+// TestCancel_AfterMalformedPromptSparesNextTurn: a rejected prompt begins no turn. If it were counted as one, a later
+// cancellation would cancel the next turn.
 func TestCancel_AfterMalformedPromptSparesNextTurn(t *testing.T) {
 	toAgent, client := io.Pipe()
 	out, fromAgent := io.Pipe()

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// An agent has a second process swap a folder for a link, between the moment when a path is judged and that when it is
-// opened.
+// TestRead_SwappedSymlinkStaysInRoot replaces a folder by a symbolic link after the path was resolved and before the
+// file is opened, as a second process of an agent can.
 func TestRead_SwappedSymlinkStaysInRoot(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{"ws/sub", "out"} {
