@@ -116,7 +116,7 @@ func (f flawed) WriteTextFile(ctx context.Context, req *fsv1.WriteTextFileReques
 	return f.Server.WriteTextFile(ctx, req)
 }
 
-// Each flaw must be caught, and by the case that is there for it.
+// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
 func TestConformance_FindsFlaws(t *testing.T) {
 	onError := func(code codes.Code, change func(string) error) func(*fsv1.ReadTextFileRequest, *fsv1.ReadTextFileResponse, error) (*fsv1.ReadTextFileResponse, error) {
 		return func(_ *fsv1.ReadTextFileRequest, resp *fsv1.ReadTextFileResponse, err error) (*fsv1.ReadTextFileResponse, error) {

@@ -129,8 +129,8 @@ func TestGuard_KilledIsReplaced(t *testing.T) {
 	allDie(t, pids)
 }
 
-// What has left its session, cleaned its environment and lost its parents at once belongs to nobody that can be told,
-// until there is no terminal left that it could belong to.
+// TestOrphans_UntraceableEndWithLastTerminal: a process that has left its session, cleared its environment and lost its
+// parents at once cannot be attributed to a terminal. It is killed when no terminal is left.
 func TestOrphans_UntraceableEndWithLastTerminal(t *testing.T) {
 	instance := child(t)
 	pids := run(t, instance,
@@ -179,7 +179,7 @@ func TestTermd_HundredStubbornTerminalsEndInTime(t *testing.T) {
 	}
 }
 
-// A guard that initialised all of termd would take twice the memory.
+// TestGuard_InitializesLittle: a guard that initialized all packages of termd would take twice the memory.
 func TestGuard_InitializesLittle(t *testing.T) {
 	cmd := exec.Command(testkit.Self(t), orphans.Command, "ACPHOST_TEST_NOBODY=1")
 	cmd.Env = []string{"GODEBUG=inittrace=1"}

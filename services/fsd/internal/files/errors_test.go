@@ -50,7 +50,7 @@ func TestErrors_OnlyMissingFilesAreNotFound(t *testing.T) {
 	}
 }
 
-// Every text of this package, whether or not a test provokes it.
+// TestErrors_TextsOmitNotFound reads every string of this package, also those that no test provokes.
 func TestErrors_TextsOmitNotFound(t *testing.T) {
 	sources, err := os.ReadDir(".")
 	if err != nil {

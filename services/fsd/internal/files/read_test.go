@@ -273,8 +273,8 @@ func TestRead_FileThatGrowsOrShrinks(t *testing.T) {
 	}
 }
 
-// Links are swapped as fast as can be while the path is read and written. Each call must give what is inside or an
-// error; never what is outside.
+// TestRead_SwappedLinkDoesNotLeak swaps links as fast as possible while the path is read and written. Each call has to
+// return content from inside the root or an error.
 func TestRead_SwappedLinkDoesNotLeak(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"

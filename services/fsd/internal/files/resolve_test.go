@@ -228,7 +228,8 @@ func TestResolve_RejectsPathChangedSinceDecision(t *testing.T) {
 	}
 }
 
-// A swap that falls between resolving and opening meets openExact, on Linux and elsewhere.
+// TestOpenExact_RejectsLinks: openExact finds links that were swapped in after the path was resolved. Both
+// implementations are tested.
 func TestOpenExact_RejectsLinks(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/dir/sub/f", "f")
@@ -258,8 +259,8 @@ func TestOpenExact_RejectsLinks(t *testing.T) {
 	}
 }
 
-// FuzzResolve builds a small tree with links from the input and compares with filepath.EvalSymlinks: a read may only
-// succeed where that stays inside the root, and then on the same file.
+// FuzzResolve builds a small tree with links from the input and compares with filepath.EvalSymlinks. A read may succeed
+// only if the path stays inside the root, and has to return the same file.
 func FuzzResolve(f *testing.F) {
 	f.Add("a/b", "../c", "/b/../x")
 	f.Add("../..", "/", "/l1/etc/passwd")

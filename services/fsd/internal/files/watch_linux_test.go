@@ -401,7 +401,8 @@ func TestWatch_DropsOtherFolders(t *testing.T) {
 	})
 }
 
-// Whatever happens to the folders, a Disk that watches says what one says that looks everything up.
+// TestWatch_AgreesWithLookup changes folders at random, and compares a Disk that watches them with a Disk that looks up
+// every path.
 func TestWatch_AgreesWithLookup(t *testing.T) {
 	dir := workspace(t)
 	random := rand.New(rand.NewPCG(1, 2))

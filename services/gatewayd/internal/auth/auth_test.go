@@ -26,7 +26,7 @@ func TestNew_LogsMissingTokensFile(t *testing.T) {
 	}
 }
 
-// TestGate_WithoutTokensFile: a new token does not help a caller of a gateway that reads no tokens.
+// TestGate_WithoutTokensFile: the error must not advise a new token if the gateway reads no tokens.
 func TestGate_WithoutTokensFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.json")

@@ -26,7 +26,8 @@ func TestRead_WholeMessage(t *testing.T) {
 	}
 }
 
-// One that sends many long messages and none of them whole has its share of the places, and others are read.
+// TestRead_UnfinishedMessagesDoNotBlockOthers: a client that sends many long messages without finishing one gets its
+// share of the places, and messages of others are read.
 func TestRead_UnfinishedMessagesDoNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := intake.New(1 << 20)

@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// The page about the gateway has the table, row by row.
+// TestTable_MatchesPage compares the table in docs/gateway.md, row by row.
 func TestTable_MatchesPage(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/gateway.md")
 	if err != nil {

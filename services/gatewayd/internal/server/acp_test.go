@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
 
-// TestAgent_EmptyNameIsAttachOnly requests an agent by the text that the log shows for connections without one.
+// TestAgent_EmptyNameIsAttachOnly requests an agent by the text that the log shows for connections without an agent.
 func TestAgent_EmptyNameIsAttachOnly(t *testing.T) {
 	r := newRig(t, relay.Limits{}, func(o *server.Options) { o.Attach, o.Agent = true, "default" })
 	r.refuse = errors.New("no agent")
@@ -150,7 +150,8 @@ func TestServer_HTTP1AndHTTP2WithoutTLS(t *testing.T) {
 	}
 }
 
-// A frame's bytes are an agent's: between its values there may be carriage returns, which end a line of an event.
+// TestStream_FrameIsOneEvent: an agent chooses the bytes of a frame. Carriage returns between JSON values would end a
+// line of an event.
 func TestStream_FrameIsOneEvent(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()

@@ -9,8 +9,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// BenchmarkDecide_50Rules is a decision by as many rules as a file has that is written with care: of each ten, two are
-// conditions in CEL.
+// BenchmarkDecide_50Rules decides by the number of rules of a large rule file. Two of each ten are CEL conditions.
 func BenchmarkDecide_50Rules(b *testing.B) {
 	p := parse(b, fiftyRules())
 	for name, action := range map[string]*permissionv1.Action{
@@ -29,7 +28,7 @@ func BenchmarkDecide_50Rules(b *testing.B) {
 	}
 }
 
-// BenchmarkExplain_50Rules is what replaying a record costs for each of its actions.
+// BenchmarkExplain_50Rules measures the cost of each action when a record is replayed.
 func BenchmarkExplain_50Rules(b *testing.B) {
 	parts := []policy.Part{{Policy: parse(b, fiftyRules()), Name: "r.yaml"}}
 	action := about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"), mode("code"))

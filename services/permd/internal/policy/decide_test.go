@@ -515,8 +515,8 @@ func TestExample_DecidesAsDescribed(t *testing.T) {
 	}
 }
 
-// FuzzDecide_DeniedCommandStaysDenied hides a denied command in ways that are put together at random, in a policy that
-// allows all else by its kind.
+// FuzzDecide_DeniedCommandStaysDenied hides a denied command in random ways, under a policy that allows everything else
+// by kind.
 func FuzzDecide_DeniedCommandStaysDenied(f *testing.F) {
 	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
 	if got := decide(p, about("terminal.create", line("ls"))); got.GetVerdict() != allow {

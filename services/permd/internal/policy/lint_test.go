@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// TestCheck_PointlessRulesMakeNoDifference puts rules together at random, and judges every action with and without
-// those that Check calls pointless.
+// TestCheck_PointlessRulesMakeNoDifference combines rules at random, and decides every action with and without the
+// rules that Check calls pointless.
 func TestCheck_PointlessRulesMakeNoDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same files every time
 	choices := map[string][]string{

@@ -101,8 +101,8 @@ func TestReuse_LinkCoversBothSpellings(t *testing.T) {
 	}
 }
 
-// TestReuse_HoldsForEveryCoveredName asks about random files under random rules, and then about every other name
-// that the answer is said to hold for.
+// TestReuse_HoldsForEveryCoveredName decides about random files under random rules, and then about every other name
+// that the decision covers.
 func TestReuse_HoldsForEveryCoveredName(t *testing.T) {
 	segments := []string{"src", "a", "b.go", ".env", "secret", "*", "**", "*.go", ".e*", "?", "x{a,b}", "{a,.env}", "se*t", "S*", "[a-c]", "lib", "a b", `\*`}
 	fronts := []string{"${root}/", "**/", "/w/", "/w/src/", "/", "~/", "/w/**/"}

@@ -51,8 +51,8 @@ func TestDecide_UnattendedDeniesUnknownCommands(t *testing.T) {
 	}
 }
 
-// A line that cannot be read in full may touch acphost's own files. The reason to ask says why it cannot be read, and the question stays
-// one that only a person can answer.
+// TestDecide_ReasonWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The reason
+// says why the line cannot be read, and only a person can answer the question.
 func TestDecide_ReasonWhyLineIsUnreadable(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
 	own := policy.Surroundings{Protected: []string{"/ws/.state"}}

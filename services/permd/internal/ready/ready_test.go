@@ -262,7 +262,7 @@ func TestParts_AreUsed(t *testing.T) {
 	}
 }
 
-// TestGlobs_AreTested finds globs that nothing in the tables matches.
+// TestGlobs_AreTested reports globs that match no entry of the tables.
 func TestGlobs_AreTested(t *testing.T) {
 	part, err := files.ReadFile("parts/runs-later.yaml")
 	if err != nil {
