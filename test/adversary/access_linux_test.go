@@ -51,8 +51,8 @@ func (s *fixture) endServe() {
 	s.ExpectNobody(s.t, nil)
 }
 
-// TestSupervisor_RejectsOwnAgent: over TCP a certificate counts, and the keys of everybody who may call lie where
-// "acphost certs init" put them.
+// TestSupervisor_RejectsOwnAgent: over TCP the certificate decides, and "acphost certs init" stores the keys of all
+// clients in one folder.
 func TestSupervisor_RejectsOwnAgent(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -84,7 +84,7 @@ func TestSupervisor_RejectsOwnAgent(t *testing.T) {
 	s.endServe()
 }
 
-// TestSupervisor_IdleConnectionsDoNotBlockClients: who has no certificate may connect, and say nothing, two thousand times.
+// TestSupervisor_IdleConnectionsDoNotBlockClients opens 2,000 connections without a certificate that send nothing.
 func TestSupervisor_IdleConnectionsDoNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -128,8 +128,8 @@ func TestSupervisor_IdleConnectionsDoNotBlockClients(t *testing.T) {
 	s.endServe()
 }
 
-// TestSidecar_RejectsAgent: an agent has the user id that a sidecar was told to serve, and says for whom it calls, as only
-// a supervisor may.
+// TestSidecar_RejectsAgent: an agent has the user id that the sidecar serves, and names the session that it calls for,
+// as only a supervisor may.
 func TestSidecar_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(canary, root string) []string{
@@ -183,7 +183,7 @@ func TestSidecar_RejectsAgent(t *testing.T) {
 	}
 }
 
-// TestHandlerSocket_RejectsAgent: it has a path, and an agent finds it.
+// TestHandlerSocket_RejectsAgent: the socket of a handler has a path that an agent can find.
 func TestHandlerSocket_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
@@ -220,7 +220,7 @@ func TestHandlerSocket_RejectsAgent(t *testing.T) {
 	s.finish()
 }
 
-// TestCommandLine_RejectsAgent: the same program, by the same user, with the same files.
+// TestCommandLine_RejectsAgent runs acphost as the agent: the same program, with the same user and files as a person.
 func TestCommandLine_RejectsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()

@@ -2,7 +2,7 @@ package adversary
 
 import "testing"
 
-// TestApproval_OfOneEditCoversNoOther: a person says yes to what a diff shows, and the agent writes.
+// TestApproval_OfOneEditCoversNoOther: a person allows the diff that is shown, and the agent writes other content.
 func TestApproval_OfOneEditCoversNoOther(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))

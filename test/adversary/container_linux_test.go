@@ -41,8 +41,8 @@ func inContainers(t *testing.T, test func(t *testing.T, container []string, stan
 	}
 }
 
-// TestContainer_ReportsProtectionsWithoutSandbox: the agent runs behind the walls of every agent, and nothing of the
-// sandbox is half there.
+// TestContainer_ReportsProtectionsWithoutSandbox: the agent has the protections that every agent has, and no part of
+// the sandbox is active.
 func TestContainer_ReportsProtectionsWithoutSandbox(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, stands, why string) {
 		rules := kernelRules + "  - {id: hand, effect: allow, command: [" + program("attacker") + " hand]}\n"
@@ -73,7 +73,7 @@ func TestContainer_ReportsProtectionsWithoutSandbox(t *testing.T) {
 	})
 }
 
-// TestContainer_RejectsAgentThatRequiresSandbox, and says why.
+// TestContainer_RejectsAgentThatRequiresSandbox checks that the error has the reason.
 func TestContainer_RejectsAgentThatRequiresSandbox(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, _, why string) {
 		p := wire.NewPlace(t)
@@ -91,7 +91,7 @@ func TestContainer_RejectsAgentThatRequiresSandbox(t *testing.T) {
 	})
 }
 
-// TestDoctor_ReportsMissingPermissionsOfContainer of the sandbox, of the agent and of the handler that runs commands.
+// TestDoctor_ReportsMissingPermissionsOfContainer checks the sandbox, the agent and the handler that runs commands.
 func TestDoctor_ReportsMissingPermissionsOfContainer(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, _, why string) {
 		const agent = `read -r line; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'; cat >/dev/null`

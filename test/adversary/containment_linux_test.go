@@ -56,7 +56,8 @@ ls -l .git/hooks/post-checkout; cd "$OLDPWD"
 `, dir, trap(p))
 }
 
-// TestContainment_RepositoryInOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
+// TestContainment_RepositoryInOwnFolders: the agent may write any file in its own folders, but a person's git must not
+// find a repository there.
 func TestContainment_RepositoryInOwnFolders(t *testing.T) {
 	t.Parallel()
 	for name, lead := range map[string]string{
@@ -107,7 +108,7 @@ func TestContainment_OwnFolderReplacedByLink(t *testing.T) {
 	s.finish()
 }
 
-// TestContainment_LinksInRepository: git appends to its logs and writes its files through symbolic links.
+// TestContainment_LinksInRepository: git follows symbolic links when it appends to its logs and writes its files.
 func TestContainment_LinksInRepository(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -127,7 +128,7 @@ mv .git/logs/refs old; mkdir x; ln -s ~ x/heads; mv x .git/logs/refs`)
 	s.finish()
 }
 
-// TestContainment_LinkedFoldersOfFilesThatRunLater: a link that has the name of a folder.
+// TestContainment_LinkedFoldersOfFilesThatRunLater replaces a folder of such files by a symbolic link.
 func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".vscode/tasks.json", ".cargo/config.toml", ".github/workflows/x.yml", ".husky/pre-commit", ".yarn/releases/yarn.cjs"} {
@@ -161,7 +162,8 @@ func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	}
 }
 
-// TestContainment_SpellingsOfSecrets: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
+// TestContainment_SpellingsOfSecrets reads files with secrets by other paths. The shell itself reads them, so that no
+// command line names the file.
 func TestContainment_SpellingsOfSecrets(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -205,8 +207,8 @@ func TestContainment_SpellingsOfSecrets(t *testing.T) {
 	s.finish()
 }
 
-// TestContainment_ReadsOfOtherSessions: an answer that lets processes read all other files holds for secrets in no session, before one is open,
-// and after one has another folder.
+// TestContainment_ReadsOfOtherSessions: an answer that lets processes read all other files does not cover secrets in
+// any session, neither before a session is open nor after a session with another folder was opened.
 func TestContainment_ReadsOfOtherSessions(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -231,7 +233,8 @@ func TestContainment_ReadsOfOtherSessions(t *testing.T) {
 	s.finish()
 }
 
-// TestContainment_WritesOutside: what a command writes outside of the workspace and of the agent's own folders is asked about, whatever writes it.
+// TestContainment_WritesOutside: a write outside of the workspace and of the agent's own folders is asked about,
+// whichever program writes.
 func TestContainment_WritesOutside(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -257,7 +260,7 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
-// TestContainment_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
+// TestContainment_GitWorks: rules against attacks must not reject ordinary use of git, and nothing is asked.
 func TestContainment_GitWorks(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestDial_RejectsAgents: acphost connects programs to a supervisor in their place. It connects no agent, whichever of
-// the protections around the agent is missing.
+// TestDial_RejectsAgents: "acphost dial" connects programs to a supervisor. It rejects an agent even if one of the
+// protections around the agent is missing.
 func TestDial_RejectsAgents(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -48,8 +48,8 @@ func TestDial_RejectsAgents(t *testing.T) {
 	}
 }
 
-// TestDial_ConnectionOfUserIsUnreachable: what a person's program says to its supervisor passes through two sockets that an agent of the
-// same user can name in /proc.
+// TestDial_ConnectionOfUserIsUnreachable: messages between a person's program and its supervisor pass through two
+// sockets, which an agent of the same user can name in /proc.
 func TestDial_ConnectionOfUserIsUnreachable(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()

@@ -55,8 +55,8 @@ func twoScripts(t *testing.T) (s *fixture, script, another, leaves string) {
 	return s, script, another, leaves
 }
 
-// TestExec_RunsInDecidedFolder, whatever threads of its process do meanwhile: a rule allows a program in the
-// workspace.
+// TestExec_RunsInDecidedFolder: a rule allows a program in the workspace, and other threads of the process change its
+// folder meanwhile.
 func TestExec_RunsInDecidedFolder(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(s *fixture, _, _, pause string) []string {
@@ -69,8 +69,8 @@ func TestExec_RunsInDecidedFolder(t *testing.T) {
 	s.finish()
 }
 
-// TestExec_ScriptIsTheDecidedOne: its interpreter opens it once more, by the name or the descriptor that it was
-// started by. That must not lead to another one.
+// TestExec_ScriptIsTheDecidedOne: an interpreter opens its script again, by the name or the descriptor that it was
+// started with. It has to open the same file.
 func TestExec_ScriptIsTheDecidedOne(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(_ *fixture, script, another, pause string) []string {
@@ -99,8 +99,8 @@ func TestExec_ScriptIsTheDecidedOne(t *testing.T) {
 	s.finish()
 }
 
-// TestExec_GitSubcommandNames: git goes by its name, so that a rule about "git init" is about git as "git-init", too, and
-// what only looks is nothing that git does by another name.
+// TestExec_GitSubcommandNames: git depends on the name by which it is called. A rule for "git init" has to match
+// "git-init", too, and a rule for reading commands must not match git under other names.
 func TestExec_GitSubcommandNames(t *testing.T) {
 	needsSandbox(t)
 	needsProgram(t, "git")
@@ -131,8 +131,8 @@ func TestExec_GitSubcommandNames(t *testing.T) {
 	}
 }
 
-// TestExec_EarlierChildrenGetNoRights: a process that becomes an allowed command has started others before.
-// They are the agent, and have nothing of what the command may.
+// TestExec_EarlierChildrenGetNoRights: processes that a process started before it executed an allowed command have the
+// agent's rights, not those of the command.
 func TestExec_EarlierChildrenGetNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

@@ -21,8 +21,8 @@ done
 wait
 `
 
-// TestExec_ManyProgramsAtOnce: 8 × 150 are decided on, each for itself; what starts does so once, and the record has as
-// many. The sandbox keeps nothing of them.
+// TestExec_ManyProgramsAtOnce: each of 8 × 150 programs is decided, started and recorded once, and the sandbox keeps no
+// memory of them.
 func TestExec_ManyProgramsAtOnce(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

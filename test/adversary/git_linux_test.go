@@ -224,7 +224,8 @@ func plantHook(t *testing.T, p *wire.Place, dir string) {
 	git(t, p, dir, "config", "core.hooksPath", "hooks")
 }
 
-// TestGit_ReadingRunsNoRepositoryPrograms: a policy that lets an agent look lets it do no more.
+// TestGit_ReadingRunsNoRepositoryPrograms: a policy that allows reading commands of git does not allow programs that a
+// repository names.
 func TestGit_ReadingRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {
@@ -286,7 +287,7 @@ func TestGit_ReadingRunsNoRepositoryPrograms(t *testing.T) {
 	}
 }
 
-// TestGit_AgentCannotPlantPrograms: what git runs later, for a person, is no edit like any other.
+// TestGit_AgentCannotPlantPrograms: a file that makes a person's git run a program later is not an ordinary edit.
 func TestGit_AgentCannotPlantPrograms(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "headless", "the README"} {
@@ -327,7 +328,7 @@ func TestGit_AgentCannotPlantPrograms(t *testing.T) {
 	}
 }
 
-// TestGit_ApprovedCommitRunsHooks: who says yes to a commit means the repository's own.
+// TestGit_ApprovedCommitRunsHooks: a person who allows a commit expects that the repository's hooks run.
 func TestGit_ApprovedCommitRunsHooks(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, configured("permission: {policy: workspace}\n"))
@@ -346,7 +347,7 @@ func TestGit_ApprovedCommitRunsHooks(t *testing.T) {
 	s.finish()
 }
 
-// TestProgramName_RunsShownProgram: a workspace's own programs come before others of their name.
+// TestProgramName_RunsShownProgram: PATH may list programs of the workspace before others of the same name.
 func TestProgramName_RunsShownProgram(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {

@@ -47,7 +47,8 @@ func (s *fixture) prompt() {
 	s.agent.Expect("session/prompt")
 }
 
-// TestKernel_AppliesRules: an agent writes and runs by itself what it could not have written or run through its client.
+// TestKernel_AppliesRules: the agent's processes write files and run programs that the agent could not write or run
+// through its client.
 func TestKernel_AppliesRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -75,8 +76,8 @@ func TestKernel_AppliesRules(t *testing.T) {
 	s.finish()
 }
 
-// TestRename_FolderDoesNotEvadeRule: what a rule says of a path it says, too, if a folder above gets the
-// name, or loses it.
+// TestRename_FolderDoesNotEvadeRule: a rule for a path applies also if a rename gives a folder above the path its name,
+// or another name.
 func TestRename_FolderDoesNotEvadeRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -120,7 +121,8 @@ rules:
 	s.finish()
 }
 
-// TestRename_FilesAddedDuringMoveAreDecided: it is looked at what lies in the folder, and that takes its time.
+// TestRename_FilesAddedDuringMoveAreDecided: reading the folder's content for the decision takes time, in which an
+// agent can add files.
 func TestRename_FilesAddedDuringMoveAreDecided(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -155,8 +157,7 @@ rules:
 	s.finish()
 }
 
-// TestRename_DoesNotEvadeReadRule: where reads are decided on, a file that may not be read gets no name by
-// which it may.
+// TestRename_DoesNotEvadeReadRule: a file that the agent may not read cannot be given a name under which the agent may.
 func TestRename_DoesNotEvadeReadRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -222,8 +223,8 @@ func (s *fixture) answers(asked wire.Message, option string) {
 	})
 }
 
-// TestApproval_CountsForNextTry: nobody can be waited for at the kernel, so the try is refused at once, and the question comes
-// meanwhile.
+// TestApproval_CountsForNextTry: a system call cannot wait for a person. It is rejected at once, and the question is
+// asked meanwhile.
 func TestApproval_CountsForNextTry(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -260,8 +261,8 @@ func TestApproval_CountsForNextTry(t *testing.T) {
 	s.finish()
 }
 
-// TestCommand_AllowedIsNotAskedAgainAtKernel: the agent asks, as agents do, and then starts the shell by itself. What the
-// command starts belongs to it, and what is denied stays denied.
+// TestCommand_AllowedIsNotAskedAgainAtKernel: an agent asks for a command and then starts the shell by itself. The
+// processes of the command have its rights, and denied actions stay denied.
 func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -296,8 +297,8 @@ func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	s.finish()
 }
 
-// TestShell_StartupFileGivesNoRights: an agent keeps a file, which its shell reads before a line that a rule allows.
-// The shell stays the agent, and what is the agent's own does not become anything else's by another name.
+// TestShell_StartupFileGivesNoRights: the agent's shell reads a file of the agent before an allowed line. The shell
+// keeps the agent's rights, and so do the agent's own files under other names.
 func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -333,8 +334,8 @@ func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent's own is known. It stays the agent,
-// whatever the agent has written into that folder.
+// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent keeps the agent's rights, whatever the agent
+// has written there.
 func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	git, err := exec.LookPath("git")
@@ -401,7 +402,7 @@ func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestObserve_RejectsNothing, and records what would have been refused.
+// TestObserve_RejectsNothing also checks that actions are recorded that would have been rejected.
 func TestObserve_RejectsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -415,7 +416,7 @@ func TestObserve_RejectsNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestFault_NothingHangsOrRemains, whichever of acphost's processes is killed or stopped.
+// TestFault_NothingHangsOrRemains kills or stops each of acphost's processes.
 func TestFault_NothingHangsOrRemains(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -476,7 +477,8 @@ func TestFault_NothingHangsOrRemains(t *testing.T) {
 	})
 }
 
-// TestSandbox_IsUnreachableForAgent: it is the agent's parent, runs as its user, and holds the socket by which is decided.
+// TestSandbox_IsUnreachableForAgent: the sandbox is the agent's parent, runs as the same user, and holds the socket for
+// decisions.
 func TestSandbox_IsUnreachableForAgent(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -508,8 +510,8 @@ func TestSandbox_IsUnreachableForAgent(t *testing.T) {
 	s.finish()
 }
 
-// TestExec_FailureGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
-// program that was allowed. The process then goes on with the code that it had.
+// TestExec_FailureGivesNoRights: only deny rules apply to an allowed command. If the kernel rejects an allowed program,
+// the process continues with its old code, and must not have the command's rights.
 func TestExec_FailureGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -529,8 +531,8 @@ func TestExec_FailureGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestLandlock_OwnDomainAppliesBesideRules: a process that an agent starts confines itself by Landlock. The
-// sandbox does nothing for it that its domain forbids, and the domain takes nothing from the rules, nor from the agent.
+// TestLandlock_OwnDomainAppliesBesideRules: a process of the agent enters a Landlock domain. The sandbox makes no call
+// for it that the domain forbids, and the rules apply unchanged.
 func TestLandlock_OwnDomainAppliesBesideRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -554,8 +556,8 @@ rules:
 	s.finish()
 }
 
-// TestAudit_RecordsRejectionsBySandbox: nobody is asked about another root folder, and the user can see who has
-// tried to have one.
+// TestAudit_RecordsRejectionsBySandbox: the sandbox rejects chroot without a question, and the record shows the user
+// which process tried it.
 func TestAudit_RecordsRejectionsBySandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -572,7 +574,8 @@ func TestAudit_RecordsRejectionsBySandbox(t *testing.T) {
 	s.finish()
 }
 
-// TestSandbox_RequiredButUnavailableStopsStart: inside of a sandbox there can be no other one, as on a kernel without Landlock.
+// TestSandbox_RequiredButUnavailableStopsStart: a sandbox cannot run inside of another one, as on a kernel without
+// Landlock.
 func TestSandbox_RequiredButUnavailableStopsStart(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

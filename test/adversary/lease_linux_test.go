@@ -11,8 +11,8 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TestReuse_FolderAnswerCoversNothingProtected: an answer about one file holds for others in its folder without a
-// question. None of these may be one that rules or acphost itself keep from the agent.
+// TestReuse_FolderAnswerCoversNothingProtected: an answer about one file covers others in its folder without a
+// question. It must not cover files that rules or acphost itself keep from the agent.
 func TestReuse_FolderAnswerCoversNothingProtected(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -49,7 +49,7 @@ func TestReuse_FolderAnswerCoversNothingProtected(t *testing.T) {
 	s.finish()
 }
 
-// TestReuse_EndsWithReload, whatever was allowed in the folder before.
+// TestReuse_EndsWithReload: a new rule applies from its reload on, also to folders with earlier answers.
 func TestReuse_EndsWithReload(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -76,7 +76,7 @@ func TestReuse_EndsWithReload(t *testing.T) {
 	s.finish()
 }
 
-// TestReuse_CountsEveryChange, also if nobody was asked about it.
+// TestReuse_CountsEveryChange: changes are counted also if nothing was asked about them.
 func TestReuse_CountsEveryChange(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

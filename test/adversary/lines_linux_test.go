@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestCommandLine_RunsNothingUndecided: lines that shells read otherwise than they look, options that change what they
-// mean, and links that lead a harmless command elsewhere.
+// TestCommandLine_RunsNothingUndecided has lines that shells read in unexpected ways, options that change the meaning
+// of a line, and links that lead a harmless command elsewhere.
 func TestCommandLine_RunsNothingUndecided(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "readonly", "headless"} {

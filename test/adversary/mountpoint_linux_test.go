@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestMountpoint_MaskOfAgentSandboxIsAllowed: agents' sandboxes put something empty in place of what their programs
-// are not to make, whatever rules say of its name. That leaves something empty behind, which can be removed, and
-// nothing else.
+// TestMountpoint_MaskOfAgentSandboxIsAllowed: sandboxes of agents mount something empty over names that their programs
+// must not create, whatever rules say about the name. This leaves an empty file or folder behind, which can be removed,
+// and nothing else.
 func TestMountpoint_MaskOfAgentSandboxIsAllowed(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestQuestion_AgentCannotRewriteOrEnd: what a person is asked about is shown as a tool call of acphost's own. An agent
-// that learns its id must not be able to say anything about it, nor end a session in acphost's name.
+// TestQuestion_AgentCannotRewriteOrEnd: acphost shows its questions as tool calls of its own. An agent that learns the
+// id must not be able to update the tool call, nor to close a session in acphost's name.
 func TestQuestion_AgentCannotRewriteOrEnd(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
@@ -90,7 +90,8 @@ func title(list, id string) string {
 	return ""
 }
 
-// TestQuestion_AgentLearnsNoAnswerableID: an agent can read. What it reads must not be what answering takes.
+// TestQuestion_AgentLearnsNoAnswerableID: an agent can read files and lists, which must not contain the ids that answer
+// a question.
 func TestQuestion_AgentLearnsNoAnswerableID(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
@@ -132,7 +133,7 @@ func TestQuestion_AgentLearnsNoAnswerableID(t *testing.T) {
 	notWritten(t, s.Path("stolen"))
 }
 
-// TestTerminal_EscapesQuestionText: an agent words its questions, and a terminal takes orders.
+// TestTerminal_EscapesQuestionText: an agent chooses the text of its questions, which may contain escape sequences.
 func TestTerminal_EscapesQuestionText(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
@@ -155,7 +156,7 @@ func TestTerminal_EscapesQuestionText(t *testing.T) {
 	s.finish()
 }
 
-// TestJSON_DuplicateMemberDoesNotEvadeRules: what was judged is what is done, however it is spelled.
+// TestJSON_DuplicateMemberDoesNotEvadeRules: the value that was decided on has to be the value that is used.
 func TestJSON_DuplicateMemberDoesNotEvadeRules(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: secret, effect: deny, path: [\"**/secret*\"]}, {id: all, effect: allow, path: [\"/**\"]}]\n", ""))
@@ -183,7 +184,7 @@ func TestJSON_DuplicateMemberDoesNotEvadeRules(t *testing.T) {
 	s.finish()
 }
 
-// TestOwnFiles_OtherNamesAreDenied: the agent makes them, in a workspace that holds everything.
+// TestOwnFiles_OtherNamesAreDenied: the agent makes links to acphost's files, in a workspace that contains all of them.
 func TestOwnFiles_OtherNamesAreDenied(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
@@ -214,8 +215,8 @@ func TestOwnFiles_OtherNamesAreDenied(t *testing.T) {
 	s.finish()
 }
 
-// TestRuleFile_WrittenByAgentDoesNotLoosen: it runs as the same user and can write the files directly. What got looser
-// counts when a person says so.
+// TestRuleFile_WrittenByAgentDoesNotLoosen: an agent of the same user can write rule files directly. Loosened rules
+// take effect only after a person confirms them.
 func TestRuleFile_WrittenByAgentDoesNotLoosen(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
@@ -235,7 +236,7 @@ func TestRuleFile_WrittenByAgentDoesNotLoosen(t *testing.T) {
 	s.finish()
 }
 
-// TestRead_SpecialFilesDoNotBlock: fsd is asked for a pipe that nobody writes to, and for devices.
+// TestRead_SpecialFilesDoNotBlock asks fsd for a pipe without a writer, and for devices.
 func TestRead_SpecialFilesDoNotBlock(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
@@ -273,7 +274,7 @@ func TestRead_SpecialFilesDoNotBlock(t *testing.T) {
 	s.finish()
 }
 
-// TestCommand_InheritsNoFiles of acphost's: standard input, output and error are all that it has.
+// TestCommand_InheritsNoFiles: a command has no open files of acphost but standard input, output and error.
 func TestCommand_InheritsNoFiles(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)

@@ -40,7 +40,7 @@ const (
 	networks = "sandbox: {mode: %s, network: %s, require: true}"
 )
 
-// TestNetwork_ProxyIsOnlyWayOut: the agent's processes reach machines that rules name, by the proxy, and nothing past it.
+// TestNetwork_ProxyIsOnlyWayOut: the agent's processes reach hosts that rules name, by the proxy only.
 func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -94,7 +94,7 @@ func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 	s.finish()
 }
 
-// TestNetwork_ProxyRejectsOthers, and ends with the agent.
+// TestNetwork_ProxyRejectsOthers also checks that the proxy ends with its agent.
 func TestNetwork_ProxyRejectsOthers(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -141,7 +141,7 @@ func TestNetwork_ProxyRejectsOthers(t *testing.T) {
 	s.ExpectNobody(t, family)
 }
 
-// TestNetwork_NoneReachesNothing, and one that is observed reaches everything.
+// TestNetwork_NoneReachesNothing also checks that an agent in observe mode reaches every host.
 func TestNetwork_NoneReachesNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -181,8 +181,8 @@ func TestNetwork_NoneReachesNothing(t *testing.T) {
 	})
 }
 
-// TestNetwork_RequiredHostsAreReached under a policy that does not name them, and no others; and an answer for the session is a
-// grant, which can be taken back.
+// TestNetwork_RequiredHostsAreReached under a policy that names none of them. An answer for the session is a grant,
+// which can be revoked.
 func TestNetwork_RequiredHostsAreReached(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

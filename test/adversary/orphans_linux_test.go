@@ -8,8 +8,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestOrphan_IsRejectedAfterAgentEnds: without an editor a supervisor outlives its agents, and starts them again.
-// What an agent left behind has all that time.
+// TestOrphan_IsRejectedAfterAgentEnds: without an editor a supervisor outlives its agents and starts them again.
+// Processes that an agent left behind have all that time.
 func TestOrphan_IsRejectedAfterAgentEnds(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -43,7 +43,7 @@ func TestOrphan_IsRejectedAfterAgentEnds(t *testing.T) {
 	}
 }
 
-// TestPrompt_RejectsItsAgent: acphost prompt is a supervisor too, for a turn, with the person right beside it.
+// TestPrompt_RejectsItsAgent: "acphost prompt" is a supervisor, too, for one turn.
 func TestPrompt_RejectsItsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()

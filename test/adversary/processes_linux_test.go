@@ -124,7 +124,7 @@ func TestProcesses_SystemServicesGiveNoAccess(t *testing.T) {
 	}
 }
 
-// TestAbstractSocket_IsUnreachable, by whatever system call it is asked for.
+// TestAbstractSocket_IsUnreachable tries every system call that connects or sends.
 func TestAbstractSocket_IsUnreachable(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -147,8 +147,8 @@ func TestAbstractSocket_IsUnreachable(t *testing.T) {
 	s.finish()
 }
 
-// TestCgroup_FreezeLetsNothingThrough: root can write into cgroups where they are not sealed. Stopped, acphost lets nothing
-// through, and goes on where it was.
+// TestCgroup_FreezeLetsNothingThrough: root can write into cgroups if they are not sealed. While acphost is frozen, it
+// lets nothing through, and it continues afterwards.
 func TestCgroup_FreezeLetsNothingThrough(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
@@ -171,9 +171,9 @@ func TestCgroup_FreezeLetsNothingThrough(t *testing.T) {
 	s.finish()
 }
 
-// TestOutput_HeldPipeDoesNotBlockOthers: an agent can have the kernel keep whoever reads its output, for as long as it likes
-// and even if the call asks not to wait (RWF_NOWAIT). That is a limit: the rest of acphost goes on, and ends it. There is one
-// processor for acphost's Go code, which a thread that Go does not know to wait would keep.
+// TestOutput_HeldPipeDoesNotBlockOthers: an agent can make the kernel block the reader of its output for any time, even
+// with RWF_NOWAIT. This limit affects only that agent, and acphost ends it. The test runs Go code on one processor,
+// which a thread that Go does not know to be blocked would occupy.
 func TestOutput_HeldPipeDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil, "GOMAXPROCS=1")
@@ -187,8 +187,8 @@ func TestOutput_HeldPipeDoesNotBlockOthers(t *testing.T) {
 	s.finish()
 }
 
-// TestInput_HeldPipeDoesNotPreventEnd: a write to the agent then waits for as long as the agent likes, and so does
-// who closes the pipe.
+// TestInput_HeldPipeDoesNotPreventEnd: an agent can block a write to its input for any time, and a close of the pipe
+// with it.
 func TestInput_HeldPipeDoesNotPreventEnd(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
@@ -201,9 +201,9 @@ func TestInput_HeldPipeDoesNotPreventEnd(t *testing.T) {
 	s.finish()
 }
 
-// TestTerminal_AgentCannotInjectInput: a line that is put into it would be run by the person's shell, outside of all
-// walls. Nor is it stopped, since who writes to it waits then. Writing on it is a limit: whose terminal it is, is the same
-// user.
+// TestTerminal_AgentCannotInjectInput: a person's shell would run an injected line without any restrictions. The agent
+// cannot stop the terminal either, which would block its writers. A known limit: an agent of the same user can write to
+// the terminal.
 func TestTerminal_AgentCannotInjectInput(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -230,7 +230,7 @@ func TestTerminal_AgentCannotInjectInput(t *testing.T) {
 	s.finish()
 }
 
-// TestFullDisk_DeniesUnrecordedActions: with no room for the record, nothing is done that would have to stand there.
+// TestFullDisk_DeniesUnrecordedActions: if the record has no room, actions that have to be recorded are rejected.
 func TestFullDisk_DeniesUnrecordedActions(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
@@ -275,7 +275,7 @@ func TestFullDisk_DeniesUnrecordedActions(t *testing.T) {
 	s.finish()
 }
 
-// TestUserNamespace_RejectedAsAgent: in one of its own an attacker is root, process 1, and nobody's child.
+// TestUserNamespace_RejectedAsAgent: in its own user namespace an attacker is root and process 1, and has no parent.
 func TestUserNamespace_RejectedAsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -306,7 +306,7 @@ func TestUserNamespace_RejectedAsAgent(t *testing.T) {
 	s.finish()
 }
 
-// TestProcesses_StartWithRestrictions: what the kernel says of an agent, a command, and what got away from either.
+// TestProcesses_StartWithRestrictions reads /proc of an agent, a command, and processes that left either.
 func TestProcesses_StartWithRestrictions(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
@@ -329,7 +329,7 @@ func TestProcesses_StartWithRestrictions(t *testing.T) {
 	s.finish()
 }
 
-// TestCapabilities_AgentKeepsConfigured, and no others.
+// TestCapabilities_AgentKeepsConfigured also checks that the agent has no other capabilities.
 func TestCapabilities_AgentKeepsConfigured(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()

@@ -29,7 +29,7 @@ var tellers = []string{
 	`sh -c 'PASSWORD=§ true'`, `echo § | docker login --password-stdin -u me`, `http -a me:§ example.org`, `az login --service-principal -p §`,
 }
 
-// TestSecrets_InCommandsAreNotRecorded: what is kept of decisions, what is searched, and what everybody sees who lists.
+// TestSecrets_InCommandsAreNotRecorded checks the audit log, its search, and the lists that every client can read.
 func TestSecrets_InCommandsAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nunattended: deny\nrules: [{id: none, effect: deny, on: [terminal.create]}]\n", ""))
@@ -68,7 +68,7 @@ func TestSecrets_InCommandsAreNotRecorded(t *testing.T) {
 	}
 }
 
-// TestSecrets_InAgentCommandAreNotListed: everybody who can connect may list agents.
+// TestSecrets_InAgentCommandAreNotListed: every client that can connect may list agents.
 func TestSecrets_InAgentCommandAreNotListed(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -109,7 +109,7 @@ func TestSecrets_InAgentCommandAreNotListed(t *testing.T) {
 	s.endServe()
 }
 
-// TestSecrets_AreNotInherited: what stands in the environment that an editor was started with.
+// TestSecrets_AreNotInherited: commands do not get the secrets in the environment of the editor.
 func TestSecrets_AreNotInherited(t *testing.T) {
 	t.Parallel()
 	names := []string{"AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DATABASE_URL", "GITHUB_PAT", "OPENAI_API_KEY", "GITHUB_TOKEN", "MYSQL_PWD", "SOME_PASSWORD", "MY_CREDENTIALS", "SSH_PRIVATE_KEY"}
@@ -135,7 +135,7 @@ func TestSecrets_AreNotInherited(t *testing.T) {
 	s.finish()
 }
 
-// TestSecrets_ReadPolicyHidesKeyFiles: files that hold keys, by whatever command they are looked at.
+// TestSecrets_ReadPolicyHidesKeyFiles reads files with keys by many commands.
 func TestSecrets_ReadPolicyHidesKeyFiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "readonly", "headless"} {
@@ -165,7 +165,7 @@ func TestSecrets_ReadPolicyHidesKeyFiles(t *testing.T) {
 	}
 }
 
-// TestExport_RunsNoScripts: what an agent says becomes a page or a document that a person opens.
+// TestExport_RunsNoScripts: the agent's text becomes part of a page or a document that a person opens.
 func TestExport_RunsNoScripts(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)

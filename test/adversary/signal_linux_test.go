@@ -95,7 +95,7 @@ func (c *creating) held() {
 	})
 }
 
-// TestSignal_StoppedProcessContinues: whoever is stopped while files are made, no file is lost.
+// TestSignal_StoppedProcessContinues stops processes while files are created. No file is lost.
 func TestSignal_StoppedProcessContinues(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -160,7 +160,8 @@ func (s *fixture) goOn(pid int) {
 	}
 }
 
-// TestSignal_KilledProcessHangsNothing while files are made, and no file is there whose creation was refused.
+// TestSignal_KilledProcessHangsNothing kills processes while files are created. No file exists whose creation was
+// rejected.
 func TestSignal_KilledProcessHangsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -220,7 +221,7 @@ func TestSignal_KilledProcessHangsNothing(t *testing.T) {
 	}
 }
 
-// TestSignal_HandsOverNoOtherFile: if a signal interrupted a thread of the sandbox while it hands a file over, the
+// TestSignal_HandsOverNoOtherFile: if a signal interrupted a thread of the sandbox while it passes a descriptor, the
 // caller would take its standard input for the file.
 func TestSignal_HandsOverNoOtherFile(t *testing.T) {
 	needsSandbox(t)

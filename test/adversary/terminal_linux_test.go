@@ -21,8 +21,8 @@ rules:
   - {id: run, effect: allow, on: [terminal.create]}
 `
 
-// TestTerminal_CommandIsHeldToDenyRules: the command was allowed as a whole, and what it does by itself nobody
-// has seen before. Its descendants are held to the same, also those that get away from it.
+// TestTerminal_CommandIsHeldToDenyRules: a command is allowed as a whole, without its individual actions. Deny rules
+// apply to these and to all descendants, also detached ones.
 func TestTerminal_CommandIsHeldToDenyRules(t *testing.T) {
 	needsSandbox(t)
 	for _, how := range []string{"itself", "orphan", "stray"} {
@@ -51,7 +51,7 @@ func TestTerminal_CommandIsHeldToDenyRules(t *testing.T) {
 	}
 }
 
-// TestTerminal_ObserveRejectsNothing, and records what would have been refused.
+// TestTerminal_ObserveRejectsNothing also checks that actions are recorded that would have been rejected.
 func TestTerminal_ObserveRejectsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -63,8 +63,7 @@ func TestTerminal_ObserveRejectsNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestTerminal_OrphansStayInSandbox: a command ends, and what it has started goes on until the terminal
-// is released.
+// TestTerminal_OrphansStayInSandbox: processes of a command may outlive it until the terminal is released.
 func TestTerminal_OrphansStayInSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -91,8 +90,8 @@ func TestTerminal_OrphansStayInSandbox(t *testing.T) {
 	s.finish()
 }
 
-// TestTerminal_EnvironmentDoesNotReachSandbox: the agent sets the environment of a command, and the sandbox is a
-// Go program, which would take some of it for its own.
+// TestTerminal_EnvironmentDoesNotReachSandbox: the agent sets the environment of a command. The sandbox is a Go
+// program, whose runtime reads some variables.
 func TestTerminal_EnvironmentDoesNotReachSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -120,7 +119,7 @@ func TestTerminal_EnvironmentDoesNotReachSandbox(t *testing.T) {
 	s.finish()
 }
 
-// TestTerminal_LeavesNoProcess, whichever of acphost's processes is killed.
+// TestTerminal_LeavesNoProcess kills each of acphost's processes.
 func TestTerminal_LeavesNoProcess(t *testing.T) {
 	needsSandbox(t)
 	for _, killed := range []string{"the sandbox", "termd", "acphost"} {
@@ -159,7 +158,7 @@ func TestTerminal_LeavesNoProcess(t *testing.T) {
 	}
 }
 
-// TestTerminal_DeniedWithoutAnswer: a policy that is stopped answers nothing.
+// TestTerminal_DeniedWithoutAnswer: a policy that is stopped does not answer.
 func TestTerminal_DeniedWithoutAnswer(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()

@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestUser_LimitsActionsForAgent: agent.user is the strongest wall only if nobody on the other side of it does for
-// the agent what it cannot do itself.
+// TestUser_LimitsActionsForAgent: agent.user is the strongest protection only if no process of another user acts for
+// the agent beyond the agent's rights.
 func TestUser_LimitsActionsForAgent(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {

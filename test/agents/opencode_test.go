@@ -153,7 +153,7 @@ rules:
 	r.finish()
 }
 
-// Where a command runs is left out of OpenCode's question, and stands in the report before it.
+// TestOpenCode_UsesReportedFolder: OpenCode's question omits the folder of a command, which the report before it has.
 func TestOpenCode_UsesReportedFolder(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
@@ -177,7 +177,7 @@ rules:
 	r.finish()
 }
 
-// A deletion by a patch comes as an edit.
+// TestOpenCode_DeletingPatchIsDelete: OpenCode reports a patch that deletes a file as an edit.
 func TestOpenCode_DeletingPatchIsDelete(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
@@ -208,7 +208,8 @@ rules:
 	r.finish()
 }
 
-// A line without a command in it is run without a question, whatever OpenCode is told to ask. What a policy can do is tell.
+// TestOpenCode_UnaskedCommandIsReported: OpenCode runs a line without a command in it without asking. A policy can only
+// report that.
 func TestOpenCode_UnaskedCommandIsReported(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")

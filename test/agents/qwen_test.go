@@ -150,7 +150,8 @@ rules:
 	r.finish()
 }
 
-// To leave its plan mode is a question whose options differ in the mode that comes after.
+// TestQwenCode_LeavesPlanModeIfAllowed: Qwen Code asks before it leaves plan mode, with options that name the next
+// mode.
 func TestQwenCode_LeavesPlanModeIfAllowed(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")

@@ -83,7 +83,7 @@ func TestInitialize_QuotesFirstDroppedLine(t *testing.T) {
 	h.ExpectExit()
 }
 
-// Claude Code says this as root.
+// TestPromptAndDoctor_AdviceIfAgentRejectsRoot: Claude Code prints this message if it runs as root.
 func TestPromptAndDoctor_AdviceIfAgentRejectsRoot(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

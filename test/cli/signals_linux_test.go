@@ -23,7 +23,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a supervisor that has stopped.
+// TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a stopped supervisor.
 func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	// Not in parallel: while its supervisor is frozen, commands of other tests cannot tell that it is not the one they mean.
 	p := e2e.NewPlace(t)
@@ -156,7 +156,7 @@ func TestCommands_ReportSignal(t *testing.T) {
 	}
 }
 
-// TestFollowers_ReportSignal sends a signal to commands that print what happens until they are ended.
+// TestFollowers_ReportSignal sends a signal to commands that print events until they are ended.
 func TestFollowers_ReportSignal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -249,7 +249,8 @@ type pidSignal int
 
 func (p pidSignal) Signal(signal syscall.Signal) error { return syscall.Kill(int(p), signal) }
 
-// TestServe_EndsTurnsWithLargeMessages has an agent send messages around the limit, and above what a reader may be behind.
+// TestServe_EndsTurnsWithLargeMessages has an agent send messages around the size limit, and more than a slow reader
+// may have pending.
 func TestServe_EndsTurnsWithLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -282,7 +283,7 @@ func stubborn(agent ...string) []string {
 	return append([]string{"sh", "-c", `trap "" TERM INT HUP; (setsid sleep 1000 &); "$@"; while :; do sleep 1000; done`, "sh"}, agent...)
 }
 
-// TestCommands_EndOnSignal sends a signal to commands that have an agent and handlers, whatever those do.
+// TestCommands_EndOnSignal sends a signal to commands that have an agent and handlers, in every state of these.
 func TestCommands_EndOnSignal(t *testing.T) {
 	t.Parallel()
 	demoagent := []string{e2e.Program("demoagent")}
@@ -398,7 +399,8 @@ func alive(t *testing.T, p *e2e.Place, pids []int) (left []int) {
 	return left
 }
 
-// TestChatAndDemo_EndOnSignal is TestCommands_EndOnSignal for a command that needs a terminal, and for the one that runs another.
+// TestChatAndDemo_EndOnSignal is TestCommands_EndOnSignal for chat, which needs a terminal, and for demo, which runs
+// another command.
 func TestChatAndDemo_EndOnSignal(t *testing.T) {
 	t.Parallel()
 	ended := func(t *testing.T, p *e2e.Place, pid int) {

@@ -113,7 +113,8 @@ func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	g.Leave()
 }
 
-// Files that are chosen, dropped or pasted reach the agent as they are, in the blocks that it takes.
+// TestPrompt_AttachesFiles: files that are chosen, dropped or pasted reach the agent unchanged, in content blocks that
+// the agent supports.
 func TestPrompt_AttachesFiles(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -247,8 +248,8 @@ func TestConsole_EscapesHostileText(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-// A block of code in a question is shown as code, as text like all else: without its fences, and with what stands
-// behind them.
+// TestQuestion_ShowsCommandAsCode: a code block in a question is shown as escaped code, without its fences, and the
+// text after the block is shown, too.
 func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -272,7 +273,7 @@ func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-// A form is filled in by a person in a browser, whatever an agent calls its fields; and declined.
+// TestForm_IsFilledInAndDeclined fills in a form in a browser, with field names that an agent chose, and declines it.
 func TestForm_IsFilledInAndDeclined(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

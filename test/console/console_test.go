@@ -170,8 +170,8 @@ func TestConsole_Views(t *testing.T) {
 	g.Leave()
 }
 
-// Whoever has only keys reaches a question that comes later, and the next one when it has gone. A session that is
-// closed while it is looked at says so, and takes nothing more.
+// TestKeyboard_ReachesQuestions reaches a new question, and the next one after its end, by keys alone. The page of a
+// session that is closed meanwhile says so and accepts no input.
 func TestKeyboard_ReachesQuestions(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
@@ -214,7 +214,7 @@ func TestKeyboard_ReachesQuestions(t *testing.T) {
 	g.Leave()
 }
 
-// What the README's first steps deny is seen here, too.
+// TestConsole_ShowsDenialWithRule runs the first steps of the README, whose denial the console shows, too.
 func TestConsole_ShowsDenialWithRule(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)

@@ -150,7 +150,8 @@ rules:
 	g.Leave()
 }
 
-// What a gateway can be made to do is bounded by its certificate, whatever gatewayd believes of its callers.
+// TestGateway_CertificateLimitsOperators: the certificate of a gateway limits its calls, whatever role gatewayd gives
+// to its callers.
 func TestGateway_CertificateLimitsOperators(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -199,7 +200,7 @@ func TestExamplePage_ShowsWholeTurn(t *testing.T) {
 	g.Leave()
 }
 
-// An agent's words stay words, whatever they are.
+// TestExamplePage_EscapesText: the page shows an agent's text without interpreting it.
 func TestExamplePage_EscapesText(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "examples", "frontend", "index.html"))
 	if err != nil {

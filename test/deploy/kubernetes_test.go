@@ -310,7 +310,8 @@ func TestPod_SeparatesContainers(t *testing.T) {
 	}
 }
 
-// A Service, a NetworkPolicy and a StatefulSet find the Pod of their agent, and no other Pod in the namespace.
+// TestServices_SelectPodOfAgent: a Service, a NetworkPolicy and a StatefulSet select the Pod of their agent, and no
+// other Pod in the namespace.
 func TestServices_SelectPodOfAgent(t *testing.T) {
 	pods := map[string]labels.Set{}
 	selectors := map[string]labels.Selector{}

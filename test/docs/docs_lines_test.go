@@ -66,8 +66,8 @@ func whyNot(used map[int]bool, page, line string) string {
 	return ""
 }
 
-// Each line that a page tells people to type works, in the order of the page, or is listed above with a reason. Lines with
-// grpcurl and whole scripts are run by the tests beside this one.
+// TestDocs_LinesOfEachPage runs each line that a page tells people to type, in the order of the page, unless it is
+// listed above with a reason. Other tests run the lines with grpcurl and whole scripts.
 func TestDocs_LinesOfEachPage(t *testing.T) {
 	t.Parallel()
 	programs := filepath.Dir(e2e.Program("acphost"))

@@ -91,7 +91,7 @@ func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	g.Leave()
 }
 
-// The client's transports of the TypeScript SDK, unchanged, attach.
+// TestAttach_TypeScriptTransports attaches with the unchanged client transports of the TypeScript SDK.
 func TestAttach_TypeScriptTransports(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"ws", "http"} {
@@ -236,7 +236,8 @@ func choosing(option string) map[string]any {
 	return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}}
 }
 
-// An answer that is refused ends nothing: who gave it is asked again, and so is who comes later.
+// TestAttach_RejectedAnswerIsAskedAgain: a rejected answer does not end a question. The client is asked again, and so
+// are clients that attach later.
 func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -297,7 +298,8 @@ func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	g.Leave()
 }
 
-// A gateway that may not answer for its callers says so to those who could: the question waits for somebody else.
+// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers tells them so, and
+// the question waits for another client.
 func TestAttach_GatewayWithoutRightToAnswerDoesNotAsk(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -386,8 +388,8 @@ func texts(all []wire.Message) (said string) {
 	return said
 }
 
-// A client's stream breaks in the middle of 2,000 updates: by the number of the last one that it has it goes on behind
-// that.
+// TestAttach_BrokenStreamResumes breaks a stream in the middle of 2,000 updates. The client resumes after the last
+// event id that it has.
 func TestAttach_BrokenStreamResumes(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -449,7 +451,8 @@ func TestAttach_BrokenStreamResumes(t *testing.T) {
 	g.Leave()
 }
 
-// A client that does not read holds up neither the session nor others, and is told all when it reads again.
+// TestAttach_SlowClientDoesNotBlockOthers: a client that does not read blocks neither the session nor other clients,
+// and gets all updates when it reads again.
 func TestAttach_SlowClientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -494,8 +497,8 @@ func TestAttach_SlowClientDoesNotBlockOthers(t *testing.T) {
 	g.Leave()
 }
 
-// An editor's session is followed and its questions are answered, by whoever the gateway lets in. Its prompts are the
-// editor's.
+// TestAttach_EditorSession: clients of the gateway can follow an editor's session and answer its questions. Only the
+// editor can prompt.
 func TestAttach_EditorSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -551,7 +554,7 @@ func TestAttach_EditorSession(t *testing.T) {
 	g.ExpectExit()
 }
 
-// Who lists sessions sees which of them go on: those whose agents are there.
+// TestSessionsList_LiveUntilAgentEnds: the list marks a session as live while its agent runs.
 func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

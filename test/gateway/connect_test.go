@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// Editor, acphost, "acphost connect", gateway, acphost, agent: what the two acphosts leave alone arrives byte for byte.
+// TestConnect_EveryMethodThroughTwoHosts connects an editor, acphost, "acphost connect", a gateway, acphost and an
+// agent. Messages that neither acphost changes arrive byte for byte.
 func TestConnect_EveryMethodThroughTwoHosts(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][]string{

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// The configurations in deploy/ are read as acphost reads them; their keys and sockets are made where they are deployed.
+// TestDeployedConfigurations_Load loads the configurations in deploy/, with keys and sockets made for the test.
 func TestDeployedConfigurations_Load(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -38,7 +38,7 @@ func TestDeployedConfigurations_Load(t *testing.T) {
 	}
 }
 
-// TestKeysScript_NamesHostsAndRoles has deploy/kubernetes/keys.sh make the keys of a deployment.
+// TestKeysScript_NamesHostsAndRoles runs deploy/kubernetes/keys.sh.
 func TestKeysScript_NamesHostsAndRoles(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

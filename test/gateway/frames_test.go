@@ -163,7 +163,7 @@ func TestFrames_StreamEndsWithReason(t *testing.T) {
 	e.ExpectNobody(t, []int{a.Pid})
 }
 
-// A client that does not read stops its own agent's output, and nothing else.
+// TestFrames_SlowClientBlocksOnlyItsAgent: a client that does not read blocks the output of its own agent only.
 func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

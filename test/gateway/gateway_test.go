@@ -17,7 +17,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestGatewayd_FindsRunningSupervisor: without a word of where it is, gatewayd serves the one "acphost serve" of its user.
+// TestGatewayd_FindsRunningSupervisor: without an address, gatewayd serves the only "acphost serve" of its user.
 func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -74,7 +74,8 @@ func TestGateway_TypeScriptSDKRunsWholeTurns(t *testing.T) {
 	}
 }
 
-// Told to end, gatewayd lets a turn go on to its end, and says goodbye.
+// TestGateway_ShutdownWaitsForTurn: gatewayd that shuts down waits for the end of a turn, and closes the connection
+// properly.
 func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -55,7 +55,7 @@ func dialWith(t *testing.T, address string, c credentials.TransportCredentials, 
 	}
 }
 
-// An agent that reads an operator's key approves what it likes.
+// TestRemote_RejectsKeysThatAgentsCanRead: an agent that reads an operator's key could approve its own requests.
 func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -201,7 +201,7 @@ func TestRemote_ReloadsKeys(t *testing.T) {
 	s.Finish()
 }
 
-// What somebody can do who has no certificate: connect, and say nothing.
+// TestRemote_ConnectionFloodDoesNotBlockClients opens connections without a certificate that send nothing.
 func TestRemote_ConnectionFloodDoesNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

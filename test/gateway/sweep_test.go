@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestSweep_EveryMethodOfEveryVersion goes through the schemas of ACP: each method, in each direction, with and
+// TestSweep_EveryMethodOfEveryVersion reads the schemas of ACP and sends each method in each direction, with and
 // without its optional members, and with members that no schema has.
 func TestSweep_EveryMethodOfEveryVersion(t *testing.T) {
 	t.Parallel()
@@ -37,8 +37,7 @@ func TestSweep_EveryMethodOfEveryVersion(t *testing.T) {
 	}
 }
 
-// TestSweep_MethodsLeftToEditor is the same for the methods of files and terminals where they
-// are left to the editor.
+// TestSweep_MethodsLeftToEditor is the same for methods of files and terminals that the editor serves.
 func TestSweep_MethodsLeftToEditor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -93,7 +93,7 @@ func TestSidecarPaths_AreMapped(t *testing.T) {
 	s.Finish()
 }
 
-// What the agent may try to have one file judged and another one opened.
+// TestSidecarPaths_AgentCannotReachOtherFile tries to have one file decided on and another one opened.
 func TestSidecarPaths_AgentCannotReachOtherFile(t *testing.T) {
 	t.Parallel()
 	p, decoy := e2e.NewPlace(t), t.TempDir()
@@ -390,7 +390,7 @@ func TestDoctor_ReportsSidecars(t *testing.T) {
 	}
 }
 
-// Another sidecar takes the place of one in the middle of a session: the paths stay mapped.
+// TestSidecarPaths_StayMappedAfterSwap replaces a sidecar in the middle of a session.
 func TestSidecarPaths_StayMappedAfterSwap(t *testing.T) {
 	t.Parallel()
 	p, daemons, others := e2e.NewPlace(t), e2e.NewPlace(t), e2e.NewPlace(t)
@@ -421,7 +421,8 @@ func TestSidecarPaths_StayMappedAfterSwap(t *testing.T) {
 	s.Finish()
 }
 
-// A program that acphost starts can serve a folder, too: it gets what terminal handlers get.
+// TestFolderHandler_StartsProgram: a program that acphost starts for a folder gets the same settings as a terminal
+// handler.
 func TestFolderHandler_StartsProgram(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -82,8 +82,9 @@ func TestSidecar_DaemonsServe(t *testing.T) {
 	}
 }
 
-// What "acphost certs sidecar" makes is all that a sidecar and its supervisor need, and "certs renew" is all that it takes to
-// go on: the sidecar is never started again here, and the supervisor finds it by the new certificates after the old ones.
+// TestSidecar_CertificatesAreMadeAndRenewed: "acphost certs sidecar" makes all files that a sidecar and its supervisor
+// need, and "certs renew" renews them. The sidecar is not restarted, and the supervisor reaches it with the new
+// certificates.
 func TestSidecar_CertificatesAreMadeAndRenewed(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
@@ -146,7 +147,7 @@ func TestSidecar_RequiresAuthentication(t *testing.T) {
 	}
 }
 
-// An agent of the sidecar's own user makes a context of its own and calls Run.
+// TestSidecar_RejectsAgentWithoutSecret has an agent of the sidecar's own user call Run with a forged context.
 func TestSidecar_RejectsAgentWithoutSecret(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

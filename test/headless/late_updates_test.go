@@ -76,7 +76,7 @@ func TestSessionsPrompt_PrintsUpdatesAfterAnswer(t *testing.T) {
 	s.Finish()
 }
 
-// TestServe_NextTurnEndsWaitForLateUpdates has a turn without an end but for the next one: the grace is a minute.
+// TestServe_NextTurnEndsWaitForLateUpdates sets the grace to a minute, so that only the next turn can end the wait.
 func TestServe_NextTurnEndsWaitForLateUpdates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

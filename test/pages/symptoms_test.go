@@ -9,7 +9,8 @@ import (
 	"testing"
 )
 
-// Somebody who looks for an error message finds it: what the page quotes is what the programs say.
+// TestSymptoms_QuoteMessagesOfPrograms: the page quotes error messages exactly as the programs print them, so that a
+// search finds them.
 func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 	var said strings.Builder
 	for _, folder := range []string{"services", "sdk", "internal"} {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestGrants_WarnOfTruncatedLine has the last of two remembered answers half written, as a full disk leaves it.
+// TestGrants_WarnOfTruncatedLine truncates the last of two remembered answers, as a full disk does.
 func TestGrants_WarnOfTruncatedLine(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -25,8 +25,8 @@ rules:
   - {id: sleeping, effect: allow, on: [terminal.create], command: ["sleep"]}
 `
 
-// TestBarrage_ThroughBinaries has a client and an agent process send each other whatever may come, through "acphost run"
-// with its daemons and a policy.
+// TestBarrage_ThroughBinaries has a client and an agent process exchange random valid and broken messages through
+// "acphost run", with its daemons and a policy.
 func TestBarrage_ThroughBinaries(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

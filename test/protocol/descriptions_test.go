@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestDescriptions_DifferencesFromACP holds what docs/decisions/seeds.md says.
+// TestDescriptions_DifferencesFromACP checks the differences in docs/decisions/seeds.md.
 func TestDescriptions_DifferencesFromACP(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
