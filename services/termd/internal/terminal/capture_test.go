@@ -15,7 +15,7 @@ import (
 // BenchmarkCapture alternates a terminal and a reader that only discards the output of a pseudo-terminal. It reports
 // the medians of both rates and their ratio, 1 being the speed of the kernel.
 //
-// go test -run '^$' -bench Capture -benchtime 15x ./internal/terminal
+//	go test -run '^$' -bench Capture -benchtime 15x ./internal/terminal
 func BenchmarkCapture(b *testing.B) {
 	for _, bb := range []struct {
 		name, unit string
