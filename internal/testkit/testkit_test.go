@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -82,5 +83,29 @@ func TestShortDir_FitsSocketAndIsRemoved(t *testing.T) {
 	})
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder %q is left behind: %v", dir, err)
+	}
+}
+
+func TestListens_WaitsForListenNotForFile(t *testing.T) {
+	socket := filepath.Join(ShortDir(t), "a.sock")
+	if Listens(socket) {
+		t.Error("a socket without a file listens")
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
+		t.Fatal(err)
+	}
+	if Listens(socket) {
+		t.Error("a bound socket that does not listen yet listens")
+	}
+	if err := syscall.Listen(fd, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !Listens(socket) {
+		t.Error("a listening socket does not listen")
 	}
 }

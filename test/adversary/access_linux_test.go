@@ -152,8 +152,7 @@ func TestSidecar_RejectsAgent(t *testing.T) {
 					return true
 				default:
 				}
-				_, err := os.Stat(socket)
-				serves = err == nil
+				serves = testkit.Listens(socket)
 				return serves
 			}) {
 				t.Fatal("it neither serves nor ends")

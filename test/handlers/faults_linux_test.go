@@ -71,7 +71,7 @@ func TestHandler_FrozenIsReplaced(t *testing.T) {
 	fsd := s.Daemon("fsd")
 	s.Signal(fsd, syscall.SIGSTOP)
 	call := s.Read("a.txt")
-	call.Refused(-32603) // two missed looks at its health, then it is killed
+	call.Refused(-32603) // a health check without an answer for 20 s, then it is killed
 	if !testkit.Poll(func() bool { return s.Read("a.txt").Answer().Error == nil }) {
 		t.Errorf("fsd did not come back")
 	}

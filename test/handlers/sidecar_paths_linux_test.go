@@ -331,7 +331,7 @@ func TestSidecar_OfOtherUserConforms(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(s.Kill)
-		if !testkit.Poll(func() bool { _, err := os.Stat(strings.TrimPrefix(address, "unix://")); return err == nil }) {
+		if !testkit.Poll(func() bool { return testkit.Listens(strings.TrimPrefix(address, "unix://")) }) {
 			t.Fatalf("%s does not listen: %s", name, s.Log.String())
 		}
 		suite := func(flags ...string) (string, error) {

@@ -274,37 +274,6 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestTwoMissedHealthChecksInARowEndAHandler(t *testing.T) {
-	first, second := newFake(), newFake()
-	pings := 0
-	first.ping = func(ctx context.Context) error {
-		switch pings++; pings {
-		case 2, 4, 5: // one miss is forgiven
-			<-ctx.Done()
-			return ctx.Err()
-		}
-		return nil
-	}
-	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, _ *fleet) {
-		if err := h.Ready(t.Context()); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(26900 * time.Millisecond)
-		wantState(t, h, Ready)
-		time.Sleep(200 * time.Millisecond) // the fifth began at 25 s and had until 27 s
-		wantState(t, h, Backoff)
-		if !slices.Equal(first.stopped(), []bool{true}) {
-			t.Errorf("stops = %v, want one, at once: it may be stopped", first.stopped())
-		}
-		if got := h.Status().GetError(); !strings.Contains(got, "health") {
-			t.Errorf("error = %q, want that it missed its health checks", got)
-		}
-		if err := h.Ready(t.Context()); err != nil {
-			t.Error(err)
-		}
-	})
-}
-
 func TestAHandlerThatComesBackAsAnotherOneHasFailed(t *testing.T) {
 	services := newFake()
 	services.describe = &pluginv1.DescribeResponse{Name: "faked", Version: "2", Services: []string{"acphost.fs.v1.FileSystemService", "more"}}
