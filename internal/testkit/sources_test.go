@@ -16,8 +16,8 @@ import (
 // gives up, and are not waits for something that has to happen.
 const shortWait = 3 * time.Second
 
-// TestTimeouts_ComeFromTestkit checks that tests take their timeouts from this package. It skips functions that use
-// testing/synctest, whose clock does not depend on the load.
+// Tests of the repository take their timeouts from this package. Functions that use a bubble of testing/synctest are left out: its
+// clock does not depend on the load.
 func TestTimeouts_ComeFromTestkit(t *testing.T) {
 	root := filepath.Join("..", "..")
 	files := 0
