@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-func TestLink_ReachesListenersOfTheAgent(t *testing.T) {
+func TestLink_ReachesListenersOfAgent(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
