@@ -43,7 +43,8 @@ var compatible = []struct {
 	{"refused", "`.npmrc`", "", "f=.npmr; echo x > ${f}c && sh -c 'read x < $0' ${f}c"},
 }
 
-// Under the configuration at the beginning of docs/sandbox.md, commands have the results that its tables state.
+// TestDocs_SandboxCompatibility runs commands under the configuration at the beginning of docs/sandbox.md, and checks
+// that they have the results that its tables state.
 func TestDocs_SandboxCompatibility(t *testing.T) {
 	if err := sandbox.Supported(); err != nil {
 		t.Skipf("there is no sandbox here: %v", err)

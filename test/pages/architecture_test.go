@@ -54,7 +54,7 @@ func locate(name string) string {
 	return ""
 }
 
-func TestTheFilesAndFunctionsOfTheArchitectureAreThere(t *testing.T) {
+func TestArchitecture_NamesExist(t *testing.T) {
 	text, err := os.ReadFile(architecture)
 	if err != nil {
 		t.Fatal(err)
@@ -81,7 +81,7 @@ func TestTheFilesAndFunctionsOfTheArchitectureAreThere(t *testing.T) {
 	}
 }
 
-func TestAWalkCountsItsFilesAndPackages(t *testing.T) {
+func TestArchitecture_WalksCountFilesAndPackages(t *testing.T) {
 	walks := strings.Split(section(t, "Four walks"), "\n### ")[1:]
 	if len(walks) != 4 {
 		t.Errorf("got %d walks, want 4", len(walks))
@@ -100,7 +100,7 @@ func TestAWalkCountsItsFilesAndPackages(t *testing.T) {
 	}
 }
 
-func TestTheArchitectureHasALineForEachPackageOfTheSupervisor(t *testing.T) {
+func TestArchitecture_ListsPackagesOfSupervisor(t *testing.T) {
 	described := described.FindAllStringSubmatch(section(t, "The packages of the supervisor"), -1)
 	got := map[string]bool{}
 	for _, m := range described {
@@ -133,7 +133,7 @@ func TestTheArchitectureHasALineForEachPackageOfTheSupervisor(t *testing.T) {
 	}
 }
 
-func TestTheTableOfEndsHasARowForEachCause(t *testing.T) {
+func TestArchitecture_TableOfQuestionEnds(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(top, packages, "question/end.go"))
 	if err != nil {
 		t.Fatal(err)
