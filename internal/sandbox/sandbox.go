@@ -82,7 +82,8 @@ type Event struct {
 	// Leaves, for Write, says what the call leaves at Path; for Move, LeavesLink if Path becomes a symbolic link.
 	Leaves Leaves
 	// Placed, for Move: a regular file gets the name Path, and Content is the whole content that it will have, whatever processes
-	// write to the renamed file meanwhile. Only for paths of a Placer. Without Placed, the content is not known.
+	// write to the renamed file meanwhile. Only for paths of a Placer. For Write: the same of a staged file (see Stager). Without Placed, the
+	// content is not known.
 	Placed  bool
 	Content []byte
 	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
@@ -228,6 +229,15 @@ type Placer interface {
 	Places(path string) bool
 }
 
+// Stager is a Decider that can decide on a file when a process has written it. The process then writes an unnamed file. When the process has
+// closed it, the sandbox asks Allows about the Write event again, with the content (Event.Placed). If the content is allowed, the name gets
+// a new file with these bytes, as with a Placer. If not, the name stays as it was.
+type Stager interface {
+	// AllowsStaged is Allows for a Write event of a call that makes a file or replaces its whole content. staged: Allows is asked about the
+	// content instead, and allowed does not count.
+	AllowsStaged(Event) (allowed, staged bool)
+}
+
 // Rechecker is a Decider whose decision on a new name depends on names that may be made at the same time.
 type Rechecker interface {
 	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it (Event.Made), when names
@@ -355,6 +365,14 @@ func (t Through) AllowsMountPoint(e Event) bool {
 func (t Through) Places(path string) bool {
 	p, ok := t.Decider.(Placer)
 	return ok && p.Places(path)
+}
+
+// AllowsStaged implements Stager.
+func (t Through) AllowsStaged(e Event) (allowed, staged bool) {
+	if s, ok := t.Decider.(Stager); ok {
+		return s.AllowsStaged(e)
+	}
+	return t.Decider.Allows(e), false
 }
 
 // Rechecks implements Rechecker.

@@ -3,8 +3,8 @@
 package sandbox
 
 import (
-	"encoding/base64"
 	"context"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -196,8 +196,9 @@ func serve(o Options, d Decider, c command) (int, error) {
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCHLD)
 	ignoreChildStops()
 	started := make(chan startResult, 1)
-	over := make(chan struct{})
+	over, settled := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(settled)
 		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return startConfined(o, d, c, w, started, over) })
 		if err != nil {
 			started <- startResult{err: err}
@@ -233,10 +234,12 @@ func serve(o Options, d Decider, c command) (int, error) {
 		c.report(Outcome{Ended: &Ended{Code: code, Signal: signal}})
 		waitRest(signals)
 		close(over)
+		<-settled
 		return 0, nil
 	}
-	close(over)
 	endRest()
+	close(over)
+	<-settled
 	if status.Signaled() { // the parent sees the same as without a sandbox
 		signal.Reset(status.Signal())
 		_ = unix.Kill(os.Getpid(), status.Signal())
@@ -303,6 +306,7 @@ func startConfined(o Options, d Decider, c command, w proc.Walls, started chan<-
 		case job := <-s.inDomain:
 			job()
 		case <-over:
+			s.settle()
 			return nil
 		}
 	}

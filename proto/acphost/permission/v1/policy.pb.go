@@ -201,7 +201,7 @@ type Rule struct {
 	// Optional, for deny and ask rules with path. The rule ignores files that are known to hold certificates or public keys and
 	// nothing else (PathAccess.public). Default: false.
 	UnlessPublic bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
-	// Optional, for ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
+	// Optional, for deny and ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
 	// (PathAccess.committed): empty folders, and files as a commit has them that was made before the agent started. So git can switch between
 	// commits. Default: false.
 	UnlessCommitted bool `protobuf:"varint,24,opt,name=unless_committed,json=unlessCommitted,proto3" json:"unless_committed,omitempty"`
