@@ -18,7 +18,7 @@ import (
 
 // The page about the gateway has the table, row by row.
 func TestThePageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/gateway.md")
+	page, err := os.ReadFile("../../../../docs/gateway-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
