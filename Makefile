@@ -302,11 +302,11 @@ picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what
 
 .PHONY: map
 map: ## draw docs/map.md from the code
-	$(PLAIN) go run ./internal/tools/rooms
+	$(PLAIN) go run ./internal/tools/packagemap
 
 .PHONY: check-map
 check-map: ## docs/map.md is current
-	@$(PLAIN) go run ./internal/tools/rooms -check
+	@$(PLAIN) go run ./internal/tools/packagemap -check
 
 # --- tools
 
