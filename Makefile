@@ -160,11 +160,11 @@ fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and similar inputs: un
 .PHONY: barrage
 barrage: build ## send FRAMES random valid and broken messages (SEED) both ways through a link, and through the binaries, and check the result of each
 	go test -v -count=1 -timeout 60m -run TestLink_Barrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestABarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestBarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: remote
 remote: build test-deps ## test the gateway with the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 broken connections
-	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports|TestNoFrameIsLostOrDoubled|TestTheTypeScriptSDKFindsItsSession' ./test/gateway -whole -cuts 1000
+	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestSweep_TypeScriptTransports|TestCutStreams' ./test/gateway -whole -cuts 1000
 
 .PHONY: overload
 overload: build ## open 10,000 TCP connections to the gateway that never complete a request, while 200 clients have a turn, a quarter of which do not read
@@ -195,9 +195,9 @@ fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
 
 .PHONY: agents
 agents: build fetch-agents ## run real agents with a scripted model, under each policy; writes docs/agents.md
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip "UnderEachPolicy|InTheSandbox" ./test/agents/
-	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 80m -run "UnderEachPolicy|InTheSandbox" ./test/agents/ -update
-	go test -count=1 -run ThePage ./test/agents/ -update
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip "UnderEachPolicy|InSandbox" ./test/agents/
+	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 80m -run "UnderEachPolicy|InSandbox" ./test/agents/ -update
+	go test -count=1 -run TestPage_ ./test/agents/ -update
 
 .PHONY: bench
 bench: build ## measure the cost of acphost (docs/performance.md)
@@ -232,10 +232,11 @@ breaking: $(TOOLS)/buf ## check that the contracts are compatible with those of 
 	else echo "no main to compare with"; fi
 
 .PHONY: lint
-lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, protobuf and workflows
+lint: $(TOOLS)/buf $(TOOLS)/golangci-lint lint-workflows ## lint Go, names of tests, protobuf and workflows
 	$(TOOLS)/buf lint
 	$(TOOLS)/buf format --diff --exit-code
 	$(PLAIN) GOGC=400 $(TOOLS)/golangci-lint run --timeout 30m $(MODULES:%=./%/...)
+	$(PLAIN) go test -vet=off -count=1 -run TestNames_BeginWithSubject ./internal/testkit
 
 .PHONY: lint-workflows
 lint-workflows: $(TOOLS)/actionlint ## lint .github/workflows
@@ -290,7 +291,7 @@ lines: ## count lines of code; with BASE=REV, the changes since REV
 
 .PHONY: reference
 reference: ## generate docs/reference-*.md from the commands and from config.proto; tests check that they are current
-	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestTheReferenceHas' ./internal/cli ./internal/config -update
+	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestReference_Has' ./internal/cli ./internal/config -update
 
 .PHONY: picture
 picture: build ## generate docs/demo.txt, docs/demo.svg and docs/chat.svg from acphost's output; tests check that they are current

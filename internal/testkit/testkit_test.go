@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -23,7 +24,7 @@ func (r *recorder) Errorf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
 func (r *recorder) Fatalf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
 func (r *recorder) Fatal(a ...any)            { r.said += fmt.Sprint(a...) }
 
-func TestAGoldenFileIsComparedAndWrittenOnlyWithTheFlag(t *testing.T) {
+func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := filepath.Join("testdata", "a", "b.txt")
 	golden := func(got string) string {
@@ -71,7 +72,7 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 	})
 }
 
-func TestAShortFolderIsGoneWithItsTestAndHoldsASocket(t *testing.T) {
+func TestShortDir_FitsSocketAndIsRemoved(t *testing.T) {
 	var dir string
 	t.Run(strings.Repeat("long", 30), func(t *testing.T) {
 		dir = ShortDir(t)
@@ -82,5 +83,29 @@ func TestAShortFolderIsGoneWithItsTestAndHoldsASocket(t *testing.T) {
 	})
 	if _, err := os.Stat(dir); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the folder %q is left behind: %v", dir, err)
+	}
+}
+
+func TestListens_WaitsForListenNotForFile(t *testing.T) {
+	socket := filepath.Join(ShortDir(t), "a.sock")
+	if Listens(socket) {
+		t.Error("a socket without a file listens")
+	}
+	fd, err := syscall.Socket(syscall.AF_UNIX, syscall.SOCK_STREAM, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer func() { _ = syscall.Close(fd) }()
+	if err := syscall.Bind(fd, &syscall.SockaddrUnix{Name: socket}); err != nil {
+		t.Fatal(err)
+	}
+	if Listens(socket) {
+		t.Error("a bound socket that does not listen yet listens")
+	}
+	if err := syscall.Listen(fd, 1); err != nil {
+		t.Fatal(err)
+	}
+	if !Listens(socket) {
+		t.Error("a listening socket does not listen")
 	}
 }

@@ -41,7 +41,7 @@ var notRun = []struct{ page, line, why string }{
 	{"docs/performance.md", "", "measures for hours"},
 	{"docs/permissions.md", "acphost grants revoke ID", "needs a remembered answer: policy_cli_test.go"},
 	{"docs/permissions.md", "acphost audit tail -f", "runs until it is ended"},
-	{"docs/troubleshooting.md", "acphost policy why --approval", "needs a question: why_approval_test.go"},
+	{"docs/troubleshooting.md", "acphost policy why --approval", "needs a question: why_test.go"},
 	{"docs/plugins.md", "", "builds a handler with the modules of a release: the tests of internal/tools/release, and python.sh"},
 	{"docs/programs.md", "acphost serve", "runs until it is ended; this test's lines use one"},
 	{"docs/programs.md", "acphost run --observe", "needs the agent"},
@@ -66,8 +66,8 @@ func whyNot(used map[int]bool, page, line string) string {
 	return ""
 }
 
-// Each line that a page tells people to type works, in the order of the page, or is listed above with a reason. Lines with
-// grpcurl and whole scripts are run by the tests beside this one.
+// TestDocs_LinesOfEachPage runs each line that a page tells people to type, in the order of the page, unless it is
+// listed above with a reason. Other tests run the lines with grpcurl and whole scripts.
 func TestDocs_LinesOfEachPage(t *testing.T) {
 	t.Parallel()
 	programs := filepath.Dir(e2e.Program("acphost"))

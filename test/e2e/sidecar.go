@@ -46,7 +46,7 @@ func (p *Place) SidecarKnownBy(t testing.TB, name string, flags ...string) (s *S
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
-	if !testkit.Poll(func() bool { _, err := os.Stat(strings.TrimPrefix(address, "unix://")); return err == nil }) {
+	if !testkit.Poll(func() bool { return testkit.Listens(strings.TrimPrefix(address, "unix://")) }) {
 		t.Fatalf("%s does not listen", name)
 	}
 	return s, address

@@ -46,7 +46,7 @@ func (p *Place) boxedKnownBy(t testing.TB, name string, flags []string, mounts .
 		t.Fatal(err)
 	}
 	t.Cleanup(s.Kill)
-	if !testkit.Poll(func() bool { _, err := os.Stat(strings.TrimPrefix(address, "unix://")); return err == nil }) {
+	if !testkit.Poll(func() bool { return testkit.Listens(strings.TrimPrefix(address, "unix://")) }) {
 		t.Fatalf("%s does not listen: %s", name, s.Log.String())
 	}
 	return s, address

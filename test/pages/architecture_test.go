@@ -43,7 +43,7 @@ func locate(name string) string {
 	return ""
 }
 
-func TestPages_NameExistingFilesAndFunctions(t *testing.T) {
+func TestArchitecture_NamesExist(t *testing.T) {
 	for _, page := range []string{"architecture.md", "message-paths.md"} {
 		all := named.FindAllStringSubmatch(read(t, page), -1)
 		if len(all) == 0 {
@@ -87,7 +87,7 @@ func TestMessagePaths_CountFilesAndPackages(t *testing.T) {
 	}
 }
 
-func TestLifecycleOfQuestion_HasRowForEachCause(t *testing.T) {
+func TestArchitecture_TableOfQuestionEnds(t *testing.T) {
 	source, err := os.ReadFile(filepath.Join(top, packages, "question/end.go"))
 	if err != nil {
 		t.Fatal(err)

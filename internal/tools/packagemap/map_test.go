@@ -29,7 +29,7 @@ func (g graph) lines() string {
 	return strings.Join(lines, "; ")
 }
 
-func TestGraph_ReducedOmitsEdgesWithLongerPaths(t *testing.T) {
+func TestReduced_OmitsTransitiveImports(t *testing.T) {
 	for name, c := range map[string]struct{ g, want string }{
 		"a triangle":    {"a b c; b c", "a b; b c; c"},
 		"a long way":    {"a b d; b c; c d", "a b; b c; c d; d"},
@@ -43,7 +43,7 @@ func TestGraph_ReducedOmitsEdgesWithLongerPaths(t *testing.T) {
 	}
 }
 
-func TestGraph_LevelIsAboveAllImports(t *testing.T) {
+func TestLevels_AreAboveImports(t *testing.T) {
 	level, err := graphOf("a b d", "b c", "e c").levels()
 	if err != nil || !maps.Equal(level, map[string]int{"a": 2, "b": 1, "c": 0, "d": 0, "e": 1}) {
 		t.Errorf("levels = %v, %v", level, err)
@@ -69,7 +69,7 @@ const listed = `
  "Module": {"Path": "github.com/acphost/acphost/sdk"}, "Imports": ["google.golang.org/grpc"]}
 `
 
-func TestDraw_ShowsModulesAndPackagesOfSupervisor(t *testing.T) {
+func TestPage_ShowsModulesAndPackages(t *testing.T) {
 	packages, err := parse(strings.NewReader(listed))
 	if err != nil {
 		t.Fatal(err)

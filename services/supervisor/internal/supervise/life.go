@@ -23,10 +23,6 @@ const (
 	maxBackoff = 30 * time.Second
 	// sidecarRetry is the maximum pause between two attempts to connect to a sidecar.
 	sidecarRetry = 500 * time.Millisecond
-
-	healthEvery   = 5 * time.Second
-	healthTimeout = 2 * time.Second
-	healthMisses  = 2
 )
 
 // final is an error after which the handler is not started again.
@@ -188,7 +184,9 @@ func (h *Handler) again(l *life, first bool) (t target, pin pin, before *pluginv
 
 // stay watches an instance in use until it ends, and ends its remaining processes; it returns why it ended.
 func (h *Handler) stay(l *life, a *attached) error {
-	cause := watch(l.ctx, a.Instance)
+	tick := time.NewTicker(healthEvery)
+	cause := h.watch(l.ctx, a.Instance, tick.C)
+	tick.Stop()
 	switch {
 	case h.replaced(l):
 		l.forced = h.drain(a)
@@ -206,41 +204,6 @@ func (h *Handler) stay(l *life, a *attached) error {
 		cause = fmt.Errorf("%w; %w", cause, err)
 	}
 	return cause
-}
-
-// watch waits until the instance has ended or has failed its health checks, or until ctx ends (nil).
-func watch(ctx context.Context, inst Instance) error {
-	tick := time.NewTicker(healthEvery)
-	defer tick.Stop()
-	for misses := 0; ; {
-		select {
-		case <-ctx.Done():
-			return nil
-		case <-inst.Done():
-			return ending(inst)
-		case <-tick.C:
-		}
-		err := ping(ctx, inst)
-		switch {
-		case err == nil:
-			misses = 0
-			continue
-		case ctx.Err() != nil:
-			return nil
-		}
-		if isOver(inst) {
-			return ending(inst)
-		}
-		if misses++; misses == healthMisses {
-			return fmt.Errorf("it was ended, since it missed %d health checks: %w", misses, err)
-		}
-	}
-}
-
-func ping(ctx context.Context, inst Instance) error {
-	ctx, cancel := context.WithTimeout(ctx, healthTimeout)
-	defer cancel()
-	return inst.Ping(ctx)
 }
 
 func ending(inst Instance) error {

@@ -56,7 +56,7 @@ func (r *aRun) asks(a *supervisorv1.Approval) {
 	}
 }
 
-func TestAKeyAnswersAQuestion(t *testing.T) {
+func TestQuestion_IsAnsweredByKey(t *testing.T) {
 	for pressed, want := range map[string]string{
 		"akk": "o1", "Akk": "o2", "1kk": "o3", "r": "o4", "R": "o5", "2kk": "o6", "xq\n\x1bé9akk": "o1",
 		"a\nr": "o4", "akrr": "o4", // what is wrong goes back, and is no answer itself
@@ -90,7 +90,7 @@ func TestAKeyAnswersAQuestion(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
+func TestQuestion_RemovedWhenAnsweredElsewhere(t *testing.T) {
 	r := newRun(t, true)
 	answered := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -119,7 +119,7 @@ func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
 	}
 }
 
-func TestSomebodyFasterIsNoError(t *testing.T) {
+func TestQuestion_LateAnswerIsNoError(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Answer = func(*supervisorv1.AnswerApprovalRequest) error {
 		return status.Error(codes.FailedPrecondition, "it was answered by grpc")
@@ -141,7 +141,7 @@ func TestSomebodyFasterIsNoError(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
+func TestQuestion_RefusedAnswerIsAskedAgain(t *testing.T) {
 	r := newRun(t, true)
 	first := true
 	r.fake.Answer = func(*supervisorv1.AnswerApprovalRequest) error {
@@ -172,7 +172,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
+func TestQuestion_AskedOneByOne(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/1"))
@@ -204,7 +204,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestWhatHappensMeanwhileIsShownAboveTheQuestion(t *testing.T) {
+func TestQuestion_OutputIsPrintedAbove(t *testing.T) {
 	r := newRun(t, true)
 	more := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -234,7 +234,7 @@ func TestWhatHappensMeanwhileIsShownAboveTheQuestion(t *testing.T) {
 	}
 }
 
-func TestAPageIsOpenedOrDeclined(t *testing.T) {
+func TestElicitation_PageIsOpenedOrDeclined(t *testing.T) {
 	for pressed, want := range map[string]string{"\n": `{}`, "d": "decline"} {
 		r := newRun(t, true)
 		r.asks(&supervisorv1.Approval{Id: "demo-1/9", Elicitation: &supervisorv1.Elicitation{Mode: "url", Message: "Log in.", Url: "https://example.com/login"}})
@@ -282,7 +282,7 @@ func (r *aRun) beginWaiting(t *testing.T, end bool) {
 	}
 }
 
-func TestCtrlCCancelsTheTurn(t *testing.T) {
+func TestCtrlC_CancelsTurn(t *testing.T) {
 	r := newRun(t, false)
 	r.beginWaiting(t, true)
 	r.signal <- syscall.SIGINT
@@ -294,7 +294,7 @@ func TestCtrlCCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestCtrlCTwiceQuits(t *testing.T) {
+func TestCtrlC_TwiceQuits(t *testing.T) {
 	r := newRun(t, false)
 	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGINT
@@ -315,7 +315,7 @@ func TestPrompt_EndsTurnThatIgnoresCtrlC(t *testing.T) {
 	}
 }
 
-func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
+func TestCtrlC_QuitsBeforeTurn(t *testing.T) {
 	r := newRun(t, false)
 	starting := make(chan struct{})
 	r.start = func(ctx context.Context) (hosting.Supervisor, error) {
@@ -331,7 +331,7 @@ func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
 	}
 }
 
-func TestCtrlCAtAQuestionCancelsTheTurn(t *testing.T) {
+func TestCtrlC_AtQuestionCancelsTurn(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
@@ -351,7 +351,7 @@ func TestCtrlCAtAQuestionCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
+func TestPrompt_HangupEndsTurn(t *testing.T) {
 	r := newRun(t, true)
 	r.patience = time.Millisecond
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -366,7 +366,7 @@ func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
 	}
 }
 
-func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
+func TestSIGTERM_WaitsForTurnUntilTimeout(t *testing.T) {
 	r := newRun(t, false)
 	r.patience = time.Millisecond
 	r.beginWaiting(t, false)
@@ -382,7 +382,7 @@ func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
 	}
 }
 
-func TestAKeyForAQuestionThatWasTakenBackDoesNotAnswerTheNext(t *testing.T) {
+func TestQuestion_KeyForWithdrawnIsDropped(t *testing.T) {
 	for name, settle := range map[string]time.Duration{"at once": time.Hour, "later": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, true)
@@ -417,7 +417,7 @@ func TestAKeyForAQuestionThatWasTakenBackDoesNotAnswerTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatAQuestionDoesNotShowIsCountedAndShownByAKey(t *testing.T) {
+func TestQuestion_CountsHiddenLines(t *testing.T) {
 	command := "make a"
 	for i := range 99 {
 		command += fmt.Sprintf("\nmake b%d", i)

@@ -42,7 +42,7 @@ func serveIn(t *testing.T, cmd *exec.Cmd, start func() error) {
 	}
 }
 
-func TestASocketOfAnAgentsIsNotTakenForASupervisors(t *testing.T) {
+func TestFind_RefusesSocketOfAgent(t *testing.T) {
 	asks := func(t *testing.T, socket, want string) {
 		t.Helper()
 		found := client.Find(t.Context(), nil, socket)

@@ -51,9 +51,9 @@ func (s *fixture) endServe() {
 	s.ExpectNobody(s.t, nil)
 }
 
-// TestAnAgentIsNoClientOfItsOwnSupervisor: over TCP a certificate counts, and the keys of everybody who may call lie where
-// "acphost certs init" put them.
-func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
+// TestSupervisor_RejectsOwnAgent: over TCP the certificate decides, and "acphost certs init" stores the keys of all
+// clients in one folder.
+func TestSupervisor_RejectsOwnAgent(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir, address := keys(t, p), testkit.FreePort(t)
@@ -84,8 +84,8 @@ func TestAnAgentIsNoClientOfItsOwnSupervisor(t *testing.T) {
 	s.endServe()
 }
 
-// TestIdleConnectionsKeepNobodyOut: who has no certificate may connect, and say nothing, two thousand times.
-func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
+// TestSupervisor_IdleConnectionsDoNotBlockClients opens 2,000 connections without a certificate that send nothing.
+func TestSupervisor_IdleConnectionsDoNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir, address := keys(t, p), testkit.FreePort(t)
@@ -128,9 +128,9 @@ func TestIdleConnectionsKeepNobodyOut(t *testing.T) {
 	s.endServe()
 }
 
-// TestASidecarIsNotAnybodys: an agent has the user id that a sidecar was told to serve, and says for whom it calls, as only
-// a supervisor may.
-func TestASidecarIsNotAnybodys(t *testing.T) {
+// TestSidecar_RejectsAgent: an agent has the user id that the sidecar serves, and names the session that it calls for,
+// as only a supervisor may.
+func TestSidecar_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	for name, call := range map[string]func(canary, root string) []string{
 		"termd": func(canary, root string) []string {
@@ -152,8 +152,7 @@ func TestASidecarIsNotAnybodys(t *testing.T) {
 					return true
 				default:
 				}
-				_, err := os.Stat(socket)
-				serves = err == nil
+				serves = testkit.Listens(socket)
 				return serves
 			}) {
 				t.Fatal("it neither serves nor ends")
@@ -183,8 +182,8 @@ func TestASidecarIsNotAnybodys(t *testing.T) {
 	}
 }
 
-// TestAHandlersSocketIsForItsSupervisor: it has a path, and an agent finds it.
-func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
+// TestHandlerSocket_RejectsAgent: the socket of a handler has a path that an agent can find.
+func TestHandlerSocket_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	data, err := os.ReadFile("/proc/net/unix")
@@ -220,8 +219,8 @@ func TestAHandlersSocketIsForItsSupervisor(t *testing.T) {
 	s.finish()
 }
 
-// TestAnAgentThatRunsAcphostIsNotAPerson: the same program, by the same user, with the same files.
-func TestAnAgentThatRunsAcphostIsNotAPerson(t *testing.T) {
+// TestCommandLine_RejectsAgent runs acphost as the agent: the same program, with the same user and files as a person.
+func TestCommandLine_RejectsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))

@@ -8,9 +8,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestAStrayIsNobodysWhereTheSupervisorStays: without an editor a supervisor outlives its agents, and starts them again.
-// What an agent left behind has all that time.
-func TestAStrayIsNobodysWhereTheSupervisorStays(t *testing.T) {
+// TestOrphan_IsRejectedAfterAgentEnds: without an editor a supervisor outlives its agents and starts them again.
+// Processes that an agent left behind have all that time.
+func TestOrphan_IsRejectedAfterAgentEnds(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, how := range []string{"orphan", "stray"} {
@@ -43,8 +43,8 @@ func TestAStrayIsNobodysWhereTheSupervisorStays(t *testing.T) {
 	}
 }
 
-// TestAnAgentOfAPromptIsNotAPerson: acphost prompt is a supervisor too, for a turn, with the person right beside it.
-func TestAnAgentOfAPromptIsNotAPerson(t *testing.T) {
+// TestPrompt_RejectsItsAgent: "acphost prompt" is a supervisor, too, for one turn.
+func TestPrompt_RejectsItsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	p := wire.NewPlace(t)

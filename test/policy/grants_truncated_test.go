@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestGrants_WarnOfLineThatIsCutOff has the last of two remembered answers half written, as a full disk leaves it.
-func TestGrants_WarnOfLineThatIsCutOff(t *testing.T) {
+// TestGrants_WarnOfTruncatedLine truncates the last of two remembered answers, as a full disk does.
+func TestGrants_WarnOfTruncatedLine(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Policy(t, e2e.GateRules, "")

@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestFolderTexts(t *testing.T) {
+func TestFolderTexts_OfPattern(t *testing.T) {
 	for text, want := range map[string][]string{
 		"/**/.a/b":              {"/**/.a"},
 		"/**/.env":              nil,

@@ -21,7 +21,7 @@ func (lives) Alive() error { return nil }
 func (lives) Close()       {}
 
 // Agents have as many processes as they like, and each of them a connection and calls of its own.
-func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
+func TestAcceptor_AgentsCannotBlockPeople(t *testing.T) {
 	listener, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)
@@ -79,7 +79,7 @@ func TestAgentsKeepNoPersonFromLooking(t *testing.T) {
 	}
 }
 
-func TestACallerThatCannotBeSeenIsToldSo(t *testing.T) {
+func TestControlSocket_ReportsUnseenCaller(t *testing.T) {
 	err := checkVerb(peer.Peer{Known: true, UID: os.Geteuid()})
 	if got := status.Convert(err); got.Code() != codes.PermissionDenied || got.Message()[:len("who calls cannot be seen")] != "who calls cannot be seen" {
 		t.Errorf("got %v", err)

@@ -8,7 +8,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestAGrantDoesNotFollowANameIntoTheWorkspace(t *testing.T) {
+func TestMatch_ExcludesProgramsOfWorkspace(t *testing.T) {
 	theirs := func(path string) *permissionv1.Action {
 		a := line("git status")
 		a.Command.SubCommands[0].Program = &acpv1.Program{Path: path, InsideRoots: true}

@@ -2,8 +2,8 @@ package adversary
 
 import "testing"
 
-// TestAYesToOneEditIsNoYesToAnother: a person says yes to what a diff shows, and the agent writes.
-func TestAYesToOneEditIsNoYesToAnother(t *testing.T) {
+// TestApproval_OfOneEditCoversNoOther: a person allows the diff that is shown, and the agent writes other content.
+func TestApproval_OfOneEditCoversNoOther(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	ci := s.File(t, "ci.yml", "run: make\nuser: nobody\n")

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestAnEditorThatDoesNotReadHoldsUpItsAgentAndFillsNoMemory(t *testing.T) {
+func TestBackpressure_SlowEditorBlocksAgent(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	release := s.Hold()
@@ -44,7 +44,7 @@ func TestAnEditorThatDoesNotReadHoldsUpItsAgentAndFillsNoMemory(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAgentIsToldOfAnExitThoughTheEditorDoesNotRead(t *testing.T) {
+func TestBackpressure_ExitReachesAgentDespiteSlowEditor(t *testing.T) {
 	t.Parallel()
 	for name, capabilities := range map[string]string{"one that shows terminals": e2e.ShowsTerminals, "one that does not": `{}`} {
 		t.Run(name, func(t *testing.T) {
@@ -66,7 +66,7 @@ func TestAnAgentIsToldOfAnExitThoughTheEditorDoesNotRead(t *testing.T) {
 	}
 }
 
-func TestMoreRequestsThanMayWaitAreRefusedAndEachIsAnsweredOnce(t *testing.T) {
+func TestBackpressure_RejectsExcessRequests(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -101,7 +101,7 @@ func TestMoreRequestsThanMayWaitAreRefusedAndEachIsAnsweredOnce(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnEditorThatGoesAwayWithoutReadingKeepsNobody(t *testing.T) {
+func TestBackpressure_EditorLossEndsEverything(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})

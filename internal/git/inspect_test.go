@@ -130,7 +130,7 @@ var looking = [][]string{
 	{"worktree", "list"}, {"remote", "get-url", "origin"}, {"branch", "--show-current"}, {"grep", "s"}, {"fetch", "--dry-run"},
 }
 
-func TestWhatGitWouldRunIsTurnedOffOrSuspected(t *testing.T) {
+func TestSuspects_ProgramsThatQuietLeavesOn(t *testing.T) {
 	for _, c := range []struct {
 		name, config, attributes string
 		in                       string // the folder whose settings they are; empty: the repository's
@@ -223,7 +223,7 @@ func touch(t *testing.T, dir string) {
 	}
 }
 
-func TestAnOrdinaryRepositoryIsNotSuspected(t *testing.T) {
+func TestSuspects_AcceptsOrdinaryRepository(t *testing.T) {
 	r := newRepository(t)
 	for _, name := range []string{"color.ui=auto", "branch.main.merge=refs/heads/main", "core.autocrlf=false", "extensions.worktreeConfig=true",
 		"alias.lg=log --graph", "http.https://example.com/.extraheader=x", "diff.algorithm=histogram"} {
@@ -247,7 +247,7 @@ func TestAnOrdinaryRepositoryIsNotSuspected(t *testing.T) {
 	}
 }
 
-func TestSettingsWithAnotherNameAreSuspected(t *testing.T) {
+func TestSuspects_HardLinkedSettings(t *testing.T) {
 	r := newRepository(t)
 	if err := os.Link(r.dir+"/.git/config", r.dir+"/plain"); err != nil {
 		t.Fatal(err)
@@ -257,7 +257,7 @@ func TestSettingsWithAnotherNameAreSuspected(t *testing.T) {
 	}
 }
 
-func TestIndexesOfEveryVersionAreRead(t *testing.T) {
+func TestIndex_ReadsEveryVersion(t *testing.T) {
 	for _, version := range []string{"2", "3", "4"} {
 		r := newRepository(t)
 		write(t, r.dir+"/new/file/with/a/long/name", "x", 0o600)
@@ -274,7 +274,7 @@ func TestIndexesOfEveryVersionAreRead(t *testing.T) {
 	}
 }
 
-func TestASplitIndexIsSuspected(t *testing.T) {
+func TestSuspects_SplitIndex(t *testing.T) {
 	r := newRepository(t)
 	r.git(t, r.dir, "update-index", "--split-index")
 	if got := suspectsOf(git.Find(r.dir), git.Use{Quiet: true}); len(got) == 0 {
@@ -282,7 +282,7 @@ func TestASplitIndexIsSuspected(t *testing.T) {
 	}
 }
 
-func TestWhatTheAgentSetsDoesNotTurnTheQuietOff(t *testing.T) {
+func TestQuiet_OverridesEnvironmentOfAgent(t *testing.T) {
 	r := newRepository(t)
 	r.git(t, r.dir, "config", "core.fsmonitor", r.mark)
 	on := "core.fsmonitor=" + r.mark
@@ -306,7 +306,7 @@ func TestWhatTheAgentSetsDoesNotTurnTheQuietOff(t *testing.T) {
 	}
 }
 
-func TestWhatIsSetBeforeStaysSet(t *testing.T) {
+func TestQuiet_KeepsEarlierSettings(t *testing.T) {
 	r := newRepository(t)
 	cmd := exec.Command("git", "config", "a.b")
 	cmd.Dir = r.dir

@@ -55,9 +55,9 @@ func twoScripts(t *testing.T) (s *fixture, script, another, leaves string) {
 	return s, script, another, leaves
 }
 
-// TestAProgramRunsWhereItWasDecidedOn, whatever threads of its process do meanwhile: a rule allows a program in the
-// workspace.
-func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
+// TestExec_RunsInDecidedFolder: a rule allows a program in the workspace, and other threads of the process change its
+// folder meanwhile.
+func TestExec_RunsInDecidedFolder(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(s *fixture, _, _, pause string) []string {
 		return []string{s.Home, pause, "/usr/bin/touch", "touch", "a"}
@@ -69,9 +69,9 @@ func TestAProgramRunsWhereItWasDecidedOn(t *testing.T) {
 	s.finish()
 }
 
-// TestAScriptIsTheOneThatWasDecidedOn: its interpreter opens it once more, by the name or the descriptor that it was
-// started by. That must not lead to another one.
-func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
+// TestExec_ScriptIsTheDecidedOne: an interpreter opens its script again, by the name or the descriptor that it was
+// started with. It has to open the same file.
+func TestExec_ScriptIsTheDecidedOne(t *testing.T) {
 	t.Parallel()
 	meanwhile(t, func(_ *fixture, script, another, pause string) []string {
 		return []string{another, pause, script, "tool"}
@@ -99,9 +99,9 @@ func TestAScriptIsTheOneThatWasDecidedOn(t *testing.T) {
 	s.finish()
 }
 
-// TestGitIsWhatItIsCalled: git goes by its name, so that a rule about "git init" is about git as "git-init", too, and
-// what only looks is nothing that git does by another name.
-func TestGitIsWhatItIsCalled(t *testing.T) {
+// TestExec_GitSubcommandNames: git depends on the name by which it is called. A rule for "git init" has to match
+// "git-init", too, and a rule for reading commands must not match git under other names.
+func TestExec_GitSubcommandNames(t *testing.T) {
 	needsSandbox(t)
 	needsProgram(t, "git")
 	needsProgram(t, "bash")
@@ -131,9 +131,9 @@ func TestGitIsWhatItIsCalled(t *testing.T) {
 	}
 }
 
-// TestWhatAProcessHadStartedBeforeIsNoCommand: a process that becomes an allowed command has started others before.
-// They are the agent, and have nothing of what the command may.
-func TestWhatAProcessHadStartedBeforeIsNoCommand(t *testing.T) {
+// TestExec_EarlierChildrenGetNoRights: processes that a process started before it executed an allowed command have the
+// agent's rights, not those of the command.
+func TestExec_EarlierChildrenGetNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: wait, effect: allow, command: [\"sleep 5\"]}\n"))

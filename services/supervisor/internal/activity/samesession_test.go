@@ -8,7 +8,7 @@ import (
 )
 
 // An agent that was started again in the same supervisor has the same id, and may give the same ids to its sessions.
-func TestWatchSession_TellsSessionsOfOneIDApart(t *testing.T) {
+func TestWatchSession_DistinguishesSessionsOfSameID(t *testing.T) {
 	for name, dir := range map[string]string{"recorded": recordDir(t), "in memory": ""} {
 		t.Run(name, func(t *testing.T) {
 			p := open(t, dir, "i", Options{MaxRecent: 1 << 20})

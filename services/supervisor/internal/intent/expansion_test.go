@@ -23,7 +23,7 @@ func argvs(a *permissionv1.Action) string {
 	return strings.Join(all, "; ")
 }
 
-func TestWordsAreExpandedWhereTheFilesAreSeen(t *testing.T) {
+func TestExpansion_UsesVisibleFiles(t *testing.T) {
 	l := newLinked(t)
 	local := l.inSession()
 	local.Local = true
@@ -65,7 +65,7 @@ func TestWordsAreExpandedWhereTheFilesAreSeen(t *testing.T) {
 	}
 }
 
-func TestACallIsNotTheSameIfItsWordsStandForMore(t *testing.T) {
+func TestSame_ComparesExpandedWords(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Local = true

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownfile"
 )
 
-func TestALastLineTornAnywhereIsMendedAndNoted(t *testing.T) {
+func TestRepair_TornLastLine(t *testing.T) {
 	first, err := format(record("a"))
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestALastLineTornAnywhereIsMendedAndNoted(t *testing.T) {
 	}
 }
 
-func TestTheNoteSaysHowMuchIsGone(t *testing.T) {
+func TestRepair_NoteCountsLostBytes(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	if err := os.WriteFile(file, []byte(`{"time":"2026-`), 0o600); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestTheNoteSaysHowMuchIsGone(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
+func TestWrite_RecreatesRemovedFile(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"))
 	if err := os.Remove(l.opts.File); err != nil {
@@ -85,7 +85,7 @@ func TestAFileThatIsTakenAwayIsMadeAgain(t *testing.T) {
 	}
 }
 
-func TestAHeldLockIsAnErrorAndNoHang(t *testing.T) {
+func TestWrite_HeldLockTimesOut(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"))
 	held, err := ownfile.Append(l.opts.File)
@@ -122,7 +122,7 @@ func TestAHeldLockIsAnErrorAndNoHang(t *testing.T) {
 	}
 }
 
-func TestWritersAtOnceTearNothing(t *testing.T) {
+func TestWrite_ConcurrentWritersKeepLinesWhole(t *testing.T) {
 	l := open(t, Options{MaxBytes: MaxLine, Keep: 100})
 	const writers, each = 8, 100
 	errs := make(chan error, writers)

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
-func TestOnTheControlSocketACallerLosesRightsOnly(t *testing.T) {
+func TestControlSocket_DelegationOnlyReducesRights(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	p := newPatient()
 	s := start(t, admin.Options{State: fake{}, Control: obedient{}, Agents: p, Sessions: p, Gateway: p, Events: willing{}, Files: p, Approvals: p, Decisions: p, Env: runtimeDir(dir)})

@@ -126,7 +126,7 @@ func (s *goSession) prompt(text string) string {
 	return s.editor.said()
 }
 
-func TestAGoEditorAndAGoAgentWorkTogether(t *testing.T) {
+func TestGoSDK_EditorAndAgentWorkTogether(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "what a holds\n")
@@ -158,7 +158,7 @@ func TestAGoEditorAndAGoAgentWorkTogether(t *testing.T) {
 	}
 }
 
-func TestACancelledTurnOfAGoAgentEnds(t *testing.T) {
+func TestGoSDK_CancelledTurnEnds(t *testing.T) {
 	t.Parallel()
 	s := newGoSession(t, e2e.NewPlace(t))
 	ended := make(chan error, 1)

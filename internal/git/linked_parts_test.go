@@ -20,7 +20,7 @@ func suspectsOf(found git.Found, use git.Use) []string {
 
 const partial = "partial clone: git may fetch what is missing"
 
-func TestPartialClonesAreSuspected(t *testing.T) {
+func TestSuspects_PartialClone(t *testing.T) {
 	for _, c := range []struct{ name, config, pack string }{
 		{name: "a remote that promises", config: "[remote \"origin\"]\npromisor = true"},
 		{name: "without a value", config: "[remote \"origin\"]\npromisor"},
@@ -42,9 +42,9 @@ func TestPartialClonesAreSuspected(t *testing.T) {
 	}
 }
 
-// TestWhatIsMissingIsFetchedByLooking shows what the suspicion is for, and that git heeds the quiet environment against
-// it, where it is of such a version.
-func TestWhatIsMissingIsFetchedByLooking(t *testing.T) {
+// TestPartialClone_FetchesDuringRead shows why partial clones are suspected: reading fetches missing objects, and Quiet
+// prevents that only for recent versions of git.
+func TestPartialClone_FetchesDuringRead(t *testing.T) {
 	r := newRepository(t)
 	bin := filepath.Dir(r.mark) + "/bin"
 	write(t, bin+"/ssh", read(t, r.mark), 0o700)
@@ -86,7 +86,7 @@ func heedsNoLazyFetch(t *testing.T) bool {
 	return major > 2 || major == 2 && (minor >= 45 || minor == 39 && patch >= 4)
 }
 
-func TestTheQuietEnvironmentFetchesNothingThatIsMissing(t *testing.T) {
+func TestQuiet_PreventsFetchOfMissingObjects(t *testing.T) {
 	var got []string
 	for _, entry := range git.Quiet([]string{"GIT_NO_LAZY_FETCH=0"}) {
 		if strings.HasPrefix(entry, "GIT_NO_LAZY_FETCH=") {
@@ -98,7 +98,7 @@ func TestTheQuietEnvironmentFetchesNothingThatIsMissing(t *testing.T) {
 	}
 }
 
-func TestARepositoryThatKeepsAPartElsewhereIsNotPlain(t *testing.T) {
+func TestFind_RepositoryWithLinkedPartsIsNotPlain(t *testing.T) {
 	for _, name := range []string{"HEAD", "config", "objects", "refs", "packed-refs", "index", "info", "objects/info",
 		"logs", "FETCH_HEAD"} {
 		r := newRepository(t)
@@ -113,7 +113,7 @@ func TestARepositoryThatKeepsAPartElsewhereIsNotPlain(t *testing.T) {
 	}
 }
 
-func TestWhatLiesElsewhereIsSuspected(t *testing.T) {
+func TestSuspects_LinksOutOfRepository(t *testing.T) {
 	for _, name := range []string{"objects/pack/pack-1.pack", "refs/heads/x", "logs/refs/heads/x", "modules/sub/index",
 		"modules/sub/FETCH_HEAD", "modules/sub/logs/HEAD"} {
 		r := newRepository(t)
@@ -131,7 +131,7 @@ func TestWhatLiesElsewhereIsSuspected(t *testing.T) {
 	}
 }
 
-func TestLinksAsPeopleMakeThemAreNotSuspected(t *testing.T) {
+func TestSuspects_AcceptsCommonLinks(t *testing.T) {
 	r := newRepository(t)
 	branch := strings.TrimSpace(strings.TrimPrefix(read(t, r.dir+"/.git/HEAD"), "ref: "))
 	rename(t, r.dir+"/.git/HEAD", r.dir+"/old-head")
@@ -146,7 +146,7 @@ func TestLinksAsPeopleMakeThemAreNotSuspected(t *testing.T) {
 	}
 }
 
-func TestObjectsOfOtherRepositoriesAreSuspected(t *testing.T) {
+func TestSuspects_AlternateObjects(t *testing.T) {
 	r := newRepository(t)
 	base := filepath.Dir(r.dir)
 	r.git(t, base, "clone", "--quiet", "--shared", r.dir, "shared")

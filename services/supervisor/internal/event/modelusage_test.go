@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-func TestATurnTookWhatItsRequestsToTheModelTook(t *testing.T) {
+func TestDecoder_SumsUsageOfModelRequests(t *testing.T) {
 	w := newWire(t)
 	took := func(tokens string) {
 		t.Helper()

@@ -21,9 +21,9 @@ done
 wait
 `
 
-// TestManyProgramsStartAtOnce: 8 × 150 are decided on, each for itself; what starts does so once, and the record has as
-// many. The sandbox keeps nothing of them.
-func TestManyProgramsStartAtOnce(t *testing.T) {
+// TestExec_ManyProgramsAtOnce: each of 8 × 150 programs is decided, started and recorded once, and the sandbox keeps no
+// memory of them.
+func TestExec_ManyProgramsAtOnce(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := kernelRules + "  - {id: storm, effect: allow, command: [sh ./storm]}\n"

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-func TestADecisionAboutAProgramHoldsForTheSameStart(t *testing.T) {
+func TestReuse_ProgramCoversSameStart(t *testing.T) {
 	start := func(args ...string) *permissionv1.Action {
 		a := about("terminal.create", argv(args...))
 		a.Door = permissionv1.Door_DOOR_KERNEL

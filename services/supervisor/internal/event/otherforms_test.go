@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-func TestUpdatesOfOtherShapesAreTheEventsThatTheyMean(t *testing.T) {
+func TestDecoder_ReadsOtherFormsOfUpdates(t *testing.T) {
 	text := func(kind, text string) string {
 		return `{"sessionId":"s","` + kind + `":{"content":{"text":{"text":"` + text + `"}}}}`
 	}
@@ -54,7 +54,7 @@ func TestUpdatesOfOtherShapesAreTheEventsThatTheyMean(t *testing.T) {
 	}
 }
 
-func TestATurnEndsOnceWhoeverSaysSoFirst(t *testing.T) {
+func TestDecoder_TurnEndsOnce(t *testing.T) {
 	endTurn := func(params string) string {
 		return `{"jsonrpc":"2.0","method":"session/end_turn","params":{"sessionId":"s"` + params + `}}`
 	}
@@ -75,13 +75,13 @@ func TestATurnEndsOnceWhoeverSaysSoFirst(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsOverIsAnEvent(t *testing.T) {
+func TestDecoder_AuthComplete(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"auth_complete","params":{"ok":true}}`,
 		`{"otherUpdate":{"kind":"auth_complete"},"raw":"{\"ok\":true}"}`)
 }
 
-func TestMethodsMakeTheSameEventsByTheirOtherNames(t *testing.T) {
+func TestDecoder_ReadsOtherMethodNames(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "newSession", `{"cwd":"/w"}`))
 	w.expect(frame.AgentToClient, "", answers("1", `{"sessionId":"s"}`), `{"sessionId":"s","sessionOpened":{"method":"session/new","roots":["/w"]}}`)
@@ -99,7 +99,7 @@ func TestMethodsMakeTheSameEventsByTheirOtherNames(t *testing.T) {
 		`{"sessionId":"s","questionAnswered":{"id":"a-1/8","outcome":"allowed","optionId":"once","answeredBy":"front"}}`)
 }
 
-func TestAFrameWithoutASessionBelongsToTheOneThatThePasserKnows(t *testing.T) {
+func TestDecoder_FrameWithoutSessionUsesGivenSession(t *testing.T) {
 	w := newWire(t)
 	line := `{"jsonrpc":"2.0","id":1,"method":"prompt","params":{"prompt":[]}}`
 	events := w.d.Frame(frame.Frame{Seq: 1, Direction: frame.ClientToAgent, Line: []byte(line), SessionID: []byte("s")})

@@ -43,7 +43,7 @@ func free(t *testing.T, method string) bool {
 
 // Whoever is not known to be a person, or an operator, makes nothing happen, whatever is registered: a service that is
 // new, too, and one that forgets to declare anything. Making an identity is no way around: callers bring their own.
-func TestEveryMethodThatHasEffectsIsRefusedToWhoeverProvedNothing(t *testing.T) {
+func TestAccess_RefusesEffectsToUnknownCallers(t *testing.T) {
 	asked := make(chan any, 1000)
 	s, err := Start(Options{
 		State: noState{}, Control: failing{}, Agents: nothing{asked: asked}, Sessions: nothing{asked: asked}, Events: nothing{},
@@ -129,7 +129,7 @@ func refusesEffects(t *testing.T, name string, who identity, server *grpc.Server
 }
 
 // What nobody has sorted is an operator's: a service that is registered tomorrow, whatever its descriptor leaves out.
-func TestAServiceOfTomorrowIsAnOperatorsUntilItSaysOtherwise(t *testing.T) {
+func TestClasses_NewServiceNeedsOperator(t *testing.T) {
 	server := grpc.NewServer()
 	server.RegisterService(&grpc.ServiceDesc{
 		ServiceName: "acphost.supervisor.v1.TokenService", HandlerType: (*any)(nil),
@@ -144,7 +144,7 @@ func TestAServiceOfTomorrowIsAnOperatorsUntilItSaysOtherwise(t *testing.T) {
 }
 
 // Connections reach the gRPC servers only through acceptors, so that every peer is identified.
-func TestAConnectionThatCameThroughNoDoorIsNotServed(t *testing.T) {
+func TestIdentifiedCreds_RejectUnidentifiedConnections(t *testing.T) {
 	plain, other := net.Pipe()
 	defer plain.Close()
 	defer other.Close()

@@ -56,8 +56,9 @@ ls -l .git/hooks/post-checkout; cd "$OLDPWD"
 `, dir, trap(p))
 }
 
-// TestWalls_RepositoryOfTheAgentsOwnFolders: in its own folders the agent writes what it likes, but a person's git must not find it.
-func TestWalls_RepositoryOfTheAgentsOwnFolders(t *testing.T) {
+// TestContainment_RepositoryInOwnFolders: the agent may write any file in its own folders, but a person's git must not
+// find a repository there.
+func TestContainment_RepositoryInOwnFolders(t *testing.T) {
 	t.Parallel()
 	for name, lead := range map[string]string{
 		"moved":      `mv "$dir" sub`,
@@ -79,8 +80,8 @@ func TestWalls_RepositoryOfTheAgentsOwnFolders(t *testing.T) {
 	}
 }
 
-// TestWalls_OwnFolderIsNotReplacedByALink: the next start finds the agent's own folders by their names.
-func TestWalls_OwnFolderIsNotReplacedByALink(t *testing.T) {
+// TestContainment_OwnFolderReplacedByLink: the next start finds the agent's own folders by their names.
+func TestContainment_OwnFolderReplacedByLink(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	s := openWalls(t, p)
@@ -107,8 +108,8 @@ func TestWalls_OwnFolderIsNotReplacedByALink(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_LinksInARepository: git appends to its logs and writes its files through symbolic links.
-func TestWalls_LinksInARepository(t *testing.T) {
+// TestContainment_LinksInRepository: git follows symbolic links when it appends to its logs and writes its files.
+func TestContainment_LinksInRepository(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir := repository(t, p, "repo")
@@ -127,8 +128,8 @@ mv .git/logs/refs old; mkdir x; ln -s ~ x/heads; mv x .git/logs/refs`)
 	s.finish()
 }
 
-// TestWalls_FoldersThatLeadToFilesThatRunLater: a link that has the name of a folder.
-func TestWalls_FoldersThatLeadToFilesThatRunLater(t *testing.T) {
+// TestContainment_LinkedFoldersOfFilesThatRunLater replaces a folder of such files by a symbolic link.
+func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{".vscode/tasks.json", ".cargo/config.toml", ".github/workflows/x.yml", ".husky/pre-commit", ".yarn/releases/yarn.cjs"} {
 		for how, script := range map[string]string{
@@ -161,8 +162,9 @@ func TestWalls_FoldersThatLeadToFilesThatRunLater(t *testing.T) {
 	}
 }
 
-// TestWalls_SecretsByAnySpelling: whatever a file with secrets is called on the way to it. The shell itself reads: no line names the file.
-func TestWalls_SecretsByAnySpelling(t *testing.T) {
+// TestContainment_SpellingsOfSecrets reads files with secrets by other paths. The shell itself reads them, so that no
+// command line names the file.
+func TestContainment_SpellingsOfSecrets(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	files := []string{".env", "sub/.env.local", "conf/.aws/credentials", "keys/.ssh/id", "server.key"}
@@ -205,9 +207,9 @@ func TestWalls_SecretsByAnySpelling(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_ReadsOfOtherSessions: an answer that lets processes read all other files holds for secrets in no session, before one is open,
-// and after one has another folder.
-func TestWalls_ReadsOfOtherSessions(t *testing.T) {
+// TestContainment_ReadsOfOtherSessions: an answer that lets processes read all other files does not cover secrets in
+// any session, neither before a session is open nor after a session with another folder was opened.
+func TestContainment_ReadsOfOtherSessions(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -231,8 +233,9 @@ func TestWalls_ReadsOfOtherSessions(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_WritesOutside: what a command writes outside of the workspace and of the agent's own folders is asked about, whatever writes it.
-func TestWalls_WritesOutside(t *testing.T) {
+// TestContainment_WritesOutside: a write outside of the workspace and of the agent's own folders is asked about,
+// whichever program writes.
+func TestContainment_WritesOutside(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	dir := repository(t, p, "repo")
@@ -257,8 +260,8 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
-// TestWalls_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
-func TestWalls_GitWorks(t *testing.T) {
+// TestContainment_GitWorks: rules against attacks must not reject ordinary use of git, and nothing is asked.
+func TestContainment_GitWorks(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)

@@ -47,9 +47,10 @@ var traps = map[string]trap{
 	"an include": {files: []string{"more = " + monitor, ".git/objects/", ".git/refs/", ".git/" + head, ".git/config = [include]\npath = ../more\n"}},
 }
 
-// TestWriteOf_Traps writes what has git run a program, and expects that a write that WriteOf and HarmlessConfig do not accept is one of
-// it. That git runs the program otherwise shows that the trap is one.
-func TestWriteOf_Traps(t *testing.T) {
+// TestWriteOf_RejectsWritesThatRunPrograms writes files that make git run a program, and expects that WriteOf or
+// HarmlessConfig rejects one of the writes. Git runs the program if all writes are made, which shows that the case is
+// an attack.
+func TestWriteOf_RejectsWritesThatRunPrograms(t *testing.T) {
 	for name, c := range traps {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()

@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestAnAnswerAboutALineThatIsExpandedIsAboutTheLine(t *testing.T) {
+func TestExactly_ExpandedLineIsGrantedAsLine(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name string) {
 		if err := os.WriteFile(filepath.Join(dir, name), nil, 0o600); err != nil {

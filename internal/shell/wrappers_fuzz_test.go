@@ -60,9 +60,9 @@ var around = []func(line string) string{
 	func(l string) string { return "PROMPT_COMMAND=" + shell.Quote([]string{l}) + " bash" },
 }
 
-// FuzzNoWrapperHidesACommand puts a command into wrappers within wrappers: it is among the commands, or the line is
-// said not to be fully seen.
-func FuzzNoWrapperHidesACommand(f *testing.F) {
+// FuzzParse_FindsCommandInWrappers puts a command into nested wrappers. Parse has to return the command, or to say that
+// it has not seen all of the line.
+func FuzzParse_FindsCommandInWrappers(f *testing.F) {
 	for i := range around {
 		f.Add([]byte{byte(i)})
 		f.Add([]byte{byte(i), byte(i * 7), byte(i * 13)})

@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestDescriptionsThatDisagreeWithACP holds what docs/decisions/seeds.md says.
-func TestDescriptionsThatDisagreeWithACP(t *testing.T) {
+// TestDescriptions_DifferencesFromACP checks the differences in docs/decisions/seeds.md.
+func TestDescriptions_DifferencesFromACP(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "one\n")
@@ -143,7 +143,7 @@ func TestDescriptions_EmptyResultsAndSessionsWithoutRoots(t *testing.T) {
 	s.Finish()
 }
 
-func TestDescriptions_MCPServersAndDebugFromAnEditor(t *testing.T) {
+func TestDescriptions_MCPServersAndDebugFromEditor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)

@@ -10,7 +10,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// What an agent of the same user puts in the place of acphost's file is not what the next guard runs.
+// TestGuard_ReplacedProgram: if an agent of the same user replaces acphost's file, the next guard still runs the
+// original program.
 func TestGuard_ReplacedProgram(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

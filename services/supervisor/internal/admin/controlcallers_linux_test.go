@@ -62,7 +62,7 @@ func serve(t *testing.T) (socket string) {
 	return socket
 }
 
-func TestAPersonsProcessMayUseEveryVerb(t *testing.T) {
+func TestControlSocket_AllowsPeoplesProcesses(t *testing.T) {
 	socket := serve(t)
 	if got := try(socket); got != allowed {
 		t.Errorf("the supervisor's parent: %s", got)
@@ -75,7 +75,7 @@ func TestAPersonsProcessMayUseEveryVerb(t *testing.T) {
 	}
 }
 
-func TestAnAgentMayUseNoVerbHoweverItHides(t *testing.T) {
+func TestControlSocket_RefusesHiddenAgent(t *testing.T) {
 	other := serve(t) // another supervisor's
 	for _, c := range []struct{ name, script string }{
 		{"as it is", "SELF call SOCKET"},
@@ -103,7 +103,7 @@ func TestAnAgentMayUseNoVerbHoweverItHides(t *testing.T) {
 	}
 }
 
-func TestAPersonsProcessIsShownDecisionsAndAnAgentsIsNot(t *testing.T) {
+func TestDecisions_AreNotShownToAgents(t *testing.T) {
 	other := serve(t)
 	if got := output(t, command(t, "decisions", other)); got != "OK" {
 		t.Errorf("a person's: %s", got)
@@ -119,7 +119,7 @@ func TestAPersonsProcessIsShownDecisionsAndAnAgentsIsNot(t *testing.T) {
 	}
 }
 
-func TestAnAgentInAPIDNamespaceOfItsOwnMayUseNoVerb(t *testing.T) {
+func TestControlSocket_RefusesAgentInPIDNamespace(t *testing.T) {
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestAnAgentInAPIDNamespaceOfItsOwnMayUseNoVerb(t *testing.T) {
 	}
 }
 
-func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
+func TestControlSocket_UnseenCallerOutsidePIDNamespace(t *testing.T) {
 	if err := exec.Command("unshare", "-pf", "--mount-proc", "true").Run(); err != nil {
 		t.Skipf("no pid namespaces here: %v", err)
 	}
@@ -160,7 +160,7 @@ func TestASupervisorInAPIDNamespaceOfItsOwnSeesNoCallerOutside(t *testing.T) {
 	}
 }
 
-func TestWhatStandsBelowAnotherSupervisorMayUseNoVerb(t *testing.T) {
+func TestControlSocket_RefusesAgentOfOtherSupervisor(t *testing.T) {
 	socket := serve(t)
 	acphost := filepath.Join(t.TempDir(), "acphost")
 	if err := os.Symlink(testkit.Self(t), acphost); err != nil {
@@ -177,7 +177,7 @@ func TestWhatStandsBelowAnotherSupervisorMayUseNoVerb(t *testing.T) {
 	}
 }
 
-func TestAHandlerAndWhatItStartsMayUseNoVerb(t *testing.T) {
+func TestControlSocket_RefusesHandlers(t *testing.T) {
 	socket := serve(t)
 	child := command(t, "shell", testkit.Self(t)+" call "+socket)
 	child.Env = append(child.Env, launch.CookieKey+"="+launch.CookieValue)
@@ -200,14 +200,14 @@ func TestAHandlerAndWhatItStartsMayUseNoVerb(t *testing.T) {
 	}
 }
 
-func TestACallerThatHasEndedSpeaksForNobody(t *testing.T) {
+func TestControlSocket_RefusesEndedCaller(t *testing.T) {
 	if got := output(t, command(t, "leave", serve(t))); got != refused {
 		t.Error(got)
 	}
 }
 
 // What a person's process connects and hands on is no agent's way in, though that process lives.
-func TestAConnectionIsItsOpenersAlone(t *testing.T) {
+func TestControlSocket_RefusesInheritedConnection(t *testing.T) {
 	control := controlOf(t, serve(t)).GetControlSocket()
 	if got := tryOn(at(t, "unix:"+control)); got != allowed {
 		t.Errorf("who connected: %s", got)
@@ -217,7 +217,7 @@ func TestAConnectionIsItsOpenersAlone(t *testing.T) {
 	}
 }
 
-func TestOneCanAskWhetherAnAgentStartedIt(t *testing.T) {
+func TestPeer_DetectsDescendantOfGuard(t *testing.T) {
 	if from, err := peer.FromAgent(os.Getpid()); from || err != nil {
 		t.Errorf("the test itself: %v, %v", from, err)
 	}
