@@ -66,6 +66,10 @@ func whyNot(used map[int]bool, page, line string) string {
 	return ""
 }
 
+// named matches a block that readers save as a file before they type the lines below it: its first line is a comment
+// with the name.
+var named = regexp.MustCompile(`^# ([\w-]+\.yaml)\n`)
+
 // TestDocs_LinesOfEachPage runs each line that a page tells people to type, in the order of the page, unless it is
 // listed above with a reason. Other tests run the lines with grpcurl and whole scripts.
 func TestDocs_LinesOfEachPage(t *testing.T) {
@@ -117,6 +121,13 @@ func TestDocs_LinesOfEachPage(t *testing.T) {
 		for name, to := range map[string]string{"my-policy": filepath.Join(programs, "permd"), "new.yaml": rules} {
 			if err := os.Symlink(to, filepath.Join(folder, name)); err != nil {
 				t.Fatal(err)
+			}
+		}
+		for _, block := range documented(t, page, "yaml") {
+			if m := named.FindStringSubmatch(block); m != nil {
+				if err := os.WriteFile(filepath.Join(folder, m[1]), []byte(block), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		for _, language := range []string{"sh", "console"} {

@@ -80,6 +80,23 @@ func TestPolicies_DecideAsDocumented(t *testing.T) {
 	}
 }
 
+// TestPolicies_DecideReadsOfProcessesByPath checks that one decision holds for other files, too. Otherwise permd decides
+// each file that a process opens, and each decision is recorded.
+func TestPolicies_DecideReadsOfProcessesByPath(t *testing.T) {
+	for _, name := range []string{"headless", "readonly", "workspace"} {
+		content, _ := Get(name)
+		p, err := policy.Parse(name, content, policy.Surroundings{Home: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, read := []policy.Part{{Policy: p}}, act("fs.read /usr/lib/x.so")
+		read.Door = permissionv1.Door_DOOR_KERNEL
+		if got := policy.Reusable(parts, read, policy.Decide(parts, read)); !got.GetEveryFile() {
+			t.Errorf("%s: got %v, want a decision that holds for every file except those of rules", name, got)
+		}
+	}
+}
+
 // act builds an action. The root is /ws. "fs.read PATH [-> REAL]" is a path; anything else a command line.
 func act(what string) *permissionv1.Action {
 	a := &permissionv1.Action{Agent: "agent", Roots: []string{"/ws"}, ResolvedRoots: []string{"/ws"}}
