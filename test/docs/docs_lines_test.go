@@ -44,7 +44,7 @@ var notRun = []struct{ page, line, why string }{
 	{"docs/troubleshooting.md", "acphost policy why --approval", "needs a question: why_test.go"},
 	{"docs/plugins.md", "", "builds a handler with the modules of a release: the tests of internal/tools/release, and python.sh"},
 	{"docs/programs.md", "acphost serve", "runs until it is ended; this test's lines use one"},
-	{"docs/programs.md", "acphost run --observe", "needs the agent"},
+	{"docs/file-activity.md", "acphost run --observe", "needs the agent"},
 	{"docs/recordings.md", "acphost sessions show 4f1c --follow", "runs until it is ended"},
 	{"docs/releasing.md", "", "needs a release"},
 	{"docs/sidecars.md", "(umask 077; openssl", "writes below /etc: sidecar_test.go has such secrets elsewhere"},

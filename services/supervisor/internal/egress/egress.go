@@ -1,6 +1,7 @@
-// Package egress is the way of an agent into the network: an HTTP proxy on the loopback interface, for one agent. It takes CONNECT,
-// by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that the agent names it asks a
-// Decider. It looks up the name itself, checks the addresses, and connects to what it has checked.
+// Package egress provides the HTTP proxy on the loopback interface through which one agent connects to the network. It
+// takes CONNECT, by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that
+// the agent names it asks a Decider. It looks up the name itself, checks the addresses, and connects to what it has
+// checked.
 //
 // Programs in a sandbox that know nothing of proxies look up a name and connect to its address. The sandbox makes tunnels of both: the proxy
 // answers the look-up with an address that stands for the name, and a tunnel to this address leads to the machine of that name.
