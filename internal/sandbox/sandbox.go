@@ -338,14 +338,14 @@ func (t Through) Allows(e Event) bool {
 		t.Decider.Allows(e) // only to notify it
 		return false
 	}
-	if e.Operation == Connect && within(e.Path, nameServices) {
+	if e.Operation == Connect && t.Credentials != "" && within(e.Path, nameServices) {
 		return false
 	}
 	return t.Decider.Allows(e)
 }
 
-// nameServices are the folders and sockets of services that look up names for programs, outside of the sandbox and before the proxy decides:
-// systemd-resolved, nscd and Avahi. The C library works without them, by DNS.
+// nameServices are the folders of sockets of services that look up names for programs, before the proxy decides about the name:
+// systemd-resolved, nscd and Avahi. The C library does without them, and asks the proxy's name service. So this needs no message.
 var nameServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/avahi-daemon"}
 
 // Started implements Watcher.

@@ -1695,8 +1695,9 @@ type PathAccess struct {
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
 	GitState bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
-	// Optional. The file is there, and holds certificates or public keys in PEM form and nothing else. Default: false: it holds
-	// something else, or what it holds is not known.
+	// Optional. The file exists, and its content is known to hold no secret, although files of its name may: certificates or public keys in
+	// PEM form and nothing else, or the configuration of npm (".npmrc") without credentials. Default: false: it holds something else, or its
+	// content is not known.
 	Public bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
 	// Optional. For ACCESS_WRITE and DOOR_KERNEL: the agent puts nothing new at the path. An empty folder is made, or the file gets the
 	// content that it has in a commit made before the agent started, or a file with such content is removed. Default: false.

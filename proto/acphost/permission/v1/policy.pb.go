@@ -198,8 +198,8 @@ type Rule struct {
 	// Optional, for deny and ask rules with path. "read": path is about files that are read, "write": about files that are
 	// changed. A file of which the access is not known counts for both. Empty: both.
 	Access string `protobuf:"bytes,22,opt,name=access,proto3" json:"access,omitempty"`
-	// Optional, for deny and ask rules with path. The rule ignores files that are known to hold certificates or public keys and
-	// nothing else (PathAccess.public). Default: false.
+	// Optional, for deny and ask rules with path. The rule ignores files whose content is known to hold no secret (PathAccess.public):
+	// certificates and public keys, and ".npmrc" without credentials. Default: false.
 	UnlessPublic bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
 	// Optional, for deny and ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
 	// (PathAccess.committed): empty folders, and files as a commit has them that was made before the agent started. So git can switch between

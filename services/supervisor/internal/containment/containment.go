@@ -103,6 +103,8 @@ type Try struct {
 	SessionID, Scope string
 	// Apart: the program would find files that the agent may have mounted.
 	Apart bool
+	// Staged: the content of the file decides, once it is written.
+	Staged bool
 }
 
 // Options configure a Decider. All are required except AgentEnviron.
@@ -132,6 +134,7 @@ type Decider struct {
 	turn     turnState
 	configs  configs
 	roots    sandboxRoots
+	commits  commits
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

@@ -73,7 +73,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
 	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.tempDir.folder)
-	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder)
+	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
 		switch folder, caches, err := la.openCaches(&s); {
 		case err != nil:

@@ -1027,8 +1027,9 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
   gitState: boolean;
 
   /**
-   * Optional. The file is there, and holds certificates or public keys in PEM form and nothing else. Default: false: it holds
-   * something else, or what it holds is not known.
+   * Optional. The file exists, and its content is known to hold no secret, although files of its name may: certificates or public keys in
+   * PEM form and nothing else, or the configuration of npm (".npmrc") without credentials. Default: false: it holds something else, or its
+   * content is not known.
    *
    * @generated from field: bool public = 9;
    */
