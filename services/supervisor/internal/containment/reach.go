@@ -15,8 +15,8 @@ import (
 )
 
 // Reaches decides whether the agent's proxy connects to a machine. It implements egress.Decider. The process that uses the proxy is not
-// known, so connections of allowed commands are decided like all others. An allowance is recorded only once the addresses are known,
-// because nothing has connected before.
+// known, so connections of allowed commands are decided like all others. An allowance is recorded only with the last decision, because nothing
+// has connected before.
 func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision {
 	select {
 	case <-d.bound:
@@ -33,14 +33,14 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	}
 	turns := d.turnsOf(e.sessions)
 	if d.proxy.Observe {
-		if len(to.Addresses) > 0 || o.Decision.Verdict == gate.Deny {
+		if to.Final() || o.Decision.Verdict == gate.Deny {
 			d.observed(e, o, turns)
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: true}
 	}
 	switch o.Decision.Verdict {
 	case gate.Allow:
-		if len(to.Addresses) > 0 {
+		if to.Final() {
 			if err := d.opts.Gate.RecordAllowed(o.Decision, ""); err != nil {
 				return egress.Decision{Reason: question.Unrecorded}
 			}

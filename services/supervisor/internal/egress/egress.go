@@ -36,7 +36,12 @@ type Target struct {
 	Port uint16
 	// Addresses are those of the machine. There are none before its name has been looked up.
 	Addresses []netip.Addr
+	// Upstream: another proxy looks the name up and connects to the machine, so there are no addresses.
+	Upstream bool
 }
+
+// Final reports whether the target is connected to if it is allowed now: nothing more will be known of it.
+func (t Target) Final() bool { return t.Upstream || len(t.Addresses) > 0 }
 
 // String is "host:port".
 func (t Target) String() string { return t.Host.WithPort(t.Port) }
@@ -76,6 +81,9 @@ type Options struct {
 	// LookUp finds the addresses of a name, which is complete: no search domains count. Default: the loopback
 	// interface for "localhost", and /etc/hosts and DNS for all others.
 	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Upstream returns the proxy that leads to a machine; nil: the machine is connected to directly. Such proxies are found by the variables
+	// HTTPS_PROXY and NO_PROXY of acphost itself. Default: none.
+	Upstream func(Target) *url.URL
 	// MostConnections bounds the connections of clients at once. Others wait to be accepted. Default: 256.
 	MostConnections int
 	// HeaderTimeout is how long a client may take for the header of a request. Default: 10 s.

@@ -38,7 +38,7 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 		proxy.Needs = h.opts.Hosts(la.identity.Name)
 	}
 	la.decider.SetProxy(proxy)
-	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Logger: h.log.With("agent", la.identity.Name)})
+	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Upstream: egress.UpstreamFromEnvironment(), Logger: h.log.With("agent", la.identity.Name)})
 	if err != nil {
 		return err
 	}
