@@ -211,17 +211,12 @@ func shortList(list []waiting) string {
 	b.WriteString("; these wait:")
 	all := approvalsOf(list)
 	for _, w := range list[:min(len(list), most)] {
-		fmt.Fprintf(&b, "\n  %s  %s", names(w.Of, all, shortHandle), output.OneLine(asks(w.Of), 80))
+		fmt.Fprintf(&b, "\n  %s  %s", names(w.Of, all, shortHandle), output.OneLine(render.QuestionSubject(w.Of), 80))
 	}
 	if more := len(list) - most; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
-}
-
-// asks is what a question asks, in its own words.
-func asks(q *supervisorv1.Approval) string {
-	return q.GetPermission().GetTitle() + q.GetElicitation().GetMessage()
 }
 
 // questions asks supervisors for what waits, oldest first.
@@ -312,15 +307,18 @@ func (c *cells) line(text string, most int) string {
 func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
 	q := a.GetPermission()
 	text := cells{full: full}
-	kind := ""
+	asks := "The agent asks" // the words are its own, and may contradict the command below
+	if q.GetFromAcphost() {
+		asks = "acphost asks"
+	}
 	if q.GetKind() != "" {
-		kind = text.line(q.GetKind(), 20) + ": "
+		asks += " (" + text.line(q.GetKind(), 20) + ")"
 	}
 	title := output.Cell(q.GetTitle())
 	if full {
 		title = output.Whole(q.GetTitle())
 	}
-	fmt.Fprintf(b, "  %s%s\n", kind, title)
+	fmt.Fprintf(b, "  %s: %s\n", asks, title)
 	var options strings.Builder
 	for _, o := range q.GetOptions() {
 		fmt.Fprintf(&options, "  %-20s %s (%s)\n", text.line(o.GetOptionId(), 60), text.line(o.GetName(), 80), text.line(o.GetKind(), 20))
@@ -397,7 +395,7 @@ func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Superv
 	for _, w := range waits {
 		switch {
 		case len(args) == 0:
-			list = output.Completions(list, reach.QuestionPrefix(w.Of, approvalsOf(waits)), asks(w.Of))
+			list = output.Completions(list, reach.QuestionPrefix(w.Of, approvalsOf(waits)), render.QuestionSubject(w.Of))
 		case reach.NamesQuestion(args[0], w.Of):
 			for _, o := range w.Of.GetPermission().GetOptions() {
 				list = output.Completions(list, o.GetOptionId(), o.GetName())

@@ -15,6 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -150,7 +151,7 @@ func (n *snapshot) questionTable(now time.Time) *output.Table {
 	}
 	for _, q := range n.questions {
 		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
-			output.Short(q.Of.GetPermission().GetTitle()+q.Of.GetElicitation().GetMessage(), 200))
+			output.Short(render.QuestionSubject(q.Of), 200))
 	}
 	return t
 }
