@@ -10,22 +10,23 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// The title of a permission request is the agent's. Here it names the reading of a file, and the request is about a command that removes
-// another one.
+// The title of a permission request is the agent's. Here it names the reading of a file, and the request is about a
+// command that removes another one.
 func TestQuestion_AnswerHoldsForCommandAndNotForTitle(t *testing.T) {
 	t.Parallel()
-	program := func(surface supervisorv1.Surface) func(*testing.T, *e2e.Place, *e2e.Fixture, wire.Message, *supervisorv1.Approval) {
+	type answerer func(*testing.T, *e2e.Place, *e2e.Fixture, wire.Message, *supervisorv1.Approval)
+	program := func(surface supervisorv1.Surface) answerer {
 		return func(t *testing.T, p *e2e.Place, s *e2e.Fixture, _ wire.Message, q *supervisorv1.Approval) {
 			t.Helper()
-			if _, err := p.Dial(t, s.PID()).Approvals.AnswerApproval(wire.Context(t), &supervisorv1.AnswerApprovalRequest{
-				Id: q.GetId(), Answer: &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: "yes"}, Surface: surface,
-			}); err != nil {
+			yes := &supervisorv1.AnswerApprovalRequest_OptionId{OptionId: "yes"}
+			req := &supervisorv1.AnswerApprovalRequest{Id: q.GetId(), Answer: yes, Surface: surface}
+			if _, err := p.Dial(t, s.PID()).Approvals.AnswerApproval(wire.Context(t), req); err != nil {
 				t.Fatal(e2e.Explain(err))
 			}
 		}
 	}
 	for name, c := range map[string]struct {
-		answer func(*testing.T, *e2e.Place, *e2e.Fixture, wire.Message, *supervisorv1.Approval)
+		answer answerer
 		shows  bool // the surface shows the command
 	}{
 		"editor": {func(_ *testing.T, _ *e2e.Place, s *e2e.Fixture, asked wire.Message, _ *supervisorv1.Approval) {
@@ -47,13 +48,15 @@ func TestQuestion_AnswerHoldsForCommandAndNotForTitle(t *testing.T) {
 			p := e2e.NewPlace(t)
 			p.File(t, "a.txt", "a\n")
 			p.File(t, "b/keep", "keep\n")
-			s := p.Fixture(t, p.Policy(t, "version: 1\nrules: [{id: pushing, effect: ask, command: [\"git push\"]}]\n", ""))
+			const rules = "version: 1\nrules: [{id: pushing, effect: ask, command: [\"git push\"]}]\n"
+			s := p.Fixture(t, p.Policy(t, rules, ""))
 			call := e2e.Command("rm -rf b")
 			call["title"] = "Read a.txt"
 			call["locations"] = []any{map[string]any{"path": p.Path("a.txt")}}
 			asked := s.Ask(call, e2e.Options)
 			shown := s.Expect("session/request_permission")
-			list, err := p.Dial(t, s.PID()).Approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
+			approvals := p.Dial(t, s.PID()).Approvals
+			list, err := approvals.ListApprovals(wire.Context(t), &supervisorv1.ListApprovalsRequest{})
 			if err != nil || len(list.GetApprovals()) != 1 {
 				t.Fatalf("questions: %v, %v", list, err)
 			}

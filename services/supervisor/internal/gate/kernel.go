@@ -194,8 +194,8 @@ func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	g.kernel.tried[r.Scope] = list[max(0, len(list)-maxAnswers):]
 }
 
-// wasRefused reports whether the action of a decision was refused while a person was asked about it: a process action cannot wait for the
-// answer.
+// wasRefused reports whether the action of a decision was refused while a person was asked about it: a process action
+// cannot wait for the answer.
 func (d *Decision) wasRefused() bool {
 	return d.Verdict == Ask && d.request.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
 }

@@ -142,8 +142,8 @@ func TestRecord_ProcessActionWasRefusedBeforeItWasAllowed(t *testing.T) {
 		first, second string
 		counted       [2]uint64 // allowed and denied calls
 	}{
-		"a person allows":             {Outcome{Allowed: true, Option: "allow_once", By: ByClient}, "refused, then allowed", "allowed", [2]uint64{1, 1}},
-		"unattended, and it is allow": {Outcome{Allowed: true, By: ByTimeout}, "refused, then allowed", "allowed", [2]uint64{1, 1}},
+		"a person allows":             {Outcome{Allowed: true, Option: "allow_once", By: ByClient}, outcomeNextTry, "allowed", [2]uint64{1, 1}},
+		"unattended, and it is allow": {Outcome{Allowed: true, By: ByTimeout}, outcomeNextTry, "allowed", [2]uint64{1, 1}},
 		"a person rejects":            {Outcome{Option: "reject_once", By: ByClient}, "denied", "denied", [2]uint64{0, 2}},
 	} {
 		t.Run(name, func(t *testing.T) {

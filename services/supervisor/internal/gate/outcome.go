@@ -238,8 +238,8 @@ const (
 	OutcomeLeft = "left to the call"
 	// outcomeDenied is the outcome of a denied action, in records.
 	outcomeDenied = "denied"
-	// outcomeNextTry is the outcome of a process action that was refused, because it cannot wait, and about which the answer was to allow it:
-	// the next try passes (tried). Its record is written when the question ends.
+	// outcomeNextTry is the outcome of a process action that was refused, because it cannot wait, and about which the
+	// answer was to allow it: the next try passes (tried). Its record is written when the question ends.
 	outcomeNextTry = "refused, then allowed"
 	// outcomeUnasked is the outcome of an action that an agent performed without asking, although the policy denies it or would have asked.
 	outcomeUnasked = "done, not asked"

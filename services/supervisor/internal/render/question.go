@@ -170,8 +170,8 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	return b.String()
 }
 
-// QuestionTitle is the first line of a question that is shown in full. The title of the agent's own question is in its words, which may
-// contradict the command that is shown below.
+// QuestionTitle is the first line of a question that is shown in full. The title of the agent's own question is in its
+// words, which may contradict the command that is shown below.
 func QuestionTitle(a *supervisorv1.Approval) string {
 	switch {
 	case a.GetElicitation() != nil:
@@ -182,8 +182,8 @@ func QuestionTitle(a *supervisorv1.Approval) string {
 	return "The agent asks: " + titleOf(a.GetPermission())
 }
 
-// QuestionSubject is what a question is about, on one line, where nothing else of it is shown: its command, if it has one, since the answer
-// holds for the command and not for the agent's title.
+// QuestionSubject is what a question is about, on one line, where nothing else of it is shown: its command, if it has
+// one, since the answer holds for the command and not for the agent's title.
 func QuestionSubject(a *supervisorv1.Approval) string {
 	if e := a.GetElicitation(); e != nil {
 		return cmp.Or(safetext.Line(e.GetMessage()), "the agent wants to know something")

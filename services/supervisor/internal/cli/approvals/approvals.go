@@ -188,8 +188,8 @@ func approvalsOf(list []waiting) []*supervisorv1.Approval {
 	return all
 }
 
-// names returns how a question is named in a list of questions: by the unique prefix that answers it, if it has one, and by its handle,
-// which cut shortens.
+// names returns how a question is named in a list of questions: by the unique prefix that answers it, if it has one,
+// and by its handle, which cut shortens.
 func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(string) string) string {
 	handle := reach.QuestionHandle(q)
 	if prefix := reach.QuestionPrefix(q, list); prefix != handle {

@@ -185,7 +185,8 @@ function inputOf(p: PermissionQuestion): Input {
   const raw = p.rawInput;
   try {
     const v = JSON.parse(raw) as Record<string, unknown>;
-    // A member that is there twice, or a number that is too large, is lost in v: then the input is shown as it was sent.
+    // A member that is there twice, or a number that is too large, is lost in v: then the input is shown as it was
+    // sent.
     if (JSON.stringify(v).length !== raw.replace(/("(?:[^"\\]|\\.)*")|\s+/g, "$1").length) return { whole: raw, more: true };
     const rest = new Map(Object.entries(v));
     const take = (...names: string[]): unknown => {

@@ -33,7 +33,9 @@ func TestQuestionPrefix_IsShortestUnique(t *testing.T) {
 
 func TestNamesQuestion_NeedsFourCharacters(t *testing.T) {
 	q := &supervisorv1.Approval{Id: "a-1/7.K7QF" + strings.Repeat("A", 22)}
-	for word, want := range map[string]bool{"K7Q": false, "K7QF": true, "k7qfa": true, "a-1/": false, "a-1/7": true, q.GetId(): true, q.GetId()[:20]: false} {
+	for word, want := range map[string]bool{
+		"K7Q": false, "K7QF": true, "k7qfa": true, "a-1/": false, "a-1/7": true, q.GetId(): true, q.GetId()[:20]: false,
+	} {
 		if got := NamesQuestion(word, q); got != want {
 			t.Errorf("NamesQuestion(%q) = %v, want %v", word, got, want)
 		}
