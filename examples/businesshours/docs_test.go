@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// The page that tells how to write a policy shows this one, and calls it short.
-func TestTheDocumentationShowsThisProgram(t *testing.T) {
+// TestDocumentation_ShowsProgram compares docs/plugins.md with main.go, and limits the length of the program.
+func TestDocumentation_ShowsProgram(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	if err != nil {
 		t.Fatal(err)

@@ -104,7 +104,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestWithoutSettingsEverythingIsDenied(t *testing.T) {
+func TestDecide_DeniesEverythingWithoutSettings(t *testing.T) {
 	p := &policy{now: at(time.Wednesday, 12, 0)}
 	got, err := p.Decide(t.Context(), &permissionv1.DecideRequest{Action: of("fs.write", "/office/src/a")})
 	if err != nil || got.GetVerdict() != deny {
@@ -112,7 +112,7 @@ func TestWithoutSettingsEverythingIsDenied(t *testing.T) {
 	}
 }
 
-func TestAMisspeltSettingIsRefused(t *testing.T) {
+func TestSettings_RejectMisspeltNames(t *testing.T) {
 	p := configured(t, at(time.Wednesday, 12, 0))
 	s, err := structpb.NewStruct(map[string]any{"pahts": []any{"/"}})
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAgent_TakesLongLines(t *testing.T) {
+func TestAgent_AcceptsLongLines(t *testing.T) {
 	p := start(t, behaviour{exitInitialize: -1})
 	p.ask("initialize", `{"protocolVersion":1}`)
 	session := p.open("/w")

@@ -123,7 +123,7 @@ func (c *client) prompt(t *testing.T, text string) acp.StopReason {
 	return answer.StopReason
 }
 
-func TestTheDemoEditsAfterAskingChecksAndMeetsTheWall(t *testing.T) {
+func TestDemo_EditsRunsTestsAndIsDenied(t *testing.T) {
 	c := &client{files: map[string]string{"/w/notes.md": "to recieve\n"}, option: "allow"}
 	if got := c.prompt(t, "Fix the spelling."); got != acp.StopReasonEndTurn {
 		t.Errorf("the turn ended with %q, want end_turn", got)
@@ -140,7 +140,7 @@ func TestTheDemoEditsAfterAskingChecksAndMeetsTheWall(t *testing.T) {
 	}
 }
 
-func TestTheDemoLeavesTheFileAloneWhenItIsRefused(t *testing.T) {
+func TestDemo_RejectedEditLeavesFileUnchanged(t *testing.T) {
 	c := &client{files: map[string]string{"/w/notes.md": "to recieve\n"}, option: "reject"}
 	if got := c.prompt(t, "Fix the spelling."); got != acp.StopReasonEndTurn {
 		t.Errorf("the turn ended with %q, want end_turn", got)
@@ -153,7 +153,7 @@ func TestTheDemoLeavesTheFileAloneWhenItIsRefused(t *testing.T) {
 	}
 }
 
-func TestTheTourSendsWhatTheClientOffersToTake(t *testing.T) {
+func TestTour_UsesCapabilitiesOfClient(t *testing.T) {
 	for name, c := range map[string]struct {
 		offer     string
 		want, not []string
@@ -183,7 +183,7 @@ func TestTheTourSendsWhatTheClientOffersToTake(t *testing.T) {
 	}
 }
 
-func TestAPromptNamesHowItEnds(t *testing.T) {
+func TestPrompt_ChoosesStopReason(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"max_tokens": `"stopReason":"max_tokens"`, "refuse": `"stopReason":"refusal"`, "error -32000 later": `"code":-32000,"message":"later"`,
 		"flood 3": "piece 2", "slow 2 1": "piece 1", "repeat after me": ": after me",
@@ -197,7 +197,7 @@ func TestAPromptNamesHowItEnds(t *testing.T) {
 	}
 }
 
-func TestAQuestionToTheUserIsAnsweredOrNotOffered(t *testing.T) {
+func TestElicitation_RequiresCapabilityOfClient(t *testing.T) {
 	const offer = `{"elicitation":{"form":{},"url":{}}}`
 	for prompt, c := range map[string]struct{ offer, want string }{
 		"elicit":     {offer, `elicit ok: accept {\"jobs\":3}`},
@@ -212,7 +212,7 @@ func TestAQuestionToTheUserIsAnsweredOrNotOffered(t *testing.T) {
 	}
 }
 
-func TestASessionIsKeptForTheNextProcess(t *testing.T) {
+func TestSession_IsStoredForNextProcess(t *testing.T) {
 	b := behaviour{exitInitialize: -1, state: t.TempDir()}
 	first := start(t, b)
 	first.ask("initialize", `{"protocolVersion":1}`)
@@ -241,7 +241,7 @@ func TestASessionIsKeptForTheNextProcess(t *testing.T) {
 	}
 }
 
-func TestASessionIsForThoseWhoHaveLoggedIn(t *testing.T) {
+func TestSession_RequiresLogin(t *testing.T) {
 	b := behaviour{exitInitialize: -1, auth: true, state: t.TempDir()}
 	p := start(t, b)
 	p.ask("initialize", `{"protocolVersion":1,"clientCapabilities":{"elicitation":{"url":{}}}}`)
@@ -260,7 +260,7 @@ func TestASessionIsForThoseWhoHaveLoggedIn(t *testing.T) {
 	}
 }
 
-func TestWhatIsSwitchedOffIsNeitherAdvertisedNorServed(t *testing.T) {
+func TestFeatures_SwitchedOffAreNotOffered(t *testing.T) {
 	p := start(t, behaviour{exitInitialize: -1, without: allFeatures()})
 	said := p.ask("initialize", `{"protocolVersion":1}`)
 	if strings.Contains(said, "true") || strings.Contains(said, "{}") && !strings.Contains(said, `"sessionCapabilities":{}`) {
@@ -273,7 +273,7 @@ func TestWhatIsSwitchedOffIsNeitherAdvertisedNorServed(t *testing.T) {
 	}
 }
 
-func TestATurnIsCancelledHoweverSoon(t *testing.T) {
+func TestCancel_EndsTurnThatHasJustBegun(t *testing.T) {
 	p := start(t, behaviour{exitInitialize: -1, state: t.TempDir()})
 	p.ask("initialize", `{"protocolVersion":1}`)
 	id := p.open("/w")
@@ -292,7 +292,7 @@ func TestATurnIsCancelledHoweverSoon(t *testing.T) {
 	}
 }
 
-func TestCommandsReportResultsAndErrors(t *testing.T) {
+func TestCommands_ReportResultsAndErrors(t *testing.T) {
 	for prompt, want := range map[string]string{
 		"/read /w/a":     "read ok: text of a",
 		"/read /w/none":  "read error -32602: Path escapes workspace: /w/none",

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// A prompt that is refused begins no turn, and must not be counted as one: a cancellation behind it would cancel the next turn.
-func TestPrompt_IsNotCancelledForAMalformedOneBefore(t *testing.T) {
+// TestCancel_AfterMalformedPromptSparesNextTurn: a rejected prompt begins no turn. If it were counted as one, a later
+// cancellation would cancel the next turn.
+func TestCancel_AfterMalformedPromptSparesNextTurn(t *testing.T) {
 	toAgent, client := io.Pipe()
 	out, fromAgent := io.Pipe()
 	agent := serve(toAgent, fromAgent, behaviour{exitInitialize: -1}, slog.New(slog.DiscardHandler))

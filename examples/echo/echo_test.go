@@ -65,7 +65,7 @@ func configure(t *testing.T, i *launch.Instance, settings map[string]any, valida
 	return err
 }
 
-func TestEchoSaysBackWhatItHeard(t *testing.T) {
+func TestEcho_ReturnsText(t *testing.T) {
 	i := start(t)
 	for _, c := range []struct {
 		settings     map[string]any
@@ -89,7 +89,7 @@ func TestEchoSaysBackWhatItHeard(t *testing.T) {
 	}
 }
 
-func TestASettingThatIsWrongIsNamed(t *testing.T) {
+func TestSettings_ErrorNamesField(t *testing.T) {
 	i := start(t)
 	for _, settings := range []map[string]any{{"perfix": "x"}, {"prefix": 3}, {"prefix": strings.Repeat("x", 101)}} {
 		err := configure(t, i, settings, false)
@@ -99,7 +99,7 @@ func TestASettingThatIsWrongIsNamed(t *testing.T) {
 	}
 }
 
-func TestTheDescriptorSetTellsTheMethod(t *testing.T) {
+func TestDescriptorSet_HasMethodRoute(t *testing.T) {
 	i := start(t)
 	d, err := pluginv1.NewPluginServiceClient(i).Describe(t.Context(), &pluginv1.DescribeRequest{})
 	if err != nil {
@@ -130,7 +130,7 @@ func TestTheDescriptorSetTellsTheMethod(t *testing.T) {
 	}
 }
 
-func TestWithheldDescriptorsAreFoundByReflection(t *testing.T) {
+func TestDescriptors_FoundByReflection(t *testing.T) {
 	i := start(t, "ECHO_REFLECTION=1")
 	d, err := pluginv1.NewPluginServiceClient(i).Describe(t.Context(), &pluginv1.DescribeRequest{})
 	if err != nil || len(d.GetDescriptorSet()) != 0 {

@@ -10,9 +10,9 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// An agent has a second process swap a folder for a link, between the moment when a path is judged and that when it is
-// opened.
-func TestALinkThatIsSwappedInLeadsNowhere(t *testing.T) {
+// TestRead_SwappedSymlinkStaysInRoot replaces a folder by a symbolic link after the path was resolved and before the
+// file is opened, as a second process of an agent can.
+func TestRead_SwappedSymlinkStaysInRoot(t *testing.T) {
 	dir := t.TempDir()
 	for _, folder := range []string{"ws/sub", "out"} {
 		if err := os.MkdirAll(filepath.Join(dir, folder), 0o755); err != nil {
@@ -44,7 +44,7 @@ func TestALinkThatIsSwappedInLeadsNowhere(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotBeAreRefused(t *testing.T) {
+func TestSettings_RejectInvalid(t *testing.T) {
 	for most, want := range map[int64]bool{0: true, 1: true, 60 << 20: true, -1: false, 60<<20 + 1: false} {
 		if err := (&settings{MaxBytes: most}).check(); (err == nil) != want {
 			t.Errorf("max_bytes %d: %v", most, err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheDocumentationShowsThisProgram(t *testing.T) {
+func TestDocumentation_ShowsProgram(t *testing.T) {
 	page, err := os.ReadFile("../../docs/plugins.md")
 	if err != nil {
 		t.Fatal(err)

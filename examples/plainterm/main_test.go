@@ -23,7 +23,7 @@ func TestConformance(t *testing.T) {
 	handlertest.Run(t, conformance.KindTerminal, newHandler(), func(s *conformance.Suite) { s.NoTTY = true })
 }
 
-func TestAScopeThatIsReleasedEndsItsCommandsAndNoOthers(t *testing.T) {
+func TestReleaseScope_EndsCommandsOfScope(t *testing.T) {
 	s := &terminals{}
 	defer s.releaseScope("")
 	run := func(scope string) *terminal {
@@ -47,7 +47,7 @@ func TestAScopeThatIsReleasedEndsItsCommandsAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestSecretsOfTheHandlerAreNotInherited(t *testing.T) {
+func TestEnvironment_OmitsSecretsOfHandler(t *testing.T) {
 	t.Setenv("SOME_TOKEN", "secret")
 	env, err := environment(&terminalv1.CreateRequest{Env: []*terminalv1.EnvVariable{{Name: "A", Value: "b"}}}, "/")
 	if err != nil || !slices.Contains(env, "A=b") || slices.Contains(env, "SOME_TOKEN=secret") {

@@ -73,7 +73,7 @@ func configure(t *testing.T, p *policy, given map[string]any) error {
 var action = &permissionv1.Action{Kind: "terminal.create", Agent: "agent", Roots: []string{"/w"}, Command: &permissionv1.Command{
 	Text: "git status", SubCommands: []*permissionv1.SubCommand{{Argv: []string{"git", "status"}}}}}
 
-func TestAnAnswerBecomesADecision(t *testing.T) {
+func TestDecision_FromAnswer(t *testing.T) {
 	for name, c := range map[string]struct {
 		result string
 		want   *permissionv1.DecideResponse
@@ -96,7 +96,7 @@ func TestAnAnswerBecomesADecision(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoDecisionIsAnError(t *testing.T) {
+func TestDecision_RejectsOtherAnswers(t *testing.T) {
 	for name, c := range map[string]struct {
 		result string
 		code   codes.Code
@@ -123,7 +123,7 @@ func TestWhatIsNoDecisionIsAnError(t *testing.T) {
 	}
 }
 
-func TestAServerThatFailsIsAnError(t *testing.T) {
+func TestRequest_ServerFailureIsError(t *testing.T) {
 	var elsewhere *httptest.Server
 	elsewhere = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body) // only then does the server notice that nobody waits any more
@@ -159,7 +159,7 @@ func TestAServerThatFailsIsAnError(t *testing.T) {
 	}
 }
 
-func TestADecisionThatNobodyWaitsForIsGivenUp(t *testing.T) {
+func TestRequest_CancelledByCaller(t *testing.T) {
 	asked, givenUp := make(chan struct{}), make(chan struct{})
 	server := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		var body json.RawMessage
@@ -181,7 +181,7 @@ func TestADecisionThatNobodyWaitsForIsGivenUp(t *testing.T) {
 	<-givenUp
 }
 
-func TestTheServerIsGivenTheActionWhole(t *testing.T) {
+func TestRequest_HasWholeAction(t *testing.T) {
 	got := make(chan map[string]any, 1)
 	p := asking(t, opa(t, func(input map[string]any) string {
 		got <- input
@@ -204,7 +204,7 @@ func TestTheServerIsGivenTheActionWhole(t *testing.T) {
 	}
 }
 
-func TestTheTokenIsSentAndNotTold(t *testing.T) {
+func TestToken_IsSentAndNotLogged(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(file, []byte("secret-token\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -226,7 +226,7 @@ func TestTheTokenIsSentAndNotTold(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotBeUsedAreRefusedAndTheOldOnesStay(t *testing.T) {
+func TestConfigure_RejectsInvalidAndKeepsOld(t *testing.T) {
 	p := asking(t, opa(t, func(map[string]any) string { return `{"verdict": "allow"}` }), nil)
 	for want, bad := range map[string]map[string]any{
 		"url":        {"url": "localhost:8181"},

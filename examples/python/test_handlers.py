@@ -30,7 +30,7 @@ class Decide(unittest.TestCase):
         got = policy.decide(Request(action=action))
         self.assertEqual((verdicts[got.verdict], got.rule), (verdict, rule))
 
-    def test_files(self):
+    def test_reads_and_writes(self):
         self.check({'kind': 'fs.read', 'paths': [file('/w/a.js')]}, 'allow', 'read-inside-roots')
         self.check({'kind': 'fs.read', 'paths': [file('/etc/hosts', inside_roots=False)]}, 'ask', 'else')
         self.check({'kind': 'fs.read', 'paths': [file('/w/x', resolved_path='/home/me/.ssh/id_rsa')]}, 'deny', 'secrets')
@@ -62,7 +62,7 @@ class Decide(unittest.TestCase):
 
 
 class Files(unittest.TestCase):
-    def test_a_folder_that_becomes_a_link_leads_nowhere(self):
+    def test_open_rejects_swapped_link(self):
         with tempfile.TemporaryDirectory() as top:
             for folder in ('ws/sub', 'out'):
                 os.makedirs(os.path.join(top, folder))
@@ -78,7 +78,7 @@ class Files(unittest.TestCase):
             with self.assertRaises(OSError):
                 files.Folder(at)
 
-    def test_what_git_believes(self):
+    def test_gits_recognizes_files_of_repositories(self):
         with tempfile.TemporaryDirectory() as top:
             self.assertFalse(files.gits(top + '/objects/x'))
             os.mkdir(top + '/refs')
@@ -87,7 +87,7 @@ class Files(unittest.TestCase):
             for name in ('objects/x', '.git/config', 'a/.GIT/hooks/pre-commit', '.g\u200cit/config', '.git:$DATA', 'GIT~1. /x'):
                 self.assertTrue(files.gits(f'{top}/{name}'), name)
 
-    def test_settings(self):
+    def test_configure_rejects_invalid_settings(self):
         for bad in ({'max_byte': 1}, {'max_bytes': 0}, {'max_bytes': 1.5}, {'max_bytes': True}, {'max_bytes': '1'}):
             with self.assertRaises(ValueError):
                 files.configure(bad, None, True)

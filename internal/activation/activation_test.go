@@ -76,7 +76,7 @@ func said(t *testing.T, cmd *exec.Cmd, out io.Reader) string {
 	return strings.TrimSpace(string(text))
 }
 
-func TestAPassedSocketIsServed(t *testing.T) {
+func TestListener_UsesPassedSocket(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -96,7 +96,7 @@ func TestAPassedSocketIsServed(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotASocketOfTCPIsRefused(t *testing.T) {
+func TestListener_RejectsOtherSockets(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(t.TempDir(), "s"))
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTheVersionIsWhatIsKnownBest(t *testing.T) {
+func TestVersion_PrefersLinkerThenModuleThenCommit(t *testing.T) {
 	const commit = "0123456789abcdef0123456789abcdef01234567"
 	vcs := func(modified string) []debug.BuildSetting {
 		return []debug.BuildSetting{

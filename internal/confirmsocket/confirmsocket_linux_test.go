@@ -17,7 +17,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// TestMain plays a caller if it is told a socket, or a server: what a server starts itself is no person's.
+// TestMain plays a caller if its arguments name a socket, or a server. The server rejects processes that it has started
+// itself.
 func TestMain(m *testing.M) {
 	if len(os.Args) == 2 && os.Args[1] == "listen" {
 		l, name, err := Listen()
@@ -60,7 +61,7 @@ func serve(t *testing.T, handle Handler) string {
 	return name
 }
 
-func TestAPersonIsFoundAndAnswered(t *testing.T) {
+func TestCall_FindsAndAnswers(t *testing.T) {
 	name := serve(t, func(_ context.Context, r Request) Answer {
 		if r.End == "x" {
 			return Answer{Error: "there is no x"}
@@ -79,7 +80,7 @@ func TestAPersonIsFoundAndAnswered(t *testing.T) {
 	}
 }
 
-func TestEachWallAloneKeepsAnAgentOut(t *testing.T) {
+func TestServer_RejectsAgents(t *testing.T) {
 	if err := proc.ConfineSupported(); err != nil {
 		t.Skip(err)
 	}
@@ -118,7 +119,7 @@ func TestEachWallAloneKeepsAnAgentOut(t *testing.T) {
 	}
 }
 
-func TestACallerThatGoesAwayIsNotWaitedFor(t *testing.T) {
+func TestServer_CancelsRequestOfLostCaller(t *testing.T) {
 	callerGone, leave := context.WithCancel(t.Context())
 	defer leave()
 	ended := make(chan struct{})
@@ -134,7 +135,7 @@ func TestACallerThatGoesAwayIsNotWaitedFor(t *testing.T) {
 	<-ended
 }
 
-func TestOnlySocketsThatListenAreFound(t *testing.T) {
+func TestParse_FindsListeningSockets(t *testing.T) {
 	list := `Num       RefCount Protocol Flags    Type St Inode Path
 0000: 00000002 00000000 00010000 0001 01 1 @acphost-gatewayd/1000/7-A
 0000: 00000003 00000000 00000000 0001 03 2 @acphost-gatewayd/1000/7-A

@@ -18,7 +18,7 @@ func metadataOf(pairs []string) map[string][]string {
 	return m
 }
 
-func TestACallerIsReadAsItWasWritten(t *testing.T) {
+func TestCaller_RoundTripsThroughMetadata(t *testing.T) {
 	for _, name := range []string{"alice", "Alice of the build team", "Łucja 山田", "a%2Fb", "100%", "a/b?c#d;e,f", strings.Repeat("ü", delegation.MaxName)} {
 		for _, role := range delegation.Roles() {
 			want := delegation.Caller{Name: name, Role: role}
@@ -38,7 +38,7 @@ func TestACallerIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestMetadataThatIsNotClearIsRefused(t *testing.T) {
+func TestRead_RejectsAmbiguousMetadata(t *testing.T) {
 	for name, c := range map[string]struct {
 		metadata []string
 		want     string
@@ -68,7 +68,7 @@ func TestMetadataThatIsNotClearIsRefused(t *testing.T) {
 	}
 }
 
-func TestNamesBecomePresentable(t *testing.T) {
+func TestPresentable_CleansNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"alice": "alice", " a\t b\n": "a b", "a\x1b[2Jb": "a[2Jb", "a\u202eb": "ab", "a\xffb": "ab", strings.Repeat("x", 100): strings.Repeat("x", 64), "\u200b": "",
 	} {
@@ -78,7 +78,7 @@ func TestNamesBecomePresentable(t *testing.T) {
 	}
 }
 
-func TestEveryMethodTakesARole(t *testing.T) {
+func TestNeedOf_MethodsOfSupervisor(t *testing.T) {
 	file := supervisorv1.File_acphost_supervisor_v1_approval_proto
 	methods := file.Services().ByName("ApprovalService").Methods()
 	for name, want := range map[protoreflect.Name]delegation.Need{

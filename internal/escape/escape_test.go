@@ -30,7 +30,7 @@ func read(in string, size int) string {
 	return b.String() + s.Rest()
 }
 
-func TestOutputIsTakenApart(t *testing.T) {
+func TestScanner_SplitsOutput(t *testing.T) {
 	for _, c := range []struct{ name, in, want string }{
 		{"text and controls", "a\tb\r\nc\x7f", "a<09>b<0d><0a>c<7f>"},
 		{"control sequences", "\x1b[1;31mx\x1b[?25l\x1b[>4;1m\x1b[2 q", "<1;31m>x<?25l><>4;1m><2 q>"},

@@ -74,7 +74,7 @@ func short(f *permissionv1.Facts) string {
 	return strings.Join(parts, ", ")
 }
 
-func TestPrograms(t *testing.T) {
+func TestPrograms_TestsOfTablePass(t *testing.T) {
 	byName, err := table()
 	if err != nil {
 		t.Fatal(err)
@@ -130,7 +130,7 @@ func (d disk) look(file string) Place {
 	return Place{Resolved: file, Inside: strings.HasPrefix(file, "/w"), NoFolder: !slices.Contains(d.folders, file)}
 }
 
-func TestLinksAndFolders(t *testing.T) {
+func TestOf_LinksAndFolders(t *testing.T) {
 	d := disk{links: map[string]string{"/w/d/pw": "/etc/passwd", "/w/d/-n": "/etc/passwd", "/w/d/-": "/etc/passwd", "/w/d/lost": "",
 		"/w/d/zero": "/dev/zero", "/w/d/self": "/proc/self"}, folders: []string{"/w/d/a", "/w/d/b"}}
 	for line, want := range map[string]string{
@@ -171,7 +171,7 @@ func TestLinksAndFolders(t *testing.T) {
 	}
 }
 
-func TestAnUnknownFolder(t *testing.T) {
+func TestOf_UnknownWorkingDirectory(t *testing.T) {
 	for line, known := range map[string]bool{"echo x": true, "pwd": true, "cat /etc/x": true, "cat x": false, "ls": false, "rg x": false, "git status": false} {
 		if f := Of(simple(line), "", &Disk{Roots: []string{"/w"}}); f.GetKnown() != known {
 			t.Errorf("%s: got %v", line, f)
@@ -179,7 +179,7 @@ func TestAnUnknownFolder(t *testing.T) {
 	}
 }
 
-func TestNothingIsKnownOfTheDisk(t *testing.T) {
+func TestOf_WithoutDisk(t *testing.T) {
 	f := Of(simple("cat x"), "/w", nil)
 	if want := []*permissionv1.FileUse{{Path: "/w/x", Access: permissionv1.Access_ACCESS_READ}}; !f.GetKnown() ||
 		fmt.Sprint(f.GetFiles()) != fmt.Sprint(want) {
@@ -187,7 +187,7 @@ func TestNothingIsKnownOfTheDisk(t *testing.T) {
 	}
 }
 
-func TestTheEndOfOptions(t *testing.T) {
+func TestOptionsEnd_FindsFirstOperand(t *testing.T) {
 	for line, want := range map[string]int{ // 0: not certain
 		"grep -r x .": 4, "grep -r -- x .": 2, "grep -rv -e -- .": 5, "grep -e -- -- .": 3, "grep --label -- -r x": 5, "grep --label=a -- x": 2,
 		"grep -A 3 -- x": 3, "diff -L -- a -- b": 4, "find . --": 0, "grep --unlisted -- x": 0, "unlisted --": 0, "": 0,
@@ -198,7 +198,7 @@ func TestTheEndOfOptions(t *testing.T) {
 	}
 }
 
-func TestManyFiles(t *testing.T) {
+func TestOf_LimitsFiles(t *testing.T) {
 	sub := simple("cat")
 	for i := range maxFiles + 1 {
 		sub.Argv = append(sub.Argv, fmt.Sprint("f", i))

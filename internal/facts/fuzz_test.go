@@ -10,9 +10,9 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// FuzzFactsNeverForgetAFile adds a file to a command of which it is known what it does: then the file is one of those that
-// the command uses, or it is not known any more what the command does.
-func FuzzFactsNeverForgetAFile(f *testing.F) {
+// FuzzOf_KeepsAddedFile adds a file to a command with known facts. The file has to be one of the files of the new
+// facts, or the facts are not known.
+func FuzzOf_KeepsAddedFile(f *testing.F) {
 	byName, err := table()
 	if err != nil {
 		f.Fatal(err)
@@ -59,8 +59,8 @@ func FuzzFactsNeverForgetAFile(f *testing.F) {
 	})
 }
 
-// TestTheTableListsNoDanger holds the table against what is known of dangerous options elsewhere.
-func TestTheTableListsNoDanger(t *testing.T) {
+// TestPrograms_OmitDangerousOptions expects that the table lists no option that shell.Risky calls dangerous.
+func TestPrograms_OmitDangerousOptions(t *testing.T) {
 	byName, err := table()
 	if err != nil {
 		t.Fatal(err)

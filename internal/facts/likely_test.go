@@ -9,7 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestLikely_NamesTheFilesOfOrdinaryCommands(t *testing.T) {
+func TestLikely_NamesFilesOfCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"echo a > f":                        "write /w/f",
 		"echo a >> f 2>&1 < in":             "write /w/f, read /w/in",
@@ -72,7 +72,7 @@ func TestLikely_NamesTheFilesOfOrdinaryCommands(t *testing.T) {
 	}
 }
 
-func TestLikely_LeavesOutRelativeNamesInAnUnknownFolder(t *testing.T) {
+func TestLikely_OmitsRelativeNamesInUnknownFolder(t *testing.T) {
 	subs, _ := shell.Parse("cp a /b > c")
 	var got []string
 	for _, file := range Likely(subs[0], "") {

@@ -31,8 +31,8 @@ func listed(t *testing.T, data []byte) (all []string, ok bool) {
 	return all, true
 }
 
-// TestExactSettings_ReadsWhatGitReads checks odd files, which the fuzz target begins with.
-func TestExactSettings_ReadsWhatGitReads(t *testing.T) {
+// TestExactSettings_AgreesWithGit checks unusual files, which are also the seeds of the fuzz target.
+func TestExactSettings_AgreesWithGit(t *testing.T) {
 	for _, text := range oddFiles {
 		sameAsGit(t, []byte(text))
 	}
@@ -115,15 +115,16 @@ var oddFiles = []string{
 	"[a]\nb = x\\b\n",
 }
 
-func FuzzExactSettingsReadsWhatGitReads(f *testing.F) {
+func FuzzExactSettings_AgreesWithGit(f *testing.F) {
 	for _, text := range oddFiles {
 		f.Add([]byte(text))
 	}
 	f.Fuzz(sameAsGit)
 }
 
-// FuzzHarmlessIndexNamesWhatGitLists expects that git lists no name of a repository's own folder in an index that is harmless.
-func FuzzHarmlessIndexNamesWhatGitLists(f *testing.F) {
+// FuzzHarmlessIndex_AgreesWithGit expects that git lists no name inside a repository folder for an index that
+// HarmlessIndex accepts.
+func FuzzHarmlessIndex_AgreesWithGit(f *testing.F) {
 	dir := f.TempDir()
 	run := func(args ...string) ([]byte, error) {
 		cmd := exec.Command("git", args...)

@@ -122,8 +122,8 @@ func TestHarmlessConfig_Rejects(t *testing.T) {
 	}
 }
 
-// TestHarmlessConfig_TakesNoLongerThanItsLength checks contents that have many values of one setting, or much white space.
-func TestHarmlessConfig_TakesNoLongerThanItsLength(t *testing.T) {
+// TestHarmlessConfig_TimeIsLinear checks contents that have many values of one setting, or much white space.
+func TestHarmlessConfig_TimeIsLinear(t *testing.T) {
 	many := "[remote \"x\"]\n" + strings.Repeat("fetch = a\n", 100_000)
 	blank := "[user]\nname = a" + strings.Repeat(" ", 1_000_000) + "b\n"
 	testkit.TakesAtMost(t, 2*time.Second, "judging two configurations", func() {

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-func TestWhatCommandsShowOfContents(t *testing.T) {
+func TestContentsOf_Commands(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status -s": "", "git log": "", "git log --oneline -5": "", "git log --stat -n 3": "", "git log --name-only --format=%h": "",
 		"git --no-pager log --oneline": "", "git show -s HEAD": "", "git show --stat HEAD": "", "git diff --stat": "", "git diff --name-only HEAD~1": "",
@@ -62,7 +62,7 @@ func TestWhatCommandsShowOfContents(t *testing.T) {
 	}
 }
 
-func TestWherePathspecsBelong(t *testing.T) {
+func TestPathspecs_InsertsAfterRevisions(t *testing.T) {
 	exists := func(word string) bool { return word == "a" || word == "5" }
 	for line, want := range map[string]string{
 		"git log -p": "git log -p -- !", "git log -p HEAD": "git log -p HEAD -- !", "git log -p a": "git log -p -- a !", "git log -p HEAD a b": "git log -p HEAD -- a b !",
@@ -76,8 +76,8 @@ func TestWherePathspecsBelong(t *testing.T) {
 	}
 }
 
-// TestHistory compares what is read of a repository with what git lists.
-func TestHistory(t *testing.T) {
+// TestHistory_AgreesWithGit compares the names that History reads with the names that git lists.
+func TestHistory_AgreesWithGit(t *testing.T) {
 	dir := t.TempDir()
 	sh := func(lines string) string {
 		t.Helper()
@@ -128,7 +128,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-func FuzzAPackIsReadWithinBounds(f *testing.F) {
+func FuzzPack_ReadsWithinBounds(f *testing.F) {
 	f.Add([]byte("PACK\x00\x00\x00\x02"), uint32(12))
 	f.Add([]byte{0x60, 0x01, 0x78, 0x9c}, uint32(0))
 	f.Fuzz(func(t *testing.T, data []byte, offset uint32) {

@@ -19,7 +19,7 @@ func TestMain(m *testing.M) {
 	}))
 }
 
-func TestGitsOwnIsKnownByEverySpelling(t *testing.T) {
+func TestOwn_RecognizesEverySpelling(t *testing.T) {
 	for _, path := range []string{"/w/.git", "/w/.git/config", "/w/sub/.GIT/hooks/x", "/w/.git./config", "/w/.git /config", "/w/GIT~1/config",
 		"/w/.g\u200cit/config", "/w/.git::$INDEX_ALLOCATION/config", ".git"} {
 		if !git.Own(path) {
@@ -33,7 +33,7 @@ func TestGitsOwnIsKnownByEverySpelling(t *testing.T) {
 	}
 }
 
-func TestTheWriteThatMakesARepositoryIsFound(t *testing.T) {
+func TestCompletes_WriteThatMakesRepository(t *testing.T) {
 	dir := t.TempDir()
 	at := func(name string) string { return filepath.Join(dir, name) }
 	make := func(names ...string) {
@@ -74,7 +74,7 @@ func TestTheWriteThatMakesARepositoryIsFound(t *testing.T) {
 	}
 }
 
-func TestTheRepositoryThatGitFindsIsFound(t *testing.T) {
+func TestFind_AgreesWithGit(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -11,8 +11,9 @@ import (
 	"github.com/acphost/acphost/internal/git"
 )
 
-// TestRepositoriesAsTheyAreMadeAreNotSuspected makes them with git, and with what other programs write into them.
-func TestRepositoriesAsTheyAreMadeAreNotSuspected(t *testing.T) {
+// TestSuspects_AcceptsFreshRepositories makes repositories with git, and with the settings that other common programs
+// write.
+func TestSuspects_AcceptsFreshRepositories(t *testing.T) {
 	r := newRepository(t)
 	base := filepath.Dir(r.dir)
 	r.git(t, base, "-c", "protocol.file.allow=always", "clone", "--quiet", "--recurse-submodules", "--origin", "up", r.dir, "clone")
@@ -56,8 +57,8 @@ func TestRepositoriesAsTheyAreMadeAreNotSuspected(t *testing.T) {
 	}
 }
 
-// TestSettingsThatNameProgramsStaySuspected: one word more, and it is no longer what is known to be harmless.
-func TestSettingsThatNameProgramsStaySuspected(t *testing.T) {
+// TestSuspects_SettingsThatNamePrograms changes settings that are accepted as harmless by one word each.
+func TestSuspects_SettingsThatNamePrograms(t *testing.T) {
 	r := newRepository(t)
 	config := read(t, r.dir+"/.git/config")
 	write(t, r.home+"/x", "x\n", 0o600)
@@ -132,8 +133,8 @@ func read(t *testing.T, name string) string {
 	return string(data)
 }
 
-// TestAPasswordInAnAddressCountsWhereItMayBeShown: of all commands that only look, these print addresses.
-func TestAPasswordInAnAddressCountsWhereItMayBeShown(t *testing.T) {
+// TestSuspects_PasswordInRemoteURL: only git remote and git config print addresses of remotes, with passwords.
+func TestSuspects_PasswordInRemoteURL(t *testing.T) {
 	for _, setting := range []string{
 		"[remote \"o\"]\n\turl = https://me:hunter22@example.com/x\n",
 		"[remote \"o\"]\n\tpushurl = https://ghp_0123456789abcdefghijABCDEFGHIJ012345@example.com/x\n",

@@ -22,7 +22,7 @@ func linkedPlaces(t *testing.T) (r repository, base string) {
 	return r, base
 }
 
-func TestFind_LinkedPlaces(t *testing.T) {
+func TestFind_LinkedWorktreesAndSubmodules(t *testing.T) {
 	r, base := linkedPlaces(t)
 	for dir, want := range map[string][2]string{
 		base + "/wt":    {r.dir + "/.git/worktrees/wt", r.dir + "/.git"},
@@ -47,8 +47,9 @@ func TestFind_LinkedPlaces(t *testing.T) {
 	}
 }
 
-// A file ".git" that somebody else wrote names any folder. What it names has to name the file, too.
-func TestFind_TakesNoLinkThatIsNotNamedInTurn(t *testing.T) {
+// TestFind_RejectsUnconfirmedGitFile: an agent can write a file ".git" that names any folder. The link is accepted only
+// if that folder names the file, too.
+func TestFind_RejectsUnconfirmedGitFile(t *testing.T) {
 	for name, forge := range map[string]func(r repository, base string){
 		"a file that names another worktree": func(r repository, base string) {
 			write(t, base+"/forged/.git", "gitdir: "+r.dir+"/.git/worktrees/wt\n", 0o600)
@@ -149,7 +150,7 @@ func TestInspect_LinkedWorktrees(t *testing.T) {
 	}
 }
 
-func TestNarrow(t *testing.T) {
+func TestNarrow_AddsPathspec(t *testing.T) {
 	exists := func(word string) bool { return word == "src" }
 	for line, want := range map[string]string{
 		"git diff":                 "git diff -- :(top,literal)a/b",

@@ -20,7 +20,7 @@ func (r repository) evil(t *testing.T, dir string) {
 	write(t, dir+"/f", "two\n", 0o600)
 }
 
-func TestRepositoriesThatGitEntersAreInspected(t *testing.T) {
+func TestSuspects_InspectsSubmodules(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		make func(t *testing.T, r repository)
@@ -82,7 +82,7 @@ func TestRepositoriesThatGitEntersAreInspected(t *testing.T) {
 	}
 }
 
-func TestWhatHistoryHoldsIsNotEntered(t *testing.T) {
+func TestSuspects_OmitsSubmodulesOfHistory(t *testing.T) {
 	r := newRepository(t)
 	r.evil(t, r.dir+"/evil")
 	r.git(t, r.dir, "add", "evil")

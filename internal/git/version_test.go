@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestTheOldestOfSeveralGitsCounts(t *testing.T) {
+func TestVersion_TakesOldestOfSeveralGits(t *testing.T) {
 	dir := t.TempDir()
 	for name, text := range map[string]string{"a": "\xcf\xfa\x00git/2.50.1 (Apple Git-155)\x00", "b": "\xcf\xfa\x00git/2.39.5 (Apple Git-154)\x00", "c": "\xcf\xfa"} {
 		if err := os.WriteFile(dir+"/"+name, []byte(text), 0o700); err != nil {

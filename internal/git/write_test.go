@@ -91,8 +91,8 @@ func TestWriteOf_NamesInARepository(t *testing.T) {
 	}
 }
 
-// TestWriteOf_FolderThatBecomesARepository checks the names that give others in their folder a meaning.
-func TestWriteOf_FolderThatBecomesARepository(t *testing.T) {
+// TestWriteOf_FolderThatBecomesRepository checks the names that make their folder a repository.
+func TestWriteOf_FolderThatBecomesRepository(t *testing.T) {
 	for name, c := range map[string]struct {
 		has  []string
 		path string
@@ -172,7 +172,7 @@ func copyInto(t *testing.T, from, to string) {
 	}
 }
 
-func TestWriteOf_LargeFolderIsRefused(t *testing.T) {
+func TestWriteOf_RejectsLargeFolder(t *testing.T) {
 	top := tree(t, "w/.git/", "from/")
 	for i := range 1<<12 + 1 {
 		if err := os.Mkdir(filepath.Join(top, "from", "x"+strings.Repeat("y", i%100)+string(rune('a'+i/100%26))+string(rune('a'+i/2600))), 0o700); err != nil {
@@ -200,8 +200,9 @@ func forged(id string) []byte {
 	return append(data, sum[:]...)
 }
 
-// TestHarmlessIndex_NameThatGitRestores shows that git writes a hook because of an index, and expects that it is rejected.
-func TestHarmlessIndex_NameThatGitRestores(t *testing.T) {
+// TestHarmlessIndex_RejectsNamesThatGitRestores shows that git writes a hook that an index lists, and expects that
+// HarmlessIndex rejects the index.
+func TestHarmlessIndex_RejectsNamesThatGitRestores(t *testing.T) {
 	r := newRepository(t)
 	write(t, r.dir+"/hook", "#!/bin/sh\n"+r.mark+"\n", 0o700)
 	cmd := exec.Command("git", "hash-object", "-w", "hook")

@@ -2,7 +2,7 @@ package hosts
 
 import "testing"
 
-func TestAnEndpointShowsTheAddressesThatItsNameDoesNotTell(t *testing.T) {
+func TestEndpoint_ShowsPrivateAddresses(t *testing.T) {
 	for _, c := range []struct {
 		host      string
 		addresses []string
@@ -37,7 +37,7 @@ func TestAnEndpointShowsTheAddressesThatItsNameDoesNotTell(t *testing.T) {
 	}
 }
 
-func TestAnEndpointIsNamedByAllOfSomePatternsTogether(t *testing.T) {
+func TestEndpoint_PatternsCoverAllAddresses(t *testing.T) {
 	for _, c := range []struct {
 		patterns []string
 		host     string

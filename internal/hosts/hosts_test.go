@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSpellingsOfOneMachineComeOutAlike(t *testing.T) {
+func TestParse_NormalizesSpellings(t *testing.T) {
 	for text, want := range map[string]string{
 		"api.example.com":              "api.example.com",
 		"API.Example.COM.":             "api.example.com",
@@ -33,7 +33,7 @@ func TestSpellingsOfOneMachineComeOutAlike(t *testing.T) {
 	}
 }
 
-func TestWhatProgramsReadInTwoWaysIsRefused(t *testing.T) {
+func TestParse_RejectsAmbiguousNames(t *testing.T) {
 	for _, text := range []string{
 		"", ".", "..", "a..b", ".a", "-a.b", "a-.b", "a b", "a/b", "a@b", "a%b", "a\r\nb", "a\x00b", "a#b", "a?b", "a\\b", "a,b", "*.a",
 		"2130706433", "0x7f000001", "017700000001", "127.1", "127.0.1", "0177.0.0.1", "127.0.0.01", "0x7f.0.0.1", "127.0.0.1.", "256.1.1.1",
@@ -46,7 +46,7 @@ func TestWhatProgramsReadInTwoWaysIsRefused(t *testing.T) {
 	}
 }
 
-func TestAHostWithItsPort(t *testing.T) {
+func TestSplit_HostAndPort(t *testing.T) {
 	for text, want := range map[string]string{
 		"Example.com:443": "example.com:443", "[::1]:80": "[::1]:80", "192.0.2.1:65535": "192.0.2.1:65535", "[::ffff:192.0.2.1]:1": "192.0.2.1:1",
 	} {
@@ -62,7 +62,7 @@ func TestAHostWithItsPort(t *testing.T) {
 	}
 }
 
-func TestPatterns(t *testing.T) {
+func TestPattern_Matches(t *testing.T) {
 	for _, c := range []struct{ pattern, names, others string }{
 		{"api.Example.com.", "api.example.com:1 API.example.com:443", "example.com:443 x.api.example.com:443 api.example.com.evil.org:443"},
 		{"*.npmjs.org", "registry.npmjs.org:443 a.b.npmjs.org:80", "npmjs.org:443 evilnpmjs.org:443 npmjs.org.evil.com:443"},
@@ -100,7 +100,7 @@ func TestPatterns(t *testing.T) {
 	}
 }
 
-func TestAPatternIncludesAnother(t *testing.T) {
+func TestPattern_Includes(t *testing.T) {
 	for _, c := range []struct {
 		a, b string
 		want bool
@@ -128,7 +128,7 @@ func TestAPatternIncludesAnother(t *testing.T) {
 	}
 }
 
-func TestAPatternCoversAddressesOnlyByAnAddress(t *testing.T) {
+func TestPattern_CoversAddressesByAddress(t *testing.T) {
 	loopback := netip.MustParseAddr("::ffff:127.0.0.1")
 	for text, want := range map[string]bool{
 		"127.0.0.0/8": true, "127.0.0.1:80": true, "127.0.0.1:81": false, "localhost": true, "*": false, "*.localhost": false, "example.com": false,
@@ -140,7 +140,7 @@ func TestAPatternCoversAddressesOnlyByAnAddress(t *testing.T) {
 	}
 }
 
-func TestAddressesThatAreNotOfTheInternet(t *testing.T) {
+func TestIsPublic_RejectsReservedAddresses(t *testing.T) {
 	for text := range strings.FieldsSeq(`1.1.1.1 8.8.8.8 160.79.104.10 2606:4700::1111 2a00:1450::1 64:ff9b::808:808 2002:808:808::1 172.32.0.1 100.128.0.1`) {
 		if a := netip.MustParseAddr(text); !IsPublic(a) || IsMetadata(a) {
 			t.Errorf("%s: it is public, and no service for metadata", text)
@@ -163,7 +163,7 @@ func TestAddressesThatAreNotOfTheInternet(t *testing.T) {
 	}
 }
 
-// What is read comes out as something that is read alike, whatever it was.
+// FuzzParse checks that the text of a parsed host parses to the same host.
 func FuzzParse(f *testing.F) {
 	for _, text := range []string{
 		"api.example.com:443", "[::ffff:169.254.169.254]:80", "2130706433:80", "0x7f.1:80", "0177.0.0.1:80", "bücher.example.:443", "a\r\nHost: b:80",

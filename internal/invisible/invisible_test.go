@@ -2,7 +2,7 @@ package invisible
 
 import "testing"
 
-func TestIs_KnowsWhatPeopleDoNotSee(t *testing.T) {
+func TestIs_InvisibleCharacters(t *testing.T) {
 	for name, runes := range map[string]string{
 		"controls":            "\x00\t\n\r\x1b\x7f\u0085\u009b",
 		"directions":          "\u061c\u200e\u200f\u202a\u202e\u2066\u2069",

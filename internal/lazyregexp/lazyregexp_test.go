@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestATestFindsAWrongExpressionAtOnce(t *testing.T) {
+func TestNew_CompilesAtOnceInTests(t *testing.T) {
 	defer func() {
 		if recover() == nil {
 			t.Error("it is not compiled before its first use")
@@ -14,7 +14,7 @@ func TestATestFindsAWrongExpressionAtOnce(t *testing.T) {
 	New("(")
 }
 
-func TestAnExpressionIsCompiledWhenItIsUsed(t *testing.T) {
+func TestRegexp_CompilesAtFirstUse(t *testing.T) {
 	inTest = false
 	defer func() { inTest = true }()
 	r := New("(a)(b*)")

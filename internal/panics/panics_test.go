@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestGuard_LogsTheStackAndRunsWhatFollows(t *testing.T) {
+func TestGuard_LogsStackAndRunsCleanup(t *testing.T) {
 	var out bytes.Buffer
 	var order []string
 	Guard(slog.New(slog.NewTextHandler(&out, nil)), "testing", func() { panic("injected") },

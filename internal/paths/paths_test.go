@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestARealPathIsWhereThePathLeadsOrWouldLead(t *testing.T) {
+func TestReal_ResolvesLinksAndMissingFiles(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -40,8 +40,9 @@ func TestARealPathIsWhereThePathLeadsOrWouldLead(t *testing.T) {
 	}
 }
 
-// TestARealPathIsTheSystems makes trees at random, of folders, files, and links to what is there and what is not.
-func TestARealPathIsTheSystems(t *testing.T) {
+// TestReal_AgreesWithSystem makes random trees of folders, files and symbolic links, some of which lead to missing
+// files.
+func TestReal_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(1, 2))
 	names := []string{"a", "b", "c", "d"}
 	some := func() string {
@@ -113,7 +114,7 @@ func TestBelow(t *testing.T) {
 	}
 }
 
-func TestPathsThroughProcesses(t *testing.T) {
+func TestOfProcess_FollowsLinksIntoProc(t *testing.T) {
 	dir := t.TempDir()
 	for link, to := range map[string]string{"here": "/proc/self/cwd", "up": "here/..", "in": "/dev/stdin", "sub": ".", "loop": "loop"} {
 		if err := os.Symlink(to, filepath.Join(dir, link)); err != nil {

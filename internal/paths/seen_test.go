@@ -9,9 +9,9 @@ import (
 	"testing"
 )
 
-// TestWhatIsSeenIsWhatIsThere makes trees at random, and asks for paths in them: what has been seen for other paths
-// changes no answer, and the answers are the system's.
-func TestWhatIsSeenIsWhatIsThere(t *testing.T) {
+// TestSeen_AgreesWithSystem makes random trees and resolves paths in them with one Seen. Its cached results must not
+// change an answer.
+func TestSeen_AgreesWithSystem(t *testing.T) {
 	r := rand.New(rand.NewPCG(3, 4))
 	names := []string{"a", "b", "c", "d"}
 	some := func() string {
@@ -90,8 +90,8 @@ func TestWhatIsSeenIsWhatIsThere(t *testing.T) {
 	}
 }
 
-// TestWhatIsSeenHoldsForOneQuestion: each name is looked at once, and the next question looks anew.
-func TestWhatIsSeenHoldsForOneQuestion(t *testing.T) {
+// TestSeen_LooksAtEachNameOnce: a Seen resolves each name once, and a new Seen resolves it again.
+func TestSeen_LooksAtEachNameOnce(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestACommandLineOfASupervisor(t *testing.T) {
+func TestSupervises_CommandLines(t *testing.T) {
 	for line, want := range map[string]bool{
 		"acphost run -- agent":                      true,
 		"/usr/bin/acphost serve":                    true,

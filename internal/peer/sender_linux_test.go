@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestAReadFromACallerThatIsGoneHasNoNegativeCount(t *testing.T) {
+func TestBySender_ReadAfterCloseReturnsZero(t *testing.T) {
 	l, err := net.Listen("unix", filepath.Join(testkit.ShortDir(t), "s"))
 	if err != nil {
 		t.Fatal(err)

@@ -13,7 +13,8 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// TestMain lets this program be what connects: "guard" starts it again as a process that connects, as an agent's guard does.
+// TestMain lets this program be the process that connects. As "guard" it starts itself again, as the guard of an agent
+// does.
 func TestMain(m *testing.M) {
 	switch to := os.Getenv("PEER_TEST_CONNECT"); {
 	case to == "":
@@ -36,7 +37,7 @@ func TestMain(m *testing.M) {
 	}
 }
 
-func TestNoPersonTCP_FindsTheProcessThatConnected(t *testing.T) {
+func TestNoPersonTCP_FindsConnectedProcess(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
@@ -89,7 +90,7 @@ func TestNoPersonTCP_FindsTheProcessThatConnected(t *testing.T) {
 	}
 }
 
-func TestNoPersonTCP_SaysIfItCannotTell(t *testing.T) {
+func TestNoPersonTCP_ReportsUnknownProcess(t *testing.T) {
 	at := netip.MustParseAddrPort("127.0.0.1:1")
 	if why, err := NoPersonTCP(at, netip.MustParseAddrPort("127.0.0.1:2"), os.Getpid()); err == nil {
 		t.Errorf("got %q of a connection that is not there", why)

@@ -71,7 +71,7 @@ func playAdopter() int {
 	return 0
 }
 
-func TestOnlyWhatIsConfinedAndLostItsParentIsAnOrphan(t *testing.T) {
+func TestOrphans_AreConfinedAndLostTheirParent(t *testing.T) {
 	needsConfine(t)
 	out, err := helper("adopter").Output()
 	if err != nil {
@@ -117,14 +117,14 @@ func playReaper() int {
 	return 0
 }
 
-func TestAReaperOfOrphansTakesNoStatusOfOthers(t *testing.T) {
+func TestReapOrphans_KeepsExitStatusOfChildren(t *testing.T) {
 	out, err := helper("reaper").Output()
 	if err != nil || string(out) != "0" {
 		t.Errorf("%s exit statuses were lost (%v)", out, err)
 	}
 }
 
-func BenchmarkTakeBystandersWithoutChildren(b *testing.B) {
+func BenchmarkTakeBystanders_WithoutChildren(b *testing.B) {
 	for b.Loop() {
 		if _, err := proc.TakeBystanders(); err != nil {
 			b.Fatal(err)
@@ -132,9 +132,9 @@ func BenchmarkTakeBystandersWithoutChildren(b *testing.B) {
 	}
 }
 
-// BenchmarkOrphansOfManyAgents looks for orphans as a supervisor does that has a guard for each of 200 agents: children that
-// were started here, each with two children of its own.
-func BenchmarkOrphansOfManyAgents(b *testing.B) {
+// BenchmarkOrphans_ManyAgents looks for orphans beside 200 child processes with two children each, as a supervisor with
+// a guard for each of 200 agents does.
+func BenchmarkOrphans_ManyAgents(b *testing.B) {
 	for range 200 {
 		guard := exec.Command("sh", "-c", "sleep 1000 & sleep 1000 & wait")
 		guard.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestAncestryGoesUpToTheFirstProcess(t *testing.T) {
+func TestAncestry_EndsAtFirstProcess(t *testing.T) {
 	var seen []int
 	err := proc.Ancestry(os.Getpid(), func(pid int) (bool, error) { seen = append(seen, pid); return false, nil })
 	if err != nil {
@@ -25,7 +25,7 @@ func TestAncestryGoesUpToTheFirstProcess(t *testing.T) {
 	}
 }
 
-func TestAncestryStopsWhereItIsTold(t *testing.T) {
+func TestAncestry_StopsAtGivenProcess(t *testing.T) {
 	var seen []int
 	err := proc.Ancestry(os.Getpid(), func(pid int) (bool, error) { seen = append(seen, pid); return pid == os.Getppid(), nil })
 	if want := []int{os.Getpid(), os.Getppid()}; err != nil || !slices.Equal(seen, want) {
@@ -37,7 +37,7 @@ func TestAncestryStopsWhereItIsTold(t *testing.T) {
 	}
 }
 
-func TestAncestryOfWhatIsNotThereIsAnError(t *testing.T) {
+func TestAncestry_MissingProcessIsError(t *testing.T) {
 	ended := exec.Command("true")
 	if err := ended.Run(); err != nil {
 		t.Fatal(err)
@@ -69,7 +69,7 @@ func TestAncestryOfWhatIsNotThereIsAnError(t *testing.T) {
 	}
 }
 
-func TestAnOrphanStaysBelowItsSubreaper(t *testing.T) {
+func TestAncestry_OrphanStaysBelowSubreaper(t *testing.T) {
 	cmd := helper("subreaper", `setsid sh -c 'P=$$
 		sh -c "while kill -0 $P 2>/dev/null; do :; done; echo \$\$; exec sleep 1000" &
 		exit 0' & wait`)
@@ -100,7 +100,7 @@ func TestAnOrphanStaysBelowItsSubreaper(t *testing.T) {
 	_ = cmd.Wait()
 }
 
-func TestACommandLineIsWhatAProcessWasStartedWith(t *testing.T) {
+func TestCommandLine_ReturnsArguments(t *testing.T) {
 	cmd := exec.Command("sh", "-c", "echo ready; read x", "", "with a space", "")
 	cmd.Env = []string{"ACPHOST_TEST_MARK_1=x", "OTHER=ACPHOST_TEST_NOT"}
 	in, err := cmd.StdinPipe()

@@ -37,7 +37,7 @@ func capabilitiesOf(t *testing.T, c proc.Confinement, credential *syscall.Creden
 
 const noCapability = "0000000000000000"
 
-func TestAConfinedProcessHasNoCapabilityAlsoAsRoot(t *testing.T) {
+func TestConfine_DropsCapabilitiesOfRoot(t *testing.T) {
 	needsConfine(t)
 	got := capabilitiesOf(t, proc.Confinement{}, nil)
 	for _, set := range []string{"CapInh", "CapPrm", "CapEff", "CapAmb"} {
@@ -50,7 +50,7 @@ func TestAConfinedProcessHasNoCapabilityAlsoAsRoot(t *testing.T) {
 	}
 }
 
-func TestAConfinedProcessKeepsWhatIsConfigured(t *testing.T) {
+func TestConfine_KeepsConfiguredCapabilities(t *testing.T) {
 	needsConfine(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root has capabilities to keep")
@@ -67,7 +67,7 @@ func TestAConfinedProcessKeepsWhatIsConfigured(t *testing.T) {
 	}
 }
 
-func TestAConfinedProcessCanBeStartedAsAnotherUser(t *testing.T) {
+func TestConfine_StartsAsAnotherUser(t *testing.T) {
 	needsConfine(t)
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
@@ -80,7 +80,7 @@ func TestAConfinedProcessCanBeStartedAsAnotherUser(t *testing.T) {
 	}
 }
 
-func TestACapabilityThatThereIsNotIsRefused(t *testing.T) {
+func TestParseCapabilities_RejectsUnknownName(t *testing.T) {
 	if _, err := proc.ParseCapabilities([]string{"CHOWN", "FLY"}); err == nil {
 		t.Error("FLY was taken for a capability")
 	}

@@ -52,7 +52,7 @@ func stranger(t *testing.T) (abstract, dir string) {
 	return abstract, dir
 }
 
-func TestAConfinedProcessCannotReachBack(t *testing.T) {
+func TestConfine_CannotReachProcessesOutside(t *testing.T) {
 	needsConfine(t)
 	abstract, dir := stranger(t)
 	var out bytes.Buffer
@@ -94,8 +94,9 @@ func TestAConfinedProcessCannotReachBack(t *testing.T) {
 	}
 }
 
-// The counterpart: without the domain the same probes succeed, so that their failure above means something.
-func TestTheSameProbesSucceedOutsideOfADomain(t *testing.T) {
+// TestConfine_ProbesSucceedWithoutDomain runs the probes of the test above without a domain, which shows that the
+// domain is the reason of their failure.
+func TestConfine_ProbesSucceedWithoutDomain(t *testing.T) {
 	abstract, dir := stranger(t)
 	out, err := helper("probe", strconv.Itoa(os.Getpid()), abstract, dir).Output()
 	if err != nil {
@@ -114,7 +115,7 @@ func TestTheSameProbesSucceedOutsideOfADomain(t *testing.T) {
 	}
 }
 
-func TestOnlyTheStartingThreadEntersTheDomain(t *testing.T) {
+func TestConfine_RestrictsOnlyStartingThread(t *testing.T) {
 	needsConfine(t)
 	outside := exec.Command("sleep", "1000") // started outside: threads in the domain could not signal it
 	if err := outside.Start(); err != nil {
@@ -155,7 +156,7 @@ func TestOnlyTheStartingThreadEntersTheDomain(t *testing.T) {
 	wg.Wait()
 }
 
-func TestTheThreadIsDiscarded(t *testing.T) {
+func TestConfine_DiscardsThread(t *testing.T) {
 	needsConfine(t)
 	var tid int
 	if err := confined(func() error { tid = unix.Gettid(); return nil }); err != nil {
@@ -167,7 +168,7 @@ func TestTheThreadIsDiscarded(t *testing.T) {
 	})
 }
 
-func TestConfineHandsBackTheErrorOfStart(t *testing.T) {
+func TestConfine_ReturnsErrorOfStart(t *testing.T) {
 	needsConfine(t)
 	cmd := exec.Command("/does/not/exist")
 	if err := confined(cmd.Start); !errors.Is(err, os.ErrNotExist) || errors.Is(err, proc.ErrUnsupported) {
@@ -175,7 +176,7 @@ func TestConfineHandsBackTheErrorOfStart(t *testing.T) {
 	}
 }
 
-func TestAnOlderKernelsDomainKeepsProcessesFromOthersFilesAndMemory(t *testing.T) {
+func TestConfine_OlderKernelProtectsFilesAndMemory(t *testing.T) {
 	needsConfine(t)
 	abstract, top := stranger(t)
 	var all []proc.Capability // else it is for want of them that a process of root's cannot look at this one
@@ -233,8 +234,8 @@ func TestAnOlderKernelsDomainKeepsProcessesFromOthersFilesAndMemory(t *testing.T
 	}
 }
 
-// TestAConfinedProcessConnectsToOnePort, and to none without one.
-func TestAConfinedProcessConnectsToOnePort(t *testing.T) {
+// TestConfine_ConnectsToOnePort also checks that a process without a port connects to none.
+func TestConfine_ConnectsToOnePort(t *testing.T) {
 	needsConfine(t)
 	var ports []int
 	for range 2 {

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestEndLeavesNothing(t *testing.T) {
+func TestEnd_LeavesNoProcess(t *testing.T) {
 	for name, script := range map[string]string{
 		"a process that ignores SIGTERM": `trap '' TERM; echo ready; while :; do sleep 1000; done`,
 		"a stopped process":              `sh -c 'kill -STOP $$; sleep 1000' & until grep -q 'State:.T' /proc/$!/status; do :; done; echo ready; wait`,
@@ -38,7 +38,7 @@ func TestEndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestEndGivesTimeToEndWell(t *testing.T) {
+func TestEnd_WaitsForGracefulExit(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "said")
 	root := under(t, `trap 'echo goodbye >`+file+`; exit 0' TERM; echo ready; while :; do sleep 1000 & wait; done`)
 	if err := proc.End(t.Context(), func() ([]int, error) { return proc.Descendants(root) }, time.Minute); err != nil {
@@ -49,7 +49,7 @@ func TestEndGivesTimeToEndWell(t *testing.T) {
 	}
 }
 
-func TestEndGivesUpWithItsContextAndNamesWhoIsLeft(t *testing.T) {
+func TestEnd_ReportsRemainingProcessesOnTimeout(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)
@@ -63,7 +63,7 @@ func TestEndGivesUpWithItsContextAndNamesWhoIsLeft(t *testing.T) {
 	}
 }
 
-func TestEndNeverTouchesInitOrItself(t *testing.T) {
+func TestEnd_SparesInitAndItself(t *testing.T) {
 	for _, pid := range []int{1, 0, -1, os.Getpid()} {
 		if err := proc.End(t.Context(), func() ([]int, error) { return []int{pid}, nil }, 0); err == nil {
 			t.Errorf("End of process %d: no error", pid)
@@ -71,7 +71,7 @@ func TestEndNeverTouchesInitOrItself(t *testing.T) {
 	}
 }
 
-func TestAProcessThatIsNamedOnlyOnceIsNotSignalled(t *testing.T) {
+func TestEnd_SparesReusedPID(t *testing.T) {
 	cmd := exec.Command("sleep", "1000")
 	if err := cmd.Start(); err != nil {
 		t.Fatal(err)

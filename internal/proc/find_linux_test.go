@@ -64,7 +64,7 @@ func under(t *testing.T, script string) int {
 	return cmd.Process.Pid
 }
 
-func TestDescendantsOfASubreaperIncludeWhatDetachedItself(t *testing.T) {
+func TestDescendants_IncludeDetachedProcesses(t *testing.T) {
 	dir := t.TempDir()
 	root := under(t, `setsid sh -c 'sleep 1000 & echo $! >`+dir+`/detached; exit' </dev/null; echo ready; exec sleep 1000`)
 	data, err := os.ReadFile(filepath.Join(dir, "detached"))
@@ -99,7 +99,7 @@ func TestDescendantsOfASubreaperIncludeWhatDetachedItself(t *testing.T) {
 	}
 }
 
-func TestZombiesAreReapedByPidAndNeverListed(t *testing.T) {
+func TestDescendants_OmitZombies(t *testing.T) {
 	dir := t.TempDir()
 	root := under(t, `setsid sh -c 'sleep 0 & echo $! >`+dir+`/pid; exit' </dev/null; echo ready; exec sleep 1000`)
 	data, err := os.ReadFile(filepath.Join(dir, "pid"))
@@ -116,7 +116,7 @@ func TestZombiesAreReapedByPidAndNeverListed(t *testing.T) {
 	}
 }
 
-func TestAMarkMatchesAWholeEntryOnly(t *testing.T) {
+func TestWithEnviron_MatchesWholeEntry(t *testing.T) {
 	mark := "PROC_TEST_MARK=" + strconv.Itoa(os.Getpid()) + t.Name()
 	start := func(entry string) *exec.Cmd {
 		cmd := exec.Command("sleep", "1000")
@@ -139,7 +139,7 @@ func TestAMarkMatchesAWholeEntryOnly(t *testing.T) {
 	}
 }
 
-func TestAProcessWhoseFirstThreadEndedIsStillFoundAndEnded(t *testing.T) {
+func TestEnd_ProcessWithoutFirstThread(t *testing.T) {
 	mark := "PROC_TEST_MARK=threadless" + strconv.Itoa(os.Getpid())
 	cmd := helper("threadless")
 	cmd.Env = append(cmd.Env, mark)
@@ -173,14 +173,14 @@ func TestAProcessWhoseFirstThreadEndedIsStillFoundAndEnded(t *testing.T) {
 	}
 }
 
-func TestUndumpableHoldsForTheProcess(t *testing.T) {
+func TestUndumpable_AppliesToProcess(t *testing.T) {
 	out, err := helper("undumpable").Output()
 	if err != nil || strings.TrimSpace(string(out)) != "0" {
 		t.Errorf("PR_GET_DUMPABLE = %q, %v, want 0", out, err)
 	}
 }
 
-func TestReapTellsRunningEndedAndUnknownApart(t *testing.T) {
+func TestReap_DistinguishesRunningEndedAndUnknown(t *testing.T) {
 	pid, err := startRaw("/bin/sh", "-c", "read x; exit 7")
 	if err != nil {
 		t.Fatal(err)

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestListensAlone_KnowsTheProcessThatListens(t *testing.T) {
+func TestListensAlone_FindsListeningProcess(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

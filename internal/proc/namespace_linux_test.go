@@ -26,7 +26,7 @@ func inForeignProc(t *testing.T, role string) string {
 	return string(out)
 }
 
-func TestNothingIsReadInTheProcOfAnotherNamespace(t *testing.T) {
+func TestNamespace_ForeignProcIsNotRead(t *testing.T) {
 	if out := inForeignProc(t, "look"); out != "" {
 		t.Error(out)
 	}

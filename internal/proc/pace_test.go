@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestPaceTakesOneProcessorForFewCallsAndAllForMany(t *testing.T) {
+func TestPace_UsesMoreProcessorsForManyCalls(t *testing.T) {
 	all := runtime.NumCPU()
 	if all < 2 {
 		t.Skip("there is one processor only, so that nothing can be chosen")
@@ -47,7 +47,7 @@ func TestPaceTakesOneProcessorForFewCallsAndAllForMany(t *testing.T) {
 	})
 }
 
-func TestPaceLeavesWhatSomebodyChose(t *testing.T) {
+func TestPace_KeepsConfiguredGOMAXPROCS(t *testing.T) {
 	t.Setenv("GOMAXPROCS", "2")
 	before := runtime.GOMAXPROCS(0)
 	p := NewPace()

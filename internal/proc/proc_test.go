@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-func TestSignalNames(t *testing.T) {
+func TestSignalName_OfSignals(t *testing.T) {
 	for sig, want := range map[syscall.Signal]string{
 		syscall.SIGTERM: "SIGTERM", syscall.SIGKILL: "SIGKILL", syscall.SIGHUP: "SIGHUP", syscall.Signal(64): "SIG64",
 	} {
@@ -18,7 +18,7 @@ func TestSignalNames(t *testing.T) {
 	}
 }
 
-func TestAnExitStatusSaysHowAProcessEnded(t *testing.T) {
+func TestStatusOf_DescribesEnd(t *testing.T) {
 	for script, want := range map[string]struct {
 		code, signal int
 		words        string

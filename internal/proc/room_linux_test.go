@@ -7,7 +7,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestAProcessLeavesRoomForOthersOfItsUser(t *testing.T) {
+func TestRoom_LimitsProcessesOfUser(t *testing.T) {
 	const most = 20000 // more than a user runs while this does
 	var own unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &own); err != nil {

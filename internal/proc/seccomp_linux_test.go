@@ -150,7 +150,7 @@ func runFilterProbes(t *testing.T, start func(cmd *exec.Cmd) error) filterProbes
 	return got
 }
 
-func TestAConfinedProcessCannotReachIntoOthersBySystemCalls(t *testing.T) {
+func TestSeccomp_DeniesCallsIntoOtherProcesses(t *testing.T) {
 	needsConfine(t)
 	got := runFilterProbes(t, func(cmd *exec.Cmd) error { return confined(cmd.Start) })
 	for _, what := range refusedCalls {
@@ -165,9 +165,9 @@ func TestAConfinedProcessCannotReachIntoOthersBySystemCalls(t *testing.T) {
 	}
 }
 
-// The counterpart: the same calls are not refused without the filter, so that their failure above means something. (bpf
-// and userfaultfd may be root's alone.)
-func TestTheSameCallsAreTakenWithoutAFilter(t *testing.T) {
+// TestSeccomp_CallsSucceedWithoutFilter makes the calls of the test above without a filter, which shows that the filter
+// is the reason of their failure. Only root may call bpf and userfaultfd.
+func TestSeccomp_CallsSucceedWithoutFilter(t *testing.T) {
 	got := runFilterProbes(t, (*exec.Cmd).Start)
 	for _, what := range append([]string{"limit another process", "write into a child by ptrace", "write into a child's memory"}, allowedCalls...) {
 		if got[what] != "ok" && got[what] != unix.ENOTTY.Error() {
@@ -176,7 +176,7 @@ func TestTheSameCallsAreTakenWithoutAFilter(t *testing.T) {
 	}
 }
 
-func TestFiltersAreCountedAndInherited(t *testing.T) {
+func TestSeccomp_FiltersAreInherited(t *testing.T) {
 	needsConfine(t)
 	own, err := proc.Filters(os.Getpid())
 	if err != nil {
@@ -199,8 +199,8 @@ func TestFiltersAreCountedAndInherited(t *testing.T) {
 	}
 }
 
-// A 32-bit program has its own numbers of system calls, by which the filter knows them too.
-func TestTheFilterKnowsTheNumbersOfThirtyTwoBitPrograms(t *testing.T) {
+// TestSeccomp_FiltersCallsOf32BitPrograms: a 32-bit program has its own numbers of system calls.
+func TestSeccomp_FiltersCallsOf32BitPrograms(t *testing.T) {
 	needsConfine(t)
 	if runtime.GOARCH != "amd64" {
 		t.Skip("the program is one for i386")

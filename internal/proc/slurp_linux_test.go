@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-func TestAFileIsReadToItsEnd(t *testing.T) {
+func TestSlurp_ReadsWholeFile(t *testing.T) {
 	for _, size := range []int{0, 1, pageSize - leastRead, pageSize, 3*pageSize + 1} {
 		file, want := filepath.Join(t.TempDir(), "f"), bytes.Repeat([]byte("0123456"), size/7+1)[:size]
 		if err := os.WriteFile(file, want, 0o600); err != nil {
@@ -38,7 +38,7 @@ func TestAFileIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsTooLongIsNotRead(t *testing.T) {
+func TestSlurpMost_RejectsLongFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	if err := os.WriteFile(file, make([]byte, 10_000), 0o600); err != nil {
 		t.Fatal(err)

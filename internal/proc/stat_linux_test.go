@@ -8,7 +8,7 @@ import (
 
 const rest = " 77 70 60 0 -1 4194304 100 0 0 0 0 0 0 0 20 0 3 0 176859 3133440 414 18446744073709551615"
 
-func TestParseStatReadsNamesThatTryToMislead(t *testing.T) {
+func TestParseStat_ReadsMisleadingNames(t *testing.T) {
 	for name, comm := range map[string]string{
 		"a plain name":                  "cat",
 		"spaces":                        "tmux: server",
@@ -28,7 +28,7 @@ func TestParseStatReadsNamesThatTryToMislead(t *testing.T) {
 	}
 }
 
-func TestParseStatRefusesWhatIsNotAStatLine(t *testing.T) {
+func TestParseStat_RejectsOtherLines(t *testing.T) {
 	for name, line := range map[string]string{
 		"nothing":            "",
 		"no name":            "42 S" + rest,
@@ -45,14 +45,14 @@ func TestParseStatRefusesWhatIsNotAStatLine(t *testing.T) {
 	}
 }
 
-func TestParseStatReadsThisProcess(t *testing.T) {
+func TestParseStat_ReadsThisProcess(t *testing.T) {
 	got, err := Look(os.Getpid())
 	if err != nil || got.PID != os.Getpid() || got.Parent != os.Getppid() || !got.Live() || got.Start == 0 {
 		t.Errorf("got %+v, %v", got, err)
 	}
 }
 
-func TestAParentYoungerThanItsChildIsAnotherProcess(t *testing.T) {
+func TestDescendants_OmitOlderChildOfReusedPID(t *testing.T) {
 	procs := map[int]Process{
 		10: {PID: 10, Parent: 1, state: 'S', Start: 5},
 		11: {PID: 11, Parent: 10, state: 'S', Start: 6},

@@ -37,7 +37,7 @@ func closedTo(t *testing.T, script string, closed ...string) string {
 	return string(out)
 }
 
-func TestFilesAreClosedToWhatIsConfined(t *testing.T) {
+func TestUnreadable_FilesAreClosedToConfinedProcess(t *testing.T) {
 	t.Parallel()
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
@@ -90,7 +90,7 @@ func aroundKeys(t *testing.T) (dir string) {
 	return dir
 }
 
-func TestWhatIsMadeAboveAClosedFileLaterIsClosedToo(t *testing.T) {
+func TestUnreadable_AppliesToFoldersMadeLater(t *testing.T) {
 	t.Parallel()
 	dir := aroundKeys(t)
 	key := filepath.Join(dir, "key")
@@ -119,9 +119,9 @@ func TestWhatIsMadeAboveAClosedFileLaterIsClosedToo(t *testing.T) {
 	}
 }
 
-// A process leaves nothing behind by which a later one, behind a wall of its own, reads what is closed, or by which acphost takes
-// a file of its for one of its own.
-func TestOneProcessOpensNothingForTheNext(t *testing.T) {
+// TestUnreadable_ProcessCannotOpenFilesForNext: changes by one confined process must not let a later one read the
+// closed files, and acphost must not take a file of the process for one of its own.
+func TestUnreadable_ProcessCannotOpenFilesForNext(t *testing.T) {
 	t.Parallel()
 	for name, try := range map[string]struct{ closed, script string }{
 		"a file that is written":                   {"keys", "echo mine > keys/ca.crt"},
@@ -160,7 +160,7 @@ func TestOneProcessOpensNothingForTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeClosedIsSaid(t *testing.T) {
+func TestUnreadable_ReportsFilesThatStayOpen(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"/", filepath.Join(t.TempDir(), "missing")} {
 		c := proc.Confinement{Unreadable: []string{name}}

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/internal/users"
 )
 
-func TestAUserIsFoundByNameAndByNumber(t *testing.T) {
+func TestLookup_ByNameAndNumber(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start processes as another user")
 	}
@@ -36,7 +36,7 @@ func TestAUserIsFoundByNameAndByNumber(t *testing.T) {
 	}
 }
 
-func TestOnesOwnUserNeedsNothing(t *testing.T) {
+func TestLookup_OwnUserNeedsNoChange(t *testing.T) {
 	u, err := users.Lookup(strconv.Itoa(os.Geteuid()))
 	if u != nil || err != nil && os.Geteuid() == 0 {
 		t.Errorf("got %v, %v", u, err)
@@ -46,14 +46,14 @@ func TestOnesOwnUserNeedsNothing(t *testing.T) {
 	}
 }
 
-func TestAUserThatIsNotThereIsNamed(t *testing.T) {
+func TestLookup_ErrorNamesMissingUser(t *testing.T) {
 	_, err := users.Lookup("no-such-user-here")
 	if err == nil || !strings.Contains(err.Error(), "no-such-user-here") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestAnotherUserTakesRoot(t *testing.T) {
+func TestLookup_OtherUserRequiresRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		t.Skip("root may")
 	}
@@ -62,7 +62,7 @@ func TestAnotherUserTakesRoot(t *testing.T) {
 	}
 }
 
-func TestAnEnvironmentFitsItsUser(t *testing.T) {
+func TestEnviron_FitsUser(t *testing.T) {
 	for name, value := range map[string]string{"HOME": "/root", "SHELL": "/bin/bash", "XDG_CONFIG_HOME": "/root/c", "MAIL": "/var/mail/root"} {
 		t.Setenv(name, value)
 	}
@@ -84,7 +84,7 @@ func TestAnEnvironmentFitsItsUser(t *testing.T) {
 	}
 }
 
-func TestWhatAUserMayNotExecuteIsNamed(t *testing.T) {
+func TestCannotStart_NamesForbiddenProgram(t *testing.T) {
 	u := &proc.User{Name: "ann", UID: 7}
 	err := u.CannotStart("/root/bin/termd", &os.PathError{Op: "fork/exec", Path: "/root/bin/termd", Err: syscall.EACCES})
 	for _, want := range []string{"ann (7)", "/root/bin/termd", "install it"} {

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/regular"
 )
 
-func TestOnlyRegularFilesOfBoundedLengthAreRead(t *testing.T) {
+func TestRead_AcceptsShortRegularFiles(t *testing.T) {
 	dir := t.TempDir()
 	file, pipe := filepath.Join(dir, "file"), filepath.Join(dir, "pipe")
 	if err := errors.Join(os.WriteFile(file, []byte("four"), 0o600), syscall.Mkfifo(pipe, 0o600)); err != nil {

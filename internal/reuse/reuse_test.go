@@ -15,10 +15,10 @@ func reading() *permissionv1.Action {
 		Paths: []*permissionv1.PathAccess{{Path: "/w/a", ResolvedPath: "/w/a", Access: permissionv1.Access_ACCESS_READ, InsideRoots: true}}}
 }
 
-// TestEveryFieldOfAnActionIsThoughtOf changes each field of an action and of its path in turn. The changed action has another
-// key or no name, or the field is one of those that an answer does not depend on. A field that is added to the contract fails
-// this test until somebody has decided which.
-func TestEveryFieldOfAnActionIsThoughtOf(t *testing.T) {
+// TestKey_CoversEveryFieldOfAction changes each field of an action and of its path. The changed action has another key
+// or no name, unless an answer does not depend on the field. A new field of the contract fails this test until it is in
+// one of the two groups.
+func TestKey_CoversEveryFieldOfAction(t *testing.T) {
 	free := map[protoreflect.Name]bool{"session_id": true, "tool_call_id": true, "title": true, "raw_input": true}
 	before := reuse.Key(reading())
 	check := func(field protoreflect.FieldDescriptor, a *permissionv1.Action, in protoreflect.Message) {
@@ -64,7 +64,7 @@ func change(in protoreflect.Message, field protoreflect.FieldDescriptor) {
 	in.Set(field, value)
 }
 
-func TestListsOfTextsAreNotTakenForOthers(t *testing.T) {
+func TestKey_SeparatesLists(t *testing.T) {
 	a, b := reading(), reading()
 	a.Roots, a.ResolvedRoots = []string{"", "/w"}, nil
 	b.Roots, b.ResolvedRoots = []string{""}, []string{"/w"}
@@ -73,7 +73,7 @@ func TestListsOfTextsAreNotTakenForOthers(t *testing.T) {
 	}
 }
 
-func TestAtTheKernelChangesHaveANameToo(t *testing.T) {
+func TestName_ChangesByProcesses(t *testing.T) {
 	change := func(door permissionv1.Door, access permissionv1.Access) *permissionv1.Action {
 		a := reading()
 		a.Kind, a.Door, a.Paths[0].Access = "fs.write", door, access
@@ -104,8 +104,8 @@ func starting() *permissionv1.Action {
 	}
 }
 
-// An answer about a program holds for the same action alone, in all its fields.
-func TestAProgramIsTheSameInEveryField(t *testing.T) {
+// TestKey_CoversEveryFieldOfProgram: an answer about a program holds only for an action with the same fields.
+func TestKey_CoversEveryFieldOfProgram(t *testing.T) {
 	before := reuse.Key(starting())
 	same := func(a *permissionv1.Action) bool {
 		_, ok := reuse.Name(a)

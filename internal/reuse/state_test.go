@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/internal/reuse"
 )
 
-func TestEveryChangeOfAFileShows(t *testing.T) {
+func TestState_ChangesWithFile(t *testing.T) {
 	for name, tt := range map[string]struct {
 		before, change func(path string) error
 		follow         bool
@@ -45,7 +45,7 @@ func TestEveryChangeOfAFileShows(t *testing.T) {
 	}
 }
 
-func TestWhatDoesNotShowChangesHasNoState(t *testing.T) {
+func TestState_UnavailableForUnobservablePaths(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "f")
 	must(t, os.Symlink("/", path))
 	if state, ok := reuse.Of(path, false); ok {
@@ -56,7 +56,7 @@ func TestWhatDoesNotShowChangesHasNoState(t *testing.T) {
 	}
 }
 
-func TestTheViewIsThatOfTheProcess(t *testing.T) {
+func TestView_IsStable(t *testing.T) {
 	if v := reuse.View(); v == "" || v != reuse.View() {
 		t.Errorf("view %q, then %q", v, reuse.View())
 	}

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestASocketFindsAFolderThatCanBeWritten(t *testing.T) {
+func TestDir_ChoosesWritableFolder(t *testing.T) {
 	xdg, tmp := t.TempDir(), t.TempDir()
 	for _, c := range []struct {
 		name     string
@@ -41,14 +41,14 @@ func TestASocketFindsAFolderThatCanBeWritten(t *testing.T) {
 	}
 }
 
-func TestWritableFoldersAreKnown(t *testing.T) {
+func TestWritable_Folders(t *testing.T) {
 	dir := t.TempDir()
 	if !writable(dir) || writable(filepath.Join(dir, "no")) {
 		t.Errorf("%v, %v", writable(dir), writable(filepath.Join(dir, "no")))
 	}
 }
 
-func TestTheFolderFollowsTheEnvironment(t *testing.T) {
+func TestDir_FollowsEnvironment(t *testing.T) {
 	xdg := testkit.ShortDir(t)
 	for _, c := range []struct {
 		name string
@@ -73,7 +73,7 @@ func TestTheFolderFollowsTheEnvironment(t *testing.T) {
 	}
 }
 
-func TestDir_PassesOverAFolderWithoutRoomForASocket(t *testing.T) {
+func TestDir_SkipsPathsTooLongForSockets(t *testing.T) {
 	long := filepath.Join(t.TempDir(), strings.Repeat("x", 100))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)

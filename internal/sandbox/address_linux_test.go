@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAddressesAreWrittenAsOthersWriteThem(t *testing.T) {
+func TestHostText_FormatsAsNetip(t *testing.T) {
 	t.Parallel()
 	source := rand.New(rand.NewPCG(1, 2))
 	for range 20_000 {

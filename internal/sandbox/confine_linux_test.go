@@ -20,7 +20,7 @@ import (
 // In brackets is what the attacker may do: it shows that the others are not refused for another reason.
 const harmless = "(symlink)\n(create)\n(bind)\n(landlock)\n(dumpable)\n(reopen a memfd)"
 
-func TestNoCallChangesWhatMayNotBeChanged(t *testing.T) {
+func TestConfine_CallsCannotChangeDeniedFiles(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "calls", y.inside, y.denied, y.victim)); got != harmless {
 		t.Errorf("the attacker achieved\n%s\nwant\n%s", got, harmless)
@@ -28,7 +28,7 @@ func TestNoCallChangesWhatMayNotBeChanged(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestTheAttackerSucceedsWithoutASandbox(t *testing.T) {
+func TestAttacker_SucceedsWithoutSandbox(t *testing.T) {
 	y := newYard(t)
 	self, err := os.Executable()
 	if err != nil {
@@ -48,7 +48,7 @@ func TestTheAttackerSucceedsWithoutASandbox(t *testing.T) {
 	}
 }
 
-func TestAStoppedSandboxHoldsACallUntilItGoesOn(t *testing.T) {
+func TestSandbox_StoppedHoldsCalls(t *testing.T) {
 	y := newYard(t)
 	file := filepath.Join(y.inside, "x")
 	cmd := y.attack(t, "wait", file)
@@ -94,7 +94,7 @@ func TestAStoppedSandboxHoldsACallUntilItGoesOn(t *testing.T) {
 	}
 }
 
-func TestNoCallChangesItForAUserWithoutPrivilegesEither(t *testing.T) {
+func TestConfine_CallsOfUnprivilegedUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: the other test is this one already")
 	}
@@ -107,7 +107,7 @@ func TestNoCallChangesItForAUserWithoutPrivilegesEither(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestAPathThatChangesAfterTheDecisionOpensNothingElse(t *testing.T) {
+func TestConfine_PathSwappedAfterDecision(t *testing.T) {
 	y := newYard(t)
 	own := filepath.Join(y.inside, strings.Repeat("a", len(y.victim)-len(y.inside)-1))
 	run(t, y.attack(t, "race", own, y.victim))
@@ -136,7 +136,7 @@ func (y yard) programs(t *testing.T) (own, denied string) {
 	return own, denied
 }
 
-func TestAProgramThatChangesAfterTheDecisionDoesNotRun(t *testing.T) {
+func TestConfine_ProgramSwappedAfterDecision(t *testing.T) {
 	y := newYard(t)
 	own, denied := y.programs(t)
 	cmd := y.attack(t, "execrace", own, denied)
@@ -145,14 +145,14 @@ func TestAProgramThatChangesAfterTheDecisionDoesNotRun(t *testing.T) {
 	}
 }
 
-func TestManyProgramsStartAtOnce(t *testing.T) {
+func TestConfine_ManyProgramsStartAtOnce(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "spawn")); got != "" {
 		t.Error(got)
 	}
 }
 
-func TestProgramsWorkInside(t *testing.T) {
+func TestConfine_ProgramsWork(t *testing.T) {
 	for name, c := range map[string]struct{ needs, line, want string }{
 		"a shell makes, moves and removes files": {"sh", "mkdir -p a/b && echo x >a/b/f && mv a/b/f a/g && ln -s g a/l && cat a/l && chmod 600 a/g && touch -d 2001-01-01 a/g && rm -r a", "x"},
 		"a script is executed":                   {"sh", "printf '#!/bin/sh\\necho $1\\n' >s && chmod +x s && ./s hello", "hello"},
@@ -183,7 +183,7 @@ func TestProgramsWorkInside(t *testing.T) {
 	}
 }
 
-func TestTheExitStatusIsTheCommands(t *testing.T) {
+func TestConfine_ReturnsExitStatusOfCommand(t *testing.T) {
 	y := newYard(t)
 	var status *exec.ExitError
 	if err := y.confined(t, "sh", "-c", "exit 7").Run(); !errors.As(err, &status) || status.ExitCode() != 7 {
@@ -195,7 +195,7 @@ func TestTheExitStatusIsTheCommands(t *testing.T) {
 	}
 }
 
-func TestWhatIsConfinedEndsWithItsSandbox(t *testing.T) {
+func TestSandbox_EndKillsConfinedProcesses(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "wait", filepath.Join(y.inside, "x"))
 	in, err := cmd.StdinPipe()
@@ -224,7 +224,7 @@ func TestWhatIsConfinedEndsWithItsSandbox(t *testing.T) {
 	})
 }
 
-func TestWhatOutlivesItsSandboxCanChangeNothing(t *testing.T) {
+func TestSandbox_SurvivingProcessesChangeNothing(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "parent", filepath.Join(y.inside, "x"))
 	in, err := cmd.StdinPipe()

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-func TestTheFilterLooksAtArchitectureAndFlags(t *testing.T) {
+func TestFilter_ChecksArchitectureAndFlags(t *testing.T) {
 	raw, err := filter(Options{})
 	if err != nil {
 		t.Fatal(err)

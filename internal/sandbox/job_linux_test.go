@@ -57,9 +57,8 @@ func (y yard) doJob(t *testing.T, j Job) (outcome func() Outcome, cmd *exec.Cmd)
 	}, cmd
 }
 
-// TestASandboxOutlivesTheCommandOfItsJob, as long as something that the command has started is there, and decides on
-// that.
-func TestASandboxOutlivesTheCommandOfItsJob(t *testing.T) {
+// TestJob_SandboxOutlivesCommand: the sandbox decides on calls as long as a process runs that the command has started.
+func TestJob_SandboxOutlivesCommand(t *testing.T) {
 	y := newYard(t)
 	gate := filepath.Join(y.inside, "gate")
 	script := `exec 3<>"$1"; { read line <&3; echo x > after; echo x > "$2"; } & exit "$3"`
@@ -85,7 +84,7 @@ func TestASandboxOutlivesTheCommandOfItsJob(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestAJobEndsByASignal(t *testing.T) {
+func TestJob_EndsBySignal(t *testing.T) {
 	outcome, cmd := newYard(t).doJob(t, Job{Program: "/bin/sh", Args: []string{"sh", "-c", "kill -TERM $$"}})
 	outcome()
 	if o := outcome(); o.Ended == nil || *o.Ended != (Ended{Code: -1, Signal: 15}) {
@@ -96,8 +95,8 @@ func TestAJobEndsByASignal(t *testing.T) {
 	}
 }
 
-// TestAJobHasNoOtherProgram: the file that was decided on is executed, or nothing is.
-func TestAJobHasNoOtherProgram(t *testing.T) {
+// TestJob_RunsOnlyDecidedProgram: the sandbox executes the file that was decided on, or none.
+func TestJob_RunsOnlyDecidedProgram(t *testing.T) {
 	y := newYard(t)
 	script := filepath.Join(y.inside, "script") // a shell would run it
 	if err := os.WriteFile(script, []byte("echo x > ran\n"), 0o755); err != nil {

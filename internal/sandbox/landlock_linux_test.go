@@ -227,7 +227,7 @@ func fields(t *testing.T) (y yard, free, closed string) {
 	return y, free, closed
 }
 
-func TestADomainOfItsOwnHoldsInsideAsOutside(t *testing.T) {
+func TestLandlock_OwnDomainWorksAsOutside(t *testing.T) {
 	for _, how := range []string{"itself", "a child", "a domain in a domain", "a child's domain", "the program it becomes", "a ruleset that was handed over", "an orphan"} {
 		t.Run(how, func(t *testing.T) {
 			y, free, closed := fields(t)
@@ -256,7 +256,7 @@ func TestADomainOfItsOwnHoldsInsideAsOutside(t *testing.T) {
 	}
 }
 
-func TestADomainOfItsOwnHoldsForAUserWithoutPrivilegesToo(t *testing.T) {
+func TestLandlock_OwnDomainOfUnprivilegedUser(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("not root: the other test is this one already")
 	}
@@ -322,7 +322,7 @@ func sockets(allowed, other string) {
 	byName("in a domain with a scope")
 }
 
-func TestADomainOfItsOwnAboutSocketsHoldsInsideAsOutside(t *testing.T) {
+func TestLandlock_OwnDomainForSockets(t *testing.T) {
 	var ports [2]string
 	for i := range ports {
 		l, err := net.Listen("tcp4", "127.0.0.1:0")
@@ -355,7 +355,7 @@ func TestADomainOfItsOwnAboutSocketsHoldsInsideAsOutside(t *testing.T) {
 	}
 }
 
-func TestAPipeThatWaitsForItsReaderIsHeldToADomain(t *testing.T) {
+func TestLandlock_DomainAppliesToWaitingPipe(t *testing.T) {
 	for name, want := range map[string]string{"free": "through", "closed": "Permission denied"} {
 		y, free, _ := fields(t)
 		pipe := filepath.Join(y.inside, name, "pipe")
@@ -372,7 +372,7 @@ func TestAPipeThatWaitsForItsReaderIsHeldToADomain(t *testing.T) {
 	}
 }
 
-func TestADomainOfItsOwnWidensNothing(t *testing.T) {
+func TestLandlock_OwnDomainWidensNothing(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "widen", y.inside, y.denied, y.victim)); got != harmless {
 		t.Errorf("in a domain that allows everything, the attacker achieved\n%s\nwant\n%s", got, harmless)
@@ -402,7 +402,7 @@ func siblings(free, closed string) int {
 	return 0
 }
 
-func TestADomainOfOneThreadHoldsForItsProcess(t *testing.T) {
+func TestLandlock_DomainOfThreadAppliesToProcess(t *testing.T) {
 	y, free, closed := fields(t)
 	got := run(t, y.attack(t, "siblings", free, closed))
 	if !strings.Contains(got, "another thread, free: <nil>") || !strings.Contains(got, "another thread, closed: permission denied") ||

@@ -31,7 +31,7 @@ func twoPages(t *testing.T) (memory []byte, at uint64) {
 
 func ownCall() *call { return &call{notification: notification{pid: uint32(os.Getpid())}} }
 
-func TestATextIsReadUpToTheEndOfMemory(t *testing.T) {
+func TestMemory_ReadsTextAtEndOfMapping(t *testing.T) {
 	memory, at := twoPages(t)
 	copy(memory[page-2:], "across\x00")
 	copy(memory[2*page-5:], "last\x00")
@@ -54,7 +54,7 @@ func TestATextIsReadUpToTheEndOfMemory(t *testing.T) {
 	}
 }
 
-func TestAnArrayOfTextsMayLieAcrossPages(t *testing.T) {
+func TestMemory_ReadsArrayAcrossPages(t *testing.T) {
 	memory, at := twoPages(t)
 	copy(memory, "one\x00two\x00")
 	for i, p := range []uint64{at, at + 4, 0} { // the second pointer begins in one page and ends in the next
@@ -70,7 +70,7 @@ func TestAnArrayOfTextsMayLieAcrossPages(t *testing.T) {
 	}
 }
 
-func TestAPageIsReadOnlyOnce(t *testing.T) {
+func TestMemory_ReadsPageOnce(t *testing.T) {
 	memory, at := twoPages(t)
 	copy(memory, "decided\x00")
 	c := ownCall()

@@ -79,7 +79,7 @@ func (y yard) bwrap(more ...string) []string {
 	return append(args, more...)
 }
 
-func TestBubblewrapShowsAllThatThereIs(t *testing.T) {
+func TestBubblewrap_BindsWholeTree(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	line := append(slices.Clone(walls), "--ro-bind", "/", "/", "--bind", y.inside, y.inside, "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/mnt",
@@ -98,7 +98,7 @@ func TestBubblewrapShowsAllThatThereIs(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestBubblewrapWorksInside(t *testing.T) {
+func TestBubblewrap_Works(t *testing.T) {
 	needsNamespaces(t)
 	for name, c := range map[string]struct {
 		more       []string
@@ -134,8 +134,8 @@ func TestBubblewrapWorksInside(t *testing.T) {
 	}
 }
 
-// What bubblewrap shows under another name is decided by what it is outside.
-func TestADisguisedPathIsDecidedByWhatItIsOutside(t *testing.T) {
+// TestNamespace_WritesAreDecidedByOutsidePath writes files that bubblewrap mounts under other names.
+func TestNamespace_WritesAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	for name, c := range map[string]struct {
 		more []string
@@ -186,8 +186,9 @@ func TestADisguisedPathIsDecidedByWhatItIsOutside(t *testing.T) {
 	}
 }
 
-// Reading is decided by what a file is outside, too, if that is wanted.
-func TestReadingADisguisedPathIsDecided(t *testing.T) {
+// TestNamespace_ReadsAreDecidedByOutsidePath reads files that are mounted under other names, with decisions about
+// reads.
+func TestNamespace_ReadsAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	y.flags = []string{"--deny-read", y.victim}
@@ -220,8 +221,9 @@ func reach(paths []string) {
 	}
 }
 
-// A unix socket is connected to by what its path is outside, and one in memory of those inside is theirs.
-func TestADisguisedSocketIsDecidedByWhatItIsOutside(t *testing.T) {
+// TestNamespace_SocketsAreDecidedByOutsidePath: a socket on a file system in memory belongs to the processes in the
+// namespace, and every other one is decided.
+func TestNamespace_SocketsAreDecidedByOutsidePath(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	folder := filepath.Join(filepath.Dir(y.inside), "sockets")
@@ -425,7 +427,7 @@ func mountRaw(target, kind string, flags uintptr, options string) error {
 	return orNil(errno)
 }
 
-func TestANamespaceOfAProgramsOwnGivesNoRights(t *testing.T) {
+func TestNamespace_GivesNoRights(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	got := run(t, y.asUser(t, y.attack(t, "namespaced", "mounted", y.inside, y.denied, y.victim)))
@@ -438,8 +440,9 @@ func TestANamespaceOfAProgramsOwnGivesNoRights(t *testing.T) {
 	}
 }
 
-// What no process may do, it may not do in namespaces of its own either.
-func TestNoCallChangesItInNamespacesEither(t *testing.T) {
+// TestNamespace_CallsCannotChangeDeniedFiles tries the calls of TestConfine_CallsCannotChangeDeniedFiles in new
+// namespaces.
+func TestNamespace_CallsCannotChangeDeniedFiles(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	got := run(t, y.asUser(t, y.attack(t, "namespaced", "calls", y.inside, y.denied, y.victim)))
@@ -457,9 +460,9 @@ func TestNoCallChangesItInNamespacesEither(t *testing.T) {
 	}
 }
 
-// A program that is exchanged after the decision does not run in namespaces either, and neither does what is mounted
-// over it meanwhile.
-func TestAProgramThatChangesInNamespacesDoesNotRun(t *testing.T) {
+// TestNamespace_ProgramSwappedAfterDecision replaces a program, or mounts another file over it, after the decision.
+// Neither runs.
+func TestNamespace_ProgramSwappedAfterDecision(t *testing.T) {
 	needsNamespaces(t)
 	needsPrograms(t)
 	y := newYard(t)
@@ -491,8 +494,9 @@ func mountExec(own, denied string) {
 	wg.Wait()
 }
 
-// A domain of Landlock's that a process in namespaces makes holds for what the sandbox carries out there.
-func TestADomainHoldsInNamespaces(t *testing.T) {
+// TestLandlock_DomainAppliesInNamespaces: the calls that the sandbox makes for a process in a namespace respect the
+// Landlock domain of that process.
+func TestLandlock_DomainAppliesInNamespaces(t *testing.T) {
 	needsNamespaces(t)
 	y, free, closed := fields(t)
 	for _, name := range []string{free, closed, filepath.Join(free, "file"), filepath.Join(closed, "file")} {
@@ -508,8 +512,8 @@ func TestADomainHoldsInNamespaces(t *testing.T) {
 	}
 }
 
-// TestManyBubblewrapsAtOnce all work, and leave nothing behind.
-func TestManyBubblewrapsAtOnce(t *testing.T) {
+// TestBubblewrap_ManyAtOnce starts several at once, each of which has to work and to leave nothing behind.
+func TestBubblewrap_ManyAtOnce(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	line := "for i in $(seq 10); do " + strings.Join(y.bwrap(), " ") + " sh -c 'echo x >f'$i' && echo x >.env; true' 2>>errors & done; wait; ls f* | wc -l"
@@ -520,8 +524,8 @@ func TestManyBubblewrapsAtOnce(t *testing.T) {
 	y.untouched(t)
 }
 
-// TestIfTheSandboxEndsNothingStaysMounted: nor does a process of bubblewrap's live on.
-func TestIfTheSandboxEndsNothingStaysMounted(t *testing.T) {
+// TestNamespace_MountsEndWithSandbox: when the sandbox ends, its mounts and the processes of bubblewrap end, too.
+func TestNamespace_MountsEndWithSandbox(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	cmd := y.asUser(t, y.confined(t, append(y.bwrap("--tmpfs", "/mnt"), "sh", "-c", "echo hi >/mnt/f; echo ready; sleep 600")...))
@@ -565,8 +569,9 @@ func closed(args []string) error {
 	return unix.Exec("/proc/self/exe", append([]string{"sandbox", Command}, args...), os.Environ())
 }
 
-// TestADomainAroundTheSandboxLeavesNoMounts: the kernel mounts nothing for it either.
-func TestADomainAroundTheSandboxLeavesNoMounts(t *testing.T) {
+// TestLandlock_DomainAroundSandboxForbidsMounts: the kernel rejects mounts by a sandbox that is in a Landlock domain,
+// also those that it makes for a confined process.
+func TestLandlock_DomainAroundSandboxForbidsMounts(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	cmd := y.asUser(t, y.confined(t, append(y.bwrap(), "touch", "mounted")...))
@@ -581,9 +586,9 @@ func TestADomainAroundTheSandboxLeavesNoMounts(t *testing.T) {
 	}
 }
 
-// TestADomainAboutFilesLeavesNoMounts: a domain about files has the kernel refuse mounts, and what the sandbox carries
-// out, too.
-func TestADomainAboutFilesLeavesNoMounts(t *testing.T) {
+// TestLandlock_DomainForFilesForbidsMounts: the kernel rejects mounts in a Landlock domain for files, also those that
+// the sandbox makes for the process.
+func TestLandlock_DomainForFilesForbidsMounts(t *testing.T) {
 	needsNamespaces(t)
 	y := newYard(t)
 	got := run(t, y.asUser(t, y.attack(t, "namespaced", "landlockedmount", y.inside)))

@@ -4,8 +4,9 @@ package sandbox
 
 import "testing"
 
-// TestAMoveIsDecidedOnAnew if something comes into what is moved, or it is moved by another one.
-func TestAMoveIsDecidedOnAnew(t *testing.T) {
+// TestMove_DecidedAgainAfterChange: a move is decided again if a file was added to the moved folder, or if another call
+// moves the folder.
+func TestMove_DecidedAgainAfterChange(t *testing.T) {
 	for name, c := range map[string]struct {
 		meanwhile func(m *moves, since uint64)
 		carried   bool
@@ -31,8 +32,9 @@ func TestAMoveIsDecidedOnAnew(t *testing.T) {
 	}
 }
 
-// TestANameIsDecidedOnAnew if a folder above it was moved since, or is being moved.
-func TestANameIsDecidedOnAnew(t *testing.T) {
+// TestMove_NameDecidedAgainAfterMoveAbove: a name is decided again if a folder above it was moved after the decision,
+// or is being moved.
+func TestMove_NameDecidedAgainAfterMoveAbove(t *testing.T) {
 	var m moves
 	since := m.now()
 	carry(&m, since, "/w/from", "/w/to")
@@ -62,8 +64,8 @@ func carry(m *moves, since uint64, names ...string) {
 	m.end(v)
 }
 
-// TestFilesTakeTurns: programs put one file in the place of another one at the same time.
-func TestFilesTakeTurns(t *testing.T) {
+// TestMove_ConcurrentReplacementsSucceed: several programs may replace one file at the same time.
+func TestMove_ConcurrentReplacementsSucceed(t *testing.T) {
 	var m moves
 	one, other := m.begin([]string{"/w/a.1", "/w/a"}, m.now()), m.begin([]string{"/w/a.2", "/w/a"}, m.now())
 	if !m.carry(one, false) || !m.carry(other, false) {

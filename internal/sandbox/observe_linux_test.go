@@ -74,8 +74,9 @@ func real(t *testing.T, name string) string {
 	return file
 }
 
-// What is done in a mount namespace is told by its path outside, to observe, too, where the kernel makes the mounts.
-func TestObservingTellsWhatIsDoneInANamespace(t *testing.T) {
+// TestObserve_ReportsOutsidePathsInNamespace: in observe mode the kernel makes the mounts, and the sandbox still
+// reports paths as they are outside of the namespace.
+func TestObserve_ReportsOutsidePathsInNamespace(t *testing.T) {
 	needsNamespaces(t)
 	needsPrograms(t)
 	self, err := os.Executable()

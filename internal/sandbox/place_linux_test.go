@@ -153,7 +153,7 @@ func TestPlacing_WriterDuringRenameChangesNothing(t *testing.T) {
 	noneReserved(t, dir)
 }
 
-func TestPlacing_WritersSucceedWithoutIt(t *testing.T) {
+func TestPlacing_RaceSucceedsWithoutSandbox(t *testing.T) {
 	y := newYard(t)
 	if got := run(t, y.attack(t, "placerace", y.repository(t), "100")); strings.HasSuffix(got, "through 0") {
 		t.Errorf("got %q: the race shows nothing", got)
@@ -193,7 +193,7 @@ func beginRace(dir string) int {
 	return 0
 }
 
-func TestRecheck_RepositoryThatBeginsMeanwhile(t *testing.T) {
+func TestRecheck_RepositoryMadeMeanwhile(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "beginrace", y.inside)
 	y.placing(t, cmd)
@@ -264,7 +264,8 @@ func TestPlacing_Rename(t *testing.T) {
 	}
 }
 
-// TestPlacing_ReservedFileIsClosedToProcesses expects that a file that the sandbox makes cannot be changed by a descriptor for reading.
+// TestPlacing_ReservedFileIsClosedToProcesses expects that a process cannot change a file that the sandbox creates by
+// way of a descriptor for reading.
 func TestPlacing_ReservedFileIsClosedToProcesses(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
@@ -282,7 +283,7 @@ func TestPlacing_ReservedFileIsClosedToProcesses(t *testing.T) {
 	}
 }
 
-// TestPlacing_GitWorks runs commands of git that write configurations and make repositories, none of which is refused.
+// TestPlacing_GitWorks runs git commands that write configurations and create repositories. All have to succeed.
 func TestPlacing_GitWorks(t *testing.T) {
 	needsPrograms(t)
 	const script = `set -e

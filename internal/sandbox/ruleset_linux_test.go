@@ -72,7 +72,7 @@ func unwrap(err error) error {
 	return err
 }
 
-func TestLandlockAnswersInsideWhatTheSandboxKnowsOfIt(t *testing.T) {
+func TestLandlock_ReportsSupportedFeatures(t *testing.T) {
 	y, free, closed := fields(t)
 	version, err := landlockCall(unix.SYS_LANDLOCK_CREATE_RULESET, 0, 0, unix.LANDLOCK_CREATE_RULESET_VERSION)
 	if err != nil {
@@ -154,7 +154,7 @@ func manyDomains(free string) int {
 	return 0
 }
 
-func TestRulesetsAndDomainsAreBounded(t *testing.T) {
+func TestLandlock_LimitsRulesetsAndDomains(t *testing.T) {
 	y, free, _ := fields(t)
 	got := run(t, y.attack(t, "manydomains", free))
 	want := fmt.Sprintf("rulesets: %d", 16*maxRulesets) + "\na rule in one that was forgotten: file descriptor in bad state\n" +
@@ -219,7 +219,7 @@ func ruleRace(closed string) int {
 	return 0
 }
 
-func TestARuleThatIsAddedMeanwhileWidensNothing(t *testing.T) {
+func TestLandlock_RuleAddedMeanwhileWidensNothing(t *testing.T) {
 	y, _, closed := fields(t)
 	if got := run(t, y.attack(t, "rulerace", closed)); got != "wider: 0" {
 		t.Error(got)

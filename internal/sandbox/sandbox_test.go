@@ -2,7 +2,7 @@ package sandbox
 
 import "testing"
 
-func TestListsDecideByLiteralPaths(t *testing.T) {
+func TestLists_DecideByLiteralPaths(t *testing.T) {
 	l := Lists{Write: []string{"/work"}, DenyWrite: []string{"/work/a/.env"}, DenyExecute: []string{"/usr/bin/curl", "/opt"}}
 	for name, c := range map[string]struct {
 		event Event

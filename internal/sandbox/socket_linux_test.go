@@ -133,7 +133,7 @@ func listening(t *testing.T, network, address string) (at string, got *atomic.In
 
 const reachable = "(unix)\n(symlink)\n(a name that is no path)\n(to such a name)\n(to such a name, waiting)\n(exchanged)"
 
-func TestSocketsReachOnlyWhatIsAllowed(t *testing.T) {
+func TestSocket_ReachesOnlyAllowedAddresses(t *testing.T) {
 	y := newYard(t)
 	allowed, denied := filepath.Join(y.inside, "a"), filepath.Join(y.outside, "socket")
 	allowed += strings.Repeat("a", len(denied)-len(allowed))
@@ -161,7 +161,7 @@ func TestSocketsReachOnlyWhatIsAllowed(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestSocketsOfTheInternetWorkInside(t *testing.T) {
+func TestSocket_InternetWorks(t *testing.T) {
 	y := newYard(t)
 	allowed, denied := filepath.Join(y.inside, "a"), filepath.Join(y.outside, "b")
 	listening(t, "unix", allowed)

@@ -49,7 +49,7 @@ func (s stuck) Allows(e Event) bool {
 	return s.Lists.Allows(e)
 }
 
-func TestADecisionThatTakesTooLongRefusesTheCall(t *testing.T) {
+func TestTimeout_LateDecisionRejectsCall(t *testing.T) {
 	y := newYard(t)
 	cmd := y.confined(t, "sh", "-c", "(: >stuck) 2>&1; (: >slow) 2>&1; : >second; sleep 0.1; (: >stuck) 2>/dev/null || echo again; ls; cat second && mkdir d && echo on")
 	cmd.Env = append(cmd.Env, stuckVar+"=50")
@@ -62,9 +62,9 @@ func TestADecisionThatTakesTooLongRefusesTheCall(t *testing.T) {
 	y.untouched(t)
 }
 
-// Each decision that does not return keeps a thread of the sandbox. There are more of them here than threads that
-// receive calls.
-func TestADeciderThatNeverReturnsDoesNotHoldTheSandbox(t *testing.T) {
+// TestTimeout_BlockedDeciderDoesNotBlockSandbox: a decision that does not return occupies a thread of the sandbox. The
+// test blocks more decisions than the sandbox has threads that receive calls.
+func TestTimeout_BlockedDeciderDoesNotBlockSandbox(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
 	const line = "i=0; while [ $i -lt 200 ]; do (: >stuck$i) & i=$((i+1)); done; wait; echo *; ls"
@@ -78,7 +78,7 @@ func TestADeciderThatNeverReturnsDoesNotHoldTheSandbox(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestToObserveTheKernelMakesACallThatNobodyDecidesOn(t *testing.T) {
+func TestTimeout_ObserveAllowsUndecidedCall(t *testing.T) {
 	y := newYard(t)
 	y.flags = []string{"--observe"}
 	cmd := y.confined(t, "sh", "-c", "echo x >stuck && cat stuck")
@@ -155,8 +155,9 @@ func replaced() error {
 	return unix.Exec("/bin/true", []string{"true"}, nil)
 }
 
-// TestProgramsThatDoNotBeginDoNotHoldTheSandbox: the thread that has let the kernel start one waits to look at it.
-func TestProgramsThatDoNotBeginDoNotHoldTheSandbox(t *testing.T) {
+// TestTimeout_BlockedStartDoesNotBlockSandbox: after the kernel may start a program, a thread waits for the program to
+// begin, to check it.
+func TestTimeout_BlockedStartDoesNotBlockSandbox(t *testing.T) {
 	y := newYard(t)
 	cmd := y.attack(t, "unreaped", "made")
 	cmd.Env = append(cmd.Env, stuckVar+"=200")

@@ -122,7 +122,7 @@ func filtered() int {
 	return 0
 }
 
-func TestWhatHasFooledSandboxesAchievesNothing(t *testing.T) {
+func TestTraps_KnownEscapesFail(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
 	inherited, err := os.Create(filepath.Join(y.inside, "inherited"))
@@ -139,7 +139,7 @@ func TestWhatHasFooledSandboxesAchievesNothing(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestAFilterOfItsOwnGoesOnWorkingInside(t *testing.T) {
+func TestFilter_OwnFilterOfProgramWorks(t *testing.T) {
 	y := newYard(t)
 	const want = "its own listener: device or resource busy\nits own filter: <nil>\nits own filter, for all threads: <nil>\n" +
 		"what its filter has traced: function not implemented\nlikewise, but the sandbox is asked first: <nil> permission denied\n" +
@@ -150,7 +150,7 @@ func TestAFilterOfItsOwnGoesOnWorkingInside(t *testing.T) {
 	}
 }
 
-func TestReadingIsDecidedIfThatIsWanted(t *testing.T) {
+func TestRead_IsDecidedIfConfigured(t *testing.T) {
 	needsPrograms(t)
 	y := newYard(t)
 	y.flags = []string{"--deny-read", y.victim}
@@ -172,7 +172,7 @@ func TestReadingIsDecidedIfThatIsWanted(t *testing.T) {
 	y.untouched(t)
 }
 
-func TestObservingRefusesNothing(t *testing.T) {
+func TestObserve_RejectsNothing(t *testing.T) {
 	y := newYard(t)
 	y.flags = []string{"--observe"}
 	line := "echo changed >../out/victim && mkdir ../out/d && mv ../out/d ../out/e && id -u >/dev/null && cat ../out/victim"

@@ -43,9 +43,9 @@ func supportedIn(t *testing.T, errno unix.Errno, calls ...string) string {
 	return run(t, cmd)
 }
 
-// TestSupportedTriesWhatAContainerRefuses: a profile answers with one errno or the other, and may leave a call out that
-// only some of what is confined makes.
-func TestSupportedTriesWhatAContainerRefuses(t *testing.T) {
+// TestSupported_TriesCallsThatContainersDeny: seccomp profiles of containers return different errnos, and may omit
+// calls that only some confined processes make.
+func TestSupported_TriesCallsThatContainersDeny(t *testing.T) {
 	needsSandbox(t)
 	if got := supportedIn(t, unix.EPERM); got != "<nil>" {
 		t.Errorf("got %q where nothing is refused", got)
@@ -66,8 +66,8 @@ func TestSupportedTriesWhatAContainerRefuses(t *testing.T) {
 	}
 }
 
-// TestASandboxThatCannotAnswerDoesNotStart: without its threads each call would wait for ever.
-func TestASandboxThatCannotAnswerDoesNotStart(t *testing.T) {
+// TestStart_FailsWithoutThreads: a sandbox that cannot start its threads would answer no call.
+func TestStart_FailsWithoutThreads(t *testing.T) {
 	y := newYard(t)
 	cmd := y.confined(t, "true")
 	cmd.Args = append([]string{cmd.Args[0], strconv.Itoa(int(unix.EPERM)), "unshare"}, cmd.Args[1:]...)

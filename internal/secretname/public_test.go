@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/secretname"
 )
 
-func TestPublic(t *testing.T) {
+func TestPublic_RecognizesPublicKeys(t *testing.T) {
 	block := func(label string) string {
 		return "-----BEGIN " + label + "-----\nMIIBszCCAVmgAwIBAgIUQm9keSBvZiBhIGNlcnRpZmljYXRlIGFuZCBub3RoaW5n\nAAAA==\n-----END " + label + "-----\n"
 	}

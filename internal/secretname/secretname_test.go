@@ -16,7 +16,7 @@ func lines(t testing.TB, file string) []string {
 	return strings.Split(strings.TrimSpace(string(data)), "\n")
 }
 
-func TestNamesOfSecretsAreKnown(t *testing.T) {
+func TestIs_RecognizesNamesOfSecrets(t *testing.T) {
 	for _, name := range lines(t, "secret.txt") {
 		if !Is(name) {
 			t.Errorf("%s counts as no secret", name)
@@ -29,7 +29,7 @@ func TestNamesOfSecretsAreKnown(t *testing.T) {
 	}
 }
 
-func TestNamesAreKnownHoweverTheyAreCasedAndJoined(t *testing.T) {
+func TestIs_IgnoresCaseAndSeparators(t *testing.T) {
 	for _, name := range lines(t, "secret.txt") {
 		ws := words(name)
 		for _, again := range []string{
@@ -42,7 +42,7 @@ func TestNamesAreKnownHoweverTheyAreCasedAndJoined(t *testing.T) {
 	}
 }
 
-func TestValuesThatAreSecretsAreKnownByTheirForm(t *testing.T) {
+func TestValue_RecognizesSecretsByForm(t *testing.T) {
 	// Put together here, so that nothing that looks for leaked secrets finds them in this file.
 	const hex32 = "0123456789abcdef0123456789abcdef"
 	for _, value := range []string{
@@ -77,7 +77,7 @@ func TestValuesThatAreSecretsAreKnownByTheirForm(t *testing.T) {
 	}
 }
 
-func TestReplaceTakesWhatIsSecretAndNoMore(t *testing.T) {
+func TestReplace_ReplacesOnlySecrets(t *testing.T) {
 	for in, want := range map[string]string{
 		"git clone https://me:hush@example.com/r":                       "git clone https://me:$1@example.com/r",
 		"git clone https://" + "ghp_0123456789abcdef" + "@github.com/r": "git clone https://$1@github.com/r",
@@ -89,7 +89,7 @@ func TestReplaceTakesWhatIsSecretAndNoMore(t *testing.T) {
 	}
 }
 
-func FuzzNames(f *testing.F) {
+func FuzzVariable(f *testing.F) {
 	f.Add("aB_c-D9", "x://u:p@h")
 	f.Fuzz(func(_ *testing.T, name, value string) { Variable(name, value) })
 }

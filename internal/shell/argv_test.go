@@ -11,7 +11,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestFromArgvTakesWordsAsTheyAre(t *testing.T) {
+func TestFromArgv_KeepsWords(t *testing.T) {
 	tests := map[string]struct {
 		argv []string
 		want string
@@ -35,7 +35,7 @@ func TestFromArgvTakesWordsAsTheyAre(t *testing.T) {
 	}
 }
 
-func TestFromArgvSaysWhatItCannotSee(t *testing.T) {
+func TestFromArgv_ReportsUnseenParts(t *testing.T) {
 	for name, argv := range map[string][]string{
 		"a shell that reads its input": {"sh"},
 		"a line that is broken":        {"sh", "-c", "a &&"},
@@ -49,7 +49,7 @@ func TestFromArgvSaysWhatItCannotSee(t *testing.T) {
 	}
 }
 
-func TestQuoteQuotesWhatAShellWouldExpand(t *testing.T) {
+func TestQuote_QuotesExpansions(t *testing.T) {
 	tests := map[string][]string{
 		"git status":           {"git", "status"},
 		`a '' 'b c' 'd'\''e'`:  {"a", "", "b c", "d'e"},
@@ -65,8 +65,9 @@ func TestQuoteQuotesWhatAShellWouldExpand(t *testing.T) {
 	}
 }
 
-// FuzzQuoteThenParseGivesTheArgvBack also checks that executing a command and having a shell read it come to the same.
-func FuzzQuoteThenParseGivesTheArgvBack(f *testing.F) {
+// FuzzQuote_RoundTripsThroughParse also checks that executing a command has the same result as a shell that reads the
+// quoted command.
+func FuzzQuote_RoundTripsThroughParse(f *testing.F) {
 	for _, seed := range []string{"git\x1fstatus", "a\x1f\x1fb c", "sh\x1f-c\x1frm x; $(ls)", "A=1\x1fb", "if", "[[\x1f&&", "{\x1f}",
 		"a'b\x1f\"", "!\x1fa", "time\x1fls", "env\x1f-S\x1fa b", "\\", "a\nb", "find\x1f.\x1f-exec\x1frm\x1f{}\x1f;",
 		"export\x1fA=~", "test\x1fa[1]", "bash\x1f-c\x1f[[ a ]]", "-\x1f--", "declare\x1f-x\x1fB=1", "let\x1fx=1"} {
@@ -92,7 +93,7 @@ func FuzzQuoteThenParseGivesTheArgvBack(f *testing.F) {
 	})
 }
 
-// FuzzParse feeds arbitrary lines: nothing may panic, and what comes back must be fit for a protobuf message.
+// FuzzParse parses arbitrary lines. Nothing may panic, and the result has to fit into a protobuf message.
 func FuzzParse(f *testing.F) {
 	for _, seed := range []string{"", "a", "a && b | c; d\ne", "sh -c 'rm \"$x\"' > f 2>&1", "for i in a b; do c $(d `e`); done",
 		"f() { a; }; f", "cat <<EOF\n$(a)\nEOF", "a=(1 2) b[1]=2 declare -A x=([a]=b)", "case x in *) ;; esac", "$'\\x6d\\u00e9\\777'",

@@ -9,7 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestGitDiffGoesByTheRepositoryThatItRunsIn(t *testing.T) {
+func TestDoubt_GitDiffDependsOnRepository(t *testing.T) {
 	sub := func(line, gitDir, cwd string) *permissionv1.SubCommand {
 		return &permissionv1.SubCommand{Argv: strings.Fields(line), Cwd: cwd, Program: &acpv1.Program{Path: "/usr/bin/git", ResolvedPath: "/usr/bin/git"},
 			Repository: &acpv1.Repository{GitDir: gitDir, AtRoot: gitDir != ""}}

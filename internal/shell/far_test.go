@@ -9,7 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestWhatRunsElsewhereIsGuessedAndNeverFullySeen(t *testing.T) {
+func TestRemote_CommandsAreGuessedAndNotFullySeen(t *testing.T) {
 	for line, want := range map[string]string{ // the guess, its words apart by blanks
 		"ssh host rm x":                                                  "rm x",
 		"ssh -p 22 -oX=y user@host rm x":                                 "rm x",
@@ -78,7 +78,7 @@ func TestWhatRunsElsewhereIsGuessedAndNeverFullySeen(t *testing.T) {
 	}
 }
 
-func TestProgramsThatRunNothingElsewhereThisTimeAreThemselves(t *testing.T) {
+func TestRemote_ProgramsWithoutRemoteCommand(t *testing.T) {
 	for _, line := range []string{
 		"docker ps -a", "docker build -t x .", "docker image ls", "docker network create n", "docker compose up", "docker logs c exec",
 		"kubectl get pods", "kubectl -n ns logs run", "kubectl", "lxc list", "adb devices", "docker -v",
@@ -93,7 +93,7 @@ func TestProgramsThatRunNothingElsewhereThisTimeAreThemselves(t *testing.T) {
 	}
 }
 
-func TestXargsMaySetTheVariableByWhichItFindsItsProgram(t *testing.T) {
+func TestXargs_MaySetPATH(t *testing.T) {
 	subs, _ := shell.Parse("xargs --process-slot-var=PATH -I% ls x")
 	if len(subs) != 1 || len(subs[0].GetAssignments()) != 1 || subs[0].GetAssignments()[0] != "PATH=0" {
 		t.Errorf("got %v", subs)

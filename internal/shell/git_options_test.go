@@ -15,7 +15,7 @@ func as(words, line string) bool {
 	return why == "" || why == shell.Risky(strings.Fields(words))
 }
 
-func TestEverydayOptionsOfGitAreCovered(t *testing.T) {
+func TestGitOptions_CoverCommonCommands(t *testing.T) {
 	for _, line := range []string{
 		"git status --short --branch", "git status -sb --porcelain=v2", "git diff --stat HEAD~3", "git diff --cached --name-only -- a b",
 		"git log --oneline --graph --all -20", "git log --since=yesterday --format=%h%x09%an --author=x", "git log -p --follow x.go",
@@ -45,7 +45,7 @@ func TestEverydayOptionsOfGitAreCovered(t *testing.T) {
 	}
 }
 
-func TestOptionsByWhichGitRunsMoreAreNotCovered(t *testing.T) {
+func TestGitOptions_OmitOptionsThatRunPrograms(t *testing.T) {
 	for line, words := range map[string]string{
 		"git log --show-signature": "git log", "git log --format=%G?": "git log", "git log --pretty=tformat:%GK": "git log", "git diff --ext-diff": "git diff",
 		"git diff --textconv": "git diff", "git diff --submodule=diff": "git diff", "git log -p --submodule=diff": "git log", "git blame --contents x y": "git blame",
@@ -73,8 +73,8 @@ func TestOptionsByWhichGitRunsMoreAreNotCovered(t *testing.T) {
 	}
 }
 
-// TestOptionsThatGitHasAreKnown shows which long options of reading commands are left out, so that it is so by decision.
-func TestOptionsThatGitHasAreKnown(t *testing.T) {
+// TestGitOptions_ListOptionsOfInstalledGit lists the long options of reading commands that are omitted on purpose.
+func TestGitOptions_ListOptionsOfInstalledGit(t *testing.T) {
 	left := map[string]bool{
 		"--ext-diff": true, "--textconv": true, "--output": true, "--contents": true, "--recurse-submodules": true, "--filters": true,
 		"--open-files-in-pager": true, "--ext-grep": true, "--delete": true, "--set-upstream-to": true, "--move": true, "--copy": true,

@@ -211,9 +211,9 @@ func (m *lineMaker) line() string {
 	return line
 }
 
-// FuzzShellsGiveProgramsTheWordsThatAreExpected has shells read lines over folders of all kinds: each command that runs has been
-// found with just these words, in this place, or is said to be known only when it runs.
-func FuzzShellsGiveProgramsTheWordsThatAreExpected(f *testing.F) {
+// FuzzHere_AgreesWithShells has shells run lines in folders of all kinds. Parse has to find each command that runs,
+// with the same words and in the same folder, or to say that it is known only at run time.
+func FuzzHere_AgreesWithShells(f *testing.F) {
 	for seed := range int64(300) {
 		f.Add(seed)
 	}

@@ -34,7 +34,7 @@ func workspace(t *testing.T, names ...string) shell.Here {
 var project = []string{"README.md", "go.mod", ".env", ".git/config", "src/main.go", "src/main_test.go", "src/.hidden.go", "src/a b.txt",
 	"docs/x.md", "docs/y.md", "empty/", "n1", "n2", "n10", "one.c"}
 
-func TestHereExpandsWhatIsCertain(t *testing.T) {
+func TestHere_ExpandsCertainWords(t *testing.T) {
 	h := workspace(t, project...)
 	if err := os.Symlink("/etc", h.Dir+"/.link"); err != nil {
 		t.Fatal(err)
@@ -168,7 +168,7 @@ func TestHereExpandsWhatIsCertain(t *testing.T) {
 	}
 }
 
-func TestHereAppendsNamesThatAreCertain(t *testing.T) {
+func TestHere_AppendsCertainNames(t *testing.T) {
 	h := workspace(t, "go.mod", "src/main.go", "src/b.go", "src/.env", "src/in/c.go", "odd/a b.go", "many/"+strings.Repeat("x", 9))
 	for i := range 201 {
 		if err := os.WriteFile(fmt.Sprintf("%s/many/%d.go", h.Dir, i), nil, 0o600); err != nil {
@@ -241,7 +241,7 @@ func TestHereAppendsNamesThatAreCertain(t *testing.T) {
 	}
 }
 
-func TestHere_ReadsOneLineBetweenQuotesAsOneOfItsNames(t *testing.T) {
+func TestHere_QuotedLineIsOneName(t *testing.T) {
 	h := workspace(t, "a.md", "b.md", "docs/c d")
 	const possible = "cat|a.md|b.md|docs"
 	for line, want := range map[string]string{
@@ -270,8 +270,8 @@ func TestHere_ReadsOneLineBetweenQuotesAsOneOfItsNames(t *testing.T) {
 	}
 }
 
-// A loop over nothing is read all the same: there may be something by the time it runs.
-func TestHere_ReadsTheBodyOfALoopOverNothing(t *testing.T) {
+// TestHere_ReadsBodyOfEmptyLoop: a loop over no files may have files when the line runs.
+func TestHere_ReadsBodyOfEmptyLoop(t *testing.T) {
 	h := workspace(t, "a.md", "empty/")
 	for line, want := range map[string]string{
 		`for f in $(find . -name '*.zip'); do rm x; done`:          "rm|x",
@@ -286,7 +286,7 @@ func TestHere_ReadsTheBodyOfALoopOverNothing(t *testing.T) {
 	}
 }
 
-func TestHereKnowsWhatARepositoryTracks(t *testing.T) {
+func TestHere_ListsTrackedFiles(t *testing.T) {
 	h := workspace(t, "go.mod", "src/main.go", "src/b.go", "untracked.go")
 	run := func(args ...string) {
 		t.Helper()
@@ -320,7 +320,7 @@ func TestHereKnowsWhatARepositoryTracks(t *testing.T) {
 	}
 }
 
-func TestHereExpandsWithinBounds(t *testing.T) {
+func TestHere_LimitsExpansion(t *testing.T) {
 	h := workspace(t, "a.c")
 	for i := range 1001 {
 		if err := os.WriteFile(fmt.Sprintf("%s/f%d", h.Dir, i), nil, 0o600); err != nil {

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestLayoutSaysWhereWordsStand(t *testing.T) {
+func TestLayout_PositionsOfWords(t *testing.T) {
 	for line, want := range map[string]string{
 		`a "b c" 'd'\e $f`:            `0[a|"b c"|'d'\e|$f!]`,
 		`A=1 a | b <<< 'x y' && c`:    `1[a] 1[b <'x y'] 0[c]`,

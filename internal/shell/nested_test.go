@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// An agent sends any line. A line of which each part is read twice for each part around it is never decided, and takes a
-// processor as long: each of these took hours.
-func TestANestedLineIsReadInTime(t *testing.T) {
+// TestParse_NestedLinesAreQuick: a parser that reads each part twice for each level of nesting takes exponential time.
+// An agent can send such lines. Each of these took hours.
+func TestParse_NestedLinesAreQuick(t *testing.T) {
 	nest := func(before, inner, after string) string {
 		const depth = 200
 		return strings.Repeat(before, depth) + inner + strings.Repeat(after, depth)

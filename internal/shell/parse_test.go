@@ -43,7 +43,7 @@ func show(subs []*permissionv1.SubCommand) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestParseFindsEverySimpleCommand(t *testing.T) {
+func TestParse_FindsEverySimpleCommand(t *testing.T) {
 	tests := map[string]struct{ line, want string }{
 		"a command":                       {"git status", "git|status"},
 		"nothing":                         {"", ""},
@@ -120,7 +120,7 @@ func TestParseFindsEverySimpleCommand(t *testing.T) {
 	}
 }
 
-func TestParseSeesThroughWrappers(t *testing.T) {
+func TestParse_SeesThroughWrappers(t *testing.T) {
 	tests := map[string]struct{ line, want string }{
 		"sh -c":                             {`sh -c 'rm x; ls'`, "sh -c: rm|x\nsh -c: ls"},
 		"bash with options in a cluster":    {`bash -lc "rm x"`, "bash -c: rm|x"},
@@ -178,7 +178,7 @@ func TestParseSeesThroughWrappers(t *testing.T) {
 	}
 }
 
-func TestParseSaysWhatItCannotSee(t *testing.T) {
+func TestParse_ReportsUnseenParts(t *testing.T) {
 	tests := map[string]string{
 		"an unclosed quote":                       "a 'b",
 		"an unclosed substitution":                "a $(b",
@@ -295,7 +295,7 @@ func TestParseSaysWhatItCannotSee(t *testing.T) {
 	}
 }
 
-func TestParseGivesWhatItSeesOfAnUnparsedLine(t *testing.T) {
+func TestParse_UnparsedLineKeepsSeenCommands(t *testing.T) {
 	for line, want := range map[string]string{
 		"a $((1 + $(b)))":                "a|$((1 + $(b))) (dynamic)\nb",
 		"a; b 'c":                        "a",
@@ -310,14 +310,14 @@ func TestParseGivesWhatItSeesOfAnUnparsedLine(t *testing.T) {
 	}
 }
 
-func TestParseGivesTheCommandsOfBothReadings(t *testing.T) {
+func TestParse_ReturnsCommandsOfBothReadings(t *testing.T) {
 	subs, unparsed := shell.Parse("[[ a || rm x ]]")
 	if unparsed == "" || !strings.Contains(show(subs), "rm|x") {
 		t.Errorf("got %q:\n%s\nwant the rm that a plain shell runs", unparsed, show(subs))
 	}
 }
 
-func TestParseIsQuickOnHostileLines(t *testing.T) {
+func TestParse_HostileLinesAreQuick(t *testing.T) {
 	lines := map[string]string{
 		"parentheses": strings.Repeat("(", 4000), "substitutions": strings.Repeat("$(", 4000),
 		"quoted substitutions": strings.Repeat(`"$(`, 4000), "conditions": strings.Repeat("if ", 21000),

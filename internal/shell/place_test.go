@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-func TestALineSaysWhereItsCommandsRun(t *testing.T) {
+func TestParse_WorkingDirectoryOfCommands(t *testing.T) {
 	for name, tt := range map[string]struct{ line, want string }{
 		"cd that must succeed":                {"cd /tmp && rm x", "cd|/tmp\n@/tmp rm|x"},
 		"a relative one":                      {"cd a/b && ls && ls", "cd|a/b\n@a/b ls\n@a/b ls"},
@@ -88,7 +88,7 @@ func TestALineSaysWhereItsCommandsRun(t *testing.T) {
 	}
 }
 
-func TestDynamicWordsAreNumbered(t *testing.T) {
+func TestParse_NumbersDynamicWords(t *testing.T) {
 	for line, want := range map[string]string{
 		"a b":                    "[[]]",
 		"a $x b *":               "[[1 3]]",
@@ -114,7 +114,7 @@ func TestDynamicWordsAreNumbered(t *testing.T) {
 	}
 }
 
-func TestWhatChangesTheMeaningOfALineIsNeverFullySeen(t *testing.T) {
+func TestParse_RedefinedNamesAreNotFullySeen(t *testing.T) {
 	for _, line := range []string{
 		"alias ls='rm x'; ls", "unalias -a; ls", "hash -p /tmp/x ls; ls", "enable -f x.so ls", "enable -n cd; cd x", "source x", ". x", "PROMPT_COMMAND='rm x'; ls", "BASH_ENV=x bash -c ls",
 		"export BASH_ENV=x; ls", "ENV=x sh -c ls", "python - <<EOF\nx\nEOF", "python <<'EOF'\nx\nEOF", "echo x | python3", "node -i <<E\nx\nE", "perl /dev/stdin <<E\nx\nE", "bash <<EOF\n$x\nEOF",
@@ -128,7 +128,7 @@ func TestWhatChangesTheMeaningOfALineIsNeverFullySeen(t *testing.T) {
 	}
 }
 
-func TestOpaqueWrappersShowWhatTheyMostLikelyRun(t *testing.T) {
+func TestParse_OpaqueWrappersShowLikelyCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"flock f rm x": "rm", "su -c 'rm x'": "rm", "su root -c 'rm x'": "rm", "chroot /x rm y": "rm", "strace -f rm x": "rm", "gdb --args rm x": "rm", "script -qc 'rm x' f": "", "watch 'rm x'": "",
 		"git -c alias.x='!rm y' x": "rm", "nsenter --all sh -c 'rm x'": "rm", "unshare -r rm x": "rm",

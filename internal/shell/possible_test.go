@@ -8,7 +8,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestHereSaysWhichNamesAreOnlyPossible(t *testing.T) {
+func TestHere_MarksPossibleNames(t *testing.T) {
 	h := workspace(t, "a.md", "b.md", "src/x.go", "src/y.go")
 	for line, want := range map[string]struct {
 		of       int
@@ -39,7 +39,7 @@ func TestHereSaysWhichNamesAreOnlyPossible(t *testing.T) {
 	}
 }
 
-func TestWithoutPossibleKeepsWhatIsCertain(t *testing.T) {
+func TestWithoutPossible_KeepsCertainWords(t *testing.T) {
 	got := shell.WithoutPossible(&permissionv1.SubCommand{
 		Argv: []string{"cat", "a", "$x", "b", "<(c)"}, Dynamic: true, DynamicWords: []uint32{2, 4}, TextWords: []uint32{2},
 		PipedWords: []uint32{4}, PossibleWords: []uint32{1, 3},

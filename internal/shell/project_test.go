@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-func TestWhatRunsTheProjectsCodeIsKnown(t *testing.T) {
+func TestRunsProject_Commands(t *testing.T) {
 	for _, line := range []string{"go test ./...", "go run .", "npm test", "make", "pytest -q", "python3 -m pytest", "./gradlew test", "cargo test", "sh x.sh"} {
 		if !shell.RunsProject(strings.Fields(line)) {
 			t.Errorf("%s", line)

@@ -12,7 +12,7 @@ func covers(words, line string) bool {
 	return shell.Names(shell.Risks(strings.Fields(words)), shell.Risks(strings.Fields(line)))
 }
 
-func TestRisks_OptionsThatChangeWhatRunsAreNamed(t *testing.T) {
+func TestRisks_OptionsThatChangePrograms(t *testing.T) {
 	for _, c := range []struct{ words, line string }{
 		{"git commit", "git commit -F /etc/hostname"}, {"git commit", "git commit --file=/etc/hostname"}, {"git commit", "git commit --file ../x"},
 		{"git commit", "git commit -aF/etc/hostname"}, {"git tag", "git tag -F /etc/hostname v1"}, {"git add", "git add --pathspec-from-file=/etc/hostname"},
@@ -39,7 +39,7 @@ func TestRisks_OptionsThatChangeWhatRunsAreNamed(t *testing.T) {
 	}
 }
 
-func TestRisks_EverydayOptionsNeedNoName(t *testing.T) {
+func TestRisks_OmitCommonOptions(t *testing.T) {
 	for _, c := range []struct{ words, line string }{
 		{"git commit", "git commit -m x"}, {"git commit", "git commit -F -"}, {"git commit", "git commit -F message.txt"}, {"git commit", "git commit -am x --file=m"},
 		{"make test", "make test -j4 V=1"}, {"make test", "make test CFLAGS=-O2"}, {"make", "make -k all"}, {"npm test", "npm test -- --watch --config x"},

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-func TestRiskyOptionsAreKnown(t *testing.T) {
+func TestRisky_DangerousOptions(t *testing.T) {
 	for _, line := range []string{
 		"git -c core.pager=x log", "git -ccore.pager=x log", "git --config-env=a=B log", "git --exec-path=/x log",
 		"git --git-dir=/x status", "git --git-dir /x status", "git --work-tree=/x status", "git -p log", "git --paginate log",
@@ -46,7 +46,7 @@ func TestRiskyOptionsAreKnown(t *testing.T) {
 	}
 }
 
-func TestWhatOnlyReadsIsNotRisky(t *testing.T) {
+func TestRisky_AcceptsReadOnlyCommands(t *testing.T) {
 	for _, argv := range [][]string{
 		nil, {""}, {"ls", "-la"}, {"cat", "-n", "x"}, {"grep", "-rno", "x", "."}, {"grep", "--output", "x"},
 		{"git"}, {"git", "status", "-s"}, {"git", "-C", "/x", "status"}, {"git", "--no-pager", "log", "-p"}, {"git", "diff", "--no-indent-heuristic", "a", "b"},
@@ -69,7 +69,7 @@ func TestWhatOnlyReadsIsNotRisky(t *testing.T) {
 	}
 }
 
-func TestADangerOfAnOptionReadsOtherwiseThanThatOfItsProgram(t *testing.T) {
+func TestRisky_DistinguishesOptionFromProgram(t *testing.T) {
 	for _, lines := range [][2]string{
 		{"curl", "curl -o x"}, {"go test", "go test -exec x"}, {"git push", "git -c a=b push"}, {"git branch x", "git branch -D x"},
 		{"make", "make --eval=x"}, {"tar xf a", "tar xf a --to-command=x"}, {"eslint", "eslint --fix"}, {"ssh h", "ssh -oProxyCommand=x h"},
@@ -83,7 +83,7 @@ func TestADangerOfAnOptionReadsOtherwiseThanThatOfItsProgram(t *testing.T) {
 	}
 }
 
-func TestOptionsOfGoAreWholeWords(t *testing.T) {
+func TestRisky_OptionsOfGoAreWholeWords(t *testing.T) {
 	plain := shell.Risky([]string{"go", "test"})
 	for _, line := range []string{"-run X", "-count=1", "-short", "-timeout 30s", "-cover", "-race -v", "--count 1", "-bench . -benchmem", "-coverpkg=./...",
 		"-json", "-fuzz=X -fuzztime 10s", "-shuffle=on", "-tags foo", "-failfast -vet=off", "-mod=vendor", "-trimpath", "-work", "-args -update", "-test.run X", "-buildvcs=false"} {
@@ -101,7 +101,7 @@ func TestOptionsOfGoAreWholeWords(t *testing.T) {
 	}
 }
 
-func TestInterpretersAreKnownByNameAndPath(t *testing.T) {
+func TestInterpreter_ByNameAndPath(t *testing.T) {
 	for _, program := range []string{"python", "python3", "python3.12", "/usr/bin/python3", "Python.exe", "node", "sh", "bash", "/bin/zsh", "fish", "perl", "ruby3.2",
 		"lua5.4", "awk", "gawk", "php8", "deno", "bun", "vim", "osascript", "pwsh", "sqlite3", "./bash"} {
 		if !shell.Interpreter(program) {
@@ -115,7 +115,7 @@ func TestInterpretersAreKnownByNameAndPath(t *testing.T) {
 	}
 }
 
-func TestARememberedAnswerReachesOnlySoFar(t *testing.T) {
+func TestGeneralisable_PrefixOfCommand(t *testing.T) {
 	for line, want := range map[string]string{
 		"git status -s": "git status", "git status": "git status", "git log --oneline": "git log", "ls -la": "ls", "ls": "ls", "/bin/ls -l x": "/bin/ls",
 		"cat x": "cat", "find . -name x": "find", "grep -r x .": "grep", "sort -u x": "sort", "sed -n 1p x": "sed",
@@ -136,7 +136,7 @@ func TestARememberedAnswerReachesOnlySoFar(t *testing.T) {
 	}
 }
 
-func TestHarmlessVariablesAreFew(t *testing.T) {
+func TestHarmlessVariable_AcceptsFew(t *testing.T) {
 	for _, entry := range []string{"LANG=C", "LC_ALL=de_DE.UTF-8", "LC_ALL=", "LC_CTYPE=C.utf8", "LANG=en_US", "LANGUAGE=de:en", "TZ=Europe/Berlin", "TERM=xterm", "NO_COLOR=1", "CI=true", "PAGER=cat", "PAGER=", "GIT_PAGER=cat",
 		"GIT_TERMINAL_PROMPT=0", "COLUMNS=80", "NODE_ENV=test"} {
 		if !shell.HarmlessVariable(entry) {

@@ -62,8 +62,9 @@ func ranIn(t *testing.T, program, line, dir string) (ran [][]string) {
 	return ran
 }
 
-// TestShellsRunNothingThatIsNotSeen has shells read lines of all kinds, and compares.
-func TestShellsRunNothingThatIsNotSeen(t *testing.T) {
+// TestParse_AgreesWithShells has shells run lines of all kinds, and compares the commands that run with the parsed
+// ones.
+func TestParse_AgreesWithShells(t *testing.T) {
 	random := rand.New(rand.NewSource(1)) // the same lines each time
 	lines := []string{"lsx # \\\ncax", "lsx >&-cax", "\"lsx$\\\n{x}\"", "a\\\\\\\nb", "lsx `lsx # \\\\\ncax`",
 		"lsx <<EOF\n\\\nEOF\ncax\nEOF", "lsx <<EOF\nE\\\nOF\ncax\nEOF", "lsx <<'E'OF\na\\\nEOF\ncax\nEOF", "lsx <<EOF\n${x}EOF\nlsx '\nEOF\ncax #'",

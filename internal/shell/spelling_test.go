@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-func TestAWordSpellsEveryPathThatAProgramMayTakeItFor(t *testing.T) {
+func TestSpellings_PathsOfWord(t *testing.T) {
 	for word, want := range map[string]string{
 		"":                       "[]",
 		"a/b":                    "[a/b]",

@@ -9,8 +9,9 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-// TestWordsThatAreText shows of the first command of a line with a word that is known only at run time, what the word is.
-func TestWordsThatAreText(t *testing.T) {
+// TestText_OfFirstCommand checks the text of the word that is known only at run time, in the first command of each
+// line.
+func TestText_OfFirstCommand(t *testing.T) {
 	h := workspace(t, project...)
 	for line, want := range map[string]string{
 		`echo "$(ls)"`:                                  "text",
@@ -68,8 +69,9 @@ func TestWordsThatAreText(t *testing.T) {
 	}
 }
 
-// TestArithmeticOfTheLineIsPlain: what a line counts itself cannot hold a subscript that is evaluated.
-func TestArithmeticOfTheLineIsPlain(t *testing.T) {
+// TestText_ArithmeticIsPlain: the result of arithmetic that stands in the line itself cannot hold a subscript that a
+// shell evaluates.
+func TestText_ArithmeticIsPlain(t *testing.T) {
 	h := workspace(t, project...)
 	for line, plain := range map[string]bool{
 		`i=0; i=$((i+1)); echo $i`:                     true,
@@ -92,7 +94,7 @@ func TestArithmeticOfTheLineIsPlain(t *testing.T) {
 	}
 }
 
-func TestNamesInASubstitutionAreWords(t *testing.T) {
+func TestHere_ExpandsSubstitutions(t *testing.T) {
 	h := workspace(t, project...)
 	for line, want := range map[string][]string{
 		`wc -l $(ls docs/x.md docs/y.md)`:                   {"wc -l docs/x.md docs/y.md", "wc -l", "ls docs/x.md docs/y.md"},
@@ -111,7 +113,7 @@ func TestNamesInASubstitutionAreWords(t *testing.T) {
 	}
 }
 
-func TestInputThatMayBeASecret(t *testing.T) {
+func TestInput_MayBeSecret(t *testing.T) {
 	for line, want := range map[string]bool{
 		"cat <<< \"$SECRET\"":                          true,
 		"cat <<EOF\n$SECRET\nEOF":                      true,

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/shell"
 )
 
-func TestWordsAreThoseOfOneSimpleCommand(t *testing.T) {
+func TestWords_OfSimpleCommand(t *testing.T) {
 	for line, want := range map[string][]string{
 		"ls": {"ls"}, " git  commit -m 'a b' ": {"git", "commit", "-m", "a b"}, `a "b"\ c ''`: {"a", "b c", ""}, "ls;": {"ls"}, "a\\\nb": {"ab"},
 	} {

@@ -2,7 +2,7 @@ package shell
 
 import "testing"
 
-func TestXargsMayAppendThoughItReplaces(t *testing.T) {
+func TestXargs_MayAppendBesideReplacing(t *testing.T) {
 	for line, want := range map[string]bool{
 		"xargs -I% cat x": false, "xargs -I% -n1 cat x": true, "xargs -J % cat x": true, "xargs -R 5 cat x": true, "xargs cat x": true,
 	} {
@@ -16,7 +16,7 @@ func TestXargsMayAppendThoughItReplaces(t *testing.T) {
 	}
 }
 
-func TestATableHasARowForEachName(t *testing.T) {
+func TestByName_HasEachName(t *testing.T) {
 	table := byName(map[string]int{"a b": 1, "c\n\td": 2})
 	for name, want := range map[string]int{"a": 1, "b": 1, "c": 2, "d": 2} {
 		if table[name] != want || len(table) != 4 {

@@ -16,27 +16,13 @@ import (
 // gives up, and are not waits for something that has to happen.
 const shortWait = 3 * time.Second
 
-// Tests of the repository take their timeouts from this package. Functions that use a bubble of testing/synctest are left out: its
-// clock does not depend on the load.
+// Tests of the repository take their timeouts from this package. Functions that use a bubble of testing/synctest are left
+// out: its clock does not depend on the load. Templates in examples are left out: users copy them out of the repository,
+// and this package is internal.
 func TestTimeouts_ComeFromTestkit(t *testing.T) {
-	root := filepath.Join("..", "..")
-	files := 0
-	err := filepath.WalkDir(root, func(path string, entry fs.DirEntry, err error) error {
-		if err != nil {
-			return err
-		}
-		name := entry.Name()
-		if entry.IsDir() && (name == "node_modules" || strings.HasPrefix(name, ".") && name != ".." || name == "examples" && filepath.Dir(path) == root) {
-			return filepath.SkipDir // templates are copied out of the repository, where this package is not
-		}
-		if !strings.HasSuffix(name, "_test.go") {
-			return nil
-		}
-		files++
-		set := token.NewFileSet()
-		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
-		if err != nil {
-			return err
+	eachTestFile(t, func(path string, set *token.FileSet, file *ast.File) {
+		if strings.HasPrefix(path, "examples"+string(filepath.Separator)) {
+			return
 		}
 		for _, d := range file.Decls {
 			f, ok := d.(*ast.FuncDecl)
@@ -52,13 +38,45 @@ func TestTimeouts_ComeFromTestkit(t *testing.T) {
 				return true
 			})
 		}
+	})
+}
+
+// repository is the root of the repository, seen from this package.
+var repository = filepath.Join("..", "..")
+
+// eachTestFile calls visit with each file of Go tests in the repository, and with its path from the root.
+func eachTestFile(t *testing.T, visit func(path string, set *token.FileSet, file *ast.File)) {
+	t.Helper()
+	files := 0
+	err := filepath.WalkDir(repository, func(path string, entry fs.DirEntry, err error) error {
+		if err != nil {
+			return err
+		}
+		name := entry.Name()
+		if entry.IsDir() && (name == "node_modules" || strings.HasPrefix(name, ".") && name != "..") {
+			return filepath.SkipDir
+		}
+		if !strings.HasSuffix(name, "_test.go") {
+			return nil
+		}
+		files++
+		set := token.NewFileSet()
+		file, err := parser.ParseFile(set, path, nil, parser.SkipObjectResolution)
+		if err != nil {
+			return err
+		}
+		below, err := filepath.Rel(repository, path)
+		if err != nil {
+			return err
+		}
+		visit(below, set, file)
 		return nil
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	if files < 100 {
-		t.Errorf("%d files of tests were found below %s, want all of the repository", files, root)
+		t.Errorf("%d files of tests were found below %s, want all of the repository", files, repository)
 	}
 }
 

@@ -24,7 +24,7 @@ func (r *recorder) Errorf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
 func (r *recorder) Fatalf(f string, a ...any) { r.said += fmt.Sprintf(f, a...) }
 func (r *recorder) Fatal(a ...any)            { r.said += fmt.Sprint(a...) }
 
-func TestAGoldenFileIsComparedAndWrittenOnlyWithTheFlag(t *testing.T) {
+func TestGolden_WritesOnlyWithUpdateFlag(t *testing.T) {
 	t.Chdir(t.TempDir())
 	file := filepath.Join("testdata", "a", "b.txt")
 	golden := func(got string) string {
@@ -72,7 +72,7 @@ func TestPoll_EndsWithStateOrTimeout(t *testing.T) {
 	})
 }
 
-func TestAShortFolderIsGoneWithItsTestAndHoldsASocket(t *testing.T) {
+func TestShortDir_FitsSocketAndIsRemoved(t *testing.T) {
 	var dir string
 	t.Run(strings.Repeat("long", 30), func(t *testing.T) {
 		dir = ShortDir(t)

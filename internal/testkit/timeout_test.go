@@ -44,7 +44,7 @@ func TestTimeout_ReadsLoad(t *testing.T) {
 	}
 }
 
-func TestTimeout_OfThisMachine(t *testing.T) {
+func TestTimeout_StaysWithinLimits(t *testing.T) {
 	if got := Timeout(); got < baseTimeout || got > maxTimeoutFactor*baseTimeout {
 		t.Errorf("%v, want between %v and %v", got, baseTimeout, maxTimeoutFactor*baseTimeout)
 	}

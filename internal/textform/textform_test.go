@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestWhatAWriteKeeps(t *testing.T) {
+func TestForm_IsKeptByWrite(t *testing.T) {
 	for name, tt := range map[string]struct{ old, content, want string }{
 		"CRLF":                                 {"a\r\nb\r\n", "a\nc\n", "a\r\nc\r\n"},
 		"CRLF, of one line":                    {"a\r\n", "a\nc", "a\r\nc"},
@@ -49,7 +49,7 @@ func TestWhatAWriteKeeps(t *testing.T) {
 	}
 }
 
-func FuzzWhatIsKept(f *testing.F) {
+func FuzzForm(f *testing.F) {
 	for _, seed := range [][2]string{{"a\r\n", "b\n"}, {"\ufeffa", "b"}, {"\ufeff\r\n", "\ufeff\ufeffa\r\r\n\n"}, {"a\r\nb\n", "\r"}} {
 		f.Add(seed[0], seed[1])
 	}

@@ -19,7 +19,7 @@ func made(t *testing.T, role string) (Token, string) {
 	return token, secret
 }
 
-func TestATokenIsFoundWholeAndInItsTimeAlone(t *testing.T) {
+func TestSet_FindsValidToken(t *testing.T) {
 	a, secretA := made(t, "operator")
 	b, secretB := made(t, "viewer")
 	s := Set{a, b}
@@ -47,7 +47,7 @@ func TestATokenIsFoundWholeAndInItsTimeAlone(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersWriteIsRefused(t *testing.T) {
+func TestRead_RejectsFileWritableByOthers(t *testing.T) {
 	a, secret := made(t, "approver")
 	text, err := Encode(Set{a})
 	if err != nil {

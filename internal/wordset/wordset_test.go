@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/internal/wordset"
 )
 
-func TestASetHasEachWordOfItsList(t *testing.T) {
+func TestSet_HasEachWord(t *testing.T) {
 	if got := wordset.Of(" a\n\tb a "); !maps.Equal(got, map[string]bool{"a": true, "b": true}) {
 		t.Errorf("got %v", got)
 	}

@@ -14,7 +14,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestUnmarshalReads(t *testing.T) {
+func TestUnmarshal_ReadsMessages(t *testing.T) {
 	md := all(t)
 	tests := map[string]struct{ yaml, json string }{
 		"an empty file as nothing set":               {"", `{}`},
@@ -61,7 +61,7 @@ func TestUnmarshalReads(t *testing.T) {
 	}
 }
 
-func TestUnmarshalRefuses(t *testing.T) {
+func TestUnmarshal_RejectsInvalid(t *testing.T) {
 	md := all(t)
 	deep := strings.Repeat("{child: ", 101) + "{}" + strings.Repeat("}", 101)
 	laughs := "settings:\n  a: &a [x, x, x, x, x, x, x, x, x, x]\n"
@@ -147,7 +147,7 @@ func TestUnmarshalRefuses(t *testing.T) {
 	}
 }
 
-func TestUnmarshalReportsAllErrorsInOrder(t *testing.T) {
+func TestUnmarshal_ReportsErrorsInOrder(t *testing.T) {
 	data := "version: x\nrules:\n- id: 1\n  pth: []\ndescription: 7\nversion: 1\n"
 	err := yamlproto.Unmarshal("p.yaml", []byte(data), new(permissionv1.Policy))
 	want := `p.yaml:1:10: version: expected an integer, got "x"
@@ -160,7 +160,7 @@ p.yaml:6:1: version: expected each field once, got it again (first on line 1)`
 	}
 }
 
-func TestUnmarshalStopsReportingAtFiftyErrors(t *testing.T) {
+func TestUnmarshal_ReportsAtMostFiftyErrors(t *testing.T) {
 	err := yamlproto.Unmarshal("p.yaml", []byte("rules:\n"+strings.Repeat("- x\n", 1000)), new(permissionv1.Policy))
 	lines := strings.Split(err.Error(), "\n")
 	if len(lines) != 51 || !strings.Contains(lines[50], "more than 50 errors") {
@@ -168,7 +168,7 @@ func TestUnmarshalStopsReportingAtFiftyErrors(t *testing.T) {
 	}
 }
 
-func TestUnmarshalReplacesWhatWasThere(t *testing.T) {
+func TestUnmarshal_ReplacesMessage(t *testing.T) {
 	into := &permissionv1.Policy{Version: 7, Rules: []*permissionv1.Rule{{Id: "old"}}}
 	if err := yamlproto.Unmarshal("p.yaml", []byte("version: 1"), into); err != nil {
 		t.Fatal(err)
@@ -178,14 +178,14 @@ func TestUnmarshalReplacesWhatWasThere(t *testing.T) {
 	}
 }
 
-func TestParseRefusesAFileThatIsTooLarge(t *testing.T) {
+func TestParse_RejectsLargeFile(t *testing.T) {
 	_, err := yamlproto.Parse("big.yaml", []byte(strings.Repeat("#", 16<<20+1)))
 	if err == nil || !strings.Contains(err.Error(), "big.yaml:1:1: expected at most 16777216 bytes") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestErrorfPointsAtTheField(t *testing.T) {
+func TestErrorf_PointsAtField(t *testing.T) {
 	const data = `version: 1
 deny:
 - id: a
@@ -243,7 +243,7 @@ again: *s
 	}
 }
 
-func TestErrorfAgreesWithDecodeOnPlaces(t *testing.T) {
+func TestErrorf_AgreesWithDecode(t *testing.T) {
 	const data = "rules:\n- id: a\n  path:\n  - ok\n  - 5\n"
 	doc, err := yamlproto.Parse("p.yaml", []byte(data))
 	if err != nil {
@@ -258,7 +258,7 @@ func TestErrorfAgreesWithDecodeOnPlaces(t *testing.T) {
 	}
 }
 
-func TestMistakesOfBothKindsAreToldAtOnce(t *testing.T) {
+func TestErrors_OfBothKindsAreReportedTogether(t *testing.T) {
 	unread := errors.Join(
 		&yamlproto.Error{File: "f", Line: 3, Column: 1, Field: "a.b[0].typo", Message: "unknown"},
 		&yamlproto.Error{File: "f", Line: 9, Column: 1, Field: "typo", Message: "unknown"})

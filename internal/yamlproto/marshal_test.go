@@ -12,7 +12,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestMarshalWritesFieldsInTheirOrder(t *testing.T) {
+func TestMarshal_KeepsFieldOrder(t *testing.T) {
 	got, err := yamlproto.Marshal(&permissionv1.Policy{Version: 1,
 		Unattended: "deny",
 		Rules: []*permissionv1.Rule{
@@ -39,14 +39,14 @@ unattended: deny
 	}
 }
 
-func TestMarshalWritesNothingSetAsAnEmptyMapping(t *testing.T) {
+func TestMarshal_EmptyMessage(t *testing.T) {
 	got, err := yamlproto.Marshal(new(permissionv1.Policy))
 	if err != nil || string(got) != "{}\n" {
 		t.Errorf("got %q, %v", got, err)
 	}
 }
 
-func TestMarshalRefusesWhatTextCannotHold(t *testing.T) {
+func TestMarshal_RejectsInvalidText(t *testing.T) {
 	tests := map[string]proto.Message{
 		"text that is not UTF-8": &permissionv1.Rule{Id: "\xff"},
 		"an enum without a name": &permissionv1.DecideResponse{Verdict: 99},
@@ -59,9 +59,9 @@ func TestMarshalRefusesWhatTextCannotHold(t *testing.T) {
 	}
 }
 
-// FuzzWhatIsReadIsWrittenAndReadBackEqual feeds arbitrary text: nothing may panic, every error has its place, and what
-// was read comes back from its own writing.
-func FuzzWhatIsReadIsWrittenAndReadBackEqual(f *testing.F) {
+// FuzzMarshal_RoundTrips parses arbitrary text. Nothing may panic, every error has a position, and Marshal and
+// Unmarshal restore the message.
+func FuzzMarshal_RoundTrips(f *testing.F) {
 	md := all(f)
 	for _, seed := range []string{
 		"", "{}", "maybe: 1\n", "child: &c {string_field: \"x\\u2028\\0\"}\nchildren: [*c]",

@@ -11,7 +11,7 @@ import (
 	configv1 "github.com/acphost/acphost/proto/acphost/config/v1"
 )
 
-func TestSingleValuesInAMapStandForMessages(t *testing.T) {
+func TestShortForm_SingleValueInMap(t *testing.T) {
 	decode := func(text string) (*configv1.Config, error) {
 		t.Helper()
 		doc, err := yamlproto.Parse("f", []byte(text))

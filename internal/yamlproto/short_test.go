@@ -23,7 +23,7 @@ func expanded(t *testing.T, text string) (*yamlproto.Document, *configv1.Config,
 	return doc, c, doc.Decode(c)
 }
 
-func TestShortFormsStandForTheirLongOnes(t *testing.T) {
+func TestShortForm_EqualsLongForm(t *testing.T) {
 	long := "permission: {chain: [{command: [./a]}, {address: 'unix:///s'}, {command: [permd]}]}"
 	for name, text := range map[string]string{
 		"long":                   long,
@@ -47,7 +47,7 @@ func TestShortFormsStandForTheirLongOnes(t *testing.T) {
 	}
 }
 
-func TestWhatAnAliasSharesIsExpandedInOnePlaceOnly(t *testing.T) {
+func TestShortForm_ExpandsAliasInOnePlace(t *testing.T) {
 	_, c, err := expanded(t, "handlers: {x: {command: &c [a, b]}}\npermission: *c\n")
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestWhatAnAliasSharesIsExpandedInOnePlaceOnly(t *testing.T) {
 	}
 }
 
-func TestErrorsInShortFormsPointToTheFile(t *testing.T) {
+func TestShortForm_ErrorsPointToFile(t *testing.T) {
 	for _, c := range []struct{ name, text, want string }{
 		{"a number in a list", "permission: [a, 5]", "f:1:17: permission.chain[1]: expected a mapping, got the number 5"},
 		{"a field in an element", "permission:\n  - comand: [x]", `f:2:5: permission.chain[0].comand: expected a known field, got "comand" (did you mean "command"?)`},

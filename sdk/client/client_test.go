@@ -52,7 +52,7 @@ func heard(turn *client.Turn) (said string, end *supervisorv1.TurnEnded, err err
 	return said, end, err
 }
 
-func TestATurnsEventsEndWithItsEnd(t *testing.T) {
+func TestTurn_EventsEndWithTurn(t *testing.T) {
 	agentError := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_CRASHED, Message: "it ended"}
 	for _, c := range []struct {
 		name   string
@@ -102,7 +102,7 @@ func TestATurnsEventsEndWithItsEnd(t *testing.T) {
 	}
 }
 
-func TestALoopOverATurnCanBeContinued(t *testing.T) {
+func TestTurn_LoopOverEventsCanContinue(t *testing.T) {
 	turn := begin(t, dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
 		for _, text := range []string{"a", "b", "c"} {
 			send(says(text))
@@ -118,7 +118,7 @@ func TestALoopOverATurnCanBeContinued(t *testing.T) {
 	}
 }
 
-func TestWhoIsSlowIsToldTheRestFromTheRecord(t *testing.T) {
+func TestTurn_SlowReaderContinuesFromRecord(t *testing.T) {
 	slow := func(send func(*supervisorv1.Event)) error {
 		send(says("a"))
 		return status.Error(codes.ResourceExhausted, "too slow")
@@ -161,7 +161,7 @@ func TestWhoIsSlowIsToldTheRestFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestATurnIsCancelledThoughItHasNotBegun(t *testing.T) {
+func TestTurn_CancelBeforeBegin(t *testing.T) {
 	asked := make(chan struct{})
 	s := &supervisor{turn: func(send func(*supervisorv1.Event)) error {
 		<-asked
@@ -182,7 +182,7 @@ func TestATurnIsCancelledThoughItHasNotBegun(t *testing.T) {
 	}
 }
 
-func TestATurnEndsWithItsContext(t *testing.T) {
+func TestTurn_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	c := dial(t, &supervisor{turn: func(send func(*supervisorv1.Event)) error {
@@ -202,7 +202,7 @@ func TestATurnEndsWithItsContext(t *testing.T) {
 	}
 }
 
-func TestASessionIsOpenedAsTheAgentCan(t *testing.T) {
+func TestSession_OpenUsesCapabilitiesOfAgent(t *testing.T) {
 	load, resume := &supervisorv1.AgentCapabilities{LoadSession: true}, &supervisorv1.AgentCapabilities{ResumeSession: true}
 	both := &supervisorv1.AgentCapabilities{LoadSession: true, ResumeSession: true}
 	for _, c := range []struct {
@@ -229,7 +229,7 @@ func TestASessionIsOpenedAsTheAgentCan(t *testing.T) {
 	}
 }
 
-func TestOutputBeginsAtAnOffset(t *testing.T) {
+func TestWatchOutput_BeginsAtOffset(t *testing.T) {
 	code := uint32(3)
 	output := []*supervisorv1.WatchOutputResponse{
 		{Missed: 4, Data: []byte("ef")}, {Data: []byte("gh")}, {Missed: 2, Data: []byte("kl")}, {Ended: true, ExitCode: &code},
@@ -256,7 +256,7 @@ func TestOutputBeginsAtAnOffset(t *testing.T) {
 	}
 }
 
-func TestErrorsSayWhatTheSupervisorSays(t *testing.T) {
+func TestError_HasMessageOfSupervisor(t *testing.T) {
 	c := dial(t, &supervisor{})
 	_, err := c.Agents.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{})
 	failed, ok := errors.AsType[*client.Error](err)
@@ -284,7 +284,7 @@ func TestErrorsSayWhatTheSupervisorSays(t *testing.T) {
 	}
 }
 
-func TestSupervisorsAreFoundInFoldersOfOnesOwnAlone(t *testing.T) {
+func TestFind_IgnoresFoldersOfOthers(t *testing.T) {
 	s := &supervisor{}
 	socket := serve(t, s)
 	dir := filepath.Dir(socket)
@@ -321,7 +321,7 @@ func TestSupervisorsAreFoundInFoldersOfOnesOwnAlone(t *testing.T) {
 	}
 }
 
-func TestEventsAreToldOneByOneWhetherTheyComeInBatchesOrNot(t *testing.T) {
+func TestWatchEvents_UnpacksBatches(t *testing.T) {
 	at := func(cursor string) *supervisorv1.Event { return &supervisorv1.Event{Cursor: cursor} }
 	for name, responses := range map[string][]*supervisorv1.WatchEventsResponse{
 		"batches":    {{Events: []*supervisorv1.Event{at("1"), at("2")}}, {Events: []*supervisorv1.Event{at("3")}}},

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-func TestReportsOfAToolCallAreFolded(t *testing.T) {
+func TestFoldToolCall_MergesReports(t *testing.T) {
 	c := &supervisorv1.ToolCall{ToolCallId: "1"}
 	for _, r := range []*supervisorv1.ToolCallReport{
 		{Title: proto.String("Edit"), Kind: proto.String("edit"), Name: proto.String("edit_file"), RawInput: `{"path":"a"}`},
@@ -30,7 +30,7 @@ func TestReportsOfAToolCallAreFolded(t *testing.T) {
 	}
 }
 
-func TestTheCostOfASessionIsNotTakenBack(t *testing.T) {
+func TestLatestUsage_KeepsCost(t *testing.T) {
 	before := &supervisorv1.ContextUsage{Used: 1, Cost: proto.Float64(2), Currency: "USD"}
 	if got := client.LatestUsage(before, &supervisorv1.ContextUsage{Used: 5}); got.GetUsed() != 5 || got.GetCost() != 2 || got.GetCurrency() != "USD" {
 		t.Errorf("without a cost: %v", got)
@@ -40,7 +40,7 @@ func TestTheCostOfASessionIsNotTakenBack(t *testing.T) {
 	}
 }
 
-func TestAHandleIsAnIDWithoutItsSecret(t *testing.T) {
+func TestHandle_OmitsSecret(t *testing.T) {
 	for id, want := range map[string]string{
 		"claude-1/7.ABCDEFGHIJKLMNOPQRSTUVWXYZ": "claude-1/7",
 		"claude-1/7":                            "claude-1/7",

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 )
 
-func TestTheRawOutputsOfAgentsAreRead(t *testing.T) {
+func TestShownOutput_ReadsRawOutput(t *testing.T) {
 	for name, c := range map[string]struct {
 		raw, text string
 		code      int // -1: none
@@ -50,7 +50,7 @@ func TestTheRawOutputsOfAgentsAreRead(t *testing.T) {
 	}
 }
 
-func TestThatACommandFailedIsShownWhoeverShowsWhatItPrinted(t *testing.T) {
+func TestShownOutput_ShowsExitStatusOfFailedCommand(t *testing.T) {
 	text := func(text string) []*supervisorv1.ToolCallContent {
 		return []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Content{Content: client.Text(text)}}}
 	}
@@ -73,7 +73,7 @@ func TestThatACommandFailedIsShownWhoeverShowsWhatItPrinted(t *testing.T) {
 	}
 }
 
-func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
+func TestShownOutput_KeepsBeginningAndEnd(t *testing.T) {
 	for _, size := range []int{99, 1000, 300_000} {
 		call := &supervisorv1.ToolCall{}
 		all := strings.Repeat("0123456789é", 30_000)
@@ -101,7 +101,7 @@ func TestALongOutputKeepsItsBeginningAndItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatATerminalOfAcphostsShowsIsNotShownAgain(t *testing.T) {
+func TestShownOutput_OmitsOutputOfOwnTerminal(t *testing.T) {
 	call := &supervisorv1.ToolCall{}
 	client.FoldToolCall(call, &supervisorv1.ToolCallReport{Kind: proto.String("execute"), RawOutput: `"printed"`, ContentSet: true,
 		Content: []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_TerminalId{TerminalId: "T"}}}})

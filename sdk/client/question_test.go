@@ -6,7 +6,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestHowAQuestionEndedIsSaidInWords(t *testing.T) {
+func TestHowEnded_DescribesAnswer(t *testing.T) {
 	for want, a := range map[string]*supervisorv1.ApprovalAnswer{
 		"it was allowed by cli":             {Outcome: "allowed", AnsweredBy: "cli"},
 		"it was cancelled by front":         {Outcome: "cancelled", AnsweredBy: "front"},

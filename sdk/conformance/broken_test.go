@@ -77,7 +77,7 @@ func results(t *testing.T, conn grpc.ClientConnInterface, kind string) map[strin
 	return all
 }
 
-func TestANaiveFileSystemFails(t *testing.T) {
+func TestSuite_FailsNaiveFileSystem(t *testing.T) {
 	got := results(t, handlertest.Serve(t, handler.Handler{
 		Name: "naive", Version: "1",
 		Register: func(r grpc.ServiceRegistrar) { fsv1.RegisterFileSystemServiceServer(r, naiveFS{}) },
@@ -144,7 +144,7 @@ func (*sloppyPlugin) HoldAll(grpc.BidiStreamingServer[pluginv1.HoldAllRequest, p
 	return nil
 }
 
-func TestASloppyPluginFailsEveryCaseForPlugins(t *testing.T) {
+func TestSuite_FailsSloppyPlugin(t *testing.T) {
 	l := bufconn.Listen(1 << 20)
 	g := grpc.NewServer() // 4 MiB, no health
 	pluginv1.RegisterPluginServiceServer(g, &sloppyPlugin{})
@@ -173,7 +173,7 @@ func TestASloppyPluginFailsEveryCaseForPlugins(t *testing.T) {
 	}
 }
 
-func TestAnUnknownKindHasNoCases(t *testing.T) {
+func TestCases_UnknownKind(t *testing.T) {
 	if n := len(conformance.Cases("nonsense")); n != 0 {
 		t.Errorf("it has %d", n)
 	}

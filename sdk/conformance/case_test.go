@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestACaseEndsAtItsFirstUnmetDemand(t *testing.T) {
+func TestCase_EndsAtFirstFailure(t *testing.T) {
 	unmet := errors.New("unmet")
 	var did []string
 	cases := named("k", []Case{
@@ -53,7 +53,7 @@ func TestACaseEndsAtItsFirstUnmetDemand(t *testing.T) {
 	}
 }
 
-func TestACaseThatPanicsOrHangsFails(t *testing.T) {
+func TestCase_PanicOrTimeoutFails(t *testing.T) {
 	suite := Suite{Timeout: 1}
 	for name, run := range map[string]func(context.Context, *env){
 		"panics": func(context.Context, *env) { panic("at once") },
@@ -65,7 +65,7 @@ func TestACaseThatPanicsOrHangsFails(t *testing.T) {
 	}
 }
 
-func TestACaseLeavesNothingBehind(t *testing.T) {
+func TestCase_RemovesItsFiles(t *testing.T) {
 	var dir string
 	err := Suite{}.RunCase(t.Context(), Case{"leaves nothing", func(_ context.Context, e *env) {
 		dir = e.dir

@@ -51,7 +51,7 @@ const (
 	forEver  = `exec tail -f /dev/null`
 )
 
-func TestAChildThatKeepsToTheContractPasses(t *testing.T) {
+func TestChild_CorrectPasses(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{
 		"the handshake is all that it prints on stdout", "it ends when its stdin ends", "it ends on SIGTERM",
@@ -63,7 +63,7 @@ func TestAChildThatKeepsToTheContractPasses(t *testing.T) {
 	}
 }
 
-func TestEveryDefectOfAChildFailsItsCase(t *testing.T) {
+func TestChild_DefectFailsItsCase(t *testing.T) {
 	t.Parallel()
 	open := openServer(t)
 	for defect, c := range map[string]struct{ script, fails string }{

@@ -63,7 +63,7 @@ func asking(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideR
 	return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK}, nil
 }
 
-func TestAPolicyOfThreeLinesPasses(t *testing.T) {
+func TestPolicy_MinimalPasses(t *testing.T) {
 	for name, err := range results(t, servePolicy(t, &policyFunc{decide: asking}), conformance.KindPermission) {
 		if err != nil && (!errors.Is(err, conformance.ErrSkipped) || name != "permission/Answered is taken, or not known") {
 			t.Errorf("%s: %v", name, err)
@@ -71,7 +71,7 @@ func TestAPolicyOfThreeLinesPasses(t *testing.T) {
 	}
 }
 
-func TestEveryDefectOfAPolicyFailsItsCase(t *testing.T) {
+func TestPolicy_DefectFailsItsCase(t *testing.T) {
 	type decide = func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error)
 	answer := func(d *permissionv1.DecideResponse) decide {
 		return func(context.Context, *permissionv1.Action, int64) (*permissionv1.DecideResponse, error) {
@@ -167,7 +167,7 @@ func (choosy) Answered(_ context.Context, r *permissionv1.AnsweredRequest) (*per
 	return &permissionv1.AnsweredResponse{}, nil
 }
 
-func TestAPolicyThatKeepsHalfOfWhatItRefusesFails(t *testing.T) {
+func TestPolicy_PartOfRejectedSettingsFails(t *testing.T) {
 	var refused atomic.Bool
 	conn := handlertest.Serve(t, handler.Handler{
 		Name: "hasty", Version: "1",
@@ -199,8 +199,9 @@ func TestAPolicyThatKeepsHalfOfWhatItRefusesFails(t *testing.T) {
 	}
 }
 
-// A policy that is told to depend on more than the action is held to everything else.
-func TestAPolicyThatDependsOnMoreThanTheActionCanSaySo(t *testing.T) {
+// TestPolicy_ImpureSkipsRepeatedDecisions: a policy that declares that it depends on more than the action still has to
+// pass all other cases.
+func TestPolicy_ImpureSkipsRepeatedDecisions(t *testing.T) {
 	moody := &policyFunc{decide: func(_ context.Context, _ *permissionv1.Action, n int64) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict(1 + n%3), Rule: "moody"}, nil
 	}}
@@ -219,8 +220,9 @@ func TestAPolicyThatDependsOnMoreThanTheActionCanSaySo(t *testing.T) {
 	}
 }
 
-// Settings are in effect in each case, also after one that changed them.
-func TestTheSuiteConfiguresTheHandlerBeforeEachCase(t *testing.T) {
+// TestSuite_ConfiguresHandlerBeforeEachCase: the settings are in effect in each case, also after a case that changed
+// them.
+func TestSuite_ConfiguresHandlerBeforeEachCase(t *testing.T) {
 	given, err := structpb.NewStruct(map[string]any{"mode": "strict"})
 	if err != nil {
 		t.Fatal(err)

@@ -25,7 +25,7 @@ import (
 // asChild makes this test binary a handler.
 const asChild = "ACPHOST_TEST_AS_CHILD"
 
-func TestTheKeyOfAChildIsOnP256(t *testing.T) {
+func TestChildTLS_KeyIsOnP256(t *testing.T) {
 	_, host, err := wire.NewIdentity()
 	if err != nil {
 		t.Fatal(err)
@@ -56,7 +56,7 @@ func TestTheKeyOfAChildIsOnP256(t *testing.T) {
 	}
 }
 
-func TestTheCertificateComesIntoTheHandshakeLine(t *testing.T) {
+func TestChildTLS_AddsCertificateToHandshakeLine(t *testing.T) {
 	for line, want := range map[string]string{
 		"1|1|unix|/x|grpc|":      "1|1|unix|/x|grpc|CERT\n",
 		"1|1|unix|/x|grpc||true": "1|1|unix|/x|grpc|CERT|true\n", // a host that multiplexes
@@ -79,8 +79,8 @@ func TestTheCertificateComesIntoTheHandshakeLine(t *testing.T) {
 	}
 }
 
-// What go-plugin's own client takes, every host takes that is made with it.
-func TestGoPluginsOwnHostCallsAChildOverItsAutoMTLS(t *testing.T) {
+// TestChildTLS_AcceptsHostOfGoPlugin uses go-plugin's client, so that every host that uses go-plugin can call a child.
+func TestChildTLS_AcceptsHostOfGoPlugin(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

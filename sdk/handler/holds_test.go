@@ -49,7 +49,7 @@ func mustHold(t *testing.T, h *holds) (drop func()) {
 	return drop
 }
 
-func TestAScopeIsReleasedTenSecondsAfterItsLastHold(t *testing.T) {
+func TestHold_ReleasesScopeTenSecondsAfterEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got released
 		h := newTestHolds(&got)
@@ -79,7 +79,7 @@ func TestAScopeIsReleasedTenSecondsAfterItsLastHold(t *testing.T) {
 	})
 }
 
-func TestAScopeThatIsHeldAgainInTimeIsKept(t *testing.T) {
+func TestHold_NewHoldKeepsScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got released
 		h := newTestHolds(&got)
@@ -99,7 +99,7 @@ func TestAScopeThatIsHeldAgainInTimeIsKept(t *testing.T) {
 	})
 }
 
-func TestAHoldWaitsForTheReleaseUnderWay(t *testing.T) {
+func TestHold_WaitsForReleaseOfScope(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
 		h := newHolds(func(string) { <-finish }, releaseDelay, slog.New(slog.DiscardHandler))
@@ -126,7 +126,7 @@ func TestAHoldWaitsForTheReleaseUnderWay(t *testing.T) {
 	})
 }
 
-func TestAPanicInReleaseHarmsNothing(t *testing.T) {
+func TestRelease_PanicIsRecovered(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := newHolds(func(string) { panic("on purpose") }, releaseDelay, slog.New(slog.DiscardHandler))
 		mustHold(t, h)()
@@ -137,7 +137,7 @@ func TestAPanicInReleaseHarmsNothing(t *testing.T) {
 	})
 }
 
-func TestCloseWaitsForReleasesAndBeginsNone(t *testing.T) {
+func TestClose_WaitsForReleases(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got released
 		h := newTestHolds(&got)
@@ -151,7 +151,7 @@ func TestCloseWaitsForReleasesAndBeginsNone(t *testing.T) {
 	})
 }
 
-func TestAScopeIsReleasedAtOnceWhenItsSessionIsOver(t *testing.T) {
+func TestRelease_SessionEndReleasesAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &released{}
 		h := newTestHolds(r)
@@ -180,7 +180,7 @@ func TestAScopeIsReleasedAtOnceWhenItsSessionIsOver(t *testing.T) {
 	})
 }
 
-func TestWhatACallMakesAfterTheReleaseIsReleasedToo(t *testing.T) {
+func TestRelease_CoversLaterCalls(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := &released{}
 		h := newTestHolds(r)
@@ -197,7 +197,7 @@ func TestWhatACallMakesAfterTheReleaseIsReleasedToo(t *testing.T) {
 	})
 }
 
-func TestAKeeperHoldsEachScopeUntilItIsDroppedOrAllAre(t *testing.T) {
+func TestKeeper_HoldsScopesUntilDropped(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got released
 		h := newTestHolds(&got)
@@ -229,7 +229,7 @@ func TestAKeeperHoldsEachScopeUntilItIsDroppedOrAllAre(t *testing.T) {
 	})
 }
 
-func TestAReleaseUnderWayKeepsNoOtherScopeFromBeingHeld(t *testing.T) {
+func TestHold_ReleaseDoesNotBlockOtherScopes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		finish := make(chan struct{})
 		h := newHolds(func(s string) {
@@ -284,7 +284,7 @@ func (h holding) Recv() (*pluginv1.HoldAllRequest, error) {
 	}
 }
 
-func TestWhatIsHeldOverAStreamIsReleasedTenSecondsAfterItsEnd(t *testing.T) {
+func TestHoldAll_ReleasesTenSecondsAfterStreamEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var got released
 		h := newTestHolds(&got)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestACallersCertificateIsAClientsAndNotTheSidecarsOwn(t *testing.T) {
+func TestCheckClient_RequiresClientCertificate(t *testing.T) {
 	own := &x509.Certificate{RawSubjectPublicKeyInfo: []byte("own"), ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth}}
 	for name, c := range map[string]struct {
 		client *x509.Certificate
@@ -35,7 +35,7 @@ func TestACallersCertificateIsAClientsAndNotTheSidecarsOwn(t *testing.T) {
 	}
 }
 
-func TestAProbeTellsWhetherASidecarListens(t *testing.T) {
+func TestProbe_ReportsListeningSidecar(t *testing.T) {
 	t.Parallel()
 	o := parseArgs([]string{"--probe", "--listen", "unix://" + filepath.Join(t.TempDir(), "s")})
 	if err := o.tryAddress(); err == nil {

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-func TestASidecarMustKnowWhomItServes(t *testing.T) {
+func TestOptions_SidecarRequiresAuthentication(t *testing.T) {
 	tls := []string{"--tls-ca", "a", "--tls-cert", "b", "--tls-key", "c"}
 	for name, c := range map[string]struct {
 		args []string
@@ -60,7 +60,7 @@ func TestASidecarMustKnowWhomItServes(t *testing.T) {
 	}
 }
 
-func TestOnlyThisUserCanOpenTheSocketUnlessOthersAreServed(t *testing.T) {
+func TestSocketMode_FollowsAllowedUsers(t *testing.T) {
 	own := uint32(os.Geteuid())
 	for _, c := range []struct {
 		allowed uids
@@ -76,7 +76,7 @@ func TestOnlyThisUserCanOpenTheSocketUnlessOthersAreServed(t *testing.T) {
 	}
 }
 
-func TestTheLogIsWhatItsReaderTakes(t *testing.T) {
+func TestLog_FormatFitsReader(t *testing.T) {
 	for name, c := range map[string]struct {
 		args []string
 		env  string
@@ -104,7 +104,7 @@ func TestTheLogIsWhatItsReaderTakes(t *testing.T) {
 	}
 }
 
-func TestHelpSaysWhatTheBinaryIsAndHowToRunIt(t *testing.T) {
+func TestHelp_DescribesBinaryAndFlags(t *testing.T) {
 	text := about(Handler{Name: "fsd", Version: "1"}, "/opt/fsd")
 	for _, want := range []string{"fsd 1 is a handler", "command: [/opt/fsd]",
 		"/opt/fsd --listen unix:///run/acphost/fsd.sock --secret-file FILE", "--tls-ca", "--allow-uid UID"} {
@@ -114,7 +114,7 @@ func TestHelpSaysWhatTheBinaryIsAndHowToRunIt(t *testing.T) {
 	}
 }
 
-func TestSettingsAreDecodedStrictly(t *testing.T) {
+func TestDecodeSettings_IsStrict(t *testing.T) {
 	decode := func(settings map[string]any) (*configv1.Config, error) {
 		s, err := structpb.NewStruct(settings)
 		if err != nil {

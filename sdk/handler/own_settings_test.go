@@ -34,7 +34,7 @@ func (o *own) check() error {
 	return nil
 }
 
-func TestSettingsAsAGoStruct(t *testing.T) {
+func TestSettings_DecodeIntoStruct(t *testing.T) {
 	for name, c := range map[string]struct {
 		settings     map[string]any
 		validateOnly bool
@@ -69,7 +69,7 @@ func TestSettingsAsAGoStruct(t *testing.T) {
 	}
 }
 
-func TestSettingsWithoutACheck(t *testing.T) {
+func TestSettings_WithoutCheck(t *testing.T) {
 	var s Settings[own]
 	if s.Load().From != 0 {
 		t.Error("settings come from nowhere")
@@ -79,7 +79,7 @@ func TestSettingsWithoutACheck(t *testing.T) {
 	}
 }
 
-func TestTheHostIsThatOfTheSettingsInEffect(t *testing.T) {
+func TestSettings_HostFollowsSettingsInEffect(t *testing.T) {
 	s := Settings[own]{Check: (*own).check}
 	bad, err := structpb.NewStruct(map[string]any{"from": 13})
 	if err != nil {

@@ -87,7 +87,7 @@ func serve(t *testing.T, h Handler) (*Server, *grpc.ClientConn) {
 	return s, conn
 }
 
-func TestAServerDescribesItselfAndHasHealthAndReflection(t *testing.T) {
+func TestServer_HasDescriptionHealthAndReflection(t *testing.T) {
 	h := minimal()
 	h.Register = func(s grpc.ServiceRegistrar) {
 		s.RegisterService(&grpc.ServiceDesc{ServiceName: "test.Service"}, nil)
@@ -129,7 +129,7 @@ func TestAServerDescribesItselfAndHasHealthAndReflection(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatLacksSomethingIsRefused(t *testing.T) {
+func TestServer_RejectsIncompleteHandler(t *testing.T) {
 	for want, change := range map[string]func(*Handler){
 		"Name":           func(h *Handler) { h.Name = strings.Repeat("x", 65) },
 		"Version":        func(h *Handler) { h.Version = "" },
@@ -144,7 +144,7 @@ func TestAHandlerThatLacksSomethingIsRefused(t *testing.T) {
 	}
 }
 
-func TestConfigureCallsNeverOverlap(t *testing.T) {
+func TestConfigure_CallsDoNotOverlap(t *testing.T) {
 	var inside, calls atomic.Int32
 	h := minimal()
 	h.Configure = func(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
@@ -181,7 +181,7 @@ func TestConfigureCallsNeverOverlap(t *testing.T) {
 	}
 }
 
-func TestWhatConfigureFailsWithReachesTheCaller(t *testing.T) {
+func TestConfigure_ReturnsErrorToCaller(t *testing.T) {
 	settings, _ := structpb.NewStruct(map[string]any{"size": 1})
 	req := &pluginv1.ConfigureRequest{Settings: settings}
 	for name, c := range map[string]struct {
@@ -208,7 +208,7 @@ func TestWhatConfigureFailsWithReachesTheCaller(t *testing.T) {
 	}
 }
 
-func TestHoldAnswersAtOnceAndRefusesWhatIsNoScope(t *testing.T) {
+func TestHold_RejectsInvalidScope(t *testing.T) {
 	_, conn := serve(t, minimal())
 	client := pluginv1.NewPluginServiceClient(conn)
 	stream, err := client.Hold(t.Context(), &pluginv1.HoldRequest{Scope: scope})
@@ -229,7 +229,7 @@ func TestHoldAnswersAtOnceAndRefusesWhatIsNoScope(t *testing.T) {
 	}
 }
 
-func TestHoldAllAnswersAtOnceLastsAndRefusesWhatIsNoScope(t *testing.T) {
+func TestHoldAll_RejectsInvalidScope(t *testing.T) {
 	released := make(chan string, 1)
 	h := minimal()
 	h.Release = func(scope string) { released <- scope }
@@ -271,7 +271,7 @@ func TestHoldAllAnswersAtOnceLastsAndRefusesWhatIsNoScope(t *testing.T) {
 	}
 }
 
-func TestAPanicIsLoggedWithItsStackAndNotTold(t *testing.T) {
+func TestPanics_AreLoggedAndNotSentToCaller(t *testing.T) {
 	var log bytes.Buffer
 	h := minimal()
 	h.Logger = slog.New(slog.NewTextHandler(&log, nil))
@@ -310,7 +310,7 @@ func TestPanics_LeaveTheHandlerServing(t *testing.T) {
 	}
 }
 
-func TestStopFinishesCallsButNotThoseThatWait(t *testing.T) {
+func TestStop_FinishesCallsThatDoNotWait(t *testing.T) {
 	began, finish := make(chan string, 1<<10), make(chan struct{})
 	var closed atomic.Bool
 	h := minimal()
@@ -383,7 +383,7 @@ func TestStopFinishesCallsButNotThoseThatWait(t *testing.T) {
 	}
 }
 
-func TestASidecarOnlyChecksSettings(t *testing.T) {
+func TestConfigure_SidecarOnlyValidates(t *testing.T) {
 	var got *pluginv1.ConfigureRequest
 	h := minimal()
 	h.Configure = func(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
@@ -409,7 +409,7 @@ func TestASidecarOnlyChecksSettings(t *testing.T) {
 	}
 }
 
-func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
+func TestSidecar_UsesOwnSettingsFile(t *testing.T) {
 	t.Setenv("OF_THE_SIDECAR", "yes")
 	dir := t.TempDir()
 	file, secret := filepath.Join(dir, "settings.yaml"), filepath.Join(dir, "secret")
@@ -452,7 +452,7 @@ func TestASidecarTakesItsOwnFileEnvironmentAndPaths(t *testing.T) {
 	}
 }
 
-func TestAroundStandsAroundCallsThatDoNotWait(t *testing.T) {
+func TestAround_WrapsCallsThatDoNotWait(t *testing.T) {
 	h := minimal()
 	var begun, ended atomic.Int32
 	h.Around = func(call func()) {

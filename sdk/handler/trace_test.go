@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/sdk/handler"
 )
 
-func TestAHandlerReadsTheTraceContextOfItsCall(t *testing.T) {
+func TestTrace_HandlerReadsContextOfCall(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		md            metadata.MD

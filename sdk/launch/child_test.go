@@ -23,7 +23,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-func TestAChildIsReadyToCallWhenStartReturns(t *testing.T) {
+func TestStart_ReturnsReadyChild(t *testing.T) {
 	i := start(t, spec("handler"))
 	d, err := pluginv1.NewPluginServiceClient(i).Describe(t.Context(), &pluginv1.DescribeRequest{})
 	if err != nil {
@@ -49,7 +49,7 @@ func TestAChildIsReadyToCallWhenStartReturns(t *testing.T) {
 	}
 }
 
-func TestAProgramThatChangesBeforeItIsMeasuredEnds(t *testing.T) {
+func TestDigest_ProgramSwappedBeforeMeasurementIsKilled(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "handler")
 	data, err := os.ReadFile(self()[0])
 	if err == nil {
@@ -73,7 +73,7 @@ func TestAProgramThatChangesBeforeItIsMeasuredEnds(t *testing.T) {
 	}
 }
 
-func TestAStoppedInstanceIsNotMeasured(t *testing.T) {
+func TestDigest_EmptyAfterStop(t *testing.T) {
 	i := start(t, spec("handler"))
 	if err := i.Stop(t.Context()); err != nil {
 		t.Fatal(err)
@@ -83,15 +83,15 @@ func TestAStoppedInstanceIsNotMeasured(t *testing.T) {
 	}
 }
 
-// Handlers that were not made with this SDK bring go-plugin's own keys.
-func TestAChildThatGoPluginItselfServesIsCalledOverMutualTLS(t *testing.T) {
+// TestStart_CallsGoPluginServerOverTLS: handlers that do not use this SDK have the keys that go-plugin generates.
+func TestStart_CallsGoPluginServerOverTLS(t *testing.T) {
 	i := start(t, spec("go-plugin"))
 	if got, err := callEcho(t.Context(), i, "hello"); err != nil || got != "hello" || !i.MutualTLS() {
 		t.Errorf("got %q, %v, mutual TLS %v", got, err, i.MutualTLS())
 	}
 }
 
-func TestStopEndsTheProcessAndLeavesNothing(t *testing.T) {
+func TestStop_LeavesNothing(t *testing.T) {
 	t.Setenv("TMPDIR", testkit.ShortDir(t))
 	i, err := launch.Start(t.Context(), spec("handler"))
 	if err != nil {
@@ -125,7 +125,7 @@ func TestStopEndsTheProcessAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestStopEndsAStoppedProcessByItsDeadline(t *testing.T) {
+func TestStop_EndsFrozenProcess(t *testing.T) {
 	i := start(t, spec("handler"))
 	testkit.Freeze(t, i.PID())
 	ctx, cancel := context.WithTimeout(t.Context(), 300*time.Millisecond)
@@ -142,7 +142,7 @@ func TestStopEndsAStoppedProcessByItsDeadline(t *testing.T) {
 	}
 }
 
-func TestStopKillsAProcessThatIgnoresEverythingElse(t *testing.T) {
+func TestStop_KillsStubbornProcess(t *testing.T) {
 	s := spec("stubborn")
 	s.StopGrace = 200 * time.Millisecond
 	i := start(t, s)
@@ -155,7 +155,7 @@ func TestStopKillsAProcessThatIgnoresEverythingElse(t *testing.T) {
 	}
 }
 
-func TestAChildDiesWithItsHost(t *testing.T) {
+func TestChild_DiesWithHost(t *testing.T) {
 	t.Setenv("TMPDIR", testkit.ShortDir(t))
 	pid := killedHost(t, "handler")
 	if !testkit.Poll(func() bool { return !alive(pid) }) {
@@ -167,7 +167,7 @@ func TestAChildDiesWithItsHost(t *testing.T) {
 	}
 }
 
-func TestAChildGivesEverythingBackThoughItsHostAndItsStderrAreGone(t *testing.T) {
+func TestChild_ReleasesAfterHostIsKilled(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "closed")
 	pid := killedHost(t, "lastwords:"+file)
 	if !testkit.Poll(func() bool { return !alive(pid) }) {
@@ -200,7 +200,7 @@ func killedHost(t *testing.T, r string) (pid int) {
 	return pid
 }
 
-func TestAnExitIsReportedWithStatusAndLastLine(t *testing.T) {
+func TestExit_ReportsStatusAndLastLine(t *testing.T) {
 	i := start(t, spec("handler"))
 	_, err := callEcho(t.Context(), i, "exit 3")
 	if status.Code(err) != codes.Unavailable {
@@ -215,7 +215,7 @@ func TestAnExitIsReportedWithStatusAndLastLine(t *testing.T) {
 	}
 }
 
-func TestAKilledChildIsReportedWithItsSignal(t *testing.T) {
+func TestExit_ReportsSignal(t *testing.T) {
 	i := start(t, spec("handler"))
 	hanging := make(chan error, 1)
 	go func() {
@@ -234,7 +234,7 @@ func TestAKilledChildIsReportedWithItsSignal(t *testing.T) {
 	}
 }
 
-func TestAPanicInACallIsAnErrorAndNoMore(t *testing.T) {
+func TestCall_PanicIsError(t *testing.T) {
 	log := &sink{}
 	s := spec("handler")
 	s.Logger = log.logger()
@@ -253,7 +253,7 @@ func TestAPanicInACallIsAnErrorAndNoMore(t *testing.T) {
 	}
 }
 
-func TestMessagesOf64MiBPassBothWays(t *testing.T) {
+func TestCall_Passes64MiBBothWays(t *testing.T) {
 	i := start(t, spec("handler"))
 	text := strings.Repeat("0123456789abcdef", 64<<20/16)
 	got, err := callEcho(t.Context(), i, text)
@@ -269,7 +269,7 @@ func TestMessagesOf64MiBPassBothWays(t *testing.T) {
 	}
 }
 
-func TestAChildInheritsLittleAndForgetsTheHandshake(t *testing.T) {
+func TestEnvironment_InheritsLittle(t *testing.T) {
 	t.Setenv("SECRET_API_KEY", "hunter2")
 	i := start(t, spec("handler", "GIVEN=yes"))
 	env, err := callEcho(t.Context(), i, "env")
@@ -295,7 +295,7 @@ func TestAChildInheritsLittleAndForgetsTheHandshake(t *testing.T) {
 	}
 }
 
-func TestNobodyElseCanCallAChild(t *testing.T) {
+func TestSocket_RejectsOtherCallers(t *testing.T) {
 	i := start(t, spec("handler"))
 	path := strings.TrimPrefix(i.Address(), "unix://")
 	if info, err := os.Stat(filepath.Dir(path)); err != nil || info.Mode().Perm() != 0o700 {
@@ -310,7 +310,7 @@ func TestNobodyElseCanCallAChild(t *testing.T) {
 	}
 }
 
-func TestWithoutTLSAHandlerStillRuns(t *testing.T) {
+func TestStart_WithoutTLS(t *testing.T) {
 	s := spec("handler")
 	s.NoTLS = true
 	i := start(t, s)
@@ -322,7 +322,7 @@ func TestWithoutTLSAHandlerStillRuns(t *testing.T) {
 	}
 }
 
-func TestALongTemporaryFolderDoesNotMatter(t *testing.T) {
+func TestSocket_LongTemporaryFolder(t *testing.T) {
 	long := filepath.Join(testkit.ShortDir(t), strings.Repeat("long", 20))
 	if err := os.Mkdir(long, 0o700); err != nil {
 		t.Fatal(err)
@@ -334,7 +334,7 @@ func TestALongTemporaryFolderDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestAProgramWithAnotherDigestIsNotStarted(t *testing.T) {
+func TestStart_RejectsOtherDigest(t *testing.T) {
 	s := spec("handler")
 	s.SHA256 = strings.Repeat("0", 64)
 	i, err := launch.Start(t.Context(), s)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func FuzzALineStaysOneRecordWhateverItHolds(f *testing.F) {
+func FuzzRelay_LineStaysOneRecord(f *testing.F) {
 	for _, seed := range []string{
 		`{"@message": 1}`, `{"time":"x","level":"INFO","msg":"m","a":{"b":[1,null]},"n":-1.5e300}`,
 		`{"level":"INFO","msg":"m","handler":"forged"}`, `{"level":"info+2","msg":"","":{}}`, "panic: x", "\x00\xff\n",

@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/sdk/launch"
 )
 
-func TestAFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
+func TestStart_FailureHasReasonAndLeavesNothing(t *testing.T) {
 	cert := strings.Repeat("QUJD", 20)
 	for name, c := range map[string]struct {
 		role  string
@@ -61,7 +61,7 @@ func TestAFailedStartSaysWhyAndLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestAProgramThatCannotRunIsSaidToBeSo(t *testing.T) {
+func TestStart_ReportsProgramThatCannotRun(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	if err := os.WriteFile(plain, []byte("text"), 0o600); err != nil {
@@ -78,7 +78,7 @@ func TestAProgramThatCannotRunIsSaidToBeSo(t *testing.T) {
 	}
 }
 
-func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
+func TestStart_RejectsInvalidSpec(t *testing.T) {
 	for want, s := range map[string]launch.Spec{
 		"neither a command nor an address": {},
 		"both a command and an address":    {Command: []string{"/x"}, Address: "unix:///x"},
@@ -94,7 +94,7 @@ func TestASpecThatMakesNoSenseIsRefused(t *testing.T) {
 	}
 }
 
-func TestAStartCanBeGivenUp(t *testing.T) {
+func TestStart_EndsWithContext(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), 100*time.Millisecond)
 	defer cancel()
 	began := time.Now()
@@ -107,7 +107,7 @@ func TestAStartCanBeGivenUp(t *testing.T) {
 	}
 }
 
-func TestAGrandchildThatHoldsStderrDelaysNothing(t *testing.T) {
+func TestStart_GrandchildHoldsStderr(t *testing.T) {
 	began := time.Now()
 	_, err := launch.Start(t.Context(), spec("parent"))
 	if err == nil || !strings.Contains(err.Error(), "exited with status 4") {

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAProgramThatChangesWhileItStartsHasNoDigest(t *testing.T) {
+func TestDigest_EmptyIfProgramChangesDuringStart(t *testing.T) {
 	for name, change := range map[string]func(t *testing.T, path string) error{
 		"another file in its place": func(t *testing.T, path string) error {
 			other := filepath.Join(t.TempDir(), "other")
@@ -60,9 +60,9 @@ func TestAProgramThatChangesWhileItStartsHasNoDigest(t *testing.T) {
 	}
 }
 
-// A folder above a program is swapped when the program was opened, and put back when it runs: nothing of the program's own
-// file changes by that.
-func TestWhatWasOpenedIsWhatRuns(t *testing.T) {
+// TestStart_RunsOpenedProgram replaces a folder above a program after the program was opened, and restores it when the
+// program runs. The program's own file does not change by that.
+func TestStart_RunsOpenedProgram(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("programs are executed by their paths here")
 	}

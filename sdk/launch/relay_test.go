@@ -52,7 +52,7 @@ func find(records []map[string]any, key, value string) map[string]any {
 	return nil
 }
 
-func TestStderrIsLoggedAgainAsWhatItIs(t *testing.T) {
+func TestRelay_LogsStderrAtItsLevel(t *testing.T) {
 	lines := []string{
 		`{"@message": 1}`,
 		`{"time":"2026-01-02T03:04:05Z","level":"WARN","msg":"low disk","handler":"forged","free":12,"in":{"mount":"/"}}`,
@@ -111,7 +111,7 @@ func TestStderrIsLoggedAgainAsWhatItIs(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerPrintsIsLoggedAndNeverBlocksIt(t *testing.T) {
+func TestRelay_StdoutIsLoggedWithoutBlocking(t *testing.T) {
 	log := &sink{}
 	s := spec("handler")
 	s.Logger = log.logger()

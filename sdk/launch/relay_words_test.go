@@ -7,8 +7,8 @@ import (
 	"time"
 )
 
-// What a handler wrote long before its end is not the reason of the end.
-func TestRelay_QuotesWhatCameBeforeTheEnd(t *testing.T) {
+// TestRelay_QuotesLastLinesBeforeEnd: lines that a handler wrote long before its end are not the reason of the end.
+func TestRelay_QuotesLastLinesBeforeEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &relay{log: slog.New(slog.DiscardHandler)}
 		check := func(want string) {

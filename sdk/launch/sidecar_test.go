@@ -101,7 +101,7 @@ func rawClient(t *testing.T, path string) *grpc.ClientConn {
 	return conn
 }
 
-func TestASidecarIsCalledLikeAChild(t *testing.T) {
+func TestSidecar_IsCalledLikeChild(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	cmd := sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
 	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
@@ -160,7 +160,7 @@ func TestASidecarIsCalledLikeAChild(t *testing.T) {
 	})
 }
 
-func TestALivingSidecarKeepsItsSocket(t *testing.T) {
+func TestSidecar_KeepsSocketFromSecondOne(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
 	second := exec.Command(self()[0], "--listen", "unix://"+path, "--secret-file", key)
@@ -172,7 +172,7 @@ func TestALivingSidecarKeepsItsSocket(t *testing.T) {
 	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
 }
 
-func TestASidecarRefusesOtherUsers(t *testing.T) {
+func TestSidecar_RejectsOtherUsers(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()+1))
 	i, err := launch.Start(t.Context(), launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, HandshakeTimeout: testkit.Timeout()})
@@ -182,7 +182,7 @@ func TestASidecarRefusesOtherUsers(t *testing.T) {
 	}
 }
 
-func TestAHostRefusesASocketOfAnotherUser(t *testing.T) {
+func TestDialSidecar_RejectsSocketOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to run a sidecar as another user takes root")
 	}
@@ -227,7 +227,7 @@ func TestAHostRefusesASocketOfAnotherUser(t *testing.T) {
 	start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key, UID: &nobody})
 }
 
-func TestMutualTLSOnBothKindsOfSocket(t *testing.T) {
+func TestSidecar_MutualTLS(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	ours, theirs := newAuthority(t, dir, "ours"), newAuthority(t, dir, "theirs")
 	server, client := ours.issue(t, "server"), ours.issue(t, "client")
@@ -271,8 +271,8 @@ func TestMutualTLSOnBothKindsOfSocket(t *testing.T) {
 	}
 }
 
-// What an agent can do that runs as the sidecar's own user: connect, and say what it likes.
-func TestASidecarServesNobodyWithoutItsSecret(t *testing.T) {
+// TestSidecar_RequiresSecret connects as an agent of the sidecar's own user can, with arbitrary messages.
+func TestSidecar_RequiresSecret(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key, "--allow-uid", strconv.Itoa(os.Geteuid()))
 	conn := rawClient(t, path)
@@ -332,7 +332,7 @@ func (garbage) Marshal(any) ([]byte, error) { return []byte{0xff}, nil }
 func (garbage) Unmarshal([]byte, any) error { return nil }
 func (garbage) Name() string                { return "proto" }
 
-func TestASecretThatIsNotTheSidecarsOpensNothing(t *testing.T) {
+func TestSidecar_RejectsOtherSecret(t *testing.T) {
 	path := filepath.Join(testkit.ShortDir(t), "s")
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", secretFile(t))
 	other := filepath.Join(t.TempDir(), "other")
@@ -360,7 +360,7 @@ func TestASecretThatIsNotTheSidecarsOpensNothing(t *testing.T) {
 	}
 }
 
-func TestASidecarThatAsksForNoSecretIsNotUsedNorShownOne(t *testing.T) {
+func TestDialSidecar_RejectsSidecarWithoutSecret(t *testing.T) {
 	path := filepath.Join(testkit.ShortDir(t), "s")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -390,7 +390,7 @@ func TestASidecarThatAsksForNoSecretIsNotUsedNorShownOne(t *testing.T) {
 	}
 }
 
-func TestASidecarsSettingsAreItsOwn(t *testing.T) {
+func TestSidecar_KeepsOwnSettings(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
 	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})
@@ -405,7 +405,7 @@ func TestASidecarsSettingsAreItsOwn(t *testing.T) {
 	}
 }
 
-func TestASidecarStopsThoughACallHangs(t *testing.T) {
+func TestSidecar_StopsDuringHangingCall(t *testing.T) {
 	path, key := filepath.Join(testkit.ShortDir(t), "s"), secretFile(t)
 	sidecar(t, 0, "--listen", "unix://"+path, "--secret-file", key)
 	i := start(t, launch.Spec{Name: "test", Address: "unix://" + path, SecretFile: key})

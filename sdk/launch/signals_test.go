@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestTermLetsTheCallInFlightFinish(t *testing.T) {
+func TestSIGTERM_FinishesCallInFlight(t *testing.T) {
 	i := start(t, spec("handler"))
 	fifo := filepath.Join(t.TempDir(), "fifo")
 	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
@@ -55,7 +55,7 @@ func TestTermLetsTheCallInFlightFinish(t *testing.T) {
 	}
 }
 
-func TestStartedByHandItSaysWhatItIs(t *testing.T) {
+func TestHandler_StartedByHandPrintsHelp(t *testing.T) {
 	for name, c := range map[string]struct {
 		args   []string
 		status int

@@ -69,7 +69,7 @@ func asNobody(t *testing.T, r string, env ...string) launch.Spec {
 	return s
 }
 
-func TestAChildRunsAsItsUser(t *testing.T) {
+func TestUser_ChildRunsAsUser(t *testing.T) {
 	s := asNobody(t, "handler")
 	t.Setenv("HOME", "/root")
 	i := start(t, s)
@@ -104,7 +104,7 @@ func TestAChildRunsAsItsUser(t *testing.T) {
 	}
 }
 
-func TestTheSocketFolderIsTheUsersAlone(t *testing.T) {
+func TestUser_SocketFolderIsPrivate(t *testing.T) {
 	s := asNobody(t, "handler")
 	t.Setenv("TMPDIR", testkit.ShortDir(t)) // which the user cannot enter
 	if err := os.Chmod(os.Getenv("TMPDIR"), 0o700); err != nil {
@@ -128,7 +128,7 @@ func TestTheSocketFolderIsTheUsersAlone(t *testing.T) {
 	}
 }
 
-func TestAStubbornChildOfAnotherUserIsKilled(t *testing.T) {
+func TestUser_StubbornChildIsKilled(t *testing.T) {
 	s := asNobody(t, "stubborn")
 	s.StopGrace = 1 // a nanosecond
 	i := start(t, s)
@@ -141,7 +141,7 @@ func TestAStubbornChildOfAnotherUserIsKilled(t *testing.T) {
 	}
 }
 
-func TestAProgramThatItsUserMayNotExecuteIsNamed(t *testing.T) {
+func TestUser_ErrorNamesForbiddenProgram(t *testing.T) {
 	u := nobody(t)
 	for name, command := range map[string][]string{
 		"mode":   install(t, public(t), 0o700),
@@ -169,7 +169,7 @@ func TestAProgramThatItsUserMayNotExecuteIsNamed(t *testing.T) {
 	}
 }
 
-func TestASidecarOfAnotherUserThanNamedIsRefusedWithTLSToo(t *testing.T) {
+func TestSidecar_TLSRejectsOtherUserThanNamed(t *testing.T) {
 	u := nobody(t)
 	dir := testkit.ShortDir(t)
 	ca := newAuthority(t, dir, "ca")

@@ -23,7 +23,7 @@ func read(pieces ...[]byte) string {
 	return string(s.AppendTo(back.Bytes()))
 }
 
-func TestPlainText(t *testing.T) {
+func TestText_RendersPlainText(t *testing.T) {
 	for _, tt := range []struct{ name, in, want string }{
 		{"nothing", "", ""},
 		{"a line is as it was, with one line feed", "hello\r\n", "hello\n"},
@@ -95,7 +95,7 @@ func TestPlainText(t *testing.T) {
 	}
 }
 
-func TestLinesBeyondTheScreenAreAllThere(t *testing.T) {
+func TestScreen_KeepsScrolledLines(t *testing.T) {
 	var in, want strings.Builder
 	for i := range 1000 {
 		line := strings.Repeat("x", i%200)
@@ -107,7 +107,7 @@ func TestLinesBeyondTheScreenAreAllThere(t *testing.T) {
 	}
 }
 
-func TestALineOfAnyLengthIsWhole(t *testing.T) {
+func TestScreen_KeepsLongLines(t *testing.T) {
 	for _, unit := range []string{"x", "é", "a\t", "世"} {
 		want := "before\n" + strings.Repeat(unit, 100_000) + "\nafter"
 		if got := read([]byte(strings.ReplaceAll(want, "\n", "\r\n"))); got != want {
@@ -116,7 +116,7 @@ func TestALineOfAnyLengthIsWhole(t *testing.T) {
 	}
 }
 
-func TestAStatusLineBelowAScrollRegionStaysBelow(t *testing.T) {
+func TestScreen_StatusLineBelowScrollRegion(t *testing.T) {
 	in := "\x1b[1;29r\x1b7\x1b[30;1Hstatus\x1b8"
 	var want strings.Builder
 	for i := range 60 {
@@ -130,7 +130,7 @@ func TestAStatusLineBelowAScrollRegionStaysBelow(t *testing.T) {
 	}
 }
 
-func TestHostileOutputKeepsBoundedMemoryAndTime(t *testing.T) {
+func TestScreen_HostileOutputIsBounded(t *testing.T) {
 	for _, tt := range []struct{ name, unit string }{
 		{"combining marks over text", "a\r\u0301"},
 		{"marks without end", "\u0301"},
@@ -183,7 +183,7 @@ func FuzzScreen(f *testing.F) {
 	})
 }
 
-// FuzzText proves that text without control characters comes through unchanged.
+// FuzzText checks that text without control characters stays unchanged.
 func FuzzText(f *testing.F) {
 	f.Add("plain\nlines", 2)
 	f.Add("wide 世界\tand tabs\n", 7)

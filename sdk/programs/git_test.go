@@ -79,7 +79,7 @@ func (w workplace) doubt(path string, args ...string) string {
 	return s.Look([]*acpv1.SimpleCommand{{Argv: append([]string{"git"}, args...), Cwd: w.root}})[0].GetRepository().GetDoubt()
 }
 
-func TestProgramsThatGitFindsByNameAreLookedAt(t *testing.T) {
+func TestGit_DoubtsProgramsFoundByName(t *testing.T) {
 	system := os.Getenv("PATH")
 	for _, c := range []struct {
 		name string
@@ -114,7 +114,7 @@ func TestProgramsThatGitFindsByNameAreLookedAt(t *testing.T) {
 	}
 }
 
-func TestAFolderOfTheWorkspaceInPATHIsNoReasonToDoubtGit(t *testing.T) {
+func TestGit_AcceptsWorkspaceFolderInPATH(t *testing.T) {
 	w := newWorkplace(t)
 	for _, name := range []string{"eslint", "git-cz", "python", "basename"} {
 		w.trap(t, filepath.Join(w.bin, name))
@@ -142,7 +142,7 @@ func TestAFolderOfTheWorkspaceInPATHIsNoReasonToDoubtGit(t *testing.T) {
 	}
 }
 
-func TestVariablesThatLeadGitIntoTheWorkspaceAreSeen(t *testing.T) {
+func TestGit_DoubtsVariablesThatLeadIntoWorkspace(t *testing.T) {
 	w := newWorkplace(t)
 	doubt := func(more ...string) string {
 		s := programs.Resolver{Environ: append(w.environ(os.Getenv("PATH")), more...), Roots: []string{w.root}, Quiet: true}
@@ -160,7 +160,7 @@ func TestVariablesThatLeadGitIntoTheWorkspaceAreSeen(t *testing.T) {
 	}
 }
 
-func TestAGitThatTakesNoSettingsFromTheEnvironmentIsDoubted(t *testing.T) {
+func TestGit_DoubtsVersionsWithoutEnvironmentSettings(t *testing.T) {
 	w := newWorkplace(t)
 	w.git(t, "config", "core.fsmonitor", "x")
 	base := filepath.Dir(w.root)

@@ -28,7 +28,7 @@ func monorepo(t *testing.T) string {
 	return base
 }
 
-func TestLook_RepositoriesThatAreNotKeptInARoot(t *testing.T) {
+func TestLook_RepositoriesOutsideRoots(t *testing.T) {
 	base := monorepo(t)
 	for _, c := range []struct {
 		root, dir, command string
@@ -51,8 +51,9 @@ func TestLook_RepositoriesThatAreNotKeptInARoot(t *testing.T) {
 	}
 }
 
-// The settings of a repository outside of the roots count as those of one inside.
-func TestLook_HostileSettingsOfARepositoryThatIsNotKeptInARoot(t *testing.T) {
+// TestLook_HostileSettingsOfRepositoryOutsideRoots: the settings of a repository outside of the roots are checked like
+// those of one inside.
+func TestLook_HostileSettingsOfRepositoryOutsideRoots(t *testing.T) {
 	base := monorepo(t)
 	for _, args := range [][]string{{"filter.x.clean", "./x"}, {"include.path", "/x"}, {"diff.external", "./x"}} {
 		if out, err := exec.Command("git", append([]string{"-C", base + "/mono", "config"}, args...)...).CombinedOutput(); err != nil {

@@ -31,7 +31,7 @@ func look(t *testing.T, r programs.Resolver, commands []*acpv1.SimpleCommand) []
 	return want
 }
 
-func TestAProgramIsFoundAsAtTheFirstLook(t *testing.T) {
+func TestFind_ReturnsSameProgramAgain(t *testing.T) {
 	system, work := machine(t)
 	r := programs.Resolver{Environ: []string{"PATH=" + work + "/bin:" + system}, Roots: []string{work}, Seen: paths.NewSeen()}
 	if got, want := r.Find("ls", work), system+"/ls"; got != want {
@@ -90,7 +90,7 @@ func machine(t *testing.T) (system, work string) {
 	return system, work
 }
 
-func TestAProgramIsTheFileThatPATHLeadsTo(t *testing.T) {
+func TestFind_FollowsPATH(t *testing.T) {
 	system, work := machine(t)
 	for _, c := range []struct {
 		name, path    string
@@ -146,7 +146,7 @@ func TestAProgramIsTheFileThatPATHLeadsTo(t *testing.T) {
 	}
 }
 
-func TestGitsRepositoryIsTheRootsOrNot(t *testing.T) {
+func TestLook_RepositoryOfRoot(t *testing.T) {
 	_, work := machine(t)
 	for _, dir := range []string{"", "nested", "bare"} {
 		at := filepath.Join(work, dir)
@@ -176,7 +176,7 @@ func TestGitsRepositoryIsTheRootsOrNot(t *testing.T) {
 	}
 }
 
-func TestWithoutAnEnvironmentNothingIsCertain(t *testing.T) {
+func TestLook_DoubtsEverythingWithoutEnvironment(t *testing.T) {
 	s := programs.Resolver{Roots: []string{"/w"}}
 	got := look(t, s, []*acpv1.SimpleCommand{{Argv: []string{"git", "status"}, Cwd: "/w"}})[0]
 	if got.GetProgram().GetDoubt() == "" || got.GetRepository().GetDoubt() == "" {

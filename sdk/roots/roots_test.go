@@ -13,8 +13,9 @@ import (
 	"github.com/acphost/acphost/sdk/roots"
 )
 
-// The conformance cases for files try the rest, by a handler that stands on this package (examples/plainfs).
-func TestWhereACallMayGo(t *testing.T) {
+// TestEnter_AllowedPaths checks decisions about paths. The conformance cases for files check the rest, with
+// examples/plainfs, which uses this package.
+func TestEnter_AllowedPaths(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -70,7 +71,7 @@ func TestWhereACallMayGo(t *testing.T) {
 	}
 }
 
-func TestAContextThatHoldsToNothingIsRefused(t *testing.T) {
+func TestResolve_RejectsContextWithoutRoots(t *testing.T) {
 	for name, c := range map[string]*acpv1.CallContext{
 		"none":            nil,
 		"without roots":   {},

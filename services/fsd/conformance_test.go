@@ -42,16 +42,16 @@ func inProcess() (handler.Handler, *server.Server) {
 	}, fs
 }
 
-func TestConformanceInProcess(t *testing.T) {
+func TestConformance_InProcess(t *testing.T) {
 	h, _ := inProcess()
 	handlertest.Run(t, conformance.KindFS, h)
 }
 
-func TestConformanceAsAChild(t *testing.T) {
+func TestConformance_Child(t *testing.T) {
 	conform(t, launch.Spec{Name: "fsd", Command: []string{testkit.Self(t)}})
 }
 
-func TestConformanceAsASidecar(t *testing.T) {
+func TestConformance_Sidecar(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "s")
 	key := filepath.Join(dir, "secret")
@@ -116,8 +116,8 @@ func (f flawed) WriteTextFile(ctx context.Context, req *fsv1.WriteTextFileReques
 	return f.Server.WriteTextFile(ctx, req)
 }
 
-// Each flaw must be caught, and by the case that is there for it.
-func TestTheSuiteCatchesFlaws(t *testing.T) {
+// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
+func TestConformance_FindsFlaws(t *testing.T) {
 	onError := func(code codes.Code, change func(string) error) func(*fsv1.ReadTextFileRequest, *fsv1.ReadTextFileResponse, error) (*fsv1.ReadTextFileResponse, error) {
 		return func(_ *fsv1.ReadTextFileRequest, resp *fsv1.ReadTextFileResponse, err error) (*fsv1.ReadTextFileResponse, error) {
 			if status.Code(err) == code {

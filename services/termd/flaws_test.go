@@ -67,8 +67,8 @@ func (f flawed) Kill(ctx context.Context, req *terminalv1.KillRequest) (*termina
 	return f.Server.Kill(ctx, req)
 }
 
-// Each flaw must be caught, and by the case that is there for it.
-func TestTheSuiteCatchesFlaws(t *testing.T) {
+// TestConformance_FindsFlaws: the conformance case for each flaw has to fail.
+func TestConformance_FindsFlaws(t *testing.T) {
 	zero := uint32(0)
 	for name, c := range map[string]struct {
 		flaw   flawed

@@ -30,7 +30,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestConformanceInProcess(t *testing.T) {
+func TestConformance_InProcess(t *testing.T) {
 	log := slog.New(slog.DiscardHandler)
 	terminals := server.New(log, false)
 	t.Cleanup(terminals.Close) // runs after the server has stopped
@@ -43,11 +43,11 @@ func TestConformanceInProcess(t *testing.T) {
 // impatient are settings by which what ignores TERM is killed soon, so that the cases need not wait 2 s for it.
 var impatient = &structpb.Struct{Fields: map[string]*structpb.Value{"kill_grace_ms": structpb.NewNumberValue(200)}}
 
-func TestConformanceAsAChild(t *testing.T) {
+func TestConformance_Child(t *testing.T) {
 	conform(t, child(t))
 }
 
-func TestConformanceAsASidecar(t *testing.T) {
+func TestConformance_Sidecar(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "s")
 	key := filepath.Join(dir, "secret")

@@ -73,7 +73,7 @@ func allDie(t *testing.T, pids map[string]int) {
 	}
 }
 
-func TestNothingSurvivesAKilledTermd(t *testing.T) {
+func TestTermd_KilledLeavesNoProcess(t *testing.T) {
 	instance := child(t)
 	pids := run(t, instance, stubborn, "orphan", "session", "clean", "nohup", "leader")
 	guards, err := proc.Descendants(instance.PID())
@@ -86,7 +86,7 @@ func TestNothingSurvivesAKilledTermd(t *testing.T) {
 	}
 }
 
-func TestNothingSurvivesAnOrderlyEnd(t *testing.T) {
+func TestTermd_EndLeavesNoProcess(t *testing.T) {
 	instance := child(t)
 	pids := run(t, instance, stubborn, "orphan", "session", "clean", "nohup", "leader")
 	ctx, cancel := context.WithTimeout(t.Context(), testkit.Timeout())
@@ -99,7 +99,7 @@ func TestNothingSurvivesAnOrderlyEnd(t *testing.T) {
 	}
 }
 
-func TestAKilledGuardIsReplaced(t *testing.T) {
+func TestGuard_KilledIsReplaced(t *testing.T) {
 	instance := child(t)
 	var old int
 	children := func() []int {
@@ -129,9 +129,9 @@ func TestAKilledGuardIsReplaced(t *testing.T) {
 	allDie(t, pids)
 }
 
-// What has left its session, cleaned its environment and lost its parents at once belongs to nobody that can be told,
-// until there is no terminal left that it could belong to.
-func TestUntraceableProcessesEndWithTheLastTerminal(t *testing.T) {
+// TestOrphans_UntraceableEndWithLastTerminal: a process that has left its session, cleared its environment and lost its
+// parents at once cannot be attributed to a terminal. It is killed when no terminal is left.
+func TestOrphans_UntraceableEndWithLastTerminal(t *testing.T) {
 	instance := child(t)
 	pids := run(t, instance,
 		`env -i setsid -f sh -c 'trap "" TERM; echo $$ >stray.new; mv stray.new stray; while :; do sleep 1000; done'`, "stray")
@@ -149,7 +149,7 @@ func TestUntraceableProcessesEndWithTheLastTerminal(t *testing.T) {
 	})
 }
 
-func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
+func TestTermd_HundredStubbornTerminalsEndInTime(t *testing.T) {
 	instance := child(t)
 	client := terminalv1.NewTerminalServiceClient(instance)
 	dir, err := filepath.EvalSymlinks(t.TempDir())
@@ -179,8 +179,8 @@ func TestAHundredStubbornTerminalsEndInTime(t *testing.T) {
 	}
 }
 
-// A guard that initialised all of termd would take twice the memory.
-func TestAGuardInitialisesLittleOfThisProgram(t *testing.T) {
+// TestGuard_InitializesLittle: a guard that initialized all packages of termd would take twice the memory.
+func TestGuard_InitializesLittle(t *testing.T) {
 	cmd := exec.Command(testkit.Self(t), orphans.Command, "ACPHOST_TEST_NOBODY=1")
 	cmd.Env = []string{"GODEBUG=inittrace=1"}
 	said, err := cmd.CombinedOutput()

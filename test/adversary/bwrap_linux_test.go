@@ -32,9 +32,9 @@ func inBubblewrap(s *fixture, more ...string) string {
 	}, more...), " ") + " -- sh ./line\n"
 }
 
-// TestBubblewrapWorksUnderTheRules: a command that was allowed confines what it starts by bubblewrap, and both
-// bubblewrap's walls and the rules hold. What is recorded is the path outside.
-func TestBubblewrapWorksUnderTheRules(t *testing.T) {
+// TestBubblewrap_WorksUnderRules: an allowed command starts programs in bubblewrap. Both the restrictions of bubblewrap
+// and the rules apply. The record has the paths outside of the namespace.
+func TestBubblewrap_WorksUnderRules(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"+
@@ -81,10 +81,10 @@ func TestBubblewrapWorksUnderTheRules(t *testing.T) {
 	s.finish()
 }
 
-// TestARuleAboutAProgramGivesItNoRightsInANamespace: in a mount namespace of its own an agent chooses what a program's
-// libraries, settings and arguments are. So a program that a rule allows stays the agent there, and what it does is
-// decided. A person who is asked is told so, and what the person allows elsewhere is not allowed there.
-func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
+// TestNamespace_AllowRuleGivesNoRights: in its own mount namespace an agent chooses the libraries, settings and
+// arguments of a program. So a program that a rule allows has only the agent's rights there, and its actions are
+// decided. The question says so, and an earlier answer does not cover it.
+func TestNamespace_AllowRuleGivesNoRights(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "perl")
@@ -111,9 +111,9 @@ func TestARuleAboutAProgramGivesItNoRightsInANamespace(t *testing.T) {
 	s.finish()
 }
 
-// TestAFolderOfAnotherSandboxIsKnown: a terminal's command has a sandbox of its own. A folder that is mounted under
-// another name there is refused in the agent's, in which no namespace was made.
-func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
+// TestNamespace_FolderOfOtherSandboxIsDenied: the command of a terminal has its own sandbox. The agent's sandbox, in
+// which no namespace was made, denies a folder that is mounted under another name in the command's sandbox.
+func TestNamespace_FolderOfOtherSandboxIsDenied(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: never, effect: deny, on: [fs.write], path: [\"${root}/conf/prod/**\"]}\n"+
@@ -142,10 +142,10 @@ func TestAFolderOfAnotherSandboxIsKnown(t *testing.T) {
 	s.finish()
 }
 
-// TestObservingSeesIntoNamespaces: what an agent does in a mount namespace of its own, which is how agents with walls
-// of their own run commands, is recorded by its path outside, and refused no more than elsewhere. A program that a
-// rule allows is the agent there. Where the sandbox cannot follow, what the agent reports is recorded.
-func TestObservingSeesIntoNamespaces(t *testing.T) {
+// TestObserve_RecordsOutsidePathsInNamespaces: agents with their own sandbox run commands in mount namespaces. Actions
+// there are recorded by their path outside, and rejected no more than elsewhere. A program that a rule allows has the
+// agent's rights there. Where the sandbox cannot follow, the record has the agent's own report.
+func TestObserve_RecordsOutsidePathsInNamespaces(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("observe", kernelRules+"  - {id: box, effect: allow, command: [\"sh ./box\"]}\n"))

@@ -41,9 +41,9 @@ func inContainers(t *testing.T, test func(t *testing.T, container []string, stan
 	}
 }
 
-// TestAContainerWithoutASandboxSaysWhatStands: the agent runs behind the walls of every agent, and nothing of the
-// sandbox is half there.
-func TestAContainerWithoutASandboxSaysWhatStands(t *testing.T) {
+// TestContainer_ReportsProtectionsWithoutSandbox: the agent has the protections that every agent has, and no part of
+// the sandbox is active.
+func TestContainer_ReportsProtectionsWithoutSandbox(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, stands, why string) {
 		rules := kernelRules + "  - {id: hand, effect: allow, command: [" + program("attacker") + " hand]}\n"
 		s := openFixtureIn(t, container, wire.NewPlace(t), policy(rules, "sandbox: {mode: enforce}"))
@@ -73,8 +73,8 @@ func TestAContainerWithoutASandboxSaysWhatStands(t *testing.T) {
 	})
 }
 
-// TestAContainerWithoutASandboxStartsNoAgentThatHasToBeConfined, and says why.
-func TestAContainerWithoutASandboxStartsNoAgentThatHasToBeConfined(t *testing.T) {
+// TestContainer_RejectsAgentThatRequiresSandbox checks that the error has the reason.
+func TestContainer_RejectsAgentThatRequiresSandbox(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, _, why string) {
 		p := wire.NewPlace(t)
 		ran := filepath.Join(p.Home, "ran")
@@ -91,8 +91,8 @@ func TestAContainerWithoutASandboxStartsNoAgentThatHasToBeConfined(t *testing.T)
 	})
 }
 
-// TestDoctorSaysWhatAContainerRefuses of the sandbox, of the agent and of the handler that runs commands.
-func TestDoctorSaysWhatAContainerRefuses(t *testing.T) {
+// TestDoctor_ReportsMissingPermissionsOfContainer checks the sandbox, the agent and the handler that runs commands.
+func TestDoctor_ReportsMissingPermissionsOfContainer(t *testing.T) {
 	inContainers(t, func(t *testing.T, container []string, _, why string) {
 		const agent = `read -r line; echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1}}'; cat >/dev/null`
 		for _, require := range []string{"false", "true"} {

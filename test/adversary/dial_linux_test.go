@@ -12,9 +12,9 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAnAgentCannotCallThroughDial: acphost connects programs to a supervisor in their place. It connects no agent, whichever of
-// the protections around the agent is missing.
-func TestAnAgentCannotCallThroughDial(t *testing.T) {
+// TestDial_RejectsAgents: "acphost dial" connects programs to a supervisor. It rejects an agent even if one of the
+// protections around the agent is missing.
+func TestDial_RejectsAgents(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, config := range []string{"", "agent: {no_landlock: true}", "agent: {no_seccomp: true}"} {
@@ -48,9 +48,9 @@ func TestAnAgentCannotCallThroughDial(t *testing.T) {
 	}
 }
 
-// TestNobodyGetsIntoAPersonsDial: what a person's program says to its supervisor passes through two sockets that an agent of the
-// same user can name in /proc.
-func TestNobodyGetsIntoAPersonsDial(t *testing.T) {
+// TestDial_ConnectionOfUserIsUnreachable: messages between a person's program and its supervisor pass through two
+// sockets, which an agent of the same user can name in /proc.
+func TestDial_ConnectionOfUserIsUnreachable(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, config := range []string{"{}", "agent: {no_landlock: true}"} {

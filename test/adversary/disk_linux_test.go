@@ -76,10 +76,10 @@ func fillUp(t *testing.T, dir string) (release func()) {
 	}
 }
 
-// TestAFullDiskLetsNothingThroughTheSandbox: what an agent does by itself is refused if it has to stand in the record
-// and there is no room, and the process is told so. What is recorded already goes on, and what is denied is denied.
-// With room again all goes on, and nothing was done that the record does not show.
-func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
+// TestFullDisk_SandboxDeniesUnrecordedChanges: if the record has no room, actions of a process that have to be recorded
+// are rejected, and the process gets the reason. Actions that were recorded before continue, and denied actions stay
+// denied. When there is room again, all actions continue, and the record has every action that was done.
+func TestFullDisk_SandboxDeniesUnrecordedChanges(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -147,9 +147,9 @@ func TestAFullDiskLetsNothingThroughTheSandbox(t *testing.T) {
 	}
 }
 
-// TestNobodyIsHeldUpByALease: whoever opens a file on which a process has a lease waits for the process, for 45 seconds
-// at most. Rules are read by acphost, and opened by their user's editor.
-func TestNobodyIsHeldUpByALease(t *testing.T) {
+// TestFileLease_DoesNotBlockRuleFiles: a process that opens a file under a lease waits for the lease's owner, for up to
+// 45 seconds. acphost reads rule files, and a user's editor opens them.
+func TestFileLease_DoesNotBlockRuleFiles(t *testing.T) {
 	needsConfinement(t)
 	positions(t, policy(askWrites, ""), func(t *testing.T, s *fixture, h *hand) {
 		t.Helper()

@@ -224,8 +224,9 @@ func plantHook(t *testing.T, p *wire.Place, dir string) {
 	git(t, p, dir, "config", "core.hooksPath", "hooks")
 }
 
-// TestLookingAtARepositoryRunsNothingOfIts: a policy that lets an agent look lets it do no more.
-func TestLookingAtARepositoryRunsNothingOfIts(t *testing.T) {
+// TestGit_ReadingRunsNoRepositoryPrograms: a policy that allows reading commands of git does not allow programs that a
+// repository names.
+func TestGit_ReadingRunsNoRepositoryPrograms(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {
 		t.Run(name, func(t *testing.T) {
@@ -286,8 +287,8 @@ func TestLookingAtARepositoryRunsNothingOfIts(t *testing.T) {
 	}
 }
 
-// TestAnAgentSetsNoTrapsInARepository: what git runs later, for a person, is no edit like any other.
-func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
+// TestGit_AgentCannotPlantPrograms: a file that makes a person's git run a program later is not an ordinary edit.
+func TestGit_AgentCannotPlantPrograms(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "headless", "the README"} {
 		t.Run(name, func(t *testing.T) {
@@ -327,8 +328,8 @@ func TestAnAgentSetsNoTrapsInARepository(t *testing.T) {
 	}
 }
 
-// TestAPersonsYesKeepsHooks: who says yes to a commit means the repository's own.
-func TestAPersonsYesKeepsHooks(t *testing.T) {
+// TestGit_ApprovedCommitRunsHooks: a person who allows a commit expects that the repository's hooks run.
+func TestGit_ApprovedCommitRunsHooks(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, configured("permission: {policy: workspace}\n"))
 	dir := repository(t, s.Place, "repository")
@@ -346,8 +347,8 @@ func TestAPersonsYesKeepsHooks(t *testing.T) {
 	s.finish()
 }
 
-// TestANameMeansTheProgramThatItMeantToThePerson: a workspace's own programs come before others of their name.
-func TestANameMeansTheProgramThatItMeantToThePerson(t *testing.T) {
+// TestProgramName_RunsShownProgram: PATH may list programs of the workspace before others of the same name.
+func TestProgramName_RunsShownProgram(t *testing.T) {
 	t.Parallel()
 	for name, flags := range policies {
 		ways := []string{"the environment"}

@@ -47,8 +47,9 @@ func (s *fixture) prompt() {
 	s.agent.Expect("session/prompt")
 }
 
-// TestTheSameRulesHoldAtTheKernel: an agent writes and runs by itself what it could not have written or run through its client.
-func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
+// TestKernel_AppliesRules: the agent's processes write files and run programs that the agent could not write or run
+// through its client.
+func TestKernel_AppliesRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))
@@ -75,9 +76,9 @@ func TestTheSameRulesHoldAtTheKernel(t *testing.T) {
 	s.finish()
 }
 
-// TestAnotherNameForAFolderIsNoWayAroundARule: what a rule says of a path it says, too, if a folder above gets the
-// name, or loses it.
-func TestAnotherNameForAFolderIsNoWayAroundARule(t *testing.T) {
+// TestRename_FolderDoesNotEvadeRule: a rule for a path applies also if a rename gives a folder above the path its name,
+// or another name.
+func TestRename_FolderDoesNotEvadeRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -120,8 +121,9 @@ rules:
 	s.finish()
 }
 
-// TestWhatComesIntoAFolderThatIsMovedIsDecided: it is looked at what lies in the folder, and that takes its time.
-func TestWhatComesIntoAFolderThatIsMovedIsDecided(t *testing.T) {
+// TestRename_FilesAddedDuringMoveAreDecided: reading the folder's content for the decision takes time, in which an
+// agent can add files.
+func TestRename_FilesAddedDuringMoveAreDecided(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -155,9 +157,8 @@ rules:
 	s.finish()
 }
 
-// TestAnotherNameIsNoWayToReadWhatIsDenied: where reads are decided on, a file that may not be read gets no name by
-// which it may.
-func TestAnotherNameIsNoWayToReadWhatIsDenied(t *testing.T) {
+// TestRename_DoesNotEvadeReadRule: a file that the agent may not read cannot be given a name under which the agent may.
+func TestRename_DoesNotEvadeReadRule(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, policy(`
@@ -222,9 +223,9 @@ func (s *fixture) answers(asked wire.Message, option string) {
 	})
 }
 
-// TestAnAnswerCountsForTheNextTry: nobody can be waited for at the kernel, so the try is refused at once, and the question comes
-// meanwhile.
-func TestAnAnswerCountsForTheNextTry(t *testing.T) {
+// TestApproval_CountsForNextTry: a system call cannot wait for a person. It is rejected at once, and the question is
+// asked meanwhile.
+func TestApproval_CountsForNextTry(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))
@@ -260,9 +261,9 @@ func TestAnAnswerCountsForTheNextTry(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatTheAgentWasAllowedToRunIsNotAskedAgain: the agent asks, as agents do, and then starts the shell by itself. What the
-// command starts belongs to it, and what is denied stays denied.
-func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
+// TestCommand_AllowedIsNotAskedAgainAtKernel: an agent asks for a command and then starts the shell by itself. The
+// processes of the command have its rights, and denied actions stay denied.
+func TestCommand_AllowedIsNotAskedAgainAtKernel(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules:\n  - {id: env, effect: deny, path: ['**/.env']}\n  - {id: no-id, effect: deny, command: [id]}\n"
@@ -296,9 +297,9 @@ func TestWhatTheAgentWasAllowedToRunIsNotAskedAgain(t *testing.T) {
 	s.finish()
 }
 
-// TestTheWordsAroundALineGiveNoRights: an agent keeps a file, which its shell reads before a line that a rule allows.
-// The shell stays the agent, and what is the agent's own does not become anything else's by another name.
-func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
+// TestShell_StartupFileGivesNoRights: the agent's shell reads a file of the agent before an allowed line. The shell
+// keeps the agent's rights, and so do the agent's own files under other names.
+func TestShell_StartupFileGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, func(p *wire.Place) []string {
@@ -333,9 +334,9 @@ func TestTheWordsAroundALineGiveNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatAnAgentStartsForItselfGivesNoRights: git with a folder of the agent's own is known. It stays the agent,
-// whatever the agent has written into that folder.
-func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
+// TestGit_OwnFolderOfAgentGivesNoRights: git with a folder of the agent keeps the agent's rights, whatever the agent
+// has written there.
+func TestGit_OwnFolderOfAgentGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	git, err := exec.LookPath("git")
 	if err != nil {
@@ -401,8 +402,8 @@ func TestWhatAnAgentStartsForItselfGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestObservingRefusesNothing, and records what would have been refused.
-func TestObservingRefusesNothing(t *testing.T) {
+// TestObserve_RejectsNothing also checks that actions are recorded that would have been rejected.
+func TestObserve_RejectsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("observe", kernelRules))
@@ -415,8 +416,8 @@ func TestObservingRefusesNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestNothingHangsAndNothingIsLeft, whichever of acphost's processes is killed or stopped.
-func TestNothingHangsAndNothingIsLeft(t *testing.T) {
+// TestFault_NothingHangsOrRemains kills or stops each of acphost's processes.
+func TestFault_NothingHangsOrRemains(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	t.Run("the sandbox is killed", func(t *testing.T) {
@@ -476,8 +477,9 @@ func TestNothingHangsAndNothingIsLeft(t *testing.T) {
 	})
 }
 
-// TestTheSandboxIsOutOfItsAgentsReach: it is the agent's parent, runs as its user, and holds the socket by which is decided.
-func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
+// TestSandbox_IsUnreachableForAgent: the sandbox is the agent's parent, runs as the same user, and holds the socket for
+// decisions.
+func TestSandbox_IsUnreachableForAgent(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: all, effect: allow, path: ['/**']}]\n"
@@ -508,9 +510,9 @@ func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
 	s.finish()
 }
 
-// TestAProgramThatDoesNotStartGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
-// program that was allowed. The process then goes on with the code that it had.
-func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
+// TestExec_FailureGivesNoRights: only deny rules apply to an allowed command. If the kernel rejects an allowed program,
+// the process continues with its old code, and must not have the command's rights.
+func TestExec_FailureGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	rules := "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"
@@ -529,9 +531,9 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	s.finish()
 }
 
-// TestADomainThatAProcessMakesHoldsBesidesTheRules: a process that an agent starts confines itself by Landlock. The
-// sandbox does nothing for it that its domain forbids, and the domain takes nothing from the rules, nor from the agent.
-func TestADomainThatAProcessMakesHoldsBesidesTheRules(t *testing.T) {
+// TestLandlock_OwnDomainAppliesBesideRules: a process of the agent enters a Landlock domain. The sandbox makes no call
+// for it that the domain forbids, and the rules apply unchanged.
+func TestLandlock_OwnDomainAppliesBesideRules(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", `
@@ -554,9 +556,9 @@ rules:
 	s.finish()
 }
 
-// TestWhatTheSandboxRefusesByItselfIsRecorded: nobody is asked about another root folder, and the user can see who has
-// tried to have one.
-func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
+// TestAudit_RecordsRejectionsBySandbox: the sandbox rejects chroot without a question, and the record shows the user
+// which process tried it.
+func TestAudit_RecordsRejectionsBySandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", "version: 1\nrules: [{id: run, effect: allow, on: [terminal.create]}]\n"))
@@ -572,8 +574,9 @@ func TestWhatTheSandboxRefusesByItselfIsRecorded(t *testing.T) {
 	s.finish()
 }
 
-// TestAnAgentThatHasToBeConfinedIsNotStartedWithout: inside of a sandbox there can be no other one, as on a kernel without Landlock.
-func TestAnAgentThatHasToBeConfinedIsNotStartedWithout(t *testing.T) {
+// TestSandbox_RequiredButUnavailableStopsStart: a sandbox cannot run inside of another one, as on a kernel without
+// Landlock.
+func TestSandbox_RequiredButUnavailableStopsStart(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	dir := testkit.ShortDir(t)

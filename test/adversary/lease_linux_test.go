@@ -11,9 +11,9 @@ import (
 	"github.com/go-json-experiment/json"
 )
 
-// TestWhatIsAllowedInAFolderHoldsForNothingElse: an answer about one file holds for others in its folder without a
-// question. None of these may be one that rules or acphost itself keep from the agent.
-func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
+// TestReuse_FolderAnswerCoversNothingProtected: an answer about one file covers others in its folder without a
+// question. It must not cover files that rules or acphost itself keep from the agent.
+func TestReuse_FolderAnswerCoversNothingProtected(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules+"  - {id: keys, effect: deny, path: [\"**/*.pem\"]}\n"))
@@ -49,8 +49,8 @@ func TestWhatIsAllowedInAFolderHoldsForNothingElse(t *testing.T) {
 	s.finish()
 }
 
-// TestARuleCountsFromItsReloadOn, whatever was allowed in the folder before.
-func TestARuleCountsFromItsReloadOn(t *testing.T) {
+// TestReuse_EndsWithReload: a new rule applies from its reload on, also to folders with earlier answers.
+func TestReuse_EndsWithReload(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))
@@ -76,8 +76,8 @@ func TestARuleCountsFromItsReloadOn(t *testing.T) {
 	s.finish()
 }
 
-// TestEachChangeIsCounted, also if nobody was asked about it.
-func TestEachChangeIsCounted(t *testing.T) {
+// TestReuse_CountsEveryChange: changes are counted also if nothing was asked about them.
+func TestReuse_CountsEveryChange(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))

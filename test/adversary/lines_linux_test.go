@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestALineRunsNothingThatWasNotJudged: lines that shells read otherwise than they look, options that change what they
-// mean, and links that lead a harmless command elsewhere.
-func TestALineRunsNothingThatWasNotJudged(t *testing.T) {
+// TestCommandLine_RunsNothingUndecided has lines that shells read in unexpected ways, options that change the meaning
+// of a line, and links that lead a harmless command elsewhere.
+func TestCommandLine_RunsNothingUndecided(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "readonly", "headless"} {
 		t.Run(name, func(t *testing.T) {

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// TestASandboxOfTheAgentsMasksWhatIsNotThere: agents' sandboxes put something empty in place of what their programs
-// are not to make, whatever rules say of its name. That leaves something empty behind, which can be removed, and
-// nothing else.
-func TestASandboxOfTheAgentsMasksWhatIsNotThere(t *testing.T) {
+// TestMountpoint_MaskOfAgentSandboxIsAllowed: sandboxes of agents mount something empty over names that their programs
+// must not create, whatever rules say about the name. This leaves an empty file or folder behind, which can be removed,
+// and nothing else.
+func TestMountpoint_MaskOfAgentSandboxIsAllowed(t *testing.T) {
 	needsBubblewrap(t)
 	t.Parallel()
 	needsProgram(t, "unshare")

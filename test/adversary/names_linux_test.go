@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestNobodyRewritesAcphostsOwnQuestion: what a person is asked about is shown as a tool call of acphost's own. An agent
-// that learns its id must not be able to say anything about it, nor end a session in acphost's name.
-func TestNobodyRewritesAcphostsOwnQuestion(t *testing.T) {
+// TestQuestion_AgentCannotRewriteOrEnd: acphost shows its questions as tool calls of its own. An agent that learns the
+// id must not be able to update the tool call, nor to close a session in acphost's name.
+func TestQuestion_AgentCannotRewriteOrEnd(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	call, asked, id := s.question("stolen")
@@ -90,8 +90,9 @@ func title(list, id string) string {
 	return ""
 }
 
-// TestAgent_LearnsNoAnswerableName: an agent can read. What it reads must not be what answering takes.
-func TestAgent_LearnsNoAnswerableName(t *testing.T) {
+// TestQuestion_AgentLearnsNoAnswerableID: an agent can read files and lists, which must not contain the ids that answer
+// a question.
+func TestQuestion_AgentLearnsNoAnswerableID(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	call, asked, _ := s.question("stolen")
@@ -132,8 +133,8 @@ func TestAgent_LearnsNoAnswerableName(t *testing.T) {
 	notWritten(t, s.Path("stolen"))
 }
 
-// TestWhatAPersonIsShownOnATerminalIsText: an agent words its questions, and a terminal takes orders.
-func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
+// TestTerminal_EscapesQuestionText: an agent chooses the text of its questions, which may contain escape sequences.
+func TestTerminal_EscapesQuestionText(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	s.agent.Write(`{"jsonrpc":"2.0","id":"q","method":"session/request_permission","params":{"sessionId":"s1","toolCall":{"toolCallId":"t","title":"read\u001b[2K\u001b[1G harmless \u202e\u009b31m\rand \u0007more","kind":"edit","rawInput":{"command":"\u001b]0;x\u0007"}},"options":[{"optionId":"yes\u001b[8m","name":"Allow\u001b[8m","kind":"allow_once"}]}}`)
@@ -155,8 +156,8 @@ func TestWhatAPersonIsShownOnATerminalIsText(t *testing.T) {
 	s.finish()
 }
 
-// TestAMemberThatIsThereTwiceIsNoWayAround: what was judged is what is done, however it is spelled.
-func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
+// TestJSON_DuplicateMemberDoesNotEvadeRules: the value that was decided on has to be the value that is used.
+func TestJSON_DuplicateMemberDoesNotEvadeRules(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: secret, effect: deny, path: [\"**/secret*\"]}, {id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
@@ -183,8 +184,8 @@ func TestAMemberThatIsThereTwiceIsNoWayAround(t *testing.T) {
 	s.finish()
 }
 
-// TestOtherNamesOfAcphostsOwnFilesAreRefusedToo: the agent makes them, in a workspace that holds everything.
-func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
+// TestOwnFiles_OtherNamesAreDenied: the agent makes links to acphost's files, in a workspace that contains all of them.
+func TestOwnFiles_OtherNamesAreDenied(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n", ""))
 	s.noPerson()
@@ -214,9 +215,9 @@ func TestOtherNamesOfAcphostsOwnFilesAreRefusedToo(t *testing.T) {
 	s.finish()
 }
 
-// TestRulesThatAnAgentWritesItselfDoNotLoosen: it runs as the same user and can write the files directly. What got looser
-// counts when a person says so.
-func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
+// TestRuleFile_WrittenByAgentDoesNotLoosen: an agent of the same user can write rule files directly. Loosened rules
+// take effect only after a person confirms them.
+func TestRuleFile_WrittenByAgentDoesNotLoosen(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
 	loose := "version: 1\nrules: [{id: all, effect: allow, path: [\"/**\"]}]\n"
@@ -235,8 +236,8 @@ func TestRulesThatAnAgentWritesItselfDoNotLoosen(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatIsNoFileHoldsNobodyUp: fsd is asked for a pipe that nobody writes to, and for devices.
-func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
+// TestRead_SpecialFilesDoNotBlock asks fsd for a pipe without a writer, and for devices.
+func TestRead_SpecialFilesDoNotBlock(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	s.hand.try("fifo", s.Path("fifo"))
@@ -273,8 +274,8 @@ func TestWhatIsNoFileHoldsNobodyUp(t *testing.T) {
 	s.finish()
 }
 
-// TestACommandInheritsNoFiles of acphost's: standard input, output and error are all that it has.
-func TestACommandInheritsNoFiles(t *testing.T) {
+// TestCommand_InheritsNoFiles: a command has no open files of acphost but standard input, output and error.
+func TestCommand_InheritsNoFiles(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	s.noPerson()

@@ -40,8 +40,8 @@ const (
 	networks = "sandbox: {mode: %s, network: %s, require: true}"
 )
 
-// TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere: the agent's processes reach machines that rules name, by the proxy, and nothing past it.
-func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
+// TestNetwork_ProxyIsOnlyWayOut: the agent's processes reach hosts that rules name, by the proxy only.
+func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	open, shut, asked := site(t, "open"), site(t, "shut"), site(t, "asked")
@@ -95,8 +95,8 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 	s.finish()
 }
 
-// TestTheProxyIsForItsAgentAlone, and ends with the agent.
-func TestTheProxyIsForItsAgentAlone(t *testing.T) {
+// TestNetwork_ProxyRejectsOthers also checks that the proxy ends with its agent.
+func TestNetwork_ProxyRejectsOthers(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	open := site(t, "open")
@@ -142,8 +142,8 @@ func TestTheProxyIsForItsAgentAlone(t *testing.T) {
 	s.ExpectNobody(t, family)
 }
 
-// TestAnAgentWithoutANetworkReachesNothing, and one that is observed reaches everything.
-func TestAnAgentWithoutANetworkReachesNothing(t *testing.T) {
+// TestNetwork_NoneReachesNothing also checks that an agent in observe mode reaches every host.
+func TestNetwork_NoneReachesNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	open := site(t, "open")
@@ -182,9 +182,9 @@ func TestAnAgentWithoutANetworkReachesNothing(t *testing.T) {
 	})
 }
 
-// TestTheMachinesThatAnAgentNeedsAreReached under a policy that does not name them, and no others; and an answer for the session is a
-// grant, which can be taken back.
-func TestTheMachinesThatAnAgentNeedsAreReached(t *testing.T) {
+// TestNetwork_RequiredHostsAreReached under a policy that names none of them. An answer for the session is a grant,
+// which can be revoked.
+func TestNetwork_RequiredHostsAreReached(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	model, asked := site(t, "model"), site(t, "asked")

@@ -48,7 +48,7 @@ var onProcesses = []struct {
 	{"proc-write", "change what /proc lets change", rootLimit, map[string]verdict{"write comm": refused, "write attr/exec": refused}},
 }
 
-func TestAcphostsProcessesAreOutOfReach(t *testing.T) {
+func TestProcesses_AreUnreachableForAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, of := range []string{"agent", "command"} {
@@ -94,7 +94,7 @@ var onSystem = []struct {
 	{"hoard", nil, limit, nil},
 }
 
-func TestTheSystemIsNoWayAround(t *testing.T) {
+func TestProcesses_SystemServicesGiveNoAccess(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, of := range []string{"agent", "command"} {
@@ -124,8 +124,8 @@ func TestTheSystemIsNoWayAround(t *testing.T) {
 	}
 }
 
-// TestAnAbstractSocketOfSomebodyElsesIsOutOfReach, by whatever system call it is asked for.
-func TestAnAbstractSocketOfSomebodyElsesIsOutOfReach(t *testing.T) {
+// TestAbstractSocket_IsUnreachable tries every system call that connects or sends.
+func TestAbstractSocket_IsUnreachable(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	s := openFixture(t, nil)
@@ -147,9 +147,9 @@ func TestAnAbstractSocketOfSomebodyElsesIsOutOfReach(t *testing.T) {
 	s.finish()
 }
 
-// TestACgroupIsNoWayToStopAcphost: root can write into cgroups where they are not sealed. Stopped, acphost lets nothing
-// through, and goes on where it was.
-func TestACgroupIsNoWayToStopAcphost(t *testing.T) {
+// TestCgroup_FreezeLetsNothingThrough: root can write into cgroups if they are not sealed. While acphost is frozen, it
+// lets nothing through, and it continues afterwards.
+func TestCgroup_FreezeLetsNothingThrough(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	for _, h := range []*hand{s.hand, s.command()} {
@@ -171,10 +171,10 @@ func TestACgroupIsNoWayToStopAcphost(t *testing.T) {
 	s.finish()
 }
 
-// TestAnOutputThatIsHeldHoldsUpNobodyElse: an agent can have the kernel keep whoever reads its output, for as long as it likes
-// and even if the call asks not to wait (RWF_NOWAIT). That is a limit: the rest of acphost goes on, and ends it. There is one
-// processor for acphost's Go code, which a thread that Go does not know to wait would keep.
-func TestAnOutputThatIsHeldHoldsUpNobodyElse(t *testing.T) {
+// TestOutput_HeldPipeDoesNotBlockOthers: an agent can make the kernel block the reader of its output for any time, even
+// with RWF_NOWAIT. This limit affects only that agent, and acphost ends it. The test runs Go code on one processor,
+// which a thread that Go does not know to be blocked would occupy.
+func TestOutput_HeldPipeDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil, "GOMAXPROCS=1")
 	own := s.own()
@@ -187,9 +187,9 @@ func TestAnOutputThatIsHeldHoldsUpNobodyElse(t *testing.T) {
 	s.finish()
 }
 
-// TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding: a write to the agent then waits for as long as the agent likes, and so does
-// who closes the pipe.
-func TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding(t *testing.T) {
+// TestInput_HeldPipeDoesNotPreventEnd: an agent can block a write to its input for any time, and a close of the pipe
+// with it.
+func TestInput_HeldPipeDoesNotPreventEnd(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	for _, a := range s.hand.try("hold-input") {
@@ -201,10 +201,10 @@ func TestAnInputThatIsHeldDoesNotKeepAcphostFromEnding(t *testing.T) {
 	s.finish()
 }
 
-// TestNobodyTypesIntoAPersonsTerminal: a line that is put into it would be run by the person's shell, outside of all
-// walls. Nor is it stopped, since who writes to it waits then. Writing on it is a limit: whose terminal it is, is the same
-// user.
-func TestNobodyTypesIntoAPersonsTerminal(t *testing.T) {
+// TestTerminal_AgentCannotInjectInput: a person's shell would run an injected line without any restrictions. The agent
+// cannot stop the terminal either, which would block its writers. A known limit: an agent of the same user can write to
+// the terminal.
+func TestTerminal_AgentCannotInjectInput(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -230,8 +230,8 @@ func TestNobodyTypesIntoAPersonsTerminal(t *testing.T) {
 	s.finish()
 }
 
-// TestAFullDiskLetsNothingThrough: with no room for the record, nothing is done that would have to stand there.
-func TestAFullDiskLetsNothingThrough(t *testing.T) {
+// TestFullDisk_DeniesUnrecordedActions: if the record has no room, actions that have to be recorded are rejected.
+func TestFullDisk_DeniesUnrecordedActions(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can mount a small file system for the record")
@@ -275,8 +275,8 @@ func TestAFullDiskLetsNothingThrough(t *testing.T) {
 	s.finish()
 }
 
-// TestAUserNamespaceMakesNobodyAPerson: in one of its own an attacker is root, process 1, and nobody's child.
-func TestAUserNamespaceMakesNobodyAPerson(t *testing.T) {
+// TestUserNamespace_RejectedAsAgent: in its own user namespace an attacker is root and process 1, and has no parent.
+func TestUserNamespace_RejectedAsAgent(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	s := openFixture(t, policy(askWrites, ""))
@@ -306,8 +306,8 @@ func TestAUserNamespaceMakesNobodyAPerson(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatAgentsAreStartedWith: what the kernel says of an agent, a command, and what got away from either.
-func TestWhatAgentsAreStartedWith(t *testing.T) {
+// TestProcesses_StartWithRestrictions reads /proc of an agent, a command, and processes that left either.
+func TestProcesses_StartWithRestrictions(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	none := strings.Repeat("0", 16)
@@ -329,8 +329,8 @@ func TestWhatAgentsAreStartedWith(t *testing.T) {
 	s.finish()
 }
 
-// TestAnAgentKeepsTheCapabilitiesThatItIsGiven, and no others.
-func TestAnAgentKeepsTheCapabilitiesThatItIsGiven(t *testing.T) {
+// TestCapabilities_AgentKeepsConfigured also checks that the agent has no other capabilities.
+func TestCapabilities_AgentKeepsConfigured(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	if os.Getuid() != 0 {

@@ -29,8 +29,8 @@ var tellers = []string{
 	`sh -c 'PASSWORD=§ true'`, `echo § | docker login --password-stdin -u me`, `http -a me:§ example.org`, `az login --service-principal -p §`,
 }
 
-// TestSecretsInCommandsStandInNoRecord: what is kept of decisions, what is searched, and what everybody sees who lists.
-func TestSecretsInCommandsStandInNoRecord(t *testing.T) {
+// TestSecrets_InCommandsAreNotRecorded checks the audit log, its search, and the lists that every client can read.
+func TestSecrets_InCommandsAreNotRecorded(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, policy("version: 1\nunattended: deny\nrules: [{id: none, effect: deny, on: [terminal.create]}]\n", ""))
 	s.noPerson()
@@ -68,8 +68,8 @@ func TestSecretsInCommandsStandInNoRecord(t *testing.T) {
 	}
 }
 
-// TestSecretsOfAnAgentsCommandAreShownToNobody: everybody who can connect may list agents.
-func TestSecretsOfAnAgentsCommandAreShownToNobody(t *testing.T) {
+// TestSecrets_InAgentCommandAreNotListed: every client that can connect may list agents.
+func TestSecrets_InAgentCommandAreNotListed(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
 	puppet, side := p.NewStage(t), p.NewStage(t)
@@ -109,8 +109,8 @@ func TestSecretsOfAnAgentsCommandAreShownToNobody(t *testing.T) {
 	s.endServe()
 }
 
-// TestCommandsGetNoneOfAPersonsSecrets: what stands in the environment that an editor was started with.
-func TestCommandsGetNoneOfAPersonsSecrets(t *testing.T) {
+// TestSecrets_AreNotInherited: commands do not get the secrets in the environment of the editor.
+func TestSecrets_AreNotInherited(t *testing.T) {
 	t.Parallel()
 	names := []string{"AWS_SECRET_ACCESS_KEY", "PGPASSWORD", "DATABASE_URL", "GITHUB_PAT", "OPENAI_API_KEY", "GITHUB_TOKEN", "MYSQL_PWD", "SOME_PASSWORD", "MY_CREDENTIALS", "SSH_PRIVATE_KEY"}
 	var env []string
@@ -135,8 +135,8 @@ func TestCommandsGetNoneOfAPersonsSecrets(t *testing.T) {
 	s.finish()
 }
 
-// TestAPolicyThatLetsLookHidesKeys: files that hold keys, by whatever command they are looked at.
-func TestAPolicyThatLetsLookHidesKeys(t *testing.T) {
+// TestSecrets_ReadPolicyHidesKeyFiles reads files with keys by many commands.
+func TestSecrets_ReadPolicyHidesKeyFiles(t *testing.T) {
 	t.Parallel()
 	for _, name := range []string{"workspace", "readonly", "headless"} {
 		t.Run(name, func(t *testing.T) {
@@ -165,8 +165,8 @@ func TestAPolicyThatLetsLookHidesKeys(t *testing.T) {
 	}
 }
 
-// TestAnExportIsAPageThatRunsNothing: what an agent says becomes a page or a document that a person opens.
-func TestAnExportIsAPageThatRunsNothing(t *testing.T) {
+// TestExport_RunsNoScripts: the agent's text becomes part of a page or a document that a person opens.
+func TestExport_RunsNoScripts(t *testing.T) {
 	t.Parallel()
 	s := openFixture(t, nil)
 	text := "[one](javascript:alert(1)) [two](JaVaScRiPt:alert(2)) [three](\tjavascript:alert(3)) <a href=\"javascript:alert(4)\">four</a> <script>alert(5)</script> " +

@@ -123,9 +123,9 @@ func above(h *hand) []string {
 	return []string{"the guard"}
 }
 
-// TestAnAgentCannotApproveItself: what keeps an agent from a person's calls is what stands above it. It tries to be rid of
-// that, by taking a process's means to live, and then to say yes to its own question.
-func TestAnAgentCannotApproveItself(t *testing.T) {
+// TestSelfApproval_Fails: acphost recognizes agents by the processes above them. The agent tries to end such a process
+// by lowering its resource limits, and then to answer its own question.
+func TestSelfApproval_Fails(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	positions(t, policy(askWrites, ""), func(t *testing.T, s *fixture, h *hand) {
@@ -163,8 +163,8 @@ func TestAnAgentCannotApproveItself(t *testing.T) {
 	})
 }
 
-// TestNobodyTakesTheMeansToLiveFromAcphost: each limit, of each of acphost's processes.
-func TestNobodyTakesTheMeansToLiveFromAcphost(t *testing.T) {
+// TestLimits_AgentCannotLowerThoseOfAcphost tries each resource limit of each of acphost's processes.
+func TestLimits_AgentCannotLowerThoseOfAcphost(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, of := range []string{"agent", "command"} {
@@ -192,9 +192,9 @@ func TestNobodyTakesTheMeansToLiveFromAcphost(t *testing.T) {
 	}
 }
 
-// TestAStrayIsNobodysWhoeverDied: where the process above a stray is killed from outside, as the kernel does that is out of
-// memory, the stray may neither call nor stay.
-func TestAStrayIsNobodysWhoeverDied(t *testing.T) {
+// TestOrphan_IsRejectedAfterAnyKill: if the process above an orphan is killed from outside, as by the kernel without
+// memory, the orphan is rejected and killed.
+func TestOrphan_IsRejectedAfterAnyKill(t *testing.T) {
 	needsConfinement(t)
 	t.Parallel()
 	for _, c := range []struct {

@@ -95,8 +95,8 @@ func (c *creating) held() {
 	})
 }
 
-// TestWhatIsStoppedGoesOnWhereItWas: whoever is stopped while files are made, no file is lost.
-func TestWhatIsStoppedGoesOnWhereItWas(t *testing.T) {
+// TestSignal_StoppedProcessContinues stops processes while files are created. No file is lost.
+func TestSignal_StoppedProcessContinues(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	for _, who := range []string{"the sandbox", "the supervisor", "permd"} {
@@ -160,8 +160,9 @@ func (s *fixture) goOn(pid int) {
 	}
 }
 
-// TestWhoeverIsKilledNothingHangs while files are made, and no file is there whose creation was refused.
-func TestWhoeverIsKilledNothingHangs(t *testing.T) {
+// TestSignal_KilledProcessHangsNothing kills processes while files are created. No file exists whose creation was
+// rejected.
+func TestSignal_KilledProcessHangsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	t.Run("the process that calls", func(t *testing.T) {
@@ -220,9 +221,9 @@ func TestWhoeverIsKilledNothingHangs(t *testing.T) {
 	}
 }
 
-// TestSignalsHandOverNoOtherFile: if a signal interrupted a thread of the sandbox while it hands a file over, the
+// TestSignal_HandsOverNoOtherFile: if a signal interrupted a thread of the sandbox while it passes a descriptor, the
 // caller would take its standard input for the file.
-func TestSignalsHandOverNoOtherFile(t *testing.T) {
+func TestSignal_HandsOverNoOtherFile(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", kernelRules))

@@ -21,9 +21,9 @@ rules:
   - {id: run, effect: allow, on: [terminal.create]}
 `
 
-// TestACommandOfATerminalIsHeldToWhatIsDenied: the command was allowed as a whole, and what it does by itself nobody
-// has seen before. Its descendants are held to the same, also those that get away from it.
-func TestACommandOfATerminalIsHeldToWhatIsDenied(t *testing.T) {
+// TestTerminal_CommandIsHeldToDenyRules: a command is allowed as a whole, without its individual actions. Deny rules
+// apply to these and to all descendants, also detached ones.
+func TestTerminal_CommandIsHeldToDenyRules(t *testing.T) {
 	needsSandbox(t)
 	for _, how := range []string{"itself", "orphan", "stray"} {
 		t.Run(how, func(t *testing.T) {
@@ -51,8 +51,8 @@ func TestACommandOfATerminalIsHeldToWhatIsDenied(t *testing.T) {
 	}
 }
 
-// TestObservingTerminalsRefusesNothing, and records what would have been refused.
-func TestObservingTerminalsRefusesNothing(t *testing.T) {
+// TestTerminal_ObserveRejectsNothing also checks that actions are recorded that would have been rejected.
+func TestTerminal_ObserveRejectsNothing(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("observe", terminalRules))
@@ -63,9 +63,8 @@ func TestObservingTerminalsRefusesNothing(t *testing.T) {
 	s.finish()
 }
 
-// TestWhatACommandLeavesBehindStaysInTheSandbox: a command ends, and what it has started goes on until the terminal
-// is released.
-func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
+// TestTerminal_OrphansStayInSandbox: processes of a command may outlive it until the terminal is released.
+func TestTerminal_OrphansStayInSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", terminalRules))
@@ -91,9 +90,9 @@ func TestWhatACommandLeavesBehindStaysInTheSandbox(t *testing.T) {
 	s.finish()
 }
 
-// TestACommandDoesNotChooseWhatItsSandboxRunsWith: the agent sets the environment of a command, and the sandbox is a
-// Go program, which would take some of it for its own.
-func TestACommandDoesNotChooseWhatItsSandboxRunsWith(t *testing.T) {
+// TestTerminal_EnvironmentDoesNotReachSandbox: the agent sets the environment of a command. The sandbox is a Go
+// program, whose runtime reads some variables.
+func TestTerminal_EnvironmentDoesNotReachSandbox(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", terminalRules))
@@ -120,8 +119,8 @@ func TestACommandDoesNotChooseWhatItsSandboxRunsWith(t *testing.T) {
 	s.finish()
 }
 
-// TestNothingOfATerminalIsLeft, whichever of acphost's processes is killed.
-func TestNothingOfATerminalIsLeft(t *testing.T) {
+// TestTerminal_LeavesNoProcess kills each of acphost's processes.
+func TestTerminal_LeavesNoProcess(t *testing.T) {
 	needsSandbox(t)
 	for _, killed := range []string{"the sandbox", "termd", "acphost"} {
 		t.Run(killed+" is killed", func(t *testing.T) {
@@ -159,8 +158,8 @@ func TestNothingOfATerminalIsLeft(t *testing.T) {
 	}
 }
 
-// TestATerminalWithoutAnAnswerIsRefused: a policy that is stopped answers nothing.
-func TestATerminalWithoutAnAnswerIsRefused(t *testing.T) {
+// TestTerminal_DeniedWithoutAnswer: a policy that is stopped does not answer.
+func TestTerminal_DeniedWithoutAnswer(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", terminalRules))

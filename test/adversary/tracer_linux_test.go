@@ -31,10 +31,10 @@ const atOne = `sleep 1000 & s=$!
 until [ "$(readlink /proc/$s/exe)" = "$(readlink -f $(command -v sleep))" ]; do :; done
 `
 
-// TestDebuggersLookAndDoNotTouch: inside, one may trace one's own processes, and read them. What is traced starts no
-// programs, as only one may trace a process and the sandbox has to; who tries is refused at once and told why, and so
-// is the user.
-func TestDebuggersLookAndDoNotTouch(t *testing.T) {
+// TestTracer_ReadsButCannotControl: processes in the sandbox may trace and read each other. A traced process cannot
+// start programs, because the sandbox has to trace it for that and a process has one tracer. The call is rejected at
+// once with a reason, which the user sees, too.
+func TestTracer_ReadsButCannotControl(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	for name, c := range map[string]struct {
@@ -73,9 +73,9 @@ kill $s; wait $s; echo status $?`, []string{"sp ", "Cannot access memory", "Oper
 	}
 }
 
-// TestNobodyWritesIntoACallThatIsBeingDecided: while the policy takes its time, a tracer, and whoever shares memory
-// with the caller, puts other arguments in place of those that are decided on.
-func TestNobodyWritesIntoACallThatIsBeingDecided(t *testing.T) {
+// TestTracer_CannotChangeCallUnderDecision: while the policy decides, a tracer and a process that shares memory with
+// the caller replace the arguments of the call.
+func TestTracer_CannotChangeCallUnderDecision(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	for _, c := range []struct{ call, how, ended, said string }{
@@ -130,8 +130,7 @@ func TestNobodyWritesIntoACallThatIsBeingDecided(t *testing.T) {
 	}
 }
 
-// TestTheSandboxAndItsSupervisorAreTracedByNobody inside.
-func TestTheSandboxAndItsSupervisorAreTracedByNobody(t *testing.T) {
+func TestTracer_CannotTraceSandboxOrSupervisor(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
 	s := openFixture(t, inSandbox("enforce", tracerRules()))

@@ -9,9 +9,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestAnAgentsUserBoundsWhatIsDoneForIt: agent.user is the strongest wall only if nobody on the other side of it does for
-// the agent what it cannot do itself.
-func TestAnAgentsUserBoundsWhatIsDoneForIt(t *testing.T) {
+// TestUser_LimitsActionsForAgent: agent.user is the strongest protection only if no process of another user acts for
+// the agent beyond the agent's rights.
+func TestUser_LimitsActionsForAgent(t *testing.T) {
 	t.Parallel()
 	if os.Getuid() != 0 {
 		t.Skip("only root can run an agent as somebody else")

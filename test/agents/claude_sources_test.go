@@ -14,8 +14,8 @@ import (
 // nothingOfTheFolder has Claude Code take what a person has set, and nothing that the folder says.
 const nothingOfTheFolder = `{"claudeCode":{"options":{"settingSources":["user"]}}}`
 
-// The documentation says how a session is opened in a folder that nobody trusts.
-func TestClaudeRunsWhatAFolderSaysUnlessItIsToldNotTo(t *testing.T) {
+// TestClaude_SettingSourcesOfFolder checks the documented way to open a session in an untrusted folder.
+func TestClaude_SettingSourcesOfFolder(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	node, err := exec.LookPath("node")
 	if err != nil {

@@ -38,7 +38,7 @@ rules:
   - {id: secrets, effect: deny, path: ["**/.env"], reason: Secrets stay where they are.}
 `
 
-func TestClaudeSpeaks(t *testing.T) {
+func TestClaude_RunsTurn(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, "")
 	agent, m := r.claude()
@@ -71,7 +71,7 @@ func TestClaudeSpeaks(t *testing.T) {
 	r.finish()
 }
 
-func TestClaudeIsDecidedAboutByWhatItDoes(t *testing.T) {
+func TestClaude_CallsAreDecided(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, claudeRules)
 	r.file("a.txt", "one\ntwo\n")
@@ -175,7 +175,7 @@ func TestClaudeIsDecidedAboutByWhatItDoes(t *testing.T) {
 	r.finish()
 }
 
-func TestClaudeByItsNameStaysInItsDirectory(t *testing.T) {
+func TestClaude_PresetKeepsDirectory(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, claudeRules)
 	if err := os.Mkdir(r.path("sub"), 0o700); err != nil {
@@ -195,7 +195,7 @@ func TestClaudeByItsNameStaysInItsDirectory(t *testing.T) {
 	r.finish()
 }
 
-func TestClaudeAsksForReadingWhereItsUserWantsThat(t *testing.T) {
+func TestClaude_AsksForReadsIfConfigured(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, claudeRules)
 	r.file("../.claude/settings.json", `{"permissions":{"ask":["Read","Bash"]}}`)
@@ -220,7 +220,7 @@ func TestClaudeAsksForReadingWhereItsUserWantsThat(t *testing.T) {
 	r.finish()
 }
 
-func TestClaudeIsSwitchedCancelledAndPlans(t *testing.T) {
+func TestClaude_ModesCancelAndPlan(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, "")
 	agent, m := r.claude()
@@ -260,7 +260,7 @@ func TestClaudeIsSwitchedCancelledAndPlans(t *testing.T) {
 	r.finish()
 }
 
-func TestClaude_StartsInTheModeThatAsks(t *testing.T) {
+func TestClaude_StartsInModeThatAsks(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	for name, settings := range map[string]string{
 		"without settings":                   `{}`,
@@ -287,7 +287,7 @@ func TestClaude_StartsInTheModeThatAsks(t *testing.T) {
 	}
 }
 
-func TestClaudeGoesOnAfterItWasKilled(t *testing.T) {
+func TestClaude_ResumesAfterKill(t *testing.T) {
 	executable(t, "claude-agent-acp")
 	r := newRig(t, "")
 	agent, m := r.claude()
@@ -298,7 +298,7 @@ func TestClaudeGoesOnAfterItWasKilled(t *testing.T) {
 	r.finish()
 }
 
-func TestClaudeWithoutAKeySaysSo(t *testing.T) {
+func TestClaude_ReportsMissingKey(t *testing.T) {
 	cmd := executable(t, "claude-agent-acp")
 	r := newRig(t, "")
 	m := Anthropic(t)

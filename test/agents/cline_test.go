@@ -17,8 +17,9 @@ func (r *rig) clineEnv(m *Model) []string {
 	return []string{"CLINE_API_KEY=x", "CLINE_PROVIDER=openai-compatible", "CLINE_MODEL=gpt-5"}
 }
 
-// By itself Cline starts a daemon that all of its sessions share, and that ends with the agent that began it.
-func TestClineByItsNameSharesNothing(t *testing.T) {
+// TestCline_PresetSharesNoDaemon: by default Cline starts a daemon that all of its sessions share, and that ends with
+// the agent that started it.
+func TestCline_PresetSharesNoDaemon(t *testing.T) {
 	executable(t, "cline")
 	for _, tt := range []struct {
 		name string

@@ -61,7 +61,7 @@ rules:
   - {id: secrets, effect: deny, path: ["**/.env"], reason: Secrets stay where they are.}
 `
 
-func TestCodexSpeaks(t *testing.T) {
+func TestCodex_RunsTurn(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, "")
 	agent, m := r.codex("read-only")
@@ -92,7 +92,7 @@ func TestCodexSpeaks(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexIsDecidedAboutByWhatItDoes(t *testing.T) {
+func TestCodex_CallsAreDecided(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, codexRules)
 	r.file("a.txt", "one\ntwo\n")
@@ -196,7 +196,7 @@ func TestCodexIsDecidedAboutByWhatItDoes(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexLeftAloneAsksNobodyElse(t *testing.T) {
+func TestCodex_DefaultModeAsksNothing(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, codexRules)
 	agent, m := r.codex("")
@@ -218,7 +218,7 @@ func TestCodexLeftAloneAsksNobodyElse(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexByItsNameAsks(t *testing.T) {
+func TestCodex_PresetAsks(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, codexRules)
 	env, m := r.codexEnv()
@@ -235,7 +235,7 @@ func TestCodexByItsNameAsks(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexIsSwitchedAndCancelled(t *testing.T) {
+func TestCodex_ModesAndCancel(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, "")
 	agent, m := r.codex("read-only")
@@ -255,7 +255,7 @@ func TestCodexIsSwitchedAndCancelled(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexGoesOnAfterItWasKilled(t *testing.T) {
+func TestCodex_ResumesAfterKill(t *testing.T) {
 	executable(t, "codex-acp")
 	r := newRig(t, "")
 	agent, m := r.codex("read-only")
@@ -266,7 +266,7 @@ func TestCodexGoesOnAfterItWasKilled(t *testing.T) {
 	r.finish()
 }
 
-func TestCodexWithoutAKeySaysSo(t *testing.T) {
+func TestCodex_ReportsMissingKey(t *testing.T) {
 	cmd := executable(t, "codex-acp")
 	r := newRig(t, "")
 	agent := r.start([]string{cmd}, "NO_BROWSER=1")

@@ -249,8 +249,9 @@ func holds(path, words string) bool {
 	return err == nil && strings.Contains(string(text), words)
 }
 
-// The agents as they are, under each policy. With -update it writes what they did, of which docs/agents.md is made.
-func TestAgentsUnderEachPolicy(t *testing.T) {
+// TestAgents_UnderEachPolicy runs each agent under each ready-made policy. With -update it writes the observations for
+// docs/agents.md.
+func TestAgents_UnderEachPolicy(t *testing.T) {
 	for _, c := range candidates {
 		t.Run(c.id, func(t *testing.T) {
 			if c.folder != "" {

@@ -47,7 +47,7 @@ func (r *rig) openCode(m *Model, permission map[string]string) *supervisorv1.Ses
 	return r.open(r.start([]string{executable(r.t, "opencode"), "acp"}, openCodeEnv(r.t, m, permission)...))
 }
 
-func TestOpenCodeSpeaks(t *testing.T) {
+func TestOpenCode_RunsTurn(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "opencode")
 	m := Completions(t, Step{Thought: "Hm.", Text: "Hello there."})
@@ -87,7 +87,7 @@ func TestOpenCodeSpeaks(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeAsksBeforeItEdits(t *testing.T) {
+func TestOpenCode_AsksBeforeEdit(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -126,7 +126,7 @@ func TestOpenCodeAsksBeforeItEdits(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeDoesNotRunWhatIsDenied(t *testing.T) {
+func TestOpenCode_DeniedCommandDoesNotRun(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -153,8 +153,8 @@ rules:
 	r.finish()
 }
 
-// Where a command runs is left out of OpenCode's question, and stands in the report before it.
-func TestOpenCodesFolderIsTheOneThatItReported(t *testing.T) {
+// TestOpenCode_UsesReportedFolder: OpenCode's question omits the folder of a command, which the report before it has.
+func TestOpenCode_UsesReportedFolder(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -177,8 +177,8 @@ rules:
 	r.finish()
 }
 
-// A deletion by a patch comes as an edit.
-func TestOpenCodesPatchesThatDeleteAreNoEdits(t *testing.T) {
+// TestOpenCode_DeletingPatchIsDelete: OpenCode reports a patch that deletes a file as an edit.
+func TestOpenCode_DeletingPatchIsDelete(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -208,8 +208,9 @@ rules:
 	r.finish()
 }
 
-// A line without a command in it is run without a question, whatever OpenCode is told to ask. What a policy can do is tell.
-func TestWhatOpenCodeDoesNotAskIsTold(t *testing.T) {
+// TestOpenCode_UnaskedCommandIsReported: OpenCode runs a line without a command in it without asking. A policy can only
+// report that.
+func TestOpenCode_UnaskedCommandIsReported(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -230,7 +231,7 @@ rules:
 	r.finish()
 }
 
-func TestOpenCodeIsCancelled(t *testing.T) {
+func TestOpenCode_Cancel(t *testing.T) {
 	t.Parallel()
 	executable(t, "opencode")
 	m := Completions(t)
@@ -240,7 +241,7 @@ func TestOpenCodeIsCancelled(t *testing.T) {
 	r.finish()
 }
 
-func TestOpenCodeGoesOnAfterItWasKilled(t *testing.T) {
+func TestOpenCode_ResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "opencode")
 	m := Completions(t)

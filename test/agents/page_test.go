@@ -15,8 +15,8 @@ import (
 // page is docs/agents.md, from the folder testdata.
 const page = "../../../docs/agents.md"
 
-// The page is made of what was observed, and of nothing else.
-func TestThePageTellsWhatWasObserved(t *testing.T) {
+// TestPage_MatchesObservations: the page is generated from the observations alone.
+func TestPage_MatchesObservations(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(pageHead)
 	var all []observation

@@ -36,7 +36,7 @@ func (r *rig) qwen(m *Model, flags ...string) *supervisorv1.Session {
 	return r.open(r.start(append([]string{executable(r.t, "qwen"), "--acp"}, flags...), qwenEnv(m)...))
 }
 
-func TestQwenCodeSpeaks(t *testing.T) {
+func TestQwenCode_RunsTurn(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t, Step{Thought: "Hm.", Text: "Hello there."})
@@ -61,7 +61,7 @@ func TestQwenCodeSpeaks(t *testing.T) {
 	r.finish()
 }
 
-func TestQwenCodeWithoutAKeyHasSomebodyLogIn(t *testing.T) {
+func TestQwenCode_RequiresLoginWithoutKey(t *testing.T) {
 	t.Parallel()
 	cmd := executable(t, "qwen")
 	r := newRig(t, "")
@@ -73,7 +73,7 @@ func TestQwenCodeWithoutAKeyHasSomebodyLogIn(t *testing.T) {
 	r.finish()
 }
 
-func TestQwenCodeWritesByItsClientAlone(t *testing.T) {
+func TestQwenCode_WritesThroughClient(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t)
@@ -120,7 +120,7 @@ func TestQwenCodeWritesByItsClientAlone(t *testing.T) {
 	r.finish()
 }
 
-func TestQwenCodeDoesNotRunWhatIsDenied(t *testing.T) {
+func TestQwenCode_DeniedCommandDoesNotRun(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t)
@@ -150,8 +150,9 @@ rules:
 	r.finish()
 }
 
-// To leave its plan mode is a question whose options differ in the mode that comes after.
-func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
+// TestQwenCode_LeavesPlanModeIfAllowed: Qwen Code asks before it leaves plan mode, with options that name the next
+// mode.
+func TestQwenCode_LeavesPlanModeIfAllowed(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t)
@@ -174,7 +175,7 @@ func TestQwenCodeLeavesItsPlanModeWhenItMay(t *testing.T) {
 	r.finish()
 }
 
-func TestQwenCodeIsCancelled(t *testing.T) {
+func TestQwenCode_Cancel(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t)
@@ -184,7 +185,7 @@ func TestQwenCodeIsCancelled(t *testing.T) {
 	r.finish()
 }
 
-func TestQwenCodeGoesOnAfterItWasKilled(t *testing.T) {
+func TestQwenCode_ResumesAfterKill(t *testing.T) {
 	t.Parallel()
 	executable(t, "qwen")
 	m := Completions(t)

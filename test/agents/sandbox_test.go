@@ -100,8 +100,8 @@ func (r *rig) unwanted(t tools, net string, reached func() bool) []act {
 	return append(acts, act{does: "runs `dd`, which a rule denies", call: t.run("dd if=/dev/null of=README.md"), changed: func() bool { return !holds(gone, "Greets") }})
 }
 
-// The agents as they are, in the sandbox. With -update it writes what they did, of which docs/agents.md is made.
-func TestAgentsInTheSandbox(t *testing.T) {
+// TestAgents_InSandbox runs each agent in the sandbox. With -update it writes the observations for docs/agents.md.
+func TestAgents_InSandbox(t *testing.T) {
 	for _, c := range candidates {
 		t.Run(c.id, func(t *testing.T) {
 			if c.folder != "" {

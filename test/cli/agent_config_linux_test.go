@@ -110,8 +110,8 @@ func seccompFilters(t testing.TB) string {
 	return "Seccomp_filters:\t0"
 }
 
-// TestAgentConfiguration_AppliesToEachCommand sets each key of agent and runs the agent with each command that runs agents. A key of
-// the message without an entry here fails the test.
+// TestAgentConfiguration_AppliesToEachCommand sets each key of agent and runs the agent with each command that runs
+// agents. A key of the message without an entry here fails the test.
 func TestAgentConfiguration_AppliesToEachCommand(t *testing.T) {
 	t.Parallel()
 	covered := map[string]bool{"max_restarts": true} // see the test of "config check"
@@ -253,8 +253,8 @@ serve:
 	s.Finish()
 }
 
-// TestConfigCheck_NamesCommandsThatIgnoreAKey is for the keys that not every command applies.
-func TestConfigCheck_NamesCommandsThatIgnoreAKey(t *testing.T) {
+// TestConfigCheck_NamesCommandsThatIgnoreKey checks the keys that not every command applies.
+func TestConfigCheck_NamesCommandsThatIgnoreKey(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for key, c := range map[string]struct{ text, ignored string }{

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestConfiguration_RejectsAFileWithoutContent(t *testing.T) {
+func TestConfiguration_RejectsEmptyFile(t *testing.T) {
 	t.Parallel()
 	for name, text := range map[string]string{"no bytes": "", "only comments": "# permission: {policy: workspace}\n", "null": "null\n", "a document's begin": "---\n"} {
 		t.Run(name, func(t *testing.T) {
@@ -65,7 +65,7 @@ func TestConfiguration_RejectsAFileWithoutContent(t *testing.T) {
 }
 
 // The agent writes JSON over several lines, as jq does.
-func TestInitialize_QuotesTheFirstDroppedLine(t *testing.T) {
+func TestInitialize_QuotesFirstDroppedLine(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Config(t, "agent: {initialize_timeout_seconds: 1}\n")
@@ -83,8 +83,8 @@ func TestInitialize_QuotesTheFirstDroppedLine(t *testing.T) {
 	h.ExpectExit()
 }
 
-// Claude Code says this as root.
-func TestPromptAndDoctor_SayWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
+// TestPromptAndDoctor_AdviceIfAgentRejectsRoot: Claude Code prints this message if it runs as root.
+func TestPromptAndDoctor_AdviceIfAgentRejectsRoot(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for name, script := range map[string]string{
@@ -100,7 +100,7 @@ func TestPromptAndDoctor_SayWhatToDoAboutAnAgentThatRefusesRoot(t *testing.T) {
 	}
 }
 
-func TestServe_SaysThatAPolicyNeedsAPlaceForItsRecord(t *testing.T) {
+func TestServe_PolicyRequiresFolderForRecord(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	out, err := p.Shell(t, "", "env -i PATH=\"$PATH\" TMPDIR=\"$TMPDIR\" "+e2e.Program("acphost")+" serve --policy workspace")
@@ -112,7 +112,7 @@ func TestServe_SaysThatAPolicyNeedsAPlaceForItsRecord(t *testing.T) {
 	e2e.ExpectContains(t, "the help", help, "permission.audit.file", "Without a policy it needs")
 }
 
-func TestSessionsList_LeavesOutRecordingsWithoutABeginning(t *testing.T) {
+func TestSessionsList_OmitsRecordingsWithoutBeginning(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	if status, out, errs := p.Cli(t, "prompt", "repeat hello", "--", e2e.Program("demoagent")); status != 0 {
@@ -157,7 +157,7 @@ func TestLists_PrintJSONLines(t *testing.T) {
 	s.Finish()
 }
 
-func TestPolicyCheck_ChecksTheConfiguredPolicy(t *testing.T) {
+func TestPolicyCheck_ChecksConfiguredPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	flags := p.Policy(t, "version: 1\nrules: [{id: x, effect: alow, on: [fs.read]}]\n", "")
@@ -183,7 +183,7 @@ func TestApprovals_AcceptPrefix(t *testing.T) {
 	s.Finish()
 }
 
-func TestDoctor_SaysHowLongCertificatesAreValid(t *testing.T) {
+func TestDoctor_ReportsExpiryOfCertificates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys := filepath.Join(p.Home, "keys")

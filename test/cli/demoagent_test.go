@@ -9,8 +9,9 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// After npm, Homebrew or "go install", the folder of the programs is not in PATH, and pages name the demo agent without a path.
-func TestPrompt_FindsTheDemoAgentBesideAcphost(t *testing.T) {
+// TestPrompt_FindsDemoAgentBesideAcphost: pages name the demo agent without a path, and after an installation by npm,
+// Homebrew or "go install" its folder may not be in PATH.
+func TestPrompt_FindsDemoAgentBesideAcphost(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, dir := range filepath.SplitList(os.Getenv("PATH")) {

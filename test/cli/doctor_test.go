@@ -80,7 +80,7 @@ func TestDoctor_ReportsFaultsWithAdvice(t *testing.T) {
 	p.ExpectNobody(t, nil)
 }
 
-// An agent that the user's own file names is run and looked at by its name, under the name that policies see.
+// TestConfiguredAgent_RunsByName: an agent in the user's own configuration runs by its name, which policies see.
 func TestConfiguredAgent_RunsByName(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -187,8 +187,8 @@ func TestDoctor_AcceptsFlagsOfRun(t *testing.T) {
 	}
 }
 
-// TestDoctor_LeavesOpenWhetherSandboxStopsAgent has doctor and init check agents that they do not start in the sandbox.
-func TestDoctor_LeavesOpenWhetherSandboxStopsAgent(t *testing.T) {
+// TestDoctor_DoesNotStartAgentInSandbox has doctor and init check agents that they do not start in the sandbox.
+func TestDoctor_DoesNotStartAgentInSandbox(t *testing.T) {
 	t.Parallel()
 	if err := sandbox.Supported(); err != nil {
 		t.Skip("there is no sandbox on this machine: ", err)

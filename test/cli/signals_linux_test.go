@@ -23,7 +23,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a supervisor that has stopped.
+// TestCommands_EndOnSignalWithFrozenPeer sends a signal to commands that wait for a stopped supervisor.
 func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	// Not in parallel: while its supervisor is frozen, commands of other tests cannot tell that it is not the one they mean.
 	p := e2e.NewPlace(t)
@@ -111,8 +111,8 @@ func TestCommands_EndOnSignalWithFrozenPeer(t *testing.T) {
 	s.Finish()
 }
 
-// TestCommands_SayWhichSignal sends a signal to commands that wait for their standard input.
-func TestCommands_SayWhichSignal(t *testing.T) {
+// TestCommands_ReportSignal sends a signal to commands that wait for their standard input.
+func TestCommands_ReportSignal(t *testing.T) {
 	t.Parallel()
 	for _, args := range [][]string{{"policy", "check", "-"}, {"prompt", "-", "--", e2e.Program("demoagent")}} {
 		for _, signal := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGQUIT} {
@@ -156,8 +156,8 @@ func TestCommands_SayWhichSignal(t *testing.T) {
 	}
 }
 
-// TestFollowers_SayWhichSignal sends a signal to commands that print what happens until they are ended.
-func TestFollowers_SayWhichSignal(t *testing.T) {
+// TestFollowers_ReportSignal sends a signal to commands that print events until they are ended.
+func TestFollowers_ReportSignal(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Policy(t, "version: 1\nrules: [{id: all, effect: allow, on: [tool.execute, terminal.create]}]\n", ""))
@@ -206,8 +206,8 @@ func TestFollowers_SayWhichSignal(t *testing.T) {
 	s.Finish()
 }
 
-// TestScreens_SayWhichSignal sends a signal to commands that have a terminal.
-func TestScreens_SayWhichSignal(t *testing.T) {
+// TestScreens_ReportSignal sends a signal to commands that have a terminal.
+func TestScreens_ReportSignal(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ script, runs string }{
 		"top":     {"exec " + e2e.Program("acphost") + " top", ""},
@@ -249,7 +249,8 @@ type pidSignal int
 
 func (p pidSignal) Signal(signal syscall.Signal) error { return syscall.Kill(int(p), signal) }
 
-// TestServe_EndsTurnsWithLargeMessages has an agent send messages around the limit, and above what a reader may be behind.
+// TestServe_EndsTurnsWithLargeMessages has an agent send messages around the size limit, and more than a slow reader
+// may have pending.
 func TestServe_EndsTurnsWithLargeMessages(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -282,7 +283,7 @@ func stubborn(agent ...string) []string {
 	return append([]string{"sh", "-c", `trap "" TERM INT HUP; (setsid sleep 1000 &); "$@"; while :; do sleep 1000; done`, "sh"}, agent...)
 }
 
-// TestCommands_EndOnSignal sends a signal to commands that have an agent and handlers, whatever those do.
+// TestCommands_EndOnSignal sends a signal to commands that have an agent and handlers, in every state of these.
 func TestCommands_EndOnSignal(t *testing.T) {
 	t.Parallel()
 	demoagent := []string{e2e.Program("demoagent")}
@@ -398,7 +399,8 @@ func alive(t *testing.T, p *e2e.Place, pids []int) (left []int) {
 	return left
 }
 
-// TestChatAndDemo_EndOnSignal is TestCommands_EndOnSignal for a command that needs a terminal, and for the one that runs another.
+// TestChatAndDemo_EndOnSignal is TestCommands_EndOnSignal for chat, which needs a terminal, and for demo, which runs
+// another command.
 func TestChatAndDemo_EndOnSignal(t *testing.T) {
 	t.Parallel()
 	ended := func(t *testing.T, p *e2e.Place, pid int) {

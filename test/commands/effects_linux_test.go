@@ -75,7 +75,7 @@ func shows(output, text string) bool {
 // machine.
 var lineTimeout = testkit.Timeout()
 
-func TestHostileLinesDoWhatTheySay(t *testing.T) {
+func TestHostileLines_HaveEffect(t *testing.T) {
 	t.Parallel()
 	all, git := hostile(t), repository(t)
 	var proven, missing, unproven atomic.Int32
@@ -112,7 +112,7 @@ func TestHostileLinesDoWhatTheySay(t *testing.T) {
 	}
 }
 
-func TestHarmlessLinesChangeNothing(t *testing.T) {
+func TestHarmlessLines_ChangeNothing(t *testing.T) {
 	t.Parallel()
 	all, git := harmless(t), repository(t)
 	var missing atomic.Int32

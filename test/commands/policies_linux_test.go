@@ -88,7 +88,7 @@ func (c *tally) judge(t *testing.T, all []entry) {
 	}
 }
 
-func TestReadyPoliciesHoldAndStayQuiet(t *testing.T) {
+func TestReadyPolicies_DenyHostileAndRarelyAsk(t *testing.T) {
 	t.Parallel()
 	bad, good := hostile(t), harmless(t)
 	var connections atomic.Int32

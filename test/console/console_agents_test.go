@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestConsole_RefusesBrowsersOfAgents has the same program show a code twice: started by the test, and as an agent.
-func TestConsole_RefusesBrowsersOfAgents(t *testing.T) {
+// TestConsole_RejectsBrowsersOfAgents has the same program show a code twice: started by the test, and as an agent.
+func TestConsole_RejectsBrowsersOfAgents(t *testing.T) {
 	t.Parallel()
 	if runtime.GOOS != "linux" {
 		t.Skip("only Linux tells which process a connection belongs to")

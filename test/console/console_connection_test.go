@@ -124,7 +124,7 @@ func (c *cable) set(cut bool) {
 	}
 }
 
-func TestAConnectionThatIsCutComesBack(t *testing.T) {
+func TestConnection_Reconnects(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -158,9 +158,9 @@ func TestAConnectionThatIsCutComesBack(t *testing.T) {
 	g.Leave()
 }
 
-// A session of 10,000 events keeps the page's main thread for less than 50 ms at a time on an idle machine, while it is
-// opened, and while the events come.
-func TestALongSessionLeavesThePageFree(t *testing.T) {
+// TestLongSession_KeepsPageResponsive: on an idle machine, a session of 10,000 events blocks the page's main thread for
+// less than 50 ms at a time, both while the session is opened and while events arrive.
+func TestLongSession_KeepsPageResponsive(t *testing.T) {
 	t.Parallel()
 	const tries, nodes = 3, 5000
 	for _, c := range []struct{ name, prompt, first, last, end, timeline string }{

@@ -27,7 +27,7 @@ func (p *webPage) tells(lane, words string) chromedp.CSS {
 	return chromedp.CSS(fmt.Sprintf(`[data-bar="%s"]`, eval[string](p, which+`.dataset.bar`)))
 }
 
-func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
+func TestTimeline_ShowsAndLinksEvents(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -113,8 +113,9 @@ func TestATimelineShowsWhatASessionDidAndLeadsThere(t *testing.T) {
 	g.Leave()
 }
 
-// Files that are chosen, dropped or pasted reach the agent as they are, in the blocks that it takes.
-func TestFilesGoWithAPrompt(t *testing.T) {
+// TestPrompt_AttachesFiles: files that are chosen, dropped or pasted reach the agent unchanged, in content blocks that
+// the agent supports.
+func TestPrompt_AttachesFiles(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -219,7 +220,7 @@ func TestFilesGoWithAPrompt(t *testing.T) {
 // hostile is what a page must show as it is: elements, scripts, addresses, characters that turn others around.
 const hostile = `<img src=x onerror="alert(1)"><script>alert(2)</script><style>*{display:none}</style>"'` + "`" + `${alert(3)}{{4}}<a href="javascript:alert(5)">` + "\u202egnp.exe"
 
-func TestHostileTextIsShownAndNothingElse(t *testing.T) {
+func TestConsole_EscapesHostileText(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -247,9 +248,9 @@ func TestHostileTextIsShownAndNothingElse(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-// A block of code in a question is shown as code, as text like all else: without its fences, and with what stands
-// behind them.
-func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
+// TestQuestion_ShowsCommandAsCode: a code block in a question is shown as escaped code, without its fences, and the
+// text after the block is shown, too.
+func TestQuestion_ShowsCommandAsCode(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -272,8 +273,8 @@ func TestACommandInAQuestionIsShownAsCode(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-// A form is filled in by a person in a browser, whatever an agent calls its fields; and declined.
-func TestAFormIsFilledInInABrowser(t *testing.T) {
+// TestForm_IsFilledInAndDeclined fills in a form in a browser, with field names that an agent chose, and declines it.
+func TestForm_IsFilledInAndDeclined(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)

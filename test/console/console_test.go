@@ -32,7 +32,7 @@ func openAsOperator(g *e2e.Gateway, b *chromium, fragment string) *webPage {
 	return p
 }
 
-func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
+func TestSignIn_ConfirmsCodeOfBrowser(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -101,7 +101,7 @@ func TestAPersonLetsABrowserInByTheCodeThatItShows(t *testing.T) {
 	g.Leave()
 }
 
-func TestAQuestionIsAnsweredOnAPhoneWhileATerminalRuns(t *testing.T) {
+func TestQuestion_AnsweredOnPhone(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -136,7 +136,7 @@ func TestAQuestionIsAnsweredOnAPhoneWhileATerminalRuns(t *testing.T) {
 	g.Leave()
 }
 
-func TestEachViewOfTheConsole(t *testing.T) {
+func TestConsole_Views(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -170,9 +170,9 @@ func TestEachViewOfTheConsole(t *testing.T) {
 	g.Leave()
 }
 
-// Whoever has only keys reaches a question that comes later, and the next one when it has gone. A session that is
-// closed while it is looked at says so, and takes nothing more.
-func TestKeysReachQuestionsAndTheEndOfASessionIsSeen(t *testing.T) {
+// TestKeyboard_ReachesQuestions reaches a new question, and the next one after its end, by keys alone. The page of a
+// session that is closed meanwhile says so and accepts no input.
+func TestKeyboard_ReachesQuestions(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -214,8 +214,8 @@ func TestKeysReachQuestionsAndTheEndOfASessionIsSeen(t *testing.T) {
 	g.Leave()
 }
 
-// What the README's first steps deny is seen here, too.
-func TestADenialAndItsRuleAreSeenInTheConsole(t *testing.T) {
+// TestConsole_ShowsDenialWithRule runs the first steps of the README, whose denial the console shows, too.
+func TestConsole_ShowsDenialWithRule(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -235,7 +235,7 @@ func TestADenialAndItsRuleAreSeenInTheConsole(t *testing.T) {
 // decided is a script's list of the decisions that the page shows, the newest first, as "VERDICT|WHAT|WHY".
 const decided = `[...document.querySelectorAll(".decision")].map((d) => [".verdict", "code", ".why"].map((s) => d.querySelector(s).innerText).join("|"))`
 
-func TestDecisionsAreSeenAsTheyComeWithTheirRules(t *testing.T) {
+func TestDecisions_AreShownLiveWithRules(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -266,7 +266,7 @@ func TestDecisionsAreSeenAsTheyComeWithTheirRules(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-func TestARuleFileIsTriedInTheConsole(t *testing.T) {
+func TestPolicyPage_TriesRuleFile(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -306,7 +306,7 @@ func TestARuleFileIsTriedInTheConsole(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-func TestItIsSaidThatNothingIsRecorded(t *testing.T) {
+func TestPolicyPage_SaysIfNothingIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -317,7 +317,7 @@ func TestItIsSaidThatNothingIsRecorded(t *testing.T) {
 	g.Leave()
 }
 
-func TestTwoTabsRaceAndOneAnswerCounts(t *testing.T) {
+func TestQuestion_FirstOfTwoTabsWins(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)

@@ -33,7 +33,7 @@ const drawn = `[...document.querySelectorAll(".plot canvas")].filter((c) => {
 	return n > 20;
 }).length`
 
-func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
+func TestUsage_PlotsAndSaves(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -90,7 +90,7 @@ func TestUsageIsPlottedByDayAndAgentAndSaved(t *testing.T) {
 	leaveWith(g, tab)
 }
 
-func TestUsageOnAPhone(t *testing.T) {
+func TestUsage_OnPhone(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -107,7 +107,7 @@ func TestUsageOnAPhone(t *testing.T) {
 	g.Leave()
 }
 
-func TestUsageThatIsNotRecordedIsSaidSo(t *testing.T) {
+func TestUsage_SaysIfNothingIsRecorded(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)

@@ -31,7 +31,7 @@ rules:
     reason: A try.
 `
 
-func TestARuleFileIsTriedOnTheRecordAsByTheCommand(t *testing.T) {
+func TestReplay_MatchesPolicyCommand(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	secret, plain := p.File(t, ".env", "TOKEN=1\n"), p.File(t, "plain.txt", "plain\n")
@@ -132,7 +132,7 @@ func bearing(ctx context.Context, token string) context.Context {
 	return metadata.AppendToOutgoingContext(ctx, "authorization", "Bearer "+token)
 }
 
-func TestWhoMaySeeDecisionsAndWhoMayReplay(t *testing.T) {
+func TestReplay_RequiresRole(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.NewConsole(t, p, "--policy", "workspace")
@@ -175,7 +175,7 @@ func TestWhoMaySeeDecisionsAndWhoMayReplay(t *testing.T) {
 	g.Leave()
 }
 
-func TestAReplayThatIsGivenUpLeavesNothing(t *testing.T) {
+func TestReplay_CancelLeavesNothing(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, []string{"--policy", "workspace"})

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASimpleFrontEndHasAWholeTurn(t *testing.T) {
+func TestFrontend_RunsWholeTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example", "--policy", p.File(t, "../rules.yaml", `
@@ -150,8 +150,9 @@ rules:
 	g.Leave()
 }
 
-// What a gateway can be made to do is bounded by its certificate, whatever gatewayd believes of its callers.
-func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
+// TestGateway_CertificateLimitsOperators: the certificate of a gateway limits its calls, whatever role gatewayd gives
+// to its callers.
+func TestGateway_CertificateLimitsOperators(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "approver", "https://front.example")
@@ -175,7 +176,7 @@ func TestAGatewaysCertificateBoundsItsOperators(t *testing.T) {
 	g.Leave()
 }
 
-func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
+func TestExamplePage_ShowsWholeTurn(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -199,8 +200,8 @@ func TestThePageOfTheExampleShowsAWholeTurn(t *testing.T) {
 	g.Leave()
 }
 
-// An agent's words stay words, whatever they are.
-func TestThePageOfTheExampleShowsTextAsText(t *testing.T) {
+// TestExamplePage_EscapesText: the page shows an agent's text without interpreting it.
+func TestExamplePage_EscapesText(t *testing.T) {
 	page, err := os.ReadFile(filepath.Join("..", "examples", "frontend", "index.html"))
 	if err != nil {
 		t.Fatal(err)

@@ -21,7 +21,7 @@ func newKnown(t *testing.T, p *e2e.Place) (*e2e.Gateway, *idp.Provider) {
 	return g, provider
 }
 
-func TestAPersonSignsInAtAProvider(t *testing.T) {
+func TestOIDC_PersonSignsIn(t *testing.T) {
 	t.Parallel()
 	b := newBrowser(t)
 	p := e2e.NewPlace(t)
@@ -54,7 +54,7 @@ func TestAPersonSignsInAtAProvider(t *testing.T) {
 	g.Leave()
 }
 
-func TestATokenOfAProviderIsABearerToken(t *testing.T) {
+func TestOIDC_AcceptsBearerToken(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g, provider := newKnown(t, p)

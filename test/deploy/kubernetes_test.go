@@ -204,7 +204,7 @@ func closeObjects(schema map[string]any) {
 	}
 }
 
-func TestManifestsAreValid(t *testing.T) {
+func TestManifests_AreValid(t *testing.T) {
 	location := schemas(t) + "/{{.ResourceKind}}.json"
 	check, err := validator.New([]string{location}, validator.Opts{})
 	if err != nil {
@@ -223,7 +223,7 @@ func TestManifestsAreValid(t *testing.T) {
 	}
 }
 
-func TestThePodKeepsItsPartsApart(t *testing.T) {
+func TestPod_SeparatesContainers(t *testing.T) {
 	objects := built(t, "kubernetes")
 	pod := decode(t, "StatefulSet/agent", objects["StatefulSet/agent"]).(*appsv1.StatefulSet).Spec.Template
 	volumes := map[string]corev1.Volume{}
@@ -310,8 +310,9 @@ func TestThePodKeepsItsPartsApart(t *testing.T) {
 	}
 }
 
-// A Service, a NetworkPolicy and a StatefulSet find the Pod of their agent, and no other Pod in the namespace.
-func TestServices_SelectThePodOfTheirAgent(t *testing.T) {
+// TestServices_SelectPodOfAgent: a Service, a NetworkPolicy and a StatefulSet select the Pod of their agent, and no
+// other Pod in the namespace.
+func TestServices_SelectPodOfAgent(t *testing.T) {
 	pods := map[string]labels.Set{}
 	selectors := map[string]labels.Selector{}
 	add := func(of string, selector *metav1.LabelSelector) {

@@ -12,7 +12,7 @@ import (
 	"github.com/compose-spec/compose-go/v2/cli"
 )
 
-func TestTheComposeFileIsValid(t *testing.T) {
+func TestComposeFile_IsValid(t *testing.T) {
 	options, err := cli.NewProjectOptions([]string{"../../deploy/compose.yaml"}, cli.WithEnv([]string{"AGENT_IMAGE=agent", "ACPHOST_VERSION=1.2.3", "WORKSPACE_USER=1234"}))
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +61,7 @@ func TestTheComposeFileIsValid(t *testing.T) {
 	}
 }
 
-func TestUnitsAreValid(t *testing.T) {
+func TestUnits_AreValid(t *testing.T) {
 	verify, err := exec.LookPath("systemd-analyze")
 	if err != nil {
 		t.Fatal("systemd-analyze is not installed: apt-get install systemd")
@@ -92,7 +92,7 @@ func TestUnitsAreValid(t *testing.T) {
 	}
 }
 
-func TestTheUnitsUsersAreThoseOfTheConfiguration(t *testing.T) {
+func TestUnits_UsersMatchConfiguration(t *testing.T) {
 	sysusers, err := exec.LookPath("systemd-sysusers")
 	if err != nil {
 		t.Fatal("systemd-sysusers is not installed: apt-get install systemd")

@@ -41,10 +41,10 @@ var notRun = []struct{ page, line, why string }{
 	{"docs/performance.md", "", "measures for hours"},
 	{"docs/permissions.md", "acphost grants revoke ID", "needs a remembered answer: policy_cli_test.go"},
 	{"docs/permissions.md", "acphost audit tail -f", "runs until it is ended"},
-	{"docs/troubleshooting.md", "acphost policy why --approval", "needs a question: why_approval_test.go"},
+	{"docs/troubleshooting.md", "acphost policy why --approval", "needs a question: why_test.go"},
 	{"docs/plugins.md", "", "builds a handler with the modules of a release: the tests of internal/tools/release, and python.sh"},
 	{"docs/programs.md", "acphost serve", "runs until it is ended; this test's lines use one"},
-	{"docs/programs.md", "acphost run --observe", "needs the agent"},
+	{"docs/file-activity.md", "acphost run --observe", "needs the agent"},
 	{"docs/recordings.md", "acphost sessions show 4f1c --follow", "runs until it is ended"},
 	{"docs/releasing.md", "", "needs a release"},
 	{"docs/sidecars.md", "(umask 077; openssl", "writes below /etc: sidecar_test.go has such secrets elsewhere"},
@@ -66,8 +66,12 @@ func whyNot(used map[int]bool, page, line string) string {
 	return ""
 }
 
-// Each line that a page tells people to type works, in the order of the page, or is listed above with a reason. Lines with
-// grpcurl and whole scripts are run by the tests beside this one.
+// named matches a block that readers save as a file before they type the lines below it: its first line is a comment
+// with the name.
+var named = regexp.MustCompile(`^# ([\w-]+\.yaml)\n`)
+
+// TestDocs_LinesOfEachPage runs each line that a page tells people to type, in the order of the page, unless it is
+// listed above with a reason. Other tests run the lines with grpcurl and whole scripts.
 func TestDocs_LinesOfEachPage(t *testing.T) {
 	t.Parallel()
 	programs := filepath.Dir(e2e.Program("acphost"))
@@ -117,6 +121,13 @@ func TestDocs_LinesOfEachPage(t *testing.T) {
 		for name, to := range map[string]string{"my-policy": filepath.Join(programs, "permd"), "new.yaml": rules} {
 			if err := os.Symlink(to, filepath.Join(folder, name)); err != nil {
 				t.Fatal(err)
+			}
+		}
+		for _, block := range documented(t, page, "yaml") {
+			if m := named.FindStringSubmatch(block); m != nil {
+				if err := os.WriteFile(filepath.Join(folder, m[1]), []byte(block), 0o600); err != nil {
+					t.Fatal(err)
+				}
 			}
 		}
 		for _, language := range []string{"sh", "console"} {

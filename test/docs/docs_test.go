@@ -40,8 +40,8 @@ func pages(t *testing.T) []string {
 	return all
 }
 
-// Every configuration that the documentation shows is one, and every rule file loads, its rules deciding as the text
-// around it says.
+// TestDocs_ExamplesMatchOutput loads every configuration and rule file in the documentation, and checks the decisions
+// that the text describes.
 func TestDocs_ExamplesMatchOutput(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -85,7 +85,7 @@ func TestDocs_ExamplesMatchOutput(t *testing.T) {
 	}
 }
 
-// The recipes for looking into a supervisor work as they stand.
+// TestDocs_RecipesWork runs the recipes that inspect a supervisor.
 func TestDocs_RecipesWork(t *testing.T) {
 	t.Parallel()
 	grpcurl := filepath.Join("..", ".tools", "bin", "grpcurl")
@@ -132,7 +132,7 @@ func isScript(block string) bool {
 	return strings.Contains(block, "call()") || strings.Contains(block, "acphost prompt") || strings.Contains(block, "acphost certs init")
 }
 
-// The recipes for driving agents without an editor work as they stand, one after another.
+// TestDocs_ScriptsWork runs the recipes that drive agents without an editor, one after another.
 func TestDocs_ScriptsWork(t *testing.T) {
 	t.Parallel()
 	tools, err := filepath.Abs(filepath.Join("..", ".tools", "bin"))

@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// A service manager opens the port, and acphost begins when somebody first connects.
-func TestAPortOfAServiceManagerIsServed(t *testing.T) {
+// TestActivation_ServesPassedPort: a service manager opens the port, and starts acphost at the first connection.
+func TestActivation_ServesPassedPort(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys := filepath.Join(p.Home, "keys")

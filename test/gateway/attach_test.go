@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestASecondClientAttachesToALiveSession(t *testing.T) {
+func TestAttach_SecondClientJoinsLiveSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -91,8 +91,8 @@ func TestASecondClientAttachesToALiveSession(t *testing.T) {
 	g.Leave()
 }
 
-// The client's transports of the TypeScript SDK, unchanged, attach.
-func TestTheTypeScriptSDKsTransportsAttach(t *testing.T) {
+// TestAttach_TypeScriptTransports attaches with the unchanged client transports of the TypeScript SDK.
+func TestAttach_TypeScriptTransports(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"ws", "http"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -163,7 +163,7 @@ func allowed(m wire.Message) map[string]any {
 	return nil
 }
 
-func TestAttachedClientsAnswerQuestions(t *testing.T) {
+func TestAttach_ClientsAnswerQuestions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -236,8 +236,9 @@ func choosing(option string) map[string]any {
 	return map[string]any{"outcome": map[string]any{"outcome": "selected", "optionId": option}}
 }
 
-// An answer that is refused ends nothing: who gave it is asked again, and so is who comes later.
-func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
+// TestAttach_RejectedAnswerIsAskedAgain: a rejected answer does not end a question. The client is asked again, and so
+// are clients that attach later.
+func TestAttach_RejectedAnswerIsAskedAgain(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -297,8 +298,9 @@ func TestWhoseAnswerIsRefusedIsAskedAgain(t *testing.T) {
 	g.Leave()
 }
 
-// A gateway that may not answer for its callers says so to those who could: the question waits for somebody else.
-func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
+// TestAttach_GatewayWithoutRightToAnswerDoesNotAsk: a gateway that may not answer for its callers tells them so, and
+// the question waits for another client.
+func TestAttach_GatewayWithoutRightToAnswerDoesNotAsk(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "viewer", "https://front.example")
@@ -324,7 +326,7 @@ func TestNobodyIsAskedByAGatewayThatMayNotAnswer(t *testing.T) {
 	g.Leave()
 }
 
-func TestAttachedClientsPromptWhileTheFirstDoesNot(t *testing.T) {
+func TestAttach_ClientsPromptInTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -386,9 +388,9 @@ func texts(all []wire.Message) (said string) {
 	return said
 }
 
-// A client's stream breaks in the middle of 2,000 updates: by the number of the last one that it has it goes on behind
-// that.
-func TestAnAttachedClientLosesNothingWhenItsStreamBreaks(t *testing.T) {
+// TestAttach_BrokenStreamResumes breaks a stream in the middle of 2,000 updates. The client resumes after the last
+// event id that it has.
+func TestAttach_BrokenStreamResumes(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -449,8 +451,9 @@ func TestAnAttachedClientLosesNothingWhenItsStreamBreaks(t *testing.T) {
 	g.Leave()
 }
 
-// A client that does not read holds up neither the session nor others, and is told all when it reads again.
-func TestAnAttachedClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
+// TestAttach_SlowClientDoesNotBlockOthers: a client that does not read blocks neither the session nor other clients,
+// and gets all updates when it reads again.
+func TestAttach_SlowClientDoesNotBlockOthers(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")
@@ -494,9 +497,9 @@ func TestAnAttachedClientThatDoesNotReadHoldsUpNobody(t *testing.T) {
 	g.Leave()
 }
 
-// An editor's session is followed and its questions are answered, by whoever the gateway lets in. Its prompts are the
-// editor's.
-func TestAClientAttachesToAnEditorsSession(t *testing.T) {
+// TestAttach_EditorSession: clients of the gateway can follow an editor's session and answer its questions. Only the
+// editor can prompt.
+func TestAttach_EditorSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	h := p.Start(t, nil, []string{e2e.Program("demoagent")})
@@ -551,8 +554,8 @@ func TestAClientAttachesToAnEditorsSession(t *testing.T) {
 	g.ExpectExit()
 }
 
-// Who lists sessions sees which of them go on: those whose agents are there.
-func TestASessionIsLiveUpToTheEndOfItsAgent(t *testing.T) {
+// TestSessionsList_LiveUntilAgentEnds: the list marks a session as live while its agent runs.
+func TestSessionsList_LiveUntilAgentEnds(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.ForPeople(t, p, "operator", "https://front.example")

@@ -11,8 +11,9 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// Editor, acphost, "acphost connect", gateway, acphost, agent: what the two acphosts leave alone arrives byte for byte.
-func TestEveryMethodArrivesThroughTwoHosts(t *testing.T) {
+// TestConnect_EveryMethodThroughTwoHosts connects an editor, acphost, "acphost connect", a gateway, acphost and an
+// agent. Messages that neither acphost changes arrive byte for byte.
+func TestConnect_EveryMethodThroughTwoHosts(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][]string{
 		1: {"v1/schema.json", "v1/schema.unstable.json"},
@@ -46,7 +47,7 @@ func TestEveryMethodArrivesThroughTwoHosts(t *testing.T) {
 	}
 }
 
-func TestAnAgentElsewhereIsGatedHere(t *testing.T) {
+func TestConnect_LocalPolicyDecidesForRemoteAgent(t *testing.T) {
 	t.Parallel()
 	there, here := e2e.NewPlace(t), e2e.NewPlace(t)
 	here.File(t, "notes.md", "We will recieve it.\n")

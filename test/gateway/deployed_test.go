@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// The configurations in deploy/ are read as acphost reads them; their keys and sockets are made where they are deployed.
-func TestDeployedConfigurationsAreRead(t *testing.T) {
+// TestDeployedConfigurations_Load loads the configurations in deploy/, with keys and sockets made for the test.
+func TestDeployedConfigurations_Load(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	deploy, err := filepath.Abs("../deploy")
@@ -38,7 +38,7 @@ func TestDeployedConfigurationsAreRead(t *testing.T) {
 	}
 }
 
-// TestKeysScript_NamesHostsAndRoles has deploy/kubernetes/keys.sh make the keys of a deployment.
+// TestKeysScript_NamesHostsAndRoles runs deploy/kubernetes/keys.sh.
 func TestKeysScript_NamesHostsAndRoles(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

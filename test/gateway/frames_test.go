@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAGatewayCarriesWholeTurns(t *testing.T) {
+func TestFrames_CarryWholeTurns(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	e := e2e.NewEdge(t, p, fmt.Sprintf("[{command: [%q], env: {DEMOAGENT_STATE: %q}, cwd: %q}]", e2e.Program("demoagent"), filepath.Join(p.Home, "kept"), p.Work))
@@ -74,7 +74,7 @@ func TestAGatewayCarriesWholeTurns(t *testing.T) {
 	e.ExpectNobody(t, pids)
 }
 
-func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
+func TestFrames_StreamEndsWithReason(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t, "family")
@@ -163,8 +163,8 @@ func TestAStreamOfFramesEndsForOneOfItsReasons(t *testing.T) {
 	e.ExpectNobody(t, []int{a.Pid})
 }
 
-// A client that does not read stops its own agent's output, and nothing else.
-func TestAClientThatReadsNothingHoldsUpItsOwnAgentAlone(t *testing.T) {
+// TestFrames_SlowClientBlocksOnlyItsAgent: a client that does not read blocks the output of its own agent only.
+func TestFrames_SlowClientBlocksOnlyItsAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)

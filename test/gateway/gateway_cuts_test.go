@@ -126,8 +126,9 @@ func (c *farClient) events(body io.Reader, session string, last uint64, frames c
 	}
 }
 
-// A session's stream and the connection's are cut at random places. What the client has of them in the end is what the agent said.
-func TestNoFrameIsLostOrDoubledHoweverOftenTheStreamsAreCut(t *testing.T) {
+// TestCutStreams_LoseAndDoubleNoFrame cuts the streams of a session and of its connection at random places. The client
+// has to receive exactly the messages that the agent sent.
+func TestCutStreams_LoseAndDoubleNoFrame(t *testing.T) {
 	t.Parallel()
 	for name, http2 := range map[string]bool{"HTTP 1.1": false, "HTTP 2": true} {
 		t.Run(name, func(t *testing.T) {
@@ -196,9 +197,9 @@ func TestNoFrameIsLostOrDoubledHoweverOftenTheStreamsAreCut(t *testing.T) {
 	}
 }
 
-// The SDK's client has no resumption. After a cut it connects again and loads its session: the turns that were answered are there,
-// each once and in order, and the next turn goes on.
-func TestTheTypeScriptSDKFindsItsSessionWholeAfterCuts(t *testing.T) {
+// TestCutStreams_TypeScriptSDKReloadsSession: the SDK's client cannot resume a stream. After a cut it connects again
+// and loads its session, which has each answered turn once and in order, and then prompts again.
+func TestCutStreams_TypeScriptSDKReloadsSession(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"ws", "http"} {
 		t.Run(scheme, func(t *testing.T) {

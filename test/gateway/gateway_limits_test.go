@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestGateway_DropsMessagesOverLimit has the agent and the client of a session send messages that are too long. The
-// log names the side that sent the message, and that session and another one continue.
+// TestGateway_DropsMessagesOverLimit has the agent and the client of a session send messages that are too long. The log
+// names the sender, and this session and another one continue.
 func TestGateway_DropsMessagesOverLimit(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {

@@ -97,7 +97,8 @@ func (s *farSocket) turn(words string) error {
 	return err
 }
 
-// Many connect and say nothing, or never finish; some clients do not read. Who says who it is gets in, and who is in stays.
+// TestGateway_ServesClientsUnderOverload opens many connections that send nothing or never complete a request, beside
+// clients that do not read. Authenticated clients can connect and stay connected.
 func TestGateway_ServesClientsUnderOverload(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -14,8 +14,9 @@ import (
 
 var whole = flag.Bool("whole", false, "send every sample of every schema through the TypeScript SDK's transports, not some of each")
 
-// The transport of the TypeScript SDK's client, unchanged, the gateway, acphost, agent: each method, both ways.
-func TestEveryMethodArrivesThroughTheTypeScriptSDKsTransports(t *testing.T) {
+// TestSweep_TypeScriptTransports sends each method, both ways, through the unchanged client transport of the TypeScript
+// SDK, the gateway, acphost and an agent.
+func TestSweep_TypeScriptTransports(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][]string{
 		1: {"v1/schema.json", "v1/schema.unstable.json"},

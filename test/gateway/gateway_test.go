@@ -17,8 +17,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestTheGatewayOfTheSupervisorThatRuns: without a word of where it is, gatewayd serves the one "acphost serve" of its user.
-func TestTheGatewayOfTheSupervisorThatRuns(t *testing.T) {
+// TestGatewayd_FindsRunningSupervisor: without an address, gatewayd serves the only "acphost serve" of its user.
+func TestGatewayd_FindsRunningSupervisor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	at := testkit.FreePort(t)
@@ -60,7 +60,7 @@ func TestTheGatewayOfTheSupervisorThatRuns(t *testing.T) {
 	}
 }
 
-func TestTheTypeScriptSDKHasWholeTurnsThroughTheGateway(t *testing.T) {
+func TestGateway_TypeScriptSDKRunsWholeTurns(t *testing.T) {
 	t.Parallel()
 	for _, scheme := range []string{"http", "ws"} {
 		t.Run(scheme, func(t *testing.T) {
@@ -74,8 +74,9 @@ func TestTheTypeScriptSDKHasWholeTurnsThroughTheGateway(t *testing.T) {
 	}
 }
 
-// Told to end, gatewayd lets a turn go on to its end, and says goodbye.
-func TestAGatewayThatIsToldToEndLetsTheTurnEnd(t *testing.T) {
+// TestGateway_ShutdownWaitsForTurn: gatewayd that shuts down waits for the end of a turn, and closes the connection
+// properly.
+func TestGateway_ShutdownWaitsForTurn(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := e2e.NewGateway(t, p, fmt.Sprintf("[{name: demo, command: [%q]}]", e2e.Program("demoagent")))
@@ -123,7 +124,7 @@ func TestAGatewayThatIsToldToEndLetsTheTurnEnd(t *testing.T) {
 	g.Finish()
 }
 
-func TestAGatewayReadsItsKeysAgain(t *testing.T) {
+func TestGateway_ReloadsKeys(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys := filepath.Join(p.Home, "keys") // newEdge makes them

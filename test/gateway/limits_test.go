@@ -13,8 +13,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestStreams_PassMessagesUpToLimit has an agent send messages of limits.Whole bytes, one less and one more. Those who watch, the
-// caller of Prompt, the console's stream and a client that is attached over the gateway get them whole, or a gap that names the size.
+// TestStreams_PassMessagesUpToLimit has an agent send messages of limits.Whole bytes, one less and one more. The caller
+// of Prompt, watchers, the console's stream and a client attached over the gateway get them whole, or a gap that names
+// the size.
 func TestStreams_PassMessagesUpToLimit(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -91,8 +91,8 @@ func TestMCPServers_AreDecidedAndRecorded(t *testing.T) {
 	}
 }
 
-// TestMCPServers_AreRefusedToLesserRoles has viewers and approvers of a gateway name an MCP server.
-func TestMCPServers_AreRefusedToLesserRoles(t *testing.T) {
+// TestMCPServers_RequireOperator has viewers and approvers of a gateway name an MCP server.
+func TestMCPServers_RequireOperator(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	g := mcpGateway(t, p, p.File(t, "../config/policy.yaml", mcpRules))

@@ -55,8 +55,8 @@ func dialWith(t *testing.T, address string, c credentials.TransportCredentials, 
 	}
 }
 
-// An agent that reads an operator's key approves what it likes.
-func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
+// TestRemote_RejectsKeysThatAgentsCanRead: an agent that reads an operator's key could approve its own requests.
+func TestRemote_RejectsKeysThatAgentsCanRead(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)
@@ -107,7 +107,7 @@ func TestNothingIsServedOverTheNetworkWhereAgentsReadCallersKeys(t *testing.T) {
 	s.Finish()
 }
 
-func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
+func TestRemote_RoleOfCertificateLimitsCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)
@@ -165,7 +165,7 @@ func TestOverTheNetworkACertificatesRoleSaysWhatItMayDo(t *testing.T) {
 	s.Finish()
 }
 
-func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
+func TestRemote_ReloadsKeys(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, others, address := filepath.Join(p.Home, "keys"), filepath.Join(p.Home, "others"), testkit.FreePort(t)
@@ -201,8 +201,8 @@ func TestKeysThatAreReplacedCountForTheNextCaller(t *testing.T) {
 	s.Finish()
 }
 
-// What somebody can do who has no certificate: connect, and say nothing.
-func TestAFloodOfConnectionsKeepsNobodyOut(t *testing.T) {
+// TestRemote_ConnectionFloodDoesNotBlockClients opens connections without a certificate that send nothing.
+func TestRemote_ConnectionFloodDoesNotBlockClients(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	keys, address := filepath.Join(p.Home, "keys"), testkit.FreePort(t)

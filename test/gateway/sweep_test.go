@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestEveryMethodOfEveryVersionArrivesAsItWasSent goes through the schemas of ACP: each method, in each direction, with and
+// TestSweep_EveryMethodOfEveryVersion reads the schemas of ACP and sends each method in each direction, with and
 // without its optional members, and with members that no schema has.
-func TestEveryMethodOfEveryVersionArrivesAsItWasSent(t *testing.T) {
+func TestSweep_EveryMethodOfEveryVersion(t *testing.T) {
 	t.Parallel()
 	for version, files := range map[int][]string{
 		1: {"v1/schema.json", "v1/schema.unstable.json"},
@@ -37,9 +37,8 @@ func TestEveryMethodOfEveryVersionArrivesAsItWasSent(t *testing.T) {
 	}
 }
 
-// TestWhatHandlersAnswerArrivesAsItWasSentWhereTheEditorHasIt is the same for the methods of files and terminals where they
-// are left to the editor.
-func TestWhatHandlersAnswerArrivesAsItWasSentWhereTheEditorHasIt(t *testing.T) {
+// TestSweep_MethodsLeftToEditor is the same for methods of files and terminals that the editor serves.
+func TestSweep_MethodsLeftToEditor(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	sw := &sweep{schema: readSchema(t, "v1/schema.unstable.json"), version: 1}

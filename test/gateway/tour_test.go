@@ -171,7 +171,7 @@ func isUpdate(e *pbEvent) bool {
 	return set != nil && set.Number() < 30 && !e.GetNotice().GetFromAcphost()
 }
 
-func TestATurnWithEveryUpdateArrivesTypedAndWhole(t *testing.T) {
+func TestTour_EveryUpdateArrives(t *testing.T) {
 	t.Parallel()
 	for name, command := range map[string][]string{
 		"of the demo agent":       {e2e.Program("demoagent")},

@@ -66,7 +66,7 @@ func playTypeScriptWith(t *testing.T, p *e2e.Place, prompt string, agent []strin
 	return seen
 }
 
-func TestATurnWithEveryMethodBetweenTypeScriptPeers(t *testing.T) {
+func TestTypeScript_EveryMethod(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	expectEveryMethod(t, p, playTypeScript(t, p, "everything", nil))
@@ -154,7 +154,7 @@ func sameButNull(a, b any) bool {
 	return true
 }
 
-func TestFiftyReadsAtOnceAreAnsweredEachWithItsOwnFile(t *testing.T) {
+func TestTypeScript_FiftyReadsAtOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	var want []any
@@ -169,7 +169,7 @@ func TestFiftyReadsAtOnceAreAnsweredEachWithItsOwnFile(t *testing.T) {
 	}
 }
 
-func TestAWaitThatIsCancelledKillsNothing(t *testing.T) {
+func TestTypeScript_CancelledWaitKillsNothing(t *testing.T) {
 	t.Parallel()
 	seen := playTypeScript(t, e2e.NewPlace(t), "cancelWait", nil)
 	if code := e2e.Dig(seen.Report, "cancelled", "error", "code"); code != -32800.0 {
@@ -183,7 +183,7 @@ func TestAWaitThatIsCancelledKillsNothing(t *testing.T) {
 	}
 }
 
-func TestQuestionsThatAreWithdrawnAreAnsweredOnce(t *testing.T) {
+func TestTypeScript_WithdrawnQuestionsAreAnsweredOnce(t *testing.T) {
 	t.Parallel()
 	seen := playTypeScript(t, e2e.NewPlace(t), "cancelQuestions 60", nil)
 	answers, _ := seen.Report["cancelled"].([]any)
@@ -197,7 +197,7 @@ func TestQuestionsThatAreWithdrawnAreAnsweredOnce(t *testing.T) {
 	}
 }
 
-func TestACancelledTurnEndsWithItsQuestionAnswered(t *testing.T) {
+func TestTypeScript_CancelledTurnAnswersQuestion(t *testing.T) {
 	t.Parallel()
 	seen := playTypeScript(t, e2e.NewPlace(t), "cancel:untilCancelled", nil)
 	if got := e2e.Dig(seen.Report, "question", "result", "outcome", "outcome"); got != "cancelled" {
@@ -208,7 +208,7 @@ func TestACancelledTurnEndsWithItsQuestionAnswered(t *testing.T) {
 	}
 }
 
-func TestTwentyMiBPassBetweenTypeScriptPeers(t *testing.T) {
+func TestTypeScript_Passes20MiB(t *testing.T) {
 	t.Parallel()
 	seen := playTypeScript(t, e2e.NewPlace(t), "big:20", nil)
 	if want := seen.Report["characters"]; want != float64(seen.Longest) || seen.Longest < 20<<20 {

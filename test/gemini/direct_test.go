@@ -67,7 +67,7 @@ func (e *editor) serve(p *wire.Process) {
 	p.Handle("session/update", func(wire.Message) (any, error) { return nil, nil })
 }
 
-func TestGeminiUsesItsClientsFilesForEditsAndWrites(t *testing.T) {
+func TestGemini_WritesThroughClient(t *testing.T) {
 	work := t.TempDir()
 	old, edited, created := filepath.Join(work, "old.txt"), filepath.Join(work, "edited.txt"), filepath.Join(work, "new.txt")
 	for path, text := range map[string]string{old: "old\n", edited: "one\ntwo\n"} {

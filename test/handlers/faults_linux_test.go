@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
+func TestHandler_KilledAnswersRequestsOnceAndRestarts(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -48,7 +48,7 @@ func TestAHandlerThatIsKilledAnswersEachRequestOnceAndComesBack(t *testing.T) {
 	s.Finish()
 }
 
-func TestAHandlersDeathIsToldInWordsThatSayWhatHappened(t *testing.T) {
+func TestHandler_DeathIsReportedWithReason(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -63,7 +63,7 @@ func TestAHandlersDeathIsToldInWordsThatSayWhatHappened(t *testing.T) {
 	s.Finish()
 }
 
-func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
+func TestHandler_FrozenIsReplaced(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -78,7 +78,7 @@ func TestAHandlerThatIsStoppedIsReplaced(t *testing.T) {
 	s.Finish()
 }
 
-func TestAStoppedHandlerDoesNotKeepTheSupervisor(t *testing.T) {
+func TestHandler_FrozenDoesNotDelayShutdown(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -88,7 +88,7 @@ func TestAStoppedHandlerDoesNotKeepTheSupervisor(t *testing.T) {
 	s.Finish()
 }
 
-func TestAHandlerThatDiesAgainAndAgainIsGivenUpAndSaysSo(t *testing.T) {
+func TestHandler_RepeatedCrashesStopRestarts(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -113,7 +113,7 @@ func TestAHandlerThatDiesAgainAndAgainIsGivenUpAndSaysSo(t *testing.T) {
 	s.Finish()
 }
 
-func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
+func TestSupervisor_KilledLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name string
@@ -145,7 +145,7 @@ func TestNothingOutlivesASupervisorThatIsKilled(t *testing.T) {
 	}
 }
 
-func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
+func TestSupervisor_ShutdownLeavesNoProcess(t *testing.T) {
 	t.Parallel()
 	for _, sig := range []syscall.Signal{syscall.SIGTERM, syscall.SIGINT, syscall.SIGHUP} {
 		t.Run(proc.SignalName(sig), func(t *testing.T) {
@@ -163,7 +163,7 @@ func TestASupervisorThatIsToldToEndTakesAllAlong(t *testing.T) {
 	}
 }
 
-func TestAnEditorThatGoesAwayTakesAStubbornAgentAlong(t *testing.T) {
+func TestSupervisor_EditorLossEndsStubbornAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})
@@ -172,7 +172,7 @@ func TestAnEditorThatGoesAwayTakesAStubbornAgentAlong(t *testing.T) {
 	}
 }
 
-func TestAGuardThatIsKilledEndsTheAgent(t *testing.T) {
+func TestGuard_KilledEndsAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.FixtureWith(t, `{}`, p.Config(t, "agent: {stop_grace_ms: 200}\n"), []string{"stubborn", "family"})

@@ -16,9 +16,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// However many requests may wait, only so many bytes of answers are on their way at once; and an agent that writes all
-// its requests before it reads one answer is read all the same.
-func TestFourHundredReadsOfTenMebibytesNeitherDeadlockNorFillTheMemory(t *testing.T) {
+// TestFlood_400LargeReadsAreBounded: the bytes of pending answers are limited, however many requests wait, and an agent
+// that writes all requests before it reads an answer does not deadlock.
+func TestFlood_400LargeReadsAreBounded(t *testing.T) {
 	const (
 		count = 400
 		size  = 10 << 20

@@ -8,8 +8,9 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// Once the session's folder was removed, files and terminals refuse calls with the same message, and nothing makes it again.
-func TestSession_WhoseFolderWasRemovedRefusesCalls(t *testing.T) {
+// TestSession_RemovedFolderRejectsCalls: after the session's folder was removed, files and terminals reject calls with
+// the same message, and no call creates the folder again.
+func TestSession_RemovedFolderRejectsCalls(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)

@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestASessionThatIsNotThereIsNotRecordedAsOne(t *testing.T) {
+func TestSession_FailedLoadIsNotRecorded(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	run := func(want int, args ...string) string {

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestWorkspaceSettingsHold(t *testing.T) {
+func TestWorkspace_SettingsApply(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	shared := p.File(t, "../shared/s.txt", "shared\n")
@@ -39,7 +39,7 @@ func TestWorkspaceSettingsHold(t *testing.T) {
 	s.Finish()
 }
 
-func TestWhatIsNoTextFileIsRefusedAtOnce(t *testing.T) {
+func TestRead_RejectsSpecialFilesAtOnce(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -75,7 +75,7 @@ func TestWhatIsNoTextFileIsRefusedAtOnce(t *testing.T) {
 	s.Finish()
 }
 
-func TestACommandRunsInTheEditorsEnvironmentWithoutItsSecrets(t *testing.T) {
+func TestCommand_InheritsEnvironmentWithoutSecrets(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil, "MY_API_KEY=hush", "GITHUB_TOKEN=hush", "PLAIN=shown")
@@ -90,7 +90,7 @@ func TestACommandRunsInTheEditorsEnvironmentWithoutItsSecrets(t *testing.T) {
 	s.Finish()
 }
 
-func TestOfTooMuchOutputTheNewestIsKeptAtACharactersBoundary(t *testing.T) {
+func TestCommand_KeepsNewestOutput(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	var ran struct {

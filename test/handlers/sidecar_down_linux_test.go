@@ -11,8 +11,9 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// A sidecar that is down is named in the errors of calls and in the agent's questions, and used as soon as it is back.
-func TestSidecar_ThatIsDownIsNamed(t *testing.T) {
+// TestSidecar_DownIsNamedInErrors: errors of calls and the agent's questions name a sidecar that is down. It is used
+// again as soon as it is back.
+func TestSidecar_DownIsNamedInErrors(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	fsd, address := daemons.Sidecar(t, "fsd")

@@ -21,7 +21,7 @@ type ran struct {
 	ExitCode int
 }
 
-func TestASidecarSeesTheWorkspaceUnderAnotherPath(t *testing.T) {
+func TestSidecarPaths_AreMapped(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -93,8 +93,8 @@ func TestASidecarSeesTheWorkspaceUnderAnotherPath(t *testing.T) {
 	s.Finish()
 }
 
-// What the agent may try to have one file judged and another one opened.
-func TestNoPathOfAnAgentMeansAnotherFileInASidecar(t *testing.T) {
+// TestSidecarPaths_AgentCannotReachOtherFile tries to have one file decided on and another one opened.
+func TestSidecarPaths_AgentCannotReachOtherFile(t *testing.T) {
 	t.Parallel()
 	p, decoy := e2e.NewPlace(t), t.TempDir()
 	p.File(t, "a.txt", "a\n")
@@ -165,7 +165,7 @@ func TestNoPathOfAnAgentMeansAnotherFileInASidecar(t *testing.T) {
 	s.Finish()
 }
 
-func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
+func TestSidecarPaths_RejectSessionInMissingFolder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "file", "")
@@ -208,7 +208,7 @@ func TestASessionWhoseFolderASidecarDoesNotHaveIsRefused(t *testing.T) {
 	}
 }
 
-func TestServe_RefusesFoldersThatASidecarWithoutPathsLacks(t *testing.T) {
+func TestServe_RejectsFoldersThatSidecarLacks(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	_, fsd := daemons.Boxed(t, "fsd", p.Work, p.Work)
@@ -226,7 +226,7 @@ func TestServe_RefusesFoldersThatASidecarWithoutPathsLacks(t *testing.T) {
 	s.Finish()
 }
 
-func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {
+func TestFolderHandler_ServesSessionsOfFolder(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	srv, deep := p.Path("srv"), p.Path("srv/deep")
@@ -308,7 +308,7 @@ func TestSessionsOfAFolderAreServedByAHandlerOfTheirOwn(t *testing.T) {
 	s.Finish()
 }
 
-func TestASidecarOfAnotherUserKeepsTheContract(t *testing.T) {
+func TestSidecar_OfOtherUserConforms(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	secret := h.Secret(t)
@@ -349,7 +349,7 @@ func TestASidecarOfAnotherUserKeepsTheContract(t *testing.T) {
 	}
 }
 
-func TestDoctorTellsTheTruthAboutSidecars(t *testing.T) {
+func TestDoctor_ReportsSidecars(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	settings := daemons.File(t, "../permd.yaml", "policy: workspace\n")
@@ -390,8 +390,8 @@ func TestDoctorTellsTheTruthAboutSidecars(t *testing.T) {
 	}
 }
 
-// Another sidecar takes the place of one in the middle of a session: the paths stay mapped.
-func TestPathsStayMappedWhenASidecarIsSwapped(t *testing.T) {
+// TestSidecarPaths_StayMappedAfterSwap replaces a sidecar in the middle of a session.
+func TestSidecarPaths_StayMappedAfterSwap(t *testing.T) {
 	t.Parallel()
 	p, daemons, others := e2e.NewPlace(t), e2e.NewPlace(t), e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -421,8 +421,9 @@ func TestPathsStayMappedWhenASidecarIsSwapped(t *testing.T) {
 	s.Finish()
 }
 
-// A program that acphost starts can serve a folder, too: it gets what terminal handlers get.
-func TestAProgramServesTheCommandsOfAFolder(t *testing.T) {
+// TestFolderHandler_StartsProgram: a program that acphost starts for a folder gets the same settings as a terminal
+// handler.
+func TestFolderHandler_StartsProgram(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	srv := p.Path("srv")

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestDaemonsServeAsSidecarsToo(t *testing.T) {
+func TestSidecar_DaemonsServe(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	daemons, sockets := e2e.NewPlace(t), map[string]string{}
@@ -82,9 +82,10 @@ func TestDaemonsServeAsSidecarsToo(t *testing.T) {
 	}
 }
 
-// What "acphost certs sidecar" makes is all that a sidecar and its supervisor need, and "certs renew" is all that it takes to
-// go on: the sidecar is never started again here, and the supervisor finds it by the new certificates after the old ones.
-func TestCertificatesOfASidecarAreMadeAndRenewedByOneCommand(t *testing.T) {
+// TestSidecar_CertificatesAreMadeAndRenewed: "acphost certs sidecar" makes all files that a sidecar and its supervisor
+// need, and "certs renew" renews them. The sidecar is not restarted, and the supervisor reaches it with the new
+// certificates.
+func TestSidecar_CertificatesAreMadeAndRenewed(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	keys := filepath.Join(daemons.Home, "fs keys")
@@ -127,7 +128,7 @@ func TestCertificatesOfASidecarAreMadeAndRenewedByOneCommand(t *testing.T) {
 	}
 }
 
-func TestASidecarThatAnyoneMightCallDoesNotStart(t *testing.T) {
+func TestSidecar_RequiresAuthentication(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, args := range [][]string{
@@ -146,8 +147,8 @@ func TestASidecarThatAnyoneMightCallDoesNotStart(t *testing.T) {
 	}
 }
 
-// An agent of the sidecar's own user makes a context of its own and calls Run.
-func TestNobodyRunsCommandsInASidecarWithoutItsSecret(t *testing.T) {
+// TestSidecar_RejectsAgentWithoutSecret has an agent of the sidecar's own user call Run with a forged context.
+func TestSidecar_RejectsAgentWithoutSecret(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	_, address := p.Sidecar(t, "termd")
@@ -176,7 +177,7 @@ func TestNobodyRunsCommandsInASidecarWithoutItsSecret(t *testing.T) {
 	}
 }
 
-func TestASidecarWhoseSecretTheAgentReadsIsNotUsed(t *testing.T) {
+func TestSidecar_RejectsSecretThatAgentCanRead(t *testing.T) {
 	t.Parallel()
 	p, daemons := e2e.NewPlace(t), e2e.NewPlace(t)
 	_, address := daemons.Sidecar(t, "termd")

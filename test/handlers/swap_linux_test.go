@@ -18,7 +18,7 @@ import (
 
 const controlService = "acphost.supervisor.v1.SupervisorControlService/"
 
-func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
+func TestPolicySwap_KeepsLink(t *testing.T) {
 	t.Parallel()
 	const questions, swaps, kills = 1000, 10, 5
 	p := e2e.NewPlace(t)
@@ -104,7 +104,7 @@ func TestTheLinkStaysUpWhileThePolicyIsSwappedAndKilled(t *testing.T) {
 	s.Finish()
 }
 
-func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
+func TestPolicySwap_FailedStartKeepsOldPolicy(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
@@ -133,7 +133,7 @@ func TestANewPolicyThatDoesNotStartLeavesTheOldInPlace(t *testing.T) {
 	s.Finish()
 }
 
-func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
+func TestPolicyReload_RejectsAgent(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, p.Policy(t, e2e.Rules, ""))
@@ -162,7 +162,7 @@ func TestAPolicyIsReloadedByAPersonAlone(t *testing.T) {
 	s.Finish()
 }
 
-func TestOfAChainOfPoliciesTheStrictestCounts(t *testing.T) {
+func TestPolicyChain_StrictestWins(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "../config/policy.yaml", e2e.Rules)
@@ -185,7 +185,7 @@ func TestOfAChainOfPoliciesTheStrictestCounts(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheAgentCanChangeNothingOverTheSocketsThatItFinds(t *testing.T) {
+func TestSockets_AgentCanChangeNothing(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "secret.txt", "s3cret")

@@ -45,7 +45,7 @@ func userOf(t testing.TB, pid int64) string {
 	return ""
 }
 
-func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
+func TestUser_HandlersActAsUserOfAgent(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	h.File(t, "secret.txt", "root's alone\n") // 0600
@@ -92,7 +92,7 @@ func TestWhatIsDoneForAnAgentIsDoneAsItsUser(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
+func TestUser_StateShowsUserOfHandlers(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	s := h.Fixture(t, h.Flags)
@@ -146,7 +146,7 @@ func TestTheStateShowsWhoHandlersRunAsAndTheyStayThat(t *testing.T) {
 	s.Finish()
 }
 
-func TestTerminalsOfAnotherUserAreKilledAndReleased(t *testing.T) {
+func TestUser_TerminalsAreKilledAndReleased(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	s := h.Fixture(t, h.Flags)
@@ -177,7 +177,7 @@ func TestTerminalsOfAnotherUserAreKilledAndReleased(t *testing.T) {
 	s.ExpectNobody(t, family)
 }
 
-func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
+func TestUser_RejectsHandlersOfOtherUser(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	private := filepath.Join(h.Home, "private")
@@ -216,7 +216,7 @@ func TestWhatCannotActAsTheAgentsUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestAQuestionDoesNotTellWhatItsUserMayNotSee(t *testing.T) {
+func TestUser_QuestionOmitsInaccessiblePaths(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	h.File(t, "secret.txt", "root's alone\n")
@@ -265,7 +265,7 @@ rules:
 	s.Finish()
 }
 
-func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
+func TestUser_ServeRunsAgentsAsOneUser(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	s := h.Serve(t, h.Flags)
@@ -285,7 +285,7 @@ func TestAgentsOfAServerRunAsItsOneUser(t *testing.T) {
 	s.Finish()
 }
 
-func TestOnATerminalTheAgentIsItsUserToo(t *testing.T) {
+func TestUser_RunOnTerminal(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	command := append([]string{e2e.Program("acphost"), "run"}, h.Flags...)
@@ -296,7 +296,7 @@ func TestOnATerminalTheAgentIsItsUserToo(t *testing.T) {
 	e2e.ExpectContains(t, "the terminal", x.All(), fmt.Sprintf("I am %d, at home in %s", h.AgentUser.UID, h.AgentUser.Home), "ermission denied")
 }
 
-func TestAFileOutsideThatAPersonAllowedIsOpenedWithTheRightsOfTheAgentsUser(t *testing.T) {
+func TestUser_AllowedOutsideFileUsesRightsOfUser(t *testing.T) {
 	t.Parallel()
 	h := e2e.NewUserPlace(t)
 	open, private := filepath.Join(filepath.Dir(h.Work), "open"), filepath.Join(filepath.Dir(h.Work), "private")

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestRun_HoldsUpdatesUntilTheirSessionIsOpen has an agent send an update before the answer that opens its session.
-func TestRun_HoldsUpdatesUntilTheirSessionIsOpen(t *testing.T) {
+// TestRun_HoldsUpdatesUntilSessionIsOpen has an agent send an update before the answer that opens its session.
+func TestRun_HoldsUpdatesUntilSessionIsOpen(t *testing.T) {
 	t.Parallel()
 	for _, method := range []string{"session/new", "session/fork", "session/resume"} {
 		t.Run(method, func(t *testing.T) {
@@ -52,7 +52,7 @@ func TestRun_HoldsUpdatesUntilTheirSessionIsOpen(t *testing.T) {
 	}
 }
 
-func TestPrompt_PrintsUpdatesThatPrecedeTheSession(t *testing.T) {
+func TestPrompt_PrintsUpdatesBeforeSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for _, format := range []string{"text", "json"} {
@@ -66,8 +66,8 @@ func TestPrompt_PrintsUpdatesThatPrecedeTheSession(t *testing.T) {
 	}
 }
 
-// TestGateway_HoldsUpdatesUntilTheirSessionIsOpen is the same for clients of a gateway.
-func TestGateway_HoldsUpdatesUntilTheirSessionIsOpen(t *testing.T) {
+// TestGateway_HoldsUpdatesUntilSessionIsOpen is the same for clients of a gateway.
+func TestGateway_HoldsUpdatesUntilSessionIsOpen(t *testing.T) {
 	t.Parallel()
 	for name, connect := range map[string]func(*testing.T, *e2e.Gateway) *wire.Peer{
 		"WebSocket": func(t *testing.T, g *e2e.Gateway) *wire.Peer {

@@ -32,7 +32,7 @@ func checkTold(t *testing.T, format, out string) {
 	}
 }
 
-func TestPrompt_PrintsUpdatesThatFollowTheAnswer(t *testing.T) {
+func TestPrompt_PrintsUpdatesAfterAnswer(t *testing.T) {
 	t.Parallel()
 	for _, late := range []string{"0s", "150ms"} {
 		for _, format := range []string{"final", "text", "json"} {
@@ -60,7 +60,7 @@ func TestPrompt_PrintsUpdatesThatFollowTheAnswer(t *testing.T) {
 	})
 }
 
-func TestSessionsPrompt_PrintsUpdatesThatFollowTheAnswer(t *testing.T) {
+func TestSessionsPrompt_PrintsUpdatesAfterAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, longGrace))
@@ -76,8 +76,8 @@ func TestSessionsPrompt_PrintsUpdatesThatFollowTheAnswer(t *testing.T) {
 	s.Finish()
 }
 
-// TestServe_NextTurnEndsTheWaitForLateUpdates has a turn without an end but for the next one: the grace is a minute.
-func TestServe_NextTurnEndsTheWaitForLateUpdates(t *testing.T) {
+// TestServe_NextTurnEndsWaitForLateUpdates sets the grace to a minute, so that only the next turn can end the wait.
+func TestServe_NextTurnEndsWaitForLateUpdates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, p.Config(t, longGrace))

@@ -84,7 +84,8 @@ func queries(t *testing.T) (all []promQuery) {
 // metricName finds the metrics that a query names.
 var metricName = regexp.MustCompile(`\bacphost_[a-z_]+`)
 
-// Prometheus itself, with the files of deploy/, reads the metrics and answers what the dashboard and the alerts ask.
+// TestMetrics_PrometheusQueries has Prometheus, with the files of deploy/, read the metrics and run the queries of the
+// dashboard and the alerts.
 func TestMetrics_PrometheusQueries(t *testing.T) {
 	t.Parallel()
 	prometheus, err := exec.LookPath("prometheus")
@@ -149,7 +150,7 @@ func TestMetrics_PrometheusQueries(t *testing.T) {
 	m.Finish()
 }
 
-// The alerts fire when they should, and only then.
+// TestMetrics_Alerts checks that each alert fires under its condition, and only then.
 func TestMetrics_Alerts(t *testing.T) {
 	t.Parallel()
 	promtool, err := exec.LookPath("promtool")
@@ -165,7 +166,7 @@ func TestMetrics_Alerts(t *testing.T) {
 	}
 }
 
-func TestMetrics_HaveTheExpiryOfCertificates(t *testing.T) {
+func TestMetrics_HaveExpiryOfCertificates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	m := measure(t, p)

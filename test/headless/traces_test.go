@@ -247,8 +247,8 @@ func TestTraces_BeginWithoutEditorTrace(t *testing.T) {
 	}
 }
 
-// An agent says which of its own spans a request is a part of, and no more: its requests stay in the turn's trace, and are
-// recorded if the turn is.
+// TestTraces_IgnoreAgentTrace: an agent can only say which of its own spans a request belongs to. Its requests stay in
+// the trace of the turn, and are recorded if the turn is.
 func TestTraces_IgnoreAgentTrace(t *testing.T) {
 	t.Parallel()
 	const other, agents = "11111111111111111111111111111111", "2222222222222222"
@@ -289,7 +289,8 @@ func TestTraces_IgnoreAgentTrace(t *testing.T) {
 	}
 }
 
-// A collector that is not there, or takes nothing, delays neither requests nor, by more than two seconds, the end.
+// TestTraces_CollectorDoesNotDelayTurns: a collector that is missing or does not read delays no request, and delays the
+// shutdown by two seconds at most.
 func TestTraces_CollectorDoesNotDelayTurns(t *testing.T) {
 	t.Parallel()
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0") // takes connections, and says nothing

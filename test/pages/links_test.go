@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestLinksOfThePagesLeadToFiles(t *testing.T) {
+func TestLinks_LeadToFiles(t *testing.T) {
 	var all []string
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/decisions/*.md"} {
 		found, err := filepath.Glob(filepath.Join(top, pattern))

@@ -9,8 +9,9 @@ import (
 	"testing"
 )
 
-// Somebody who looks for an error message finds it: what the page quotes is what the programs say.
-func TestTheSymptomsAreWhatTheProgramsSay(t *testing.T) {
+// TestSymptoms_QuoteMessagesOfPrograms: the page quotes error messages exactly as the programs print them, so that a
+// search finds them.
+func TestSymptoms_QuoteMessagesOfPrograms(t *testing.T) {
 	var said strings.Builder
 	for _, folder := range []string{"services", "sdk", "internal"} {
 		err := filepath.WalkDir(filepath.Join(top, folder), func(file string, d fs.DirEntry, err error) error {

@@ -17,7 +17,7 @@ import (
 // theTurn reads a file, as the agent sees it.
 const theTurn = "/read /workspace/a.txt"
 
-// BenchmarkStart is the time from the Pod's first container to the first answer of its agent.
+// BenchmarkStart measures the time from the Pod's first container to the first answer of its agent.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		r := launch(b, []string{"/opt/agent/demoagent"}, nil)
@@ -29,8 +29,8 @@ func BenchmarkStart(b *testing.B) {
 	}
 }
 
-// BenchmarkTurn compares a turn in the Pod with one of acphost and its handlers as one process tree on this machine. The two
-// alternate; "x-alone" is their ratio. Beside it: the memory (PSS) of each container.
+// BenchmarkTurn alternates a turn in the Pod with a turn of acphost and its handlers in one process tree on this
+// machine, and reports the ratio as "x-alone". It also reports the memory (PSS) of each container.
 func BenchmarkTurn(b *testing.B) {
 	r := launch(b, []string{"/opt/agent/demoagent"}, nil)
 	a := r.agent()

@@ -98,7 +98,7 @@ func up(t *testing.T, dir string, m *Manifest) *running {
 	return r
 }
 
-func TestCompose_WorksWithTheDocumentedCommands(t *testing.T) {
+func TestCompose_DocumentedCommandsWork(t *testing.T) {
 	dir, m := composed(t)
 	r := up(t, dir, m)
 	a := r.agent()
@@ -115,7 +115,7 @@ func TestCompose_WorksWithTheDocumentedCommands(t *testing.T) {
 	again.works(a, again.open(a), "b.txt")
 }
 
-func TestCompose_TakesRenewedKeys(t *testing.T) {
+func TestCompose_ReloadsRenewedKeys(t *testing.T) {
 	dir, m := composed(t)
 	keys := filepath.Join(dir, "deploy", "kubernetes", "keys")
 	for _, name := range []string{"fs", "terminal", "permission", "callers"} {

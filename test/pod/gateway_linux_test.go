@@ -16,9 +16,10 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-// The gateway of deploy/gateway serves the agent of deploy/kubernetes: here its container is one of the agent's Pod, and reaches the
-// supervisor at 127.0.0.1, because the harness has neither Services nor names.
-func TestGateway_ServesTheAgentOfThePod(t *testing.T) {
+// TestGateway_ServesAgentOfPod: the gateway of deploy/gateway serves the agent of deploy/kubernetes. The harness has
+// neither Services nor names, so the gateway is a container of the agent's Pod here and reaches the supervisor at
+// 127.0.0.1.
+func TestGateway_ServesAgentOfPod(t *testing.T) {
 	var token string
 	r := launch(t, []string{"/opt/agent/demoagent"}, func(m *Manifest, files map[string]map[string]string, dir string) {
 		keys := filepath.Join(dir, "gateway")

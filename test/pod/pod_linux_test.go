@@ -32,7 +32,7 @@ func (r *running) works(agent *supervisorv1.Agent, session, name string) {
 	}
 }
 
-func TestAPodHasWholeTurns(t *testing.T) {
+func TestPod_RunsWholeTurns(t *testing.T) {
 	// The agent's own processes try what the walls around them are for, before it speaks ACP.
 	script := `exec 2>/dev/null
 		for key in /keys/*/*.key; do cat $key && echo "read $key"; done
@@ -59,7 +59,7 @@ func TestAPodHasWholeTurns(t *testing.T) {
 	}
 }
 
-func TestEachContainerComesBackAfterKill(t *testing.T) {
+func TestPod_RestartsKilledContainers(t *testing.T) {
 	r := launch(t, []string{"/opt/agent/demoagent"}, nil)
 	a := r.agent()
 	session := r.open(a)
@@ -109,7 +109,7 @@ func (r *running) eventually(after string, holds func() bool) {
 	}
 }
 
-func TestAPolicyIsChangedUnderARunningPod(t *testing.T) {
+func TestPod_PolicyChangesWhileRunning(t *testing.T) {
 	r := launch(t, []string{"/opt/agent/demoagent"}, nil)
 	a := r.agent()
 	session := r.open(a)
@@ -163,7 +163,7 @@ func abs(t *testing.T, name string) string {
 	return path
 }
 
-func TestADeletedPodEndsItsTurns(t *testing.T) {
+func TestPod_DeletionEndsTurns(t *testing.T) {
 	r := launch(t, []string{"/opt/agent/demoagent"}, nil)
 	a := r.agent()
 	session := r.open(a)
@@ -205,7 +205,7 @@ func TestADeletedPodEndsItsTurns(t *testing.T) {
 	}
 }
 
-func TestGeminiWorksInAPod(t *testing.T) {
+func TestPod_RunsGemini(t *testing.T) {
 	// The CLI asks a model of a script, which listens in the Pod's network.
 	var r *running
 	const cli = "node_modules/@google/gemini-cli/bundle/gemini.js"

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-// TestCancel_RaceWithAnswer has whoever may give a request up do so just as the other side answers
-// it: which of them comes first differs from round to round. Each request gets one answer, and nobody gets a second one.
+// TestCancel_RaceWithAnswer cancels requests at the moment when the other side answers them, in varying order. Each
+// request gets exactly one answer.
 func TestCancel_RaceWithAnswer(t *testing.T) {
 	t.Parallel()
 	const rounds = 40 // of each race

@@ -24,7 +24,7 @@ func folderWithSecret(t *testing.T, p *e2e.Place) {
 	p.File(t, "d/a", "T=open\n")
 }
 
-func TestDenyRules_HoldIfNobodyAnswersTheQuestion(t *testing.T) {
+func TestDenyRules_ApplyWithoutAnswer(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct{ line, want string }{
 		"left out":           {"grep -rn T d", "d/a:1:T=open"},
@@ -42,7 +42,7 @@ func TestDenyRules_HoldIfNobodyAnswersTheQuestion(t *testing.T) {
 	}
 }
 
-func TestDenyRules_HoldIfTheUserAllowsTheCommand(t *testing.T) {
+func TestDenyRules_ApplyToAllowedCommand(t *testing.T) {
 	t.Parallel()
 	for _, option := range []string{"allow_once", "allow_always"} {
 		t.Run(option, func(t *testing.T) {

@@ -478,7 +478,8 @@ func TestGate_MisleadingTitle(t *testing.T) {
 	s.Finish()
 }
 
-// TestGate_SearchLeavesOutDeniedFiles: the agent's own search tool prints what "cat .env" may not.
+// TestGate_SearchLeavesOutDeniedFiles: the agent's own search tool must not print the content that "cat .env" may not
+// print.
 func TestGate_SearchLeavesOutDeniedFiles(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

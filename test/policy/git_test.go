@@ -77,8 +77,9 @@ func TestGit_OwnFilesAreProtected(t *testing.T) {
 	}
 }
 
-// The session's folder is a folder of a repository: git shows the files in it, and no others.
-func TestGit_ShowsTheSessionsFolderOfALargerRepository(t *testing.T) {
+// TestGit_ShowsOnlySessionFolderOfRepository: if the session's folder is a part of a repository, git shows the files in
+// that folder, and no others.
+func TestGit_ShowsOnlySessionFolderOfRepository(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	repository(t, p, "../")

@@ -8,7 +8,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// An agent that is started by a preset with terminal tools names a command in words only, and then calls terminal/create.
+// TestTerminalTools_AskOnce: an agent started by a preset with terminal tools describes a command in text only, and
+// then calls terminal/create.
 func TestTerminalTools_AskOnce(t *testing.T) {
 	t.Parallel()
 	for name, tt := range map[string]struct {

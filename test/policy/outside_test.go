@@ -290,7 +290,8 @@ func TestOutside_WithoutPolicy(t *testing.T) {
 	e2e.ExpectContains(t, "the agent's error", refused.Message, "Path escapes workspace")
 }
 
-// TestOutside_LinkTargetIsNotShown: the person reads the name of a file of the workspace.
+// TestOutside_LinkTargetIsNotShown: the agent's own request names only a link in the workspace. The write is asked
+// about, with the target of the link.
 func TestOutside_LinkTargetIsNotShown(t *testing.T) {
 	t.Parallel()
 	_, o := newOutsider(t)

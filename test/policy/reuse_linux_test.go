@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// TestReuse_EndsWhenRulesChange reads files of one folder, of which permd is asked about the first alone, and
-// changes in between what the answer goes by.
+// TestReuse_EndsWhenRulesChange reads files of one folder, of which only the first needs an answer of permd, and
+// changes the rules in between.
 func TestReuse_EndsWhenRulesChange(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

@@ -10,8 +10,8 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-// An agent withdraws questions as soon as it has asked them. Wherever one is by then, it must end: here, with an answer,
-// or at the editor, which is told to forget it after it was asked, since what it has not been asked it cannot forget.
+// TestWithdraw_ImmediatelyAfterRequest: an agent withdraws questions as soon as it has asked them. Each ends with an
+// answer, either in acphost or in the editor, which gets the cancellation only after the question.
 func TestWithdraw_ImmediatelyAfterRequest(t *testing.T) {
 	t.Parallel()
 	const count = 300

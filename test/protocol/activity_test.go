@@ -186,7 +186,7 @@ func (r *feedReader) methods(session string) {
 	r.until("all again", snapshot)
 }
 
-func TestTheFeedIsAsItIsDescribedInObserveMode(t *testing.T) {
+func TestActivityFeed_ObserveMode(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, []string{"--observe", "--activity", "127.0.0.1:0"})
@@ -253,7 +253,7 @@ func TestTheFeedIsAsItIsDescribedInObserveMode(t *testing.T) {
 	s.Finish()
 }
 
-func TestTheFeedIsAsItIsDescribedInServe(t *testing.T) {
+func TestActivityFeed_Serve(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -285,7 +285,7 @@ rules:
 	s.Finish()
 }
 
-func TestASlowReaderOfTheFeedGetsASnapshotAndHoldsNobodyUp(t *testing.T) {
+func TestActivityFeed_SlowReaderGetsSnapshot(t *testing.T) {
 	t.Parallel()
 	const files, aCall, rounds = 3000, 60, 6 // of 1 KiB a name: more than a connection and its queue hold
 	p := e2e.NewPlace(t)

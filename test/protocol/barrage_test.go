@@ -25,9 +25,9 @@ rules:
   - {id: sleeping, effect: allow, on: [terminal.create], command: ["sleep"]}
 `
 
-// TestABarrageThroughTheBinaries has a client and an agent process send each other whatever may come, through "acphost run"
-// with its daemons and a policy.
-func TestABarrageThroughTheBinaries(t *testing.T) {
+// TestBarrage_ThroughBinaries has a client and an agent process exchange random valid and broken messages through
+// "acphost run", with its daemons and a policy.
+func TestBarrage_ThroughBinaries(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	for n := range 10 {

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestACancelledRequestIsAnsweredWithWhatHappened(t *testing.T) {
+func TestCancel_RequestIsAnsweredWithResult(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -65,7 +65,7 @@ func TestACancelledRequestIsAnsweredWithWhatHappened(t *testing.T) {
 	s.Finish()
 }
 
-func TestACancellationFollowsARequestToTheEditor(t *testing.T) {
+func TestCancel_IsForwardedToEditor(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	call := s.Agent.SendAs(`"\u0061sk"`, "_x/y", map[string]any{})
@@ -89,7 +89,7 @@ func TestACancellationFollowsARequestToTheEditor(t *testing.T) {
 	s.Finish()
 }
 
-func TestACancelledTurnsQuestionIsAnsweredEvenIfTheEditorForgetsIt(t *testing.T) {
+func TestCancel_AnswersQuestionThatEditorForgets(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	prompt := s.Send("session/prompt", e2e.Params("prompt", []any{}))

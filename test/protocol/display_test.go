@@ -43,7 +43,7 @@ func update(t *testing.T, m wire.Message) shown {
 	return p.Update
 }
 
-func TestAnEditorThatShowsTerminalsIsIntroducedToTermdsAndSeesTheEndBeforeTheAgent(t *testing.T) {
+func TestDisplay_TerminalIsIntroducedAndEndIsShownFirst(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	id, mention := s.Terminal("printf 'first\\n'; printf '\\033[1mäö\\033[0m\\n'; exit 3")
@@ -83,7 +83,7 @@ func TestAnEditorThatShowsTerminalsIsIntroducedToTermdsAndSeesTheEndBeforeTheAge
 	s.Finish()
 }
 
-func TestAnEditorThatShowsNoTerminalsGetsTheirTextInPlace(t *testing.T) {
+func TestDisplay_EditorWithoutTerminalsGetsText(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Fixture(t, nil)
 	id, mention := s.Terminal("printf '\\033[1mone\\033[0m\\ntwo\\n'")
@@ -107,7 +107,7 @@ func TestAnEditorThatShowsNoTerminalsGetsTheirTextInPlace(t *testing.T) {
 	s.Finish()
 }
 
-func TestATerminalInAQuestionIsIntroducedFirst(t *testing.T) {
+func TestDisplay_TerminalInQuestionIsIntroducedFirst(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	id, _ := s.Terminal("sleep 600")
@@ -127,7 +127,7 @@ func TestATerminalInAQuestionIsIntroducedFirst(t *testing.T) {
 	s.Finish()
 }
 
-func TestATerminalOfTheAgentsOwnPassesAsSent(t *testing.T) {
+func TestDisplay_TerminalOfAgentPassesUnchanged(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s1","update":{"sessionUpdate":"tool_call","toolCallId":"o","title":"mine","content":[{"type":"terminal","terminalId":"their-own"}],"_meta":{"terminal_info":{"terminal_id":"their-own"}}}}}`
@@ -138,7 +138,7 @@ func TestATerminalOfTheAgentsOwnPassesAsSent(t *testing.T) {
 	s.Finish()
 }
 
-func TestATerminalOfALongGoneSessionBecomesText(t *testing.T) {
+func TestDisplay_TerminalOfOldSessionBecomesText(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	stale := "acphost-" + strings.Repeat("0", 32)
@@ -149,7 +149,7 @@ func TestATerminalOfALongGoneSessionBecomesText(t *testing.T) {
 	s.Finish()
 }
 
-func TestOutputReachesTheEditorWhileTheCommandRuns(t *testing.T) {
+func TestDisplay_OutputStreamsToEditor(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).FixtureWith(t, e2e.ShowsTerminals, nil, nil)
 	gate := s.File(t, "go", "")

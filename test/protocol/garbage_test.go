@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestGarbageOfAnAgentIsAnsweredOrDroppedAndNothingIsLost(t *testing.T) {
+func TestGarbage_FromAgentLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -57,7 +57,7 @@ func TestGarbageOfAnAgentIsAnsweredOrDroppedAndNothingIsLost(t *testing.T) {
 	s.Finish()
 }
 
-func TestARequestWithAnIDInFlightIsRefused(t *testing.T) {
+func TestRequest_RejectsIDInFlight(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -87,7 +87,7 @@ func TestARequestWithAnIDInFlightIsRefused(t *testing.T) {
 	s.Finish()
 }
 
-func TestGarbageOfAnEditorIsAnsweredAndNothingIsLost(t *testing.T) {
+func TestGarbage_FromEditorLosesNothing(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -112,7 +112,7 @@ func TestGarbageOfAnEditorIsAnsweredAndNothingIsLost(t *testing.T) {
 	s.Finish()
 }
 
-func TestALineOverTheLimitIsRefusedAndTheLinkLivesOn(t *testing.T) {
+func TestLine_OverLimitIsRejected(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -142,7 +142,7 @@ func TestALineOverTheLimitIsRefusedAndTheLinkLivesOn(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnAnswerGoesOnlyToWhoAsked(t *testing.T) {
+func TestAnswer_ReachesOnlyItsRequester(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")

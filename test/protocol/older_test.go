@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAnAgentOfAnOlderProtocolWorksUnderAPolicyAndWithout(t *testing.T) {
+func TestOlderProtocol_AgentWithAndWithoutPolicy(t *testing.T) {
 	t.Parallel()
 	for name, want := range map[string]struct {
 		flags  []string
@@ -62,7 +62,7 @@ func TestAnAgentOfAnOlderProtocolWorksUnderAPolicyAndWithout(t *testing.T) {
 	}
 }
 
-func TestAnAgentOfAnOlderProtocolTakesPromptAfterPromptInServe(t *testing.T) {
+func TestOlderProtocol_ServeSendsSeveralPrompts(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Serve(t, []string{"--policy", "workspace"})
@@ -97,7 +97,7 @@ func TestAnAgentOfAnOlderProtocolTakesPromptAfterPromptInServe(t *testing.T) {
 	s.Finish()
 }
 
-func TestAnEditorAndAnAgentOfAnOlderProtocolAreHeardUnderAPolicy(t *testing.T) {
+func TestOlderProtocol_EditorAndAgentUnderPolicy(t *testing.T) {
 	t.Parallel()
 	for _, policy := range []bool{true, false} {
 		p := e2e.NewPlace(t)

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
+func TestPassthrough_KeepsBytes(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -58,7 +58,7 @@ func TestWhatPassesThroughIsWhatWasSent(t *testing.T) {
 	}
 }
 
-func TestTwentyMiBPassBothWaysAsTheyAre(t *testing.T) {
+func TestPassthrough_20MiBBothWays(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -76,7 +76,7 @@ func TestTwentyMiBPassBothWaysAsTheyAre(t *testing.T) {
 	s.Finish()
 }
 
-func TestUpdatesOfManyKindsKeepTheirOrder(t *testing.T) {
+func TestPassthrough_KeepsOrderOfUpdates(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -103,7 +103,7 @@ func TestUpdatesOfManyKindsKeepTheirOrder(t *testing.T) {
 	s.Finish()
 }
 
-func TestObservingRoutesAndRewritesNothing(t *testing.T) {
+func TestObserve_RewritesNothing(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)
@@ -139,7 +139,7 @@ func TestObservingRoutesAndRewritesNothing(t *testing.T) {
 	h.Finish()
 }
 
-func TestOnlyCapabilitiesAreRewritten(t *testing.T) {
+func TestInitialize_RewritesOnlyCapabilities(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name, flags, sent, want string

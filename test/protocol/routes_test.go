@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/e2e"
 )
 
-func TestFilesThatAreLeftToTheEditorPassAsTheyAre(t *testing.T) {
+func TestRoutes_FilesLeftToEditorPassUnchanged(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "on the disk\n")
@@ -25,7 +25,7 @@ func TestFilesThatAreLeftToTheEditorPassAsTheyAre(t *testing.T) {
 	s.Finish()
 }
 
-func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
+func TestRoutes_FollowConfiguration(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	p.File(t, "a.txt", "a\n")
@@ -48,7 +48,7 @@ func TestEachMethodGoesWhereConfigurationSays(t *testing.T) {
 	again.Finish()
 }
 
-func TestARouteThatCannotBeFailsTheStart(t *testing.T) {
+func TestRoutes_InvalidFailsStart(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	st := p.Stage(t)

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAnAgentMayUseASessionBeforeItsAnswer(t *testing.T) {
+func TestSession_AgentUsesItBeforeAnswer(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -34,7 +34,7 @@ func TestAnAgentMayUseASessionBeforeItsAnswer(t *testing.T) {
 	s.Finish()
 }
 
-func TestRootsAreThoseOfTheRequestThatOpensASession(t *testing.T) {
+func TestSession_RootsComeFromOpeningRequest(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
 	s := p.Fixture(t, nil)
@@ -59,7 +59,7 @@ func TestRootsAreThoseOfTheRequestThatOpensASession(t *testing.T) {
 	s.Finish()
 }
 
-func TestASecondVersionOfTheProtocolIsLeftAlone(t *testing.T) {
+func TestVersion2_PassesUnchanged(t *testing.T) {
 	t.Parallel()
 	for _, c := range []struct {
 		name    string

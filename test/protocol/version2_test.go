@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/test/wire"
 )
 
-func TestAnAgentOfVersion2AloneIsDrivenInItsOwnForm(t *testing.T) {
+func TestVersion2_AgentIsDrivenInItsForm(t *testing.T) {
 	t.Parallel()
 	s := e2e.NewPlace(t).Serve(t, nil)
 	st := s.Stage(t)

@@ -73,7 +73,7 @@ func TestChatAttach_TwoUsersShareSession(t *testing.T) {
 	p.ExpectNobodyBut(t, "tmux")
 }
 
-// A chat that joined a session ends its turn when the supervisor is killed, and does not say that the session goes on.
+// TestChatAttach_SupervisorIsKilled: an attached chat ends its turn, and does not say that the session continues.
 func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -92,7 +92,7 @@ func TestChatAttach_SupervisorIsKilled(t *testing.T) {
 	}
 }
 
-// An editor's session can be followed, and its questions answered. Its prompts are the editor's own.
+// TestChatAttach_EditorSession follows an editor's session and answers its questions. Only the editor can prompt.
 func TestChatAttach_EditorSession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -131,7 +131,7 @@ func TestChatAttach_EditorSession(t *testing.T) {
 	}
 }
 
-// A session behind a gateway is joined on a terminal, as whom the token is.
+// TestChatAttach_GatewaySession attaches to a session behind a gateway, with the role of a token.
 func TestChatAttach_GatewaySession(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

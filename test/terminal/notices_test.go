@@ -25,8 +25,8 @@ type hook struct {
 	body   string
 }
 
-// TestNotices_OnlyForWaitingQuestions has a policy decide, then a question wait: there is one
-// notice in each way, and it leads to the question.
+// TestNotices_OnlyForWaitingQuestions has a policy decide one question and another question wait. Each channel gets one
+// notice, which links to the waiting question.
 func TestNotices_OnlyForWaitingQuestions(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)
@@ -93,7 +93,7 @@ func TestNotices_OnlyForWaitingQuestions(t *testing.T) {
 	}
 }
 
-// TestGatewayd_RejectsInvalidFlags: gatewayd says what is wrong and what to do, and never what is secret.
+// TestGatewayd_RejectsInvalidFlags: the errors of gatewayd say what to change, and contain no secret.
 func TestGatewayd_RejectsInvalidFlags(t *testing.T) {
 	t.Parallel()
 	p := e2e.NewPlace(t)

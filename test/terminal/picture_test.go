@@ -50,7 +50,7 @@ var (
 	taking   = regexp.MustCompile(`· [0-9ms]+ ·`)
 )
 
-// TestPicture_ChatIsCurrent draws docs/chat.svg from what a chat shows; "make picture" writes it.
+// TestPicture_ChatIsCurrent compares docs/chat.svg with a chat. "make picture" writes it.
 func TestPicture_ChatIsCurrent(t *testing.T) {
 	t.Parallel()
 	p := picturedPlace(t)
@@ -106,7 +106,7 @@ var (
 	demoFolder = regexp.MustCompile(`\S*acphost-demo(?:-[0-9]+)?`)
 )
 
-// TestPicture_DemoIsCurrent compares what the demo prints with its transcript and its picture, but for times.
+// TestPicture_DemoIsCurrent compares the output of the demo with its transcript and its picture, except for times.
 func TestPicture_DemoIsCurrent(t *testing.T) {
 	t.Parallel()
 	same := func(text string) string {

@@ -52,7 +52,7 @@ async function play(turn, on = () => {}) {
   }
 }
 
-test('a turn is streamed, a question in it answered, and a prompt cancelled', async (t) => {
+test('a turn streams events, answers a question and is cancelled', async (t) => {
   const { supervisor, client, cwd } = await start(t);
   assert.equal(client.pid, supervisor.pid);
   const { sessionId } = await open(client, cwd);
@@ -72,14 +72,14 @@ test('a turn is streamed, a question in it answered, and a prompt cancelled', as
   assert.equal(cancelled.end.stopReason, 'cancelled');
 });
 
-test('a message of 8 MiB comes whole', async (t) => {
+test('a message of 8 MiB is complete', async (t) => {
   const { client, cwd } = await start(t);
   const { sessionId } = await open(client, cwd);
   const { said } = await play(client.prompt({ sessionId, prompt: '/big 8' }));
   assert.equal(said.length, 8 << 20);
 });
 
-test('who stops reading leaves the turn, and with cancelOnDisconnect ends it', async (t) => {
+test('cancelOnDisconnect ends the turn when the reader leaves', async (t) => {
   const { client, cwd } = await start(t);
   const { sessionId } = await open(client, cwd);
   for await (const { event } of client.prompt({ sessionId, prompt: '/wait', cancelOnDisconnect: true })) {
@@ -95,7 +95,7 @@ test('who stops reading leaves the turn, and with cancelOnDisconnect ends it', a
   leave.abort();
 });
 
-test('an agent that dies ends its turn with an error that says how', async (t) => {
+test('a crashed agent ends its turn with the reason', async (t) => {
   const { client, cwd } = await start(t);
   const { sessionId } = await open(client, cwd);
   let failed;
@@ -104,7 +104,7 @@ test('an agent that dies ends its turn with an error that says how', async (t) =
   assert.equal(agent.signal, 'SIGKILL', `${failed ?? JSON.stringify(end)}`);
 });
 
-test('what is wrong with a call is the supervisor\'s sentence', async (t) => {
+test('a failed call has the message of the supervisor', async (t) => {
   const { client, cwd } = await start(t);
   await assert.rejects(client.agents.startAgent({ command: ['/no/such/agent'], cwd }), (error) => {
     assert.ok(error instanceof ConnectError);
@@ -115,7 +115,7 @@ test('what is wrong with a call is the supervisor\'s sentence', async (t) => {
   });
 });
 
-test('a supervisor that dies ends every call, at once and with the reason', async (t) => {
+test('a killed supervisor ends every call with the reason', async (t) => {
   const { supervisor, client, cwd } = await start(t);
   const { sessionId } = await open(client, cwd);
   const turn = client.prompt({ sessionId, prompt: '/wait' });
@@ -127,7 +127,7 @@ test('a supervisor that dies ends every call, at once and with the reason', asyn
   await assert.rejects(supervisor.client(), new RegExp(`no supervisor runs as process ${supervisor.pid}`));
 });
 
-test('a client that is closed refuses calls', async (t) => {
+test('a closed client rejects calls', async (t) => {
   const { client } = await start(t);
   await client.state.getStatus({});
   client.close();
@@ -135,7 +135,7 @@ test('a client that is closed refuses calls', async (t) => {
   assert.equal(await client.closed, undefined);
 });
 
-test('without a supervisor, and without acphost, it says so', async (t) => {
+test('dial reports a missing supervisor and a missing program', async (t) => {
   const { env } = place(t);
   await assert.rejects(Client.dial({ program, env }), /no supervisor is running/);
   await assert.rejects(Client.dial({ program: '/no/acphost', env }), /ENOENT/);
@@ -161,7 +161,7 @@ test('a supervisor ends with the program that started it', async (t) => {
   }
 });
 
-test('over mutual TLS, the role in the certificate counts', async (t) => {
+test('mutual TLS applies the role in the certificate', async (t) => {
   const at = place(t);
   const { env, cwd, cleanup } = at;
   const server = path.join(env.HOME, 'server');
@@ -184,7 +184,7 @@ test('over mutual TLS, the role in the certificate counts', async (t) => {
   }
 });
 
-test('an adapter has a session, asks, and leaves nothing', async (t) => {
+test('an adapter opens a session, asks and leaves nothing', async (t) => {
   const { cwd, env, cleanup } = place(t);
   fs.writeFileSync(path.join(cwd, 'notes.md'), 'We will recieve it.\n');
   const asked = [];
@@ -210,7 +210,7 @@ test('an adapter has a session, asks, and leaves nothing', async (t) => {
   await adapter.disconnect();
 });
 
-test('an adapter without an answer allows nothing, and one that fails to answer says so', async (t) => {
+test('an adapter without an answer allows nothing and reports failed answers', async (t) => {
   const { client, cwd } = await start(t);
   const outcomes = [];
   const silent = new AcpAdapter({ agent: demoagent, cwd, client });
@@ -233,7 +233,7 @@ test('an adapter without an answer allows nothing, and one that fails to answer 
   assert.ok((await client.state.getStatus({})).pid > 0n, 'the connection that was given is closed');
 });
 
-test('an adapter whose supervisor dies rejects, and says so', async (t) => {
+test('an adapter rejects calls when its supervisor is killed', async (t) => {
   const { supervisor, client, cwd } = await start(t);
   const adapter = new AcpAdapter({ agent: demoagent, cwd, client });
   await adapter.connect();
@@ -259,14 +259,14 @@ function example(t, name) {
   return { child, said, notes };
 }
 
-test('the example streamed-prompt streams a turn, and answers no question with yes', async (t) => {
+test('the example streamed-prompt streams a turn and allows nothing', async (t) => {
   const { child, said } = example(t, 'streamed-prompt');
   assert.deepEqual(await once(child, 'close'), [0, null], said.err);
   assert.match(said.err, /\[not answered: .*\[end_turn\]/s);
   assert.match(said.out, /\S/);
 });
 
-test('the example acp-adapter asks, and what is allowed is done', async (t) => {
+test('the example acp-adapter asks and does what is allowed', async (t) => {
   const { child, said, notes } = example(t, 'acp-adapter');
   let answered = 0;
   child.stderr.on('data', () => {

@@ -57,7 +57,7 @@ func joined(t *testing.T, j *judge, began func(Began)) (c *client, ours net.Conn
 	return c, ours, served
 }
 
-func TestAQuestionArrivesAsItWasAsked(t *testing.T) {
+func TestClient_QuestionArrivesUnchanged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{says: func(_ context.Context, a Asked) (bool, string) { return a.Path != "/w/.env", "rule env" }}
 		var begun []Began
@@ -133,14 +133,14 @@ func TestClient_PlacesGitConfigurations(t *testing.T) {
 	}
 }
 
-func TestTheProgramThatTheSandboxIsToldToStartIsNotAskedAbout(t *testing.T) {
+func TestClient_AllowsStartOfOwnProgram(t *testing.T) {
 	c := newClient(nil, answerTimeout)
 	if !c.Allows(sandbox.Event{Operation: sandbox.Execute, Path: "/bin/agent", Start: true}) {
 		t.Error("it was refused")
 	}
 }
 
-func TestWhatIsTooLongIsCutAndSaysSo(t *testing.T) {
+func TestClient_CutsLongQuestions(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		j := &judge{says: func(context.Context, Asked) (bool, string) { return true, "" }}
 		c, ours, served := joined(t, j, nil)
@@ -156,7 +156,7 @@ func TestWhatIsTooLongIsCutAndSaysSo(t *testing.T) {
 	})
 }
 
-func TestNobodyIsAllowedAnythingWithoutAnAnswer(t *testing.T) {
+func TestClient_DeniesWithoutAnswer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		release := make(chan struct{})
 		ended := make(chan struct{})
@@ -194,7 +194,7 @@ func TestNobodyIsAllowedAnythingWithoutAnAnswer(t *testing.T) {
 	})
 }
 
-func TestASupervisorThatDoesNotReadHoldsNobodyUp(t *testing.T) {
+func TestClient_SlowSupervisorDoesNotBlock(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ours, theirs := net.Pipe()
 		c := newClient(theirs, answerTimeout)
@@ -205,7 +205,7 @@ func TestASupervisorThatDoesNotReadHoldsNobodyUp(t *testing.T) {
 	})
 }
 
-func TestServeEndsAtWhatItDoesNotKnow(t *testing.T) {
+func TestServe_EndsAtUnknownMessage(t *testing.T) {
 	began := func(id int64) []byte {
 		b, err := proto.Marshal(&sandboxv1.Told{What: &sandboxv1.Told_Began{Began: &sandboxv1.Began{Pid: id}}})
 		if err != nil {
@@ -238,7 +238,7 @@ func TestServeEndsAtWhatItDoesNotKnow(t *testing.T) {
 	}
 }
 
-func TestReadTakesNoMoreThanAFrame(t *testing.T) {
+func TestRead_LimitsFrames(t *testing.T) {
 	tooLong := string(binary.BigEndian.AppendUint32(nil, maxFrame+1))
 	if err := read(strings.NewReader(tooLong), &sandboxv1.Told{}); !errors.Is(err, errFrame) {
 		t.Errorf("got %v", err)
@@ -248,7 +248,7 @@ func TestReadTakesNoMoreThanAFrame(t *testing.T) {
 	}
 }
 
-func TestNobodyIsAskedAboutDevices(t *testing.T) {
+func TestClient_AllowsDevices(t *testing.T) {
 	c := newClient(nil, answerTimeout) // there is nobody
 	if !c.Allows(sandbox.Event{Operation: sandbox.Write, Path: "/dev/null", PID: 7}) {
 		t.Error("it was refused")

@@ -140,7 +140,7 @@ func (l *lending) counted() uint64 {
 	return l.count.Take()
 }
 
-func TestALeaseHoldsForOtherNamesInTheFolder(t *testing.T) {
+func TestLease_CoversOtherNamesInFolder(t *testing.T) {
 	l := newLending(t)
 	if !l.change("a") {
 		t.Error("the first one was not asked about")
@@ -156,7 +156,7 @@ func TestALeaseHoldsForOtherNamesInTheFolder(t *testing.T) {
 	}
 }
 
-func TestALeaseHoldsForNothingElse(t *testing.T) {
+func TestLease_DoesNotCoverOtherReads(t *testing.T) {
 	l := newLending(t)
 	key := filepath.Join(l.dir, "key")
 	l.write(key)
@@ -189,7 +189,7 @@ func TestALeaseHoldsForNothingElse(t *testing.T) {
 	}
 }
 
-func TestALeaseEnds(t *testing.T) {
+func TestLease_Ends(t *testing.T) {
 	for name, end := range map[string]func(*lending){
 		"with the generation": func(l *lending) { l.generation.Changed() },
 		"with the rules":      func(l *lending) { l.write(l.rules + ".new"); _ = os.Rename(l.rules+".new", l.rules) },
@@ -213,7 +213,7 @@ func TestALeaseEnds(t *testing.T) {
 	}
 }
 
-func TestNobodyUsesALeaseOfASupervisorThatIsGone(t *testing.T) {
+func TestLease_EndsWithSupervisor(t *testing.T) {
 	l := newLending(t)
 	l.change("a")
 	l.close()
@@ -225,7 +225,7 @@ func TestNobodyUsesALeaseOfASupervisorThatIsGone(t *testing.T) {
 	}
 }
 
-func TestALeaseOfAnotherPlaceIsNotUsed(t *testing.T) {
+func TestLease_OfOtherMountIsNotUsed(t *testing.T) {
 	l := newLending(t)
 	l.view = "elsewhere"
 	l.change("a")
@@ -234,7 +234,7 @@ func TestALeaseOfAnotherPlaceIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestCountsOutliveTheirSandbox(t *testing.T) {
+func TestCounts_OutliveSandbox(t *testing.T) {
 	l := newLending(t)
 	l.change("a")
 	l.change("b")
@@ -244,7 +244,7 @@ func TestCountsOutliveTheirSandbox(t *testing.T) {
 	}
 }
 
-func TestCountsAreBounded(t *testing.T) {
+func TestCounts_AreLimited(t *testing.T) {
 	l := newLending(t)
 	l.change("a")
 	l.mu.Lock()
@@ -263,8 +263,9 @@ func TestCountsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSharedMemoryIsHeldTogether: what a sandbox has of it can neither change the generation nor end who reads it.
-func TestSharedMemoryIsHeldTogether(t *testing.T) {
+// TestSharedMemory_IsSealed: a sandbox can neither change the generation in the shared memory nor shrink the memory,
+// which would kill its readers.
+func TestSharedMemory_IsSealed(t *testing.T) {
 	l := newLending(t)
 	fd := int(l.generation.memory.file.Fd())
 	if _, err := unix.Mmap(fd, 0, generationSize, unix.PROT_WRITE, unix.MAP_SHARED); err == nil {
@@ -278,7 +279,7 @@ func TestSharedMemoryIsHeldTogether(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSocketGetsNoLeases(t *testing.T) {
+func TestLease_RequiresSocket(t *testing.T) {
 	g, err := NewGeneration()
 	if err != nil {
 		t.Fatal(err)
@@ -294,7 +295,7 @@ func TestWhatIsNoSocketGetsNoLeases(t *testing.T) {
 	}
 }
 
-func TestASandboxThatEndsWithoutAQuestionHasEndedInOrder(t *testing.T) {
+func TestServe_EndWithoutQuestionIsNoError(t *testing.T) {
 	g, err := NewGeneration()
 	if err != nil {
 		t.Fatal(err)

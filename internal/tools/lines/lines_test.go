@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestALineIsCodeACommentOrBlank(t *testing.T) {
+func TestCountSource_CodeCommentsAndBlankLines(t *testing.T) {
 	for name, c := range map[string]struct {
 		source string
 		want   count
@@ -32,7 +32,7 @@ func TestALineIsCodeACommentOrBlank(t *testing.T) {
 	}
 }
 
-func TestTestsAndTestDataAreNotCounted(t *testing.T) {
+func TestCounted_OmitsTestsAndTestdata(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.go": true, "p/a.go": true, "p/a_test.go": false, "test/bench/main.go": false, "p/testdata/a.go": false,
 		"p/a.md": false, "examples/x/node_modules/y/z.go": false, "p/test/a.go": true,
@@ -81,7 +81,7 @@ func repository(t *testing.T) string {
 	return dir
 }
 
-func TestRevisionsAreCountedAndCompared(t *testing.T) {
+func TestRevisions_AreCompared(t *testing.T) {
 	dir := repository(t)
 	for name, c := range map[string]struct{ dir, at, base, want string }{
 		"the work tree": {dir, "", "", `

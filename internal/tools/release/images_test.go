@@ -40,7 +40,7 @@ func releasedImages(t *testing.T) string {
 	return out
 }
 
-func TestImages_HaveNamesOfTheirOwn(t *testing.T) {
+func TestImages_HaveUniqueNames(t *testing.T) {
 	t.Parallel()
 	out := releasedImages(t)
 	const want = "localhost/acphost/"

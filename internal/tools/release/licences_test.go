@@ -9,7 +9,7 @@ import (
 	cdx "github.com/CycloneDX/cyclonedx-go"
 )
 
-func TestContents_HaveALicenceForEachComponent(t *testing.T) {
+func TestContents_HaveLicences(t *testing.T) {
 	t.Parallel()
 	// In a clone: to list modules changes go.work.sum.
 	s, err := prepare(t.Context(), options{repo: root, commit: "HEAD", version: "v1.2.3"}, filepath.Join(t.TempDir(), "src"))

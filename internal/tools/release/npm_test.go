@@ -13,8 +13,9 @@ import (
 	"time"
 )
 
-// What npm installs from the packages, without a network, plays the demo.
-func TestTheNPMPackagesInstallAWholeAcphostAndRepeatByteForByte(t *testing.T) {
+// TestNPM_InstallsReproducibly installs the packages with npm, without a network, and runs the demo of the installed
+// program.
+func TestNPM_InstallsReproducibly(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("npm"); err != nil {
 		t.Skip("npm is not installed")
@@ -101,7 +102,7 @@ func holds(t *testing.T, dir, name string, files ...string) {
 	}
 }
 
-func TestThePackageForNPMNamesTheSystemsInTheirVersion(t *testing.T) {
+func TestNPM_NamesPlatformPackages(t *testing.T) {
 	t.Parallel()
 	work, out := t.TempDir(), t.TempDir()
 	src := source{dir: work, version: "v1.2.3-rc.1", time: time.Unix(1_700_000_000, 0).UTC()}
@@ -163,7 +164,7 @@ const wantFormula = `class Acphost < Formula
 end
 `
 
-func TestTheFormulaNamesEachArchiveAndItsChecksum(t *testing.T) {
+func TestFormula_NamesArchivesAndChecksums(t *testing.T) {
 	t.Parallel()
 	out := t.TempDir()
 	src := source{version: "v1.2.3"}

@@ -27,7 +27,7 @@ func publishedFiles(t *testing.T) map[string]file {
 	return all
 }
 
-func TestArchive_HasWhatPagesUse(t *testing.T) {
+func TestArchive_HasFilesThatPagesName(t *testing.T) {
 	t.Parallel()
 	files := publishedFiles(t)
 	for _, name := range []string{
@@ -77,7 +77,8 @@ func TestArchive_LinksLeadToFiles(t *testing.T) {
 	}
 }
 
-// Packages have the units, and enable none: they run nothing when they are installed.
+// TestPackages_HaveUnits: packages contain the systemd units and enable none, because an installation must not start a
+// program.
 func TestPackages_HaveUnits(t *testing.T) {
 	t.Parallel()
 	units := tree{platform: platform{"linux", "amd64"}}

@@ -41,8 +41,8 @@ func proxied(t *testing.T) (env []string, bin string) {
 	}, bin
 }
 
-// What "go install" installs, by the lines of docs/install.md, plays the demo, and gives prompts as the README does.
-func TestGoInstall_InstallsAWholeAcphost(t *testing.T) {
+// TestGoInstall_InstallsAllPrograms runs the lines of docs/install.md, the demo, and the prompts of the README.
+func TestGoInstall_InstallsAllPrograms(t *testing.T) {
 	t.Parallel()
 	env, bin := proxied(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "install.md"))
@@ -77,9 +77,9 @@ func TestGoInstall_InstallsAWholeAcphost(t *testing.T) {
 	}
 }
 
-// The author of a policy gets the modules of a release, builds the policy that docs/plugins.md shows, and tests it with the
-// conformance cases that come with the modules.
-func TestAnAuthorGetsTheModules(t *testing.T) {
+// TestModules_BuildPolicyOfDocumentation plays the author of a policy: it gets the modules of a release, builds the
+// policy in docs/plugins.md, and runs the conformance cases of the modules.
+func TestModules_BuildPolicyOfDocumentation(t *testing.T) {
 	t.Parallel()
 	env, _ := proxied(t)
 	page, err := os.ReadFile(filepath.Join(root, "docs", "plugins.md"))
@@ -138,7 +138,7 @@ func git(t *testing.T, dir string, args ...string) string {
 	return out
 }
 
-func TestAReleaseIsTaggedOnceWithoutReplacements(t *testing.T) {
+func TestTag_HasNoReplacements(t *testing.T) {
 	t.Parallel()
 	repo := clone(t)
 	o := options{repo: repo, commit: "HEAD", version: "v0.0.1"}
@@ -171,7 +171,7 @@ func TestAReleaseIsTaggedOnceWithoutReplacements(t *testing.T) {
 	}
 }
 
-func TestAVersionIsOneThatGoKnows(t *testing.T) {
+func TestVersion_IsValidForGo(t *testing.T) {
 	t.Parallel()
 	for _, version := range []string{"", "0.1.0", "v1", "v1.2", "1234567", "v1.2.3+meta", "v1.2.3-x y"} {
 		if _, err := prepare(t.Context(), options{repo: root, version: version}, filepath.Join(t.TempDir(), "src")); err == nil || !strings.Contains(err.Error(), "is no version") {
@@ -180,7 +180,7 @@ func TestAVersionIsOneThatGoKnows(t *testing.T) {
 	}
 }
 
-func TestOnlyAReleaseIsReplaced(t *testing.T) {
+func TestReplaceable_OnlyRelease(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
 	if err := replaceable(filepath.Join(dir, "none")); err != nil {
@@ -213,7 +213,7 @@ func small(t *testing.T) (tree, source) {
 	}}, source{version: "v1.2.3-rc.1", time: time.Unix(1_700_000_000, 0).UTC()}
 }
 
-func TestPackagesHoldTheTreeAndRepeatByteForByte(t *testing.T) {
+func TestPackages_AreReproducible(t *testing.T) {
 	t.Parallel()
 	tree, src := small(t)
 	one, two := t.TempDir(), t.TempDir()
@@ -256,8 +256,9 @@ func TestPackagesHoldTheTreeAndRepeatByteForByte(t *testing.T) {
 	}
 }
 
-// A signature holds for the checksums that it was made for, and for them alone; docs/install.md says how to verify it.
-func TestTheChecksumsAreSigned(t *testing.T) {
+// TestChecksums_AreSigned verifies a signature as docs/install.md describes, and expects that it does not hold for
+// other checksums.
+func TestChecksums_AreSigned(t *testing.T) {
 	t.Parallel()
 	if _, err := exec.LookPath("ssh-keygen"); err != nil {
 		t.Skip("ssh-keygen is not installed")
@@ -299,8 +300,8 @@ func TestTheChecksumsAreSigned(t *testing.T) {
 	}
 }
 
-// TestMakefile_ChoosesVersion shows which version make passes to this program. Without VERSION, a release has one
-// that is before all others, and tags have none, which is an error.
+// TestMakefile_ChoosesVersion checks which version make passes to this program. Without VERSION, a release has a
+// version that is before all others, and tags have none, which is an error.
 func TestMakefile_ChoosesVersion(t *testing.T) {
 	t.Parallel()
 	dev := "v0.0.0-dev.g" + git(t, root, "rev-parse", "--short=12", "HEAD")

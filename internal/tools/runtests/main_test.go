@@ -59,7 +59,8 @@ func TestSamples_ReturnsLoadBeforeTime(t *testing.T) {
 	}
 }
 
-// The module has a test that fails once and then passes, and in one case a test that fails always.
+// TestRun_RerunsFailedTests runs a module with a test that fails once and then passes, and in one case with a test that
+// always fails.
 func TestRun_RerunsFailedTests(t *testing.T) {
 	gotestsum, err := filepath.Abs("../../../.tools/bin/gotestsum")
 	if err != nil {

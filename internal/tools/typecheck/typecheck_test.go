@@ -25,7 +25,7 @@ func module(t *testing.T, files map[string]string) string {
 	return dir
 }
 
-func TestWhatDoesNotCompileForASystemIsFound(t *testing.T) {
+func TestCheck_ReportsErrorsOfOtherSystems(t *testing.T) {
 	for name, c := range map[string]struct{ file, text, want string }{
 		"a type":             {"m_darwin.go", "package m\n\nvar n int = name()\n", "m_darwin.go:3:13: cannot use name()"},
 		"a missing function": {"sub/sub_darwin.go", "package sub\n\nfunc f() { missing() }\n", "undefined: missing"},
@@ -52,7 +52,7 @@ func TestWhatDoesNotCompileForASystemIsFound(t *testing.T) {
 	}
 }
 
-func TestWhatCompilesForASystemPasses(t *testing.T) {
+func TestCheck_AcceptsCodeOfOtherSystems(t *testing.T) {
 	dir := module(t, map[string]string{
 		"m.go":           "package m\n\nimport \"net\" // Go's own, which imports what Go vendors\n\nvar Dialer net.Dialer\n",
 		"m_linux.go":     "package m\n\nvar n int = \"only darwin is checked\"\n",

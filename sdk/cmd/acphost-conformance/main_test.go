@@ -27,7 +27,7 @@ func TestMain(m *testing.M) {
 	goleak.VerifyTestMain(m)
 }
 
-func TestTheExitStatusSaysWhatHappened(t *testing.T) {
+func TestMain_ExitStatus(t *testing.T) {
 	self := testkit.Self(t)
 	wrong := filepath.Join(t.TempDir(), "settings.yaml")
 	if err := os.WriteFile(wrong, []byte("colour: blue\n"), 0o600); err != nil {

@@ -24,7 +24,7 @@ func write(t *testing.T, text string, mode os.FileMode) string {
 	return file
 }
 
-func TestASecretIsAFileOfOnesOwnThatIsClosedToOthers(t *testing.T) {
+func TestLoad_RequiresPrivateFile(t *testing.T) {
 	dir := t.TempDir()
 	pipe, link := filepath.Join(dir, "pipe"), filepath.Join(dir, "link")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
@@ -68,7 +68,7 @@ func TestASecretIsAFileOfOnesOwnThatIsClosedToOthers(t *testing.T) {
 	}
 }
 
-func TestASecretOfAnotherUsersIsNone(t *testing.T) {
+func TestLoad_RejectsFileOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to give a file away takes root")
 	}
@@ -81,7 +81,7 @@ func TestASecretOfAnotherUsersIsNone(t *testing.T) {
 	}
 }
 
-func TestASecretIsNotPrinted(t *testing.T) {
+func TestSecret_IsNotPrinted(t *testing.T) {
 	s, err := Load(write(t, word, 0o600))
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func FuzzAHandshakeIsTakenWholeOrNotAtAll(f *testing.F) {
+func FuzzCheckHandshake_ReadsWholeLine(f *testing.F) {
 	for _, seed := range []string{"", "1|1|unix|/x|grpc", "1|1|tcp|127.0.0.1:1|grpc|QUJD", "1|1|unix|/x|grpc||", "||||||"} {
 		f.Add(seed, true)
 		f.Add(seed, false)

@@ -20,7 +20,7 @@ func wellFormed(tb testing.TB, svg string) {
 	}
 }
 
-func TestALineIsDrawnAsItLooks(t *testing.T) {
+func TestSVG_Line(t *testing.T) {
 	for name, tt := range map[string]struct{ line, want string }{
 		"plain":                           {"a <b>", `>a &lt;b&gt;</text>`},
 		"a colour by name":                {"\x1b[32mok\x1b[0m x", `<tspan style="fill: #89d185">ok</tspan><tspan x="32.8"> x</tspan>`},
@@ -56,7 +56,7 @@ func TestALineIsDrawnAsItLooks(t *testing.T) {
 	}
 }
 
-func TestAStyleLastsOverLineEnds(t *testing.T) {
+func TestSVG_StyleContinuesOnNextLine(t *testing.T) {
 	svg := SVG([]string{"\x1b[31ma", "b", "\x1b[0mc"}, Options{})
 	wellFormed(t, svg)
 	if strings.Count(svg, `style="fill: #f48771"`) != 2 || !strings.Contains(svg, "animation-delay: 0.70s") {
@@ -64,7 +64,7 @@ func TestAStyleLastsOverLineEnds(t *testing.T) {
 	}
 }
 
-func TestAPictureIsAsWideAsItsLongestLine(t *testing.T) {
+func TestSVG_WidthOfLongestLine(t *testing.T) {
 	for _, o := range []Options{{}, {Columns: 100}} {
 		svg := SVG([]string{strings.Repeat("x", 50)}, o)
 		want := map[int]string{0: `viewBox="0 0 452 52"`, 100: `viewBox="0 0 872 52"`}[o.Columns]
@@ -74,7 +74,7 @@ func TestAPictureIsAsWideAsItsLongestLine(t *testing.T) {
 	}
 }
 
-func FuzzAnythingGivesAPicture(f *testing.F) {
+func FuzzSVG(f *testing.F) {
 	for _, s := range []string{"\x1b[38;5;208;1mx\x1b[0m", "\x1b[38:2::1:2:3m", "\x1b]8;;x\x07y", "\x1b[;;;m\x1b[38;2;999;1;1mz", "\xff\x00", "\ufffe"} {
 		f.Add(s)
 	}

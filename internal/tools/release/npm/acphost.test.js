@@ -63,27 +63,27 @@ const ended = async (pid) => {
   }
 };
 
-test('arguments, standard files and the exit status are the program\'s', (t) => {
+test('arguments, standard files and the exit status are passed through', (t) => {
   const launcher = install(t, '#!/bin/sh\nprintf "%s|" "$@"; cat; echo problem >&2; exit 7\n');
   const got = spawnSync(process.execPath, [launcher, 'a b', '', '--', '*'], { input: 'in', encoding: 'utf8' });
   assert.deepEqual([got.stdout, got.stderr, got.status], ['a b||--|*|in', 'problem\n', 7]);
 });
 
-test('a megabyte goes through', (t) => {
+test('a megabyte is passed through', (t) => {
   const input = Buffer.alloc(1 << 20, 'abcdefg\n');
   const got = spawnSync(process.execPath, [install(t, '#!/bin/sh\nexec cat\n')], { input, maxBuffer: 1 << 21 });
   assert.ok(got.stdout.equals(input));
 });
 
 for (const signal of ['SIGTERM', 'SIGKILL', 'SIGSEGV', 'SIGHUP']) {
-  test(`a program that ${signal} ends is reported as such`, (t) => {
+  test(`a program that ${signal} ends is reported with its signal`, (t) => {
     const got = spawnSync(process.execPath, [install(t, `#!/bin/sh\nkill -${signal.slice(3)} $$\n`)]);
     assert.equal(got.signal, signal);
   });
 }
 
 for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGUSR2']) {
-  test(`the program gets ${signal}`, async (t) => {
+  test(`${signal} is forwarded to the program`, async (t) => {
     const name = signal.slice(3);
     const launcher = install(t, `#!/bin/sh\ntrap 'echo got ${name}; exit 5' ${name}\necho ready\nread -r wait\n`);
     const child = launch(t, launcher);
@@ -95,7 +95,7 @@ for (const signal of ['SIGTERM', 'SIGINT', 'SIGHUP', 'SIGQUIT', 'SIGUSR1', 'SIGU
   });
 }
 
-test('a signal that arrives while the program is started reaches the program', async (t) => {
+test('a signal during the start is forwarded', async (t) => {
   const launcher = install(t, '#!/bin/sh\nexec sleep 60\n');
   const change = path.join(path.dirname(launcher), 'early.js');
   fs.writeFileSync(change, `const child_process = require('node:child_process');
@@ -110,7 +110,7 @@ test('a signal that arrives while the program is started reaches the program', a
   await closed;
 });
 
-test('acphost ends in order when its launcher is killed', async (t) => {
+test('acphost shuts down when its launcher is killed', async (t) => {
   const launcher = install(t, path.join(bin, 'acphost'));
   const home = fs.mkdtempSync(path.join(os.tmpdir(), 'acphost-home-'));
   t.after(() => fs.rmSync(home, { recursive: true, force: true }));
@@ -136,14 +136,14 @@ test('acphost ends in order when its launcher is killed', async (t) => {
   assert.deepEqual(fs.readdirSync(home, { recursive: true }).filter((name) => name.endsWith('.sock')), [], 'sockets are left');
 });
 
-test('a program that is missing is named, with what to do', (t) => {
+test('a missing program is named with advice', (t) => {
   const got = spawnSync(process.execPath, [install(t), 'version'], { encoding: 'utf8' });
   assert.equal(got.status, 1);
   assert.match(got.stderr, new RegExp(`^acphost: the package @acphost/${platform}, .*--omit=optional.*npm install acphost\n$`));
 });
 
 for (const [system, arch] of [['win32', 'x64'], ['linux', 'ia32'], ['freebsd', 'x64']]) {
-  test(`on ${system} ${arch} it says where acphost runs`, (t) => {
+  test(`an unsupported system (${system} ${arch}) is reported`, (t) => {
     const change = path.join(path.dirname(install(t)), 'system.js');
     fs.writeFileSync(change, `Object.defineProperty(process, 'platform', { value: '${system}' });
       Object.defineProperty(process, 'arch', { value: '${arch}' });`);

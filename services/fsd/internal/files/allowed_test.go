@@ -16,7 +16,7 @@ func allowing(root, file string) Bounds {
 	return b
 }
 
-func TestAFileThatWasAllowedOutsideTheRootsIsReadAndWritten(t *testing.T) {
+func TestAllowed_ReadsAndWritesFileOutsideRoots(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/f", "inside")
@@ -52,7 +52,7 @@ func TestAFileThatWasAllowedOutsideTheRootsIsReadAndWritten(t *testing.T) {
 	}
 }
 
-func TestNothingElseIsOpenedForAFileThatWasAllowed(t *testing.T) {
+func TestAllowed_OpensNoOtherFile(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/f", "inside")
@@ -114,7 +114,7 @@ func TestNothingElseIsOpenedForAFileThatWasAllowed(t *testing.T) {
 	}
 }
 
-func TestOtherNamesOfAFileThatWasAllowedKeepTheirContent(t *testing.T) {
+func TestAllowed_WriteKeepsOtherHardLinks(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/f", "inside")
@@ -138,7 +138,7 @@ func TestOtherNamesOfAFileThatWasAllowedKeepTheirContent(t *testing.T) {
 	}
 }
 
-func TestAReadOnlyRootDecidesAboutAFileThatWasAllowed(t *testing.T) {
+func TestAllowed_ReadOnlyRootTakesPrecedence(t *testing.T) {
 	outer := workspace(t)
 	put(t, outer+"/ws/f", "old")
 	link(t, "ws/f", outer+"/detour")
@@ -150,7 +150,7 @@ func TestAReadOnlyRootDecidesAboutAFileThatWasAllowed(t *testing.T) {
 	wantKind(t, err, Denied)
 }
 
-func TestWhoSwapsAnAllowedFileReachesNoOther(t *testing.T) {
+func TestAllowed_SwappedFileIsRejected(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/f", "inside")

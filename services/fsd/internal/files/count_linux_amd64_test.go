@@ -13,8 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestReadsToBeCounted is the process whose system calls are counted, between two calls of getppid.
-func TestReadsToBeCounted(t *testing.T) {
+// TestRead_ForCounting is the process whose system calls are counted, between two calls of getppid.
+func TestRead_ForCounting(t *testing.T) {
 	dir := os.Getenv("FILES_TEST_COUNTED")
 	if dir == "" {
 		t.Skip("another test runs it")
@@ -34,7 +34,7 @@ func TestReadsToBeCounted(t *testing.T) {
 	unix.Getppid()
 }
 
-func TestASmallReadTakesFewSystemCalls(t *testing.T) {
+func TestRead_SmallFileTakesFewSystemCalls(t *testing.T) {
 	dir := workspace(t)
 	put(t, dir+"/ws/f", "content")
 	put(t, dir+"/own/policy", "rules")
@@ -50,11 +50,11 @@ func TestASmallReadTakesFewSystemCalls(t *testing.T) {
 	}
 }
 
-// countCalls traces TestReadsToBeCounted, and returns the system calls of its thread between each getppid and the next.
+// countCalls traces TestRead_ForCounting, and returns the system calls of its thread between each getppid and the next.
 func countCalls(t *testing.T, dir string) (counts []int) {
 	runtime.LockOSThread() // which traces
 	defer runtime.UnlockOSThread()
-	cmd := exec.Command(os.Args[0], "-test.run=^TestReadsToBeCounted$")
+	cmd := exec.Command(os.Args[0], "-test.run=^TestRead_ForCounting$")
 	cmd.Env = append(os.Environ(), "FILES_TEST_COUNTED="+dir)
 	cmd.Stdout, cmd.Stderr = os.Stdout, os.Stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Ptrace: true}

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-func TestWrite_RefusesToReplaceWhatIsNotText(t *testing.T) {
+func TestWrite_RejectsReplacingBinaryFile(t *testing.T) {
 	ws := workspace(t)
 	long := strings.Repeat("ä", readAhead)
 	for name, old := range map[string]string{
@@ -43,7 +43,7 @@ func TestWrite_RefusesToReplaceWhatIsNotText(t *testing.T) {
 	wantNoLeftovers(t, ws)
 }
 
-func TestWrite_RefusesContentThatCouldNotBeRead(t *testing.T) {
+func TestWrite_RejectsUnreadableContent(t *testing.T) {
 	ws := workspace(t)
 	for name, content := range map[string]string{"NUL": "with a \x00 in it", "no UTF-8": "\xff"} {
 		if _, err := write(New(), in(ws), ws+"/f", content); kindOf(err) != NotText {
@@ -55,7 +55,7 @@ func TestWrite_RefusesContentThatCouldNotBeRead(t *testing.T) {
 	}
 }
 
-func TestWrite_DoesNotMakeARootAgain(t *testing.T) {
+func TestWrite_DoesNotRecreateRoot(t *testing.T) {
 	ws := workspace(t)
 	root := ws + "/root"
 	for _, path := range []string{root + "/f", root + "/sub/f"} {

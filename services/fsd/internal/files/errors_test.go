@@ -25,7 +25,7 @@ func misleads(text string) bool {
 	return false
 }
 
-func TestOnlyAMissingFileIsSaidToBeMissing(t *testing.T) {
+func TestErrors_OnlyMissingFilesAreNotFound(t *testing.T) {
 	if got := errMissing("/p").Error(); got != "Resource not found: /p" {
 		t.Errorf("the one wording became %q", got)
 	}
@@ -50,8 +50,8 @@ func TestOnlyAMissingFileIsSaidToBeMissing(t *testing.T) {
 	}
 }
 
-// Every text of this package, whether or not a test provokes it.
-func TestNoTextOfThePackageMisleads(t *testing.T) {
+// TestErrors_TextsOmitNotFound reads every string of this package, also those that no test provokes.
+func TestErrors_TextsOmitNotFound(t *testing.T) {
 	sources, err := os.ReadDir(".")
 	if err != nil {
 		t.Fatal(err)

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/internal/textform"
 )
 
-func TestAFileKeepsItsForm(t *testing.T) {
+func TestForm_IsKeptByWrite(t *testing.T) {
 	ws := workspace(t)
 	d := New()
 	long := strings.Repeat("x", beginning)
@@ -55,7 +55,7 @@ func TestAFileKeepsItsForm(t *testing.T) {
 	}
 }
 
-func TestAFormIsKeptWithinTheBounds(t *testing.T) {
+func TestForm_CountsAgainstLimit(t *testing.T) {
 	ws := workspace(t)
 	d := New()
 	if err := d.Configure(Config{MaxContent: MinMaxContent}, false); err != nil {
@@ -83,7 +83,7 @@ func TestAFormIsKeptWithinTheBounds(t *testing.T) {
 	}
 }
 
-func TestOnlyAWholeReadSaysWhatIsKept(t *testing.T) {
+func TestForm_ReportedByWholeRead(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "a\r\nb\r\n")
 	one, two := uint32(1), uint32(2)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestGitsOwnFilesAreReadAndNotWritten(t *testing.T) {
+func TestGit_OwnFilesAreReadOnly(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/.git/config", "config")
 	put(t, ws+"/store/HEAD", "ref: x")
@@ -35,7 +35,7 @@ func TestGitsOwnFilesAreReadAndNotWritten(t *testing.T) {
 	}
 }
 
-func TestWritesAtOnceDoNotMakeARepositoryTogether(t *testing.T) {
+func TestGit_ConcurrentWritesMakeNoRepository(t *testing.T) {
 	ws := workspace(t)
 	d, b := New(), in(ws)
 	for i := range 50 {
@@ -59,7 +59,7 @@ func TestWritesAtOnceDoNotMakeARepositoryTogether(t *testing.T) {
 	}
 }
 
-func TestGitsOwnFilesAreNotWrittenUnderAnotherName(t *testing.T) {
+func TestGit_OwnFilesUnderOtherNames(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/nested/deep/.git/config", "config")
@@ -94,7 +94,7 @@ func TestGitsOwnFilesAreNotWrittenUnderAnotherName(t *testing.T) {
 	}
 }
 
-func TestARootMayLieInWhatIsGitsOwn(t *testing.T) {
+func TestGit_RootInsideRepositoryFolder(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/.git/hooks/x.sample", "")
 	put(t, ws+"/store/HEAD", "ref: x")

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// FuzzSlicer compares with the naive way, for every cut of the text into chunks of one size.
+// FuzzSlicer compares with a simple implementation, for every size of chunks.
 func FuzzSlicer(f *testing.F) {
 	f.Add("a\nb\nc", uint32(2), uint32(1), true, 1)
 	f.Add("\n\n\n", uint32(1), uint32(2), true, 2)
@@ -46,7 +46,7 @@ func naive(text string, lines Range) string {
 	return strings.Join(all[from:to], "")
 }
 
-func TestPagesPutTogetherAreTheFile(t *testing.T) {
+func TestRead_PagesAddUpToFile(t *testing.T) {
 	ws := workspace(t)
 	content := strings.Repeat("line\r\n\nanother line\n", 5000) + "end"
 	path := put(t, ws+"/f", content)

@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-func TestAListingIsInOrderAndFollowsNothing(t *testing.T) {
+func TestList_IsSortedAndFollowsNoLinks(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/b", "12345")
 	put(t, ws+"/B", "")
@@ -32,7 +32,7 @@ func TestAListingIsInOrderAndFollowsNothing(t *testing.T) {
 	}
 }
 
-func TestAListingIsCutAtItsLimit(t *testing.T) {
+func TestList_StopsAtLimit(t *testing.T) {
 	ws := workspace(t)
 	for i := range 2500 {
 		put(t, fmt.Sprintf("%s/%04d", ws, i), "")
@@ -54,7 +54,7 @@ func TestAListingIsCutAtItsLimit(t *testing.T) {
 	wantKind(t, err, Invalid)
 }
 
-func TestWhatIsNoFolderInsideIsNotListed(t *testing.T) {
+func TestList_RejectsOtherPaths(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/f", "")
 	fifo(t, ws+"/pipe")
@@ -68,7 +68,7 @@ func TestWhatIsNoFolderInsideIsNotListed(t *testing.T) {
 	}
 }
 
-func TestAListingStopsWhenItsContextEnds(t *testing.T) {
+func TestList_EndsWithContext(t *testing.T) {
 	ws := workspace(t)
 	ctx := &countdown{Context: context.Background(), left: 1}
 	if _, err := New().List(ctx, in(ws), ws, 0); !errors.Is(err, context.Canceled) {

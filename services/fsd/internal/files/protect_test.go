@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestProtectedPathsAreRefusedUnderEveryName(t *testing.T) {
+func TestProtected_RejectedUnderEveryName(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/conf/policy.yaml", "rules")
@@ -83,7 +83,7 @@ func TestProtectedPathsAreRefusedUnderEveryName(t *testing.T) {
 	}
 }
 
-func TestAProtectedPathIsFollowedAnewAtEveryCall(t *testing.T) {
+func TestProtected_ResolvedAtEveryCall(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/one/f", "1")
 	put(t, ws+"/two/f", "2")
@@ -102,7 +102,7 @@ func TestAProtectedPathIsFollowedAnewAtEveryCall(t *testing.T) {
 	}
 }
 
-func TestAProtectedFileThatTakesAnothersPlaceIsNoticedWhenOpened(t *testing.T) {
+func TestProtected_SwappedFileIsRejectedOnOpen(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/policy", "rules")
 	path := put(t, ws+"/f", "harmless")
@@ -125,7 +125,7 @@ func TestAProtectedFileThatTakesAnothersPlaceIsNoticedWhenOpened(t *testing.T) {
 	wantKind(t, err, Protected)
 }
 
-func TestAConfigurationThatCannotHoldChangesNothing(t *testing.T) {
+func TestConfigure_InvalidChangesNothing(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/f", "x")
 	d := New()

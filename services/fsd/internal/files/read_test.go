@@ -16,7 +16,7 @@ import (
 
 func ptr[T any](v T) *T { return &v }
 
-func TestReadReturnsTheFileAsItIs(t *testing.T) {
+func TestRead_ReturnsWholeFile(t *testing.T) {
 	ws := workspace(t)
 	for name, content := range map[string]string{
 		"empty":            "",
@@ -46,7 +46,7 @@ func TestReadReturnsTheFileAsItIs(t *testing.T) {
 	}
 }
 
-func TestLinesAreCountedFromOneAndKeepTheirEndings(t *testing.T) {
+func TestRead_LinesCountFromOne(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "one\ntwo\r\n\nfour")
 	for name, c := range map[string]struct {
@@ -76,7 +76,7 @@ func TestLinesAreCountedFromOneAndKeepTheirEndings(t *testing.T) {
 	}
 }
 
-func TestALimitThatEndsWithTheFileIsAWholeRead(t *testing.T) {
+func TestRead_LimitAtEndIsWholeRead(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "one\ntwo\n")
 	text, err := New().Read(context.Background(), in(ws), path, Range{Limit: ptr[uint32](2)})
@@ -85,7 +85,7 @@ func TestALimitThatEndsWithTheFileIsAWholeRead(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNotTextAreRefused(t *testing.T) {
+func TestRead_RejectsBinaryFiles(t *testing.T) {
 	ws := workspace(t)
 	for name, content := range map[string]string{
 		"a NUL":                   "a\x00b\n",
@@ -116,7 +116,7 @@ func TestFilesThatAreNotTextAreRefused(t *testing.T) {
 	})
 }
 
-func TestWholeReadsHaveACeilingThatTheErrorExplains(t *testing.T) {
+func TestRead_LimitErrorExplains(t *testing.T) {
 	ws := workspace(t)
 	d := New()
 	if err := d.Configure(Config{MaxContent: 2048}, false); err != nil {
@@ -142,7 +142,7 @@ func TestWholeReadsHaveACeilingThatTheErrorExplains(t *testing.T) {
 	wantKind(t, err, TooLarge)
 }
 
-func TestAHugeFileIsReadInPartInLittleMemory(t *testing.T) {
+func TestRead_PartOfHugeFileTakesLittleMemory(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "first\nsecond\n")
 	const far = 4 << 30
@@ -167,7 +167,7 @@ func TestAHugeFileIsReadInPartInLittleMemory(t *testing.T) {
 	}
 }
 
-func TestNothingButRegularFilesIsReadAndNothingBlocks(t *testing.T) {
+func TestRead_RejectsSpecialFilesWithoutBlocking(t *testing.T) {
 	ws := workspace(t)
 	l, err := net.Listen("unix", ws+"/s")
 	if err != nil {
@@ -200,7 +200,7 @@ func TestNothingButRegularFilesIsReadAndNothingBlocks(t *testing.T) {
 	}
 }
 
-func TestAFileWithoutASizeIsReadToItsEnd(t *testing.T) {
+func TestRead_FileWithoutSize(t *testing.T) {
 	want, err := os.ReadFile("/proc/self/limits")
 	if err != nil {
 		t.Skip("no /proc here")
@@ -211,7 +211,7 @@ func TestAFileWithoutASizeIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAReadStopsWhenItsContextEnds(t *testing.T) {
+func TestRead_EndsWithContext(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "text")
 	ctx, cancel := context.WithCancel(context.Background())
@@ -246,7 +246,7 @@ func (c *countdown) Err() error {
 	return nil
 }
 
-func TestAFileThatGrowsOrShrinksIsReadAsItIsFound(t *testing.T) {
+func TestRead_FileThatGrowsOrShrinks(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "0123456789")
 	f, err := os.Open(path)
@@ -273,9 +273,9 @@ func TestAFileThatGrowsOrShrinksIsReadAsItIsFound(t *testing.T) {
 	}
 }
 
-// Links are swapped as fast as can be while the path is read and written. Each call must give what is inside or an
-// error; never what is outside.
-func TestASwappedLinkNeverLeaks(t *testing.T) {
+// TestRead_SwappedLinkDoesNotLeak swaps links as fast as possible while the path is read and written. Each call has to
+// return content from inside the root or an error.
+func TestRead_SwappedLinkDoesNotLeak(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/dir/f", "inside")
@@ -326,7 +326,7 @@ func TestASwappedLinkNeverLeaks(t *testing.T) {
 	t.Logf("outcomes by kind: %v", kinds)
 }
 
-func TestManyReadAndWriteAtOnce(t *testing.T) {
+func TestDisk_ConcurrentReadsAndWrites(t *testing.T) {
 	ws := workspace(t)
 	d := New()
 	path := ws + "/new/folder/f"

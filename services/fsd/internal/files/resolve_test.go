@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-func TestAPathIsJudgedByWhereItLeads(t *testing.T) {
+func TestResolve_FollowsLinks(t *testing.T) {
 	outer := workspace(t)
 	ws := filepath.Join(outer, "ws")
 	put(t, ws+"/a.txt", "a")
@@ -95,7 +95,7 @@ func TestAPathIsJudgedByWhereItLeads(t *testing.T) {
 	}
 }
 
-func TestRootsHoldAsSpelledAndByRealPath(t *testing.T) {
+func TestRoots_MatchSpelledAndRealPath(t *testing.T) {
 	outer := workspace(t)
 	put(t, outer+"/private/tmp/ws/f", "f")
 	link(t, "private/tmp", outer+"/tmp")
@@ -117,7 +117,7 @@ func TestRootsHoldAsSpelledAndByRealPath(t *testing.T) {
 	}
 }
 
-func TestTheInnermostRootDecides(t *testing.T) {
+func TestRoots_InnermostDecides(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/vendor/lib/f", "f")
 	link(t, "vendor", ws+"/also-vendor")
@@ -148,7 +148,7 @@ func TestTheInnermostRootDecides(t *testing.T) {
 	}
 }
 
-func TestOfTwoEqualRootsTheReadOnlyOneDecides(t *testing.T) {
+func TestRoots_ReadOnlyWinsOverEqual(t *testing.T) {
 	ws := workspace(t)
 	for _, roots := range [][]Root{{{ws, true}, {ws + "/", false}}, {{ws + "/", false}, {ws, true}}} {
 		_, err := write(New(), Bounds{Roots: roots}, ws+"/f", "f")
@@ -156,7 +156,7 @@ func TestOfTwoEqualRootsTheReadOnlyOneDecides(t *testing.T) {
 	}
 }
 
-func TestTheFileSystemAsARoot(t *testing.T) {
+func TestRoots_WholeFileSystem(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/f", "f")
 	if _, err := read(New(), in("/"), ws+"/f"); err != nil {
@@ -167,14 +167,14 @@ func TestTheFileSystemAsARoot(t *testing.T) {
 	}
 }
 
-func TestRootsMustBeGivenAndAbsolute(t *testing.T) {
+func TestRoots_MustBeAbsolute(t *testing.T) {
 	for _, b := range []Bounds{{}, in("relative"), in(""), in("/a\x00")} {
 		_, err := read(New(), b, "/etc/hostname")
 		wantKind(t, err, Invalid)
 	}
 }
 
-func TestARootThatCannotBeFollowedDoesNotTakeTheOthersWithIt(t *testing.T) {
+func TestRoots_UnresolvableDoesNotAffectOthers(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/good/f", "f")
 	link(t, "loop", ws+"/loop")
@@ -188,7 +188,7 @@ func TestARootThatCannotBeFollowedDoesNotTakeTheOthersWithIt(t *testing.T) {
 	wantKind(t, err, Invalid)
 }
 
-func TestResolveTellsTheRealParentOfWhatIsMissing(t *testing.T) {
+func TestResolve_RealParentOfMissingFile(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/real/f", "")
 	link(t, "real", ws+"/alias")
@@ -198,7 +198,7 @@ func TestResolveTellsTheRealParentOfWhatIsMissing(t *testing.T) {
 	}
 }
 
-func TestACallIsRefusedWhenItsPathLeadsElsewhereThanWhenItWasAllowed(t *testing.T) {
+func TestResolve_RejectsPathChangedSinceDecision(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/one", "1")
 	put(t, ws+"/two", "2")
@@ -228,8 +228,9 @@ func TestACallIsRefusedWhenItsPathLeadsElsewhereThanWhenItWasAllowed(t *testing.
 	}
 }
 
-// A swap that falls between resolving and opening meets openExact, on Linux and elsewhere.
-func TestWhatIsOpenedHoldsNoLink(t *testing.T) {
+// TestOpenExact_RejectsLinks: openExact finds links that were swapped in after the path was resolved. Both
+// implementations are tested.
+func TestOpenExact_RejectsLinks(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/dir/sub/f", "f")
 	link(t, "dir", ws+"/alias")
@@ -258,8 +259,8 @@ func TestWhatIsOpenedHoldsNoLink(t *testing.T) {
 	}
 }
 
-// FuzzResolve builds a small tree with links from the input and compares with filepath.EvalSymlinks: a read may only
-// succeed where that stays inside the root, and then on the same file.
+// FuzzResolve builds a small tree with links from the input and compares with filepath.EvalSymlinks. A read may succeed
+// only if the path stays inside the root, and has to return the same file.
 func FuzzResolve(f *testing.F) {
 	f.Add("a/b", "../c", "/b/../x")
 	f.Add("../..", "/", "/l1/etc/passwd")

@@ -147,7 +147,7 @@ func replaced(now, later string) func(t testing.TB, dir string) {
 	}
 }
 
-func TestWhatIsProtectedFollowsEveryChange(t *testing.T) {
+func TestWatch_ProtectedFollowsChanges(t *testing.T) {
 	for _, c := range changes {
 		for name, unwatched := range map[string]bool{"watched": false, "looked up": true} {
 			t.Run(c.name+"/"+name, func(t *testing.T) {
@@ -178,7 +178,7 @@ func TestWhatIsProtectedFollowsEveryChange(t *testing.T) {
 	}
 }
 
-func TestARecordThatIsRotatedStaysProtectedUnderAnotherName(t *testing.T) {
+func TestWatch_RotatedRecordStaysProtected(t *testing.T) {
 	dir := workspace(t)
 	state := dir + "/state"
 	put(t, dir+"/ws/f", "")
@@ -202,7 +202,7 @@ func TestARecordThatIsRotatedStaysProtectedUnderAnotherName(t *testing.T) {
 	}
 }
 
-func TestPathsWhoseChangesNobodyTellsAreLookedUp(t *testing.T) {
+func TestWatch_LooksUpUnwatchablePaths(t *testing.T) {
 	dir := workspace(t)
 	put(t, dir+"/own/policy", "rules")
 	put(t, dir+"/ws/f", "content")
@@ -225,7 +225,7 @@ func TestPathsWhoseChangesNobodyTellsAreLookedUp(t *testing.T) {
 	wantKind(t, err, Protected)
 }
 
-func TestAFolderThatMayBeSearchedFromNowOnIsLookedInto(t *testing.T) {
+func TestWatch_FolderBecomesSearchable(t *testing.T) {
 	dir := workspace(t)
 	put(t, dir+"/ws/f", "content")
 	put(t, dir+"/closed/own/other", "")
@@ -260,7 +260,7 @@ func TestAFolderThatMayBeSearchedFromNowOnIsLookedInto(t *testing.T) {
 	wantKind(t, err, Protected)
 }
 
-func TestMountsAreNoticed(t *testing.T) {
+func TestWatch_NoticesMounts(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root mounts")
 	}
@@ -306,7 +306,7 @@ func TestMountsAreNoticed(t *testing.T) {
 	must(t, unix.Unmount(dir+"/a", 0))
 }
 
-func TestNoReadSlipsThroughWhileFoldersOnTheWayChange(t *testing.T) {
+func TestWatch_ReadDuringRenamesDoesNotLeak(t *testing.T) {
 	dir := workspace(t)
 	put(t, dir+"/ws/f", "")
 	put(t, dir+"/own/deep/policy", "rules")
@@ -338,7 +338,7 @@ func TestNoReadSlipsThroughWhileFoldersOnTheWayChange(t *testing.T) {
 	<-stopped
 }
 
-func TestANewConfigurationTakesOverTheWatch(t *testing.T) {
+func TestWatch_NewConfigurationReplacesWatch(t *testing.T) {
 	dir := workspace(t)
 	put(t, dir+"/ws/f", "content")
 	put(t, dir+"/ws/g", "content")
@@ -365,7 +365,7 @@ func TestANewConfigurationTakesOverTheWatch(t *testing.T) {
 	wantKind(t, err, 0)
 }
 
-func TestOnlyFoldersOnTheWayStayWatched(t *testing.T) {
+func TestWatch_DropsOtherFolders(t *testing.T) {
 	dir := workspace(t)
 	file := put(t, dir+"/ws/f", "content")
 	link(t, "0", dir+"/link")
@@ -401,8 +401,9 @@ func TestOnlyFoldersOnTheWayStayWatched(t *testing.T) {
 	})
 }
 
-// Whatever happens to the folders, a Disk that watches says what one says that looks everything up.
-func TestAWatchAndALookAgree(t *testing.T) {
+// TestWatch_AgreesWithLookup changes folders at random, and compares a Disk that watches them with a Disk that looks up
+// every path.
+func TestWatch_AgreesWithLookup(t *testing.T) {
 	dir := workspace(t)
 	random := rand.New(rand.NewPCG(1, 2))
 	name := func() string { return string(rune('a' + random.IntN(3))) }

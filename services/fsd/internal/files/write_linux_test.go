@@ -89,7 +89,7 @@ func give(t *testing.T, path string) string {
 	return path
 }
 
-func TestInAReadOnlyFolderAWritableFileIsWrittenInPlace(t *testing.T) {
+func TestWrite_InPlaceInReadOnlyFolder(t *testing.T) {
 	ws := openWorkspace(t)
 	path := give(t, put(t, ws+"/d/f", "old"))
 	give(t, ws+"/d")
@@ -109,7 +109,7 @@ func TestInAReadOnlyFolderAWritableFileIsWrittenInPlace(t *testing.T) {
 	}
 }
 
-func TestAFileThatMayNotBeWrittenIsNotReplacedEither(t *testing.T) {
+func TestWrite_DoesNotReplaceReadOnlyFile(t *testing.T) {
 	ws := openWorkspace(t)
 	path := give(t, put(t, ws+"/f", "old"))
 	if err := os.Chmod(path, 0o444); err != nil {
@@ -135,7 +135,7 @@ func TestAFileThatMayNotBeWrittenIsNotReplacedEither(t *testing.T) {
 	}
 }
 
-func TestAFolderThatMayOnlyBeSearchedCanBeWorkedBelow(t *testing.T) {
+func TestWrite_BelowSearchOnlyFolder(t *testing.T) {
 	ws := openWorkspace(t)
 	give(t, put(t, ws+"/d/e/f", "old"))
 	give(t, ws+"/d/e")
@@ -157,7 +157,7 @@ func TestAFolderThatMayOnlyBeSearchedCanBeWorkedBelow(t *testing.T) {
 	})
 }
 
-func TestAWriteKeepsTheOwner(t *testing.T) {
+func TestWrite_KeepsOwner(t *testing.T) {
 	if os.Getuid() != 0 {
 		t.Skip("only root can make files of somebody else's")
 	}
@@ -192,7 +192,7 @@ func TestAWriteKeepsTheOwner(t *testing.T) {
 	wantNoLeftovers(t, ws)
 }
 
-func TestAWriteKeepsExtendedAttributes(t *testing.T) {
+func TestWrite_KeepsExtendedAttributes(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "old")
 	if err := unix.Setxattr(path, "user.test", []byte("value"), 0); err != nil {
@@ -208,7 +208,7 @@ func TestAWriteKeepsExtendedAttributes(t *testing.T) {
 	}
 }
 
-func TestANewFileAndItsFoldersObeyTheUmask(t *testing.T) {
+func TestWrite_ObeysUmask(t *testing.T) {
 	ws := workspace(t)
 	defer unix.Umask(unix.Umask(0o027))
 	if _, err := write(New(), in(ws), ws+"/d/f", "x"); err != nil {
@@ -221,7 +221,7 @@ func TestANewFileAndItsFoldersObeyTheUmask(t *testing.T) {
 	}
 }
 
-func TestABindMountedFileIsWrittenInPlace(t *testing.T) {
+func TestWrite_BindMountedFileInPlace(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "below the mount")
 	source := put(t, ws+"/source", "old")
@@ -237,7 +237,7 @@ func TestABindMountedFileIsWrittenInPlace(t *testing.T) {
 	}
 }
 
-func TestAFullDiskLeavesTheOldFileWhole(t *testing.T) {
+func TestWrite_FullDiskKeepsOldFile(t *testing.T) {
 	ws := workspace(t)
 	mount := func() error { return unix.Mount("test", ws, "tmpfs", 0, "size=256k") }
 	inMounts(t, mount, func() {
@@ -269,7 +269,7 @@ func TestAFullDiskLeavesTheOldFileWhole(t *testing.T) {
 	})
 }
 
-func TestAWriteThatFailsHalfWayInPlacePutsTheOldContentBack(t *testing.T) {
+func TestWrite_InPlaceFailureRestoresContent(t *testing.T) {
 	ws := workspace(t)
 	// The file has a hole and the disk no room for what fills it. That is what a file system is like that cannot reserve.
 	mount := func() error { return unix.Mount("test", ws, "tmpfs", 0, "size=128k") }
@@ -305,7 +305,7 @@ func TestAWriteThatFailsHalfWayInPlacePutsTheOldContentBack(t *testing.T) {
 	})
 }
 
-func TestAReadOnlyFileSystemIsSaidToBeOne(t *testing.T) {
+func TestWrite_ReportsReadOnlyFileSystem(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/f", "old")
 	mount := func() error {

@@ -10,7 +10,7 @@ import (
 	"time"
 )
 
-func TestAWriteMakesOrReplacesAFile(t *testing.T) {
+func TestWrite_CreatesOrReplaces(t *testing.T) {
 	ws := workspace(t)
 	d := New()
 	for _, content := range []string{"new\n", "", "héllo\r\n", strings.Repeat("x", 1<<20)} {
@@ -28,7 +28,7 @@ func TestAWriteMakesOrReplacesAFile(t *testing.T) {
 	wantNoLeftovers(t, ws)
 }
 
-func TestAWriteReplacesTheFileAndDoesNotChangeTheOldOne(t *testing.T) {
+func TestWrite_OpenReadersSeeOldContent(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "old")
 	reader, err := os.Open(path)
@@ -45,7 +45,7 @@ func TestAWriteReplacesTheFileAndDoesNotChangeTheOldOne(t *testing.T) {
 	}
 }
 
-func TestAWriteMakesMissingFolders(t *testing.T) {
+func TestWrite_CreatesFolders(t *testing.T) {
 	ws := workspace(t)
 	if err := os.Mkdir(ws+"/real", 0o755); err != nil {
 		t.Fatal(err)
@@ -57,7 +57,7 @@ func TestAWriteMakesMissingFolders(t *testing.T) {
 	}
 }
 
-func TestAWriteFollowsALinkThatStaysInside(t *testing.T) {
+func TestWrite_FollowsLinkInsideRoot(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/target", "old")
 	link(t, "target", ws+"/link")
@@ -75,7 +75,7 @@ func TestAWriteFollowsALinkThatStaysInside(t *testing.T) {
 	}
 }
 
-func TestAWriteKeepsThePermissions(t *testing.T) {
+func TestWrite_KeepsPermissions(t *testing.T) {
 	ws := workspace(t)
 	for _, mode := range []os.FileMode{0o600, 0o640, 0o755, 0o777, 0o222} {
 		path := put(t, ws+"/f", "old")
@@ -92,7 +92,7 @@ func TestAWriteKeepsThePermissions(t *testing.T) {
 	}
 }
 
-func TestAWriteDropsTheSetUserIDBitAndSaysSo(t *testing.T) {
+func TestWrite_DropsSetUserID(t *testing.T) {
 	ws := workspace(t)
 	for name, prepare := range map[string]func(path string){
 		"replaced": func(string) {},
@@ -118,7 +118,7 @@ func TestAWriteDropsTheSetUserIDBitAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestAFileWithOtherHardLinksIsWrittenInPlace(t *testing.T) {
+func TestWrite_HardLinkedFileInPlace(t *testing.T) {
 	ws := workspace(t)
 	for _, c := range [][2]string{{"a longer old content", "new"}, {"old", "a longer new content"}, {"old", ""}} {
 		path := put(t, ws+"/f", c[0])
@@ -140,7 +140,7 @@ func TestAFileWithOtherHardLinksIsWrittenInPlace(t *testing.T) {
 	}
 }
 
-func TestTwoNamesOfOneFileAreNotWrittenAtOnce(t *testing.T) {
+func TestWrite_SerializesHardLinks(t *testing.T) {
 	ws := workspace(t)
 	put(t, ws+"/a", strings.Repeat("-", 1<<16))
 	if err := os.Link(ws+"/a", ws+"/b"); err != nil {
@@ -164,7 +164,7 @@ func TestTwoNamesOfOneFileAreNotWrittenAtOnce(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
+func TestWrite_RejectsInvalidTargets(t *testing.T) {
 	outer := workspace(t)
 	ws := outer + "/ws"
 	put(t, ws+"/f", "old")
@@ -213,7 +213,7 @@ func TestWhatCannotBeWrittenIsRefused(t *testing.T) {
 	}
 }
 
-func TestAWriteCanDemandTheContentThatWasRead(t *testing.T) {
+func TestWrite_RequiresExpectedDigest(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "one")
 	d := New()
@@ -249,7 +249,7 @@ func TestAWriteCanDemandTheContentThatWasRead(t *testing.T) {
 	wantNoLeftovers(t, ws)
 }
 
-func TestAWriteBySomebodyElseInTheLastMomentIsNoticed(t *testing.T) {
+func TestWrite_DetectsConcurrentWrite(t *testing.T) {
 	ws := workspace(t)
 	path := put(t, ws+"/f", "one")
 	d := New()
@@ -274,7 +274,7 @@ func TestAWriteBySomebodyElseInTheLastMomentIsNoticed(t *testing.T) {
 	wantNoLeftovers(t, ws)
 }
 
-func TestAWriteThatWasCancelledBeforeItBeganDoesNothing(t *testing.T) {
+func TestWrite_CancelledBeforeBegin(t *testing.T) {
 	ws := workspace(t)
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -286,7 +286,7 @@ func TestAWriteThatWasCancelledBeforeItBeganDoesNothing(t *testing.T) {
 	}
 }
 
-func TestAWriteThatHasBegunRunsToItsEnd(t *testing.T) {
+func TestWrite_FinishesAfterCancel(t *testing.T) {
 	ws := workspace(t)
 	ctx := &countdown{Context: context.Background(), left: 1}
 	if _, err := New().Write(ctx, in(ws), ws+"/f", "x", ""); err != nil {
@@ -297,7 +297,7 @@ func TestAWriteThatHasBegunRunsToItsEnd(t *testing.T) {
 	}
 }
 
-func TestWhatAKilledProcessLeftIsSweptAndNothingElse(t *testing.T) {
+func TestSweep_RemovesOnlyAbandonedTemporaryFiles(t *testing.T) {
 	ws := workspace(t)
 	long := time.Now().Add(-time.Hour)
 	for name, old := range map[string]bool{
@@ -339,7 +339,7 @@ func TestWhatAKilledProcessLeftIsSweptAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestSweptFoldersAreForgottenBeforeTheyAreTooMany(t *testing.T) {
+func TestSweep_LimitsRememberedFolders(t *testing.T) {
 	var s sweeper
 	for i := range uint64(3 * sweptFolders) {
 		if !s.first(identity{1, i}) {

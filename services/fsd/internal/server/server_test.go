@@ -84,7 +84,7 @@ func wantCode(t *testing.T, err error, code codes.Code, text string) {
 	}
 }
 
-func TestAFileIsReadWrittenListedAndResolved(t *testing.T) {
+func TestServer_ReadsWritesListsAndResolves(t *testing.T) {
 	client, _, ws, _ := serve(t)
 	ctx, in := t.Context(), callContext(ws)
 	written, err := client.WriteTextFile(ctx, &fsv1.WriteTextFileRequest{Context: in, Path: ws + "/d/f", Content: "one\ntwo\n"})
@@ -130,7 +130,7 @@ func TestAFileIsReadWrittenListedAndResolved(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheirCodes(t *testing.T) {
+func TestErrors_HaveCodes(t *testing.T) {
 	client, s, ws, logged := serve(t)
 	ctx := t.Context()
 	put(t, ws+"/text", "text")
@@ -205,7 +205,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfErrorHasACode(t *testing.T) {
+func TestStatusOf_EveryKindHasCode(t *testing.T) {
 	for kind := files.Invalid; kind <= files.Failed; kind++ {
 		if code, ok := codeOf[kind]; !ok || code == codes.OK {
 			t.Errorf("kind %d has none", kind)
@@ -225,7 +225,7 @@ func TestEveryKindOfErrorHasACode(t *testing.T) {
 	}
 }
 
-func TestWhatThisMachineIsToBlameForIsLogged(t *testing.T) {
+func TestErrors_InternalAreLogged(t *testing.T) {
 	logged := &bytes.Buffer{}
 	s := New(files.New(), slog.New(slog.NewTextHandler(logged, nil)))
 	wantCode(t, s.refuse(t.Context(), "ReadTextFile", os.ErrClosed), codes.Internal, "closed")
@@ -234,7 +234,7 @@ func TestWhatThisMachineIsToBlameForIsLogged(t *testing.T) {
 	}
 }
 
-func TestTheLargestContentFitsAMessage(t *testing.T) {
+func TestWrite_LargestContentFitsMessage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("moves 120 MiB")
 	}
@@ -258,7 +258,7 @@ func TestTheLargestContentFitsAMessage(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotHoldAreRefusedByName(t *testing.T) {
+func TestSettings_ErrorNamesField(t *testing.T) {
 	s := New(files.New(), slog.New(slog.DiscardHandler))
 	for name, c := range map[string]struct {
 		settings map[string]any
@@ -286,7 +286,7 @@ func TestSettingsThatCannotHoldAreRefusedByName(t *testing.T) {
 	}
 }
 
-func TestValidatingChangesNothing(t *testing.T) {
+func TestConfigure_ValidateOnlyChangesNothing(t *testing.T) {
 	client, s, ws, _ := serve(t)
 	put(t, ws+"/f", strings.Repeat("x", 2000))
 	settings, err := structpb.NewStruct(map[string]any{"max_content_bytes": 1024})

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/auth"
 )
 
-func TestATokensFileThatIsMissingIsSaidAtOnce(t *testing.T) {
+func TestNew_LogsMissingTokensFile(t *testing.T) {
 	var said bytes.Buffer
 	file := filepath.Join(t.TempDir(), "tokens.json")
 	auth.New(auth.Options{Tokens: file, Logger: slog.New(slog.NewTextHandler(&said, nil))})
@@ -26,8 +26,8 @@ func TestATokensFileThatIsMissingIsSaidAtOnce(t *testing.T) {
 	}
 }
 
-// TestGate_WithoutATokensFileSaysSo: a new token does not help a caller of a gateway that reads no tokens.
-func TestGate_WithoutATokensFileSaysSo(t *testing.T) {
+// TestGate_WithoutTokensFile: the error must not advise a new token if the gateway reads no tokens.
+func TestGate_WithoutTokensFile(t *testing.T) {
 	t.Parallel()
 	file := filepath.Join(t.TempDir(), "tokens.json")
 	if err := os.WriteFile(file, []byte("[]"), 0o600); err != nil {

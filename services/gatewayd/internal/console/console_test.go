@@ -96,7 +96,7 @@ func (r *rig) in() (cookie *http.Cookie, headers []string) {
 	return cookie, []string{"Cookie", cookie.Name + "=" + cookie.Value, auth.PageHeader, got.Secret}
 }
 
-func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
+func TestCookie_IsHTTPOnlyAndSameSite(t *testing.T) {
 	r := newRig(t)
 	cookie, headers := r.in()
 	if !cookie.HttpOnly || cookie.SameSite != http.SameSiteStrictMode || cookie.Path != "/" || cookie.Secure || cookie.Name != "acphost-console-7480" || cookie.MaxAge <= 0 {
@@ -119,7 +119,7 @@ func TestTheCookieIsForTheBrowserAlone(t *testing.T) {
 	}
 }
 
-func TestAPageElsewhereDoesNothingInTheBrowsersName(t *testing.T) {
+func TestConsole_RejectsCrossOriginRequests(t *testing.T) {
 	r := newRig(t)
 	_, in := r.in()
 	cookieAlone := in[:2]
@@ -172,7 +172,7 @@ func TestAPageElsewhereDoesNothingInTheBrowsersName(t *testing.T) {
 	}
 }
 
-func TestNobodyPutsThePageIntoAFrameOrRunsScriptsInIt(t *testing.T) {
+func TestPage_ForbidsFramesAndScripts(t *testing.T) {
 	r := newRig(t)
 	for _, path := range []string{"/console/", "/console/console.js", "/console/no-such-file", "/console/api/who"} {
 		res := r.do("GET", path, "", "Origin", "", "Sec-Fetch-Site", "none")
@@ -195,7 +195,7 @@ func TestNobodyPutsThePageIntoAFrameOrRunsScriptsInIt(t *testing.T) {
 	}
 }
 
-func TestThePageIsSmall(t *testing.T) {
+func TestPage_IsSmall(t *testing.T) {
 	total := 0
 	for name, f := range load() {
 		total += len(f.smaller)
@@ -209,7 +209,7 @@ func TestThePageIsSmall(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoTokenSignsNobodyIn(t *testing.T) {
+func TestSignIn_RejectsInvalidTokens(t *testing.T) {
 	r := newRig(t)
 	for body, want := range map[string]int{
 		`{"token":""}`: 401, `{"token":"x"}`: 401, `{"token":"` + r.token + `x"}`: 401, `{}`: 401,
@@ -224,7 +224,7 @@ func TestWhatIsNoTokenSignsNobodyIn(t *testing.T) {
 	}
 }
 
-func TestASignInAtAProviderTakesBothSecretsOfTheBrowserThatBeganIt(t *testing.T) {
+func TestSignIn_ProviderRequiresSecretsOfBrowser(t *testing.T) {
 	r := newRig(t)
 	provider := idp.New(t)
 	secret := filepath.Join(t.TempDir(), "secret")

@@ -11,7 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/invisible"
 )
 
-// The page cannot import Go's list of invisible characters: its own must have all of them that are assigned.
+// TestPage_EscapesInvisibleCharacters: the page has its own list of invisible characters, which has to contain all
+// assigned characters of Go's list.
 func TestPage_EscapesInvisibleCharacters(t *testing.T) {
 	source, err := os.ReadFile("web/src/safe.ts")
 	if err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/intake"
 )
 
-func TestAMessageIsReadToItsEnd(t *testing.T) {
+func TestRead_WholeMessage(t *testing.T) {
 	const most = 1 << 20
 	in := intake.New(most)
 	for _, size := range []int{0, 1, 64 << 10, 64<<10 + 1, most - 1, most} {
@@ -26,8 +26,9 @@ func TestAMessageIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-// One that sends many long messages and none of them whole has its share of the places, and others are read.
-func TestMessagesThatNeverEndKeepNobodyElseOut(t *testing.T) {
+// TestRead_UnfinishedMessagesDoNotBlockOthers: a client that sends many long messages without finishing one gets its
+// share of the places, and messages of others are read.
+func TestRead_UnfinishedMessagesDoNotBlockOthers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		in := intake.New(1 << 20)
 		ctx, cancel := context.WithCancel(t.Context())

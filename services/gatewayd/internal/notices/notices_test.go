@@ -151,7 +151,7 @@ func play(t *testing.T, change func(*Options), how func(d *desk)) {
 	})
 }
 
-func TestAQuestionThatWaitsIsToldOnceAndOneThatWasAnsweredIsNot(t *testing.T) {
+func TestNotices_OnceForWaitingQuestion(t *testing.T) {
 	t.Parallel()
 	play(t, nil, func(d *desk) {
 		d.say(caughtUp(), asked("claude-1/1"), asked("claude-1/2"))
@@ -181,7 +181,7 @@ func outgoing(ctx context.Context) map[string][]string {
 	return md
 }
 
-func TestALostSupervisorLeadsToNoNoticeTwiceNorToOneOfWhatWasAnswered(t *testing.T) {
+func TestNotices_ReconnectSendsNoDuplicates(t *testing.T) {
 	t.Parallel()
 	play(t, nil, func(d *desk) {
 		d.say(caughtUp(), asked("a/1"))
@@ -214,7 +214,7 @@ func TestALostSupervisorLeadsToNoNoticeTwiceNorToOneOfWhatWasAnswered(t *testing
 	})
 }
 
-func TestAFloodIsFewNotices(t *testing.T) {
+func TestNotices_FloodIsBatched(t *testing.T) {
 	t.Parallel()
 	play(t, nil, func(d *desk) {
 		d.say(caughtUp())
@@ -233,7 +233,7 @@ func TestAFloodIsFewNotices(t *testing.T) {
 	})
 }
 
-func TestWhoeverIsSlowHoldsUpNobody(t *testing.T) {
+func TestNotices_SlowChannelDoesNotDelayOthers(t *testing.T) {
 	t.Parallel()
 	slow := &desk{t: t, holds: time.Hour}
 	play(t, func(o *Options) { o.Channels = append(o.Channels, slow) }, func(d *desk) {
@@ -251,7 +251,7 @@ func TestWhoeverIsSlowHoldsUpNobody(t *testing.T) {
 	})
 }
 
-func TestANoticeThatFailsIsTriedOnceMore(t *testing.T) {
+func TestNotices_RetryOnce(t *testing.T) {
 	t.Parallel()
 	for name, c := range map[string]struct {
 		fails []error
@@ -280,7 +280,7 @@ func TestANoticeThatFailsIsTriedOnceMore(t *testing.T) {
 	}
 }
 
-func TestDetailsAreOnOneLineOfWhatCanBeSeen(t *testing.T) {
+func TestDetails_AreOneVisibleLine(t *testing.T) {
 	t.Parallel()
 	play(t, func(o *Options) { o.Details = true }, func(d *desk) {
 		long := asked("a\n\x1b]0;x\x07/1")

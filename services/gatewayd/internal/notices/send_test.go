@@ -58,7 +58,7 @@ var hostile = Notice{
 	Link: "https://acp.example/console/#/session/a/s", Questions: []Question{{AgentID: "a", Link: "https://acp.example/console/#/session/a/s", Asked: time.Unix(1, 0)}},
 }
 
-func TestAWebhookIsSignedAndHasNothingToAnswerWith(t *testing.T) {
+func TestWebhook_IsSignedWithoutAnswerSecret(t *testing.T) {
 	address, requests := serve(t, nil)
 	secret := file(t, "s3cret\n", 0o600)
 	w, err := NewWebhook("@"+file(t, address+"/hook/KEY\n", 0o600), secret)
@@ -96,7 +96,7 @@ func TestAWebhookIsSignedAndHasNothingToAnswerWith(t *testing.T) {
 	check("another")
 }
 
-func TestANoticeByNtfyIsHeadersOfASCIIAndABody(t *testing.T) {
+func TestNtfy_HeadersAreASCII(t *testing.T) {
 	address, requests := serve(t, nil)
 	n, err := NewNtfy(address+"/topic", file(t, "tk_1", 0o400))
 	if err != nil {
@@ -112,7 +112,7 @@ func TestANoticeByNtfyIsHeadersOfASCIIAndABody(t *testing.T) {
 	}
 }
 
-func TestWhatFailsSaysWhy(t *testing.T) {
+func TestSend_ErrorsHaveReason(t *testing.T) {
 	elsewhere, led := serve(t, nil)
 	for name, c := range map[string]struct {
 		answer func(http.ResponseWriter, *http.Request)
@@ -150,7 +150,7 @@ func TestWhatFailsSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAWebhookThatNeverAnswersIsGivenUp(t *testing.T) {
+func TestWebhook_TimesOut(t *testing.T) {
 	free := make(chan struct{})
 	address, requests := serve(t, func(http.ResponseWriter, *http.Request) { <-free })
 	defer close(free)
@@ -178,7 +178,7 @@ func TestAWebhookThatNeverAnswersIsGivenUp(t *testing.T) {
 	}
 }
 
-func TestAddressesAndSecretsThatAreNotTaken(t *testing.T) {
+func TestChannels_RejectInvalidAddressesAndSecrets(t *testing.T) {
 	for address, want := range map[string]string{
 		"":                               "expected a URL",
 		"example.org/x":                  "expected a URL",
@@ -230,7 +230,7 @@ func program(t *testing.T, name, then string) (args func() []string) {
 	}
 }
 
-func TestTheDesktopShowsAgentsWordsAsText(t *testing.T) {
+func TestDesktop_EscapesAgentText(t *testing.T) {
 	for system, c := range map[string]struct {
 		name string
 		want []string

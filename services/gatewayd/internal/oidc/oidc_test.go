@@ -44,7 +44,7 @@ func newRig(t *testing.T) *rig {
 
 func (r *rig) pass(d time.Duration) { r.later.Add(int64(d)) }
 
-func TestATokenOfTheProviderSaysWhoSomebodyIs(t *testing.T) {
+func TestBearer_AcceptsTokenOfProvider(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	for _, alg := range []string{"RS256", "ES256"} {
@@ -65,7 +65,7 @@ func TestATokenOfTheProviderSaysWhoSomebodyIs(t *testing.T) {
 	}
 }
 
-func TestTokensThatDoNotCount(t *testing.T) {
+func TestBearer_RejectsInvalidTokens(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	other := idp.New(t)
@@ -147,7 +147,7 @@ func TestTokensThatDoNotCount(t *testing.T) {
 	}
 }
 
-func TestTheProviderChangesItsKeysAndAnAttackerCannotHaveItAskedOften(t *testing.T) {
+func TestKeys_RotationIsFetchedAndRateLimited(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	token := func() string { return r.idp.Sign("ES256", r.idp.Claims("acp", idp.Claims{"groups": "do"})) }
@@ -178,7 +178,7 @@ func TestTheProviderChangesItsKeysAndAnAttackerCannotHaveItAskedOften(t *testing
 	}
 }
 
-func TestAProviderThatIsDown(t *testing.T) {
+func TestBearer_ProviderIsDown(t *testing.T) {
 	t.Parallel()
 	r := newRig(t)
 	token := r.idp.Sign("RS256", r.idp.Claims("acp", idp.Claims{"groups": "do"}))
@@ -223,7 +223,7 @@ func visit(t *testing.T, address string) url.Values {
 	return back.Query()
 }
 
-func TestASignInAtTheProvider(t *testing.T) {
+func TestSignIn_AtProvider(t *testing.T) {
 	t.Parallel()
 	const verifier = "0123456789012345678901234567890123456789012"
 	for name, c := range map[string]struct {
@@ -278,7 +278,7 @@ func statusOf(r *auth.Refusal) int {
 	return r.Status
 }
 
-func TestClaimsOfManyForms(t *testing.T) {
+func TestClaims_OfManyForms(t *testing.T) {
 	claims := map[string]any{"https://x/roles": []any{"a", 1, "b"}, "realm_access": map[string]any{"roles": []any{"c"}}, "group": "d", "a.b": "e"}
 	for name, want := range map[string]string{"https://x/roles": "a b", "realm_access.roles": "c", "group": "d", "a.b": "e", "realm_access": "", "group.x": "", "x.y": "", "": ""} {
 		if got := strings.Join(texts(at(claims, name)), " "); got != want {

@@ -16,9 +16,9 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// The page about the gateway has the table, row by row.
-func TestThePageHasTheTable(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/gateway.md")
+// TestTable_MatchesPage compares the table in docs/gateway-api.md, row by row.
+func TestTable_MatchesPage(t *testing.T) {
+	page, err := os.ReadFile("../../../../docs/gateway-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -41,7 +41,7 @@ func TestThePageHasTheTable(t *testing.T) {
 	}
 }
 
-func TestWhatAnErrorIs(t *testing.T) {
+func TestOf_ClassifiesErrors(t *testing.T) {
 	agents := func(code codes.Code, kind supervisorv1.ErrorKind) error {
 		st, err := status.New(code, "w").WithDetails(&supervisorv1.AgentError{Kind: kind})
 		if err != nil {

@@ -182,7 +182,7 @@ func describe(t *testing.T) string {
 	return string(text) + "\n"
 }
 
-func TestTheDescriptionIsOfWhatIsServed(t *testing.T) {
+func TestDescription_MatchesRoutes(t *testing.T) {
 	want := describe(t)
 	if f := flag.Lookup("update"); f != nil && f.Value.String() == "true" {
 		if err := os.WriteFile("openapi.json", []byte(want), 0o644); err != nil {

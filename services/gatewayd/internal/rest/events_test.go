@@ -56,7 +56,7 @@ func (r *rig) follow(query, last string) (next func() told, cancel func()) {
 	}, cancel
 }
 
-func TestEventsHaveTheirNames(t *testing.T) {
+func TestEvents_HaveNames(t *testing.T) {
 	r := newRig(t)
 	next, cancel := r.follow("?session=s", "c0")
 	if from := <-r.from; from != "c0" {
@@ -94,7 +94,7 @@ func TestEventsHaveTheirNames(t *testing.T) {
 	cancel()
 }
 
-func TestAStreamGoesOnWhereItFellBehind(t *testing.T) {
+func TestEvents_SlowStreamContinuesFromCursor(t *testing.T) {
 	r := newRig(t)
 	next, _ := r.follow("?session=s", "")
 	<-r.from
@@ -109,7 +109,7 @@ func TestAStreamGoesOnWhereItFellBehind(t *testing.T) {
 	}
 }
 
-func TestAStreamSaysWhyItEnds(t *testing.T) {
+func TestEvents_EndHasReason(t *testing.T) {
 	r := newRig(t)
 	next, _ := r.follow("?session=none", "")
 	if got := next(); got.name != "stream.failed" || !strings.Contains(got.data, `"not_found"`) {

@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestALoginAnswersWithItsPageAndIsCompleteLater(t *testing.T) {
+func TestLogin_ReturnsPageAndCompletesLater(t *testing.T) {
 	r := newRig(t)
 	next, _ := r.follow("?session=s", "")
 	<-r.from
@@ -30,7 +30,7 @@ func TestALoginAnswersWithItsPageAndIsCompleteLater(t *testing.T) {
 	r.conforms("auth.complete", "/components/schemas/LoginCompleted", []byte(got.data))
 }
 
-func TestLogin_DoesNotAnswerAPageThatIsNoQuestion(t *testing.T) {
+func TestLogin_PageWithoutQuestionIsNotAnswered(t *testing.T) {
 	r := newRig(t)
 	next, _ := r.follow("?session=s", "")
 	<-r.from
@@ -47,7 +47,7 @@ func TestLogin_DoesNotAnswerAPageThatIsNoQuestion(t *testing.T) {
 	}
 }
 
-func TestAPageThatIsNoPageIsNotShown(t *testing.T) {
+func TestLogin_RejectsInvalidPage(t *testing.T) {
 	r := newRig(t)
 	for _, page := range []string{"javascript:alert(1)", "file:///etc/passwd", "data:text/html,x", "https://", "/relative", "", "HTTPS://\x00"} {
 		r.supervisor.url = page
@@ -62,7 +62,7 @@ func TestAPageThatIsNoPageIsNotShown(t *testing.T) {
 	}
 }
 
-func TestALoginEndsWithItsToken(t *testing.T) {
+func TestLogin_EndsWithToken(t *testing.T) {
 	r := newRig(t)
 	next, _ := r.follow("", "")
 	<-r.from

@@ -75,7 +75,7 @@ func (r *rig) breaking(b *brokenConn) (h *Handler, url string) {
 	return h, server.URL
 }
 
-func TestEvents_APanicEndsOneStream(t *testing.T) {
+func TestEvents_PanicEndsOneStream(t *testing.T) {
 	r := newRig(t)
 	_, url := r.breaking(&brokenConn{method: supervisorv1.SupervisorStateService_WatchEvents_FullMethodName})
 	req, err := http.NewRequestWithContext(testkit.Context(t), http.MethodGet, url+"/events", nil)
@@ -96,7 +96,7 @@ func TestEvents_APanicEndsOneStream(t *testing.T) {
 	}
 }
 
-func TestLogin_APanicEndsOneLogin(t *testing.T) {
+func TestLogin_PanicEndsOneLogin(t *testing.T) {
 	r := newRig(t)
 	h, url := r.breaking(&brokenConn{method: supervisorv1.AgentService_Authenticate_FullMethodName, late: true})
 	ended := make(chan completed, 1)

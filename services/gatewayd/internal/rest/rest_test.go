@@ -12,7 +12,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestEachPathCallsItsMethodAndAnswersAsDescribed(t *testing.T) {
+func TestRoutes_CallMethodAsDescribed(t *testing.T) {
 	r := newRig(t)
 	served := map[string]bool{}
 	for _, c := range []struct {
@@ -69,7 +69,7 @@ func TestEachPathCallsItsMethodAndAnswersAsDescribed(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
+func TestRoutes_RejectInvalidRequests(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
 		verb, path, body string
@@ -114,7 +114,7 @@ func TestWhatIsWrongIsRefusedWithWords(t *testing.T) {
 	}
 }
 
-func TestUnknownPathsAndMethodsAreAnsweredInJSON(t *testing.T) {
+func TestRoutes_UnknownPathsAnswerJSON(t *testing.T) {
 	r := newRig(t)
 	for _, c := range []struct {
 		verb, path string
@@ -147,7 +147,7 @@ func TestUnknownPathsAndMethodsAreAnsweredInJSON(t *testing.T) {
 	}
 }
 
-func TestRolesMayWhatTheirMethodsTake(t *testing.T) {
+func TestRoutes_RequireRoleOfMethod(t *testing.T) {
 	r := newRig(t)
 	for _, role := range []string{"", "viewer", "approver", "operator", "gateway"} {
 		r.role.Store(role)

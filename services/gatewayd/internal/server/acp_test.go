@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/server"
 )
 
-// TestAgent_NoNameMeansAttachOnly requests an agent by the text that the log shows for connections without one.
-func TestAgent_NoNameMeansAttachOnly(t *testing.T) {
+// TestAgent_EmptyNameIsAttachOnly requests an agent by the text that the log shows for connections without an agent.
+func TestAgent_EmptyNameIsAttachOnly(t *testing.T) {
 	r := newRig(t, relay.Limits{}, func(o *server.Options) { o.Attach, o.Agent = true, "default" })
 	r.refuse = errors.New("no agent")
 	none := relay.Target{None: true}
@@ -40,7 +40,7 @@ func TestAgent_NoNameMeansAttachOnly(t *testing.T) {
 	}
 }
 
-func TestTheRulesOfTheTransport(t *testing.T) {
+func TestTransport_RejectsInvalidRequests(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	r.want(400, "must include an ID", "POST", `{"jsonrpc":"2.0","id":null,"method":"initialize"}`)
 	r.want(400, "must include an ID", "POST", `{"jsonrpc":"2.0","method":"initialize"}`)
@@ -124,7 +124,7 @@ func TestTheRulesOfTheTransport(t *testing.T) {
 	r.want(404, "Unknown", "POST", `{"id":1,"method":"session/new"}`, of...)
 }
 
-func TestAnAgentThatEndsHasItsLastWords(t *testing.T) {
+func TestStream_DeliversLastMessageOfAgent(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()
 	p.say(`{"id":1,"error":{"code":-32603,"message":"the agent cannot answer any more"}}`)
@@ -137,7 +137,7 @@ func TestAnAgentThatEndsHasItsLastWords(t *testing.T) {
 	<-p.gone
 }
 
-func TestHTTP1AndHTTP2AreServedWithoutTLS(t *testing.T) {
+func TestServer_HTTP1AndHTTP2WithoutTLS(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	protocols := &http.Protocols{}
 	protocols.SetUnencryptedHTTP2(true)
@@ -150,8 +150,9 @@ func TestHTTP1AndHTTP2AreServedWithoutTLS(t *testing.T) {
 	}
 }
 
-// A frame's bytes are an agent's: between its values there may be carriage returns, which end a line of an event.
-func TestAFrameIsOneEventWhateverItHolds(t *testing.T) {
+// TestStream_FrameIsOneEvent: an agent chooses the bytes of a frame. Carriage returns between JSON values would end a
+// line of an event.
+func TestStream_FrameIsOneEvent(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()
 	main := r.stream("Acp-Connection-Id", id)
@@ -159,7 +160,7 @@ func TestAFrameIsOneEventWhateverItHolds(t *testing.T) {
 	main.want(`{"method":"_b",   "x":1} `, `{"method":"_c"}`)
 }
 
-func TestAStreamGoesOnWhereItsReaderWas(t *testing.T) {
+func TestStream_ResumesAfterLastEventID(t *testing.T) {
 	r := newRig(t, relay.Limits{Replay: 1000})
 	p, id := r.connect()
 	of := []string{"Acp-Connection-Id", id, "Acp-Session-Id", "s"}

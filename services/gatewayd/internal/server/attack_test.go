@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-func TestWhoIsNotKnownMayDoNothing(t *testing.T) {
+func TestServer_RejectsUnknownCallers(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	_, id := r.connect()
 	operator := r.secrets["operator"]
@@ -61,7 +61,7 @@ func TestWhoIsNotKnownMayDoNothing(t *testing.T) {
 	}
 }
 
-func TestAPageElsewhereReachesNothing(t *testing.T) {
+func TestServer_RejectsOtherHostsAndOrigins(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	for _, host := range []string{"evil.example", "evil.example:80", "127.0.0.1.evil.example", "localhost.evil.example", "[::2]"} {
 		r.want(421, "", "POST", hello, "Host", host)
@@ -89,7 +89,7 @@ func TestAPageElsewhereReachesNothing(t *testing.T) {
 	r.connect("Origin", "https://good.example")
 }
 
-func TestAConnectionIsItsOwnersAlone(t *testing.T) {
+func TestConnection_RejectsOtherOwners(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	p, id := r.connect()
 	other := []string{"Acp-Connection-Id", id, "Authorization", "Bearer " + r.token("operator", time.Hour)}
@@ -105,7 +105,7 @@ func TestAConnectionIsItsOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestATokenThatIsRevokedEndsWhatItOpened(t *testing.T) {
+func TestToken_RevocationEndsConnections(t *testing.T) {
 	for name, end := range map[string]func(r *rig){
 		"revoked":      func(r *rig) { r.set = r.set[:2]; r.save() },
 		"expired":      func(r *rig) { r.set[2].Expires = time.Now().Add(-time.Second); r.save() },
@@ -133,7 +133,7 @@ func TestATokenThatIsRevokedEndsWhatItOpened(t *testing.T) {
 	}
 }
 
-func TestOneOwnerHasItsShareOfConnections(t *testing.T) {
+func TestConnection_LimitPerOwner(t *testing.T) {
 	r := newRig(t, relay.Limits{ConnectionsEach: 2, Connections: 3})
 	r.connect()
 	_, id := r.connect()
@@ -181,7 +181,7 @@ func (r *rig) read(ws *websocket.Conn, want string) {
 	}
 }
 
-func TestAWebSocketCarriesFramesBothWays(t *testing.T) {
+func TestWebSocket_CarriesFramesBothWays(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	ws, p := r.socket()
 	r.write(ws, "{\"id\":1,\n\"method\":\"session/prompt\",\"params\":{\"sessionId\":\"s\"}}")
@@ -211,7 +211,7 @@ func TestAWebSocketCarriesFramesBothWays(t *testing.T) {
 	}
 }
 
-func TestAWebSocketBeginsWithInitialize(t *testing.T) {
+func TestWebSocket_BeginsWithInitialize(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	open := func() *websocket.Conn {
 		ws, _, err := websocket.Dial(t.Context(), r.server.URL+"/acp", &websocket.DialOptions{HTTPHeader: http.Header{"Authorization": {"Bearer " + r.secrets["operator"]}}})

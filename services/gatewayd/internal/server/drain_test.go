@@ -21,7 +21,7 @@ func goingAway(t *testing.T, ws *websocket.Conn) {
 
 const prompted = `{"jsonrpc":"2.0","id":7,"method":"session/prompt","params":{"sessionId":"s"}}`
 
-func TestAGatewayThatStopsLetsTurnsEnd(t *testing.T) {
+func TestDrain_WaitsForTurns(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	idle, _ := r.socket()
 	busy, at := r.socket()
@@ -62,7 +62,7 @@ func TestAGatewayThatStopsLetsTurnsEnd(t *testing.T) {
 	<-drained
 }
 
-func TestATurnThatDoesNotEndIsNotWaitedForForEver(t *testing.T) {
+func TestDrain_TimesOut(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	busy, at := r.socket()
 	r.write(busy, prompted)

@@ -24,7 +24,7 @@ func probed(h http.Handler, method, path string) int {
 	return w.Code
 }
 
-func TestProbes_TellWhetherTheGatewayServes(t *testing.T) {
+func TestProbes_ReportWhetherGatewayServes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log := slog.New(slog.DiscardHandler)
 		var down error

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-func TestPagesOfOtherOriginsMayCallIfTheyAreNamed(t *testing.T) {
+func TestCORS_AllowsNamedOrigins(t *testing.T) {
 	r := newRig(t, relay.Limits{})
 	const good = "https://good.example"
 	// The browser asks first, and shows nobody.

@@ -53,7 +53,7 @@ func (r *rig) initialized() (status int, id string) {
 	return res.StatusCode, res.Header.Get("Acp-Connection-Id")
 }
 
-func TestGateway_APanicEndsOneRequestOrOneConnection(t *testing.T) {
+func TestGateway_PanicEndsOneRequestOrConnection(t *testing.T) {
 	message := `{"jsonrpc":"2.0","id":1,"method":"_x","params":{}}`
 	for name, c := range map[string]struct {
 		at     string

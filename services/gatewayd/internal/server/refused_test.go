@@ -53,8 +53,8 @@ func (r *rig) says(ws *websocket.Conn, message string) (answer string, end webso
 	}
 }
 
-// What is refused for one reason is refused alike by POST and by WebSocket.
-func TestARefusalIsTheSameOverBothTransports(t *testing.T) {
+// TestRefusal_IsSameOverBothTransports: POST and WebSocket reject a request with the same status and text.
+func TestRefusal_IsSameOverBothTransports(t *testing.T) {
 	unstarted, err := status.New(codes.NotFound, "no such program").WithDetails(&supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND})
 	if err != nil {
 		t.Fatal(err)

@@ -169,7 +169,7 @@ func watch(ctx context.Context, r *rig, w way) (*connect.ServerStreamForClient[s
 	return c.CallServerStream(ctx, connect.NewRequest(&supervisorv1.WatchSessionRequest{SessionId: "s"}))
 }
 
-func TestEachProtocolReachesTheSupervisorInItsCallersName(t *testing.T) {
+func TestServices_EachProtocolPassesCaller(t *testing.T) {
 	r := newRig(t, "viewer")
 	r.watch = func(stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error {
 		for i := range 100 {
@@ -216,7 +216,7 @@ func TestEachProtocolReachesTheSupervisorInItsCallersName(t *testing.T) {
 	}
 }
 
-func TestACallEndsWithItsCallersTimeOrPatience(t *testing.T) {
+func TestCall_EndsWithDeadlineOrCancel(t *testing.T) {
 	r := newRig(t, "viewer")
 	all := ways(t)
 	var calls sync.WaitGroup
@@ -254,7 +254,7 @@ func TestACallEndsWithItsCallersTimeOrPatience(t *testing.T) {
 	}
 }
 
-func TestAStreamEndsWithItsToken(t *testing.T) {
+func TestStream_EndsWithToken(t *testing.T) {
 	for name, w := range ways(t) {
 		r := newRig(t, "viewer")
 		r.watch = func(stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error {
@@ -313,7 +313,7 @@ func all(tell func(path string, m protoreflect.MethodDescriptor)) {
 	})
 }
 
-func TestARoleReachesWhatItIsForAndNothingElse(t *testing.T) {
+func TestRole_LimitsMethods(t *testing.T) {
 	ways := ways(t)
 	for _, role := range append([]string{"", "gateway", "root"}, delegation.Roles()...) {
 		r := newRig(t, role)
@@ -389,7 +389,7 @@ type sendingJSON struct{ sending }
 func (sendingJSON) Name() string                  { return "json" }
 func (s sendingJSON) Marshal(any) ([]byte, error) { return protojson.Marshal(s.m) }
 
-func TestRequestsAreBounded(t *testing.T) {
+func TestRequest_SizeIsLimited(t *testing.T) {
 	const path = supervisorv1.SupervisorStateService_GetSession_FullMethodName
 	long := func(n int) string { return `{"sessionId": "` + strings.Repeat("x", n) + `"}` }
 	viewer, operator := newRig(t, "viewer"), newRig(t, "operator")
@@ -427,7 +427,7 @@ func TestRequestsAreBounded(t *testing.T) {
 	}
 }
 
-func TestTheMetadataOfARequestIsNotPassedOn(t *testing.T) {
+func TestRequest_MetadataIsDropped(t *testing.T) {
 	r := newRig(t, "viewer")
 	code, _ := post(t, r, supervisorv1.SupervisorStateService_GetSession_FullMethodName, "{}", delegation.CallerKey, "root", delegation.RoleKey, "operator", "Authorization", "Bearer x")
 	if got, want := <-r.callers, (delegation.Caller{Name: "Łucja of the build", Role: "viewer"}); code != http.StatusOK || got != want {
@@ -435,7 +435,7 @@ func TestTheMetadataOfARequestIsNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestOneCallerHasSoManyCalls(t *testing.T) {
+func TestCall_LimitPerCaller(t *testing.T) {
 	r := newRig(t, "viewer")
 	r.watch = func(stream grpc.ServerStreamingServer[supervisorv1.WatchSessionResponse]) error {
 		<-stream.Context().Done()
@@ -461,7 +461,7 @@ func TestOneCallerHasSoManyCalls(t *testing.T) {
 	}
 }
 
-func TestWhereTheSupervisorIsConcernsNobody(t *testing.T) {
+func TestError_OmitsAddressOfSupervisor(t *testing.T) {
 	r := newRig(t, "viewer")
 	r.stop()
 	if _, err := get(t.Context(), r, ways(t)["gRPC"], "s"); connect.CodeOf(err) != connect.CodeUnavailable || !strings.Contains(err.Error(), "cannot be reached") || strings.Contains(err.Error(), "127.0.0.1") {

@@ -27,7 +27,7 @@ func ask(ctx context.Context, d *Desk, s Secrets) (*Session, Secrets) {
 	return nil, Secrets{}
 }
 
-func TestWhatCanBeNoCodeIsNotLookedFor(t *testing.T) {
+func TestLook_RejectsMalformedCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		began := time.Now()
 		if _, err := New(nil).Look(t.Context(), "abc"); !errors.Is(err, ErrNoBrowser) || time.Since(began) > 0 {
@@ -36,7 +36,7 @@ func TestWhatCanBeNoCodeIsNotLookedFor(t *testing.T) {
 	})
 }
 
-func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
+func TestCode_SignsBrowserInOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()
@@ -87,7 +87,7 @@ func TestACodeLetsTheBrowserInThatShowsItAndOnce(t *testing.T) {
 	})
 }
 
-func TestACodeIsOfOneBrowserAlone(t *testing.T) {
+func TestCode_BelongsToOneBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()
@@ -124,7 +124,7 @@ func TestACodeIsOfOneBrowserAlone(t *testing.T) {
 	})
 }
 
-func TestACodeEnds(t *testing.T) {
+func TestCode_Expires(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		s, code, expires := d.Begin()
@@ -147,7 +147,7 @@ func TestACodeEnds(t *testing.T) {
 	})
 }
 
-func TestAskingForCodesTakesNoRoom(t *testing.T) {
+func TestBegin_KeepsNoState(t *testing.T) {
 	d := New(nil)
 	seen := map[string]bool{}
 	for range 10_000 {
@@ -165,7 +165,7 @@ func TestAskingForCodesTakesNoRoom(t *testing.T) {
 	}
 }
 
-func TestThereIsRoomForSoManyCodesAndBrowsers(t *testing.T) {
+func TestDesk_LimitsCodesAndBrowsers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		errs := make(chan error, maxOffers+1)
@@ -194,7 +194,7 @@ func TestThereIsRoomForSoManyCodesAndBrowsers(t *testing.T) {
 	})
 }
 
-func TestABrowserThatATokenLetInGoesWithIt(t *testing.T) {
+func TestSession_EndsWithToken(t *testing.T) {
 	d := New(nil)
 	stands := true
 	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "operator", Stands: func() bool { return stands }}, firefox)
@@ -211,7 +211,7 @@ func TestABrowserThatATokenLetInGoesWithIt(t *testing.T) {
 	}
 }
 
-func TestSigningOut(t *testing.T) {
+func TestSignOut_EndsSession(t *testing.T) {
 	d := New(nil)
 	session, secrets, err := d.SignIn(auth.Who{ID: "token x", Role: "viewer", Stands: func() bool { return true }}, firefox)
 	if err != nil {
@@ -226,7 +226,7 @@ func TestSigningOut(t *testing.T) {
 	}
 }
 
-func TestConfirmingTakesARoleAndATime(t *testing.T) {
+func TestConfirm_RequiresRoleAndLifetime(t *testing.T) {
 	d := New(nil)
 	for _, c := range []struct {
 		role     string
@@ -239,7 +239,7 @@ func TestConfirmingTakesARoleAndATime(t *testing.T) {
 	}
 }
 
-func TestConfirm_LetsNobodyInWithACodeThatWasUsed(t *testing.T) {
+func TestConfirm_RejectsUsedCode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()
@@ -268,7 +268,7 @@ func TestConfirm_LetsNobodyInWithACodeThatWasUsed(t *testing.T) {
 	})
 }
 
-func TestLook_SaysWhoIsKeptOut(t *testing.T) {
+func TestLook_ReportsRejectedBrowser(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		d := New(nil)
 		s, code, _ := d.Begin()

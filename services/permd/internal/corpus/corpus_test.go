@@ -92,7 +92,7 @@ func parse(t testing.TB, name, text string, s fixture) *policy.Policy {
 	return p
 }
 
-func TestNothingGetsAroundAPolicy(t *testing.T) {
+func TestCorpus_PoliciesDecideAsExpected(t *testing.T) {
 	all, s := load(t), newFixture(t)
 	policies := map[string]*policy.Policy{}
 	for name, text := range all.Policies {
@@ -146,7 +146,7 @@ func describe(a *permissionv1.Action) string {
 	return fmt.Sprintf("unparsed %q, command %v, paths %v", a.GetUnparsed(), a.GetCommand(), a.GetPaths())
 }
 
-func TestTheCorpusHasEveryVerdict(t *testing.T) {
+func TestCorpus_HasEveryVerdict(t *testing.T) {
 	count := map[string]int{}
 	all := load(t)
 	for _, e := range all.Entries {

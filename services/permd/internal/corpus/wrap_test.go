@@ -175,9 +175,9 @@ func (m *maker) wrap(line string) string {
 	return line
 }
 
-// FuzzNoWrapperAllowsWhatIsDenied hides a denied command in wrappers, quotes and chains that the input's bytes choose.
-// Whatever comes of it, no policy that denies the command may allow it.
-func FuzzNoWrapperAllowsWhatIsDenied(f *testing.F) {
+// FuzzWrappers_KeepDenial puts a denied command into wrappers, quotes and chains that the input chooses. No policy that
+// denies the command may allow the line.
+func FuzzWrappers_KeepDenial(f *testing.F) {
 	all, s := load(f), newFixture(f)
 	closed, open := parse(f, "commands", all.Policies["commands"], s), parse(f, "open", all.Policies["open"], s)
 	f.Add([]byte{})

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// FuzzImport feeds arbitrary files: nothing panics, and what comes back loads.
+// FuzzImport imports arbitrary files. Nothing may panic, and the resulting rule file has to load.
 func FuzzImport(f *testing.F) {
 	for name, file := range map[string]string{"claude": "claude.json", "gemini": "gemini.toml", "opencode": "opencode.json"} {
 		f.Add(name, sample(f, file))
@@ -130,7 +130,7 @@ func neverLooser(t *testing.T, p imported, lines [][]string, rules []rule, one f
 	}
 }
 
-func FuzzClaudesRulesAreNeverLooser(f *testing.F) {
+func FuzzClaude_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
@@ -155,7 +155,7 @@ func FuzzClaudesRulesAreNeverLooser(f *testing.F) {
 	})
 }
 
-func FuzzGeminisRulesAreNeverLooser(f *testing.F) {
+func FuzzGemini_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)
@@ -186,7 +186,7 @@ func FuzzGeminisRulesAreNeverLooser(f *testing.F) {
 	})
 }
 
-func FuzzOpencodesRulesAreNeverLooser(f *testing.F) {
+func FuzzOpencode_RulesAreNotLooser(f *testing.F) {
 	seeds(f)
 	f.Fuzz(func(t *testing.T, data []byte) {
 		c := choices(data)

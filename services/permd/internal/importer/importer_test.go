@@ -104,7 +104,7 @@ func (p imported) drops(entry string) bool {
 	return false
 }
 
-func TestTheFormatIsToldFromNameAndContent(t *testing.T) {
+func TestFormat_FromNameAndContent(t *testing.T) {
 	for _, tt := range []struct{ name, content, want string }{
 		{"/home/u/.claude/settings.json", `{}`, "claude"},
 		{"/ws/.claude/settings.local.json", `{"permissions": {}}`, "claude"},
@@ -122,7 +122,7 @@ func TestTheFormatIsToldFromNameAndContent(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsAnError(t *testing.T) {
+func TestImport_RejectsUnreadableFiles(t *testing.T) {
 	for name, tt := range map[string]struct{ format, file, content, want string }{
 		"another format":              {"vim", "x", "{}", `expected the format claude, gemini or opencode, got "vim"`},
 		"a file of nobody":            {"", "x", "hello", "say claude, gemini or opencode"},
@@ -151,7 +151,7 @@ func TestWhatCannotBeReadIsAnError(t *testing.T) {
 	}
 }
 
-func TestTheFileSaysWhereItComesFrom(t *testing.T) {
+func TestImport_NamesSource(t *testing.T) {
 	p := load(t, "", "/home/u/.claude/settings.json\nrules: []", `{"permissions": {"allow": ["Bash(ls:*)"], "deny": ["Bash(rm:*)"]}}`)
 	if !strings.HasPrefix(p.text, "# What Claude Code allows, asks about and denies, from /home/u/.claude/settings.json rules: [].\n") {
 		t.Errorf("it begins with\n%.200s", p.text)
@@ -161,7 +161,7 @@ func TestTheFileSaysWhereItComesFrom(t *testing.T) {
 	}
 }
 
-func TestClaudesSettings(t *testing.T) {
+func TestClaude_Settings(t *testing.T) {
 	p := load(t, "", ".claude/settings.json", sample(t, "claude.json"))
 	p.check(t, `
 allow git diff
@@ -229,7 +229,7 @@ ask tool.other
 	}
 }
 
-func TestClaudesWholeTools(t *testing.T) {
+func TestClaude_WholeTools(t *testing.T) {
 	p := load(t, "claude", "s", `{"permissions": {"allow": ["Bash", "Read", "Edit", "WebFetch", "WebSearch", "Grep"], "deny": ["Bash(rm:*)", "mcp__*"]}}`)
 	p.check(t, `
 allow make all
@@ -249,7 +249,7 @@ ask tool.other
 	p.check(t, "deny make\ndeny fs.read /ws/x\ndeny tool.other\n")
 }
 
-func TestClaudesModes(t *testing.T) {
+func TestClaude_Modes(t *testing.T) {
 	p := load(t, "claude", "s", `{"permissions": {"defaultMode": "acceptEdits"}}`)
 	p.check(t, "allow fs.write /ws/x\nask fs.write /tmp/x\nask fs.write /ws/.git/x\nask mkdir x\n")
 	for _, mode := range []string{"plan", "dontAsk", "bypassPermissions", "auto"} {
@@ -261,7 +261,7 @@ func TestClaudesModes(t *testing.T) {
 	}
 }
 
-func TestGeminisPolicy(t *testing.T) {
+func TestGemini_Policy(t *testing.T) {
 	p := load(t, "", "rules.toml", sample(t, "gemini.toml"))
 	p.check(t, `
 allow git status
@@ -293,7 +293,7 @@ ask cat $x
 	}
 }
 
-func TestGeminisPriorities(t *testing.T) {
+func TestGemini_Priorities(t *testing.T) {
 	p := load(t, "gemini", "x", `
 [[rule]]
 toolName = "run_shell_command"
@@ -331,7 +331,7 @@ deny sudo ls
 	p.check(t, "allow make\nask rm -rf x\nask ls; ln -s a b\n")
 }
 
-func TestOpencodesPermissions(t *testing.T) {
+func TestOpencode_Permissions(t *testing.T) {
 	p := load(t, "", "opencode.json", sample(t, "opencode.json"))
 	p.check(t, `
 allow git status
@@ -364,7 +364,7 @@ ask tool.other
 	}
 }
 
-func TestOpencodesLastEntryCounts(t *testing.T) {
+func TestOpencode_LastEntryWins(t *testing.T) {
 	p := load(t, "opencode", "x", `{"permission": {"bash": {"*": "deny", "git *": "allow", "git push *": "ask", "git push backup": "allow", "7": "allow"}}}`)
 	p.check(t, "allow git\nallow git status\nask git push\nask git push origin\nallow git push backup\nask git push backup x\ndeny make\ndeny 7\ndeny timeout 5 git status\n")
 	p = load(t, "opencode", "x", `{"permission": {"bash": {"git *": "allow", "*": "ask"}}}`)

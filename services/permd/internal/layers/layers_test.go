@@ -95,7 +95,7 @@ const (
 	askB     = "  - {id: ask-b, effect: ask, path: [\"**/b\"]}\n"
 )
 
-func TestTheRulesOfAllLayersCountAndTheStrictestWins(t *testing.T) {
+func TestLayers_StrictestRuleWins(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("admin.yaml"), denyA)
 	b.write(b.path("user.yaml"), allowAll)
@@ -109,7 +109,7 @@ func TestTheRulesOfAllLayersCountAndTheStrictestWins(t *testing.T) {
 	}
 }
 
-func TestAWorkspaceMayOnlyTightenUnlessItIsTrusted(t *testing.T) {
+func TestWorkspace_LoosensOnlyIfTrusted(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), "  - {id: read, effect: allow, on: [fs.read], path: [\"${root}/**\"]}\n")
 	b.write(b.workspace(), allowAll+denyA)
@@ -137,7 +137,7 @@ func TestAWorkspaceMayOnlyTightenUnlessItIsTrusted(t *testing.T) {
 	b.want(f, "c", ask)
 }
 
-func TestWithoutAPolicyCallsPassAndQuestionsAreAsked(t *testing.T) {
+func TestLayers_WithoutPolicy(t *testing.T) {
 	b := newBench(t)
 	f := b.load(&permissionv1.Settings{})
 	if d := b.want(f, "a", allow); d.GetRule() != policy.NoPolicy {
@@ -154,7 +154,7 @@ func TestWithoutAPolicyCallsPassAndQuestionsAreAsked(t *testing.T) {
 	}
 }
 
-func TestTighteningCountsAtOnceAndLooseningAfterLoadingAnew(t *testing.T) {
+func TestReload_LoosensOnlyAfterReload(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), allowAll)
 	settings := &permissionv1.Settings{Policy: b.path("user.yaml")}
@@ -179,7 +179,7 @@ func TestTighteningCountsAtOnceAndLooseningAfterLoadingAnew(t *testing.T) {
 	b.want(b.load(settings), "a", allow)
 }
 
-func TestAnAdministratorsFileThatAppearsTightensAtOnce(t *testing.T) {
+func TestAdmin_NewFileTightensAtOnce(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), allowAll)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user.yaml"), AdminPolicy: b.path("admin.yaml")})
@@ -189,7 +189,7 @@ func TestAnAdministratorsFileThatAppearsTightensAtOnce(t *testing.T) {
 	b.want(f, "c", allow)
 }
 
-func TestAFileThatCannotBeUsedChangesNothingAndIsReportedOnce(t *testing.T) {
+func TestReload_InvalidFileIsReportedOnce(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), allowAll)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user.yaml")})
@@ -206,7 +206,7 @@ func TestAFileThatCannotBeUsedChangesNothingAndIsReportedOnce(t *testing.T) {
 	}
 }
 
-func TestWhatAWorkspaceMeansIsAskedAboutIfItsFileCannotBeRead(t *testing.T) {
+func TestWorkspace_UnreadableFileAsks(t *testing.T) {
 	for name, spoil := range map[string]func(b *bench) error{
 		"no rules": func(b *bench) error { return os.WriteFile(b.workspace(), []byte("rules: 5\n"), 0o600) },
 		"a fifo":   func(b *bench) error { return syscall.Mkfifo(b.workspace(), 0o600) },
@@ -243,7 +243,7 @@ func relink(b *bench, to string) error {
 	return errors.Join(os.Remove(folder), os.Symlink(to, folder))
 }
 
-func TestBadSettingsAreRefused(t *testing.T) {
+func TestLoad_RejectsInvalidSettings(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("open.yaml"), allowAll)
 	if err := os.Chmod(b.path("open.yaml"), 0o602); err != nil {
@@ -265,7 +265,7 @@ func TestBadSettingsAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFileThatChangesWithoutEndHasEverythingAsked(t *testing.T) {
+func TestReload_ConstantlyChangingFileAsks(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), allowAll)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user.yaml")})
@@ -279,7 +279,7 @@ func TestAFileThatChangesWithoutEndHasEverythingAsked(t *testing.T) {
 	b.want(f, "n0", deny)
 }
 
-func TestDecisionsAndChangesMayRace(t *testing.T) {
+func TestDecide_RacesWithChanges(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user.yaml"), allowAll+denyA)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user.yaml")})
@@ -314,7 +314,7 @@ func (b *bench) again(f *Files, settings *permissionv1.Settings) *Files {
 	return f
 }
 
-func TestWhatWasBelievedCountsAfterAnEndThatNobodyAskedFor(t *testing.T) {
+func TestTrust_SurvivesCrash(t *testing.T) {
 	b := newBench(t)
 	const strict = "  - {id: strict, effect: deny, path: [\"**/x\"]}\n"
 	const loose = "  - {id: loose, effect: allow, path: [\"/**\"]}\n"
@@ -377,7 +377,7 @@ func TestWhatWasBelievedCountsAfterAnEndThatNobodyAskedFor(t *testing.T) {
 	})
 }
 
-func TestAFileThatIsTheUsersAndAWorkspacesIsBelievedAsBoth(t *testing.T) {
+func TestTrust_FileOfUserAndWorkspace(t *testing.T) {
 	b := newBench(t)
 	b.write(b.workspace(), "  - {id: loose, effect: allow, path: [\"/**\"]}\n")
 	settings := &permissionv1.Settings{Policy: b.workspace(), WorkspacePolicy: ".acphost/policy.yaml"}

@@ -21,7 +21,7 @@ func (b *bench) reading(name string) *permissionv1.Action {
 	return a
 }
 
-func TestADecisionHoldsAsLongAsItsFilesAreAsTheyWere(t *testing.T) {
+func TestReuse_EndsWhenFilesChange(t *testing.T) {
 	for name, tt := range map[string]func(b *bench){
 		"the user's rules change":           func(b *bench) { b.write(b.path("user"), readsAll+"  - {id: x, effect: deny, path: [\"**/b\"]}\n") },
 		"the user's rules are gone":         func(b *bench) { _ = os.Remove(b.path("user")) },
@@ -59,7 +59,7 @@ func holds(r *permissionv1.Reuse) bool {
 	return true
 }
 
-func TestADecisionByWhatHasChangedHoldsForItsActionAlone(t *testing.T) {
+func TestReuse_ChangedFilesCoverOneAction(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user"), readsAll)
 	settings := &permissionv1.Settings{Policy: b.path("user")}
@@ -82,7 +82,7 @@ func TestADecisionByWhatHasChangedHoldsForItsActionAlone(t *testing.T) {
 	alone("the rules cannot be read, so the old ones count")
 }
 
-func TestOnlyWhoAsksForItIsToldHowFarADecisionHolds(t *testing.T) {
+func TestReuse_ReturnedOnRequest(t *testing.T) {
 	b := newBench(t)
 	b.write(b.path("user"), readsAll)
 	f := b.load(&permissionv1.Settings{Policy: b.path("user")})

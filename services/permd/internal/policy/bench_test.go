@@ -9,9 +9,8 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// BenchmarkDecide50Rules is a decision by as many rules as a file has that is written with care: of each ten, two are
-// conditions in CEL.
-func BenchmarkDecide50Rules(b *testing.B) {
+// BenchmarkDecide_50Rules decides by the number of rules of a large rule file. Two of each ten are CEL conditions.
+func BenchmarkDecide_50Rules(b *testing.B) {
 	p := parse(b, fiftyRules())
 	for name, action := range map[string]*permissionv1.Action{
 		"read":    about("fs.read", path("/ws/src/internal/server/main.go"), mode("code")),
@@ -29,8 +28,8 @@ func BenchmarkDecide50Rules(b *testing.B) {
 	}
 }
 
-// BenchmarkExplain50Rules is what replaying a record costs for each of its actions.
-func BenchmarkExplain50Rules(b *testing.B) {
+// BenchmarkExplain_50Rules measures the cost of each action when a record is replayed.
+func BenchmarkExplain_50Rules(b *testing.B) {
 	parts := []policy.Part{{Policy: parse(b, fiftyRules()), Name: "r.yaml"}}
 	action := about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"), mode("code"))
 	for b.Loop() {
@@ -38,7 +37,7 @@ func BenchmarkExplain50Rules(b *testing.B) {
 	}
 }
 
-func BenchmarkParse50Rules(b *testing.B) {
+func BenchmarkParse_50Rules(b *testing.B) {
 	text := fiftyRules()
 	for b.Loop() {
 		parse(b, text)

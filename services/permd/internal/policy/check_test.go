@@ -22,7 +22,7 @@ func findings(t *testing.T, rules string) []string {
 	return all
 }
 
-func TestCheckReportsEveryMistakeWithItsPlaceAndRule(t *testing.T) {
+func TestCheck_ReportsMistakesWithPlaceAndRule(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules string
 		want  []string
@@ -51,7 +51,7 @@ func TestCheckReportsEveryMistakeWithItsPlaceAndRule(t *testing.T) {
 	}
 }
 
-func TestCheckCountsRulesAndTheirTests(t *testing.T) {
+func TestCheck_CountsRulesAndTests(t *testing.T) {
 	rules := "version: 1\nrules:\n- id: a\n  effect: allow\n  command: [ls]\n  tests:\n    match: [{command: ls}, {command: ls -l}]\n    not_match: [{command: rm x}]\n- {id: b, effect: deny, command: [rm], tests: {match: [{command: rm x}]}}\n"
 	got := policy.Check("r.yaml", []byte(rules), policy.Surroundings{})
 	if len(got.GetFindings()) != 0 || got.GetRules() != 2 || got.GetTests() != 4 {
@@ -66,7 +66,7 @@ func TestCheckCountsRulesAndTheirTests(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfRulesThatDoNotDoWhatWasMeant(t *testing.T) {
+func TestCheck_WarnsOfIneffectiveRules(t *testing.T) {
 	const nothing = ""
 	for name, tt := range map[string]struct{ rules, want string }{
 		"twice the same":                                       {"{id: a, effect: deny, command: [rm]}|{id: b, effect: deny, command: [rm]}", "4:3 b: this rule makes no difference: rule a (deny, line 3) matches whatever it matches, and already does the same"},
@@ -149,14 +149,14 @@ func TestCheckWarnsOfRulesThatDoNotDoWhatWasMeant(t *testing.T) {
 	}
 }
 
-func TestCheckWarnsOfAllowingWhatNobodySees(t *testing.T) {
+func TestCheck_WarnsOfAllowedUnseenCommands(t *testing.T) {
 	got := findings(t, "version: 1\nunattended: allow\nrules: [{id: a, effect: ask, command: [rm]}]")
 	if len(got) != 1 || !strings.HasPrefix(got[0], "warning 2:13 : unattended: allow lets through") {
 		t.Errorf("got %q", got)
 	}
 }
 
-func TestTheFilesThatComeWithPermdHaveNoFindings(t *testing.T) {
+func TestCheck_ShippedFilesHaveNoFindings(t *testing.T) {
 	for name, text := range shipped(t) {
 		if got := findings(t, text); len(got) != 0 {
 			t.Errorf("%s: got %q", name, got)

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-func TestAMistakeInAConditionHasItsPlaceInTheFile(t *testing.T) {
+func TestCondition_MistakeHasPlace(t *testing.T) {
 	for name, tt := range map[string]struct{ when, want string }{
 		"plain":         {"when: action.knd == 'x'", "r.yaml:5:15: "},
 		"double quotes": {`when: "action.knd == 'x'"`, "r.yaml:5:16: "},
@@ -25,7 +25,7 @@ func TestAMistakeInAConditionHasItsPlaceInTheFile(t *testing.T) {
 	}
 }
 
-func TestAConditionThatFailsNeverLoosens(t *testing.T) {
+func TestCondition_FailureDoesNotLoosen(t *testing.T) {
 	for effect, want := range map[string]permissionv1.Verdict{"allow": ask, "ask": ask, "deny": ask} {
 		text := "version: 1\nrules: [{id: a, on: [fs.read], effect: " + effect + ", when: \"action.paths[7].inside_roots\"}]"
 		p, err := policy.Parse("r.yaml", []byte(text), policy.Surroundings{})
@@ -38,7 +38,7 @@ func TestAConditionThatFailsNeverLoosens(t *testing.T) {
 	}
 }
 
-func TestATestThatFailsKeepsTheFileFromLoading(t *testing.T) {
+func TestParse_FailedTestRejectsFile(t *testing.T) {
 	text := "version: 1\nrules:\n- id: a\n  effect: allow\n  command: [git diff]\n  tests:\n    match:\n    - command: git diff --output=x\n"
 	_, err := policy.Parse("r.yaml", []byte(text), policy.Surroundings{})
 	if err == nil || !strings.HasPrefix(err.Error(), "r.yaml:8:7: rules[0].tests.match[0]: expected that rule a matches, and it does not: git ") {

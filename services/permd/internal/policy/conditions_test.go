@@ -32,7 +32,7 @@ rules:
 - {id: anything, effect: allow, when: "action.title == 'go'"}
 `
 
-func TestDecideByAgentModeRedirectAndWhen(t *testing.T) {
+func TestDecide_AgentModeRedirectAndWhen(t *testing.T) {
 	exec, read, write := "terminal.create", "fs.read", "fs.write"
 	title := func(a *permissionv1.Action) { a.Title = "go" }
 	code := mode("code")
@@ -101,7 +101,7 @@ func TestDecideByAgentModeRedirectAndWhen(t *testing.T) {
 	}
 }
 
-func TestWordsThatAreOnlyKnownWhenTheyRun(t *testing.T) {
+func TestDecide_DynamicWords(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: d, effect: deny, command: [rm -rf, git push --force]}\n- {id: a, effect: allow, on: [terminal.create]}\n")
 	run := func(dynamic []uint32, argv ...string) *permissionv1.Action {
 		return about("terminal.create", func(a *permissionv1.Action) {
@@ -134,7 +134,7 @@ func TestWordsThatAreOnlyKnownWhenTheyRun(t *testing.T) {
 	}
 }
 
-func TestADenyRuleOnAPathSeesWhereWordsLead(t *testing.T) {
+func TestDeny_PathFollowsLinksOfWords(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: d, effect: deny, path: ['**/.env']}\n- {id: a, effect: allow, command: [cat, cd]}\n")
 	if got := decide(p, about("terminal.create", line("cat innocent"))); got.GetVerdict() != allow {
 		t.Errorf("a word that leads nowhere else: got %v", got)
@@ -156,7 +156,7 @@ func tool(name string) func(*permissionv1.Action) {
 	return func(a *permissionv1.Action) { a.Tool = name }
 }
 
-func TestARuleForAToolHoldsForThatToolAlone(t *testing.T) {
+func TestRule_ToolMatchesOnlyThatTool(t *testing.T) {
 	p := parse(t, `
 version: 1
 rules:

@@ -226,7 +226,7 @@ func TestDecide(t *testing.T) {
 	}
 }
 
-func TestAnAllowanceSaysWhetherARuleNamesThePlace(t *testing.T) {
+func TestDecide_ReportsWhetherRuleNamesPath(t *testing.T) {
 	p := parse(t, `
 version: 1
 rules:
@@ -257,7 +257,7 @@ rules:
 	}
 }
 
-func TestOfTwoThatAllowBothMustNameThePlace(t *testing.T) {
+func TestStricter_NamesPathsOnlyIfBothDo(t *testing.T) {
 	for _, c := range [][3]bool{{true, true, true}, {true, false, false}, {false, true, false}, {false, false, false}} {
 		a, b := &permissionv1.DecideResponse{Verdict: allow, NamesPaths: c[0]}, &permissionv1.DecideResponse{Verdict: allow, NamesPaths: c[1]}
 		if got := policy.Stricter(a, b).GetNamesPaths(); got != c[2] {
@@ -266,7 +266,7 @@ func TestOfTwoThatAllowBothMustNameThePlace(t *testing.T) {
 	}
 }
 
-func TestDecideSaysWhetherAnAnswerMayBeRemembered(t *testing.T) {
+func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 	p := parse(t, rules)
 	tests := map[string]struct {
 		action *permissionv1.Action
@@ -287,7 +287,7 @@ func TestDecideSaysWhetherAnAnswerMayBeRemembered(t *testing.T) {
 	}
 }
 
-func TestDecideGivesTheRulesReason(t *testing.T) {
+func TestDecide_ReturnsReasonOfRule(t *testing.T) {
 	p := parse(t, rules)
 	for want, action := range map[string]*permissionv1.Action{
 		"no removing":            about("terminal.create", line("rm -rf x")),
@@ -309,7 +309,7 @@ func TestDecideGivesTheRulesReason(t *testing.T) {
 	}
 }
 
-func TestDecideSaysWhatCannotBeTold(t *testing.T) {
+func TestDecide_ReasonNamesUnknownWords(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: look, effect: allow, command: [ls, cat, mysql, cd]}\n- {id: secrets, effect: deny, path: ['/secret/**']}\n")
 	for text, want := range map[string]string{
 		"mysql -phunter2 a$x":  "it may be what this rule denies: what `mysql` is given by `…$x` is only known when it runs",
@@ -335,7 +335,7 @@ func TestDecideSaysWhatCannotBeTold(t *testing.T) {
 	}
 }
 
-func TestADecisionNamesThePartsThatItIsAbout(t *testing.T) {
+func TestDecide_NamesParts(t *testing.T) {
 	p := parse(t, `version: 1
 rules:
 - {id: look, effect: allow, command: [ls, echo, git status]}
@@ -378,7 +378,7 @@ rules:
 	}
 }
 
-func TestADecisionGivesEachPartTheReasonOfItsOwnRule(t *testing.T) {
+func TestDecide_PartsHaveReasonOfOwnRule(t *testing.T) {
 	p := parse(t, `version: 1
 rules:
 - {id: trees, effect: ask, command: [rm -rf], reason: This removes what cannot be brought back., not_grantable: true}
@@ -442,7 +442,7 @@ rules:
 	}
 }
 
-func TestTheSameRuleInTwoFilesIsNamedOnce(t *testing.T) {
+func TestDecide_NamesSameRuleOnce(t *testing.T) {
 	p := parse(t, "version: 1\nrules: [{id: network, effect: ask, command: [curl], reason: This can carry files to anywhere.}]")
 	twice := []policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}, {Policy: p, Layer: permissionv1.Layer_LAYER_WORKSPACE}}
 	const want = "`curl x` (command 2 of 2): This can carry files to anywhere."
@@ -451,7 +451,7 @@ func TestTheSameRuleInTwoFilesIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestWithoutARuleFileEveryQuestionIsAskedAndCallsPass(t *testing.T) {
+func TestDecide_WithoutRuleFile(t *testing.T) {
 	p, err := policy.None(policy.Surroundings{Protected: []string{"/run/acphost"}})
 	if err != nil {
 		t.Fatal(err)
@@ -473,7 +473,7 @@ func TestWithoutARuleFileEveryQuestionIsAskedAndCallsPass(t *testing.T) {
 	}
 }
 
-func TestTheOrderOfRulesDoesNotMatter(t *testing.T) {
+func TestDecide_IgnoresOrderOfRules(t *testing.T) {
 	sections := []string{"- {id: d, effect: deny, command: [rm]}\n", "- {id: a, effect: ask, command: [rm]}\n", "- {id: l, effect: allow, command: [rm]}\n"}
 	for i := range sections {
 		text := "version: 1\nrules:\n" + sections[i] + sections[(i+1)%3] + sections[(i+2)%3]
@@ -483,7 +483,7 @@ func TestTheOrderOfRulesDoesNotMatter(t *testing.T) {
 	}
 }
 
-func TestTheExampleDoesWhatItSays(t *testing.T) {
+func TestExample_DecidesAsDescribed(t *testing.T) {
 	data, err := os.ReadFile("../../examples/workspace.yaml")
 	if err != nil {
 		t.Fatal(err)
@@ -515,9 +515,9 @@ func TestTheExampleDoesWhatItSays(t *testing.T) {
 	}
 }
 
-// FuzzADeniedCommandIsNeverAllowed hides a denied command in ways that are put together at random, in a policy that
-// allows all else by its kind.
-func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
+// FuzzDecide_DeniedCommandStaysDenied hides a denied command in random ways, under a policy that allows everything else
+// by kind.
+func FuzzDecide_DeniedCommandStaysDenied(f *testing.F) {
 	p := parse(f, "version: 1\nrules: [{id: d, command: [rm -rf], effect: deny},\n{id: kind, on: [terminal.create], effect: allow}, {id: words, command: ['*'], effect: allow}]")
 	if got := decide(p, about("terminal.create", line("ls"))); got.GetVerdict() != allow {
 		f.Fatalf("what is not denied: got %v", got)
@@ -572,7 +572,7 @@ func FuzzADeniedCommandIsNeverAllowed(f *testing.F) {
 	})
 }
 
-func BenchmarkDecideOneCommandByFiftyRules(b *testing.B) {
+func BenchmarkDecide_CommandByFiftyRules(b *testing.B) {
 	p := parse(b, manyRules(50))
 	action := about("terminal.create", line("git status && ls -la | head -5"), cwd("/ws"))
 	for b.Loop() {
@@ -580,7 +580,7 @@ func BenchmarkDecideOneCommandByFiftyRules(b *testing.B) {
 	}
 }
 
-func BenchmarkDecideAThousandPathsByAHundredRules(b *testing.B) {
+func BenchmarkDecide_ThousandPathsByHundredRules(b *testing.B) {
 	p := parse(b, manyRules(100))
 	action := about("fs.read")
 	for i := range 1000 {

@@ -20,7 +20,7 @@ rules:
   - {id: asked, effect: ask, command: [git push]}
 `
 
-func TestARuleGoesByWhatNamesComeTo(t *testing.T) {
+func TestRule_UsesResolvedProgram(t *testing.T) {
 	p, err := policy.Parse("rules", []byte(doubtRules), policy.Surroundings{})
 	if err != nil {
 		t.Fatal(err)
@@ -93,7 +93,7 @@ func TestARuleGoesByWhatNamesComeTo(t *testing.T) {
 	}
 }
 
-func TestARuleMayTakeProgramsOfTheWorkspace(t *testing.T) {
+func TestRule_WorkspacePrograms(t *testing.T) {
 	p, err := policy.Parse("rules", []byte(`
 version: 1
 rules:

@@ -39,7 +39,7 @@ func into(to ...string) func(*permissionv1.Action) {
 	}
 }
 
-func TestADecisionHasThePlacesOfItsRules(t *testing.T) {
+func TestDecide_HasPlacesOfRules(t *testing.T) {
 	mine := parse(t, `version: 1
 rules:
   - {id: ls, effect: allow, on: [terminal.create], command: ["ls"]}
@@ -73,7 +73,7 @@ rules:
 	}
 }
 
-func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
+func TestExplain_ReasonOfEachRule(t *testing.T) {
 	exec, read, write := "terminal.create", "fs.read", "fs.write"
 	tests := []struct {
 		name, rule string
@@ -171,7 +171,7 @@ func TestExplainSaysWhyARuleMatchesOrNot(t *testing.T) {
 	}
 }
 
-func TestExplainKeepsTheOrderOfTheFilesAndTheirRules(t *testing.T) {
+func TestExplain_KeepsOrder(t *testing.T) {
 	user := parse(t, "version: 1\nrules:\n- {id: l, effect: allow, on: [fs.read]}\n\n- {id: d, effect: deny, path: ['**/.env']}\n- {id: a, effect: ask, on: [fs.write]}\n")
 	workspace := parse(t, "version: 1\nrules:\n- {id: w, effect: allow, on: [fs.write]}\n- {id: x, effect: ask, on: [fs.read]}\n")
 	parts := []policy.Part{{Policy: user, Name: "user"}, {Policy: workspace, Name: "guest", Layer: permissionv1.Layer_LAYER_WORKSPACE}}
@@ -196,7 +196,7 @@ func TestExplainKeepsTheOrderOfTheFilesAndTheirRules(t *testing.T) {
 	}
 }
 
-func TestExplainSaysThatRulesDoNotJudgeModes(t *testing.T) {
+func TestExplain_RulesDoNotDecideModes(t *testing.T) {
 	p := parse(t, "version: 1\nrules: [{id: r, effect: allow, on: ['tool.*']}]")
 	got := policy.Explain([]policy.Part{{Policy: p}}, about("tool.switch_mode"))
 	if why := got.GetConsidered()[0].GetWhy(); why != "on is tool.switch_mode; does not count: a change of mode is for a person to decide" {
@@ -207,7 +207,7 @@ func TestExplainSaysThatRulesDoNotJudgeModes(t *testing.T) {
 	}
 }
 
-func TestExplainBoundsAndCleansWhatTheAgentSays(t *testing.T) {
+func TestExplain_LimitsAndEscapesAgentText(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: r, effect: allow, on: [tool.think], command: [ls], path: ['/a']}\n- {id: s, effect: deny, command: ['*']}\n")
 	long := "\x1b]0;x\a\u202e\n" + strings.Repeat("ä", 10_000) + "\xff"
 	for _, action := range []*permissionv1.Action{

@@ -51,7 +51,7 @@ func runsCode(f *permissionv1.Facts) { f.RunsCode = true }
 func network(f *permissionv1.Facts)  { f.Network = true }
 func changes(f *permissionv1.Facts)  { f.Changes = true }
 
-func TestAnAllowRuleTakesOnlyWhatIsCertain(t *testing.T) {
+func TestAllow_RequiresCertainFacts(t *testing.T) {
 	const look = `reads: ["${root}/**", "/dev/null"]`
 	exec := "terminal.create"
 	for _, tt := range []struct {
@@ -159,7 +159,7 @@ func TestAnAllowRuleTakesOnlyWhatIsCertain(t *testing.T) {
 	}
 }
 
-func TestADenyRuleTakesDoubtForAMatch(t *testing.T) {
+func TestDeny_MatchesInDoubt(t *testing.T) {
 	exec := "terminal.create"
 	const secrets = `path: ["**/.env", "/home/u/.ssh/**"]`
 	for _, tt := range []struct {
@@ -219,7 +219,7 @@ func TestADenyRuleTakesDoubtForAMatch(t *testing.T) {
 	}
 }
 
-func TestWhatACommandHasToLeaveOut(t *testing.T) {
+func TestDecide_CommandMustExcludeDeniedFiles(t *testing.T) {
 	const rules = `
 version: 1
 rules:
@@ -301,7 +301,7 @@ rules:
 	}
 }
 
-func TestSeveralRulesMayAllowALineTogether(t *testing.T) {
+func TestAllow_RulesCombineForOneLine(t *testing.T) {
 	p := parse(t, `
 version: 1
 rules:
@@ -375,7 +375,7 @@ rules:
 	}
 }
 
-func TestAQuestionSaysWhyACommandIsNotKnownToLook(t *testing.T) {
+func TestDecide_ReasonWhyCommandIsNotReadOnly(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: look, effect: allow, reads: ['${root}/**']}\n- {id: plan, effect: allow, reads: ['**'], mode: [plan]}\n")
 	for _, tt := range []struct {
 		action *permissionv1.Action
@@ -396,7 +396,7 @@ func TestAQuestionSaysWhyACommandIsNotKnownToLook(t *testing.T) {
 	}
 }
 
-func TestALineOfAThousandCommandsIsDecidedSoon(t *testing.T) {
+func TestDecide_ThousandCommandsAreQuick(t *testing.T) {
 	rules := "version: 1\nrules:\n- {id: d, effect: deny, path: ['**/.env', '**/*.key']}\n"
 	for i := range 30 {
 		rules += fmt.Sprintf("- {id: r%d, effect: allow, command: [none%d, ls], when: \"action.command.sub_commands.all(s, s.argv.size() < 9)\"}\n", i, i)

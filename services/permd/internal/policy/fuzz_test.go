@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// FuzzParse reads rule files and judges actions by them: nothing panics, the decision follows from what Explain says of
-// the rules, and Check agrees about whether a file loads.
+// FuzzParse reads rule files and decides actions by them. Nothing may panic, the decision has to follow from the
+// explanation of the rules, and Check has to agree about whether a file loads.
 func FuzzParse(f *testing.F) {
 	for _, data := range shipped(f) {
 		f.Add(data, "fs.read", "cat .env > x", "/ws/.env", "plan")

@@ -8,7 +8,7 @@ import (
 	"github.com/bmatcuk/doublestar/v4"
 )
 
-func TestGlobs(t *testing.T) {
+func TestGlob_Matches(t *testing.T) {
 	tests := []struct {
 		glob      string
 		match, no []string
@@ -52,7 +52,7 @@ func TestGlobs(t *testing.T) {
 	}
 }
 
-func TestGlobsBelowARoot(t *testing.T) {
+func TestGlob_BelowRoot(t *testing.T) {
 	tests := []struct {
 		glob      string
 		match, no []string
@@ -82,7 +82,7 @@ func TestGlobsBelowARoot(t *testing.T) {
 	}
 }
 
-func TestAGlobHoldsForTheRealNameOfItsDirectory(t *testing.T) {
+func TestGlob_MatchesRealDirectory(t *testing.T) {
 	at := places{real: func(path string) (string, error) {
 		switch path {
 		case "/etc":
@@ -108,7 +108,7 @@ func TestAGlobHoldsForTheRealNameOfItsDirectory(t *testing.T) {
 	}
 }
 
-func TestKindGlobs(t *testing.T) {
+func TestGlob_Kinds(t *testing.T) {
 	for pattern, kinds := range map[string][2]string{
 		"*":           {"unknown", "fs.read"},
 		"fs.*":        {"fs.read", "fs.read.x"},
@@ -128,7 +128,7 @@ func TestKindGlobs(t *testing.T) {
 	}
 }
 
-func TestFoldJoinsSpellingsOfOneName(t *testing.T) {
+func TestFold_JoinsSpellings(t *testing.T) {
 	for _, same := range [][2]string{
 		{".ENV", ".env"}, {"é", "e\u0301"}, {"É", "e\u0301"}, {"\u212a", "k"}, {"ſ", "s"}, {".g\u200cit", ".git"}, {"ΣΑΣ", "σας"},
 	} {
@@ -141,8 +141,8 @@ func TestFoldJoinsSpellingsOfOneName(t *testing.T) {
 	}
 }
 
-// FuzzTheCheapTestsOfAPatternAgreeWithItsMatch compares with the library alone.
-func FuzzTheCheapTestsOfAPatternAgreeWithItsMatch(f *testing.F) {
+// FuzzGlob_QuickTestsAgreeWithMatch compares with the library without the quick tests.
+func FuzzGlob_QuickTestsAgreeWithMatch(f *testing.F) {
 	for _, seed := range [][2]string{
 		{"/a/**", "/a"}, {"/**/b", "/b"}, {"/a/{**,b}", "/a"}, {"/a{,/b}", "/a"}, {"/**/x/**", "/x"}, {"/a*b", "/ab"}, {`/\a*`, "/ab"},
 		{"/a/**/b/**/c", "/a/b/c"}, {"/[a]", "/a"}, {"/{a,b}c", "/ac"}, {"/*/**", "/a"}, {"/**/*", "/"}, {"/a]", "/a]"}, {"/a}b*", "/a}b"}, {`/a\\`, `/a\`},

@@ -77,7 +77,7 @@ rules:
     host: ["*:22"]
 `
 
-func TestRulesAboutHosts(t *testing.T) {
+func TestHost_Rules(t *testing.T) {
 	const allow, ask, deny = permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_ASK, permissionv1.Verdict_VERDICT_DENY
 	parts := []policy.Part{{Policy: parse(t, hostRules), Name: "rules"}}
 	connect := func(host string, port uint32, addresses ...string) *permissionv1.Action {
@@ -115,7 +115,7 @@ func TestRulesAboutHosts(t *testing.T) {
 	}
 }
 
-func TestMistakesInHosts(t *testing.T) {
+func TestHost_RejectsMistakes(t *testing.T) {
 	for rule, want := range map[string]string{
 		"host: [\"https://a.example/\"]":                      "expected a machine like api.example.com",
 		"host: [\"10.0.0.1/8\"]":                              "expected 10.0.0.0/8",
@@ -131,7 +131,7 @@ func TestMistakesInHosts(t *testing.T) {
 	}
 }
 
-func TestARuleThatAllowsAMachineWithTheKeysOfACloudIsWarnedAbout(t *testing.T) {
+func TestHost_WarnsOfMetadataServices(t *testing.T) {
 	for rule, warned := range map[string]bool{
 		"effect: allow, host: [\"169.254.169.254:80\"]": true,
 		"effect: ask, host: [\"fd00:ec2::254\"]":        true,

@@ -18,7 +18,7 @@ func TestShow_EscapesInvisibleCharacters(t *testing.T) {
 	}
 }
 
-func TestLoad_RefusesInvisibleNames(t *testing.T) {
+func TestLoad_RejectsInvisibleNames(t *testing.T) {
 	for _, r := range []string{"\u3164", "\u2800", "\u202e"} {
 		_, err := Parse("rules.yaml", []byte("version: 1\nrules: [{id: \"a"+r+"\", effect: deny}]"), Surroundings{})
 		if err == nil || !strings.Contains(err.Error(), "printable characters") {

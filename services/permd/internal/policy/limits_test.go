@@ -71,7 +71,7 @@ func TestDecide_LimitsOfPaths(t *testing.T) {
 	}
 }
 
-func TestDecide_GitShowsFilesOfTheRootsAlone(t *testing.T) {
+func TestDecide_GitShowsOnlyFilesOfRoots(t *testing.T) {
 	const (
 		head   = "version: 1\nrules:\n"
 		look   = head + "- {id: a, effect: allow, reads: ['${root}/**']}"

@@ -10,9 +10,9 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// TestARuleThatIsSaidToMakeNoDifferenceMakesNone puts rules together at random, and judges every action with and without
-// those that Check calls pointless.
-func TestARuleThatIsSaidToMakeNoDifferenceMakesNone(t *testing.T) {
+// TestCheck_PointlessRulesMakeNoDifference combines rules at random, and decides every action with and without the
+// rules that Check calls pointless.
+func TestCheck_PointlessRulesMakeNoDifference(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2)) // the same files every time
 	choices := map[string][]string{
 		"on":        {"", "", "[fs.read]", "['fs.*']", "[terminal.create]", "['*.*']", "[fs.read, tool.execute]"},

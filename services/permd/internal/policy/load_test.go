@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-func TestParseRefuses(t *testing.T) {
+func TestParse_RejectsInvalidFiles(t *testing.T) {
 	tests := map[string]struct{ rules, want string }{
 		"no version":                           {"rules: []", "r.yaml:1:1: version: missing: a rule file begins with \"version: 1\", and has its rules below \"rules:\""},
 		"another version":                      {"version: 2", "r.yaml:1:10: version: expected 1, got 2"},
@@ -63,14 +63,14 @@ func TestParseRefuses(t *testing.T) {
 	}
 }
 
-func TestParseReportsEveryMistake(t *testing.T) {
+func TestParse_ReportsEveryMistake(t *testing.T) {
 	_, err := policy.Parse("r.yaml", []byte("version: 3\nrules: [{id: a, path: [x, y], effect: deny},\n{effect: allow}]"), policy.Surroundings{})
 	if err == nil || strings.Count(err.Error(), "\n") != 4 {
 		t.Errorf("got %v; want 5 errors", err)
 	}
 }
 
-func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
+func TestParse_RejectsUnknownHome(t *testing.T) {
 	for name, rules := range map[string]string{
 		"a glob":                      "version: 1\nrules: [{id: a, path: [~/x], effect: deny}]",
 		"the path of a test":          "version: 1\nrules: [{id: a, path: [/x], effect: deny, tests: {match: [{path: ~/x}]}}]",
@@ -83,14 +83,14 @@ func TestParseRefusesAHomeThatIsNotKnown(t *testing.T) {
 	}
 }
 
-func TestParseRefusesWhatIsTooLong(t *testing.T) {
+func TestParse_RejectsLongFiles(t *testing.T) {
 	_, err := policy.Parse("r.yaml", []byte(strings.Repeat("#", 1<<20+1)), policy.Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), "expected at most 1048576 bytes") {
 		t.Errorf("got %v", err)
 	}
 }
 
-func TestParseReadsAFile(t *testing.T) {
+func TestParse_ReadsFile(t *testing.T) {
 	p, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, on: ['fs.*'], effect: allow}]"), policy.Surroundings{})
 	if err != nil || p.Rules() != 1 {
 		t.Fatalf("got %v, %v", p, err)
@@ -101,7 +101,7 @@ func TestParseReadsAFile(t *testing.T) {
 	}
 }
 
-func TestNoneRefusesAProtectedPathThatIsRelative(t *testing.T) {
+func TestNone_RejectsRelativeProtectedPath(t *testing.T) {
 	if _, err := policy.None(policy.Surroundings{Protected: []string{"x"}}); err == nil {
 		t.Error("no error")
 	}

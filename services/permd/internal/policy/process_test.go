@@ -99,7 +99,7 @@ func TestDecide_KeepsRulesForProcessesApart(t *testing.T) {
 	}
 }
 
-func TestDecide_SaysWhetherProcessesAreDecidedAlike(t *testing.T) {
+func TestDecide_ReportsWhetherProcessesAreAlike(t *testing.T) {
 	write := &permissionv1.RuleTest{Path: "${root}/.ci/x", On: "process.write"}
 	command := &permissionv1.RuleTest{Command: "ls", Walls: []string{"files", "reads"}}
 	for _, tt := range []struct {

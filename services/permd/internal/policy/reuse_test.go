@@ -37,7 +37,7 @@ func parsed(t *testing.T, rules string) []Part {
 
 const readsAll = "  - {id: all, effect: allow, on: [fs.read, fs.write], path: [\"${root}/**\"]}\n"
 
-func TestForWhichNamesADecisionHolds(t *testing.T) {
+func TestReuse_ExceptedNames(t *testing.T) {
 	for name, tt := range map[string]struct {
 		rules, file string
 		want        string // the excepted, or "-": it holds for its action alone
@@ -88,7 +88,7 @@ func TestForWhichNamesADecisionHolds(t *testing.T) {
 
 func deny1(globs string) string { return "  - {id: secrets, effect: deny, path: [" + globs + "]}\n" }
 
-func TestADecisionAboutALinkHoldsForBothSpellings(t *testing.T) {
+func TestReuse_LinkCoversBothSpellings(t *testing.T) {
 	parts := parsed(t, readsAll+deny1(`"${root}/real/hidden*", "${root}/link/odd"`))
 	a := reading("/w/link/a", "/w/real/a")
 	r := Reusable(parts, a, Decide(parts, a))
@@ -101,9 +101,9 @@ func TestADecisionAboutALinkHoldsForBothSpellings(t *testing.T) {
 	}
 }
 
-// TestADecisionHoldsForEveryNameThatItSaysItDoes asks about random files under random rules, and then about every other name
-// that the answer is said to hold for.
-func TestADecisionHoldsForEveryNameThatItSaysItDoes(t *testing.T) {
+// TestReuse_HoldsForEveryCoveredName decides about random files under random rules, and then about every other name
+// that the decision covers.
+func TestReuse_HoldsForEveryCoveredName(t *testing.T) {
 	segments := []string{"src", "a", "b.go", ".env", "secret", "*", "**", "*.go", ".e*", "?", "x{a,b}", "{a,.env}", "se*t", "S*", "[a-c]", "lib", "a b", `\*`}
 	fronts := []string{"${root}/", "**/", "/w/", "/w/src/", "/", "~/", "/w/**/"}
 	names := []string{"a", "b", "c", "a.go", "b.go", "B.GO", ".env", ".ENV", ".e", "secret", "Secret", "set", "x", "xa", "xb", "lib", "src", "a b", "S", "s", "*", "A", "z.txt"}

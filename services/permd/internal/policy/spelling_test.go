@@ -2,7 +2,7 @@ package policy_test
 
 import "testing"
 
-func TestADenyRuleSeesThroughTheSpellingOfOptions(t *testing.T) {
+func TestDeny_MatchesSpellingsOfOptions(t *testing.T) {
 	p := parse(t, "version: 1\nrules:\n- {id: d, effect: deny, command: [rm -rf, git push --force]}\n- {id: a, effect: allow, command: [rm, git]}\n")
 	for text, want := range map[string]string{
 		"rm -rf x": "d", "rm -fr x": "d", "rm -r -f x": "d", "rm x --recursive --force": "d", "rm -vRf x": "d",

@@ -6,7 +6,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestDynamicWordsThatAreNoMereText(t *testing.T) {
+func TestOnlyText_DynamicWords(t *testing.T) {
 	files := &permissionv1.Facts{Known: true, Files: []*permissionv1.FileUse{{Path: "/w/a"}}}
 	for name, tt := range map[string]struct {
 		sub  *permissionv1.SubCommand

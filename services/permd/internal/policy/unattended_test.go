@@ -22,7 +22,7 @@ func runs(text string) *permissionv1.Action {
 	return a
 }
 
-func TestDecide_UnknownCommandsAreDeniedUnattendedBesideDenyRules(t *testing.T) {
+func TestDecide_UnattendedDeniesUnknownCommands(t *testing.T) {
 	const head = "version: 1\nunattended: allow\nrules:\n"
 	many := strings.Repeat("true; ", 1001) + "true"
 	for _, c := range []struct {
@@ -51,9 +51,9 @@ func TestDecide_UnknownCommandsAreDeniedUnattendedBesideDenyRules(t *testing.T) 
 	}
 }
 
-// A line that cannot be read in full may touch acphost's own files. The reason to ask says why it cannot be read, and the question stays
-// one that only a person can answer.
-func TestDecide_LinesThatCannotBeReadSayWhy(t *testing.T) {
+// TestDecide_ReasonWhyLineIsUnreadable: a line that cannot be read in full may touch acphost's own files. The reason
+// says why the line cannot be read, and only a person can answer the question.
+func TestDecide_ReasonWhyLineIsUnreadable(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
 	own := policy.Surroundings{Protected: []string{"/ws/.state"}}
 	for name, text := range map[string]string{
@@ -89,7 +89,7 @@ func TestDecide_NetworkRulesMatchCommandsThatContactMachines(t *testing.T) {
 	}
 }
 
-func TestDecide_OptionsThatChangeWhatRunsAreNotTaken(t *testing.T) {
+func TestDecide_RejectsOptionsThatChangePrograms(t *testing.T) {
 	rules := "version: 1\nrules:\n- {id: a, effect: allow, command: [git commit, git stash, make test, npm test, 'make check SHELL=./x']}"
 	p := []policy.Part{{Policy: parse(t, rules), Layer: permissionv1.Layer_LAYER_USER}}
 	for line, want := range map[string]permissionv1.Verdict{
@@ -103,7 +103,7 @@ func TestDecide_OptionsThatChangeWhatRunsAreNotTaken(t *testing.T) {
 	}
 }
 
-func TestParse_RefusesAStarForEveryKind(t *testing.T) {
+func TestParse_RejectsStarForEveryKind(t *testing.T) {
 	_, err := policy.Parse("r.yaml", []byte("version: 1\nrules: [{id: a, effect: deny, on: ['*']}]"), policy.Surroundings{})
 	if err == nil || !strings.Contains(err.Error(), "leave on out for every kind") {
 		t.Errorf("got %v, want an error that says what to write for every kind", err)

@@ -16,7 +16,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestThePoliciesAreListedByName(t *testing.T) {
+func TestNames_ListPolicies(t *testing.T) {
 	var got []string
 	for _, p := range List() {
 		got = append(got, p.GetName())
@@ -33,7 +33,7 @@ func TestThePoliciesAreListedByName(t *testing.T) {
 	}
 }
 
-func TestNoOtherNameIsAPolicy(t *testing.T) {
+func TestGet_RejectsOtherNames(t *testing.T) {
 	for _, name := range []string{"", "none", "../ready", "policies/ask", `..\ask`, "ask.yaml", "ASK"} {
 		if content, ok := Get(name); ok {
 			t.Errorf("%q is a policy of %d bytes", name, len(content))
@@ -41,7 +41,7 @@ func TestNoOtherNameIsAPolicy(t *testing.T) {
 	}
 }
 
-func TestEveryRuleSaysWhyAndIsTested(t *testing.T) {
+func TestRules_HaveReasonAndTests(t *testing.T) {
 	for _, p := range List() {
 		for _, rule := range read(t, p).GetRules() {
 			if rule.GetReason() == "" || len(rule.GetTests().GetMatch()) == 0 {
@@ -57,7 +57,7 @@ type decision struct {
 	what string
 }
 
-func TestThePoliciesDecideAsTheySay(t *testing.T) {
+func TestPolicies_DecideAsDocumented(t *testing.T) {
 	for name, table := range map[string][]decision{"ask": askTable(), "workspace": workspaceTable(), "readonly": readonlyTable(), "headless": headlessTable()} {
 		if len(table) < 40 {
 			t.Errorf("%s has a table of %d decisions, want at least 40", name, len(table))
@@ -76,6 +76,23 @@ func TestThePoliciesDecideAsTheySay(t *testing.T) {
 			if got.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
 				t.Errorf("%s: %s: is allowed when nobody answers", name, d.what)
 			}
+		}
+	}
+}
+
+// TestPolicies_DecideReadsOfProcessesByPath checks that one decision holds for other files, too. Otherwise permd decides
+// each file that a process opens, and each decision is recorded.
+func TestPolicies_DecideReadsOfProcessesByPath(t *testing.T) {
+	for _, name := range []string{"headless", "readonly", "workspace"} {
+		content, _ := Get(name)
+		p, err := policy.Parse(name, content, policy.Surroundings{Home: "/home/u"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		parts, read := []policy.Part{{Policy: p}}, act("fs.read /usr/lib/x.so")
+		read.Door = permissionv1.Door_DOOR_KERNEL
+		if got := policy.Reusable(parts, read, policy.Decide(parts, read)); !got.GetEveryFile() {
+			t.Errorf("%s: got %v, want a decision that holds for every file except those of rules", name, got)
 		}
 	}
 }
@@ -186,7 +203,7 @@ Dockerfile compose.yaml .gitignore .editorconfig .prettierrc eslint.config.js sr
 lefthook.md src/husky/x .github/ISSUE_TEMPLATE/bug.md .github/pull_request_template.md version src/version.go docs/versions
 toolchain.toml src/plugin/plugin.json`
 
-func TestNoPolicyAllowsAMachineByItself(t *testing.T) {
+func TestPolicies_AskBeforeConnecting(t *testing.T) {
 	for _, name := range []string{"ask", "workspace", "readonly", "headless"} {
 		content, _ := Get(name)
 		p, err := policy.Parse(name, content, policy.Surroundings{Home: "/home/u"})
@@ -201,7 +218,7 @@ func TestNoPolicyAllowsAMachineByItself(t *testing.T) {
 	}
 }
 
-func TestWhatIsRunLaterIsNotWrittenUnasked(t *testing.T) {
+func TestPolicies_WritesOfFilesThatRunLater(t *testing.T) {
 	for name, want := range map[string]permissionv1.Verdict{
 		"workspace": permissionv1.Verdict_VERDICT_ASK, "headless": permissionv1.Verdict_VERDICT_DENY, "readonly": permissionv1.Verdict_VERDICT_DENY,
 	} {
@@ -239,7 +256,7 @@ func includes(t *testing.T, file string, to map[string]bool) {
 	}
 }
 
-func TestEveryPartIsThereAndUsed(t *testing.T) {
+func TestParts_AreUsed(t *testing.T) {
 	parts, err := files.ReadDir("parts")
 	if err != nil {
 		t.Fatal(err)
@@ -262,8 +279,8 @@ func TestEveryPartIsThereAndUsed(t *testing.T) {
 	}
 }
 
-// TestEveryGlobIsForSomething finds globs that nothing in the tables matches.
-func TestEveryGlobIsForSomething(t *testing.T) {
+// TestGlobs_AreTested reports globs that match no entry of the tables.
+func TestGlobs_AreTested(t *testing.T) {
 	part, err := files.ReadFile("parts/runs-later.yaml")
 	if err != nil {
 		t.Fatal(err)

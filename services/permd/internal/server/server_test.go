@@ -32,7 +32,7 @@ func permd() handler.Handler {
 		Configure: s.Configure, Logger: log}
 }
 
-func TestPermdConforms(t *testing.T) { handlertest.Run(t, conformance.KindPermission, permd()) }
+func TestPermd_Conforms(t *testing.T) { handlertest.Run(t, conformance.KindPermission, permd()) }
 
 func ruleFile(t *testing.T, rules string) string {
 	t.Helper()
@@ -52,7 +52,7 @@ func configure(t *testing.T, policy string) *pluginv1.ConfigureRequest {
 	return &pluginv1.ConfigureRequest{Settings: settings}
 }
 
-func TestConfigurePutsARuleFileInForce(t *testing.T) {
+func TestConfigure_LoadsRuleFile(t *testing.T) {
 	conn := handlertest.Serve(t, permd())
 	plugin, permissions := pluginv1.NewPluginServiceClient(conn), permissionv1.NewPermissionServiceClient(conn)
 	decide := func() *permissionv1.DecideResponse {
@@ -108,7 +108,7 @@ func TestConfigurePutsARuleFileInForce(t *testing.T) {
 	}
 }
 
-func TestConfigureRefusesAFileThatIsNotThere(t *testing.T) {
+func TestConfigure_RejectsMissingFile(t *testing.T) {
 	plugin := pluginv1.NewPluginServiceClient(handlertest.Serve(t, permd()))
 	for name, policy := range map[string]string{"missing": "/nowhere/rules.yaml", "relative": "rules.yaml"} {
 		if _, err := plugin.Configure(t.Context(), configure(t, policy)); status.Code(err) != codes.InvalidArgument ||
@@ -118,7 +118,7 @@ func TestConfigureRefusesAFileThatIsNotThere(t *testing.T) {
 	}
 }
 
-func TestReadyPoliciesLoadWithoutHOME(t *testing.T) {
+func TestReadyPolicies_LoadWithoutHOME(t *testing.T) {
 	if u, err := user.LookupId(strconv.Itoa(os.Getuid())); err != nil || !filepath.IsAbs(u.HomeDir) {
 		t.Skipf("the system does not know this user's home directory: %v", err)
 	}
@@ -131,7 +131,7 @@ func TestReadyPoliciesLoadWithoutHOME(t *testing.T) {
 	}
 }
 
-func TestAnsweredIsAccepted(t *testing.T) {
+func TestAnswered_IsAccepted(t *testing.T) {
 	permissions := permissionv1.NewPermissionServiceClient(handlertest.Serve(t, permd()))
 	if _, err := permissions.Answered(t.Context(), &permissionv1.AnsweredRequest{Outcome: "allow_once"}); err != nil {
 		t.Error(err)

@@ -37,7 +37,7 @@ func readOf(name string) *permissionv1.Action {
 		Paths: []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, InsideRoots: true}}}
 }
 
-func TestExplainGoesByTheFilesOfTheRequest(t *testing.T) {
+func TestExplain_UsesFilesOfRequest(t *testing.T) {
 	tools := permissionv1.NewPolicyServiceClient(serveTools(t))
 	req := &permissionv1.ExplainRequest{Action: readOf("/ws/.env"), Files: []*permissionv1.PolicyFile{
 		{Name: "admin.yaml", Layer: permissionv1.Layer_LAYER_ADMIN, Content: []byte("version: 1\nrules:\n- {id: secrets, effect: deny, path: ['**/.env']}\n")},
@@ -63,7 +63,7 @@ func TestExplainGoesByTheFilesOfTheRequest(t *testing.T) {
 	}
 }
 
-func TestExplainRefusesAFileThatDoesNotLoad(t *testing.T) {
+func TestExplain_RejectsInvalidFile(t *testing.T) {
 	tools := permissionv1.NewPolicyServiceClient(serveTools(t))
 	_, err := tools.Explain(t.Context(), &permissionv1.ExplainRequest{Action: readOf("/ws/a"), Files: []*permissionv1.PolicyFile{
 		{Name: "r.yaml", Content: []byte("version: 1\nrules: [{id: a, pth: [/x], effect: deny}]")}}})
@@ -72,7 +72,7 @@ func TestExplainRefusesAFileThatDoesNotLoad(t *testing.T) {
 	}
 }
 
-func TestExplainGoesByTheFilesInEffect(t *testing.T) {
+func TestExplain_UsesFilesInEffect(t *testing.T) {
 	conn := serveTools(t)
 	tools := permissionv1.NewPolicyServiceClient(conn)
 	file := filepath.Join(t.TempDir(), "rules.yaml")
@@ -103,7 +103,7 @@ func TestExplainGoesByTheFilesInEffect(t *testing.T) {
 	}
 }
 
-func TestCheckFindsWhatIsWrong(t *testing.T) {
+func TestCheck_ReportsMistakes(t *testing.T) {
 	tools := permissionv1.NewPolicyServiceClient(serveTools(t))
 	check := func(rules string) *permissionv1.CheckResponse {
 		t.Helper()
@@ -125,7 +125,7 @@ func TestCheckFindsWhatIsWrong(t *testing.T) {
 	}
 }
 
-func TestKeptFilesAreBounded(t *testing.T) {
+func TestParsedFiles_AreLimited(t *testing.T) {
 	kept := newParsed()
 	file := func(i int) *permissionv1.PolicyFile {
 		return &permissionv1.PolicyFile{Name: "r.yaml", Content: fmt.Appendf(nil, "version: 1\ndescription: file %d\n", i)}

@@ -12,7 +12,7 @@ import (
 
 // A guard that initialised all of acphost would cost each agent 4 MB and 12 ms. Imports of package guard decide when Go
 // initialises it: one whose path sorts late ("path/filepath", "runtime/debug") lets most of acphost come first.
-func TestAGuardInitialisesLittleOfThisProgram(t *testing.T) {
+func TestGuard_InitialisesFewPackages(t *testing.T) {
 	initialised := func(args ...string) []string {
 		cmd := exec.Command(testkit.Self(t), args...)
 		cmd.Env = append(os.Environ(), asProgram+"=1", "GODEBUG=inittrace=1")

@@ -77,7 +77,7 @@ func onTerminalWith(t *testing.T, text string, args ...string) (output string, p
 	return strings.ReplaceAll(string(said), "\r\n", "\n"), cmd.Process.Pid, cmd.ProcessState.ExitCode()
 }
 
-func TestOnARealTerminalTheCommandTakesTheProcess(t *testing.T) {
+func TestRun_ReplacesProcessOnTerminal(t *testing.T) {
 	output, pid, status := onTerminal(t, "run", "--", "sh", "-c", `echo "$$ $1"; exit 5`, "sh", "--login")
 	if want := fmt.Sprintf("%d --login\n", pid); output != want || status != 5 {
 		t.Errorf("output %q and status %d, want %q and 5", output, status, want)
@@ -96,7 +96,7 @@ func sayWhatIsAround() {
 	fmt.Printf("filters: %d %v, socket: %t, capabilities: %x, user: %d\n", filters, err, dialed == nil, caps.Effective, os.Getuid())
 }
 
-func TestTheCommandOnATerminalIsBehindAnAgentsWalls(t *testing.T) {
+func TestRun_ConfinesCommandOnTerminal(t *testing.T) {
 	for _, unsupported := range []error{proc.ConfineSupported(), proc.FilterSupported()} {
 		if unsupported != nil {
 			t.Skip(unsupported)
@@ -143,14 +143,14 @@ func TestTheCommandOnATerminalIsBehindAnAgentsWalls(t *testing.T) {
 	}
 }
 
-func TestABrokenConfigurationStopsALoginOfRootAlone(t *testing.T) {
+func TestRun_BrokenConfigStopsLoginOfRootOnly(t *testing.T) {
 	output, _, status := onTerminalWith(t, "agent: {user: [nobody]}", "run", "--", "echo", "in place")
 	if root := os.Getuid() == 0; root != (status == 1) || root == strings.Contains(output, "in place") {
 		t.Errorf("output %q and status %d", output, status)
 	}
 }
 
-func TestACommandThatCannotBeExecutedOnATerminalSaysSo(t *testing.T) {
+func TestRun_ReportsCommandThatCannotBeExecuted(t *testing.T) {
 	folder := t.TempDir()
 	for _, c := range []struct {
 		command string
@@ -168,7 +168,7 @@ func TestACommandThatCannotBeExecutedOnATerminalSaysSo(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalTheCommandIsNotExecutedInPlace(t *testing.T) {
+func TestRun_KeepsProcessWithoutTerminal(t *testing.T) {
 	cmd := exec.CommandContext(t.Context(), "/proc/self/exe", "run", "echo", "in place")
 	cmd.Env = append(os.Environ(), asProgram+"=1", "ACPHOST_CONFIG=/missing")
 	output, err := cmd.CombinedOutput()
@@ -185,7 +185,7 @@ echo '{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"authMethods":[{"id"
 cat >/dev/null
 `
 
-func TestAnAgentsOwnLoginTakesTheProcess(t *testing.T) {
+func TestLogin_ReplacesProcessOnTerminal(t *testing.T) {
 	home := t.TempDir()
 	for name, text := range map[string]string{
 		"bin/mine":                    agentWithLogin,

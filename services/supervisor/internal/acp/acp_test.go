@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestSetChangesOneValueAndNoOtherByte(t *testing.T) {
+func TestSet_ChangesOneValueOnly(t *testing.T) {
 	tests := []struct {
 		name, in, value string
 		path            []string
@@ -38,7 +38,7 @@ func TestSetChangesOneValueAndNoOtherByte(t *testing.T) {
 	}
 }
 
-func TestSetRefusesWhatIsNoObject(t *testing.T) {
+func TestSet_RejectsNonObjects(t *testing.T) {
 	for _, in := range []string{``, `[]`, `"x"`, `{"a":`, `nope`} {
 		if got, err := Set([]byte(in), []byte("1"), "a"); err == nil {
 			t.Errorf("Set(%q) = %s, want an error", in, got)
@@ -46,7 +46,7 @@ func TestSetRefusesWhatIsNoObject(t *testing.T) {
 	}
 }
 
-func FuzzSetKeepsEverythingElse(f *testing.F) {
+func FuzzSet_ChangesOneValueOnly(f *testing.F) {
 	f.Add(`{"a":1,"b":{"c":[1,2,{"d":null}]},"_meta":{"x":1e400}}`, "b")
 	f.Add(`{}`, "clientCapabilities")
 	f.Add(` {"\u0062":"\ud800"} `, "b")
@@ -67,7 +67,7 @@ func FuzzSetKeepsEverythingElse(f *testing.F) {
 	})
 }
 
-func TestRewriteInitializeAdvertisesWhatIsServedAndKeepsTheRest(t *testing.T) {
+func TestRewriteInitialize_AdvertisesServedCapabilities(t *testing.T) {
 	line := `{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"fs":{"readTextFile":false,"x":7},"_meta":{"terminal_output":true}},"clientInfo":{"name":"e"}}}` + "\n"
 	flags := map[string]bool{"fs.readTextFile": true, "fs.writeTextFile": false, "terminal": true}
 	got, err := RewriteInitialize([]byte(line), flags, map[string]json.RawMessage{"acme.com/x": []byte(`{"v":1}`)})
@@ -80,7 +80,7 @@ func TestRewriteInitializeAdvertisesWhatIsServedAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestRewriteInitializePutsVersion1CapabilitiesBesideThoseOfALaterVersion(t *testing.T) {
+func TestRewriteInitialize_AddsVersion1CapabilitiesToVersion2(t *testing.T) {
 	line := `{"id":1,"method":"initialize","params":{"protocolVersion":2,"capabilities":{"a":{}}}}`
 	got, err := RewriteInitialize([]byte(line), map[string]bool{"terminal": true}, nil)
 	if err != nil {
@@ -92,7 +92,7 @@ func TestRewriteInitializePutsVersion1CapabilitiesBesideThoseOfALaterVersion(t *
 	}
 }
 
-func TestParseInitializeTakesWhatCannotBeReadForAbsent(t *testing.T) {
+func TestParseInitialize_IgnoresUnreadableFields(t *testing.T) {
 	tests := []struct {
 		in   string
 		want Initialize
@@ -110,7 +110,7 @@ func TestParseInitializeTakesWhatCannotBeReadForAbsent(t *testing.T) {
 	}
 }
 
-func TestMergeReplacesWhatIsReportedAndKeepsTheRest(t *testing.T) {
+func TestMerge_ReplacesReportedFieldsOnly(t *testing.T) {
 	var tc ToolCall
 	tc.Merge([]byte(`{"toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a"}],"rawInput":{"x":1}}`))
 	tc.Merge([]byte(`{"toolCallId":"t","status":"in_progress","title":null,"kind":7,"content":"no"}`))
@@ -122,7 +122,7 @@ func TestMergeReplacesWhatIsReportedAndKeepsTheRest(t *testing.T) {
 	}
 }
 
-func TestMergeSaysWhatCanBeReadInMoreThanOneWay(t *testing.T) {
+func TestMerge_DetectsAmbiguousReports(t *testing.T) {
 	for _, report := range []string{
 		`{"toolCallId":"t","rawInput":{"command":"ls"},"rawInput":{"command":"rm"}}`,
 		`{"toolCallId":"t","rawInput":{"command":"ls","command":"rm"}}`,
@@ -137,7 +137,7 @@ func TestMergeSaysWhatCanBeReadInMoreThanOneWay(t *testing.T) {
 	}
 }
 
-func TestPermissionOptionsAreChosenByKindInTheOrderAskedFor(t *testing.T) {
+func TestPermissionRequest_OptionPrefersFirstKind(t *testing.T) {
 	req, err := ParsePermissionRequest([]byte(`{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[
 		{"optionId":"never","kind":"reject_always","name":"x"},{"optionId":"no","kind":"reject_once"},{"optionId":3},"odd",{"optionId":"yes","kind":"allow_always"}]}`))
 	if err != nil {
@@ -151,7 +151,7 @@ func TestPermissionOptionsAreChosenByKindInTheOrderAskedFor(t *testing.T) {
 	}
 }
 
-func TestParsePermissionRequestRefusesTwoReadings(t *testing.T) {
+func TestParsePermissionRequest_RejectsAmbiguousParams(t *testing.T) {
 	for _, in := range []string{
 		`{"toolCall":{"toolCallId":"a"},"toolCall":{"toolCallId":"b"},"options":[]}`,
 		`{"toolCall":"x","options":[]}`,
@@ -165,7 +165,7 @@ func TestParsePermissionRequestRefusesTwoReadings(t *testing.T) {
 	}
 }
 
-func TestAToolsNameIsFoundWhereAgentsWriteIt(t *testing.T) {
+func TestToolCall_FindsToolName(t *testing.T) {
 	for report, want := range map[string]string{
 		`{"name":"Bash"}`: "Bash",
 		`{"name":"Bash","_meta":{"toolName":"other"}}`:         "Bash",
@@ -185,7 +185,7 @@ func TestAToolsNameIsFoundWhereAgentsWriteIt(t *testing.T) {
 	}
 }
 
-func TestATitleThatIsCutInsideACharacterIsRepaired(t *testing.T) {
+func TestMerge_RepairsTitleCutInCharacter(t *testing.T) {
 	tc := ToolCall{Title: "before"}
 	tc.Merge([]byte(`{"toolCallId":"t","title":"Run \ud83d"}`))
 	if tc.Title != "Run \uFFFD" || tc.Ambiguous != "" {
@@ -193,7 +193,7 @@ func TestATitleThatIsCutInsideACharacterIsRepaired(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotUTF8IsNoPathAndNoCommand(t *testing.T) {
+func TestExact_RejectsInvalidUTF8(t *testing.T) {
 	for _, raw := range []string{`"/w/\ud800"`, "\"/w/\xff\"", `7`, `null`, ``} {
 		if s, ok := Exact([]byte(raw)); ok || s != "" {
 			t.Errorf("Exact(%q) = %q, want none", raw, s)
@@ -207,7 +207,7 @@ func TestWhatIsNotUTF8IsNoPathAndNoCommand(t *testing.T) {
 	}
 }
 
-func TestAReportWithDuplicatesIsReadToItsEnd(t *testing.T) {
+func TestMerge_ReadsReportsWithDuplicatesToTheEnd(t *testing.T) {
 	var tc ToolCall
 	tc.Merge([]byte(`{"toolCallId":"t","rawInput":{"command":"ls","command":"rm"},"title":"one","title":"two","kind":"execute"}`))
 	if string(tc.RawInput) != `{"command":"ls","command":"rm"}` || tc.Title != "two" || tc.Kind != "execute" || tc.Ambiguous == "" {
@@ -215,7 +215,7 @@ func TestAReportWithDuplicatesIsReadToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAPermissionRequestOfTwoMindsIsAmbiguous(t *testing.T) {
+func TestPermissionRequest_ContradictionIsAmbiguous(t *testing.T) {
 	const options = `"options":[{"optionId":"a","kind":"allow_once"}]`
 	for params, want := range map[string]bool{
 		`"tool":"bash","input":{"command":"ls"}`:                                                             false,
@@ -236,7 +236,7 @@ func TestAPermissionRequestOfTwoMindsIsAmbiguous(t *testing.T) {
 	}
 }
 
-func TestAllThatASubjectSaysOfItsCommandIsItsInput(t *testing.T) {
+func TestPermissionRequest_CommandSubjectIsRawInput(t *testing.T) {
 	req, err := ParsePermissionRequest([]byte(`{"title":"T","subject":{"type":"command","command":"git","args":["push"],"cwd":"/w","env":{"A":"b"},
 		"toolCallId":"t","terminalId":"x","_meta":{}},"options":["allow"]}`))
 	if err != nil {
@@ -249,7 +249,7 @@ func TestAllThatASubjectSaysOfItsCommandIsItsInput(t *testing.T) {
 	}
 }
 
-func TestContentThatComesInChunksIsKeptUnlessItIsText(t *testing.T) {
+func TestMerge_AppendsContentChunks(t *testing.T) {
 	var tc ToolCall
 	begun := `{"toolCallId":"t","content":[ ]}`
 	tc.Merge([]byte(begun))

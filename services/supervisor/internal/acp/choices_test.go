@@ -2,7 +2,7 @@ package acp
 
 import "testing"
 
-func TestOptionKind_CountsOnlyIfNothingSaysTheOpposite(t *testing.T) {
+func TestOptionKind_ContradictionIsUnknown(t *testing.T) {
 	for _, tt := range []struct{ id, name, kind, want string }{
 		{"reject", "Reject", AllowOnce, ""},
 		{"reject", "Reject", AllowAlways, ""},

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-func TestEachNameMeansOneMethod(t *testing.T) {
+func TestMethods_NamesAreUnique(t *testing.T) {
 	of := map[string]string{}
 	for _, m := range methods {
 		for _, name := range append(strings.Fields(m.others), m.name) {
@@ -20,7 +20,7 @@ func TestEachNameMeansOneMethod(t *testing.T) {
 	}
 }
 
-func TestAMethodIsKnownByItsOtherNames(t *testing.T) {
+func TestMethod_KnowsOtherNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"session/update": "session/update", "sessionUpdate": "session/update", "acp/session_update": "session/update",
 		"newSession": "session/new", "prompt": "session/prompt", "cancel": "session/cancel", "setSessionMode": "session/set_mode",
@@ -39,7 +39,7 @@ func TestAMethodIsKnownByItsOtherNames(t *testing.T) {
 	}
 }
 
-func TestANameThatMayReachFilesOrCommandsIsTakenForOneThatDoes(t *testing.T) {
+func TestResembles_FindsNamesLikeFileAndTerminalMethods(t *testing.T) {
 	for name, want := range map[string]string{
 		"fs/delete_file": "fs/write_text_file", "FS.stat": "fs/write_text_file", "terminal_input": "terminal/create",
 		"writeTextFileV2": "fs/write_text_file", "editor/create-terminal": "terminal/create",
@@ -55,7 +55,7 @@ func TestANameThatMayReachFilesOrCommandsIsTakenForOneThatDoes(t *testing.T) {
 	}
 }
 
-func TestScanningANameOfTheTableAllocatesNothing(t *testing.T) {
+func TestScanner_KnownMethodsAllocateNothing(t *testing.T) {
 	var s Scanner
 	var m jsonrpc.Message
 	for _, method := range []string{"session/update", "fs/read_text_file", "sessionUpdate", "readTextFile"} {
@@ -66,7 +66,7 @@ func TestScanningANameOfTheTableAllocatesNothing(t *testing.T) {
 	}
 }
 
-func TestTheKindOfAnOptionIsInferredOnlyWhereItIsCertain(t *testing.T) {
+func TestPermissionOption_InfersOnlyCertainKinds(t *testing.T) {
 	for option, want := range map[string]PermissionOption{
 		`{"optionId":"a","kind":"allow_once","name":"Yes"}`:      {"a", AllowOnce, "Yes"},
 		`{"optionId":"a","kind":"allowAlways","label":"Always"}`: {"a", AllowAlways, "Always"},
@@ -90,7 +90,7 @@ func TestTheKindOfAnOptionIsInferredOnlyWhereItIsCertain(t *testing.T) {
 	}
 }
 
-func TestAnAnswerChoosesOneOptionOrNone(t *testing.T) {
+func TestParseAnswer_ChoosesAtMostOneOption(t *testing.T) {
 	for result, want := range map[string]Answer{
 		`{"outcome":{"outcome":"selected","optionId":"a"}}`:            {Option: "a"},
 		`{"outcome":{"outcome":"selected","optionId":"a","_meta":{}}}`: {Option: "a"},
@@ -159,7 +159,7 @@ func FuzzToday(f *testing.F) {
 	})
 }
 
-func TestNameLike_FollowsThePeersDialect(t *testing.T) {
+func TestNameLike_FollowsDialectOfPeer(t *testing.T) {
 	for _, tt := range []struct{ method, like, want string }{
 		{MethodRequestPermission, "newSession", "requestPermission"},
 		{MethodRequestPermission, "acp/new_session", "acp/request_permission"},
@@ -175,7 +175,7 @@ func TestNameLike_FollowsThePeersDialect(t *testing.T) {
 	}
 }
 
-func TestParseOpening_ReadsTheOlderNameOfTheFolder(t *testing.T) {
+func TestParseOpening_ReadsOlderNameOfFolder(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"workingDirectory":"/w"}`:            "/w",
 		`{"cwd":null,"workingDirectory":"/w"}`: "/w",
@@ -191,7 +191,7 @@ func TestParseOpening_ReadsTheOlderNameOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestPromptOf_ReadsTheOlderShapes(t *testing.T) {
+func TestPromptOf_ReadsOlderForms(t *testing.T) {
 	for params, want := range map[string]string{
 		`{"prompt":[{"type":"text","text":"a"}],"content":"b"}`: `[{"type":"text","text":"a"}]`,
 		`{"content":"b"}`:                        `[{"type":"text","text":"b"}]`,

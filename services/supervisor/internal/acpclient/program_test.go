@@ -63,7 +63,7 @@ func (f *far) wantResult(c *Pending, want string) {
 	}
 }
 
-func TestAProgramMakesCallsWithNumbersAndTakesTheirResultsInAnyOrder(t *testing.T) {
+func TestProgram_AcceptsResultsInAnyOrder(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	a, b := f.send("initialize", `{"protocolVersion":1}`), f.send("session/new", `{}`)
 	if err := f.Notify("session/cancel", []byte(`{"sessionId":"s"}`)); err != nil {
@@ -77,7 +77,7 @@ func TestAProgramMakesCallsWithNumbersAndTakesTheirResultsInAnyOrder(t *testing.
 	f.wantResult(b, `{"sessionId":"s"}`)
 }
 
-func TestLinesMayComeInPiecesAndTogether(t *testing.T) {
+func TestProgram_ReadsSplitAndJoinedLines(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	var calls []*Pending
 	var all strings.Builder
@@ -96,7 +96,7 @@ func TestLinesMayComeInPiecesAndTogether(t *testing.T) {
 	}
 }
 
-func TestAResultOutlivesTheBufferThatItCameIn(t *testing.T) {
+func TestProgram_CopiesResultFromBuffer(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	c := f.send("x", `{}`)
 	b := []byte(`{"id":0,"result":{"a":1}}` + "\n")
@@ -109,7 +109,7 @@ func TestAResultOutlivesTheBufferThatItCameIn(t *testing.T) {
 	f.wantResult(c, `{"a":1}`)
 }
 
-func TestAnErrorOfTheAgentsKeepsItsCodeMessageAndData(t *testing.T) {
+func TestProgram_KeepsCodeMessageAndDataOfErrors(t *testing.T) {
 	for _, tt := range []struct{ line, want, data string }{
 		{`{"id":0,"error":{"code":-32000,"message":"log in","data":{"a":[1]}}}`, "jsonrpc error -32000: log in", `{"a":[1]}`},
 		{`{"id":0,"error":{"code":7,"message":"x"},"result":{}}`, "jsonrpc error 7: x", ""},
@@ -127,7 +127,7 @@ func TestAnErrorOfTheAgentsKeepsItsCodeMessageAndData(t *testing.T) {
 	}
 }
 
-func TestAnswersThatNobodyWaitsForAreDropped(t *testing.T) {
+func TestProgram_DropsUnknownAnswers(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	c := f.send("x", `{}`)
 	f.write(`{"id":7,"result":{}}` + "\n" + `{"id":"0","result":{}}` + "\n" + `{"id":null,"error":{"code":1,"message":"?"}}` + "\n" +
@@ -136,7 +136,7 @@ func TestAnswersThatNobodyWaitsForAreDropped(t *testing.T) {
 	f.wantResult(c, `1`)
 }
 
-func TestQuestionsAreLeftToOthersAndAllElseIsRefused(t *testing.T) {
+func TestProgram_RefusesRequestsExceptQuestions(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	f.write(`{"id":1,"method":"session/request_permission","params":{}}` + "\n" +
 		`{"id":2,"method":"elicitation/create","params":{}}` + "\n" +
@@ -147,7 +147,7 @@ func TestQuestionsAreLeftToOthersAndAllElseIsRefused(t *testing.T) {
 	f.want(`{"jsonrpc":"2.0","id":null,"error":{"code":-32601,"message":"nobody at this end answers mcp/message"}}`)
 }
 
-func TestACallThatIsLeftIsCancelledAtTheAgentUnlessItIsAPrompt(t *testing.T) {
+func TestProgram_CancelsAbandonedCallsExceptPrompts(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	for i, method := range []string{"session/prompt", "session/load"} {
 		ctx, cancel := context.WithCancel(t.Context())
@@ -169,7 +169,7 @@ func TestACallThatIsLeftIsCancelledAtTheAgentUnlessItIsAPrompt(t *testing.T) {
 	f.wantResult(c, `3`)
 }
 
-func TestClosingFailsAllCallsAndEndsBothStreams(t *testing.T) {
+func TestProgram_CloseFailsCallsAndEndsStreams(t *testing.T) {
 	f := newFar(t, ProgramOptions{Wait: func(ctx context.Context) error { <-ctx.Done(); return ctx.Err() }})
 	calls := []*Pending{f.send("a", `{}`), f.send("b", `{}`)}
 	var writing sync.WaitGroup
@@ -195,7 +195,7 @@ func TestClosingFailsAllCallsAndEndsBothStreams(t *testing.T) {
 	}
 }
 
-func TestASlowReaderOfEventsHoldsTheAgentBackButNotTheAnswersThatAreThere(t *testing.T) {
+func TestProgram_BackpressureDoesNotDelayAnswers(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		room := make(chan struct{})
 		f := newFar(t, ProgramOptions{Wait: func(ctx context.Context) error {
@@ -226,7 +226,7 @@ func TestASlowReaderOfEventsHoldsTheAgentBackButNotTheAnswersThatAreThere(t *tes
 	})
 }
 
-func TestAnAgentThatReadsNothingIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestProgram_WriteToStuckAgentTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFar(t, ProgramOptions{})
 		f.out.limit = 100
@@ -264,7 +264,7 @@ func TestAnAgentThatReadsNothingIsNotWaitedForWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestCallsThatTheAgentLeavesUnansweredAreBounded(t *testing.T) {
+func TestProgram_LimitsOpenCalls(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	go func() { _, _ = io.Copy(io.Discard, f.In()) }()
 	for range maxOpen {
@@ -277,7 +277,7 @@ func TestCallsThatTheAgentLeavesUnansweredAreBounded(t *testing.T) {
 	f.send("x", `{}`)
 }
 
-func TestALineThatIsTooLongIsDroppedAndTheNextOneIsTaken(t *testing.T) {
+func TestProgram_DropsTooLongLines(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	f.max = 1000
 	c := f.send("x", `{}`)
@@ -292,7 +292,7 @@ func TestALineThatIsTooLongIsDroppedAndTheNextOneIsTaken(t *testing.T) {
 	f.wantResult(c, `1`)
 }
 
-func FuzzWhateverTheLinkWritesACallIsAnsweredByItsOwnAnswer(f *testing.F) {
+func FuzzProgram_CallGetsItsOwnAnswer(f *testing.F) {
 	f.Add([]byte("{\"id\":0}\n{\"id\":1,\"method\":\"a\"}\n"), uint8(3))
 	f.Add([]byte("{\"id\":null,\"error\":{}}\n\n[]\n\xff"), uint8(1))
 	f.Add([]byte(`{"id":0,"error":{"code":"x","message":{}}}`+"\n"), uint8(200))
@@ -326,7 +326,7 @@ func FuzzWhateverTheLinkWritesACallIsAnsweredByItsOwnAnswer(f *testing.F) {
 	})
 }
 
-func TestARequestThatTheLinkCannotReadIsNotSent(t *testing.T) {
+func TestProgram_RejectsInvalidParams(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	for _, params := range []string{`{"a":`, `{"sessionId":"s","sessionId":"t"}`} {
 		if _, err := f.Call(t.Context(), "session/prompt", []byte(params)); err == nil || !strings.Contains(err.Error(), "cannot be sent") {
@@ -339,7 +339,7 @@ func TestARequestThatTheLinkCannotReadIsNotSent(t *testing.T) {
 	f.wantResult(c, `{}`)
 }
 
-func TestAnAgentThatKnowsOlderNamesIsCalledByThem(t *testing.T) {
+func TestProgram_UsesOlderMethodNamesOfAgent(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	hello := f.send("initialize", `{}`)
 	f.want(`{"jsonrpc":"2.0","id":0,"method":"initialize","params":{}}`)
@@ -361,7 +361,7 @@ func TestAnAgentThatKnowsOlderNamesIsCalledByThem(t *testing.T) {
 	f.wantResult(turn, `{"stopReason":"cancelled"}`)
 }
 
-func TestAnAgentThatKnowsNeitherNameIsAskedOnce(t *testing.T) {
+func TestProgram_TriesOlderMethodNameOnce(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	opened := f.send("session/new", `{}`)
 	f.want(`{"jsonrpc":"2.0","id":0,"method":"session/new","params":{}}`)
@@ -383,7 +383,7 @@ func TestAnAgentThatKnowsNeitherNameIsAskedOnce(t *testing.T) {
 	}
 }
 
-func TestATurnThatTheAgentEndsByANotificationIsOver(t *testing.T) {
+func TestProgram_NotificationEndsTurn(t *testing.T) {
 	f := newFar(t, ProgramOptions{})
 	for _, session := range []string{`"sessionId":"s",`, ``} {
 		turn, other := f.send("session/prompt", `{"sessionId":"s"}`), f.send("session/set_mode", `{"sessionId":"s"}`)

@@ -27,7 +27,7 @@ func (p *place) batches(wg *sync.WaitGroup, result *error, limit int, send func(
 	p.joined(before + 1)
 }
 
-func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
+func TestBatch_HasEventsOnceInOrder(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
 	l := p.link("agent-1")
 	const all, together = 5000, 500
@@ -105,7 +105,7 @@ func TestBatchesHaveEachEventOnceInOrderAndEncodedOnceForAll(t *testing.T) {
 	}
 }
 
-func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
+func TestBatch_CutsOffSlowWatcher(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
 	l := p.link("agent-1")
 	stuck := make(chan struct{})
@@ -138,7 +138,7 @@ func TestAWatcherOfBatchesWhoDoesNotKeepUpIsCutOff(t *testing.T) {
 	}
 }
 
-func TestWhoComesBackInTheMiddleOfABatchIsToldTheRest(t *testing.T) {
+func TestBatch_ResumesInMiddle(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	var wg sync.WaitGroup
@@ -175,7 +175,7 @@ func position(t *testing.T, cursor string) replay.Position {
 	return at
 }
 
-func TestABatchIsBoundedInBytes(t *testing.T) {
+func TestBatch_LimitsBytes(t *testing.T) {
 	p := open(t, "", "here", Options{MaxRecent: 64 << 20, MaxQueued: 64 << 20})
 	l := p.link("agent-1")
 	l.open("s")
@@ -204,7 +204,7 @@ func TestABatchIsBoundedInBytes(t *testing.T) {
 	}
 }
 
-func TestABatchWithAGapHasNoMoreEventsThanItMay(t *testing.T) {
+func TestBatch_LimitsEventsWithGap(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -231,7 +231,7 @@ func TestABatchWithAGapHasNoMoreEventsThanItMay(t *testing.T) {
 	}
 }
 
-func TestAReaderIsWokenForTheFirstEventAndForAFullBatch(t *testing.T) {
+func TestFeed_WakesReaderForFirstEventAndFullBatch(t *testing.T) {
 	f := newFeed()
 	r := f.join(view{}, nil)
 	add := func(n, cost int) {
@@ -274,7 +274,7 @@ func TestAReaderIsWokenForTheFirstEventAndForAFullBatch(t *testing.T) {
 	}
 }
 
-func TestEventsGatherUntilABatchIsFullOrSomeTimeHasPassed(t *testing.T) {
+func TestBatch_WaitsUntilFullOrTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Instance: "here"})
 		p := &place{Hub: h}

@@ -87,8 +87,8 @@ func BenchmarkRead(b *testing.B) {
 	}
 }
 
-// BenchmarkTold tells pieces of messages to one who watches, as fast as they are taken.
-func BenchmarkTold(b *testing.B) {
+// BenchmarkSubscription sends chunks of messages to a subscriber, as fast as it reads them.
+func BenchmarkSubscription(b *testing.B) {
 	h := New(Options{Instance: "here"})
 	defer h.Close()
 	l := (&place{Hub: h}).link("agent-1")

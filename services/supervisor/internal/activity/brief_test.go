@@ -11,7 +11,7 @@ import (
 )
 
 // An agent reads and writes many large files at once, and its client waits for nothing of that.
-func TestLargeFilesDoNotCutOffWhoPrompts(t *testing.T) {
+func TestSubscription_LargeFilesDoNotCutOffPrompter(t *testing.T) {
 	p := open(t, recordDir(t), "i", Options{MaxQueued: 1 << 20})
 	o := p.Observer(&frame.Agent{ID: "a-1", Name: "a"})
 	o.Frame(frame.Frame{Direction: frame.ClientToAgent, Line: []byte(`{"jsonrpc":"2.0","id":0,"method":"session/new","params":{"cwd":"/w","mcpServers":[]}}`)})

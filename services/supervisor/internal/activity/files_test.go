@@ -19,7 +19,7 @@ import (
 )
 
 // What a watcher is told adds up to what is there, whatever happens, and however many files are forgotten meanwhile.
-func TestChangesOfFilesAddUp(t *testing.T) {
+func TestFiles_ChangesAddUp(t *testing.T) {
 	h := New(Options{Instance: "i"})
 	defer h.Close()
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -91,7 +91,7 @@ func TestChangesOfFilesAddUp(t *testing.T) {
 	}
 }
 
-func TestFilesAreWatched(t *testing.T) {
+func TestFiles_WatchListsAndReportsChanges(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Instance: "i"})
 		defer h.Close()

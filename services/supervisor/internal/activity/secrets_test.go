@@ -15,8 +15,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-// TestSecretsAreNeitherRecordedNorTold plays what carries secrets, each with "hush" in it.
-func TestSecretsAreNeitherRecordedNorTold(t *testing.T) {
+// TestSecrets_AreNeitherRecordedNorSent plays what carries secrets, each with "hush" in it.
+func TestSecrets_AreNeitherRecordedNorSent(t *testing.T) {
 	dir := recordDir(t)
 	p := open(t, dir, "here", Options{SecretVariables: []string{"MY_*"}})
 	var live []*supervisorv1.Event

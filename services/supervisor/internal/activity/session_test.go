@@ -66,7 +66,7 @@ func story(p *place) {
 	p.Tell("nobody-1", event.AppendClosed(nil, "s", "of an agent that there is not"))
 }
 
-func TestWhatIsToldFromTheRecordIsWhatWasToldLive(t *testing.T) {
+func TestSession_RecordedEventsMatchLiveEvents(t *testing.T) {
 	dir := recordDir(t)
 	p := open(t, dir, "here", Options{})
 	live := map[string][]*supervisorv1.Event{}
@@ -113,7 +113,7 @@ func TestWhatIsToldFromTheRecordIsWhatWasToldLive(t *testing.T) {
 	check(open(t, dir, "later", Options{}), "after a restart")
 }
 
-func TestASessionIsToldWithoutAHoleAndNothingTwice(t *testing.T) {
+func TestSession_JoinsRecordAndLiveWithoutGaps(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{MaxQueued: 1 << 30})
 	l := p.link("agent-1")
 	l.open("s")
@@ -156,7 +156,7 @@ func TestASessionIsToldWithoutAHoleAndNothingTwice(t *testing.T) {
 	watchers.Wait()
 }
 
-func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
+func TestSession_ReadsFilesOfSeveralSupervisors(t *testing.T) {
 	dir := recordDir(t)
 	var want []*supervisorv1.Event
 	for _, instance := range []string{"one", "two", "three"} {
@@ -206,7 +206,7 @@ func TestASessionGoesOnInTheFilesOfSeveralSupervisors(t *testing.T) {
 	}
 }
 
-func TestNowBeginsWithWhatHappensNext(t *testing.T) {
+func TestSession_NowSkipsPastEvents(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -229,7 +229,7 @@ func TestNowBeginsWithWhatHappensNext(t *testing.T) {
 	wg.Wait()
 }
 
-func TestWithoutARecordWhatIsInMemoryIsTold(t *testing.T) {
+func TestSession_UsesMemoryWithoutRecord(t *testing.T) {
 	p := open(t, "", "here", Options{MaxRecent: 64 << 10})
 	l := p.link("agent-1")
 	l.open("s")
@@ -274,7 +274,7 @@ func TestWithoutARecordWhatIsInMemoryIsTold(t *testing.T) {
 	wantClass(t, err, fault.NotFound)
 }
 
-func TestARecordThatCannotBeWrittenStopsNothingAndIsSaid(t *testing.T) {
+func TestRecord_WriteErrorIsReportedAndStopsNothing(t *testing.T) {
 	dir := recordDir(t)
 	p := open(t, dir, "here", Options{})
 	day := filepath.Join(dir, time.Now().UTC().Format(time.DateOnly))
@@ -318,7 +318,7 @@ func TestARecordThatCannotBeWrittenStopsNothingAndIsSaid(t *testing.T) {
 	}
 }
 
-func TestFramesThatTheRecordLacksAreAGapInTheirPlace(t *testing.T) {
+func TestSession_MissingFramesAreGap(t *testing.T) {
 	dir := recordDir(t)
 	p := open(t, dir, "here", Options{})
 	l := p.link("agent-1")
@@ -360,7 +360,7 @@ func onlyFile(t *testing.T, dir string) string {
 	return files[0]
 }
 
-func TestACallerWhoLeavesEndsTheCall(t *testing.T) {
+func TestSession_CancelledCallEnds(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{})
 	p.link("agent-1").open("s")
 	ctx, cancel := context.WithCancel(t.Context())

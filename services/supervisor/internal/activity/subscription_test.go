@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestASubscriptionLosesNothingAndHoldsItsAgentBack(t *testing.T) {
+func TestSubscription_BlocksAgentInsteadOfLosingEvents(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 256 << 10})
 	l := p.link("agent-1")
 	sub := p.Subscribe("agent-1", "s")
@@ -45,7 +45,7 @@ func TestASubscriptionLosesNothingAndHoldsItsAgentBack(t *testing.T) {
 	wg.Wait()
 }
 
-func TestASubscriptionThatIsNotReadHoldsItsAgentForSoLongAndIsCutOff(t *testing.T) {
+func TestSubscription_UnreadIsCutOffAfterTimeout(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Instance: "here"})
 		defer p.Close()
@@ -77,7 +77,7 @@ func TestASubscriptionThatIsNotReadHoldsItsAgentForSoLongAndIsCutOff(t *testing.
 	})
 }
 
-func TestASubscriptionThatIsReadNowAndThenIsKept(t *testing.T) {
+func TestSubscription_SlowReaderIsKept(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Instance: "here"})
 		defer p.Close()
@@ -103,7 +103,7 @@ func TestASubscriptionThatIsReadNowAndThenIsKept(t *testing.T) {
 	})
 }
 
-func TestWhoWaitsForRoomCanLeaveAndIsWokenByTheEndOfTheSubscription(t *testing.T) {
+func TestSubscription_WaitForRoomEndsWithContextOrClose(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := New(Options{Instance: "here"})
 		defer p.Close()
@@ -126,7 +126,7 @@ func TestWhoWaitsForRoomCanLeaveAndIsWokenByTheEndOfTheSubscription(t *testing.T
 	})
 }
 
-func TestAnAgentThatDoesNotWaitIsNotKeptInMemoryWithoutEnd(t *testing.T) {
+func TestSubscription_LimitsMemoryIfAgentDoesNotWait(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 20})
 	l := p.link("agent-1")
 	sub := p.Subscribe("agent-1", "s")
@@ -142,7 +142,7 @@ func TestAnAgentThatDoesNotWaitIsNotKeptInMemoryWithoutEnd(t *testing.T) {
 	wantClass(t, err, fault.Exhausted)
 }
 
-func TestASubscriptionThatWouldLackSomethingIsCutOff(t *testing.T) {
+func TestSubscription_CutOffOnLostEvent(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 8 << 10})
 	l := p.link("agent-1")
 	sub, other := p.Subscribe("agent-1", "s"), p.Subscribe("other-1", "s")
@@ -164,7 +164,7 @@ func TestASubscriptionThatWouldLackSomethingIsCutOff(t *testing.T) {
 	}
 }
 
-func TestAClosedSubscriptionEnds(t *testing.T) {
+func TestSubscription_CloseEndsIt(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	sub := p.Subscribe("agent-1", "s")

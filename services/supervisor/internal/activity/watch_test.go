@@ -20,7 +20,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/replay"
 )
 
-func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
+func TestWatch_KeepsOrderOfConcurrentSenders(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{})
 	const agents, each = 4, 1000
 	next := map[string]int{}
@@ -59,7 +59,7 @@ func TestEventsAreToldInTheOrderOfTheirNumbersWhoeverSends(t *testing.T) {
 	}
 }
 
-func TestAWatcherWhoDoesNotKeepUpIsCutOffAndTheOthersGoOn(t *testing.T) {
+func TestWatch_CutsOffSlowWatcherOnly(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 30})
 	l := p.link("agent-1")
 	stuck := make(chan struct{})
@@ -99,7 +99,7 @@ func TestAWatcherWhoDoesNotKeepUpIsCutOffAndTheOthersGoOn(t *testing.T) {
 	}
 }
 
-func TestWhoComesBackIsToldWhatIsInMemory(t *testing.T) {
+func TestWatch_ResumesFromMemory(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	var cursors []string
@@ -128,7 +128,7 @@ func TestWhoComesBackIsToldWhatIsInMemory(t *testing.T) {
 	}
 }
 
-func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
+func TestWatch_UnwatchedChunksAreGap(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -154,7 +154,7 @@ func TestPiecesThatNobodyWatchedAreAGapForWhoComesBack(t *testing.T) {
 	}
 }
 
-func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
+func TestWatch_RejectsUnusableCursor(t *testing.T) {
 	p := open(t, "", "here", Options{MaxRecent: 8 << 10})
 	l := p.link("agent-1")
 	l.open("s")
@@ -173,7 +173,7 @@ func TestACursorThatCannotBeFollowedIsSaid(t *testing.T) {
 	}
 }
 
-func TestWhatFindsNoRoomIsAGapForAllWhoWatch(t *testing.T) {
+func TestWatch_OverflowIsGapForAllWatchers(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 16 << 10})
 	l, other := p.link("agent-1"), p.link("other-1")
 	l.open("s")
@@ -231,7 +231,7 @@ func (p *place) lossOf(agent string) uint64 {
 	return 0
 }
 
-func TestAFrameOfAnySizeFindsRoomInAnEmptyQueue(t *testing.T) {
+func TestQueue_AcceptsAnyFrameWhenEmpty(t *testing.T) {
 	p := open(t, "", "here", Options{MaxQueued: 1 << 10})
 	l := p.link("agent-1")
 	var wg sync.WaitGroup
@@ -249,7 +249,7 @@ func TestAFrameOfAnySizeFindsRoomInAnEmptyQueue(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyWatchesAPieceOfAMessageIsNotCopied(t *testing.T) {
+func TestWatch_UnwatchedChunksAllocateNothing(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -265,7 +265,7 @@ func TestWhereNobodyWatchesAPieceOfAMessageIsNotCopied(t *testing.T) {
 	}
 }
 
-func TestPublishedEventsHaveTheirPlaceAmongTheOthers(t *testing.T) {
+func TestPublish_KeepsOrderWithFrames(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	var wg sync.WaitGroup
@@ -289,7 +289,7 @@ func TestPublishedEventsHaveTheirPlaceAmongTheOthers(t *testing.T) {
 	}
 }
 
-func TestClosingEndsAllWatching(t *testing.T) {
+func TestClose_EndsWatchers(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -350,7 +350,7 @@ func TestDrain_WaitsForSlowWatchers(t *testing.T) {
 	})
 }
 
-func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {
+func TestPlainChunk_RejectsNeededFrames(t *testing.T) {
 	const plain = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}}}`
 	scan := func(line string) (f frame.Frame, ok bool) {
 		var s jsonrpc.Scanner
@@ -374,7 +374,7 @@ func TestNothingThatIsNeededPassesForAPlainPiece(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAnAgentThatIsForgotten(t *testing.T) {
+func TestForget_RemovesAgent(t *testing.T) {
 	p := open(t, recordDir(t), "here", Options{})
 	l := p.link("agent-1")
 	for i := range 10 {
@@ -404,7 +404,7 @@ func TestNothingIsLeftOfAnAgentThatIsForgotten(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownIsWhatPassed(t *testing.T) {
+func TestWatch_ShowsForwardedFrames(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -420,7 +420,7 @@ func TestWhatIsShownIsWhatPassed(t *testing.T) {
 	}
 }
 
-func TestWhatATurnTookIsCountedThoughNobodyWatches(t *testing.T) {
+func TestUsage_IsCountedWithoutWatchers(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")
@@ -448,7 +448,7 @@ func (l *link) read(id int, content string) {
 		Line: fmt.Appendf(nil, `{"jsonrpc":"2.0","id":%d,"result":{"content":%q}}`+"\n", id, content)})
 }
 
-func TestCallsThatNobodyWatchesWakeNobody(t *testing.T) {
+func TestWatch_UnwatchedCallsWakeNoReader(t *testing.T) {
 	p := open(t, "", "here", Options{})
 	l := p.link("agent-1")
 	l.open("s")

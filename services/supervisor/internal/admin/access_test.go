@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-func TestReadingIsOpenAndEverythingElseIsNot(t *testing.T) {
+func TestAccess_AllowsOnlyReadsWithoutRole(t *testing.T) {
 	gate := &access{classes: map[string]class{
 		"/x/Read": {need: certs.Viewer}, "/x/Stop": {need: certs.Operator},
 	}, logger: slog.New(slog.DiscardHandler)}

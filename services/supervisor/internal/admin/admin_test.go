@@ -130,7 +130,7 @@ func dial(t *testing.T, path string) *client.Client {
 	return conn
 }
 
-func TestStateCanBeReadOverTheSocket(t *testing.T) {
+func TestSocket_ServesState(t *testing.T) {
 	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	c := supervisorv1.NewSupervisorStateServiceClient(dial(t, s.Path()))
 	ctx := t.Context()
@@ -161,7 +161,7 @@ func TestStateCanBeReadOverTheSocket(t *testing.T) {
 	}
 }
 
-func TestTerminalsThatCannotBeListedSayWhy(t *testing.T) {
+func TestListTerminals_ReportsErrors(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		err  error
@@ -180,7 +180,7 @@ func TestTerminalsThatCannotBeListedSayWhy(t *testing.T) {
 	}
 }
 
-func TestHealthAndReflectionAreServed(t *testing.T) {
+func TestServer_ServesHealthAndReflection(t *testing.T) {
 	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	conn := dial(t, s.Path())
 	for _, service := range []string{"", "acphost.supervisor.v1.SupervisorStateService"} {
@@ -204,7 +204,7 @@ func TestHealthAndReflectionAreServed(t *testing.T) {
 	}
 }
 
-func TestProbesLearnThatNothingNewIsToCome(t *testing.T) {
+func TestHealth_NotServingWhileDraining(t *testing.T) {
 	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	conn := dial(t, s.Path())
 	s.Draining()
@@ -217,7 +217,7 @@ func TestProbesLearnThatNothingNewIsToCome(t *testing.T) {
 	}
 }
 
-func TestTheSocketIsTheUsersOwn(t *testing.T) {
+func TestSocket_IsPrivate(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	s := start(t, admin.Options{Env: runtimeDir(dir)})
 	if got := filepath.Dir(s.Path()); got != filepath.Join(dir, "acphost") {
@@ -234,7 +234,7 @@ func TestTheSocketIsTheUsersOwn(t *testing.T) {
 	}
 }
 
-func TestStopRemovesTheSocketAndEndsStreams(t *testing.T) {
+func TestStop_RemovesSocketAndEndsStreams(t *testing.T) {
 	s := start(t, admin.Options{Env: runtimeDir(testkit.ShortDir(t))})
 	watch, err := healthv1.NewHealthClient(dial(t, s.Path())).Watch(t.Context(), &healthv1.HealthCheckRequest{})
 	if err != nil {
@@ -255,7 +255,7 @@ func TestStopRemovesTheSocketAndEndsStreams(t *testing.T) {
 	}
 }
 
-func TestFoldersThatOthersCanReachAreRefused(t *testing.T) {
+func TestStart_RejectsFolderOfOthers(t *testing.T) {
 	for _, c := range []struct {
 		name    string
 		prepare func(t *testing.T, dir string) // makes dir
@@ -300,7 +300,7 @@ func TestFoldersThatOthersCanReachAreRefused(t *testing.T) {
 	}
 }
 
-func TestAPathThatIsTooLongSaysSo(t *testing.T) {
+func TestStart_RejectsTooLongSocketPath(t *testing.T) {
 	dir := filepath.Join(testkit.ShortDir(t), strings.Repeat("x", 100))
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)
@@ -315,7 +315,7 @@ func TestAPathThatIsTooLongSaysSo(t *testing.T) {
 	}
 }
 
-func TestAConfiguredSocketReplacesADeadOneOnly(t *testing.T) {
+func TestSocket_ReplacesOnlyDeadSocket(t *testing.T) {
 	path := filepath.Join(testkit.ShortDir(t), "own.sock")
 	abandon(t, path)
 	s := start(t, admin.Options{Socket: path})
@@ -353,7 +353,7 @@ func abandon(t *testing.T, path string) {
 	}
 }
 
-func TestRunningSupervisorsAreFoundAndDeadOnesCleanedAway(t *testing.T) {
+func TestFind_RemovesDeadSockets(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	env := runtimeDir(dir)
 	sockets := filepath.Join(dir, "acphost")
@@ -391,7 +391,7 @@ func TestRunningSupervisorsAreFoundAndDeadOnesCleanedAway(t *testing.T) {
 	}
 }
 
-func TestStartingCleansUpAfterDeadSupervisors(t *testing.T) {
+func TestStart_RemovesDeadSockets(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	sockets := filepath.Join(dir, "acphost")
 	if err := os.Mkdir(sockets, 0o700); err != nil {

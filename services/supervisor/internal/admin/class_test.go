@@ -24,7 +24,7 @@ func served() []protoreflect.ServiceDescriptor {
 	return all
 }
 
-func TestEveryMethodHasTheRoleThatItTakes(t *testing.T) {
+func TestClasses_RoleOfEachMethod(t *testing.T) {
 	// What there is today. A method that is not here falls into its class by itself; this table holds that to account.
 	want := map[string]string{
 		"AgentService/StartAgent": "operator", "AgentService/StopAgent": "operator", "AgentService/RestartAgent": "operator",
@@ -74,7 +74,7 @@ func TestEveryMethodHasTheRoleThatItTakes(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotKnownIsAnOperators(t *testing.T) {
+func TestClasses_UnknownMethodNeedsOperator(t *testing.T) {
 	for _, c := range []struct {
 		service, method string
 		want            certs.Role
@@ -93,7 +93,7 @@ func TestWhatIsNotKnownIsAnOperators(t *testing.T) {
 	}
 }
 
-func TestEveryServiceIsSorted(t *testing.T) {
+func TestClasses_CoverAllServices(t *testing.T) {
 	s, err := Start(Options{State: noState{}, Control: failing{}, Agents: nothing{}, Sessions: nothing{}, Gateway: nothing{}, Events: nothing{}, Approvals: nothing{}, Decisions: nothing{}, NoSocket: true})
 	if err != nil {
 		t.Fatal(err)

@@ -71,7 +71,7 @@ func isDropped(t *testing.T, conn net.Conn) bool {
 	return err != nil && !errors.Is(err, os.ErrDeadlineExceeded)
 }
 
-func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
+func TestConnLimit_OneAddressCannotBlockOthers(t *testing.T) {
 	d, address := tcpAcceptor(t, bounds{handshakes: 8, handshakesEach: 4, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	// One who is slow, and comes before the flood.
 	slow := dialFrom(t, "127.0.0.2", address)
@@ -104,7 +104,7 @@ func TestAFloodFromOneAddressKeepsNobodyOut(t *testing.T) {
 	enters(dialFrom(t, "127.0.0.1", address)) // the newest of the flood's own address, too
 }
 
-func TestManyAddressesTogetherGiveWayToOneMore(t *testing.T) {
+func TestConnLimit_EvictsForNewAddress(t *testing.T) {
 	d, address := tcpAcceptor(t, bounds{handshakes: 4, handshakesEach: 2, untrusted: 1, untrustedEach: 1, calls: 1, callsEach: 1})
 	var flood []net.Conn
 	for i := range 20 {
@@ -143,7 +143,7 @@ func (l noFiles) Accept() (net.Conn, error) {
 func (noFiles) Close() error   { return nil }
 func (noFiles) Addr() net.Addr { return hello("nowhere") }
 
-func TestADoorThatCannotAcceptIsShutAllTheSame(t *testing.T) {
+func TestAcceptor_ClosesDespiteAcceptErrors(t *testing.T) {
 	l := noFiles{asked: make(chan struct{})}
 	d := &acceptor{endpoint: endpoint{listener: l, origin: noOrigin}, bounds: usualBounds(connlimit.Room()), trusted: newMemListener(), untrusted: newMemListener(), logger: slog.New(slog.DiscardHandler)}
 	d.open()

@@ -39,7 +39,7 @@ func controlOf(t *testing.T, socket string) *supervisorv1.GetStatusResponse {
 	return st
 }
 
-func TestTheAdminSocketShowsAndTakesNoVerbFromAnybody(t *testing.T) {
+func TestAdminSocket_RefusesControlMethods(t *testing.T) {
 	socket := serve(t)
 	if got := tryOn(at(t, "unix://"+socket)); got != refused {
 		t.Errorf("a person on the socket with a path: %s", got)
@@ -70,7 +70,7 @@ func behind(t *testing.T, c proc.Confinement, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-func TestEachWallAloneKeepsAnAgentFromVerbs(t *testing.T) {
+func TestControlSocket_LandlockAloneStopsAgent(t *testing.T) {
 	if err := proc.ConfineSupported(); err != nil {
 		t.Skip(err)
 	}
@@ -93,7 +93,7 @@ func TestEachWallAloneKeepsAnAgentFromVerbs(t *testing.T) {
 	}
 }
 
-func TestNoControlSocketSaysWhy(t *testing.T) {
+func TestControlSocket_ReportsWhyItIsOff(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	const why = "since this test says so"
 	s := start(t, admin.Options{Socket: filepath.Join(dir, "a.sock"), Control: obedient{}, ControlOff: why})

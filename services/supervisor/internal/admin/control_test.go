@@ -33,7 +33,7 @@ func (f failing) RevokeGrants(context.Context, *supervisorv1.RevokeGrantsRequest
 	return nil, f.err
 }
 
-func TestErrorsOfOrdersHaveACodeThatSaysWhatToDo(t *testing.T) {
+func TestControl_ErrorCodes(t *testing.T) {
 	for _, c := range []struct {
 		err  error
 		code codes.Code
@@ -51,7 +51,7 @@ func TestErrorsOfOrdersHaveACodeThatSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func TestOrdersThatSayTooLittleAreRefused(t *testing.T) {
+func TestControl_RejectsIncompleteRequests(t *testing.T) {
 	swap := func(req *supervisorv1.SwapHandlerRequest) error { return checkRequest(req) }
 	restart := checkRequest(&supervisorv1.RestartHandlerRequest{})
 	revoke := checkRequest(&supervisorv1.RevokeGrantsRequest{})

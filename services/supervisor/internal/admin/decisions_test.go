@@ -28,7 +28,7 @@ func as(ctx context.Context, who identity) context.Context {
 	return context.WithValue(ctx, actingKey{}, who)
 }
 
-func TestDecisionsAreShownToPeopleAlone(t *testing.T) {
+func TestDecisions_AreShownToPeopleOnly(t *testing.T) {
 	for name, c := range map[string]struct {
 		who  identity
 		want codes.Code
@@ -60,7 +60,7 @@ func (b busy) ReplayPolicy(context.Context, *supervisorv1.ReplayPolicyRequest) (
 	return &supervisorv1.ReplayPolicyResponse{}, nil
 }
 
-func TestACallerReplaysOneFileAtATime(t *testing.T) {
+func TestReplayPolicy_LimitsConcurrentReplays(t *testing.T) {
 	b := busy{begun: make(chan struct{}), end: make(chan struct{})}
 	s := &decisionService{decisions: b, replays: connlimit.New(2, 1, connlimit.RejectNew)}
 	replay := func(who string) <-chan error {
@@ -92,7 +92,7 @@ func TestACallerReplaysOneFileAtATime(t *testing.T) {
 	}
 }
 
-func TestARuleFileToReplayIsBounded(t *testing.T) {
+func TestReplayPolicy_LimitsRuleFile(t *testing.T) {
 	for name, c := range map[string]struct {
 		req  *supervisorv1.ReplayPolicyRequest
 		want string

@@ -74,7 +74,7 @@ func gateways(t *testing.T, p patient, log *lines) (s *admin.Server, keys string
 	}), keys
 }
 
-func TestACallForSomebodyHasTheLesserOfTwoRoles(t *testing.T) {
+func TestDelegation_UsesLesserRole(t *testing.T) {
 	var log lines
 	p := newPatient()
 	s, keys := gateways(t, p, &log)
@@ -115,7 +115,7 @@ func TestACallForSomebodyHasTheLesserOfTwoRoles(t *testing.T) {
 	}
 }
 
-func TestOnlyAGatewayNamesACaller(t *testing.T) {
+func TestDelegation_NeedsGatewayRole(t *testing.T) {
 	var log lines
 	s, keys := gateways(t, newPatient(), &log)
 	if err := certs.AddClient(keys, certs.Client{Name: "other", Role: certs.Operator}, certs.Options{}); err != nil {
@@ -144,7 +144,7 @@ func TestOnlyAGatewayNamesACaller(t *testing.T) {
 	}
 }
 
-func TestMetadataThatIsNotClearIsNoCall(t *testing.T) {
+func TestDelegation_RejectsAmbiguousMetadata(t *testing.T) {
 	var log lines
 	s, keys := gateways(t, newPatient(), &log)
 	conn := as(t, s, filepath.Join(keys, "edge-operator"))
@@ -171,7 +171,7 @@ func TestMetadataThatIsNotClearIsNoCall(t *testing.T) {
 	}
 }
 
-func TestWhoAnswersThroughAGatewayIsNamed(t *testing.T) {
+func TestDelegation_NamesAnswerer(t *testing.T) {
 	var log lines
 	p := newPatient()
 	s, keys := gateways(t, p, &log)

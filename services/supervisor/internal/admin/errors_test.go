@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestEveryFaultHasItsCode(t *testing.T) {
+func TestErrors_CodeOfEachFault(t *testing.T) {
 	agent := func(kind supervisorv1.ErrorKind, code int32) error {
 		return fmt.Errorf("start x: %w", fault.Agent(&supervisorv1.AgentError{Kind: kind, Message: "it", Code: code}))
 	}
@@ -57,7 +57,7 @@ func TestEveryFaultHasItsCode(t *testing.T) {
 	}
 }
 
-func TestEveryKindOfAgentErrorHasACodeOfItsOwnWords(t *testing.T) {
+func TestErrors_CodeOfEachAgentErrorKind(t *testing.T) {
 	// A kind that is new and has no code yet is UNKNOWN, which the contract gives to no new one.
 	for number, name := range supervisorv1.ErrorKind_name {
 		kind := supervisorv1.ErrorKind(number)
@@ -68,7 +68,7 @@ func TestEveryKindOfAgentErrorHasACodeOfItsOwnWords(t *testing.T) {
 	}
 }
 
-func TestWhatIsKnownOfAnErrorTravelsWithIt(t *testing.T) {
+func TestErrors_CarryDetails(t *testing.T) {
 	code := int32(3)
 	agent := &supervisorv1.AgentError{Kind: supervisorv1.ErrorKind_ERROR_KIND_CRASHED, Message: "it ended", ExitCode: &code, StderrTail: []string{"a", "b"}, Data: `{"x": 1}`}
 	answer := &supervisorv1.ApprovalAnswer{Id: "x/1", Outcome: "denied", AnsweredBy: "front"}
@@ -80,7 +80,7 @@ func TestWhatIsKnownOfAnErrorTravelsWithIt(t *testing.T) {
 	}
 }
 
-func TestErrorsFitIntoTrailersAndAreText(t *testing.T) {
+func TestErrors_LimitSizeAndReplaceInvalidText(t *testing.T) {
 	var tail []string
 	for i := range 20 {
 		tail = append(tail, fmt.Sprintf("%02d%s\xff", i, strings.Repeat("é", 249)))

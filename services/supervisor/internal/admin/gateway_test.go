@@ -36,7 +36,7 @@ func feeding(err error, all ...*supervisorv1.OpenAgentRequest) func() (*supervis
 	}
 }
 
-func TestFramesAreReadAsLines(t *testing.T) {
+func TestFrameReader_ReadsFramesAsLines(t *testing.T) {
 	for name, wrap := range map[string]func(io.Reader) io.Reader{
 		"whole":            func(r io.Reader) io.Reader { return r },
 		"a byte at a time": iotest.OneByteReader,
@@ -50,7 +50,7 @@ func TestFramesAreReadAsLines(t *testing.T) {
 	}
 }
 
-func TestAStreamThatOpensTwiceOrBreaksIsAnErrorOfReading(t *testing.T) {
+func TestFrameReader_ReturnsStreamErrors(t *testing.T) {
 	open := &supervisorv1.OpenAgentRequest{Part: &supervisorv1.OpenAgentRequest_Open{Open: &supervisorv1.GatewayOpen{}}}
 	r := &frameReader{recv: feeding(io.EOF, framesOf("{}"), open, framesOf("lost"))}
 	got, err := io.ReadAll(r)
@@ -85,7 +85,7 @@ func (s *sent) send(r *supervisorv1.OpenAgentResponse) error {
 	return s.err
 }
 
-func TestLinesAreSentAsFramesHoweverTheyAreCut(t *testing.T) {
+func TestFrameWriter_SendsSplitLinesAsFrames(t *testing.T) {
 	const seed = 7
 	random := rand.New(rand.NewPCG(seed, seed))
 	var want []string
@@ -125,7 +125,7 @@ func TestLinesAreSentAsFramesHoweverTheyAreCut(t *testing.T) {
 	}
 }
 
-func TestNothingIsSentBeforeTheAgentIsOpenedOrAfterTheCallIsOver(t *testing.T) {
+func TestFrameWriter_SendsOnlyWhileOpen(t *testing.T) {
 	var s sent
 	ctx, cancel := context.WithCancel(t.Context())
 	w := &frameWriter{ctx: ctx, send: s.send, opened: make(chan struct{})}
@@ -147,7 +147,7 @@ func TestNothingIsSentBeforeTheAgentIsOpenedOrAfterTheCallIsOver(t *testing.T) {
 	}
 }
 
-func TestAFrameIsOneLine(t *testing.T) {
+func TestOpenAgent_RejectsFramesThatAreNoLine(t *testing.T) {
 	for name, c := range map[string]struct {
 		req  *supervisorv1.OpenAgentRequest
 		want string

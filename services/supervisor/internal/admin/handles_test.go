@@ -101,7 +101,7 @@ func told(t *testing.T, conn grpc.ClientConnInterface, mayAttend bool) map[strin
 	return names
 }
 
-func TestWhoMayNotAnswerIsNotToldByWhatAQuestionIsAnswered(t *testing.T) {
+func TestApprovals_HideAnswerIDsFromViewers(t *testing.T) {
 	keys, a := keysOf(t), asker{newPatient(), &supervisorv1.Approval{Id: event.AnswerID("demo-1/7")}}
 	s := start(t, admin.Options{
 		State: fake{}, Control: obedient{}, Agents: a, Sessions: a, Events: a, Approvals: a,

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAPipeJoinsACallerToTheListener(t *testing.T) {
+func TestMemListener_ConnectsCaller(t *testing.T) {
 	p := newMemListener()
 	defer p.Close()
 	echoed := make(chan error, 1)
@@ -36,7 +36,7 @@ func TestAPipeJoinsACallerToTheListener(t *testing.T) {
 	}
 }
 
-func TestAPipeIsNotWaitedForWhenNobodyAccepts(t *testing.T) {
+func TestMemListener_DialEndsWithContextOrClose(t *testing.T) {
 	p := newMemListener()
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

@@ -105,7 +105,7 @@ func check(t *testing.T, conn grpc.ClientConnInterface) error {
 	return err
 }
 
-func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
+func TestRoles_AllowedMethods(t *testing.T) {
 	keys := keysOf(t)
 	if err := certs.AddClient(keys, certs.Client{Name: "gateway", Role: certs.Gateway}, certs.Options{}); err != nil {
 		t.Fatal(err)
@@ -137,7 +137,7 @@ func TestARoleMayCallWhatItIsForAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestACertificateWithoutARoleMayCallNothing(t *testing.T) {
+func TestRoles_CertificateWithoutRoleIsRefused(t *testing.T) {
 	keys := keysOf(t)
 	s := network(t, keys, newPatient())
 	conn := as(t, s, roleless(t, keys))
@@ -196,7 +196,7 @@ func roleless(t *testing.T, keys string) (dir string) {
 	return filepath.Dir(files.CA)
 }
 
-func TestOverTCPTheCertificateSaysWhoAnswers(t *testing.T) {
+func TestTCP_CertificateNamesAnswerer(t *testing.T) {
 	keys, p := keysOf(t), newPatient()
 	s := network(t, keys, p)
 	_, err := supervisorv1.NewApprovalServiceClient(as(t, s, filepath.Join(keys, "approver"))).AnswerApproval(t.Context(), &supervisorv1.AnswerApprovalRequest{
@@ -210,7 +210,7 @@ func TestOverTCPTheCertificateSaysWhoAnswers(t *testing.T) {
 	}
 }
 
-func TestAPromptMayHoldImages(t *testing.T) {
+func TestPrompt_AcceptsImages(t *testing.T) {
 	keys, p := keysOf(t), newPatient()
 	s := network(t, keys, p)
 	inside, err := s.Local()
@@ -301,7 +301,7 @@ func TestUntrustedCaller_CannotUseMuchMemory(t *testing.T) {
 	}
 }
 
-func TestWhoNeverSpeaksKeepsNobodyOut(t *testing.T) {
+func TestTCP_SilentConnectionsBlockNoOthers(t *testing.T) {
 	keys := keysOf(t)
 	s := network(t, keys, newPatient())
 	var silent []net.Conn
@@ -328,7 +328,7 @@ func TestWhoNeverSpeaksKeepsNobodyOut(t *testing.T) {
 	}
 }
 
-func TestOverTCPOnlyCertificatesCount(t *testing.T) {
+func TestTCP_RequiresCertificate(t *testing.T) {
 	s := network(t, keysOf(t), newPatient())
 	plain, err := grpc.NewClient("passthrough:///"+s.Address(), grpc.WithTransportCredentials(insecure.NewCredentials()))
 	if err != nil {
@@ -343,7 +343,7 @@ func TestOverTCPOnlyCertificatesCount(t *testing.T) {
 	}
 }
 
-func TestNewKeysCountAndConnectionsStay(t *testing.T) {
+func TestTCP_ReloadsKeysAndKeepsConnections(t *testing.T) {
 	first, second := keysOf(t), keysOf(t)
 	live := filepath.Join(t.TempDir(), "live")
 	swap := func(to string) {
@@ -408,7 +408,7 @@ func TestNewKeysCountAndConnectionsStay(t *testing.T) {
 	}
 }
 
-func TestAServerWithoutGoodKeysDoesNotStart(t *testing.T) {
+func TestStart_RejectsInvalidKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		options func(t *testing.T) admin.Options
 		want    string
@@ -449,7 +449,7 @@ func TestAServerWithoutGoodKeysDoesNotStart(t *testing.T) {
 	}
 }
 
-func TestWithinTheProcessThereIsNoSocket(t *testing.T) {
+func TestLocal_ServesWithoutSocket(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	s := start(t, admin.Options{State: fake{pid: 5}, Agents: willing{}, NoSocket: true, Env: runtimeDir(dir)})
 	if s.Path() != "" || s.Address() != "" {
@@ -472,7 +472,7 @@ func TestWithinTheProcessThereIsNoSocket(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotThereIsUnimplemented(t *testing.T) {
+func TestServer_MissingServicesAreUnimplemented(t *testing.T) {
 	s := start(t, admin.Options{Events: newPatient(), NoSocket: true})
 	conn, err := s.Local()
 	if err != nil {
@@ -515,7 +515,7 @@ func scraping(t *testing.T, s *admin.Server, keys string) (int, string, error) {
 	return res.StatusCode, string(body), err
 }
 
-func TestWhoReadsMetricsReachesNothingElseAndNobodyElseReadsThem(t *testing.T) {
+func TestMetrics_NeedMetricsRole(t *testing.T) {
 	keys := keysOf(t)
 	if err := certs.AddClient(keys, certs.Client{Name: "prometheus", Role: certs.Metrics}, certs.Options{}); err != nil {
 		t.Fatal(err)

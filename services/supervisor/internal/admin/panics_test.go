@@ -111,7 +111,7 @@ func validRequests() map[string]proto.Message {
 	}
 }
 
-func TestServer_APanicEndsOneCall(t *testing.T) {
+func TestServer_PanicEndsOneCall(t *testing.T) {
 	var log lockedBuffer
 	sessions := panickingSessions{running: make(chan struct{}), finish: make(chan struct{})}
 	p := panicking{}
@@ -201,7 +201,7 @@ func (l *lockedBuffer) Reset() {
 	l.b.Reset()
 }
 
-func TestDoor_APanicEndsOneConnection(t *testing.T) {
+func TestAcceptor_PanicEndsOneConnection(t *testing.T) {
 	l, to := bufconn.Listen(1<<16), newMemListener()
 	var connections atomic.Int32
 	d := &acceptor{

@@ -12,9 +12,9 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/admin"
 )
 
-// TestAnotherUserIsTurnedAway relaxes the file modes of socket and folder, so that only the kernel's word on who calls is
-// left.
-func TestAnotherUserIsTurnedAway(t *testing.T) {
+// TestSocket_RefusesOtherUsers relaxes the file modes of socket and folder, so that only the
+// kernel's information about the caller is left.
+func TestSocket_RefusesOtherUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can become another user")
 	}

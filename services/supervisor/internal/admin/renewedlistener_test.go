@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestARunningServerLooksAfterItsSocket(t *testing.T) {
+func TestServer_RecreatesRemovedSocket(t *testing.T) {
 	s, err := Start(Options{State: noState{}, Socket: filepath.Join(t.TempDir(), "d", "s.sock")})
 	if err != nil {
 		t.Fatal(err)
@@ -27,7 +27,7 @@ func TestARunningServerLooksAfterItsSocket(t *testing.T) {
 	})
 }
 
-func TestASocketThatIsRemovedIsMadeAgain(t *testing.T) {
+func TestRenewedListener_RecreatesRemovedSocket(t *testing.T) {
 	for _, own := range []bool{true, false} {
 		dir := filepath.Join(t.TempDir(), "d")
 		path := filepath.Join(dir, "s.sock")

@@ -20,7 +20,7 @@ func text(s string) []*supervisorv1.ContentBlock {
 	return []*supervisorv1.ContentBlock{{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}}
 }
 
-func TestRequestsThatSayTooLittleOrTooMuchAreRefused(t *testing.T) {
+func TestRequests_RejectInvalidFields(t *testing.T) {
 	conn := local(t, nothing{err: errReached})
 	agents, sessions := supervisorv1.NewAgentServiceClient(conn), supervisorv1.NewSessionServiceClient(conn)
 	approvals := supervisorv1.NewApprovalServiceClient(conn)
@@ -170,7 +170,7 @@ func serving(t *testing.T, o Options) grpc.ClientConnInterface {
 	return conn
 }
 
-func TestWhereAgentsAreAnEditorsTheyCanOnlyBeLookedAt(t *testing.T) {
+func TestReadOnly_RefusesChanges(t *testing.T) {
 	conn := serving(t, Options{Agents: nothing{}, Events: nothing{}, ReadOnly: "they are an editor's"})
 	for _, service := range []grpc.ServiceDesc{supervisorv1.AgentService_ServiceDesc, supervisorv1.SessionService_ServiceDesc} {
 		for _, m := range service.Methods {
@@ -191,7 +191,7 @@ func TestWhereAgentsAreAnEditorsTheyCanOnlyBeLookedAt(t *testing.T) {
 	}
 }
 
-func TestEveryRequestOfASessionNamesIt(t *testing.T) {
+func TestRequests_NeedSessionID(t *testing.T) {
 	conn := local(t, nothing{})
 	c := supervisorv1.NewSessionServiceClient(conn)
 	ctx := t.Context()
@@ -217,7 +217,7 @@ func TestEveryRequestOfASessionNamesIt(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestWhoAnswersIsWhoItIs(t *testing.T) {
+func TestAnswererName_RejectsInvalidNames(t *testing.T) {
 	long := strings.Repeat("é", 65)
 	for _, c := range []struct {
 		name string

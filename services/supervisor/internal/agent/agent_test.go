@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 )
 
-func TestExitCodesAreMirrored(t *testing.T) {
+func TestExit_StatusOfAgent(t *testing.T) {
 	for script, want := range map[string]struct {
 		reason agent.Reason
 		status int
@@ -38,7 +38,7 @@ func TestExitCodesAreMirrored(t *testing.T) {
 	}
 }
 
-func TestAnExitIsSaidInWords(t *testing.T) {
+func TestExit_ErrorQuotesLastOutput(t *testing.T) {
 	got := wait(t, start(t, "echo one >&2; echo 'cannot connect' >&2; exit 3"))
 	if want := `agent "test" exited with status 3; its last error output: cannot connect`; got.Error() != want {
 		t.Errorf("error = %q, want %q", got.Error(), want)
@@ -48,7 +48,7 @@ func TestAnExitIsSaidInWords(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
+func TestStart_ReportsReason(t *testing.T) {
 	dir := t.TempDir()
 	plain := filepath.Join(dir, "plain")
 	broken := filepath.Join(dir, "broken")
@@ -86,7 +86,7 @@ func TestWhatCannotBeStartedSaysWhy(t *testing.T) {
 	}
 }
 
-func TestACommandIsFoundAsTheClientWouldFindIt(t *testing.T) {
+func TestStart_FindsCommandInClientPath(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "my-agent")
 	if err := os.WriteFile(script, []byte("echo \"$0 $1\""), 0o700); err != nil { // no first line: execvp takes a shell
@@ -107,7 +107,7 @@ func TestACommandIsFoundAsTheClientWouldFindIt(t *testing.T) {
 	}
 }
 
-func TestTheEnvironmentIsTheClientsAndOneMark(t *testing.T) {
+func TestStart_EnvironmentIsClientsAndMark(t *testing.T) {
 	p := start(t, "env; pwd", func(s *agent.Spec) { s.Env = []string{"A=1", "PATH=/bin:/usr/bin", "B=x y"}; s.Dir = "/usr" })
 	out, err := io.ReadAll(p.Stdout())
 	if err != nil {
@@ -133,7 +133,7 @@ func TestTheEnvironmentIsTheClientsAndOneMark(t *testing.T) {
 	}
 }
 
-func TestTheAgentSeesTheEndOfStdin(t *testing.T) {
+func TestAgent_NoticesEndOfStdin(t *testing.T) {
 	p := start(t, `cat; echo "end of input"`)
 	if _, err := io.WriteString(p.Stdin(), "hello\n"); err != nil {
 		t.Fatal(err)
@@ -152,7 +152,7 @@ func TestTheAgentSeesTheEndOfStdin(t *testing.T) {
 	}
 }
 
-func TestTheSupervisorSeesTheEndOfStdoutWhileTheAgentLives(t *testing.T) {
+func TestAgent_ClosedStdoutIsNoticed(t *testing.T) {
 	p := start(t, `exec >&-; sleep 1000`)
 	if err := p.Stdout().SetReadDeadline(time.Now().Add(testkit.Timeout())); err != nil {
 		t.Fatal(err)
@@ -167,7 +167,7 @@ func TestTheSupervisorSeesTheEndOfStdoutWhileTheAgentLives(t *testing.T) {
 	}
 }
 
-func TestWritingToAnAgentThatClosedItsStdinFails(t *testing.T) {
+func TestAgent_ClosedStdinFailsWrites(t *testing.T) {
 	p := start(t, `exec <&-; echo closed; sleep 1000`)
 	say(t, p)
 	if _, err := io.WriteString(p.Stdin(), "x\n"); err == nil {
@@ -175,7 +175,7 @@ func TestWritingToAnAgentThatClosedItsStdinFails(t *testing.T) {
 	}
 }
 
-func TestABurstOfStderrPassesWholeAndKeepsItsEnd(t *testing.T) {
+func TestStderr_PassesBurstAndKeepsTail(t *testing.T) {
 	var got buffer
 	p := start(t, `awk 'BEGIN { for (i = 0; i < 16384; i++) printf "%063d\n", i > "/dev/stderr" }'; exit 4`, func(s *agent.Spec) { s.Stderr = &got })
 	exit := wait(t, p)
@@ -192,7 +192,7 @@ type blocked struct{ release chan struct{} }
 
 func (b blocked) Write(p []byte) (int, error) { <-b.release; return len(p), nil }
 
-func TestAReaderOfStderrThatNeverReadsDelaysNothing(t *testing.T) {
+func TestStderr_StuckReaderDelaysNothing(t *testing.T) {
 	b := blocked{make(chan struct{})}
 	defer close(b.release)
 	p := start(t, `head -c 2000000 /dev/zero | tr '\0' x >&2 & echo started; echo last words >&2; sleep 1000`, func(s *agent.Spec) { s.Stderr = b })
@@ -202,14 +202,14 @@ func TestAReaderOfStderrThatNeverReadsDelaysNothing(t *testing.T) {
 	}
 }
 
-func TestStopIsPoliteFirst(t *testing.T) {
+func TestStop_ClosesStdinFirst(t *testing.T) {
 	p := start(t, `trap 'exit 9' TERM; cat >/dev/null; exit 5`, func(s *agent.Spec) { s.StopGrace = time.Minute })
 	if exit := stop(t, p); exit.Code != 5 || !exit.Stopped {
 		t.Errorf("exit = %+v, want 5 at the end of stdin", exit)
 	}
 }
 
-func TestStopAsksAnAgentThatIgnoresTheEndOfStdin(t *testing.T) {
+func TestStop_SendsSIGTERMAfterStdin(t *testing.T) {
 	p := start(t, `trap 'exit 9' TERM; echo ready; while :; do sleep 1000 & wait; done`)
 	say(t, p)
 	if exit := stop(t, p); exit.Code != 9 {
@@ -217,7 +217,7 @@ func TestStopAsksAnAgentThatIgnoresTheEndOfStdin(t *testing.T) {
 	}
 }
 
-func TestStopKillsAnAgentThatIgnoresEverything(t *testing.T) {
+func TestStop_KillsAgentThatIgnoresSignals(t *testing.T) {
 	p := start(t, `trap '' TERM HUP INT; echo ready; while :; do sleep 1000; done`)
 	say(t, p)
 	if exit := stop(t, p); exit.Signal != "SIGKILL" {
@@ -225,13 +225,13 @@ func TestStopKillsAnAgentThatIgnoresEverything(t *testing.T) {
 	}
 }
 
-func TestStopEndsAStoppedAgent(t *testing.T) {
+func TestStop_EndsStoppedAgent(t *testing.T) {
 	p := start(t, `echo ready; kill -STOP $$; sleep 1000`)
 	say(t, p)
 	stop(t, p)
 }
 
-func TestStopWithAnEndedContextKillsAtOnce(t *testing.T) {
+func TestStop_CancelledContextKillsAtOnce(t *testing.T) {
 	p := start(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`, func(s *agent.Spec) { s.StopGrace = time.Hour })
 	say(t, p)
 	ctx, cancel := context.WithCancel(t.Context())
@@ -244,7 +244,7 @@ func TestStopWithAnEndedContextKillsAtOnce(t *testing.T) {
 	}
 }
 
-func TestStopMayBeCalledTwiceAndAtOnce(t *testing.T) {
+func TestStop_IsSafeForConcurrentUse(t *testing.T) {
 	p := start(t, `cat`)
 	errs := make(chan error)
 	for range 4 {
@@ -260,7 +260,7 @@ func TestStopMayBeCalledTwiceAndAtOnce(t *testing.T) {
 	}
 }
 
-func TestLargeMessagesPassThePipesBothWays(t *testing.T) {
+func TestAgent_PassesLargeMessages(t *testing.T) {
 	p := start(t, `cat`)
 	want := bytes.Repeat([]byte("0123456789abcdef"), 1<<16)
 	go func() { _, _ = p.Stdin().Write(want); _ = p.Stdin().Close() }()

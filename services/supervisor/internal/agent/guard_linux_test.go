@@ -45,7 +45,7 @@ func everything(t *testing.T, guard int, mark string) []int {
 	return slices.Compact(found)
 }
 
-func TestNothingIsLeftWhenTheSupervisorIsKilled(t *testing.T) {
+func TestGuard_KillsAllWhenSupervisorIsKilled(t *testing.T) {
 	for name, script := range trees {
 		t.Run(name, func(t *testing.T) {
 			supervisor, pid := supervised(t, script)
@@ -62,7 +62,7 @@ func TestNothingIsLeftWhenTheSupervisorIsKilled(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftWhenTheGuardIsKilledFirst(t *testing.T) {
+func TestGuard_KilledGuardLeavesNoProcesses(t *testing.T) {
 	for name, script := range trees {
 		t.Run(name, func(t *testing.T) {
 			p := start(t, script)
@@ -82,7 +82,7 @@ func TestNothingIsLeftWhenTheGuardIsKilledFirst(t *testing.T) {
 	}
 }
 
-func TestNothingIsLeftOfAnAgentThatExits(t *testing.T) {
+func TestGuard_ReapsProcessesOfExitedAgent(t *testing.T) {
 	p := start(t, `setsid sh -c 'trap "" TERM; echo ready; sleep 1000; :' </dev/null & wait $!; :`)
 	say(t, p)
 	guard, mark := parentOf(t, p.PID()), markOf(t, p.PID())
@@ -97,14 +97,14 @@ func TestNothingIsLeftOfAnAgentThatExits(t *testing.T) {
 	}
 }
 
-func TestADetachedProcessWithACleanEnvironmentIsEndedToo(t *testing.T) {
+func TestStop_EndsDetachedProcesses(t *testing.T) {
 	p := start(t, `setsid env -i sh -c 'sleep 1000 & echo $!' </dev/null; sleep 1000`)
 	stray := sayPID(t, p)
 	stop(t, p)
 	gone(t, stray)
 }
 
-func TestAGuardThatIsStoppedDoesNotStopTheEnd(t *testing.T) {
+func TestStop_WorksWithStoppedGuard(t *testing.T) {
 	p := start(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`)
 	say(t, p)
 	guard := parentOf(t, p.PID())
@@ -113,7 +113,7 @@ func TestAGuardThatIsStoppedDoesNotStopTheEnd(t *testing.T) {
 	gone(t, p.PID())
 }
 
-func TestAStoppedGuardWakesWhenTheSupervisorIsKilled(t *testing.T) {
+func TestGuard_StoppedGuardWakesWhenSupervisorIsKilled(t *testing.T) {
 	supervisor, pid := supervised(t, `echo ready; while :; do sleep 1000; done`)
 	guard := parentOf(t, pid)
 	testkit.Freeze(t, guard)
@@ -123,7 +123,7 @@ func TestAStoppedGuardWakesWhenTheSupervisorIsKilled(t *testing.T) {
 	ended(t, guard)
 }
 
-func TestTheAgentDiesWithItsGuardWhoeverElseIsThere(t *testing.T) {
+func TestGuard_AgentDiesWithGuard(t *testing.T) {
 	supervisor, pid := supervised(t, `trap '' TERM; echo ready; while :; do sleep 1000; done`)
 	guard := parentOf(t, pid)
 	testkit.Freeze(t, supervisor.Process.Pid)
@@ -133,7 +133,7 @@ func TestTheAgentDiesWithItsGuardWhoeverElseIsThere(t *testing.T) {
 	ended(t, pid)
 }
 
-func TestAKilledGroupOfTheSupervisorLeavesNothing(t *testing.T) {
+func TestGuard_SurvivesKillOfSupervisorsGroup(t *testing.T) {
 	supervisor, pid := supervised(t, trees["a detached one ignoring SIGTERM"])
 	guard, mark := parentOf(t, pid), markOf(t, pid)
 	if err := syscall.Kill(-supervisor.Process.Pid, syscall.SIGKILL); err != nil {
@@ -144,7 +144,7 @@ func TestAKilledGroupOfTheSupervisorLeavesNothing(t *testing.T) {
 	ended(t, guard)
 }
 
-func TestTheAgentCannotReachItsGuard(t *testing.T) {
+func TestGuard_IsUnreachableForAgent(t *testing.T) {
 	if err := proc.ConfineSupported(); err != nil {
 		t.Skip(err)
 	}
@@ -167,7 +167,7 @@ func TestTheAgentCannotReachItsGuard(t *testing.T) {
 	}
 }
 
-func TestTheDomainCanBeSwitchedOff(t *testing.T) {
+func TestGuard_NoLandlockOption(t *testing.T) {
 	p := start(t, `kill -0 $PPID && echo reached`, func(s *agent.Spec) { s.NoLandlock = true })
 	if w := p.Walls(); w.Landlock || !w.Seccomp || len(w.Notes) != 1 {
 		t.Errorf("walls = %+v, want no domain, a filter and one note", w)
@@ -177,7 +177,7 @@ func TestTheDomainCanBeSwitchedOff(t *testing.T) {
 	}
 }
 
-func TestTheAgentInheritsThreeFilesAndNoMore(t *testing.T) {
+func TestAgent_InheritsOnlyStandardFiles(t *testing.T) {
 	leaked, err := syscall.Open("/", syscall.O_RDONLY, 0) // as an editor's might be: not close-on-exec
 	if err != nil {
 		t.Fatal(err)
@@ -194,7 +194,7 @@ func TestTheAgentInheritsThreeFilesAndNoMore(t *testing.T) {
 	})
 }
 
-func TestTheAgentRunsAsAnotherUser(t *testing.T) {
+func TestAgent_RunsAsConfiguredUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can start a process as another user")
 	}
@@ -225,7 +225,7 @@ func TestTheAgentRunsAsAnotherUser(t *testing.T) {
 	}
 }
 
-func TestAdoptedProcessesLeaveNoZombies(t *testing.T) {
+func TestGuard_ReapsAdoptedProcesses(t *testing.T) {
 	p := start(t, `i=0; while [ $i -lt 50 ]; do setsid sh -c 'sleep 0 & exit' </dev/null; i=$((i+1)); done; echo ready; exec sleep 1000`)
 	say(t, p)
 	guard := parentOf(t, p.PID())
@@ -235,14 +235,14 @@ func TestAdoptedProcessesLeaveNoZombies(t *testing.T) {
 	})
 }
 
-func TestGuardRefusesToBeStartedByAnybodyElse(t *testing.T) {
+func TestGuard_RefusesStartByOthers(t *testing.T) {
 	out, err := exec.Command("/proc/self/exe", "guard").CombinedOutput()
 	if err == nil || !strings.Contains(string(out), "not started by a supervisor") {
 		t.Errorf("output = %q, %v, want a refusal", out, err)
 	}
 }
 
-func TestAGuardThatIsNoGuardFailsTheStart(t *testing.T) {
+func TestStart_FailsIfGuardIsInvalid(t *testing.T) {
 	for name, guard := range map[string][]string{
 		"one that ends":          {"true"},
 		"one that is not there":  {"/no/such/guard"},

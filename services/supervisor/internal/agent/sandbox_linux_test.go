@@ -21,7 +21,7 @@ func (all) Judge(context.Context, decisions.Asked) decisions.Answer {
 func (all) Started(int, uint64)         {}
 func (all) Refused(int, string, string) {}
 
-func TestAKilledSandboxIsSaid(t *testing.T) {
+func TestExit_ReportsKilledSandbox(t *testing.T) {
 	if err := sandbox.Supported(); err != nil {
 		t.Skip("there is no sandbox on this machine: ", err)
 	}

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTailKeepsTheLastLines(t *testing.T) {
+func TestTail_KeepsLastLines(t *testing.T) {
 	var last []string
 	for i := range 20 {
 		last = append(last, fmt.Sprint("line ", i+80))

@@ -9,7 +9,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func FuzzPlainName_ReturnsANameThatCanBeTyped(f *testing.F) {
+func FuzzPlainName_ReturnsTypableName(f *testing.F) {
 	f.Add("claude")
 	f.Add("../a b/ü\x00")
 	f.Add("---")
@@ -40,7 +40,7 @@ func TestResolver_NamesAgents(t *testing.T) {
 	}
 }
 
-func TestEnviron_AddsVariablesOfTheConfiguration(t *testing.T) {
+func TestEnviron_AddsConfiguredVariables(t *testing.T) {
 	r := Resolver{Config: &configv1.Agent{Env: map[string]*configv1.EnvValue{"A": {Value: "configured"}, "B": {Value: "configured"}}}}
 	got, err := Environ([]string{"A=inherited", "C=inherited"}, r.Variables([]string{"B=preset"}))
 	if want := []string{"C=inherited", "A=configured", "B=preset"}; err != nil || !slices.Equal(got, want) {

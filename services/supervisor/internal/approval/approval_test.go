@@ -111,7 +111,7 @@ func classOf(t *testing.T, err error) *fault.Error {
 	return f
 }
 
-func TestQuestionsAreListedOldestFirstAndBySession(t *testing.T) {
+func TestList_OldestFirstAndBySession(t *testing.T) {
 	r := New()
 	one, two := newAgent(r, "one"), newAgent(r, "two")
 	one.ask("1", "s")
@@ -129,7 +129,7 @@ func TestQuestionsAreListedOldestFirstAndBySession(t *testing.T) {
 	}
 }
 
-func TestAPermissionQuestionIsShownWithAllThatIsKnownOfItsToolCall(t *testing.T) {
+func TestApproval_ShowsToolCallOfPermission(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	raw := `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"y","kind":"allow_once","name":"Yes"}],"_meta":{"n":1.50}}`
@@ -155,7 +155,7 @@ func TestAPermissionQuestionIsShownWithAllThatIsKnownOfItsToolCall(t *testing.T)
 	}
 }
 
-func TestOurOwnQuestionSaysThatItIs(t *testing.T) {
+func TestApproval_MarksOwnQuestions(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.put(&question.Question{ID: []byte(`"RANDOM"`), Own: true, Method: acp.MethodRequestPermission, SessionID: "s", Params: []byte(params), Reason: "a rule wants it"})
@@ -165,7 +165,7 @@ func TestOurOwnQuestionSaysThatItIs(t *testing.T) {
 	}
 }
 
-func TestElicitationsAreShownByTheirMode(t *testing.T) {
+func TestApproval_ShowsElicitationsByMode(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	for i, raw := range []string{
@@ -189,7 +189,7 @@ func TestElicitationsAreShownByTheirMode(t *testing.T) {
 	}
 }
 
-func TestTheFirstAnswerCountsAndTheNextOneLearnsOfIt(t *testing.T) {
+func TestAnswer_FirstCountsAndNextIsRejected(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.ask("1", "s")
@@ -206,7 +206,7 @@ func TestTheFirstAnswerCountsAndTheNextOneLearnsOfIt(t *testing.T) {
 	}
 }
 
-func TestWhoLosesTheRaceLearnsWhoWonThoughItIsBeingRecorded(t *testing.T) {
+func TestAnswer_LoserLearnsPendingWinner(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
 		a := newAgent(r, "a")
@@ -229,7 +229,7 @@ func TestWhoLosesTheRaceLearnsWhoWonThoughItIsBeingRecorded(t *testing.T) {
 	})
 }
 
-func TestAnAnswerReachesTheLinkAsItWasGiven(t *testing.T) {
+func TestAnswer_ReachesLinkUnchanged(t *testing.T) {
 	for name, tt := range map[string]struct {
 		req  *supervisorv1.AnswerApprovalRequest
 		want question.Answer
@@ -266,7 +266,7 @@ func TestAnAnswerReachesTheLinkAsItWasGiven(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsNotOfferedLeavesTheQuestionOpen(t *testing.T) {
+func TestAnswer_InvalidOptionKeepsQuestionOpen(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.ask("1", "s")
@@ -280,7 +280,7 @@ func TestAnAnswerThatIsNotOfferedLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
-func TestAFormsAnswerFitsItsSchemaOrLeavesTheQuestionOpen(t *testing.T) {
+func TestAnswer_InvalidFormKeepsQuestionOpen(t *testing.T) {
 	for name, c := range map[string]struct{ params, content, want string }{
 		"what is asked for": {`{"mode":"form","requestedSchema":{"properties":{"target":{"type":"string"}},"required":["target"]}}`, `{"target":"x"}`, ""},
 		"without what is required": {`{"mode":"form","requestedSchema":{"properties":{"target":{"type":"string"}},"required":["target"]}}`, `{}`,
@@ -313,7 +313,7 @@ func TestAFormsAnswerFitsItsSchemaOrLeavesTheQuestionOpen(t *testing.T) {
 	}
 }
 
-func TestAQuestionIsFoundByItsWholeIDAlone(t *testing.T) {
+func TestAnswer_NeedsWholeID(t *testing.T) {
 	r := New()
 	one, two := newAgent(r, "one"), newAgent(r, "two")
 	one.ask(`"abc"`, "s")
@@ -348,7 +348,7 @@ func TestAQuestionIsFoundByItsWholeIDAlone(t *testing.T) {
 	}
 }
 
-func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
+func TestAnswers_LimitsRemembered(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	for i := range maxRecent + 10 {
@@ -374,7 +374,7 @@ func TestOnlyTheLastAnswersAreRemembered(t *testing.T) {
 	a.end("10", question.End{Outcome: question.Allowed, By: "front"})
 }
 
-func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
+func TestAnswer_ReusedIDIsOtherQuestion(t *testing.T) {
 	r := New()
 	for run := 1; run <= 3; run++ { // the agent counts from the same number each time it is started
 		a := newAgent(r, "a")
@@ -394,7 +394,7 @@ func TestAnAnswerToAQuestionIsNoneToTheNextOneWithItsID(t *testing.T) {
 	}
 }
 
-func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
+func TestRegistry_IgnoresRepeatedAndUnknownEnds(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	q := a.ask("1", "s")
@@ -415,7 +415,7 @@ func TestWhoseEndIsToldTwiceOrNeverBeganChangesNothing(t *testing.T) {
 	}
 }
 
-func TestAnEndIsShownOnlyWhileNobodyAttends(t *testing.T) {
+func TestApproval_ShowsDeadlineOnlyWhileUnattended(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := New()
 		a := newAgent(r, "a")
@@ -489,7 +489,7 @@ func (w *watching) leave() error {
 	return <-w.err
 }
 
-func TestAWatcherIsToldWhatWaitsThenWhatBecomesOfIt(t *testing.T) {
+func TestWatch_SendsWaitingThenChanges(t *testing.T) {
 	r := New()
 	a := newAgent(r, "a")
 	a.ask("1", "s")
@@ -530,7 +530,7 @@ func TestAWatcherIsToldWhatWaitsThenWhatBecomesOfIt(t *testing.T) {
 	}
 }
 
-func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
+func TestWatch_CutsOffSlowWatcher(t *testing.T) {
 	for name, flood := range map[string]func(a *agent){
 		"by number": func(a *agent) {
 			for i := range 2 * maxWaiting {
@@ -574,7 +574,7 @@ func TestASlowWatcherIsCutOffAndHoldsUpNobody(t *testing.T) {
 	}
 }
 
-func TestClosingEndsWatching(t *testing.T) {
+func TestClose_EndsWatchers(t *testing.T) {
 	r := New()
 	w := watch(t, r, &supervisorv1.WatchApprovalsRequest{})
 	w.take(t)
@@ -587,7 +587,7 @@ func TestClosingEndsWatching(t *testing.T) {
 	}
 }
 
-func TestWatchersSeeTheSameWhoeverAnswersMeanwhile(t *testing.T) {
+func TestWatch_WatchersAgreeDuringAnswers(t *testing.T) {
 	const questions = 200
 	r := New()
 	a := newAgent(r, "a")

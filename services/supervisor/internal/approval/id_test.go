@@ -9,7 +9,7 @@ import (
 )
 
 // What is answered must be what was meant: no two requests of an agent share an id here.
-func FuzzIDsDifferAsTheRequestsDo(f *testing.F) {
+func FuzzID_DiffersForDifferentRequests(f *testing.F) {
 	for _, seed := range [][2]string{{`7`, `"7"`}, {`"\u0061"`, `"a"`}, {`1e2`, `100`}, {`null`, `"null"`}, {`"` + strings.Repeat("é", 40) + `"`, `"~"`}} {
 		f.Add(seed[0], seed[1])
 	}

@@ -177,7 +177,7 @@ func accept(id, content string) *supervisorv1.AnswerApprovalRequest {
 	return &supervisorv1.AnswerApprovalRequest{Id: id, AnsweredBy: "ann", Answer: &supervisorv1.AnswerApprovalRequest_Accept{Accept: content}}
 }
 
-func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
+func TestWatch_AgreesWithEvents(t *testing.T) {
 	var r *Registry
 	answer := func(req *supervisorv1.AnswerApprovalRequest) func(*joined) {
 		return func(j *joined) {
@@ -241,7 +241,7 @@ func TestWhoWatchesQuestionsAndWhoWatchesEventsAreToldTheSame(t *testing.T) {
 	}
 }
 
-func TestWhoLearnsOfAQuestionFromEventsCanAnswerItAtOnce(t *testing.T) {
+func TestEvents_QuestionIsAnswerableAtOnce(t *testing.T) {
 	r := New()
 	j := join(t, r)
 	write := `{"id":"w","method":"session/request_permission","params":` + params + `}`
@@ -272,7 +272,7 @@ func TestWhoLearnsOfAQuestionFromEventsCanAnswerItAtOnce(t *testing.T) {
 	}
 }
 
-func TestOfEditorAndCallersOneAnswersAndAllLearnWho(t *testing.T) {
+func TestAnswer_EditorAndCallersRace(t *testing.T) {
 	const rounds = 100
 	r := New()
 	j := join(t, r)

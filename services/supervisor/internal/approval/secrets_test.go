@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
-func TestAQuestionIsShownWithoutSecrets(t *testing.T) {
+func TestApproval_HidesSecrets(t *testing.T) {
 	q := &question.Question{Method: acp.MethodRequestPermission, SessionID: "s", Reason: "no mysql -phush", Params: []byte(
 		`{"sessionId":"s","toolCall":{"toolCallId":"t","title":"mysql -phush app","kind":"execute","rawInput":{"command":"sshpass -p hush ssh h","token":"hush"},` +
 			`"content":[{"type":"content","content":{"type":"text","text":"curl -u me:hush https://h"}}]},"options":[{"optionId":"a","kind":"allow_always","name":"Always allow: mysql -phush app"}]}`)}
@@ -29,7 +29,7 @@ func TestAQuestionIsShownWithoutSecrets(t *testing.T) {
 	}
 }
 
-func TestAFormThatAsksForASecretIsShownWhole(t *testing.T) {
+func TestApproval_ShowsFormFieldsForSecrets(t *testing.T) {
 	const form = `{"sessionId":"s","mode":"form","message":"Log in","requestedSchema":{"type":"object","properties":{"password":{"type":"string","title":"Password"}}}}`
 	if a := approvalOf("agent", "1", &question.Question{Method: acp.MethodElicitationCreate, SessionID: "s", Params: []byte(form)}); a.GetRaw() != form {
 		t.Errorf("it is shown as %s", a.GetRaw())

@@ -91,7 +91,7 @@ func ids(records []*supervisorv1.AuditRecord) string {
 	return strings.Join(all, " ")
 }
 
-func TestARecordIsReadAsItWasWritten(t *testing.T) {
+func TestRead_ReturnsWrittenRecord(t *testing.T) {
 	l := open(t, Options{})
 	r := record("a")
 	before := proto.CloneOf(r)
@@ -105,7 +105,7 @@ func TestARecordIsReadAsItWasWritten(t *testing.T) {
 	}
 }
 
-func TestTheLineIsCompactAndAlwaysTheSame(t *testing.T) {
+func TestFormat_IsCompactAndDeterministic(t *testing.T) {
 	const want = `{"time":"2026-03-01T12:00:00Z","id":"a","supervisor":7,"session_id":"session-1","agent":"claude","door":"call",` +
 		`"action":{"kind":"fs.read","door":"DOOR_CALL","paths":[{"path":"/w/a b","access":"ACCESS_READ"}]},` +
 		`"verdict":"allow","latency_micros":12,"answered_by":"policy","outcome":"allowed"}` + "\n"
@@ -122,7 +122,7 @@ func TestTheLineIsCompactAndAlwaysTheSame(t *testing.T) {
 	}
 }
 
-func TestFileAndFolderArePrivate(t *testing.T) {
+func TestOpen_MakesPrivateFileAndFolder(t *testing.T) {
 	l := open(t, Options{})
 	for path, want := range map[string]os.FileMode{l.opts.File: 0o600, filepath.Dir(l.opts.File): 0o700} {
 		info, err := os.Stat(path)
@@ -132,7 +132,7 @@ func TestFileAndFolderArePrivate(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersCouldHaveWrittenIsRefused(t *testing.T) {
+func TestOpen_RejectsFileWritableByOthers(t *testing.T) {
 	for name, spoil := range map[string]func(file string) error{
 		"the file can be written by the group": func(f string) error {
 			return errors.Join(os.WriteFile(f, nil, 0o600), os.Chmod(f, 0o620))
@@ -154,7 +154,7 @@ func TestAFileThatOthersCouldHaveWrittenIsRefused(t *testing.T) {
 	}
 }
 
-func TestNothingIsWrittenAfterClose(t *testing.T) {
+func TestWrite_FailsAfterClose(t *testing.T) {
 	l := open(t, Options{})
 	if err := l.Close(); err != nil {
 		t.Fatal(err)

@@ -44,7 +44,7 @@ func sumOf(t *testing.T, of *Tally[[]Brief], from time.Time) (all []Brief) {
 	return all
 }
 
-func TestBriefsSayWhatTheRecordsSay(t *testing.T) {
+func TestBriefs_MatchRecords(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	l := open(t, Options{})
 	r := &supervisorv1.AuditRecord{
@@ -77,7 +77,7 @@ func TestBriefsSayWhatTheRecordsSay(t *testing.T) {
 	}
 }
 
-func TestBriefsAreOfAllFilesThatMayHaveSome(t *testing.T) {
+func TestBriefs_ReadRotatedFiles(t *testing.T) {
 	l := open(t, Options{MaxBytes: MaxLine, Keep: 3})
 	const n = 600 // in three files
 	for i := range n {
@@ -116,7 +116,7 @@ func idsIn(t *testing.T, file string) (all []string) {
 	return all
 }
 
-func TestBriefsEndWithTheirCaller(t *testing.T) {
+func TestBriefs_EndWithContext(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -130,7 +130,7 @@ func TestBriefsEndWithTheirCaller(t *testing.T) {
 }
 
 // Whatever becomes of the files between two calls, what is kept and what was written since are what a whole read finds.
-func TestATallyIsThatOfAWholeRead(t *testing.T) {
+func TestTally_MatchesWholeRead(t *testing.T) {
 	l := open(t, Options{MaxBytes: MaxLine, Keep: 3})
 	kept := tally(l.opts.File)
 	n := 0
@@ -212,7 +212,7 @@ func TestATallyIsThatOfAWholeRead(t *testing.T) {
 	same("without the last file")
 }
 
-func TestASumThatIsTooLargeIsNotKept(t *testing.T) {
+func TestTally_DropsTooLargeSums(t *testing.T) {
 	l := open(t, Options{})
 	kept := NewTally(l.opts.File, func(all *[]Brief, b *Brief) { *all = append(*all, *b) }, func(all *[]Brief) bool { return len(*all) < 3 })
 	for n := 1; n < 6; n++ {

@@ -58,7 +58,7 @@ func fillAsChild(file string) error {
 	return l.Write(record("fits again"))
 }
 
-func TestAFullDiskIsSaidAndLeavesNothingTorn(t *testing.T) {
+func TestWrite_FullDiskLeavesNoTornLine(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "audit.jsonl")
 	if out, err := asChild(t, "fill", file).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

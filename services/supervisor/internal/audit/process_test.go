@@ -62,7 +62,7 @@ func asChild(t *testing.T, role string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestSupervisorsShareAFileThatIsPutAsideUnderThem(t *testing.T) {
+func TestRotation_SharedBySupervisors(t *testing.T) {
 	l := open(t, Options{MaxBytes: smallest, Keep: 100})
 	write(t, l, record("first"))
 	followed := following(t, l.opts.File, Filter{Limit: children*each + 1})

@@ -18,7 +18,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestAFilterWantsWhatItSays(t *testing.T) {
+func TestFilter_SelectsRecords(t *testing.T) {
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	l := open(t, Options{})
 	b := record("b")
@@ -63,7 +63,7 @@ func TestAFilterWantsWhatItSays(t *testing.T) {
 	}
 }
 
-func TestFilesThatWerePutAsideAreReadOldestFirst(t *testing.T) {
+func TestRead_RotatedFilesOldestFirst(t *testing.T) {
 	l := open(t, Options{MaxBytes: MaxLine, Keep: 3})
 	r := record("")
 	r.Action.RawInput = `"` + strings.Repeat("x", 30<<10) + `"`
@@ -85,7 +85,7 @@ func TestFilesThatWerePutAsideAreReadOldestFirst(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadIsSaidAndPassedOver(t *testing.T) {
+func TestRead_ReportsAndSkipsInvalidLines(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"))
 	appendTo(t, l.opts.File, "garbage\n{}\n"+strings.Repeat("x", maxRead)+"\n\n")
@@ -108,7 +108,7 @@ func TestWhatCannotBeReadIsSaidAndPassedOver(t *testing.T) {
 	}
 }
 
-func TestThereMayBeNoAudit(t *testing.T) {
+func TestRead_MissingFile(t *testing.T) {
 	for _, err := range Read(filepath.Join(t.TempDir(), "state", "audit.jsonl"), Filter{}) {
 		if !errors.Is(err, fs.ErrNotExist) {
 			t.Errorf("got %v", err)
@@ -116,7 +116,7 @@ func TestThereMayBeNoAudit(t *testing.T) {
 	}
 }
 
-func TestReadingEndsWhenNobodyWantsMore(t *testing.T) {
+func TestRead_StopsWithItsConsumer(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"), record("b"))
 	appendTo(t, l.opts.File, "garbage\n")
@@ -180,7 +180,7 @@ func expect(t *testing.T, got <-chan string, want ...string) {
 	}
 }
 
-func TestFollowGoesOnFromTheNewest(t *testing.T) {
+func TestFollow_ContinuesAfterNewestRecords(t *testing.T) {
 	l := open(t, Options{MaxBytes: MaxLine, Keep: 3})
 	write(t, l, record("a"), record("b"), record("c"))
 	all := following(t, l.opts.File, Filter{Limit: 2})
@@ -200,7 +200,7 @@ func TestFollowGoesOnFromTheNewest(t *testing.T) {
 	expect(t, all, "e")
 }
 
-func TestTheNewestAreFoundBehindWhatCannotBeRead(t *testing.T) {
+func TestNewest_SkipsInvalidLines(t *testing.T) {
 	l := open(t, Options{})
 	for _, id := range []string{"a", "b", "c"} {
 		write(t, l, record(id))
@@ -220,7 +220,7 @@ func TestTheNewestAreFoundBehindWhatCannotBeRead(t *testing.T) {
 	}
 }
 
-func TestWatchTellsTheNewestAtOnceAndThenWhatComes(t *testing.T) {
+func TestWatch_SendsNewestThenChanges(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"), record("b"), record("c"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -261,7 +261,7 @@ func TestWatchTellsTheNewestAtOnceAndThenWhatComes(t *testing.T) {
 	}
 }
 
-func TestFollowWaitsForTheFileAndForWholeLines(t *testing.T) {
+func TestFollow_WaitsForFileAndWholeLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "audit.jsonl")
 	some := following(t, file, Filter{Verdict: "deny", Limit: 10}) // it may look before the first, or after
 	l := open(t, Options{File: file})
@@ -316,7 +316,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-func TestALineOfAFollowedFileHasNoNumber(t *testing.T) {
+func TestFollow_ErrorsHaveNoLineNumber(t *testing.T) {
 	l := open(t, Options{})
 	write(t, l, record("a"))
 	parts, err := openAll(l.opts.File, nil)

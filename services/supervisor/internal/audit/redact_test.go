@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/secret"
 )
 
-func TestARecordKeepsNoSecretAndWhatAPolicyJudgesBy(t *testing.T) {
+func TestRedact_KeepsPolicyInputsWithoutSecrets(t *testing.T) {
 	text := "DEPLOY_TOKEN=hunter2 deploy --password hunter2 --api-key=hunter2 -u me:hunter2 https://me:hunter2@x && git status -s"
 	subs, unparsed := shell.Parse(text)
 	r := record("a")
@@ -45,7 +45,7 @@ func TestARecordKeepsNoSecretAndWhatAPolicyJudgesBy(t *testing.T) {
 	}
 }
 
-func TestALongRecordIsShortenedAndSaysSo(t *testing.T) {
+func TestFormat_ShortensLongRecords(t *testing.T) {
 	big := strings.Repeat("x", 1<<20)
 	many := slices.Repeat([]string{strings.Repeat("y", 4000)}, 1000)
 	for _, tt := range []struct {

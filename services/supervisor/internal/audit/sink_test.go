@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestRecordsGoToStandardErrorToo(t *testing.T) {
+func TestSink_WritesToStderr(t *testing.T) {
 	r, w := io.Pipe()
 	all := make(chan []byte)
 	go func() {
@@ -53,7 +53,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.got.Write(p)
 }
 
-func TestASlowPlaceStopsNobodyAndIsToldWhatItMissed(t *testing.T) {
+func TestSink_SlowWriterGetsLossCount(t *testing.T) {
 	place := &stuck{entered: make(chan struct{}, 1), let: make(chan struct{})}
 	var log bytes.Buffer
 	l := open(t, Options{Stderr: place, Logger: slog.New(slog.NewTextHandler(&log, nil))})
@@ -79,7 +79,7 @@ func TestASlowPlaceStopsNobodyAndIsToldWhatItMissed(t *testing.T) {
 	}
 }
 
-func TestASystemsLogGetsRecords(t *testing.T) {
+func TestSyslog_GetsRecords(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	socket := filepath.Join(dir, "log")
 	listen := func() *net.UnixConn {
@@ -133,7 +133,7 @@ func TestASystemsLogGetsRecords(t *testing.T) {
 	s.close()
 }
 
-func TestWithoutASystemsLogThatIsSaidOnce(t *testing.T) {
+func TestSyslog_MissingWarnsOnce(t *testing.T) {
 	var log bytes.Buffer
 	s := newSink("the system's log", slog.New(slog.NewTextHandler(&log, nil)), &syslogSink{addresses: []string{"/nonexistent/log"}}, syslogLimit)
 	for range 5 {

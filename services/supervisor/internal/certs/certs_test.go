@@ -71,7 +71,7 @@ func clientConfig(t testing.TB, dir, host string) *tls.Config {
 	return c
 }
 
-func TestCertificatesSayTheRole(t *testing.T) {
+func TestCertificates_HaveRoles(t *testing.T) {
 	dir := authority(t, certs.Options{Hosts: []string{"acp.example.org", "192.0.2.7", "[2001:db8::1]"}})
 	server := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)))
 	for name, want := range map[string]certs.Role{"viewer": certs.Viewer, "approver": certs.Approver, "operator": certs.Operator} {
@@ -90,7 +90,7 @@ func TestCertificatesSayTheRole(t *testing.T) {
 	}
 }
 
-func TestAGatewaysRoleIsBesideTheOthers(t *testing.T) {
+func TestRole_GatewayIsSeparate(t *testing.T) {
 	all := []certs.Role{certs.NoRole, certs.Viewer, certs.Approver, certs.Operator, certs.Gateway}
 	may := map[certs.Role]string{certs.NoRole: "none", certs.Viewer: "none viewer", certs.Approver: "none viewer approver", certs.Operator: "none viewer approver operator gateway", certs.Gateway: "none gateway"}
 	for _, r := range all {
@@ -114,7 +114,7 @@ func TestAGatewaysRoleIsBesideTheOthers(t *testing.T) {
 	}
 }
 
-func TestStrangersAreRefused(t *testing.T) {
+func TestServer_RefusesUnknownCertificates(t *testing.T) {
 	dir, other := authority(t, certs.Options{}), authority(t, certs.Options{})
 	server := serverConfig(t, certs.ServerFiles(filepath.Join(dir, certs.ServerDir)))
 	good := clientConfig(t, filepath.Join(dir, "operator"), "localhost")
@@ -149,7 +149,7 @@ func TestStrangersAreRefused(t *testing.T) {
 	}
 }
 
-func TestOneClientMoreIsMadeByTheSameAuthority(t *testing.T) {
+func TestAddClient_UsesSameAuthority(t *testing.T) {
 	dir := authority(t, certs.Options{Clients: []certs.Client{{Name: "ci", Role: certs.Viewer}}})
 	more := certs.Client{Name: "ops@host", Role: certs.Operator}
 	if err := certs.AddClient(dir, more, certs.Options{Days: 7}); err != nil {
@@ -170,7 +170,7 @@ func TestOneClientMoreIsMadeByTheSameAuthority(t *testing.T) {
 	}
 }
 
-func TestKeysAreTheOwnersAlone(t *testing.T) {
+func TestInit_KeysArePrivate(t *testing.T) {
 	dir := authority(t, certs.Options{})
 	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err != nil {
@@ -197,7 +197,7 @@ func TestKeysAreTheOwnersAlone(t *testing.T) {
 	}
 }
 
-func TestNothingIsOverwritten(t *testing.T) {
+func TestInit_OverwritesNothing(t *testing.T) {
 	parent := t.TempDir()
 	full, file, empty := filepath.Join(parent, "full"), filepath.Join(parent, "file"), filepath.Join(parent, "empty")
 	if err := errors.Join(os.Mkdir(full, 0o755), os.WriteFile(filepath.Join(full, "x"), []byte("x"), 0o600),
@@ -230,7 +230,7 @@ func TestNothingIsOverwritten(t *testing.T) {
 	}
 }
 
-func TestKeysThatCannotBeUsedAreToldOf(t *testing.T) {
+func TestLoad_ReportsUnusableKeys(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(t *testing.T, f *certs.Files)
 		want  string
@@ -263,7 +263,7 @@ func TestKeysThatCannotBeUsedAreToldOf(t *testing.T) {
 	}
 }
 
-func TestACertificateHasOneRole(t *testing.T) {
+func TestRole_RejectsSeveralRoles(t *testing.T) {
 	uris := func(list ...string) *x509.Certificate {
 		c := &x509.Certificate{ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth}}
 		for _, text := range list {
@@ -299,7 +299,7 @@ func TestACertificateHasOneRole(t *testing.T) {
 	}
 }
 
-func TestKeysThatChangeCountFromTheNextHandshake(t *testing.T) {
+func TestReload_AppliesFromNextHandshake(t *testing.T) {
 	first, second := authority(t, certs.Options{}), authority(t, certs.Options{})
 	dir := filepath.Join(t.TempDir(), "live")
 	swap := func(from string) { // as a volume of secrets is swapped: by a link
@@ -338,7 +338,7 @@ func TestKeysThatChangeCountFromTheNextHandshake(t *testing.T) {
 	greet("at the end, the old one", old, true)
 }
 
-func TestKeysCanChangeUnderLoad(t *testing.T) {
+func TestReload_UnderLoad(t *testing.T) {
 	dir := authority(t, certs.Options{})
 	s, err := certs.NewServer(certs.ServerFiles(filepath.Join(dir, certs.ServerDir)), slog.New(slog.DiscardHandler))
 	if err != nil {
@@ -377,7 +377,7 @@ func TestKeysCanChangeUnderLoad(t *testing.T) {
 	changes.Wait()
 }
 
-func TestClientsAreReadFromText(t *testing.T) {
+func TestParseClient_ReadsNameAndRole(t *testing.T) {
 	for text, want := range map[string]certs.Client{
 		"ci:viewer":        {Name: "ci", Role: certs.Viewer},
 		"a.b-c_d:approver": {Name: "a.b-c_d", Role: certs.Approver},
@@ -393,7 +393,7 @@ func TestClientsAreReadFromText(t *testing.T) {
 	}
 }
 
-func TestNoCertificateOutlivesItsAuthority(t *testing.T) {
+func TestAddClient_EndsWithAuthority(t *testing.T) {
 	dir := authority(t, certs.Options{Now: time.Now().AddDate(0, 0, -3000)})
 	if err := certs.AddClient(dir, certs.Client{Name: "late", Role: certs.Viewer}, certs.Options{Days: 3650}); err != nil {
 		t.Fatal(err)
@@ -431,7 +431,7 @@ func overwrite(t *testing.T, name string, data []byte) {
 	}
 }
 
-func TestAGatewaysCertificateSaysForWhomItCalls(t *testing.T) {
+func TestGateway_CertificateHasCallerRole(t *testing.T) {
 	dir := authority(t, certs.Options{})
 	rights := func(name string) (certs.Role, certs.Role) {
 		t.Helper()

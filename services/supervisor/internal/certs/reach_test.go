@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-func TestKeysOfCallersThatLieAboutTheServersAreFound(t *testing.T) {
+func TestReach_FindsClientKeysNearServerKeys(t *testing.T) {
 	dir, other := authority(t, certs.Options{}), authority(t, certs.Options{})
 	server := filepath.Join(dir, certs.ServerDir)
 	all := []string{

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-func TestRenewedCertificatesSayTheSame(t *testing.T) {
+func TestRenew_KeepsNamesAndRoles(t *testing.T) {
 	begun := time.Now().AddDate(0, 0, -6)
 	dir := authority(t, certs.Options{Hosts: []string{"acp.example.org"}, Days: 7, Now: begun})
 	away := filepath.Join(t.TempDir(), "approver")
@@ -63,7 +63,7 @@ func TestRenewedCertificatesSayTheSame(t *testing.T) {
 	}
 }
 
-func TestOnlyWhatTheAuthorityMadeIsRenewed(t *testing.T) {
+func TestRenew_SkipsForeignCertificates(t *testing.T) {
 	dir, other := authority(t, certs.Options{}), authority(t, certs.Options{})
 	foreign := filepath.Join(dir, "viewer")
 	if err := errors.Join(os.RemoveAll(foreign), os.Rename(filepath.Join(other, "viewer"), foreign)); err != nil {

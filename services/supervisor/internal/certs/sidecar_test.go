@@ -10,7 +10,7 @@ import (
 )
 
 // What calls a sidecar and what calls a supervisor are never the same: neither is taken for the other.
-func TestASidecarsCertificatesAreItsSupervisorsAlone(t *testing.T) {
+func TestSidecar_AcceptsOnlyItsSupervisor(t *testing.T) {
 	dir, operators := filepath.Join(t.TempDir(), "fs"), authority(t, certs.Options{})
 	if err := certs.InitSidecar(dir, "fs", certs.Options{Hosts: []string{"fsd.internal"}}); err != nil {
 		t.Fatal(err)

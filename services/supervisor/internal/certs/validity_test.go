@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/certs"
 )
 
-func TestValidity_SaysWhatIsLeft(t *testing.T) {
+func TestValidity_ShowsRemainingTime(t *testing.T) {
 	until := time.Date(2030, 6, 1, 12, 0, 0, 0, time.UTC)
 	year := certs.Validity{From: until.AddDate(-1, 0, 0), Until: until}
 	week := certs.Validity{From: until.AddDate(0, 0, -7), Until: until}

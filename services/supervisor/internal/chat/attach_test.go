@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestMentionedFilesAreAttached(t *testing.T) {
+func TestAttach_MentionedFiles(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) {
 		t.Helper()
@@ -79,7 +79,7 @@ func unescaped(uri string) string {
 	return strings.ReplaceAll(filepath.Base(uri), "%20", " ")
 }
 
-func TestPathsAreCompletedBelowTheWorkingDirectory(t *testing.T) {
+func TestCompletion_ListsPathsBelowWorkingDirectory(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"main.go", "main_test.go", "my file.txt", ".hidden", "src/a.go", "evil\x1b[31m"} {
 		path := filepath.Join(dir, name)
@@ -110,7 +110,7 @@ func TestPathsAreCompletedBelowTheWorkingDirectory(t *testing.T) {
 	}
 }
 
-func TestAPathIsCompletedWhereItIsWritten(t *testing.T) {
+func TestCompletion_FindsMentionAtCursor(t *testing.T) {
 	for before, want := range map[string]string{
 		"@": "", "see @ma": "ma", `see @"my f`: "my f", "a\t@b": "b",
 	} {

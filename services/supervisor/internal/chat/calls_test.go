@@ -31,7 +31,7 @@ func (o *openings) ResumeSession(_ context.Context, r *supervisorv1.ResumeSessio
 	return &supervisorv1.ResumeSessionResponse{Session: testSession()}, nil
 }
 
-func TestEverySessionOfAChatIsOpenedWithItsMeta(t *testing.T) {
+func TestSupervisor_OpensSessionsWithMeta(t *testing.T) {
 	sup := newSupervisor(context.Background(), nil)
 	defer sup.close()
 	o := &openings{}

@@ -8,7 +8,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 )
 
-func TestLongLinesAreShownInRows(t *testing.T) {
+func TestEditor_WrapsLongLines(t *testing.T) {
 	var e editor
 	e.Set("abcdefghij\nxy")
 	rows, x, y := e.Show(5)
@@ -25,7 +25,7 @@ func TestLongLinesAreShownInRows(t *testing.T) {
 	}
 }
 
-func TestTheInputHasABound(t *testing.T) {
+func TestEditor_LimitsInput(t *testing.T) {
 	var e editor
 	if !e.Insert(strings.Repeat("x", maxInput)) || e.Insert("y") {
 		t.Error("the bound does not hold")
@@ -35,7 +35,7 @@ func TestTheInputHasABound(t *testing.T) {
 	}
 }
 
-func TestWhatIsPastedObeysNobody(t *testing.T) {
+func TestEditor_RemovesEscapesFromPastedText(t *testing.T) {
 	var e editor
 	e.Insert("a\x1b[31mb\r\nc\rd\x00e\u202ef")
 	if got, want := e.Text(), "a[31mb\nc\nde\u202ef"; got != want {

@@ -53,7 +53,7 @@ func (s *screen) has(want ...string) {
 	}
 }
 
-func TestATurnOfSomebodyElsesHoldsBackWhatIsWritten(t *testing.T) {
+func TestFollow_QueuesInputDuringTurnOfOthers(t *testing.T) {
 	s := joinScreen(t, HistoryFull, "", false)
 	s.at(time.Minute, begins("long ago"), ends())
 	s.has("joined the session", "> long ago")
@@ -76,7 +76,7 @@ func TestATurnOfSomebodyElsesHoldsBackWhatIsWritten(t *testing.T) {
 }
 
 // Both prompt at once, and the other one was faster, as far as the supervisor is; in which order that is learned may be any.
-func TestAPromptThatIsRefusedIsNotLost(t *testing.T) {
+func TestFollow_RefusedPromptStaysInInput(t *testing.T) {
 	refusal := status.Error(codes.FailedPrecondition, `session "s1" has a turn under way: wait for its end, or cancel it`)
 	for name, first := range map[string]bool{"the turn is told first": true, "the refusal is told first": false} {
 		t.Run(name, func(t *testing.T) {
@@ -112,7 +112,7 @@ func TestAPromptThatIsRefusedIsNotLost(t *testing.T) {
 	})
 }
 
-func TestAnEditorsSessionTakesNoPromptsHere(t *testing.T) {
+func TestFollow_SessionOfEditorIsReadOnly(t *testing.T) {
 	s := joinScreen(t, HistoryFull, "the editor has it", false)
 	s.write("mine")
 	if cmd := s.press("enter"); cmd != nil || s.m.turn != nil || len(s.m.queue) > 0 {
@@ -129,7 +129,7 @@ func TestAnEditorsSessionTakesNoPromptsHere(t *testing.T) {
 	}
 }
 
-func TestWhatOfThePastAJoinedSessionShows(t *testing.T) {
+func TestFollow_ShowsHistoryByOption(t *testing.T) {
 	asked := func(id string) *supervisorv1.WatchApprovalsResponse {
 		return &supervisorv1.WatchApprovalsResponse{Change: &supervisorv1.WatchApprovalsResponse_Asked{Asked: &supervisorv1.Approval{Id: id, SessionId: "s1"}}}
 	}
@@ -160,7 +160,7 @@ func TestWhatOfThePastAJoinedSessionShows(t *testing.T) {
 	}
 }
 
-func TestTheChatThatWasThereFirstShowsTurnsOfOthers(t *testing.T) {
+func TestFollow_ShowsTurnsOfOthers(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	id := s.m.session.GetSessionId()
 	tell := func(ev *supervisorv1.Event) {

@@ -17,7 +17,7 @@ const testSchema = `{"type":"object","properties":{
 	"tags":{"type":"array","items":{"type":"string","enum":["a","b","c"]},"minItems":1,"maxItems":2}
 },"required":["name","size","tags"]}`
 
-func TestAFormIsFilledInFieldByField(t *testing.T) {
+func TestForm_IsFilledFieldByField(t *testing.T) {
 	f := newFormEditor(testSchema)
 	var r *supervisorv1.AnswerApprovalRequest
 	press := func(keys string) bool {
@@ -62,14 +62,14 @@ func TestAFormIsFilledInFieldByField(t *testing.T) {
 	}
 }
 
-func TestAListThatIsNotRequiredCanBeLeftOut(t *testing.T) {
+func TestForm_OptionalListCanBeOmitted(t *testing.T) {
 	const schema = `{"properties":{"tags":{"type":"array","items":{"enum":["a"]},"minItems":1}}}`
 	if r := newFormEditor(schema).key(pressed("enter")); r.GetAccept() != "{}" {
 		t.Errorf("got %v", r)
 	}
 }
 
-func TestAFormCanBeLeft(t *testing.T) {
+func TestForm_CancelAndDecline(t *testing.T) {
 	for key, want := range map[string]func(*supervisorv1.AnswerApprovalRequest) bool{
 		"esc":    (*supervisorv1.AnswerApprovalRequest).GetCancel,
 		"ctrl+r": (*supervisorv1.AnswerApprovalRequest).GetDecline,
@@ -80,7 +80,7 @@ func TestAFormCanBeLeft(t *testing.T) {
 	}
 }
 
-func TestAFormThatCannotBeReadCanOnlyBeLeft(t *testing.T) {
+func TestForm_InvalidSchemaIsNotSent(t *testing.T) {
 	for _, schema := range []string{`{"properties":[]}`, `{`, `{"properties":{"a":{"type":["string","null"]}}}`, `{"properties":{"a":1}}`} {
 		f := newFormEditor(schema)
 		if f.form.Err() == nil {
@@ -93,13 +93,13 @@ func TestAFormThatCannotBeReadCanOnlyBeLeft(t *testing.T) {
 	}
 }
 
-func TestAFormWithoutFieldsIsSentByEnter(t *testing.T) {
+func TestForm_EmptyFormIsSentByEnter(t *testing.T) {
 	if r := newFormEditor(`{"type":"object","properties":{}}`).key(pressed("enter")); r.GetAccept() != "{}" {
 		t.Errorf("got %v", r)
 	}
 }
 
-func TestAFormTakesOnlyWhatTheSupervisorWillTake(t *testing.T) {
+func TestForm_ChecksValues(t *testing.T) {
 	const schema = `{"properties":{"mail":{"type":"string","format":"email"},"word":{"type":"string","pattern":"^[a-z]+$"}},"required":["mail"]}`
 	f := newFormEditor(schema)
 	var r *supervisorv1.AnswerApprovalRequest

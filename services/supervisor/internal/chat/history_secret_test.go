@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheFileOfTheHistoryHasNoSecrets(t *testing.T) {
+func TestHistory_FileHasNoSecrets(t *testing.T) {
 	dir := t.TempDir()
 	h, err := openHistory(dir)
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestWhatWasTypedIsKept(t *testing.T) {
+func TestHistory_KeepsTypedText(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "acphost")
 	h, err := openHistory(dir)
 	if err != nil {
@@ -45,7 +45,7 @@ func TestWhatWasTypedIsKept(t *testing.T) {
 	}
 }
 
-func TestAHistoryHasABound(t *testing.T) {
+func TestHistory_LimitsFile(t *testing.T) {
 	dir := t.TempDir()
 	h, err := openHistory(dir)
 	if err != nil {
@@ -68,7 +68,7 @@ func TestAHistoryHasABound(t *testing.T) {
 	}
 }
 
-func TestAHistoryThatIsNotOursIsNotUsed(t *testing.T) {
+func TestHistory_IgnoresFileOfOthers(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "chat_history")
 	if err := os.Symlink("/etc/passwd", file); err != nil {
@@ -83,7 +83,7 @@ func TestAHistoryThatIsNotOursIsNotUsed(t *testing.T) {
 	}
 }
 
-func TestWithoutAStateFolderNothingIsKept(t *testing.T) {
+func TestHistory_StaysInMemoryWithoutStateFolder(t *testing.T) {
 	h, err := openHistory("")
 	if err != nil || h.Add("one") != nil || h.Add("two") != nil {
 		t.Errorf("something is kept: %v", err)
@@ -93,7 +93,7 @@ func TestWithoutAStateFolderNothingIsKept(t *testing.T) {
 	}
 }
 
-func TestLinesOfAHistoryThatAreBrokenAreLeftOut(t *testing.T) {
+func TestHistory_SkipsInvalidLines(t *testing.T) {
 	dir := t.TempDir()
 	text := "\"good\"\n{\n\"\\u001b[31mred\"\n\"torn"
 	if err := os.WriteFile(filepath.Join(dir, "chat_history"), []byte(text), 0o600); err != nil {

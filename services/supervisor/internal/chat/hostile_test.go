@@ -31,7 +31,7 @@ func harm(text string) string {
 	return ""
 }
 
-func TestNothingThatAnAgentSaysIsObeyed(t *testing.T) {
+func TestScreen_RemovesEscapesOfAgent(t *testing.T) {
 	s := newScreen(t, 80, 40, func(o *Options) { o.Color = true })
 	check := func(where string) {
 		t.Helper()

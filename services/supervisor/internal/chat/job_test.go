@@ -28,7 +28,7 @@ func signalled(t *testing.T, s syscall.Signal) {
 	}
 }
 
-func TestAStoppedChatGivesTheTerminalBackAndDrawsItselfAgain(t *testing.T) {
+func TestJobControl_StopRestoresTerminalAndContinueRedraws(t *testing.T) {
 	var c *console
 	stopped, goOn := make(chan bool, 1), make(chan struct{})
 	c = run(t, newFake(), func(o *Options) {
@@ -55,7 +55,7 @@ func TestAStoppedChatGivesTheTerminalBackAndDrawsItselfAgain(t *testing.T) {
 	c.end()
 }
 
-func TestAStoppedChatGoesOnWithItsTurn(t *testing.T) {
+func TestJobControl_TurnContinuesAfterStop(t *testing.T) {
 	f := newFake()
 	said := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
@@ -75,7 +75,7 @@ func TestAStoppedChatGoesOnWithItsTurn(t *testing.T) {
 	c.end()
 }
 
-func TestAChatThatWasStoppedWithoutAWordDrawsItselfAgain(t *testing.T) {
+func TestJobControl_RedrawsAfterSIGSTOP(t *testing.T) {
 	c := run(t, newFake())
 	c.see("$0.12 · /help") // all that the last line has to say
 	before := strings.Count(c.text(), "/help")
@@ -92,7 +92,7 @@ func TestAChatThatWasStoppedWithoutAWordDrawsItselfAgain(t *testing.T) {
 	c.end()
 }
 
-func TestTheKeysForSignalsAreSignals(t *testing.T) {
+func TestJobControl_SignalKeysSendSignals(t *testing.T) {
 	f := newFake()
 	f.turn = func(ctx context.Context, f *fake, _ string, _ func(*supervisorv1.Event)) string {
 		f.ask(ctx, permission("claude-1/7"))
@@ -109,7 +109,7 @@ func TestTheKeysForSignalsAreSignals(t *testing.T) {
 	c.end()
 }
 
-func TestAChatOnATerminalThatDoesNotSayItsSize(t *testing.T) {
+func TestTerminal_UnknownSize(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env  []string
 		wide int
@@ -164,9 +164,9 @@ func TestAChatOnATerminalThatDoesNotSayItsSize(t *testing.T) {
 // panicking is set where this process is to panic: Bubble Tea leaves goroutines behind then.
 const panicking = "CHAT_TEST_PANICS"
 
-func TestAPanicGivesTheTerminalBack(t *testing.T) {
+func TestTerminal_IsRestoredAfterPanic(t *testing.T) {
 	if os.Getenv(panicking) == "" {
-		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestAPanicGivesTheTerminalBack$")
+		cmd := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^TestTerminal_IsRestoredAfterPanic$")
 		// After a panic Bubble Tea closes its reader while that reads: a race of its own, and the process ends anyway.
 		cmd.Env = append(os.Environ(), panicking+"=1", "GORACE=report_bugs=0", "TMPDIR="+t.TempDir()) // it removes nothing
 		if out, err := cmd.CombinedOutput(); err != nil || !strings.Contains(string(out), "something impossible") {
@@ -201,7 +201,7 @@ func editorScript(t *testing.T, text string) string {
 // terminalModes are those that a chat sets and an editor must not find set.
 var terminalModes = regexp.MustCompile(`\x1b\[\?(1004|2004)([hl])`)
 
-func TestAnEditorHasTheWholeTerminalAndNothingIsLost(t *testing.T) {
+func TestExternalEditor_HasWholeTerminal(t *testing.T) {
 	f := newFake()
 	said := make(chan struct{})
 	f.turn = func(_ context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
@@ -279,7 +279,7 @@ printf 'from the\neditor\n' >"$f"
 	}
 }
 
-func TestAnEditorThatCannotBeStarted(t *testing.T) {
+func TestExternalEditor_ReportsStartError(t *testing.T) {
 	c := run(t, newFake(), func(o *Options) {
 		o.StateDir = t.TempDir()
 		o.Env = append(o.Env, "EDITOR=no-such-editor", "PATH=/bin")
@@ -295,7 +295,7 @@ func TestAnEditorThatCannotBeStarted(t *testing.T) {
 	c.end()
 }
 
-func TestAnEditorEndsWithItsChat(t *testing.T) {
+func TestExternalEditor_EndsWithChat(t *testing.T) {
 	dir := t.TempDir()
 	c := run(t, newFake(), func(o *Options) {
 		o.StateDir = dir

@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestKeysWriteAndMove(t *testing.T) {
+func TestKeys_EditText(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		keys string
@@ -55,7 +55,7 @@ func TestKeysWriteAndMove(t *testing.T) {
 	}
 }
 
-func TestKeysDoWhatTheyPromise(t *testing.T) {
+func TestKeys_RunTheirActions(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		do   func(*screen)
@@ -310,7 +310,7 @@ func (s *screen) letGo() {
 	}
 }
 
-func TestAnAnswerThatWaitedIsForItsQuestionOnly(t *testing.T) {
+func TestQuestion_HeldAnswerAppliesToOneQuestion(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.asked(permission("claude-1/7"), permission("claude-1/8"))
 	s.wait(time.Second)
@@ -326,7 +326,7 @@ func TestAnAnswerThatWaitedIsForItsQuestionOnly(t *testing.T) {
 	}
 }
 
-func TestTheMenuTakesWhatItsKeysSay(t *testing.T) {
+func TestMenu_Keys(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("/mo")
 	if v := s.view(); !strings.Contains(v, "↑↓ choose · tab takes it · esc closes") {
@@ -353,7 +353,7 @@ func TestTheMenuTakesWhatItsKeysSay(t *testing.T) {
 	}
 }
 
-func TestTabGoesThroughAFormAndThenToTheInput(t *testing.T) {
+func TestForm_TabMovesThroughFieldsToInput(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.asked(&supervisorv1.Approval{Id: "x", Elicitation: &supervisorv1.Elicitation{
 		Mode: "form", Message: "How?", RequestedSchema: `{"properties":{"a":{"type":"string","minLength":2},"b":{"type":"string","enum":["s","l"]}},"required":["b"]}`,
@@ -381,7 +381,7 @@ func TestTabGoesThroughAFormAndThenToTheInput(t *testing.T) {
 	}
 }
 
-func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
+func TestQuestion_AcceptsOnlyItsKeys(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		do     func(*screen)
@@ -428,7 +428,7 @@ func TestAQuestionTakesOnlyKeysThatAreMeantForIt(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatComesWhileSomethingIsWrittenWaitsForTab(t *testing.T) {
+func TestQuestion_WaitsForTabDuringInput(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
@@ -441,7 +441,7 @@ func TestAQuestionThatComesWhileSomethingIsWrittenWaitsForTab(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
+func TestQuestion_RemovedWhenAnsweredElsewhere(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
@@ -462,7 +462,7 @@ func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsTooLongIsPrintedWhole(t *testing.T) {
+func TestQuestion_TooLongIsPrinted(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	a := permission("claude-1/7")
 	a.Permission.RawInput = `{"command":"one\n` + strings.Repeat(`two\n`, 30) + `rm -rf /"}`
@@ -475,7 +475,7 @@ func TestAQuestionThatIsTooLongIsPrintedWhole(t *testing.T) {
 	}
 }
 
-func TestWhatAQuestionDoesNotShowIsCountedAndShownByAKey(t *testing.T) {
+func TestQuestion_CountsHiddenLines(t *testing.T) {
 	command := "make a"
 	for i := range 99 {
 		command += fmt.Sprintf(`\nmake b%d`, i)

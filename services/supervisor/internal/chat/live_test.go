@@ -10,7 +10,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestAToolCallThatATurnLeavesOpenIsPrintedOnceAboveTheTurnsEnd(t *testing.T) {
+func TestToolCall_OpenAtTurnEndIsPrintedOnce(t *testing.T) {
 	answered := func(id, outcome string) tea.Msg {
 		return questionsMsg{changes: []*supervisorv1.WatchApprovalsResponse{{Change: &supervisorv1.WatchApprovalsResponse_Answered{
 			Answered: &supervisorv1.ApprovalAnswer{Id: id, Outcome: outcome, AnsweredBy: "nobody"},
@@ -63,7 +63,7 @@ func TestAToolCallThatATurnLeavesOpenIsPrintedOnceAboveTheTurnsEnd(t *testing.T)
 	}
 }
 
-func TestAToolCallIsKnownAfterItsEndAndAfterTheSizeChanged(t *testing.T) {
+func TestToolCall_ExpandsAfterEndAndResize(t *testing.T) {
 	s := newScreen(t, 100, 40).ready()
 	s.write("go")
 	s.press("enter")

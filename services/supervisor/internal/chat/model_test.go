@@ -217,7 +217,7 @@ func golden(t *testing.T, name, got string) {
 	testkit.Golden(t, name+".txt", strings.Join(lines, "\n")+"\n")
 }
 
-func TestTheScreenLooksAsItShould(t *testing.T) {
+func TestScreen_MatchesGoldenFiles(t *testing.T) {
 	for _, size := range []struct {
 		name          string
 		width, height int
@@ -290,7 +290,7 @@ func TestTheScreenLooksAsItShould(t *testing.T) {
 	}
 }
 
-func TestErrorsOfAnAgentAreTold(t *testing.T) {
+func TestScreen_ShowsAgentErrors(t *testing.T) {
 	st, err := status.New(codes.FailedPrecondition, "the agent wants somebody to log in").WithDetails(&supervisorv1.AgentError{
 		Kind: supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED, Message: "log in",
 	})
@@ -308,7 +308,7 @@ func TestErrorsOfAnAgentAreTold(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheAgentDoesNotKnowIsNotTriedAgain(t *testing.T) {
+func TestSession_UnknownIsNotRetried(t *testing.T) {
 	st, err := status.New(codes.NotFound, "the agent does not know the session").WithDetails(&supervisorv1.AgentError{
 		Kind: supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND, Message: "the agent does not know the session",
 	})
@@ -335,7 +335,7 @@ var errEOF = io.EOF
 
 func pasted(text string) tea.Msg { return tea.PasteMsg{Content: text} }
 
-func TestTheGreetingSaysThatTheAgentRunsInASandbox(t *testing.T) {
+func TestGreeting_MentionsSandbox(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Where = "in the sandbox (enforce)" })
 	s.send(startedMsg{agent: testAgent()})
 	s.send(openedMsg{session: testSession(), how: "new"})

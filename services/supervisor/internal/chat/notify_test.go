@@ -19,7 +19,7 @@ func (s *screen) called() string {
 	return fmt.Sprint(cmd().(tea.RawMsg).Msg)
 }
 
-func TestAPersonWhoLooksElsewhereIsCalled(t *testing.T) {
+func TestNotify_OnQuestionWithoutFocus(t *testing.T) {
 	const osc9 = "\a\x1b]9;acphost: a question waits\x1b\\"
 	for _, tt := range []struct {
 		name   string
@@ -55,7 +55,7 @@ func TestAPersonWhoLooksElsewhereIsCalled(t *testing.T) {
 	}
 }
 
-func TestATurnsEndCallsAndManyQuestionsCallOnce(t *testing.T) {
+func TestNotify_OncePerQuestionsAndAtTurnEnd(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Notify = NotifyBell }).ready()
 	s.write("go")
 	s.press("enter")
@@ -76,7 +76,7 @@ func TestATurnsEndCallsAndManyQuestionsCallOnce(t *testing.T) {
 	}
 }
 
-func TestKeysThatBringTheFocusAnswerNothing(t *testing.T) {
+func TestQuestion_IgnoresKeysThatBringFocus(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.send(tea.BlurMsg{})
 	s.asked(permission("claude-1/7"))

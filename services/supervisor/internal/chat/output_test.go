@@ -42,7 +42,7 @@ func numbered(from, to int) string {
 	return b.String()
 }
 
-func TestTheEndOfTheOutputStaysInSight(t *testing.T) {
+func TestOutput_EndStaysVisible(t *testing.T) {
 	s := commandRuns(t, 80, 30)
 	s.wrote(numbered(1, 15))
 	if v, p := s.view(), s.printed(); strings.Contains(v, "line ") || !strings.Contains(p, "line 15") {
@@ -81,7 +81,7 @@ func TestTheEndOfTheOutputStaysInSight(t *testing.T) {
 	}
 }
 
-func TestAFloodOfOutputIsBounded(t *testing.T) {
+func TestOutput_LimitsKeptLines(t *testing.T) {
 	s := commandRuns(t, 40, 12)
 	for i := range 100 {
 		s.wrote(numbered(100*i+1, 100*i+100))
@@ -105,7 +105,7 @@ func TestAFloodOfOutputIsBounded(t *testing.T) {
 	}
 }
 
-func TestWordsOfTheOutputAreNotBroken(t *testing.T) {
+func TestOutput_WrapsAtWords(t *testing.T) {
 	s := commandRuns(t, 40, 12)
 	s.wrote("this is line 1 of the output which is rather long\n")
 	if p := s.printed(); !strings.HasSuffix(p, "    │ this is line 1 of the output which\n    │ is rather long") {
@@ -113,7 +113,7 @@ func TestWordsOfTheOutputAreNotBroken(t *testing.T) {
 	}
 }
 
-func TestWordsOfTheInputAreNotBroken(t *testing.T) {
+func TestEditor_WrapsAtWords(t *testing.T) {
 	var e editor
 	e.Set("the quick brown fox 日本語 jumps")
 	rows, x, y := e.Show(11)
@@ -122,7 +122,7 @@ func TestWordsOfTheInputAreNotBroken(t *testing.T) {
 	}
 }
 
-func TestTheMostNeededKeyIsNamedOnANarrowScreen(t *testing.T) {
+func TestHints_NarrowScreenShowsMainKey(t *testing.T) {
 	s := newScreen(t, 26, 12).ready()
 	s.write("go")
 	s.press("enter")

@@ -168,7 +168,7 @@ func (c *console) end() ended {
 	return e
 }
 
-func TestAChatInATerminal(t *testing.T) {
+func TestTerminal_WholeChat(t *testing.T) {
 	f := newFake()
 	asked := make(chan *supervisorv1.AnswerApprovalRequest, 1)
 	f.turn = func(ctx context.Context, f *fake, text string, say func(*supervisorv1.Event)) string {
@@ -197,7 +197,7 @@ func TestAChatInATerminal(t *testing.T) {
 	}
 }
 
-func TestATerminalIsRestored(t *testing.T) {
+func TestTerminal_IsRestoredAtEnd(t *testing.T) {
 	for name, leave := range map[string]func(*console){
 		"when the person leaves":            func(c *console) { c.write("/quit\r") },
 		"when ctrl+c is pressed twice":      func(c *console) { c.write("\x03\x03") },
@@ -215,7 +215,7 @@ func TestATerminalIsRestored(t *testing.T) {
 	}
 }
 
-func TestAChatEndsWhenItsTerminalIsGone(t *testing.T) {
+func TestTerminal_HangupEndsChat(t *testing.T) {
 	c := run(t, newFake())
 	c.see("new session")
 	_ = c.ours.Close()
@@ -230,7 +230,7 @@ func TestAChatEndsWhenItsTerminalIsGone(t *testing.T) {
 	}
 }
 
-func TestATurnEndsWithTheChat(t *testing.T) {
+func TestTurn_EndsWithChat(t *testing.T) {
 	f := newFake()
 	over := make(chan error, 1)
 	f.turn = func(ctx context.Context, _ *fake, _ string, say func(*supervisorv1.Event)) string {
@@ -252,7 +252,7 @@ func TestATurnEndsWithTheChat(t *testing.T) {
 	}
 }
 
-func TestEscapeCancelsATurnAndWhatIsQueuedFollows(t *testing.T) {
+func TestTurn_EscapeCancelsAndSendsQueued(t *testing.T) {
 	f := newFake()
 	f.turn = func(ctx context.Context, _ *fake, text string, say func(*supervisorv1.Event)) string {
 		say(chunk("got " + text + " now"))
@@ -275,7 +275,7 @@ func TestEscapeCancelsATurnAndWhatIsQueuedFollows(t *testing.T) {
 	c.end()
 }
 
-func TestALoadedSessionTellsItsHistory(t *testing.T) {
+func TestSession_LoadShowsHistory(t *testing.T) {
 	f := newFake()
 	f.history = []*supervisorv1.Event{
 		{Event: &supervisorv1.Event_UserMessage{UserMessage: &supervisorv1.MessageChunk{Content: textBlock("what was I asking?")}}},
@@ -296,7 +296,7 @@ func TestALoadedSessionTellsItsHistory(t *testing.T) {
 }
 
 // Lines that are printed before the first frame would overwrite what is at the top of the terminal.
-func TestRun_PrintsNothingBeforeTheFirstFrame(t *testing.T) {
+func TestRun_PrintsNothingBeforeFirstFrame(t *testing.T) {
 	notes := make(chan string, 1)
 	notes <- "early words"
 	c := run(t, newFake(), func(o *Options) { o.Notes = notes })

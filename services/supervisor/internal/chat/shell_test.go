@@ -32,7 +32,7 @@ func ranHere(ctx context.Context, t *testing.T, line string) (text string, end *
 	return b.String(), end
 }
 
-func TestAPersonsCommandRunsInTheirShell(t *testing.T) {
+func TestShellCommand_RunsInUsersShell(t *testing.T) {
 	ctx := context.Background()
 	if text, end := ranHere(ctx, t, "echo out; echo err >&2; cat; exit 3"); text != "out\nerr\n" || end.GetExitCode() != 3 {
 		t.Errorf("it says %q and ends with %v", text, end)
@@ -45,7 +45,7 @@ func TestAPersonsCommandRunsInTheirShell(t *testing.T) {
 	}
 }
 
-func TestAPersonsCommandEndsWithAllThatItStarted(t *testing.T) {
+func TestShellCommand_CancelEndsDescendants(t *testing.T) {
 	ctx, stop := context.WithCancel(context.Background())
 	file := filepath.Join(t.TempDir(), "pid")
 	go func() {
@@ -83,7 +83,7 @@ func (s *screen) plays(cmd tea.Cmd) {
 	}
 }
 
-func TestAPersonsCommandIsConfirmedAndNotSentToTheAgent(t *testing.T) {
+func TestShellCommand_IsConfirmedAndNotSent(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Cwd = t.TempDir(); o.Env = shellEnv }).ready()
 	s.write("!echo done")
 	s.press("enter")
@@ -115,7 +115,7 @@ func TestAPersonsCommandIsConfirmedAndNotSentToTheAgent(t *testing.T) {
 	}
 }
 
-func TestAPersonsCommandCannotHarmTheScreen(t *testing.T) {
+func TestShellCommand_OutputHasNoEscapes(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Cwd = t.TempDir(); o.Env = shellEnv }).ready()
 	s.plays(s.runsOwn(`printf '\033]0;x\a\033[2J\342\200\256'; seq 10000`))
 	p := s.printed()
@@ -127,7 +127,7 @@ func TestAPersonsCommandCannotHarmTheScreen(t *testing.T) {
 	}
 }
 
-func TestCtrlCEndsThePersonsCommandBeforeTheTurn(t *testing.T) {
+func TestShellCommand_CtrlCEndsItBeforeTurn(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Cwd = t.TempDir(); o.Env = shellEnv }).ready()
 	s.write("go")
 	s.press("enter")
@@ -142,7 +142,7 @@ func TestCtrlCEndsThePersonsCommandBeforeTheTurn(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatComesMeanwhileWaits(t *testing.T) {
+func TestShellCommand_QuestionWaitsForConfirmation(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Cwd = t.TempDir(); o.Env = shellEnv }).ready()
 	s.write("go")
 	s.press("enter")
@@ -156,7 +156,7 @@ func TestAQuestionThatComesMeanwhileWaits(t *testing.T) {
 	}
 }
 
-func TestWhatWasTypedIsSearched(t *testing.T) {
+func TestHistory_Search(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	for _, text := range []string{"fix the parser", "run the tests", "fix the lexer"} {
 		s.m.past.Add(text)

@@ -53,7 +53,7 @@ func states() map[string]func(*screen) {
 	}
 }
 
-func TestTheViewFitsOnEveryScreen(t *testing.T) {
+func TestView_FitsScreen(t *testing.T) {
 	for name, fill := range states() {
 		t.Run(name, func(t *testing.T) {
 			for _, height := range []int{4, 8, 24, 60} {
@@ -85,7 +85,7 @@ func TestTheViewFitsOnEveryScreen(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsCutStandsAbove(t *testing.T) {
+func TestQuestion_TruncatedIsPrintedAbove(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	a := permission("claude-1/7")
 	a.Permission.RawInput = `{"command":"` + strings.Repeat(`x\n`, 6) + `last words"}`
@@ -99,7 +99,7 @@ func TestAQuestionThatIsCutStandsAbove(t *testing.T) {
 	}
 }
 
-func TestTheSizeMayChangeAnytime(t *testing.T) {
+func TestView_FitsAfterResize(t *testing.T) {
 	for name, fill := range states() {
 		t.Run(name, func(t *testing.T) {
 			s := newScreen(t, 80, 24).ready()

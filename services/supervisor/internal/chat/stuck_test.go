@@ -19,7 +19,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestATerminalThatTakesNothingDoesNotHoldUpTheEnd(t *testing.T) {
+func TestTerminal_StuckDoesNotBlockExit(t *testing.T) {
 	ours, theirs, err := pty.Open()
 	if err != nil {
 		t.Fatal(err)

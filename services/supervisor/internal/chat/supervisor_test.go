@@ -33,7 +33,7 @@ func watched(kind string, session string) *supervisorv1.Event {
 	return ev
 }
 
-func TestTheWatchLeavesOutTurnsOfOurs(t *testing.T) {
+func TestWatch_OmitsOwnTurns(t *testing.T) {
 	s := newSupervisor(context.Background(), nil)
 	defer s.close()
 	kept := func(kinds ...string) string {
@@ -120,7 +120,7 @@ func (s *screen) play(cmd tea.Cmd) {
 	}
 }
 
-func TestATurnWhoseStreamWasCutOffGoesOnFromTheRecord(t *testing.T) {
+func TestTurn_ResumesFromRecordAfterCutOff(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	c := &cutOff{}
 	s.m.sup.Sessions = c
@@ -135,7 +135,7 @@ func TestATurnWhoseStreamWasCutOffGoesOnFromTheRecord(t *testing.T) {
 	}
 }
 
-func TestAPromptThatIsRefusedIsSaid(t *testing.T) {
+func TestPrompt_RefusalIsPrinted(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
@@ -145,7 +145,7 @@ func TestAPromptThatIsRefusedIsSaid(t *testing.T) {
 	}
 }
 
-func TestASessionGoesOnAfterACrash(t *testing.T) {
+func TestSession_ContinuesAfterCrash(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
@@ -182,7 +182,7 @@ func TestASessionGoesOnAfterACrash(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatStaysAwayIsStartedAgainByNew(t *testing.T) {
+func TestAgent_NewRestartsFailedAgent(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	gone := testAgent()
 	gone.State = supervisorv1.AgentState_AGENT_STATE_FAILED
@@ -203,7 +203,7 @@ func TestAnAgentThatStaysAwayIsStartedAgainByNew(t *testing.T) {
 	}
 }
 
-func TestStreamsThatBreakAreOpenedAgainUntilItIsHopeless(t *testing.T) {
+func TestStreams_ReopenUntilLimit(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	gone := status.Error(codes.Unavailable, "gone")
 	s.m.begun = true
@@ -217,7 +217,7 @@ func TestStreamsThatBreakAreOpenedAgainUntilItIsHopeless(t *testing.T) {
 	}
 }
 
-func TestAListOfSessionsThatNeverEndsEnds(t *testing.T) {
+func TestListSessions_LimitsPages(t *testing.T) {
 	sup := newSupervisor(context.Background(), nil)
 	defer sup.close()
 	for name, list := range map[string]*endless{"of the same page": {cursor: "x", page: 1}, "of empty pages": {page: 0}, "of many": {page: 50}} {
@@ -248,7 +248,7 @@ func (e *endless) ListStoredSessions(context.Context, *supervisorv1.ListStoredSe
 	return r, nil
 }
 
-func TestWhatIsPrintedHoldsBackTheAgent(t *testing.T) {
+func TestOutput_BackpressureOnAgent(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")
@@ -263,7 +263,7 @@ func TestWhatIsPrintedHoldsBackTheAgent(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentSaysByItselfIsShownWhenItPauses(t *testing.T) {
+func TestText_UnpromptedIsShownOnPause(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.send(watchMsg{events: []*supervisorv1.Event{chunk("by the way, this")}})
 	if got := s.view(); !strings.Contains(got, "by the way,") {
@@ -276,7 +276,7 @@ func TestWhatAnAgentSaysByItselfIsShownWhenItPauses(t *testing.T) {
 	}
 }
 
-func TestTheLastWordIsShownWhileTheAgentPauses(t *testing.T) {
+func TestText_LastWordIsShownOnPause(t *testing.T) {
 	s := newScreen(t, 80, 24).ready()
 	s.write("go")
 	s.press("enter")

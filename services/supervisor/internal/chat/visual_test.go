@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jobcontrol"
 )
 
-func TestTheEditorIsThePersonsOwn(t *testing.T) {
+func TestExternalEditor_FromEnvironment(t *testing.T) {
 	for name, tt := range map[string]struct {
 		env   []string
 		words []string
@@ -37,7 +37,7 @@ func TestTheEditorIsThePersonsOwn(t *testing.T) {
 	}
 }
 
-func TestAnEditorIsLookedForInThePersonsPath(t *testing.T) {
+func TestExternalEditor_FoundInUsersPath(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "ed"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -53,7 +53,7 @@ func TestAnEditorIsLookedForInThePersonsPath(t *testing.T) {
 	}
 }
 
-func TestADraftIsPrivate(t *testing.T) {
+func TestDraft_IsPrivate(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	file, err := writeDraft(state, "hello")
 	if err != nil {
@@ -72,7 +72,7 @@ func TestADraftIsPrivate(t *testing.T) {
 	}
 }
 
-func TestWhatAnEditorLeft(t *testing.T) {
+func TestExternalEditor_ReadsDraft(t *testing.T) {
 	exited, failed, killed := jobcontrol.Ended{}, jobcontrol.Ended{Code: 3}, jobcontrol.Ended{Code: -1, Signal: "SIGKILL"}
 	write := func(text string) func(t *testing.T, file string) {
 		return func(t *testing.T, file string) {
@@ -131,7 +131,7 @@ func TestWhatAnEditorLeft(t *testing.T) {
 	}
 }
 
-func TestTheEditorIsOpenedAfterACode(t *testing.T) {
+func TestExternalEditor_NeedsConfirmation(t *testing.T) {
 	s := newScreen(t, 80, 24, func(o *Options) { o.Env = []string{"EDITOR=vim"} }).ready()
 	s.m.loan = newLoan(t.Context())
 	s.write("half a text")

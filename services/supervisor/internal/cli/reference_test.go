@@ -20,7 +20,7 @@ import (
 const docs = "../../../../docs"
 
 // The reference of the command line is made of what --help prints: "make reference" writes it anew.
-func TestTheReferenceHasEveryCommand(t *testing.T) {
+func TestReference_HasAllCommands(t *testing.T) {
 	var b strings.Builder
 	b.WriteString("# Reference: command line\n\nMade from `acphost --help` by `make reference`. A flag's value is in capitals.\n")
 	fmt.Fprintf(&b, "\nUnless a command says otherwise:\n\n```text\n%s\n```\n", strings.Trim(command.ExitStatus, "\n"))
@@ -83,7 +83,7 @@ func outdented(text string) string {
 var called = regexp.MustCompile(`^(?:\$ )?(?:[A-Z_]+=\S* )*acphost (.*)$`)
 
 // What the documentation tells people to type exists: each command, and each flag.
-func TestEveryCommandOfTheDocumentationExists(t *testing.T) {
+func TestDocs_CommandsAndFlagsExist(t *testing.T) {
 	pages, err := filepath.Glob(docs + "/*.md")
 	if err != nil || len(pages) == 0 {
 		t.Fatalf("%q, %v", pages, err)

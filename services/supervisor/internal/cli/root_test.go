@@ -38,7 +38,7 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 	}, args...)
 }
 
-func TestACommandWhoseOutputNobodyReadsEndsQuietly(t *testing.T) {
+func TestRoot_BrokenPipeEndsQuietly(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestACommandWhoseOutputNobodyReadsEndsQuietly(t *testing.T) {
 	}
 }
 
-func TestCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
+func TestRoot_UsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -106,7 +106,7 @@ func TestCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 	}
 }
 
-func TestHelpIsADocument(t *testing.T) {
+func TestHelp_Text(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want []string
@@ -138,7 +138,7 @@ func TestHelpIsADocument(t *testing.T) {
 	}
 }
 
-func TestHelp_SaysTheExitStatusOfEachCommand(t *testing.T) {
+func TestHelp_ListsExitStatusOfEachCommand(t *testing.T) {
 	var check func(cmd *cobra.Command)
 	check = func(cmd *cobra.Command) {
 		for _, c := range cmd.Commands() {
@@ -155,7 +155,7 @@ func TestHelp_SaysTheExitStatusOfEachCommand(t *testing.T) {
 	check(newRoot(&command.Call{Env: func(string) string { return "" }}, programs{}))
 }
 
-func TestVersionSaysWhatItIs(t *testing.T) {
+func TestVersion_PrintsVersionsAndBuild(t *testing.T) {
 	for _, args := range [][]string{{"version"}, {"--version"}} {
 		status, stdout, _ := (&call{}).run(t, args...)
 		for _, want := range []string{"acphost test\n", "versions 1, 2\n", "plugin protocol 1\n", "acphost.fs.v1, ", ", acphost.supervisor.v1", "built with  go"} {
@@ -176,7 +176,7 @@ func TestVersionSaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestManualPagesAreWrittenForEveryCommand(t *testing.T) {
+func TestMan_WritesPageOfEachCommand(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "man1")
 	status, stdout, stderr := (&call{}).run(t, "man", dir)
 	if status != 0 || !strings.HasSuffix(stdout, " pages in "+dir+"\n") {
@@ -205,7 +205,7 @@ func TestManualPagesAreWrittenForEveryCommand(t *testing.T) {
 	}
 }
 
-func TestNamesAreCompleted(t *testing.T) {
+func TestCompletion_NamesOfAgentsAndCommands(t *testing.T) {
 	_, env := commandtest.AgentHome(t)
 	for _, c := range []struct {
 		args []string
@@ -228,7 +228,7 @@ func TestNamesAreCompleted(t *testing.T) {
 	}
 }
 
-func TestKeysThatWereMadeReachASupervisor(t *testing.T) {
+func TestCerts_KeysConnectToSupervisor(t *testing.T) {
 	p := &commandtest.Supervisor{PID: 11, Mode: "serve"}
 	address, keys := commandtest.PlayTLS(t, p)
 	as := func(who string) []string {
@@ -262,7 +262,7 @@ func TestKeysThatWereMadeReachASupervisor(t *testing.T) {
 	}
 }
 
-func TestSessionsThatAreOpenedTakeAMeta(t *testing.T) {
+func TestMeta_PromptAndChatCheckIt(t *testing.T) {
 	for _, name := range []string{"prompt", "chat"} {
 		args := []string{name, "--meta", "[]", "--agent", "claude"}
 		if name == "prompt" {
@@ -284,7 +284,7 @@ func TestSessionsThatAreOpenedTakeAMeta(t *testing.T) {
 	}
 }
 
-func TestWhatRunsIsCompleted(t *testing.T) {
+func TestCompletion_RunningObjects(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11})
 	for _, c := range []struct {
 		args []string
@@ -300,7 +300,7 @@ func TestWhatRunsIsCompleted(t *testing.T) {
 	}
 }
 
-func TestTheTreeOfPackagesIsThatOfCommands(t *testing.T) {
+func TestPackages_MatchCommands(t *testing.T) {
 	var commands, packages []string
 	for _, cmd := range newRoot((&commandtest.Call{}).New(t), programs{}).Commands() {
 		if !cmd.Hidden {
@@ -329,7 +329,7 @@ var callers = []string{
 	"sessions cancel", "sessions new", "sessions prompt", "sessions watch", "terminals list", "terminals tail", "top",
 }
 
-func TestEveryCommandThatCallsASupervisorCanNameIt(t *testing.T) {
+func TestSupervisorFlags_ExistOnAllCallers(t *testing.T) {
 	var found []string
 	var walk func(cmd *cobra.Command)
 	walk = func(cmd *cobra.Command) {

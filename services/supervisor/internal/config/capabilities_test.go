@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-func TestCapabilitiesThatOpenAWayAreNamed(t *testing.T) {
+func TestCapabilities_WarnsOfDangerous(t *testing.T) {
 	dir := t.TempDir()
 	for text, want := range map[string][]string{
 		"agent: {capabilities: [CHOWN, NET_BIND_SERVICE, cap_sys_admin]}":  {"agent.capabilities keeps CHOWN", "agent.capabilities keeps SYS_ADMIN"},

@@ -55,7 +55,7 @@ func load(t testing.TB, text string) *config.Config {
 	return c
 }
 
-func TestEveryMistakeIsToldWithItsPlace(t *testing.T) {
+func TestLoad_ReportsMistakesWithPlaces(t *testing.T) {
 	files, err := filepath.Glob("testdata/errors/*.yaml")
 	if err != nil || len(files) == 0 {
 		t.Fatalf("no test data: %v", err)
@@ -81,7 +81,7 @@ func TestEveryMistakeIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestTheFileIsFoundWhereItIsNamedElseWhereItBelongs(t *testing.T) {
+func TestLoad_FindsFile(t *testing.T) {
 	home, xdg := t.TempDir(), t.TempDir()
 	put := func(name string) string {
 		if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
@@ -124,7 +124,7 @@ func TestTheFileIsFoundWhereItIsNamedElseWhereItBelongs(t *testing.T) {
 	}
 }
 
-func TestFilesThatCannotBeTrustedOrReadAreRefused(t *testing.T) {
+func TestLoad_RejectsUntrustedFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := syscall.Mkfifo(filepath.Join(dir, "fifo"), 0o600); err != nil {
 		t.Fatal(err)
@@ -154,7 +154,7 @@ func TestFilesThatCannotBeTrustedOrReadAreRefused(t *testing.T) {
 	}
 }
 
-func TestAFileOfAnotherUserIsRefused(t *testing.T) {
+func TestLoad_RejectsFileOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can give a file away")
 	}
@@ -167,7 +167,7 @@ func TestAFileOfAnotherUserIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileThatItsGroupCanWriteIsTakenWithAWarning(t *testing.T) {
+func TestLoad_WarnsOfGroupWritableFile(t *testing.T) {
 	file := write(t, "")
 	if err := os.Chmod(file, 0o660); err != nil {
 		t.Fatal(err)
@@ -203,7 +203,7 @@ permission: {policy: rules.yaml}
 limits: {max_message_bytes: 1073741824}
 `
 
-func TestPathsAreResolvedAgainstTheFile(t *testing.T) {
+func TestLoad_ResolvesPathsAgainstFile(t *testing.T) {
 	c := load(t, full)
 	dir := filepath.Dir(c.File)
 	for _, p := range []struct{ what, got, want string }{
@@ -222,7 +222,7 @@ func TestPathsAreResolvedAgainstTheFile(t *testing.T) {
 	}
 }
 
-func TestTheEffectiveConfigurationHasEveryDefault(t *testing.T) {
+func TestEffective_HasDefaults(t *testing.T) {
 	c := load(t, full)
 	before := proto.CloneOf(c.Proto)
 	e := c.Effective()
@@ -253,7 +253,7 @@ func TestTheEffectiveConfigurationHasEveryDefault(t *testing.T) {
 	}
 }
 
-func TestWhatIsShownCanBeLoadedAgain(t *testing.T) {
+func TestShow_OutputLoadsAgain(t *testing.T) {
 	for _, text := range []string{
 		full, "", "permission: {policy: workspace}", "permission: {command: [./mine, --x]}", "permission: [{address: 'unix:///s', secret_file: k}]",
 		"permission: [./mine, permd, {address: 'unix:///s', secret_file: k, decide_timeout_ms: 7}]", "permission: {policy: rules.yaml, chain: [./mine, permd]}",
@@ -282,7 +282,7 @@ func shownAgain(t *testing.T, text string) {
 	}
 }
 
-func TestSecretsAreNotShown(t *testing.T) {
+func TestRedacted_HidesSecrets(t *testing.T) {
 	c := load(t, `
 handlers:
   mine:
@@ -310,7 +310,7 @@ handlers:
 	}
 }
 
-func TestOurOwnFilesAreProtected(t *testing.T) {
+func TestProtected_HasOwnFiles(t *testing.T) {
 	real := t.TempDir()
 	link := filepath.Join(t.TempDir(), "link")
 	if err := os.Symlink(real, link); err != nil {
@@ -337,7 +337,7 @@ func TestOurOwnFilesAreProtected(t *testing.T) {
 	}
 }
 
-func TestFilesThatAreNamedMustBeThere(t *testing.T) {
+func TestCheckFiles_ReportsMissingFiles(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "fsd"), nil, 0o700); err != nil {
 		t.Fatal(err)
@@ -369,7 +369,7 @@ handlers:
 	}
 }
 
-func TestKindsGoByName(t *testing.T) {
+func TestKind_ByHandlerName(t *testing.T) {
 	for name, want := range map[string]string{"fs": route.KindFS, "terminal": route.KindTerminal, "permission": route.KindPermission, "acme": route.KindExtension} {
 		if got := config.Kind(name); got != want {
 			t.Errorf("the kind of %s is %s, want %s", name, got, want)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestASidecarThatTheAgentCouldCallByItselfIsRefused(t *testing.T) {
+func TestExposed_RejectsSidecarReachableByAgent(t *testing.T) {
 	for name, c := range map[string]struct{ text, want string }{
 		"no sidecar":          {"handlers: {fs: {settings: {}}, x: {command: [./x]}}", ""},
 		"a secret":            {"handlers: {x: {address: 'unix:///s', secret_file: k}}", `handlers.x.secret_file: .* same user`},
@@ -55,7 +55,7 @@ func exposedIs(t *testing.T, err error, want string) {
 	}
 }
 
-func TestWithAgentsOfAnotherUserItIsTheFileThatCounts(t *testing.T) {
+func TestExposed_ChecksSecretFileForOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("to give files away takes root")
 	}

@@ -2,7 +2,7 @@ package config
 
 import "testing"
 
-func TestAPathIsWrittenAsTheFileHasIt(t *testing.T) {
+func TestPath_FormatsAsInFile(t *testing.T) {
 	for _, c := range []struct {
 		got  path
 		want string

@@ -18,7 +18,7 @@ handlers:
     paths: [{here: %s, there: /workspace/}]
 `
 
-func TestAMappedFolderThatIsALinkIsRefused(t *testing.T) {
+func TestPathMaps_RejectLink(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -41,7 +41,7 @@ func TestAMappedFolderThatIsALinkIsRefused(t *testing.T) {
 	}
 }
 
-func TestPathsAreMappedWithTheHomeFolderAndWithoutASlashAtTheirEnds(t *testing.T) {
+func TestPathMaps_ExpandHomeAndTrimSlash(t *testing.T) {
 	c, err := config.Load(write(t, fmt.Sprintf(mapped, "~/src")), environment("HOME=/nowhere/me"))
 	if err != nil {
 		t.Fatal(err)

@@ -27,7 +27,7 @@ func deciders(c *config.Config) []*configv1.Handler {
 	return all
 }
 
-func TestWhoDecidesCanBeSaidInSeveralWays(t *testing.T) {
+func TestPermission_FormsOfPolicies(t *testing.T) {
 	for _, c := range []struct {
 		name, text string
 		want       []string // command or address of each
@@ -62,7 +62,7 @@ func TestWhoDecidesCanBeSaidInSeveralWays(t *testing.T) {
 	}
 }
 
-func TestPermdIsToldItsRuleFiles(t *testing.T) {
+func TestPermission_PassesRuleFilesToPermd(t *testing.T) {
 	const admin, trust = "/etc/acphost/policy.yaml", "/home/me/.local/state/acphost/trust.json"
 	for _, c := range []struct{ name, text, want string }{
 		{"nothing said", "", "|" + admin + "|.acphost/policy.yaml|" + trust},
@@ -111,7 +111,7 @@ func homes(t *testing.T) (home, admin string) {
 	return home, admin
 }
 
-func TestAPolicyIsSetIfSomebodyChoseOne(t *testing.T) {
+func TestPolicySet_DetectsChosenPolicy(t *testing.T) {
 	for _, c := range []struct {
 		name, text  string
 		user, admin bool // their files are there
@@ -156,7 +156,7 @@ func TestAPolicyIsSetIfSomebodyChoseOne(t *testing.T) {
 	}
 }
 
-func TestTheUsersFileAtItsPlaceGivesWayToOneThatIsNamed(t *testing.T) {
+func TestPermission_NamedFileReplacesUsersFile(t *testing.T) {
 	home, _ := homes(t)
 	if err := os.WriteFile(filepath.Join(home, ".config/acphost/policy.yaml"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -175,7 +175,7 @@ func TestTheUsersFileAtItsPlaceGivesWayToOneThatIsNamed(t *testing.T) {
 	}
 }
 
-func TestThePermissionDefaultsAreFilledIn(t *testing.T) {
+func TestPermission_Defaults(t *testing.T) {
 	p := load(t, "").Effective().GetPermission()
 	text, err := yamlproto.Marshal(p)
 	if err != nil {
@@ -210,7 +210,7 @@ audit:
 	}
 }
 
-func TestWithoutAStateFolderNothingIsKeptAndThatIsSaid(t *testing.T) {
+func TestPermission_WarnsOfMissingStateFolder(t *testing.T) {
 	file := write(t, "permission: {policy: ask}")
 	for _, c := range []struct {
 		name string
@@ -238,7 +238,7 @@ func TestWithoutAStateFolderNothingIsKeptAndThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestStateFolder_TheWarningNamesOnlyWhatHasNoFile(t *testing.T) {
+func TestStateFolder_WarningNamesMissingFiles(t *testing.T) {
 	for settings, want := range map[string]string{
 		"":                                      ": remembered answers and the record of decisions are kept in no file",
 		"audit: {file: /a}":                     ": remembered answers are kept in no file",
@@ -257,7 +257,7 @@ func TestStateFolder_TheWarningNamesOnlyWhatHasNoFile(t *testing.T) {
 	}
 }
 
-func TestAnAdministratorsFileThatDoesNotCountIsToldOf(t *testing.T) {
+func TestPermission_WarnsOfIgnoredAdminFile(t *testing.T) {
 	_, admin := homes(t)
 	text := "permission: {admin_policy: " + admin
 	if w := load(t, text+"}").Warnings; len(w) != 1 || !strings.Contains(w[0], "which is not there") {
@@ -274,7 +274,7 @@ func TestAnAdministratorsFileThatDoesNotCountIsToldOf(t *testing.T) {
 	}
 }
 
-func TestThePolicysFilesAreProtected(t *testing.T) {
+func TestProtected_HasPolicyFiles(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "policy.js")
 	if err := os.WriteFile(script, nil, 0o600); err != nil {
@@ -296,7 +296,7 @@ func TestThePolicysFilesAreProtected(t *testing.T) {
 	}
 }
 
-func TestSecretsOfPoliciesAreNotShown(t *testing.T) {
+func TestRedacted_HidesPolicySecrets(t *testing.T) {
 	for _, text := range []string{
 		"permission: {command: [./mine, --api-key=hush]}",
 		"permission: [{command: [./mine, --token, hush], env: {API_TOKEN: hush}, settings: {password: hush}}]",
@@ -308,7 +308,7 @@ func TestSecretsOfPoliciesAreNotShown(t *testing.T) {
 	}
 }
 
-func TestFilesOfThePolicyMustBeThere(t *testing.T) {
+func TestCheckFiles_ReportsMissingPolicyFiles(t *testing.T) {
 	c := load(t, "permission: {policy: rules.yaml, chain: [./mine, {command: [permd]}]}")
 	err := c.CheckFiles(ownhandler.Programs{Dir: t.TempDir()})
 	if err == nil {

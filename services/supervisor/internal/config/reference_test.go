@@ -16,7 +16,7 @@ var (
 )
 
 // The reference of the configuration is made of the comments in config.proto: "make reference" writes it anew.
-func TestTheReferenceHasEveryKey(t *testing.T) {
+func TestReference_HasAllKeys(t *testing.T) {
 	source, err := os.ReadFile("../../../../proto/acphost/config/v1/config.proto")
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestTheSandboxStandsBesideNoSettingThatTakesItsWalls(t *testing.T) {
+func TestSandbox_RejectsConflictingSettings(t *testing.T) {
 	for text, want := range map[string]string{
 		"sandbox: {mode: enforce, reads: true, require: true, own: [~/.agent, /opt/agent]}": "",
 		"sandbox: {mode: off}\nagent: {no_landlock: true}":                                  "",
@@ -39,7 +39,7 @@ func TestTheSandboxStandsBesideNoSettingThatTakesItsWalls(t *testing.T) {
 	}
 }
 
-func TestTheFlagForTheSandboxComesFirst(t *testing.T) {
+func TestSandbox_FlagOverridesFile(t *testing.T) {
 	c, err := Load("", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)

@@ -31,7 +31,7 @@ serve:
     env: {OTHER: {file: /abs/other}}
 `
 
-func TestFilesOfKeysAreBesideTheConfiguration(t *testing.T) {
+func TestServe_ResolvesKeyFilesAgainstConfig(t *testing.T) {
 	file := write(t, serveText)
 	dir := filepath.Dir(file)
 	c, err := config.Load(file, environment("HOME=/home/me"))
@@ -56,7 +56,7 @@ func TestFilesOfKeysAreBesideTheConfiguration(t *testing.T) {
 	}
 }
 
-func TestTheFilesOfKeysAreKnown(t *testing.T) {
+func TestKeyFiles_ListsAll(t *testing.T) {
 	file := write(t, serveText+"handlers: {fs: {address: \"tcp://h:1\", tls: {ca: side.crt, cert: me.crt, key: side.key}}}\n")
 	dir := filepath.Dir(file)
 	c, err := config.Load(file, environment("HOME=/home/me"))
@@ -69,7 +69,7 @@ func TestTheFilesOfKeysAreKnown(t *testing.T) {
 	}
 }
 
-func TestWhatServeDoesNotSayIsDefault(t *testing.T) {
+func TestServe_Defaults(t *testing.T) {
 	e := load(t, "{}").Effective()
 	if s := e.GetServe(); s.GetDrainMs() != 0 || s.GetMaxAgents() != 32 || s.GetMaxSessions() != 1000 || e.GetAgent().GetMaxRestarts() != 5 {
 		t.Errorf("serve is %v, agent is %v", s, e.GetAgent())
@@ -79,7 +79,7 @@ func TestWhatServeDoesNotSayIsDefault(t *testing.T) {
 	}
 }
 
-func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
+func TestProtected_HasKeysOfAgentsAndCallers(t *testing.T) {
 	file := write(t, serveText)
 	dir := filepath.Dir(file)
 	protected := func() []string {
@@ -131,7 +131,7 @@ func TestKeysOfAgentsAndCallersAreProtected(t *testing.T) {
 	}
 }
 
-func TestAgentsOfGatewaysAreCheckedResolvedAndHiddenAsOthersAre(t *testing.T) {
+func TestGatewayAgents_AreResolvedAndRedacted(t *testing.T) {
 	text := `serve:
   gateway_agents:
   - preset: claude
@@ -162,7 +162,7 @@ func TestAgentsOfGatewaysAreCheckedResolvedAndHiddenAsOthersAre(t *testing.T) {
 	}
 }
 
-func TestSecretsOfAgentsAreNotShown(t *testing.T) {
+func TestRedacted_HidesAgentSecrets(t *testing.T) {
 	c := config.Redacted(load(t, serveText).Proto)
 	if env := c.GetAgent().GetEnv(); env["OPEN_SECRET"].GetValue() != "[redacted]" || env["MODE"].GetValue() != "acp" || env["API_KEY"].GetFile() == "" {
 		t.Errorf("the environment is shown as %v", env)
@@ -172,7 +172,7 @@ func TestSecretsOfAgentsAreNotShown(t *testing.T) {
 	}
 }
 
-func TestFilesOfKeysMustBeThere(t *testing.T) {
+func TestCheckFiles_ReportsMissingKeys(t *testing.T) {
 	err := load(t, serveText).CheckFiles(ownhandler.Programs{Dir: t.TempDir()})
 	if err == nil {
 		t.Fatal("nothing is missing")

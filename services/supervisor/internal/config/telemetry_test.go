@@ -2,7 +2,7 @@ package config_test
 
 import "testing"
 
-func TestWhatTelemetryDoesNotSayIsDefault(t *testing.T) {
+func TestTelemetry_Defaults(t *testing.T) {
 	const otlp = `telemetry: {otlp: {endpoint: "collector:4317"`
 	if o := load(t, otlp+"}}").Effective().GetTelemetry().GetOtlp(); o.GetIntervalSeconds() != 60 || o.GetTraces() != nil {
 		t.Errorf("a collector of metrics is %v", o)

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/internal/users"
 )
 
-func TestAFolderThatRootsAgentsCannotWriteInIsNamed(t *testing.T) {
+func TestUnwritable_NamesFolderOfOtherUser(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root has capabilities to lose")
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
-func TestAnAgentsUserThatIsNotThereIsAProblemOfTheFile(t *testing.T) {
+func TestAgentUser_UnknownIsError(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "config.yaml")
 	if err := os.WriteFile(file, []byte("agent:\n  user: no-such-user-here\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -26,7 +26,7 @@ func TestAnAgentsUserThatIsNotThereIsAProblemOfTheFile(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAgentsUserThereIsNone(t *testing.T) {
+func TestAgentUser_NoneByDefault(t *testing.T) {
 	c, err := Load("", func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestACodeIsTypedWhole(t *testing.T) {
+func TestCode_NeedsAllLetters(t *testing.T) {
 	var codes Codes
 	c := codes.New()
 	if len(c.Text()) != least || strings.Trim(c.Text(), letters) != "" {
@@ -19,7 +19,7 @@ func TestACodeIsTypedWhole(t *testing.T) {
 	}
 }
 
-func TestEachWrongKeyMakesTheNextCodeLonger(t *testing.T) {
+func TestCodes_LengthenAfterWrongKey(t *testing.T) {
 	var codes Codes
 	for i := range 10 {
 		c := codes.New()
@@ -36,7 +36,7 @@ func TestEachWrongKeyMakesTheNextCodeLonger(t *testing.T) {
 	}
 }
 
-func TestCodesDiffer(t *testing.T) {
+func TestCodes_Differ(t *testing.T) {
 	seen := map[string]bool{}
 	for range 200 {
 		var codes Codes

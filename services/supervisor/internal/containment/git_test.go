@@ -99,7 +99,7 @@ func TestDecider_RemembersNoLargeConfigurations(t *testing.T) {
 	}
 }
 
-func TestMovesRepository(t *testing.T) {
+func TestMovesRepository_DetectsGitFiles(t *testing.T) {
 	for _, tt := range []struct {
 		folder, file string
 		want         bool

@@ -10,7 +10,7 @@ import (
 
 func TestMain(m *testing.M) { goleak.VerifyTestMain(m) }
 
-func TestEveryBuiltInDialectIsRead(t *testing.T) {
+func TestKnown_ReadsBuiltInDialects(t *testing.T) {
 	all := known() // panics if one is not
 	if len(all) < 9 {
 		t.Errorf("got %d dialects", len(all))
@@ -33,7 +33,7 @@ func TestEveryBuiltInDialectIsRead(t *testing.T) {
 	}
 }
 
-func TestAnAgentsNameChoosesItsDialect(t *testing.T) {
+func TestDialect_ChosenByAgentName(t *testing.T) {
 	for name, file := range map[string]string{
 		"@agentclientprotocol/claude-agent-acp": "agents/claude.json",
 		"@zed-industries/claude-code-acp":       "agents/claude-code-acp.json",
@@ -51,7 +51,7 @@ func TestAnAgentsNameChoosesItsDialect(t *testing.T) {
 	}
 }
 
-func TestADialectIsChecked(t *testing.T) {
+func TestParse_RejectsInvalidDialects(t *testing.T) {
 	for text, want := range map[string]string{
 		`{"members": {"Path": "path"}}`:                        `/members/Path: expected the name in lower case`,
 		`{"members": {"a": "file"}}`:                           `/members/a: expected one of command, `,
@@ -85,7 +85,7 @@ func TestADialectIsChecked(t *testing.T) {
 	}
 }
 
-func TestADialectOverAnotherOneSaysMoreAndTakesNothingElseAway(t *testing.T) {
+func TestDialect_OverlayMerges(t *testing.T) {
 	no := false
 	below := &Dialect{
 		Agents: []string{"x"}, Members: map[string]Meaning{"a": Path, "b": More}, Tools: map[string]Tool{"t": {Kind: "read"}},

@@ -2,7 +2,7 @@ package dialect
 
 import "testing"
 
-func TestOnlyJustTheWrappingIsTakenOff(t *testing.T) {
+func TestUnwrap_RemovesOnlyWrapper(t *testing.T) {
 	w := Wrap{Options: []string{"-c", "-l"}, Before: "source * && eval ", After: " && pwd -P >| *"}
 	for name, c := range map[string]struct {
 		head []string
@@ -33,7 +33,7 @@ func TestOnlyJustTheWrappingIsTakenOff(t *testing.T) {
 	}
 }
 
-func TestHowClaudeWraps(t *testing.T) {
+func TestUnwrap_Claude(t *testing.T) {
 	line := `source /root/.claude/shell-snapshots/snapshot-bash-1764226000000-ab12cd.sh && eval 'npm test -- --run' \< /dev/null && pwd -P >| /tmp/claude-0a1b-cwd`
 	for _, w := range Of("claude-agent-acp").Wraps {
 		if inner, ok := w.Unwrap([]string{"/bin/bash", "-c", "-l"}, line, anyFile); ok {

@@ -2,7 +2,7 @@ package display
 
 import "testing"
 
-func TestTheOutputOfOurTerminalsIsOursToTell(t *testing.T) {
+func TestImitates_DetectsOutputOfOwnTerminals(t *testing.T) {
 	r := newRig(t, true)
 	r.Created("s", "scope", "acphost-1", "/w")
 	for update, want := range map[string]bool{

@@ -13,7 +13,7 @@ import (
 	"google.golang.org/grpc/status"
 )
 
-func TestATerminalIsIntroducedBeforeTheFirstLineThatShowsItAndTheLineIsUntouched(t *testing.T) {
+func TestMetadata_AnnouncesTerminalBeforeFirstUse(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -36,7 +36,7 @@ func TestATerminalIsIntroducedBeforeTheFirstLineThatShowsItAndTheLineIsUntouched
 	})
 }
 
-func TestOutputIsCoalescedAndCutAtCharacters(t *testing.T) {
+func TestMetadata_CoalescesOutputAtCharacters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -78,7 +78,7 @@ func TestOutputIsCoalescedAndCutAtCharacters(t *testing.T) {
 	})
 }
 
-func TestSeveralTerminalsInOneContentAreIntroducedOneByOne(t *testing.T) {
+func TestMetadata_AnnouncesSeveralTerminals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -92,7 +92,7 @@ func TestSeveralTerminalsInOneContentAreIntroducedOneByOne(t *testing.T) {
 	})
 }
 
-func TestAQuestionIntroducesItsTerminalToo(t *testing.T) {
+func TestMetadata_QuestionAnnouncesTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -102,7 +102,7 @@ func TestAQuestionIntroducesItsTerminalToo(t *testing.T) {
 	})
 }
 
-func TestTheClientHasTheEndBeforeSettleReturns(t *testing.T) {
+func TestAwaitShown_WaitsForEndAtClient(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -136,7 +136,7 @@ func TestTheClientHasTheEndBeforeSettleReturns(t *testing.T) {
 	})
 }
 
-func TestNothingIsSentWhileSomebodyElseWritesAndTheEndTakesItsTurnInTheEnd(t *testing.T) {
+func TestMetadata_WaitsForOtherWriters(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -169,7 +169,7 @@ func TestNothingIsSentWhileSomebodyElseWritesAndTheEndTakesItsTurnInTheEnd(t *te
 	})
 }
 
-func TestAClientThatDoesNotReadHoldsUpNeitherSettleNorClose(t *testing.T) {
+func TestAwaitShown_StuckClientTimesOut(t *testing.T) {
 	for _, metadata := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, metadata)
@@ -199,7 +199,7 @@ func TestAClientThatDoesNotReadHoldsUpNeitherSettleNorClose(t *testing.T) {
 	}
 }
 
-func TestACancelledSettleDoesNotGiveTheTerminalUp(t *testing.T) {
+func TestAwaitShown_CancelKeepsTerminal(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -219,7 +219,7 @@ func TestACancelledSettleDoesNotGiveTheTerminalUp(t *testing.T) {
 	})
 }
 
-func TestATerminalThatCannotBeWatchedEndsWithTheReason(t *testing.T) {
+func TestMetadata_WatchErrorEndsTerminal(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		refuse error
@@ -254,7 +254,7 @@ func TestATerminalThatCannotBeWatchedEndsWithTheReason(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatDiesWhileItIsWatchedKeepsWhatCameBefore(t *testing.T) {
+func TestMetadata_HandlerEndKeepsOutput(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -273,7 +273,7 @@ func TestAHandlerThatDiesWhileItIsWatchedKeepsWhatCameBefore(t *testing.T) {
 	})
 }
 
-func TestATerminalMentionedOnlyAfterItEndedIsShownWhole(t *testing.T) {
+func TestMetadata_EndedTerminalIsShownWhole(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -287,7 +287,7 @@ func TestATerminalMentionedOnlyAfterItEndedIsShownWhole(t *testing.T) {
 	})
 }
 
-func TestWhatIsNotOursPassesAndWhatWasOursBecomesText(t *testing.T) {
+func TestDisplay_ForeignPassesAndForgottenBecomesText(t *testing.T) {
 	gone := textLine("[the output of this terminal is no longer available]")
 	for _, metadata := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
@@ -314,7 +314,7 @@ func TestWhatIsNotOursPassesAndWhatWasOursBecomesText(t *testing.T) {
 	}
 }
 
-func TestOutputDoesNotOvertakeTheLineThatShowsItsTerminal(t *testing.T) {
+func TestDisplay_OutputFollowsFirstUse(t *testing.T) {
 	for _, metadata := range []bool{true, false} {
 		synctest.Test(t, func(t *testing.T) {
 			r := newRig(t, metadata)
@@ -346,7 +346,7 @@ func TestOutputDoesNotOvertakeTheLineThatShowsItsTerminal(t *testing.T) {
 	}
 }
 
-func TestALineThatCouldNotBeSentShowsNothing(t *testing.T) {
+func TestDisplay_SendErrorShowsNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, true)
 		r.Created("s", "scope", "acphost-1", "/w")

@@ -18,7 +18,7 @@ func (r *rig) toolCall(line string) acp.ToolCall {
 	return tc
 }
 
-func TestAClientWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
+func TestText_ReplacesTerminals(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -53,7 +53,7 @@ func TestAClientWithoutTerminalsGetsTextInTheirPlace(t *testing.T) {
 	})
 }
 
-func TestTextStopsWhenTheAgentReplacesTheContent(t *testing.T) {
+func TestText_StopsWhenContentIsReplaced(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -77,7 +77,7 @@ func TestTextStopsWhenTheAgentReplacesTheContent(t *testing.T) {
 	})
 }
 
-func TestAContentThatIsReplacedAtATerminalsEndEndsItsText(t *testing.T) {
+func TestText_StopsWhenReplacedAtEnd(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -94,7 +94,7 @@ func TestAContentThatIsReplacedAtATerminalsEndEndsItsText(t *testing.T) {
 	})
 }
 
-func TestNoOlderTextFollowsAContentThatReplacedIt(t *testing.T) {
+func TestText_NeverFollowsReplacement(t *testing.T) {
 	// Real time: the race between the two is what is tested.
 	r := newRig(t, false)
 	r.Created("s", "scope", "acphost-1", "/w")
@@ -128,7 +128,7 @@ func TestNoOlderTextFollowsAContentThatReplacedIt(t *testing.T) {
 	}
 }
 
-func TestTwoTerminalsInOneContentShareItsUpdates(t *testing.T) {
+func TestText_TerminalsShareUpdates(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -154,7 +154,7 @@ func TestTwoTerminalsInOneContentShareItsUpdates(t *testing.T) {
 	})
 }
 
-func TestTextIsBounded(t *testing.T) {
+func TestText_LimitsSize(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-1", "/w")
@@ -178,7 +178,7 @@ func TestTextIsBounded(t *testing.T) {
 	})
 }
 
-func TestTheOldestTerminalsAreForgotten(t *testing.T) {
+func TestTerminals_EvictsOldest(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, false)
 		r.Created("s", "scope", "acphost-first", "/w")
@@ -210,7 +210,7 @@ func TestTheOldestTerminalsAreForgotten(t *testing.T) {
 	})
 }
 
-func TestPlainText(t *testing.T) {
+func TestPlainText_RemovesControls(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"colours go", "\x1b[1;31mred\x1b[0m", "red"},
 		{"a carriage return writes over", "abc\rX", "Xbc"},

@@ -71,7 +71,7 @@ func expect(t *testing.T, f Finding, level Level, detail, todo string) {
 	}
 }
 
-func TestFoldersThatAreNotThereYetAreInOrder(t *testing.T) {
+func TestFolders_MissingAreAccepted(t *testing.T) {
 	p := newPatient(t)
 	found, _ := p.examine()
 	for _, check := range []string{"configuration folder", "state folder", "sockets folder"} {
@@ -82,7 +82,7 @@ func TestFoldersThatAreNotThereYetAreInOrder(t *testing.T) {
 	}
 }
 
-func TestAFolderThatOthersCanEnterIsAProblem(t *testing.T) {
+func TestFolders_ReportsOpenPermissions(t *testing.T) {
 	p := newPatient(t)
 	p.write(".local/state/acphost/x", "", 0o600)
 	p.write(".config/acphost/x", "", 0o600)
@@ -102,7 +102,7 @@ func TestAFolderThatOthersCanEnterIsAProblem(t *testing.T) {
 	}
 }
 
-func TestDoctor_ReportsAStateFolderBelowAFile(t *testing.T) {
+func TestDoctor_ReportsStateFolderBelowFile(t *testing.T) {
 	p := newPatient(t)
 	file := p.write("state", "", 0o600)
 	p.vars["XDG_STATE_HOME"] = file
@@ -110,21 +110,21 @@ func TestDoctor_ReportsAStateFolderBelowAFile(t *testing.T) {
 	expect(t, found["machine/state folder"], Problem, "acphost cannot be made, because "+file+" is a file", "or set XDG_STATE_HOME to another folder")
 }
 
-func TestASocketPathThatIsTooLongIsAProblem(t *testing.T) {
+func TestFolders_ReportsTooLongSocketPath(t *testing.T) {
 	p := newPatient(t)
 	p.vars["TMPDIR"] = "/" + strings.Repeat("x", 100)
 	found, _ := p.examine()
 	expect(t, found["machine/socket path"], Problem, "holds 107", "XDG_RUNTIME_DIR")
 }
 
-func TestWithoutAHomeFolderThereIsNowhereToWrite(t *testing.T) {
+func TestFolders_ReportsMissingHome(t *testing.T) {
 	p := newPatient(t)
 	delete(p.vars, "HOME")
 	found, _ := p.examine()
 	expect(t, found["machine/state folder"], Problem, "neither $HOME", "set HOME")
 }
 
-func TestAConfigurationThatDoesNotLoadEndsTheLookAtIt(t *testing.T) {
+func TestConfiguration_LoadErrorEndsChecks(t *testing.T) {
 	p := newPatient(t)
 	file := p.write(".config/acphost/config.yaml", "log: {level: loud}\n", 0o600)
 	found, _ := p.examine()
@@ -136,7 +136,7 @@ func TestAConfigurationThatDoesNotLoadEndsTheLookAtIt(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsNotStartedAsWhomItMayNotRun(t *testing.T) {
+func TestAgent_IsNotStartedAsWrongUser(t *testing.T) {
 	for name, c := range map[string]struct{ file, check string }{
 		"an unknown user":           {"agent: {user: acphost-no-such-user}\n", "configuration/user"},
 		"a file that does not load": {"agent: {user: nobody\n", "configuration/file"},
@@ -156,21 +156,21 @@ func TestAnAgentIsNotStartedAsWhomItMayNotRun(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesThatOpenAWayAreSaid(t *testing.T) {
+func TestConfiguration_ReportsDangerousCapabilities(t *testing.T) {
 	p := newPatient(t)
 	p.write(".config/acphost/config.yaml", "agent: {capabilities: [CAP_SYS_PTRACE]}\n", 0o600)
 	found, _ := p.examine()
 	expect(t, found["configuration/capabilities"], Warning, "agent.capabilities keeps SYS_PTRACE", "agent.user")
 }
 
-func TestProgramsThatAreNotThereAreAProblem(t *testing.T) {
+func TestConfiguration_ReportsMissingPrograms(t *testing.T) {
 	p := newPatient(t)
 	p.write(".config/acphost/config.yaml", "handlers: {mine: {command: [./mine]}}\n", 0o600)
 	found, _ := p.examine()
 	expect(t, found["configuration/file"], Problem, filepath.Join(p.home, ".config/acphost/mine"), "put the files there")
 }
 
-func TestAPolicyThatNobodyCanReadIsAProblem(t *testing.T) {
+func TestPolicy_ReportsUnreadablePolicy(t *testing.T) {
 	p := newPatient(t)
 	for _, name := range []string{"fsd", "termd", "permd"} {
 		p.write(name, "#!/bin/sh\nexit 3\n", 0o700)
@@ -185,7 +185,7 @@ func TestAPolicyThatNobodyCanReadIsAProblem(t *testing.T) {
 	}
 }
 
-func TestAFolderOfItsOwnForTheRecordIsLookedAt(t *testing.T) {
+func TestFolders_ChecksJournalFolder(t *testing.T) {
 	p := newPatient(t)
 	for _, name := range []string{"fsd", "termd", "permd"} {
 		p.write(name, "#!/bin/sh\nexit 3\n", 0o700)
@@ -220,7 +220,7 @@ func (p *patient) withAgent(a *handshake.Answer, err error) {
 	}
 }
 
-func TestAnAgentIsSaidAsItAnswers(t *testing.T) {
+func TestAgent_ShowsItsAnswer(t *testing.T) {
 	p := newPatient(t)
 	p.withAgent(&handshake.Answer{
 		Name: "x", Version: "7", Protocol: 1, Took: 1234567 * time.Microsecond, Walls: proc.Walls{Landlock: true},
@@ -237,7 +237,7 @@ func TestAnAgentIsSaidAsItAnswers(t *testing.T) {
 	}
 }
 
-func TestALoginOnATerminalIsSaidWhereThereIsOne(t *testing.T) {
+func TestAgent_MentionsTerminalLogin(t *testing.T) {
 	byItself := []handshake.AuthMethod{{ID: "web", Type: "agent"}}
 	for _, c := range []struct {
 		name          string
@@ -263,7 +263,7 @@ func TestALoginOnATerminalIsSaidWhereThereIsOne(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatIsNotAsItShouldBeIsSaidWhatToDo(t *testing.T) {
+func TestAgent_ReportsProblemsWithRemedies(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		answer *handshake.Answer
@@ -303,7 +303,7 @@ func shown() []Finding {
 	}
 }
 
-func TestFindingsAreShownInColumns(t *testing.T) {
+func TestPrinter_AlignsColumns(t *testing.T) {
 	for name, color := range map[string]bool{"plain.txt": false, "color.txt": true} {
 		var out bytes.Buffer
 		p := &Printer{Out: &out, Color: color}
@@ -317,7 +317,7 @@ func TestFindingsAreShownInColumns(t *testing.T) {
 	}
 }
 
-func TestFindingsAsJSONSayWhetherAllIsWell(t *testing.T) {
+func TestReport_JSONHasResult(t *testing.T) {
 	for all, want := range map[*[]Finding]bool{{}: true, {shown()[0], shown()[2]}: true, {shown()[1]}: false} {
 		out, err := json.Marshal(Report(*all))
 		if err != nil {

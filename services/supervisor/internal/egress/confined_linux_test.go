@@ -67,7 +67,7 @@ func (r *rig) confined(t *testing.T, command ...string) *exec.Cmd {
 	return cmd
 }
 
-func TestInTheSandboxOnlyTheProxyLeadsOut(t *testing.T) {
+func TestSandbox_ReachesOnlyProxy(t *testing.T) {
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)

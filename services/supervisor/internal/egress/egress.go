@@ -1,6 +1,7 @@
-// Package egress is the way of an agent into the network: an HTTP proxy on the loopback interface, for one agent. It takes CONNECT,
-// by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that the agent names it asks a
-// Decider. It looks up the name itself, checks the addresses, and connects to what it has checked.
+// Package egress provides the HTTP proxy on the loopback interface through which one agent connects to the network. It
+// takes CONNECT, by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that
+// the agent names it asks a Decider. It looks up the name itself, checks the addresses, and connects to what it has
+// checked.
 //
 // What a client says inside of a tunnel, its TLS server name (SNI) among it, is not looked at: who may reach one machine of a content
 // network may reach what else the same machine serves.

@@ -181,7 +181,7 @@ func echo(t *testing.T, network string) (port string) {
 	return port
 }
 
-func TestATunnelCarriesBothDirectionsAndTheirEnds(t *testing.T) {
+func TestTunnel_CopiesBothDirections(t *testing.T) {
 	r := newRig(t, Options{})
 	for network, host := range map[string]string{"tcp4": "allowed.test", "tcp6": "six.test"} {
 		t.Run(network, func(t *testing.T) {
@@ -204,7 +204,7 @@ func TestATunnelCarriesBothDirectionsAndTheirEnds(t *testing.T) {
 	}
 }
 
-func TestHTTPSAndHTTPOfANetHTTPClient(t *testing.T) {
+func TestProxy_ServesNetHTTPClient(t *testing.T) {
 	handler := http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		body, _ := io.ReadAll(r.Body)
 		fmt.Fprintf(w, "%s %s %s %q %q", r.Method, r.Host, body, r.Header["Proxy-Authorization"], r.Header["Proxy-Connection"])
@@ -240,7 +240,7 @@ func TestHTTPSAndHTTPOfANetHTTPClient(t *testing.T) {
 	}
 }
 
-func TestWhatIsRefusedAndInWhichWords(t *testing.T) {
+func TestProxy_RefusesWithReason(t *testing.T) {
 	r := newRig(t, Options{})
 	port := echo(t, "tcp4")
 	for to, want := range map[string]string{
@@ -309,7 +309,7 @@ func closedPort(t *testing.T) string {
 	return port
 }
 
-func TestHostileRequests(t *testing.T) {
+func TestProxy_HostileRequests(t *testing.T) {
 	var got struct {
 		sync.Mutex
 		requests []string
@@ -364,7 +364,7 @@ func TestHostileRequests(t *testing.T) {
 }
 
 // The second of two requests on one connection is decided on by itself.
-func TestEachRequestOfAConnectionIsDecidedOn(t *testing.T) {
+func TestProxy_DecidesEachRequestOfConnection(t *testing.T) {
 	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "here") }))
 	defer server.Close()
 	port := server.Listener.Addr().(*net.TCPAddr).Port
@@ -385,7 +385,7 @@ func TestEachRequestOfAConnectionIsDecidedOn(t *testing.T) {
 }
 
 // The name leads elsewhere at its second look-up: what was checked is what is connected to.
-func TestANameIsLookedUpOnce(t *testing.T) {
+func TestProxy_ResolvesNameOnce(t *testing.T) {
 	port := echo(t, "tcp4")
 	var times atomic.Int32
 	r := newRig(t, Options{LookUp: func(context.Context, string) ([]netip.Addr, error) {
@@ -407,7 +407,7 @@ func TestANameIsLookedUpOnce(t *testing.T) {
 	}
 }
 
-func TestWhatTakesTooLongIsRefused(t *testing.T) {
+func TestProxy_Timeouts(t *testing.T) {
 	for name, c := range map[string]struct {
 		o    Options
 		want string
@@ -426,7 +426,7 @@ func TestWhatTakesTooLongIsRefused(t *testing.T) {
 	}
 }
 
-func TestAConnectionWithoutDataEnds(t *testing.T) {
+func TestTunnel_IdleTimeout(t *testing.T) {
 	r := newRig(t, Options{Idle: 50 * time.Millisecond})
 	conn := r.dial(t, "CONNECT allowed.test:"+echo(t, "tcp4")+" HTTP/1.1\r\nSECRET\r\n\r\n")
 	if got, err := io.ReadAll(conn); !strings.HasPrefix(string(got), "HTTP/1.1 200 ") {
@@ -435,7 +435,7 @@ func TestAConnectionWithoutDataEnds(t *testing.T) {
 }
 
 // A client that reads nothing stops the server that sends to it, and nothing else.
-func TestASlowClientHoldsUpNobodyElse(t *testing.T) {
+func TestProxy_SlowClientBlocksNoOthers(t *testing.T) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
@@ -470,7 +470,7 @@ func TestASlowClientHoldsUpNobodyElse(t *testing.T) {
 	sender.Wait()
 }
 
-func TestMoreConnectionsThanThereMayBeWait(t *testing.T) {
+func TestProxy_LimitsConnections(t *testing.T) {
 	r := newRig(t, Options{MostConnections: 2})
 	port := echo(t, "tcp4")
 	first := r.dial(t, "CONNECT allowed.test:"+port+" HTTP/1.1\r\nSECRET\r\n\r\n")
@@ -492,7 +492,7 @@ func TestMoreConnectionsThanThereMayBeWait(t *testing.T) {
 	}
 }
 
-func TestClosingEndsADecisionATunnelAndARequest(t *testing.T) {
+func TestClose_EndsDecisionsTunnelsAndRequests(t *testing.T) {
 	asked := make(chan struct{})
 	hangs := httptest.NewServer(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
 		asked <- struct{}{}
@@ -527,7 +527,7 @@ func TestClosingEndsADecisionATunnelAndARequest(t *testing.T) {
 	}
 }
 
-func TestTheSecretIsInTheEnvironmentAndNotInTheLog(t *testing.T) {
+func TestSecret_IsInEnvironmentNotInLog(t *testing.T) {
 	var log bytes.Buffer
 	r := newRig(t, Options{Logger: slog.New(slog.NewTextHandler(&log, &slog.HandlerOptions{Level: slog.LevelDebug}))})
 	r.connect(t, "denied.test:1")

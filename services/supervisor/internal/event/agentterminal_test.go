@@ -33,7 +33,7 @@ func outputAfter(t *testing.T, updates ...string) *supervisorv1.ToolOutput {
 	return nil
 }
 
-func TestTheOutputOfAnAgentsOwnTerminalIsThatOfTheToolCallThatShowsIt(t *testing.T) {
+func TestAgentTerminal_OutputBelongsToToolCall(t *testing.T) {
 	const (
 		shows = `{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"make","kind":"execute","content":[{"type":"terminal","terminalId":"T"}]}`
 		grows = `{"sessionUpdate":"tool_call_content_chunk","toolCallId":"t","content":{"type":"terminal","terminalId":"T"}}`
@@ -73,7 +73,7 @@ func TestTheOutputOfAnAgentsOwnTerminalIsThatOfTheToolCallThatShowsIt(t *testing
 	}
 }
 
-func TestOutputBeforeItsToolCallKeepsItsBeginningAndItsEnd(t *testing.T) {
+func TestAgentTerminal_EarlyOutputKeepsBothEnds(t *testing.T) {
 	long := strings.Repeat("0123456789abcde\n", 1<<10)
 	o := outputAfter(t, printed("T", "first\n"+long+long+long+long), printed("T", long+long+"last\n"),
 		`{"sessionUpdate":"tool_call_update","toolCallId":"t","content":[{"type":"terminal","terminalId":"T"}]}`)
@@ -83,7 +83,7 @@ func TestOutputBeforeItsToolCallKeepsItsBeginningAndItsEnd(t *testing.T) {
 	}
 }
 
-func TestAgentsCannotMakeTheirTerminalsGrow(t *testing.T) {
+func TestAgentTerminals_LimitsNumber(t *testing.T) {
 	var a agentTerminals
 	for i := range 3 * maxAgentTerminals {
 		a.report("s", []byte(printed(fmt.Sprint(i), "x")))

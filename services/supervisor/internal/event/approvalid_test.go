@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-func TestAQuestionsIDMeansOneRequest(t *testing.T) {
+func TestApprovalID_IsUniquePerRequest(t *testing.T) {
 	seen := map[string]string{}
 	for id, want := range map[string]string{
 		`7`: "a/7", `"7"`: `a/"7"`, `"7e1"`: `a/"7e1"`, `-1`: "a/-1", `null`: "a/null", `"null"`: `a/"null"`, `"true"`: "a/true", `""`: `a/""`,
@@ -36,7 +36,7 @@ func TestAQuestionsIDMeansOneRequest(t *testing.T) {
 	}
 }
 
-func TestTheIDOfAQuestionsRequestIsShownAsJSON(t *testing.T) {
+func TestApprovalID_ShowsRequestIDAsJSON(t *testing.T) {
 	for id, want := range map[string]string{`7`: `7`, `"7"`: `"7"`, `"true"`: `"true"`, `"q"`: `"q"`, `null`: `null`} {
 		w := newFolded(t)
 		w.pass(frame.AgentToClient, "", asks(id, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
@@ -46,7 +46,7 @@ func TestTheIDOfAQuestionsRequestIsShownAsJSON(t *testing.T) {
 	}
 }
 
-func TestAHandleIsWhatIsToldToEverybody(t *testing.T) {
+func TestAnswerID_ExtendsHandle(t *testing.T) {
 	for _, handle := range []string{"a/7", "a/x.y", "a/" + strings.Repeat("A", 26), "a/x." + strings.Repeat("A", 26)} {
 		one, two := AnswerID(handle), AnswerID(handle)
 		if one == two || !strings.HasPrefix(one, handle) || len(one) < len(handle)+26 {

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-func TestDecoder_TellsUpdatesOfChildSessions(t *testing.T) {
+func TestDecoder_ReturnsUpdatesOfChildSessions(t *testing.T) {
 	const update = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s-child","update":`
 	for _, scanned := range []bool{true, false} { // live, and from a record
 		d := event.NewDecoder(frame.Agent{ID: "a"}, nil)

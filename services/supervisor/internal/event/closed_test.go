@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/frame"
 )
 
-func TestAcphostAloneSaysThatASessionIsClosedOrWhatToNotice(t *testing.T) {
+func TestDecoder_IgnoresClosedAndNoticeOfAgent(t *testing.T) {
 	d := NewDecoder(frame.Agent{ID: "a-1"}, nil)
 	closed := AppendClosed(nil, "s", `it "ended"`)
 	got := d.Frame(frame.Frame{Direction: frame.OursToClient, Line: closed})

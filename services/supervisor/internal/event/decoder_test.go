@@ -25,7 +25,7 @@ func cancel(id string) string {
 	return `{"jsonrpc":"2.0","method":"$/cancel_request","params":{"requestId":` + id + `}}`
 }
 
-func TestATurnIsTold(t *testing.T) {
+func TestDecoder_Turn(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"hi"}]}`),
 		`{"sessionId":"s","turnStarted":{"prompt":[{"text":{"text":"hi"}}]},"raw":"{\"sessionId\":\"s\",\"prompt\":[{\"type\":\"text\",\"text\":\"hi\"}]}"}`)
@@ -34,14 +34,14 @@ func TestATurnIsTold(t *testing.T) {
 	w.quiet(frame.AgentToClient, "", answers("1", `{"stopReason":"end_turn"}`)) // once is enough
 }
 
-func TestATurnThatFailsSaysWhy(t *testing.T) {
+func TestDecoder_FailedTurnHasReason(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks(`"x"`, "session/prompt", `{"sessionId":"s","prompt":[]}`))
 	w.expect(frame.AgentToClient, "", fails(`"\u0078"`, `{"code":-32000,"message":"Authentication required"}`),
 		`{"sessionId":"s","raw":"{\"code\":-32000,\"message\":\"Authentication required\"}","turnEnded":{"error":{"kind":"ERROR_KIND_AUTH_REQUIRED","code":-32000,"message":"session/prompt: the agent wants somebody to log in first: Authentication required"}}}`)
 }
 
-func TestLargeContentIsLeftOutOfATurnsStart(t *testing.T) {
+func TestDecoder_OmitsLargePromptContent(t *testing.T) {
 	w := newWire(t)
 	long := strings.Repeat("x", 70<<10)
 	e := w.pass(frame.ClientToAgent, "", asks("1", "session/prompt",
@@ -57,7 +57,7 @@ func TestLargeContentIsLeftOutOfATurnsStart(t *testing.T) {
 	}
 }
 
-func TestSessionsOpenAndClose(t *testing.T) {
+func TestDecoder_SessionOpenAndClose(t *testing.T) {
 	w := newWire(t)
 	w.quiet(frame.ClientToAgent, "", asks("0", "session/new", `{"cwd":"/w","additionalDirectories":["/x",7],"mcpServers":[]}`))
 	w.expect(frame.AgentToClient, "", answers("0", `{"sessionId":"s","modes":{"currentModeId":"ask","availableModes":[{"id":"ask","name":"Ask","description":"d"},{"name":"no id"}]},"configOptions":[{"id":"b","name":"B","type":"boolean","currentValue":true}],"models":{"currentModelId":"m","availableModels":[{"modelId":"m","name":"M","description":"big"}]}}`),
@@ -76,7 +76,7 @@ func TestSessionsOpenAndClose(t *testing.T) {
 	}
 }
 
-func TestWhatTheClientSetsIsTold(t *testing.T) {
+func TestDecoder_ModeAndConfigOfClient(t *testing.T) {
 	w := newWire(t)
 	w.quiet(frame.ClientToAgent, "", asks("1", "session/set_mode", `{"sessionId":"s","modeId":"code"}`))
 	w.expect(frame.AgentToClient, "", answers("1", `{}`), `{"sessionId":"s","currentMode":{"modeId":"code"}}`)
@@ -88,7 +88,7 @@ func TestWhatTheClientSetsIsTold(t *testing.T) {
 	w.quiet(frame.AgentToClient, "", fails("4", `{"code":-32602,"message":"no"}`))
 }
 
-func TestWhatComesWhileASessionIsLoadedIsHistory(t *testing.T) {
+func TestDecoder_MarksHistoryDuringLoad(t *testing.T) {
 	chunk := updateLine(`{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"x"}}`)
 	history := func(w *wire, want bool) {
 		t.Helper()
@@ -118,7 +118,7 @@ func TestWhatComesWhileASessionIsLoadedIsHistory(t *testing.T) {
 	history(w, false)
 }
 
-func TestCallsAreTold(t *testing.T) {
+func TestDecoder_Calls(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`),
 		`{"sessionId":"s","raw":"{\"sessionId\":\"s\",\"path\":\"/a\"}","callStarted":{"id":"1","method":"fs/read_text_file","to":"fs","path":"/a"}}`)
@@ -134,7 +134,7 @@ func TestCallsAreTold(t *testing.T) {
 	w.expect(frame.ClientToAgent, "", answers("3", `{"terminalId":"T"}`), `{"callEnded":{"id":"3","method":"_acme/x"}}`)
 }
 
-func TestACallThatGoesFromTheGateToTheClientStartsOnce(t *testing.T) {
+func TestDecoder_ForwardedCallStartsOnce(t *testing.T) {
 	w := newWire(t)
 	line := asks("1", "fs/write_text_file", `{"sessionId":"s","path":"/a"}`)
 	w.expect(frame.AgentToHandler, "gate", line, `{"sessionId":"s","callStarted":{"id":"1","method":"fs/write_text_file","to":"gate","path":"/a"}}`)
@@ -142,7 +142,7 @@ func TestACallThatGoesFromTheGateToTheClientStartsOnce(t *testing.T) {
 	w.expect(frame.ClientToAgent, "", answers("1", `null`), `{"sessionId":"s","touches":[{"path":"/a","action":"FILE_ACTION_WRITE"}],"callEnded":{"id":"1","method":"fs/write_text_file"}}`)
 }
 
-func TestAnIDThatIsUsedAgainEndsTheRequestThatHadIt(t *testing.T) {
+func TestDecoder_ReusedIDEndsRequest(t *testing.T) {
 	w := newWire(t)
 	const why = "it is not known what came of it: too many requests are open, or its id was used again"
 	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
@@ -154,7 +154,7 @@ func TestAnIDThatIsUsedAgainEndsTheRequestThatHadIt(t *testing.T) {
 	w.quiet(frame.AgentToClient, "", answers("1", `{"sessions":[]}`))
 }
 
-func TestARefusalForAnIDThatIsInFlightEndsNothing(t *testing.T) {
+func TestDecoder_RefusalOfReusedIDEndsNothing(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
 	w.quiet(frame.OursToAgent, "", fails("1", `{"code":-32600,"message":"_y: a request with id 1 is in flight already"}`))
@@ -164,7 +164,7 @@ func TestARefusalForAnIDThatIsInFlightEndsNothing(t *testing.T) {
 	w.expect(frame.AgentToClient, "", answers("1", `{"stopReason":"refusal"}`), `{"sessionId":"s","turnEnded":{"stopReason":"refusal"}}`)
 }
 
-func TestTheEndsNumberTheirRequestsEachForItself(t *testing.T) {
+func TestDecoder_IDsOfPeersAreIndependent(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
 	w.pass(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"s"}`))
@@ -193,7 +193,7 @@ func answeredTouching(touches, outcome, option, by string) string {
 	return `{"sessionId":"s",` + touches + `"questionAnswered":{"id":"a-1/7","outcome":"` + outcome + `",` + o + `"answeredBy":"` + by + `"}}`
 }
 
-func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
+func TestDecoder_PermissionQuestionHasAnswerer(t *testing.T) {
 	selected := func(id string) string { return answers("7", `{"outcome":{"outcome":"selected","optionId":"`+id+`"}}`) }
 	cancelled := answers("7", `{"outcome":{"outcome":"cancelled"}}`)
 	tests := []struct {
@@ -225,13 +225,13 @@ func TestAPermissionQuestionAndWhoAnswersIt(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatAPolicyAnswersIsNone(t *testing.T) {
+func TestDecoder_OmitsQuestionsAnsweredByPolicy(t *testing.T) {
 	w := newWire(t)
 	w.quiet(frame.AgentToHandler, "gate", asks("7", "session/request_permission", askParams))
 	w.quiet(frame.OursToAgent, "", answers("7", `{"outcome":{"outcome":"selected","optionId":"y"}}`))
 }
 
-func TestAQuestionKnowsWhatWasReportedOfItsToolCall(t *testing.T) {
+func TestDecoder_QuestionMergesToolCall(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a","newText":"x"}],"locations":[{"path":"/a"}],"rawInput":{"p":1}}`))
 	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"Edit a"}`))
@@ -245,7 +245,7 @@ func TestAQuestionKnowsWhatWasReportedOfItsToolCall(t *testing.T) {
 	}
 }
 
-func TestAnIDThatIsGivenTwiceMeansTheOptionThatRefuses(t *testing.T) {
+func TestDecoder_DuplicateOptionIDMeansReject(t *testing.T) {
 	for _, options := range []string{
 		`[{"optionId":"x","kind":"allow_once","name":"Yes"},{"optionId":"x","kind":"reject_once","name":"No"}]`,
 		`[{"optionId":"x","kind":"reject_once","name":"No"},{"optionId":"x","kind":"allow_once","name":"Yes"}]`,
@@ -256,7 +256,7 @@ func TestAnIDThatIsGivenTwiceMeansTheOptionThatRefuses(t *testing.T) {
 	}
 }
 
-func TestAcphostsOwnQuestion(t *testing.T) {
+func TestDecoder_OwnQuestion(t *testing.T) {
 	params := `{"sessionId":"s","toolCall":{"toolCallId":"acphost-1","title":"Write /a","kind":"edit","content":[{"type":"content","content":{"type":"text","text":"Asked because: it is new"}}],"locations":[]},"options":[{"optionId":"allow_once","kind":"allow_once","name":"Allow"}]}`
 	asked := `{"sessionId":"s","questionAsked":{"id":"a-1/OWN","agentId":"a-1","sessionId":"s","permission":{"toolCallId":"acphost-1","title":"Write /a","kind":"edit","content":[{"content":{"text":{"text":"Asked because: it is new"}}}],"options":[{"optionId":"allow_once","kind":"allow_once","name":"Allow"}],"fromAcphost":true,"reason":"it is new"}}}`
 	answered := func(outcome, option, by string) string {
@@ -293,7 +293,7 @@ func TestAcphostsOwnQuestion(t *testing.T) {
 	})
 }
 
-func TestElicitations(t *testing.T) {
+func TestDecoder_Elicitations(t *testing.T) {
 	w := newWire(t)
 	id, use := "a-1/1", 1
 	answer := func(outcome string) string {
@@ -315,7 +315,7 @@ func TestElicitations(t *testing.T) {
 
 const crash = `{"code":-32603,"message":"the agent crashed","data":{"acphost":{"kind":"crashed","exitCode":3,"signal":"SIGKILL","stderrTail":["one","two"]}}}`
 
-func TestAnAgentThatIsGoneEndsWhatItsSessionsWaitFor(t *testing.T) {
+func TestDecoder_AgentEndEndsRequests(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
 	w.pass(frame.ClientToAgent, "", asks("2", "session/prompt", `{"sessionId":"other"}`))
@@ -331,7 +331,7 @@ func TestAnAgentThatIsGoneEndsWhatItsSessionsWaitFor(t *testing.T) {
 		`{"sessionId":"other","callEnded":{"id":"8","method":"_x","error":"the agent is gone"}}`)
 }
 
-func TestAnAgentCannotSayThatItIsGone(t *testing.T) {
+func TestDecoder_IgnoresAgentEndOfAgent(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
 	w.pass(frame.AgentToClient, "", asks("8", "_x", `{"sessionId":"s"}`))
@@ -341,7 +341,7 @@ func TestAnAgentCannotSayThatItIsGone(t *testing.T) {
 	}
 }
 
-func TestANewConnectionEndsWhatTheOldOneLeftOpen(t *testing.T) {
+func TestDecoder_ReconnectEndsOpenRequests(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/prompt", `{"sessionId":"s"}`))
 	w.pass(frame.AgentToClient, "", asks("7", "session/request_permission", askParams))
@@ -353,7 +353,7 @@ func TestANewConnectionEndsWhatTheOldOneLeftOpen(t *testing.T) {
 	w.quiet(frame.AgentToClient, "", answers("1", `{"stopReason":"end_turn"}`))
 }
 
-func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
+func TestDecoder_EvictsOldestRequests(t *testing.T) {
 	w := newWire(t)
 	for i := range maxRequests {
 		if got := w.pass(frame.AgentToClient, "", asks(fmt.Sprint(i), "_x", `{}`)); len(got) != 1 {
@@ -376,7 +376,7 @@ func TestRequestsThatAreNeverAnsweredAreForgottenTheOldestFirst(t *testing.T) {
 	}
 }
 
-func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
+func TestDecoder_Version2TurnEndsWhenIdle(t *testing.T) {
 	w := newWire(t)
 	idle := `{"sessionUpdate":"state_update","state":"idle","stopReason":"end_turn","usage":{"totalTokens":3}}`
 	prompt := func() {
@@ -402,7 +402,7 @@ func TestATurnOfVersion2EndsWhenItsSessionIsIdle(t *testing.T) {
 	w.expect(frame.AgentToClient, "", updateLine(idle), `{"sessionId":"s","turnEnded":{"stopReason":"end_turn","usage":{"total":"3"}}}`)
 }
 
-func TestAPermissionQuestionOfVersion2(t *testing.T) {
+func TestDecoder_Version2PermissionQuestion(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","kind":"execute"}`))
 	id, use := "a-1/7", 1
@@ -420,7 +420,7 @@ func TestAPermissionQuestionOfVersion2(t *testing.T) {
 	}
 }
 
-func TestAnAgentsCancellationEndsNoCall(t *testing.T) {
+func TestDecoder_AgentCancellationEndsNoCall(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", asks("1", "_x", `{}`))
 	w.quiet(frame.AgentToClient, "", cancel("1"))
@@ -429,7 +429,7 @@ func TestAnAgentsCancellationEndsNoCall(t *testing.T) {
 	w.expect(frame.ClientToAgent, "", fails("1", `{"code":-32800,"message":"cancelled"}`), `{"callEnded":{"id":"1","method":"_x","error":"cancelled","errorCode":-32800}}`)
 }
 
-func TestWhatIsRefusedMakesNothing(t *testing.T) {
+func TestDecoder_IgnoresRefusedFrames(t *testing.T) {
 	w := newWire(t)
 	for _, line := range []string{`{`, updateLine(`{"sessionUpdate":"plan","entries":[]}`), asks("1", "session/prompt", `{"sessionId":"s"}`), asks("1", "_x", `{}`)} {
 		for _, d := range []frame.Direction{frame.AgentToClient, frame.ClientToAgent} {
@@ -442,7 +442,7 @@ func TestWhatIsRefusedMakesNothing(t *testing.T) {
 	w.quiet(frame.ClientToAgent, "", answers("1", `{}`))
 }
 
-func TestAFewBytesOfAnAgentsNeverBecomeManyOfMemory(t *testing.T) {
+func TestDecoder_LimitsMemory(t *testing.T) {
 	many := func(item string) string { return "[" + strings.Repeat(item+",", 3*maxElements) + item + "]" }
 	w := newWire(t)
 	update := func(u string) *supervisorv1.Event { return w.pass(frame.AgentToClient, "", updateLine(u))[0] }
@@ -469,7 +469,7 @@ func TestAFewBytesOfAnAgentsNeverBecomeManyOfMemory(t *testing.T) {
 	}
 }
 
-func TestAFramesPiecesAreOneMessage(t *testing.T) {
+func TestDecoder_JoinsChunksOfFrame(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s"}`))
 	got := w.d.Frame(frame.Frame{Seq: 9, Time: noon, Direction: frame.HandlerToAgent, Handler: "fs",
@@ -479,7 +479,7 @@ func TestAFramesPiecesAreOneMessage(t *testing.T) {
 	}
 }
 
-func TestWhatAPromptDoesNotFindIsASessionOnlyIfItSaysSo(t *testing.T) {
+func TestErrorOf_NotFoundKind(t *testing.T) {
 	for _, tt := range []struct {
 		method, message string
 		want            supervisorv1.ErrorKind
@@ -494,7 +494,7 @@ func TestWhatAPromptDoesNotFindIsASessionOnlyIfItSaysSo(t *testing.T) {
 	}
 }
 
-func TestTheContentOfFilesIsNotTold(t *testing.T) {
+func TestDecoder_OmitsFileContent(t *testing.T) {
 	d := NewDecoder(frame.Agent{ID: "a-1"}, func(uint64) string { return "c" })
 	params := `{"sessionId":"s","path":"/w/f","content":"` + strings.Repeat("x", maxCall) + `"}`
 	events := d.Frame(frame.Frame{Direction: frame.AgentToHandler, Handler: "fs", Line: []byte(`{"id":1,"method":"fs/write_text_file","params":` + params + `}`)})

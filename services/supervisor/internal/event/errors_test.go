@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestErrorsKeepTheirMeaning(t *testing.T) {
+func TestErrorOf_Kinds(t *testing.T) {
 	tests := []struct {
 		name, method, fault string
 		ours                bool
@@ -56,7 +56,7 @@ func TestErrorsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestErrorTakesTheErrorForAnAnswerToASessionsRequest(t *testing.T) {
+func TestErrorOf_WithoutMethod(t *testing.T) {
 	if got := ErrorOf("", []byte(`{"code":-32002,"message":"x"}`), false).GetKind(); got != supervisorv1.ErrorKind_ERROR_KIND_SESSION_NOT_FOUND {
 		t.Errorf("got %v", got)
 	}
@@ -65,7 +65,7 @@ func TestErrorTakesTheErrorForAnAnswerToASessionsRequest(t *testing.T) {
 	}
 }
 
-func TestAnErrorsWordsAndTailAreBounded(t *testing.T) {
+func TestErrorOf_LimitsMessageAndTail(t *testing.T) {
 	e := ErrorOf("session/prompt", []byte(`{"code":1,"message":"`+strings.Repeat("ä", 10_000)+`","data":"`+strings.Repeat("y", 100_000)+`"}`), false)
 	if n := len(e.GetMessage()); n > maxWords+100 || !utf8.ValidString(e.GetMessage()) {
 		t.Errorf("the message has %d bytes, valid %v", n, utf8.ValidString(e.GetMessage()))

@@ -61,7 +61,7 @@ func (w *folded) expect(want string) {
 	}
 }
 
-func TestASessionIsWhatItsEventsSay(t *testing.T) {
+func TestFold_AppliesEvents(t *testing.T) {
 	w := newFolded(t)
 	w.pass(frame.ClientToAgent, "", asks("0", "session/new", `{"cwd":"/w"}`))
 	w.update(`{"sessionUpdate":"available_commands_update","availableCommands":[{"name":"old"}]}`)
@@ -106,7 +106,7 @@ func TestASessionIsWhatItsEventsSay(t *testing.T) {
 	}
 }
 
-func TestModelsAreToldInMoreThanOneWay(t *testing.T) {
+func TestFold_ReadsFormsOfModel(t *testing.T) {
 	for _, update := range []string{
 		`{"sessionUpdate":"current_model_update","currentModelId":"big"}`,
 		`{"sessionUpdate":"currentModelUpdate","modelId":"big"}`,
@@ -126,7 +126,7 @@ func TestModelsAreToldInMoreThanOneWay(t *testing.T) {
 	}
 }
 
-func TestToolCallsAreMergedAndCounted(t *testing.T) {
+func TestFold_MergesToolCalls(t *testing.T) {
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","name":"edit_file","status":"pending","content":[{"type":"diff","path":"/a","newText":"x"},{"type":"terminal","terminalId":"T"}],"locations":[{"path":"/a"},{"path":"/b","line":1}],"rawInput":{"x":1}}`)
@@ -166,7 +166,7 @@ func TestToolCallsAreMergedAndCounted(t *testing.T) {
 	}
 }
 
-func TestAFileOfAToolCallIsNamedOnce(t *testing.T) {
+func TestFold_NamesFileOnce(t *testing.T) {
 	w := newFolded(t)
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"e","title":"Edit","kind":"edit","locations":[{"path":"/f","line":3},{"path":"/g"},{"path":"/f","line":9}],"content":[{"type":"diff","path":"/f","newText":"1"},{"type":"diff","path":"/f","newText":"2"}]}`)
 	if got := w.show().GetToolCalls()[0].GetPaths(); !slices.Equal(got, []string{"/f", "/g"}) {
@@ -174,7 +174,7 @@ func TestAFileOfAToolCallIsNamedOnce(t *testing.T) {
 	}
 }
 
-func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
+func TestFold_KeepsEndedToolCallsForOneTurn(t *testing.T) {
 	w := newFolded(t)
 	known := func() bool {
 		s := &supervisorv1.Session{SessionId: "s", ToolCalls: []*supervisorv1.ToolCall{{ToolCallId: "t"}}}
@@ -191,7 +191,7 @@ func TestToolCallsThatEndedAreKeptForOneMoreTurn(t *testing.T) {
 	}
 }
 
-func TestHistoryIsKeptAndNotCounted(t *testing.T) {
+func TestFold_DoesNotCountHistory(t *testing.T) {
 	w := newFolded(t)
 	w.pass(frame.ClientToAgent, "", asks("1", "session/load", `{"sessionId":"s","cwd":"/"}`))
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}]}`)
@@ -200,7 +200,7 @@ func TestHistoryIsKeptAndNotCounted(t *testing.T) {
 	w.expect(`{"title":"Old","toolCalls":[{"toolCallId":"t","title":"Edit","kind":"edit","name":"e","locations":[{"path":"/a"}],"paths":["/a"]}]}`)
 }
 
-func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testing.T) {
+func TestFold_PendingRequestsAndTouchedFiles(t *testing.T) {
 	w := newFolded(t)
 	w.pass(frame.AgentToHandler, "fs", asks("1", "fs/read_text_file", `{"sessionId":"s","path":"/a"}`))
 	w.pass(frame.AgentToClient, "", asks(`"q"`, "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[]}`))
@@ -221,7 +221,7 @@ func TestRequestsAreOpenUntilTheyAreAnsweredAndFilesTouchedOnceTheyAre(t *testin
 	w.expect(`{"files":[{"path":"/b","writes":1,"action":"FILE_ACTION_WRITE","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1},{"path":"/a","reads":2,"action":"FILE_ACTION_READ","time":"2026-01-02T12:00:00Z","inContext":true,"heat":1}]}`)
 }
 
-func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {
+func TestFold_AgentStopClearsPending(t *testing.T) {
 	for _, state := range []supervisorv1.AgentState{supervisorv1.AgentState_AGENT_STATE_STOPPED, supervisorv1.AgentState_AGENT_STATE_BACKOFF, supervisorv1.AgentState_AGENT_STATE_FAILED} {
 		w := newFolded(t)
 		w.pass(frame.AgentToClient, "", asks("1", "_x", `{"sessionId":"s"}`))
@@ -235,7 +235,7 @@ func TestAnAgentThatStopsWaitsForNothing(t *testing.T) {
 	}
 }
 
-func TestAGapMakesASessionIncompleteUntilItIsOpenedAgain(t *testing.T) {
+func TestFold_GapMarksIncompleteUntilLoad(t *testing.T) {
 	gap := func(agent, session string) *supervisorv1.Event {
 		return &supervisorv1.Event{AgentId: agent, SessionId: session, Event: &supervisorv1.Event_Gap{Gap: &supervisorv1.Gap{}}}
 	}
@@ -257,7 +257,7 @@ func TestAGapMakesASessionIncompleteUntilItIsOpenedAgain(t *testing.T) {
 	}
 }
 
-func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
+func TestForget_RemovesSessionsOfAgentOnly(t *testing.T) {
 	f := NewFold()
 	for _, agent := range []string{"a", "b"} {
 		f.Apply(&supervisorv1.Event{AgentId: agent, SessionId: "s", Event: &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: "m"}}})
@@ -275,7 +275,7 @@ func TestForgetForgetsAnAgentsSessionsAndNoOthers(t *testing.T) {
 	}
 }
 
-func TestNoAgentMakesAFoldGrowWithoutEnd(t *testing.T) {
+func TestFold_LimitsSession(t *testing.T) {
 	long := strings.Repeat("x", 100<<10)
 	w := newFolded(t)
 	for i := range 1100 {
@@ -311,7 +311,7 @@ func TestNoAgentMakesAFoldGrowWithoutEnd(t *testing.T) {
 	}
 }
 
-func TestTheSessionThatWasQuietForTheLongestTimeIsForgotten(t *testing.T) {
+func TestFold_EvictsLeastRecentSession(t *testing.T) {
 	f := NewFold()
 	mode := func(session string) {
 		f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: session, Event: &supervisorv1.Event_CurrentMode{CurrentMode: &supervisorv1.CurrentMode{ModeId: "m"}}})
@@ -329,7 +329,7 @@ func TestTheSessionThatWasQuietForTheLongestTimeIsForgotten(t *testing.T) {
 	}
 }
 
-func TestSessionsThatTakeTooMuchTogetherMakeRoom(t *testing.T) {
+func TestFold_LimitsTotalSize(t *testing.T) {
 	f := NewFold()
 	entry := &supervisorv1.PlanEntry{Content: strings.Repeat("x", 200<<10)}
 	for i := range 2000 {
@@ -340,7 +340,7 @@ func TestSessionsThatTakeTooMuchTogetherMakeRoom(t *testing.T) {
 	}
 }
 
-func TestAFoldIsShownWhileItChanges(t *testing.T) {
+func TestFold_IsSafeForConcurrentUse(t *testing.T) {
 	w := newFolded(t)
 	var events []*supervisorv1.Event
 	for i := range 200 {
@@ -365,7 +365,7 @@ func TestAFoldIsShownWhileItChanges(t *testing.T) {
 	}
 }
 
-func TestEventsOfNoSessionChangeNothing(t *testing.T) {
+func TestFold_IgnoresEventsWithoutSession(t *testing.T) {
 	f := NewFold()
 	f.Apply(&supervisorv1.Event{AgentId: "a", Time: timestamppb.Now()})
 	f.Apply(&supervisorv1.Event{AgentId: "a", SessionId: strings.Repeat("s", maxKept+1), Event: &supervisorv1.Event_Plan{}})
@@ -375,7 +375,7 @@ func TestEventsOfNoSessionChangeNothing(t *testing.T) {
 	}
 }
 
-func TestTurnsOfAnAgentsRunsBeforeCountAndWhatTheyLeftOpenDoesNotStay(t *testing.T) {
+func TestFold_CrashKeepsTurnCountAndClosesToolCalls(t *testing.T) {
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Sleep","status":"in_progress"}`)
@@ -389,7 +389,7 @@ func TestTurnsOfAnAgentsRunsBeforeCountAndWhatTheyLeftOpenDoesNotStay(t *testing
 	}
 }
 
-func TestWhatACancelledTurnLeftOpenIsGoneInTheNext(t *testing.T) {
+func TestFold_CancelledTurnToolCallsEndWithNextTurn(t *testing.T) {
 	w := newFolded(t)
 	w.prompt()
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","status":"in_progress"}`)
@@ -403,7 +403,7 @@ func TestWhatACancelledTurnLeftOpenIsGoneInTheNext(t *testing.T) {
 	}
 }
 
-func TestOfSessionsThatAreClosedOnlyTheLastAreKept(t *testing.T) {
+func TestFold_LimitsClosedSessions(t *testing.T) {
 	f := NewFold()
 	about := func(i int, e *supervisorv1.Event) {
 		e.AgentId, e.SessionId = "a", fmt.Sprint(i)

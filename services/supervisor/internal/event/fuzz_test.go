@@ -112,7 +112,7 @@ func FuzzDecode(f *testing.F) {
 	})
 }
 
-func FuzzAppendPromptIsReadBack(f *testing.F) {
+func FuzzAppendPrompt_RoundTrip(f *testing.F) {
 	for _, tt := range prompts {
 		f.Add([]byte(tt.want))
 	}

@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestParseInfoReadsWhatAnAgentSaysOfItself(t *testing.T) {
+func TestParseInfo_ReadsInitializeResult(t *testing.T) {
 	tests := []struct{ name, result, want string }{
 		{"everything",
 			`{"protocolVersion":1,"agentInfo":{"name":"n","title":"N","version":"1.2"},"agentCapabilities":{"loadSession":true,` +

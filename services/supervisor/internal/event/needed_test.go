@@ -9,7 +9,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestPiecesOfMessagesAreNotNeededWithoutAWatcher(t *testing.T) {
+func TestNeeded_SkipsUnwatchedChunks(t *testing.T) {
 	notification := func(method, params string) string {
 		return `{"jsonrpc":"2.0","method":"` + method + `","params":` + params + `}`
 	}
@@ -48,7 +48,7 @@ func TestPiecesOfMessagesAreNotNeededWithoutAWatcher(t *testing.T) {
 }
 
 // What is not needed must change nothing that is known.
-func TestTheFoldMissesNothingOfWhatIsNotNeeded(t *testing.T) {
+func TestNeeded_SkippedFramesDoNotChangeFold(t *testing.T) {
 	whole, part := NewFold(), NewFold()
 	all, some := newWire(t), newWire(t)
 	for _, tt := range updates {

@@ -39,7 +39,7 @@ var prompts = []struct{ name, block, want string }{
 	{"a resource of bytes", `{"resource":{"uri":"file:///n","blob":"AQID"}}`, `{"type":"resource","resource":{"uri":"file:///n","blob":"AQID"}}`},
 }
 
-func TestAppendPromptWritesWhatACPReads(t *testing.T) {
+func TestAppendPrompt_WritesACPBlocks(t *testing.T) {
 	var all []*supervisorv1.ContentBlock
 	var wants []string
 	for _, tt := range prompts {
@@ -62,7 +62,7 @@ func TestAppendPromptWritesWhatACPReads(t *testing.T) {
 	}
 }
 
-func TestAppendPromptRefusesWhatNoAgentCanRead(t *testing.T) {
+func TestAppendPrompt_RejectsInvalidBlocks(t *testing.T) {
 	nan := math.NaN()
 	text := func(s string) *supervisorv1.ContentBlock {
 		return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}
@@ -108,7 +108,7 @@ func TestAppendPromptRefusesWhatNoAgentCanRead(t *testing.T) {
 	}
 }
 
-func TestMissingNamesWhatTheAgentDoesNotTake(t *testing.T) {
+func TestMissing_NamesUnsupportedBlocks(t *testing.T) {
 	image, audio := blockOf(t, `{"image":{"data":"AQID","mimeType":"image/png"}}`), blockOf(t, `{"audio":{"data":"AQID","mimeType":"audio/wav"}}`)
 	resource, link, text := blockOf(t, `{"resource":{"uri":"u","text":"x"}}`), blockOf(t, `{"resourceLink":{"uri":"u","name":"n"}}`), blockOf(t, `{"text":{"text":"x"}}`)
 	none, all := &supervisorv1.AgentCapabilities{}, &supervisorv1.AgentCapabilities{PromptImage: true, PromptAudio: true, PromptEmbeddedContext: true}
@@ -131,7 +131,7 @@ func TestMissingNamesWhatTheAgentDoesNotTake(t *testing.T) {
 	}
 }
 
-func TestLargeWarnsOfResourcesThatFillAContext(t *testing.T) {
+func TestLarge_WarnsOfLargeResources(t *testing.T) {
 	big := &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Resource{Resource: &supervisorv1.EmbeddedResource{
 		Uri: "file:///big", Contents: &supervisorv1.EmbeddedResource_Text{Text: strings.Repeat("x", largeResource+1)},
 	}}}
@@ -148,7 +148,7 @@ func TestLargeWarnsOfResourcesThatFillAContext(t *testing.T) {
 	}
 }
 
-func TestTheMetaOfABlockIsShallowAndSaysEverythingOnce(t *testing.T) {
+func TestMeta_RejectsDeepAndDuplicateMembers(t *testing.T) {
 	for meta, want := range map[string]string{
 		`{"a" : [1, {"b":"\u2028"}]}`: `{"a":[1,{"b":"\u2028"}]}`,
 		`{"a":1,"\u0061":2}`:          "",

@@ -30,7 +30,7 @@ func play(t *testing.T) (events []*supervisorv1.Event, fold *Fold) {
 	return events, fold
 }
 
-func TestASessionIsToldFromItsBeginToTheAgentsEnd(t *testing.T) {
+func TestStream_WholeSession(t *testing.T) {
 	events, fold := play(t)
 	var got []string
 	for _, e := range events {
@@ -59,7 +59,7 @@ func TestASessionIsToldFromItsBeginToTheAgentsEnd(t *testing.T) {
 	}
 }
 
-func TestAStreamThatIsPlayedAgainMakesTheSameEvents(t *testing.T) {
+func TestStream_IsDeterministic(t *testing.T) {
 	a, _ := play(t)
 	b, _ := play(t)
 	if !slices.EqualFunc(a, b, func(x, y *supervisorv1.Event) bool { return proto.Equal(x, y) }) {

@@ -11,7 +11,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestEncodedEventsAreJoinedWhereTheyStandBehindEachOther(t *testing.T) {
+func TestEncoder_JoinsAdjacentEvents(t *testing.T) {
 	var e Encoder
 	var all []*supervisorv1.Event
 	var pieces [][]byte
@@ -54,7 +54,7 @@ func TestEncodedEventsAreJoinedWhereTheyStandBehindEachOther(t *testing.T) {
 	}
 }
 
-func TestAnEventThatCannotBeEncodedHasNoField(t *testing.T) {
+func TestEncoder_InvalidEventHasNoField(t *testing.T) {
 	var e Encoder
 	bad := &supervisorv1.Event{Cursor: "\xff"}
 	if told := e.Told(bad); told.Field != nil || told.Event != bad {

@@ -57,7 +57,7 @@ func agree(w *folded, decided acp.ToolCall) *supervisorv1.ToolCall {
 	return got
 }
 
-func TestAReportReplacesWhatItSaysAndLeavesTheRest(t *testing.T) {
+func TestToolCall_ReportReplacesItsFieldsOnly(t *testing.T) {
 	const began = `"title":"Edit","name":"edit_file","kind":"edit","status":"pending","content":[{"type":"diff","path":"/a","newText":"x"}],` +
 		`"locations":[{"path":"/a","line":1}],"rawInput":{"p":1},"rawOutput":{"o":1}`
 	was := &supervisorv1.ToolCall{ToolCallId: "t", Title: "Edit", Name: "edit_file", Kind: "edit", Status: "pending", RawInput: `{"p":1}`, RawOutput: `{"o":1}`,
@@ -144,7 +144,7 @@ func reported(r *rand.Rand) string {
 	return "{" + strings.Join(members, ",") + "}"
 }
 
-func TestAllWhoFoldReportsAgree(t *testing.T) {
+func TestToolCall_MergersAgree(t *testing.T) {
 	for seed := range uint64(300) {
 		t.Run(fmt.Sprint(seed), func(t *testing.T) {
 			r := rand.New(rand.NewPCG(seed, 0))
@@ -167,7 +167,7 @@ func TestAllWhoFoldReportsAgree(t *testing.T) {
 	}
 }
 
-func TestAToolCallWithTheIDOfOneThatEndedIsAnother(t *testing.T) {
+func TestToolCall_ReusedIDStartsAnother(t *testing.T) {
 	w := newFolded(t)
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","kind":"edit","content":[{"type":"diff","path":"/a","newText":"x"}],"rawInput":{"p":1}}`)
 	w.update(`{"sessionUpdate":"tool_call_update","toolCallId":"t","status":"completed"}`)
@@ -180,7 +180,7 @@ func TestAToolCallWithTheIDOfOneThatEndedIsAnother(t *testing.T) {
 	}
 }
 
-func TestAQuestionClearsWhatItSaysIsEmpty(t *testing.T) {
+func TestToolCall_QuestionClearsEmptyFields(t *testing.T) {
 	w := newFolded(t)
 	w.update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Edit","content":[{"type":"diff","path":"/a","newText":"x"}],"locations":[{"path":"/a"}]}`)
 	for _, ask := range []string{`{"toolCallId":"t","content":[],"locations":[]}`, `{"toolCallId":"t"}`} { // the second: it stays so
@@ -192,7 +192,7 @@ func TestAQuestionClearsWhatItSaysIsEmpty(t *testing.T) {
 	}
 }
 
-func TestWhatACommandPrintsIsReadByBothNamesThatAgentsHaveForIt(t *testing.T) {
+func TestToolCall_ReadsBothNamesOfTerminalOutput(t *testing.T) {
 	for _, meta := range []string{
 		`{"terminal_output":{"terminal_id":"T","data":"a\n"},"terminal_exit":{"terminal_id":"T","exit_code":1}}`,
 		`{"terminal_output_delta":{"terminal_id":"T","data":"a\n"},"terminal_exit":{"terminal_id":"T","exit_code":1}}`,

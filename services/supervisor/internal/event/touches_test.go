@@ -32,7 +32,7 @@ func update(members string) string {
 	return `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{` + members + `}}}`
 }
 
-func TestPromptsAndToolCallsShowFilesInUse(t *testing.T) {
+func TestTouches_FromPromptsAndToolCalls(t *testing.T) {
 	for _, c := range []struct{ name, line, want string }{
 		{"a prompt", asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"text","text":"look at @src/a.go, @\"b c.md\" and ask @bob"},`+
 			`{"type":"resource_link","uri":"file:///w/d%20e.md","name":"x"},{"type":"resource","resource":{"uri":"file:///w/f","text":"x"}},`+
@@ -59,7 +59,7 @@ func TestPromptsAndToolCallsShowFilesInUse(t *testing.T) {
 	}
 }
 
-func TestTouches_ShowTheFilesOfATerminalsCommand(t *testing.T) {
+func TestTouches_FilesOfTerminalCommand(t *testing.T) {
 	for method, params := range map[string]string{
 		"terminal/create": `"command":"cp","args":["a","b"],"cwd":"/w/sub"`,
 		"terminal/run":    `"command":"cp a b","cwd":"/w/sub"`,
@@ -73,7 +73,7 @@ func TestTouches_ShowTheFilesOfATerminalsCommand(t *testing.T) {
 	}
 }
 
-func TestTouches_FollowTheGrammarOfReferences(t *testing.T) {
+func TestTouches_FollowReferenceGrammar(t *testing.T) {
 	there := map[string]bool{"/w/src/plain.go": true, "/w/src/back.py": true, "/w/notes.md": true, "/w/a:10": true, "/w/Makefile": true}
 	for text, want := range map[string]string{
 		"@f8.ts:10-20 (@f11.ts#L5) `@f3.ts`": "/w/f8.ts, /w/f11.ts, /w/f3.ts",
@@ -98,7 +98,7 @@ func TestTouches_FollowTheGrammarOfReferences(t *testing.T) {
 	}
 }
 
-func TestWhatWasRefusedIsBlocked(t *testing.T) {
+func TestTouches_RefusedFilesAreBlocked(t *testing.T) {
 	const options = `"options":[{"optionId":"y","kind":"allow_once","name":"y"},{"optionId":"n","kind":"reject_once","name":"n"}]`
 	question := asks("1", "session/request_permission", `{"sessionId":"s","toolCall":{"toolCallId":"t","kind":"edit","content":[{"type":"diff","path":"/w/.env","newText":"x"}]},`+options+`}`)
 	failed := update(`"sessionUpdate":"tool_call_update","toolCallId":"t","status":"failed"`)
@@ -155,7 +155,7 @@ func TestWhatWasRefusedIsBlocked(t *testing.T) {
 	}
 }
 
-func TestTheFilesThatAnEventShowsAreBounded(t *testing.T) {
+func TestTouches_LimitsFiles(t *testing.T) {
 	for _, c := range []struct {
 		name              string
 		files, size, want int
@@ -181,7 +181,7 @@ func TestTheFilesThatAnEventShowsAreBounded(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNoTextAreShownAsText(t *testing.T) {
+func TestTouches_ReplacesInvalidUTF8(t *testing.T) {
 	w := working(t)
 	line := asks("1", "session/prompt", `{"sessionId":"s","prompt":[{"type":"resource_link","uri":"file:///w/%ff%fe","name":"x"},{"type":"resource_link","uri":"file:///w/%fe","name":"x"}]}`)
 	if got, want := touched(w.pass(frame.ClientToAgent, "", line)), "user_referenced /w/\ufffd"; got != want {

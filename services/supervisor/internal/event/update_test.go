@@ -131,7 +131,7 @@ var updates = []struct{ name, update, want string }{
 		`{"agentMessage":{"content":{"text":{"text":"x"}}}}`},
 }
 
-func TestEveryUpdateArrivesTypedWithItsRawJSON(t *testing.T) {
+func TestUpdate_IsTypedAndHasRawJSON(t *testing.T) {
 	for _, tt := range updates {
 		t.Run(tt.name, func(t *testing.T) {
 			w := newWire(t)
@@ -147,7 +147,7 @@ func TestEveryUpdateArrivesTypedWithItsRawJSON(t *testing.T) {
 	}
 }
 
-func TestKindsOfOlderAgentsCountLikeTodays(t *testing.T) {
+func TestUpdate_OlderKindsMatchCurrent(t *testing.T) {
 	for _, tt := range updates {
 		w := newWire(t)
 		today := w.pass(frame.AgentToClient, "", updateLine(tt.update))[0]
@@ -175,7 +175,7 @@ func camel(s string) string {
 	return strings.Join(parts, "")
 }
 
-func TestAnUpdateThatStandsInTheParamsItselfIsRead(t *testing.T) {
+func TestUpdate_InParamsIsRead(t *testing.T) {
 	w := newWire(t)
 	line := `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","sessionUpdate":"agentMessageChunk","content":{"type":"text","text":"x"}}}`
 	w.expect(frame.AgentToClient, "", line, `{"sessionId":"s","agentMessage":{"content":{"text":{"text":"x"}}}}`)
@@ -183,14 +183,14 @@ func TestAnUpdateThatStandsInTheParamsItselfIsRead(t *testing.T) {
 	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"session/update","params":[]}`, `{"otherUpdate":{}}`)
 }
 
-func TestAnUpdateWithAnIDIsAnUpdateAndACall(t *testing.T) {
+func TestUpdate_WithIDIsUpdateAndCall(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.AgentToClient, "", `{"jsonrpc":"2.0","id":1,"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"current_mode_update","currentModeId":"m"}}}`,
 		`{"cursor":"i-1.1","sessionId":"s","currentMode":{"modeId":"m"}}`,
 		`{"cursor":"i-1.2","sessionId":"s","callStarted":{"id":"1","method":"session/update","to":"front"}}`)
 }
 
-func TestWhatIsNotUTF8IsReplaced(t *testing.T) {
+func TestUpdate_ReplacesInvalidUTF8(t *testing.T) {
 	w := newWire(t)
 	e := w.pass(frame.AgentToClient, "", updateLine("{\"sessionUpdate\":\"agent_message_chunk\",\"content\":{\"type\":\"text\",\"text\":\"a\xffb\"}}"))[0]
 	if got := e.GetAgentMessage().GetContent().GetText().GetText(); got != "a\uFFFDb" {
@@ -204,7 +204,7 @@ func TestWhatIsNotUTF8IsReplaced(t *testing.T) {
 	}
 }
 
-func TestWhatAcphostSaysIsANoticeOfItsOwnAndWhatItShowsIsNotTold(t *testing.T) {
+func TestUpdate_OwnNoticesAreMarked(t *testing.T) {
 	w := newWire(t)
 	w.expect(frame.OursToClient, "", updateLine(`{"sessionUpdate":"notice","severity":"warning","title":"Denied","description":"why"}`),
 		`{"sessionId":"s","notice":{"severity":"warning","title":"Denied","description":"why","fromAcphost":true}}`)
@@ -214,7 +214,7 @@ func TestWhatAcphostSaysIsANoticeOfItsOwnAndWhatItShowsIsNotTold(t *testing.T) {
 	w.quiet(frame.OursToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","_meta":{"terminal_output":{"data":"x"}}}`))
 }
 
-func TestWhatIsNoMessageMakesNothing(t *testing.T) {
+func TestUpdate_IgnoresInvalidMessages(t *testing.T) {
 	w := newWire(t)
 	for _, line := range []string{``, `{`, `[]`, `[{"jsonrpc":"2.0","method":"session/update","params":{}}]`, `7`, `{"jsonrpc":"2.0"}`, "\xff"} {
 		w.quiet(frame.AgentToClient, "", line)
@@ -224,7 +224,7 @@ func TestWhatIsNoMessageMakesNothing(t *testing.T) {
 	w.quiet(frame.AgentToClient, "", `{"jsonrpc":"2.0","method":"_x/y","params":{}}`)
 }
 
-func TestAMessageOfVersion2IsToldOnce(t *testing.T) {
+func TestUpdate_Version2MessageIsSentOnce(t *testing.T) {
 	w := newWire(t)
 	from := frame.AgentToClient
 	words := func(id, text string) string {
@@ -246,7 +246,7 @@ func TestAMessageOfVersion2IsToldOnce(t *testing.T) {
 	w.expect(from, "", whole("a", `[`+text("one")+`]`), strings.Replace(words("a", "one"), `"agentMessage"`, `"history":true,"agentMessage"`, 1))
 }
 
-func TestContentOfVersion2Accumulates(t *testing.T) {
+func TestUpdate_Version2ContentAccumulates(t *testing.T) {
 	w := newWire(t)
 	w.pass(frame.AgentToClient, "", updateLine(`{"sessionUpdate":"tool_call_update","toolCallId":"t","title":"T"}`))
 	for i, want := range []int{1, 2, 3} {

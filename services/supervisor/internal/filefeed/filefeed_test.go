@@ -119,7 +119,7 @@ func nodeText(path, action string) string {
 	return fmt.Sprintf(`{"path":%q,"heat":1,"in_context":true,"last_action":%q,"turn_accessed":0,"timestamp_ms":1800000000000}`, path, action)
 }
 
-func TestTheFirstLineIsASnapshotAndThenChangesAreTold(t *testing.T) {
+func TestFeed_SendsSnapshotThenChanges(t *testing.T) {
 	r := newRig(t)
 	early := r.connect()
 	early.expect(`{"type":"snapshot","agent_id":"demo-1","session_id":"","session_mode":"single_agent","seq":0,"nodes":{}}`)
@@ -148,7 +148,7 @@ func TestTheFirstLineIsASnapshotAndThenChangesAreTold(t *testing.T) {
 	late.expect(`{"type":"delta","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","seq":3,"updates":[],"removed":["/etc/hosts",".env","a.go"]}`)
 }
 
-func TestUsage_OfTurnsIsToldWhereTheContextIsNot(t *testing.T) {
+func TestUsage_SentForTurnWithoutContext(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	p := r.connect()
@@ -159,7 +159,7 @@ func TestUsage_OfTurnsIsToldWhereTheContextIsNot(t *testing.T) {
 	p.expect(`{"type":"usage","agent_id":"demo-1","session_id":"s","session_mode":"single_agent","used":12,"size":0}`)
 }
 
-func TestAFilterPicksSessions(t *testing.T) {
+func TestFeed_FilterSelectsSessions(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	r.open("u", "/w")
@@ -207,7 +207,7 @@ func (o *opener) CloseSession(_ context.Context, r *supervisorv1.CloseSessionReq
 	return &supervisorv1.CloseSessionResponse{}, nil
 }
 
-func TestSessionsAreOpenedWhereAgentsWorkAlready(t *testing.T) {
+func TestFeed_OpensSessionsInAgentFolder(t *testing.T) {
 	o := &opener{}
 	r := newRig(t, func(options *Options) { options.Sessions, options.Folder, options.AgentID = o, "/start", "" })
 	r.open("s", "/w")
@@ -239,7 +239,7 @@ func TestSessionsAreOpenedWhereAgentsWorkAlready(t *testing.T) {
 	}
 }
 
-func TestCallsAreAnswered(t *testing.T) {
+func TestFeed_AnswersCalls(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	r.publish("s", &supervisorv1.Event{Event: &supervisorv1.Event_SessionInfo{SessionInfo: &supervisorv1.SessionInfo{Title: new("Fix it")}}})
@@ -297,7 +297,7 @@ func TestCallsAreAnswered(t *testing.T) {
 }
 
 // A reader that does not read is told a snapshot when it goes on, and others are told everything meanwhile.
-func TestASlowReaderGetsASnapshot(t *testing.T) {
+func TestFeed_SlowReaderGetsSnapshot(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	r.settle()
@@ -345,7 +345,7 @@ func TestASlowReaderGetsASnapshot(t *testing.T) {
 	}
 }
 
-func TestAReaderMoreTakesThePlaceOfTheOldestThatHasNotSaidTheToken(t *testing.T) {
+func TestFeed_EvictsOldestReaderWithoutToken(t *testing.T) {
 	r := newRig(t)
 	trusts := func(p *peer) {
 		p.say(`{"type":"rpc","id":1,"token":"` + r.feed.Token() + `","method":"list_sessions"}`)
@@ -380,7 +380,7 @@ func TestAReaderMoreTakesThePlaceOfTheOldestThatHasNotSaidTheToken(t *testing.T)
 	}
 }
 
-func TestASessionThatIsClosedIsToldNoMore(t *testing.T) {
+func TestFeed_OmitsClosedSessions(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	r.open("left", "/w")
@@ -403,7 +403,7 @@ func TestASessionThatIsClosedIsToldNoMore(t *testing.T) {
 	}
 }
 
-func TestEachRefusalIsTold(t *testing.T) {
+func TestFeed_SendsEachRefusal(t *testing.T) {
 	r := newRig(t)
 	r.open("s", "/w")
 	r.settle()
@@ -420,7 +420,7 @@ func TestEachRefusalIsTold(t *testing.T) {
 	p.expect(line, line)
 }
 
-func TestOnlyTheLoopbackIsServed(t *testing.T) {
+func TestStart_RejectsNonLoopbackAddresses(t *testing.T) {
 	for address, good := range map[string]bool{
 		"127.0.0.1:17320": true, "127.1.2.3:0": true, "[::1]:0": true,
 		"0.0.0.0:17320": false, ":17320": false, "localhost:17320": false, "192.0.2.1:1": false, "127.0.0.1": false, "": false,
@@ -451,7 +451,7 @@ func (s source) WatchFiles(ctx context.Context, _ *supervisorv1.WatchFilesReques
 
 func (source) Show(string, *supervisorv1.Session) {}
 
-func TestFilesAreWatchedWhileSomebodyReads(t *testing.T) {
+func TestFeed_WatchesFilesOnlyWithReaders(t *testing.T) {
 	s := source{make(chan struct{}, 1), make(chan struct{}, 1)}
 	feed, err := Start(Options{Listen: "127.0.0.1:0", Source: s})
 	if err != nil {
@@ -479,7 +479,7 @@ func TestFilesAreWatchedWhileSomebodyReads(t *testing.T) {
 }
 
 // A reader that is behind may ask for a snapshot before it is told all anew: what it has asked for is the older of the two.
-func TestALineIsNeverOlderThanTheOneBeforeIt(t *testing.T) {
+func TestFeed_LinesNeverGoBack(t *testing.T) {
 	key := sessionKey{"a", "s"}
 	s := &Server{told: true, sessions: map[sessionKey]*session{}}
 	known := s.session(key)
@@ -501,7 +501,7 @@ func TestALineIsNeverOlderThanTheOneBeforeIt(t *testing.T) {
 	}
 }
 
-func TestNamesThatAreNotUTF8AreTold(t *testing.T) {
+func TestFeed_SendsInvalidUTF8Names(t *testing.T) {
 	known := &session{nodes: map[string]*node{"\xff": {}, "\xfe": {}}}
 	if line := string(encode(known.snapshot())); strings.Count(line, `"path"`) != 2 {
 		t.Errorf("got %s", line)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestIn_FindsReferences(t *testing.T) {
+func TestReferences_AreFound(t *testing.T) {
 	for text, want := range map[string]string{
 		"look at @src/a.go, @\"b c.md\" and ask @bob":    `mention src/a.go!, mention b c.md!, mention bob`,
 		"@f8.ts:10-20 and @f11.ts#L5":                    `mention f8.ts!, mention f11.ts!`,
@@ -44,13 +44,13 @@ func TestIn_FindsReferences(t *testing.T) {
 	}
 }
 
-func TestIn_KeepsTheWholeNameFirst(t *testing.T) {
+func TestReferences_WholeNameIsFirst(t *testing.T) {
 	if got, want := fmt.Sprint(In("@a:10", 1)[0].Names), "[a:10 a]"; got != want {
 		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
-func TestIn_IsBounded(t *testing.T) {
+func TestReferences_LimitsNumber(t *testing.T) {
 	if got := len(In(strings.Repeat("@a.go ", 1000), 7)); got != 7 {
 		t.Errorf("got %d references, want 7", got)
 	}
@@ -62,7 +62,7 @@ func TestIn_IsBounded(t *testing.T) {
 	}
 }
 
-func FuzzIn(f *testing.F) {
+func FuzzReferences(f *testing.F) {
 	f.Add("see @a.go:10 (`b c/d.py`), [x](file:///y)")
 	f.Add("\u0130\u023a\u212aFile:///y") // lower case has other lengths
 	f.Fuzz(func(t *testing.T, text string) {
@@ -74,7 +74,7 @@ func FuzzIn(f *testing.F) {
 	})
 }
 
-func TestPresent_StaysBelowTheFolders(t *testing.T) {
+func TestPresent_StaysBelowFolders(t *testing.T) {
 	dir, outside := t.TempDir(), t.TempDir()
 	for _, name := range []string{filepath.Join(dir, "a"), filepath.Join(outside, "b")} {
 		if err := os.WriteFile(name, nil, 0o600); err != nil {

@@ -15,7 +15,7 @@ const build = `{"type":"object","required":["target"],"properties":{
 	"jobs":{"type":"integer","minimum":1,"maximum":8},
 	"clean":{"type":"boolean"}}}`
 
-func TestAFormsContentIsCheckedFieldByField(t *testing.T) {
+func TestCheck_ReportsEachField(t *testing.T) {
 	for name, c := range map[string]struct{ schema, content, want string }{
 		"all of it":                  {build, `{"target":"debug","jobs":2,"clean":true}`, ""},
 		"only what is required":      {build, `{"target":"release"}`, ""},
@@ -47,7 +47,7 @@ func TestAFormsContentIsCheckedFieldByField(t *testing.T) {
 	}
 }
 
-func TestAFieldsValueIsWhatItsPropertyAsksFor(t *testing.T) {
+func TestCheck_ValueFitsProperty(t *testing.T) {
 	for property, c := range map[string]struct{ fit, misfit, want string }{
 		`{"type":"string"}`:                                                                     {`"" "x"`, `1 null ["x"] {}`, "a text"},
 		`{"type":"string","minLength":2,"maxLength":3}`:                                         {`"日本" "abc"`, `"日" "abcd"`, "a text of at least 2 and at most 3 characters"},
@@ -88,14 +88,14 @@ func TestAFieldsValueIsWhatItsPropertyAsksFor(t *testing.T) {
 	}
 }
 
-func TestWhatWasTypedIsNotRepeated(t *testing.T) {
+func TestCheck_ErrorHidesValue(t *testing.T) {
 	err := Parse([]byte(`{"properties":{"code":{"type":"string","maxLength":3}}}`)).Check([]byte(`{"code":"hunter2"}`))
 	if err == nil || strings.Contains(err.Error(), "hunter2") {
 		t.Errorf("it says %v", err)
 	}
 }
 
-func TestAHostileSchemaCostsLittle(t *testing.T) {
+func TestCheck_HostileSchemaIsCheap(t *testing.T) {
 	text := strings.Repeat("a", 1<<20)
 	var many []string
 	for i := range 300 {

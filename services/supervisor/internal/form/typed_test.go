@@ -20,7 +20,7 @@ func fieldOf(t *testing.T, property string) *Field {
 	return f.Fields[0]
 }
 
-func TestWhatIsTypedBecomesAValueOrIsRefused(t *testing.T) {
+func TestTyped_ConvertsOrRejects(t *testing.T) {
 	const some = `"minimum":-5,"maximum":2000000`
 	for property, c := range map[string]map[string]string{
 		`{"type":"string"}`:                                               {"Zoë": `"Zoë"`, " a ": `" a "`, "\xff": `"�"`, "": "", "  ": ""},
@@ -47,7 +47,7 @@ func TestWhatIsTypedBecomesAValueOrIsRefused(t *testing.T) {
 	}
 }
 
-func TestARequiredFieldIsNotLeftOut(t *testing.T) {
+func TestTyped_RejectsEmptyRequiredField(t *testing.T) {
 	f := Parse([]byte(`{"properties":{"a":{"type":"string"},"b":{"type":"array","items":{"enum":["x"]}}},"required":["a",7,"b"]}`))
 	for _, x := range f.Fields {
 		for _, typed := range []string{"", "  "} {
@@ -62,7 +62,7 @@ func TestARequiredFieldIsNotLeftOut(t *testing.T) {
 	}
 }
 
-func TestOptionsAreChosenByTheirPlaces(t *testing.T) {
+func TestChosen_SelectsOptionsByIndex(t *testing.T) {
 	for _, c := range []struct {
 		property string
 		indices  []int
@@ -82,7 +82,7 @@ func TestOptionsAreChosenByTheirPlaces(t *testing.T) {
 	}
 }
 
-func TestAFieldIsReadInOneWay(t *testing.T) {
+func TestParse_Fields(t *testing.T) {
 	const schema = `{"properties":{
 		"z":{"type":"string","title":" ","description":"About","minLength":"3","default":"d"},
 		"b":{"type":"array","items":{"oneOf":[{"const":"x","title":"Ex"},{"const":"y"}]},"default":["y","x"]},
@@ -105,7 +105,7 @@ func TestAFieldIsReadInOneWay(t *testing.T) {
 	}
 }
 
-func TestADefaultFitsOrIsNone(t *testing.T) {
+func TestParse_DropsInvalidDefaults(t *testing.T) {
 	for property, want := range map[string]string{
 		`{"type":"string","default":7}`:                               ``,
 		`{"type":"string","default":""}`:                              `""`,
@@ -124,7 +124,7 @@ func TestADefaultFitsOrIsNone(t *testing.T) {
 	}
 }
 
-func TestADefaultThatIsTooMuchWorkToCheckIsNone(t *testing.T) {
+func TestParse_DropsExpensiveDefaults(t *testing.T) {
 	text := strings.Repeat("a", 16_000)
 	var list []string
 	for i := range 60 {
@@ -137,7 +137,7 @@ func TestADefaultThatIsTooMuchWorkToCheckIsNone(t *testing.T) {
 	}
 }
 
-func TestAFormThatNobodyCanFillInSaysWhy(t *testing.T) {
+func TestParse_ReportsUnusableForms(t *testing.T) {
 	fields := func(n int) string {
 		var list []string
 		for i := range n {

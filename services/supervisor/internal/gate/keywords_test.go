@@ -103,8 +103,8 @@ func TestProtectedCommand_FindsReachedKeyFiles(t *testing.T) {
 	}
 }
 
-// TestBehind_AsksAboutUnclearCommands: names that are only known when the line runs.
-func TestBehind_AsksAboutUnclearCommands(t *testing.T) {
+// TestProtectedCommand_AsksAboutUnclearCommands: names that are only known when the line runs.
+func TestProtectedCommand_AsksAboutUnclearCommands(t *testing.T) {
 	k := newKeys(t)
 	t.Setenv("HOME", k.dir)
 	for text, want := range map[string]permissionv1.Verdict{
@@ -156,7 +156,7 @@ func TestBehind_AsksAboutUnclearCommands(t *testing.T) {
 	}
 }
 
-func TestBehind_NamesUnclearCommand(t *testing.T) {
+func TestProtectedCommand_NamesUnclearCommand(t *testing.T) {
 	k := newKeys(t)
 	g := gateWith(true, answers(Allow))
 	protect(t, g, k.key)

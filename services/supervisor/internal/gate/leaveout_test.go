@@ -279,7 +279,7 @@ func TestLeaveOut_CoversGit(t *testing.T) {
 	}
 }
 
-func TestLeaveOut_ShowsFilesOfTheRootsAlone(t *testing.T) {
+func TestLeaveOut_ShowsOnlyFilesOfRoots(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHoldsPublicKeys(t *testing.T) {
+func TestHoldsPublicKeys_DetectsPublicKeys(t *testing.T) {
 	dir := t.TempDir()
 	const public = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
 	private := strings.ReplaceAll(public, "PUBLIC", "PRIVATE")

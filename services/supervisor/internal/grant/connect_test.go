@@ -8,7 +8,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestAGrantToConnectNamesAMachineAndNothingElse(t *testing.T) {
+func TestConnect_GrantNamesOneMachine(t *testing.T) {
 	for _, c := range []struct {
 		host, path string
 		action     string
@@ -37,7 +37,7 @@ func TestAGrantToConnectNamesAMachineAndNothingElse(t *testing.T) {
 	}
 }
 
-func TestAConnectionWithoutAMachineIsGrantedAsItIsOrNotAtAll(t *testing.T) {
+func TestConnect_UnclearAddressIsNotGranted(t *testing.T) {
 	w := Where{Scope: "s", Workspace: "/w"}
 	odd := &permissionv1.Action{Kind: "net.connect", Endpoint: &permissionv1.Endpoint{Host: "127.1", Port: 80}}
 	if _, err := Exactly(odd, w, supervisorv1.GrantScope_GRANT_SCOPE_SESSION); err == nil {

@@ -58,7 +58,7 @@ func readFile(t testing.TB, file string) string {
 	return string(data)
 }
 
-func TestWhatWasGrantedForLongOutlivesTheProcess(t *testing.T) {
+func TestFile_KeepsLongGrants(t *testing.T) {
 	file := tempFile(t)
 	s := open(t, Options{File: file, Now: at(start)})
 	grants := g(run(turn, "a"), run(session, "b"), run(workspace, "c"), run(agent, "d"), run(everywhere, "e"))
@@ -86,7 +86,7 @@ func TestWhatWasGrantedForLongOutlivesTheProcess(t *testing.T) {
 	}
 }
 
-func TestWithoutAFileAllIsInMemory(t *testing.T) {
+func TestStore_StaysInMemoryWithoutFile(t *testing.T) {
 	s := open(t, Options{Now: at(start)})
 	e := run(everywhere, "e")
 	add(t, s, here, e)
@@ -102,7 +102,7 @@ func TestWithoutAFileAllIsInMemory(t *testing.T) {
 	}
 }
 
-func TestTheEndsOfTurnsAndSessionsEndTheirGrants(t *testing.T) {
+func TestStore_TurnAndSessionEndRemoveGrants(t *testing.T) {
 	s := open(t, Options{})
 	other := here
 	other.Scope = "scope-2"
@@ -125,7 +125,7 @@ func TestTheEndsOfTurnsAndSessionsEndTheirGrants(t *testing.T) {
 	}
 }
 
-func TestAGrantEndsInTime(t *testing.T) {
+func TestGrant_Expires(t *testing.T) {
 	now := &clock{start}
 	s := open(t, Options{File: tempFile(t), Now: now.Now, Days: 2})
 	brief := run(session, "b")
@@ -147,7 +147,7 @@ func TestAGrantEndsInTime(t *testing.T) {
 	}
 }
 
-func TestRevokingIsAllOrNothing(t *testing.T) {
+func TestRevoke_IsAtomic(t *testing.T) {
 	file := tempFile(t)
 	s := open(t, Options{File: file, Now: at(start)})
 	a, b := run(everywhere, "a"), run(session, "b")
@@ -167,7 +167,7 @@ func TestRevokingIsAllOrNothing(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherProcessAllowsWaitsAndWhatItTakesBackDoesNot(t *testing.T) {
+func TestFile_RevocationAppliesAtOnceGrantAfterReload(t *testing.T) {
 	file := tempFile(t)
 	one, two := open(t, Options{File: file}), open(t, Options{File: file})
 	a := run(workspace, "make")
@@ -222,7 +222,7 @@ func TestWhatAnotherProcessAllowsWaitsAndWhatItTakesBackDoesNot(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoGrantIsNotAdded(t *testing.T) {
+func TestAdd_RejectsInvalidGrants(t *testing.T) {
 	s := open(t, Options{File: tempFile(t)})
 	for name, change := range map[string]func(*supervisorv1.Grant){
 		"no scope":                       func(g *supervisorv1.Grant) { g.Scope = 0 },
@@ -258,7 +258,7 @@ func TestWhatIsNoGrantIsNotAdded(t *testing.T) {
 	}
 }
 
-func TestALastLineTornAnywhereLosesNothingElse(t *testing.T) {
+func TestFile_TornLastLineLosesNoOther(t *testing.T) {
 	first, second, third := lasting("aaaaaaaa", "a"), lasting("bbbbbbbb", "b"), lasting("cccccccc", "c")
 	whole := jsonLines(t, first, second)
 	begins := len(jsonLines(t, first))
@@ -288,7 +288,7 @@ func TestALastLineTornAnywhereLosesNothingElse(t *testing.T) {
 	}
 }
 
-func TestALineThatCannotBeUsedNeverLoosens(t *testing.T) {
+func TestFile_InvalidLineGrantsNothing(t *testing.T) {
 	a, b := lasting("aaaaaaaa", "a"), lasting("bbbbbbbb", "b")
 	no := refusing(lasting("dddddddd", "d"))
 	for _, tt := range []struct {
@@ -323,7 +323,7 @@ func TestALineThatCannotBeUsedNeverLoosens(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersCouldHaveWrittenGrantsNothing(t *testing.T) {
+func TestFile_RejectsFileWritableByOthers(t *testing.T) {
 	content := jsonLines(t, lasting("aaaaaaaa", "make"))
 	for name, spoil := range map[string]func(file string) error{
 		"the group can write to it":        func(f string) error { return os.Chmod(f, 0o660) },
@@ -363,7 +363,7 @@ func TestAFileThatOthersCouldHaveWrittenGrantsNothing(t *testing.T) {
 	}
 }
 
-func TestAFileThatHasGrownIsRewritten(t *testing.T) {
+func TestFile_IsCompacted(t *testing.T) {
 	file := tempFile(t)
 	now := &clock{start}
 	s := open(t, Options{File: file, Now: now.Now})
@@ -396,7 +396,7 @@ func TestAFileThatHasGrownIsRewritten(t *testing.T) {
 	}
 }
 
-func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
+func TestFile_LockTimesOut(t *testing.T) {
 	if testing.Short() {
 		t.Skip("left out of a short run: it waits the 2 s that a held lock may take")
 	}
@@ -419,7 +419,7 @@ func TestAHeldLockIsNotWaitedForForEver(t *testing.T) {
 	}
 }
 
-func FuzzAFileNeverGrantsWhatItsLinesDoNotSay(f *testing.F) {
+func FuzzFile_GrantsOnlyWhatLinesSay(f *testing.F) {
 	good := jsonLines(f, lasting("aaaaaaaa", "a"), refusing(lasting("bbbbbbbb", "b")))
 	f.Add(good)
 	f.Add(good + `{"revoked":["aaaaaaaa"],"time":""}` + "\n")

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-func TestAGrantCoversWhatItSaysAndNothingNear(t *testing.T) {
+func TestMatch_CoversOnlyGrantedActions(t *testing.T) {
 	status := func() *supervisorv1.Grant { return prefix(workspace, "git status") }
 	for _, tt := range []struct {
 		name   string
@@ -136,7 +136,7 @@ func TestAGrantCoversWhatItSaysAndNothingNear(t *testing.T) {
 
 func g(grants ...*supervisorv1.Grant) []*supervisorv1.Grant { return grants }
 
-func TestExactlyCoversThatActionOnly(t *testing.T) {
+func TestExactly_CoversOneAction(t *testing.T) {
 	dynamic := "for i in 1 2; do make $i; done"
 	for _, tt := range []struct {
 		name      string
@@ -208,7 +208,7 @@ func ofTool(name, kind string) *permissionv1.Action {
 	return &permissionv1.Action{Kind: kind, Agent: "claude", Tool: name, Title: "show", RawInput: `{"table":"users"}`}
 }
 
-func TestTheInputOfAToolThatHasNoNameIsGrantedUnderItsTitle(t *testing.T) {
+func TestExactly_UnnamedToolNeedsSameTitle(t *testing.T) {
 	withFile := onFile("tool.other", "/w/a")
 	withFile.Title, withFile.RawInput = "show", `{"path":"/w/a"}`
 	for name, show := range map[string]*permissionv1.Action{"an input alone": ofTool("", "tool.other"), "with what may be a file": withFile} {
@@ -230,7 +230,7 @@ func TestTheInputOfAToolThatHasNoNameIsGrantedUnderItsTitle(t *testing.T) {
 	}
 }
 
-func TestWhatNothingIdentifiesIsNotGranted(t *testing.T) {
+func TestExactly_RejectsUnidentifiedActions(t *testing.T) {
 	for name, a := range map[string]*permissionv1.Action{
 		"a title alone":               {Kind: "tool.other", Title: "Deploy"},
 		"a command that is not named": unparsed(&permissionv1.Action{Kind: "tool.execute", Title: "make"}, ""),
@@ -253,7 +253,7 @@ func TestWhatNothingIdentifiesIsNotGranted(t *testing.T) {
 	}
 }
 
-func TestAGrantHoldsWithinItsScope(t *testing.T) {
+func TestMatch_RespectsScope(t *testing.T) {
 	there := func(change func(*Where)) Where {
 		w := here
 		change(&w)
@@ -288,7 +288,7 @@ func TestAGrantHoldsWithinItsScope(t *testing.T) {
 	}
 }
 
-func TestTheWidestOfferSaysHowFarItReaches(t *testing.T) {
+func TestOffer_WidestDescribesReach(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		action *permissionv1.Action
@@ -356,7 +356,7 @@ func TestTheWidestOfferSaysHowFarItReaches(t *testing.T) {
 	}
 }
 
-func TestARefusalSaysHowFarItReaches(t *testing.T) {
+func TestRefusal_DescribesReach(t *testing.T) {
 	for name, tt := range map[string]struct {
 		action *permissionv1.Action
 		want   string
@@ -374,7 +374,7 @@ func TestARefusalSaysHowFarItReaches(t *testing.T) {
 	}
 }
 
-func TestARefusalYieldsToNoGrant(t *testing.T) {
+func TestRefusal_OverridesGrants(t *testing.T) {
 	for _, a := range []*permissionv1.Action{line("make"), line("make && rm x"), line("make $X"), onFile("fs.write", "/w/a")} {
 		s := open(t, Options{})
 		o := Refusal(a, here)
@@ -403,7 +403,7 @@ func TestARefusalYieldsToNoGrant(t *testing.T) {
 	}
 }
 
-func FuzzNoNeighbourOfAGrantedLineIsCovered(f *testing.F) {
+func FuzzMatch_CoversOnlyGrantedLine(f *testing.F) {
 	for _, s := range []string{"git status", "git status; rm x", "git status $(x)", "git\tstatus", "A=b git status", "cd / && git status",
 		"git status | sh", "git status > x", "sudo git status", "'git' status", "git status\n", "git status #x"} {
 		f.Add(s)

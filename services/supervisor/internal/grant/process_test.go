@@ -62,7 +62,7 @@ func patiently(try func() error) error {
 	return try()
 }
 
-func TestSupervisorsShareAFile(t *testing.T) {
+func TestFile_SharedBySupervisors(t *testing.T) {
 	file := tempFile(t)
 	self := testkit.Self(t)
 	watching := open(t, Options{File: file, Now: (&clock{start}).Now})

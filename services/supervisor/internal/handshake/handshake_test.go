@@ -43,7 +43,7 @@ const answer = `{"jsonrpc":"2.0","id":0,"result":{"protocolVersion":1,"agentInfo
 	`{"id":"t","type":"terminal","name":"T","description":"D","args":["--login"],"env":{"MODE":"login"}},` +
 	`{"id":"u","type":"terminal","env":[{"name":"N","value":"v"}]}]}}`
 
-func TestAnAgentSaysWhoItIs(t *testing.T) {
+func TestAsk_ReturnsAgentInfo(t *testing.T) {
 	asked := filepath.Join(t.TempDir(), "asked")
 	a, err := ask(t, t.Context(), `read -r line; echo "$line" >`+asked+`; echo "a banner"; echo '{"jsonrpc":"2.0","method":"x"}'; echo '`+answer+`'; cat >/dev/null`)
 	if err != nil {
@@ -79,7 +79,7 @@ func TestAnAgentSaysWhoItIs(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatSpeaksVersion2AloneIsAskedForIt(t *testing.T) {
+func TestAsk_RetriesWithVersion2(t *testing.T) {
 	asked := filepath.Join(t.TempDir(), "asked")
 	const refusal = `{"jsonrpc":"2.0","id":0,"error":{"code":-32022,"message":"Unsupported protocol version"}}`
 	const answer = `{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":2,"info":{"name":"two","version":"9"},"capabilities":{"session":{}},` +
@@ -98,7 +98,7 @@ func TestAnAgentThatSpeaksVersion2AloneIsAskedForIt(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotAnswerIsSaidWhy(t *testing.T) {
+func TestAsk_ReportsWhyAgentDoesNotAnswer(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"it ends", `echo "no key" >&2; exit 3`, "it ended before it answered initialize: "},
 		{"it is not there", `exec acphost-test-no-such-command`, "command not found"},
@@ -115,7 +115,7 @@ func TestAnAgentThatDoesNotAnswerIsSaidWhy(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAnAgentIsInTheError(t *testing.T) {
+func TestAsk_ErrorHasExit(t *testing.T) {
 	_, err := ask(t, t.Context(), `echo "no key" >&2; exit 3`)
 	exit, ok := errors.AsType[agent.Exit](err)
 	if !ok || exit.Code != 3 || !slices.Contains(exit.Tail, "no key") {
@@ -123,7 +123,7 @@ func TestTheEndOfAnAgentIsInTheError(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatIsSilentIsEndedInTime(t *testing.T) {
+func TestAsk_SilentAgentTimesOut(t *testing.T) {
 	said := filepath.Join(t.TempDir(), "pid")
 	if err := syscall.Mkfifo(said, 0o600); err != nil {
 		t.Fatal(err)

@@ -39,7 +39,7 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-func TestAFileStaysInTheContextForThreeMoreTurns(t *testing.T) {
+func TestContext_KeepsFileForThreeTurns(t *testing.T) {
 	var f Files
 	f.Turn(begin, true)
 	touch(&f, begin, "/w/a", read)
@@ -58,7 +58,7 @@ func TestAFileStaysInTheContextForThreeMoreTurns(t *testing.T) {
 	}
 }
 
-func TestWhatIsOutOfTheContextCoolsFasterWhileATurnRuns(t *testing.T) {
+func TestCooling_IsFasterDuringTurn(t *testing.T) {
 	var f Files
 	f.Turn(begin, true)
 	touch(&f, begin, "/w/a", read)
@@ -73,7 +73,7 @@ func TestWhatIsOutOfTheContextCoolsFasterWhileATurnRuns(t *testing.T) {
 	}
 }
 
-func TestAContextThatShrinksToHalfLosesItsFiles(t *testing.T) {
+func TestContext_HalvingDropsFiles(t *testing.T) {
 	var f Files
 	f.Turn(begin, true)
 	touch(&f, begin, "/w/a", read)
@@ -89,7 +89,7 @@ func TestAContextThatShrinksToHalfLosesItsFiles(t *testing.T) {
 	expect(t, hot(&f, after(100)), "/w/b 1.0000 true", "/w/a 0.9500 false")
 }
 
-func TestWhatWasRefusedIsNotInTheContext(t *testing.T) {
+func TestContext_ExcludesRefusedFiles(t *testing.T) {
 	var f Files
 	touch(&f, begin, "/w/a", read)
 	touch(&f, begin, "/w/a", blocked)
@@ -98,7 +98,7 @@ func TestWhatWasRefusedIsNotInTheContext(t *testing.T) {
 	expect(t, hot(&f, after(500)), "/w/a 1.0000 true", "/w/.env 0.9500 false")
 }
 
-func TestTheFilesOfASessionAreBounded(t *testing.T) {
+func TestFiles_LimitsNumber(t *testing.T) {
 	var f Files
 	for i := range MaxFiles + 10 {
 		touch(&f, begin, fmt.Sprintf("/w/%05d", i), read)
@@ -117,7 +117,7 @@ func TestTheFilesOfASessionAreBounded(t *testing.T) {
 	}
 }
 
-func TestLongPathsAreBoundedTogether(t *testing.T) {
+func TestFiles_LimitsTotalPathLength(t *testing.T) {
 	var f Files
 	for i := range 2 * MaxSize / MaxPath {
 		touch(&f, begin, fmt.Sprintf("/%0*d", MaxPath-1, i), read)
@@ -127,7 +127,7 @@ func TestLongPathsAreBoundedTogether(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatStopsHasNoContext(t *testing.T) {
+func TestContext_EmptyAfterAgentStop(t *testing.T) {
 	var f Files
 	f.Turn(begin, true)
 	touch(&f, begin, "/w/a", read)

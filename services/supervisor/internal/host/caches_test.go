@@ -38,7 +38,7 @@ func TestOpenCaches_MakesFoldersBelowHome(t *testing.T) {
 	}
 }
 
-func TestOpenCaches_AcceptsNoLinkInPlaceOfTheFolder(t *testing.T) {
+func TestOpenCaches_RejectsLink(t *testing.T) {
 	for _, tt := range []struct {
 		link  string
 		valid bool
@@ -60,7 +60,7 @@ func TestOpenCaches_AcceptsNoLinkInPlaceOfTheFolder(t *testing.T) {
 	}
 }
 
-func TestMakeFolders_FollowsNoLinkOfAnotherUserOutside(t *testing.T) {
+func TestMakeFolders_RejectsLinkOfOtherUser(t *testing.T) {
 	home, elsewhere := t.TempDir(), t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Join(home, ".cache")); err != nil {
 		t.Fatal(err)

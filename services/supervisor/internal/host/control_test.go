@@ -37,7 +37,7 @@ func service(t *testing.T, name string) protoreflect.ServiceDescriptor {
 	return found[0]
 }
 
-func TestWhatTakesAHandlersPlaceAnswersWhatIsRoutedToIt(t *testing.T) {
+func TestSwap_ReplacementMustServeRoutes(t *testing.T) {
 	fs := service(t, fsv1.FileSystemService_ServiceDesc.ServiceName)
 	terminal := service(t, terminalv1.TerminalService_ServiceDesc.ServiceName)
 	permission := service(t, permissionv1.PermissionService_ServiceDesc.ServiceName)
@@ -67,7 +67,7 @@ func TestWhatTakesAHandlersPlaceAnswersWhatIsRoutedToIt(t *testing.T) {
 	}
 }
 
-func TestMessagesOfAnotherShapeAreToldApart(t *testing.T) {
+func TestSameMessage_DetectsDifferences(t *testing.T) {
 	message := func(inner descriptorpb.FieldDescriptorProto_Type) protoreflect.MessageDescriptor {
 		field := func(name string, typ descriptorpb.FieldDescriptorProto_Type, of string) *descriptorpb.FieldDescriptorProto {
 			f := &descriptorpb.FieldDescriptorProto{
@@ -113,7 +113,7 @@ func configured(entries map[string]*configv1.Handler) *host {
 	}
 }
 
-func TestASwapIsReachedAsTheConfigurationSays(t *testing.T) {
+func TestSwap_UsesConfiguredConnection(t *testing.T) {
 	h := configured(map[string]*configv1.Handler{
 		"permission": {Command: []string{"permd"}, Env: map[string]string{"A": "b"}, Tls: &configv1.TLS{Ca: "/ca"}},
 		"fs":         {Command: []string{"fsd"}},
@@ -153,7 +153,7 @@ func TestASwapIsReachedAsTheConfigurationSays(t *testing.T) {
 	}
 }
 
-func TestSettingsOfOurOwnProgramsAreTheirs(t *testing.T) {
+func TestSwap_ConvertsSettingsOfOwnPrograms(t *testing.T) {
 	settings := &structpb.Struct{Fields: map[string]*structpb.Value{"policy": structpb.NewStringValue("/p")}}
 	before := &pluginv1.ConfigureRequest{Settings: settings, Host: &pluginv1.Host{Instance: "i"}}
 	for _, c := range []struct {
@@ -202,7 +202,7 @@ func isNotFound(err error) bool {
 	return ok && f.Class == fault.NotFound
 }
 
-func TestWhatIsNotThereIsSaidSo(t *testing.T) {
+func TestControl_ReportsMissingObjects(t *testing.T) {
 	h := configured(nil)
 	if _, err := h.RestartHandler(t.Context(), &supervisorv1.RestartHandlerRequest{Name: "nope"}); !isNotFound(err) ||
 		err.Error() != `no handler is called "nope"; there are fs` {

@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestItIsSaidWhyNoDecisionIsRecorded(t *testing.T) {
+func TestDecisions_ReportsWhyUnrecorded(t *testing.T) {
 	for _, c := range []struct {
 		name, config, mode string
 		routes             map[string]string

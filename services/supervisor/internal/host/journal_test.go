@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-func TestAPersonIsToldOfASessionsRecordThatCannotBeOpened(t *testing.T) {
+func TestJournal_ReportsOpenErrorOnce(t *testing.T) {
 	state := filepath.Join(t.TempDir(), "state")
 	if err := os.WriteFile(state, nil, 0o600); err != nil { // a file where a folder should be
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-func TestTheWayOutEndsWithItsAgent(t *testing.T) {
+func TestProxy_EndsWithAgent(t *testing.T) {
 	p, err := egress.Start(egress.Options{Decide: func(context.Context, egress.Target) egress.Decision { return egress.Decision{} }})
 	if err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestTheWayOutEndsWithItsAgent(t *testing.T) {
 	}
 }
 
-func TestVariablesAreReplaced(t *testing.T) {
+func TestReplaced_ReplacesVariables(t *testing.T) {
 	env := []string{"A=1", "HTTPS_PROXY=http://other", "NO_PROXY=*", "B=2", "HTTPS_PROXY=x"}
 	got := replaced(env, []string{"HTTPS_PROXY=http://p", "NO_PROXY="})
 	if want := []string{"A=1", "B=2", "HTTPS_PROXY=http://p", "NO_PROXY="}; !slices.Equal(got, want) {

@@ -11,7 +11,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-func TestFolderError_SaysWhetherTheFolderIsMissingOrDenied(t *testing.T) {
+func TestFolderError_DistinguishesMissingAndDenied(t *testing.T) {
 	for reason, want := range map[string]string{
 		"no such file or directory": `the folder /w (there /x) is missing in the sidecar "fs": no such file or directory: mount it there`,
 		"not a directory":           `is missing in the sidecar "fs": not a directory: mount it there`,
@@ -25,7 +25,7 @@ func TestFolderError_SaysWhetherTheFolderIsMissingOrDenied(t *testing.T) {
 	}
 }
 
-func TestPlain_LeavesOutWordsOfGRPC(t *testing.T) {
+func TestPlain_RemovesGRPCWords(t *testing.T) {
 	for want, err := range map[string]error{
 		"it did not answer in time": status.FromContextError(context.DeadlineExceeded).Err(),
 		"paths[0]: goes up":         status.Error(codes.InvalidArgument, "paths[0]: goes up"),

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestOutputIsToldToItsEnd(t *testing.T) {
+func TestWatchOutput_SendsUntilEnd(t *testing.T) {
 	data := func(text string) *terminalv1.WatchResponse {
 		return &terminalv1.WatchResponse{Event: &terminalv1.WatchResponse_Data{Data: []byte(text)}}
 	}
@@ -73,7 +73,7 @@ func TestOutputIsToldToItsEnd(t *testing.T) {
 	}
 }
 
-func TestAWatcherThatIsGoneEndsTheWatch(t *testing.T) {
+func TestWatchOutput_EndsWithWatcher(t *testing.T) {
 	gone := errors.New("gone")
 	recv := func() (*terminalv1.WatchResponse, error) {
 		return &terminalv1.WatchResponse{Event: &terminalv1.WatchResponse_Data{Data: []byte("x")}}, nil
@@ -83,7 +83,7 @@ func TestAWatcherThatIsGoneEndsTheWatch(t *testing.T) {
 	}
 }
 
-func TestASessionIsNamedByAnIDThatOnlyOneAgentHas(t *testing.T) {
+func TestSession_NeedsUniqueID(t *testing.T) {
 	all := []*supervisorv1.Session{{AgentId: "a", SessionId: "1"}, {AgentId: "a", SessionId: "2"}, {AgentId: "b", SessionId: "2"}}
 	for _, c := range []struct {
 		session string

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-func TestTheAdministratorsPolicyCountsOrNothingRuns(t *testing.T) {
+func TestPermission_RequiresAdminPolicy(t *testing.T) {
 	dir := t.TempDir()
 	policy := filepath.Join(dir, "admin.yaml")
 	if err := os.WriteFile(policy, []byte("version: 1\n"), 0o600); err != nil {

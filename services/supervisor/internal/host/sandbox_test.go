@@ -6,7 +6,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestTheAuditSaysInWordsWhatStandsOfTheSandbox(t *testing.T) {
+func TestSandbox_AuditNote(t *testing.T) {
 	for want, s := range map[string]*supervisorv1.SandboxStatus{
 		`agent "x" runs in the sandbox (enforce), and so do commands in terminals`: {Mode: "enforce", Stands: standsFull, Terminals: standsFull},
 		`agent "x" runs in the sandbox (observe), and commands in terminals run without it: handler t: it maps paths`: {

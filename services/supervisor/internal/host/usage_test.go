@@ -42,7 +42,7 @@ func today(day time.Time) *supervisorv1.GetUsageRequest {
 	return &supervisorv1.GetUsageRequest{Days: []*timestamppb.Timestamp{timestamppb.New(day), timestamppb.New(day.Add(24 * time.Hour))}}
 }
 
-func TestUsageIsOfWhatIsRecordedOfTurnsAndDecisions(t *testing.T) {
+func TestUsage_SumsJournalAndAudit(t *testing.T) {
 	h := recording(t, "agent: {name: one}\n")
 	h.openJournal()
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
@@ -80,7 +80,7 @@ func TestUsageIsOfWhatIsRecordedOfTurnsAndDecisions(t *testing.T) {
 
 // What was read of the audit is not read again by later calls, of whatever days, many at once: if it were, a change
 // would show.
-func TestUsageReadsWhatIsNewInTheAudit(t *testing.T) {
+func TestUsage_ReadsOnlyNewAuditRecords(t *testing.T) {
 	h := recording(t, "{}")
 	day := time.Date(2026, 3, 1, 0, 0, 0, 0, time.UTC)
 	file := h.config.GetPermission().GetAudit().GetFile()
@@ -124,7 +124,7 @@ func TestUsageReadsWhatIsNewInTheAudit(t *testing.T) {
 	all.Wait()
 }
 
-func TestWhatIsNotRecordedIsSaidWithTheSetting(t *testing.T) {
+func TestUsage_NamesSettingOfMissingRecords(t *testing.T) {
 	for _, c := range []struct {
 		yaml string
 		want []string
@@ -157,7 +157,7 @@ func TestWhatIsNotRecordedIsSaidWithTheSetting(t *testing.T) {
 	}
 }
 
-func TestACallThatIsNotWaitedForEnds(t *testing.T) {
+func TestUsage_EndsWithContext(t *testing.T) {
 	h := recording(t, "{}")
 	h.summing <- struct{}{} // another call is being answered
 	ctx, cancel := context.WithCancel(t.Context())

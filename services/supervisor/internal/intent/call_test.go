@@ -8,7 +8,7 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-func TestACallIsNormalised(t *testing.T) {
+func TestCall_NormalisesParams(t *testing.T) {
 	for _, tt := range []struct {
 		name, method, kind, params string
 		want                       seen
@@ -64,7 +64,7 @@ func TestACallIsNormalised(t *testing.T) {
 	}
 }
 
-func TestACallOfAnExtensionCarriesItsParams(t *testing.T) {
+func TestCall_ExtensionKeepsParams(t *testing.T) {
 	a := Call(inSession(""), "_acme.com/x", "_acme.com/x", []byte(`{"a": 1.0}`))
 	if a.GetKind() != "_acme.com/x" || a.GetRawInput() != `{"a": 1.0}` || a.GetUnparsed() != "" {
 		t.Errorf("got %v", a)

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
+func TestCodex_OtherQuestionsAreUnparsed(t *testing.T) {
 	content := func(text string) string {
 		return fmt.Sprintf(`"content":[{"type":"content","content":{"type":"text","text":%q}}]`, text)
 	}
@@ -44,7 +44,7 @@ func TestWhatCodexAsksForBesideAnActionIsForAPerson(t *testing.T) {
 	}
 }
 
-func TestQuotesThatAreTheLinesOwnStay(t *testing.T) {
+func TestCodex_KeepsQuotesOfLine(t *testing.T) {
 	for line, want := range map[string]string{
 		`'/opt/my tool'`:       `'/opt/my tool'`,
 		`"/opt/my tool"`:       `"/opt/my tool"`,

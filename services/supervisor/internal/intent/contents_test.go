@@ -35,7 +35,7 @@ func edited(now, then map[string]string) Edits {
 	return e
 }
 
-func TestWhatDiffsShowIsWhatTheFileHoldsThen(t *testing.T) {
+func TestContents_DiffGivesResultingFile(t *testing.T) {
 	long := strings.Repeat("x", maxContent)
 	now := map[string]string{
 		"/ws/a": "one\ntwo\n", "/ws/empty": "", "/ws/crlf": "one\r\ntwo\r\n", "/ws/bom": "\uFEFFone\n", "/ws/bare": "one\ntwo",
@@ -107,7 +107,7 @@ func TestWhatDiffsShowIsWhatTheFileHoldsThen(t *testing.T) {
 	}
 }
 
-func TestWhatAHandlerKeepsIsPartOfTheEdit(t *testing.T) {
+func TestContents_KeepsBOMAndLineEnds(t *testing.T) {
 	const now = "\ufeffone\r\ntwo\r\n"
 	for name, tt := range map[string]struct {
 		tc       acp.ToolCall
@@ -140,7 +140,7 @@ func TestWhatAHandlerKeepsIsPartOfTheEdit(t *testing.T) {
 	}
 }
 
-func TestNoMoreThanSomeFilesOfAQuestionAreRead(t *testing.T) {
+func TestContents_LimitsFiles(t *testing.T) {
 	var all []string
 	for i := range maxShownFiles + 5 {
 		all = append(all, change("/ws/"+strings.Repeat("n", i+1), "", "new"))
@@ -155,7 +155,7 @@ func TestNoMoreThanSomeFilesOfAQuestionAreRead(t *testing.T) {
 	}
 }
 
-func TestAWriteHasTheContentThatIsSent(t *testing.T) {
+func TestContents_WriteHasSentContent(t *testing.T) {
 	for params, want := range map[string]map[string]string{ // the one file
 		`{"path":"/ws/a","content":"one\r\n\ufefftwo"}`:                          {"/ws/a": "one\r\n\uFEFFtwo"},
 		`{"path":"/ws/./a","content":""}`:                                        {"/ws/a": ""},

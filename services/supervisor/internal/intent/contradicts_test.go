@@ -19,7 +19,7 @@ func toolCall(reports ...string) acp.ToolCall {
 	return tc
 }
 
-func TestAnotherCallContradictsWhatIsShown(t *testing.T) {
+func TestContradicts_DetectsOtherCalls(t *testing.T) {
 	const (
 		command = `{"toolCallId":"t","kind":"execute","rawInput":{"command":"git status","cwd":"/ws/sub","env":["A=1"]}}`
 		bare    = `{"toolCallId":"t","kind":"execute","rawInput":{"command":["bash","-lc","git status"]}}`
@@ -69,7 +69,7 @@ func TestAnotherCallContradictsWhatIsShown(t *testing.T) {
 	}
 }
 
-func TestACommandThatIsReportedOnceMoreIsTheOneThatWasJudged(t *testing.T) {
+func TestContradicts_RepeatedCommandIsSame(t *testing.T) {
 	const (
 		asked  = `{"toolCallId":"t","title":"git status","kind":"execute","rawInput":{"command":"git status"}}`
 		report = `{"toolCallId":"t","sessionUpdate":"tool_call_update","rawInput":{"command":"git status","description":"Look.","cwd":"/ws"}}`
@@ -97,9 +97,9 @@ func TestACommandThatIsReportedOnceMoreIsTheOneThatWasJudged(t *testing.T) {
 	}
 }
 
-// TestWhatAgentsReportContradictsNoQuestion has each report of a real agent come after the question about the same tool
+// TestContradicts_AcceptsRecordedReports has each report of a real agent come after the question about the same tool
 // call, where it was recorded after it and where it was recorded before it: the last pieces may be late.
-func TestWhatAgentsReportContradictsNoQuestion(t *testing.T) {
+func TestContradicts_AcceptsRecordedReports(t *testing.T) {
 	for _, recorded := range []struct{ file, agent string }{
 		{"claude.ndjson", "@agentclientprotocol/claude-agent-acp"}, {"codex.ndjson", "@agentclientprotocol/codex-acp"},
 		{"opencode.ndjson", "OpenCode"}, {"qwen.ndjson", "qwen-code"},

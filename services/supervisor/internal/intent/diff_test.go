@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestTheDiffsOfVersion2AreUnderstood(t *testing.T) {
+func TestDiff_Version2(t *testing.T) {
 	const edit, symlink = `{"operation":"modify","path":"/ws/a","fileType":"text"}`, `{"operation":"add","path":"/ws/a","fileType":"symlink"}`
 	patch := func(text string) string {
 		return `,"patch":{"format":"git_patch","text":"` + strings.ReplaceAll(text, "\n", `\n`) + `"}`
@@ -69,7 +69,7 @@ func TestTheDiffsOfVersion2AreUnderstood(t *testing.T) {
 	}
 }
 
-func TestADiffWithAPatchBesideItsTextsShowsNothingForCertain(t *testing.T) {
+func TestDiff_PatchBesideTextsIsUncertain(t *testing.T) {
 	for meta, want := range map[string]bool{
 		`{"kind":"update"}`: true,
 		`null`:              true,
@@ -86,7 +86,7 @@ func TestADiffWithAPatchBesideItsTextsShowsNothingForCertain(t *testing.T) {
 	}
 }
 
-func TestAnItemOfContentThatIsAddedContradictsNoDiff(t *testing.T) {
+func TestContradicts_AcceptsAddedContent(t *testing.T) {
 	s := inSession("")
 	v2 := `{"type":"diff","changes":[{"operation":"modify","path":"/ws/a"}]}`
 	other := strings.ReplaceAll(v2, "modify", "delete")
@@ -98,7 +98,7 @@ func TestAnItemOfContentThatIsAddedContradictsNoDiff(t *testing.T) {
 	}
 }
 
-func TestPatchesInEveryFormNameTheirFiles(t *testing.T) {
+func TestPatch_FindsFilesInAllFormats(t *testing.T) {
 	for patch, want := range map[string][]string{
 		"*** /etc/a\t2020\n--- /etc/a\t2021\n***************\n*** 1 ****\n! x\n--- 1 ----\n! y\n": {"/etc/a", "/etc/a"},
 		"Index: /etc/a\n===\n@@ -1 +1 @@\n-x\n+y\n":                                               {"/etc/a"},

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestWhatACommandDoesIsPartOfIt(t *testing.T) {
+func TestFacts_OfCommands(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place {
@@ -57,7 +57,7 @@ func TestWhatACommandDoesIsPartOfIt(t *testing.T) {
 	}
 }
 
-func TestFacts_OfFoldersThatMakeARepositoryAreNotKnown(t *testing.T) {
+func TestFacts_UnknownForFoldersOfRepository(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place { return Place{Resolved: path, Inside: true} }
@@ -82,7 +82,7 @@ func TestFacts_OfFoldersThatMakeARepositoryAreNotKnown(t *testing.T) {
 }
 
 // A command that comes before another in its line may put links in the place of the files that the other names.
-func TestNamesBehindACommandThatPutsLinksAreNotKnown(t *testing.T) {
+func TestFacts_UnknownAfterCommandThatMakesLinks(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place {
@@ -161,7 +161,7 @@ func (l *linked) does(f *permissionv1.Facts) string {
 	return strings.Join(got, ", ")
 }
 
-func TestFacts_SayWhichFilesHoldPublicKeys(t *testing.T) {
+func TestFacts_MarkPublicKeyFiles(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place {

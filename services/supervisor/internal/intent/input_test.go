@@ -23,7 +23,7 @@ func askedBy(s Session, report string) *permissionv1.Action {
 	return Question(s, tc)
 }
 
-func TestPathsPatchesAndCommandsAreFoundWhereverTheyAre(t *testing.T) {
+func TestInput_FindsPathsPatchesAndCommands(t *testing.T) {
 	const unclear = "is not known"
 	patch := func(lines ...string) string { return quote(strings.Join(lines, "\n") + "\n") }
 	for _, tt := range []struct {
@@ -163,7 +163,7 @@ func quote(s string) string {
 	return string(b)
 }
 
-func TestThePathsOfAPatch(t *testing.T) {
+func TestPatch_Paths(t *testing.T) {
 	for _, tt := range []struct {
 		name, patch string
 		paths       string
@@ -200,7 +200,7 @@ func TestThePathsOfAPatch(t *testing.T) {
 }
 
 // An agent of which nobody has heard, whose dialect is in the user's agents.json alone.
-func TestANewAgentNeedsNoCode(t *testing.T) {
+func TestDialect_FromConfiguration(t *testing.T) {
 	d := &dialect.Dialect{}
 	if err := jsonv2.Unmarshal([]byte(`{
 		"tool_in_title": true, "environment": ["FROB_AGENT=1"], "members": {"why": "note"},
@@ -235,7 +235,7 @@ func TestANewAgentNeedsNoCode(t *testing.T) {
 	}
 }
 
-func TestATitleIsACommandInTheVersionsThatWereRead(t *testing.T) {
+func TestTitle_IsCommandInKnownVersions(t *testing.T) {
 	s := inSession("gemini-cli")
 	s.Version = "0.61.0"
 	report := func(title, status, text string) string {
@@ -277,7 +277,7 @@ func TestATitleIsACommandInTheVersionsThatWereRead(t *testing.T) {
 	}
 }
 
-func TestATitleIsACommandOnlyWhereTheUserSaysSo(t *testing.T) {
+func TestTitle_IsCommandOnlyIfConfigured(t *testing.T) {
 	const report = `{"kind":"execute","title":"git status > out","content":[{"type":"content","content":{"type":"text","text":"why"}}],"locations":[]}`
 	s := inSession("gemini-cli")
 	seen{kind: "tool.execute", unparsed: "does not say which"}.check(t, askedBy(s, report))
@@ -302,7 +302,7 @@ func TestATitleIsACommandOnlyWhereTheUserSaysSo(t *testing.T) {
 	}
 }
 
-func TestOpenCodesQuestionAwaitsItsReport(t *testing.T) {
+func TestOpenCode_QuestionAwaitsReport(t *testing.T) {
 	s := inSession("OpenCode")
 	tc := acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"ls"}`)}
 	if !s.Awaits(tc) || inSession("codex").Awaits(tc) || s.Awaits(acp.ToolCall{Kind: "edit", RawInput: []byte(`{"filepath":"a"}`)}) {
@@ -319,7 +319,7 @@ func TestOpenCodesQuestionAwaitsItsReport(t *testing.T) {
 }
 
 // What a hostile agent nests takes neither long nor much memory.
-func TestAnInputIsReadInTimeWhateverItsForm(t *testing.T) {
+func TestInput_HostileNestingIsCheap(t *testing.T) {
 	deep := func(open, inner, end string, n int) string {
 		return strings.Repeat(open, n) + inner + strings.Repeat(end, n)
 	}

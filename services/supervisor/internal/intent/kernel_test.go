@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/dialect"
 )
 
-func TestAProgramAtTheKernelIsACommand(t *testing.T) {
+func TestStarted_IsCommand(t *testing.T) {
 	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}}
 	for name, c := range map[string]struct {
 		start    ProgramStart
@@ -34,7 +34,7 @@ func TestAProgramAtTheKernelIsACommand(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentWrapsIsKnownByItsDialect(t *testing.T) {
+func TestStarted_RemovesWrapperOfDialect(t *testing.T) {
 	d := &dialect.Dialect{Wraps: []dialect.Wrap{{Options: []string{"-c"}, Before: "source * && eval "}}}
 	s := Session{Agent: "a", SessionID: "s", Roots: []string{"/w"}, Configured: d}
 	wrapped := ProgramStart{Args: []string{"zsh", "-c", "source /h/x && eval 'npm test'"}, Dir: "/w"}
@@ -65,7 +65,7 @@ func TestWhatAnAgentWrapsIsKnownByItsDialect(t *testing.T) {
 	}
 }
 
-func TestAnAnswerAboutAnEditIsOneAboutTheWriteAtTheKernel(t *testing.T) {
+func TestSame_EditCoversWriteOfProcess(t *testing.T) {
 	path := func(access permissionv1.Access) []*permissionv1.PathAccess {
 		return []*permissionv1.PathAccess{{Path: "/w/a", ResolvedPath: "/w/a", Access: access}}
 	}
@@ -81,7 +81,7 @@ func TestAnAnswerAboutAnEditIsOneAboutTheWriteAtTheKernel(t *testing.T) {
 	}
 }
 
-func TestAConnectionNamesItsAddress(t *testing.T) {
+func TestConnected_NamesAddress(t *testing.T) {
 	s := Session{Agent: "a", SessionID: "s", Place: func(p string) Place { return Place{Resolved: p, Protected: p == "/run/acphost.sock"} }}
 	if a := Connected(s, "tcp", "127.0.0.1", 443, ""); a.GetKind() != "net.connect" || a.GetRawInput() != `{"network":"tcp","host":"127.0.0.1","port":443}` {
 		t.Errorf("got %v", a)

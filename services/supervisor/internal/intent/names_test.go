@@ -17,7 +17,7 @@ func put(t *testing.T, file, text string) {
 	}
 }
 
-func TestNamesAboveAreThoseOfThePhysicalFolder(t *testing.T) {
+func TestNames_AboveUsePhysicalFolder(t *testing.T) {
 	top := t.TempDir()
 	put(t, filepath.Join(top, "ws/pin"), "")
 	put(t, filepath.Join(top, "ws/in/below/file"), "")
@@ -44,7 +44,7 @@ func TestNamesAboveAreThoseOfThePhysicalFolder(t *testing.T) {
 	}
 }
 
-func TestModulesAreAtHandIfGoHasDownloadedThem(t *testing.T) {
+func TestModules_KnownIfDownloaded(t *testing.T) {
 	t.Setenv("GOWORK", "")
 	cache := t.TempDir()
 	for _, end := range []string{".mod", ".zip"} {

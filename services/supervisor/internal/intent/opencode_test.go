@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
+func TestOpenCode_UnclearIsUnparsed(t *testing.T) {
 	file := func(members string) string {
 		return `{"kind":"edit","rawInput":{"filepath":"a","files":[{"filePath":"/ws/a"` + members + `}]},"content":[` + diff("/ws/a") + `]}`
 	}
@@ -51,7 +51,7 @@ func TestOpenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
 	}
 }
 
-func TestWhereOpenCodeRunsACommandIsTakenFromTheReportOfJustThat(t *testing.T) {
+func TestOpenCode_DirectoryFromMatchingReport(t *testing.T) {
 	const report = `{"sessionUpdate":"tool_call_update","toolCallId":"c","rawInput":`
 	for _, tt := range []struct {
 		name, report string

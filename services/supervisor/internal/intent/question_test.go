@@ -84,7 +84,7 @@ const diffOf = `{"type":"diff","path":%q,"oldText":"a","newText":"b"}`
 
 func diff(path string) string { return fmt.Sprintf(diffOf, path) }
 
-func TestAQuestionIsNormalised(t *testing.T) {
+func TestQuestion_NormalisesToolCall(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		dialect string
@@ -343,7 +343,7 @@ func TestAQuestionIsNormalised(t *testing.T) {
 	}
 }
 
-func TestASearchForTextReadsAllBelowItsFolder(t *testing.T) {
+func TestQuestion_TextSearchIsRecursive(t *testing.T) {
 	for _, tt := range []struct {
 		dialect, report string
 		want            bool
@@ -367,7 +367,7 @@ func TestASearchForTextReadsAllBelowItsFolder(t *testing.T) {
 	}
 }
 
-func TestAnActionSaysWhoseItIs(t *testing.T) {
+func TestQuestion_HasOrigin(t *testing.T) {
 	tc := acp.ToolCall{ID: "c", Title: "the title", Kind: "read", RawInput: []byte(`{"path": "a"}`), Ambiguous: "it is ambiguous"}
 	s := inSession("gemini-cli")
 	s.ResolvedRoots = []string{"/real/ws", ""}
@@ -379,7 +379,7 @@ func TestAnActionSaysWhoseItIs(t *testing.T) {
 	}
 }
 
-func TestWithoutARootRelativePathsAreNotUnderstood(t *testing.T) {
+func TestQuestion_RelativePathsNeedRoot(t *testing.T) {
 	tc := acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":"ls > x","cwd":"sub"}`)}
 	a := Question(Session{}, tc)
 	for _, want := range []string{"the working directory is relative", "a path is relative"} {
@@ -389,7 +389,7 @@ func TestWithoutARootRelativePathsAreNotUnderstood(t *testing.T) {
 	}
 }
 
-func TestAnActionIsBounded(t *testing.T) {
+func TestQuestion_LimitsSize(t *testing.T) {
 	list := make([]string, 0, 5000)
 	for i := range 5000 {
 		list = append(list, fmt.Sprintf(`{"path":"/ws/%d"}`, i))

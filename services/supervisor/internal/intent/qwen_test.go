@@ -6,7 +6,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestQwenCodeIsUnderstoodOnlyWhereItIsClear(t *testing.T) {
+func TestQwenCode_UnclearIsUnparsed(t *testing.T) {
 	for _, tt := range []struct {
 		name, report string
 		want         seen

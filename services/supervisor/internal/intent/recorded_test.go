@@ -15,7 +15,7 @@ import (
 
 // What agents were recorded to ask, or to report as done, is read as the file beside each recording says. A recording is
 // called like its agent: testdata/codex.ndjson, with its version if that matters: testdata/gemini@0.61.0.ndjson. Whoever adds one looks at what "go test -update" makes of it.
-func TestWhatAgentsWereRecordedToAsk(t *testing.T) {
+func TestRecorded_MatchesGoldenFiles(t *testing.T) {
 	recordings, err := filepath.Glob("testdata/*.ndjson")
 	if err != nil || len(recordings) == 0 {
 		t.Fatalf("found no recordings: %v", err)

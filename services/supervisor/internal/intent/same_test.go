@@ -28,7 +28,7 @@ func called(params string, method ...string) *permissionv1.Action {
 	return Call(inSession(""), "fs/"+method[0], kind, []byte(params))
 }
 
-func TestACallThatDoesWhatWasAskedForIsTheSame(t *testing.T) {
+func TestSame_AcceptsEqualCalls(t *testing.T) {
 	for _, tt := range []struct {
 		name          string
 		asked, called *permissionv1.Action
@@ -59,7 +59,7 @@ func TestACallThatDoesWhatWasAskedForIsTheSame(t *testing.T) {
 	}
 }
 
-func TestACallThatDoesSomethingElseIsNotTheSame(t *testing.T) {
+func TestSame_RejectsOtherCalls(t *testing.T) {
 	ls, edit := `{"kind":"execute","rawInput":{"command":"ls"}}`, `{"kind":"edit","content":[`+diff("/ws/a")+`]}`
 	with := func(a *permissionv1.Action, change func(*permissionv1.Action)) *permissionv1.Action {
 		change(a)

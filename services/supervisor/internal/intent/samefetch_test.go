@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-func TestAnAddressThatWasAskedAboutIsTheMachineThatItNames(t *testing.T) {
+func TestSame_FetchMatchesConnection(t *testing.T) {
 	const private = "10.0.0.7"
 	for _, tt := range []struct {
 		url, kind, title, host string

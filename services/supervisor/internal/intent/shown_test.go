@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/acp"
 )
 
-func TestShowsCommand_OnlyIfPeopleCanReadAllOfIt(t *testing.T) {
+func TestShowsCommand_NeedsWholeCommand(t *testing.T) {
 	texts := func(list ...string) string {
 		var blocks []string
 		for _, s := range list {
@@ -78,7 +78,7 @@ func TestShowsCommand_OnlyIfPeopleCanReadAllOfIt(t *testing.T) {
 	}
 }
 
-func TestShownFiles_AreThoseThatPeopleReadOf(t *testing.T) {
+func TestShownFiles_ListsFilesOfQuestion(t *testing.T) {
 	text := func(s string) string {
 		return fmt.Sprintf(`[{"type":"content","content":{"type":"text","text":%q}}]`, s)
 	}
@@ -114,7 +114,7 @@ func TestShownFiles_AreThoseThatPeopleReadOf(t *testing.T) {
 	}
 }
 
-func TestAFileIsNamedAsItLeadsUnlessALinkHidesIt(t *testing.T) {
+func TestShown_NamesFilesBehindLinks(t *testing.T) {
 	action := func(path, resolved string) *permissionv1.Action {
 		return &permissionv1.Action{Roots: []string{"/ws"}, ResolvedRoots: []string{"/real"},
 			Paths: []*permissionv1.PathAccess{{Path: path, ResolvedPath: resolved}}}

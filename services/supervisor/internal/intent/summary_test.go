@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
 )
 
-func TestASummarySaysWhatWillHappen(t *testing.T) {
+func TestSummary_DescribesAction(t *testing.T) {
 	for want, a := range map[string]*permissionv1.Action{
 		"run git push origin main in /ws":             called(`{"command":"git push origin main"}`),
 		"run rm 'a b' in /ws/sub":                     called(`{"command":"rm","args":["a b"],"cwd":"/ws/sub"}`),
@@ -43,7 +43,7 @@ func TestASummarySaysWhatWillHappen(t *testing.T) {
 	}
 }
 
-func TestASummaryKeepsBothEndsOfWhatIsLong(t *testing.T) {
+func TestSummary_KeepsBothEndsOfLongText(t *testing.T) {
 	long := strings.Repeat("x", 5000)
 	got := Summary(called(`{"command":"begin ` + long + ` end","cwd":"/ws/` + long + `/last"}`))
 	for _, want := range []string{"run begin xxx", " […] ", "xxx end in /ws/xxx", "xxx/last"} {
@@ -59,7 +59,7 @@ func TestASummaryKeepsBothEndsOfWhatIsLong(t *testing.T) {
 	}
 }
 
-func TestSummary_TellsLongPathsApart(t *testing.T) {
+func TestSummary_DistinguishesLongPaths(t *testing.T) {
 	path := func(module string) string {
 		return "/home/somebody/src/example/" + module + "/internal/transport/handler/handler_test.go"
 	}

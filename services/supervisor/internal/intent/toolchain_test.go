@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestAModuleThatWantsANewerGo(t *testing.T) {
+func TestToolchain_DetectsNewerGo(t *testing.T) {
 	for text, want := range map[string]bool{
 		"module x\n\ngo 1.21\n": true, "go 1.26.1 // x": true, "toolchain default\ngo 1.20": true, "": true, "go: x": true,
 		"go 1.999.0": false, "module x\n go 1.27": false, "toolchain go1.999.0": false, "toolchain go1.21-custom/../x": false,

@@ -101,7 +101,7 @@ func (l *linked) led(a *permissionv1.Action) []string {
 	return of
 }
 
-func TestWordsSayWhereTheyReallyLead(t *testing.T) {
+func TestWords_ResolveLinks(t *testing.T) {
 	for name, tt := range map[string]struct {
 		line string
 		argv []string
@@ -176,7 +176,7 @@ func realPath(t *testing.T, path string) string {
 	return real
 }
 
-func TestALineThatIsTheNameOfAProgramSaysWhereThatLeads(t *testing.T) {
+func TestWords_ResolveProgramOfLine(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	a := l.call(s, map[string]any{"command": "./tool > x"})
@@ -202,14 +202,14 @@ func TestALineThatIsTheNameOfAProgramSaysWhereThatLeads(t *testing.T) {
 	}
 }
 
-func TestAnOpaqueCommandSaysNothingOfItsWords(t *testing.T) {
+func TestWords_OpaqueCommandHasNone(t *testing.T) {
 	l := newLinked(t)
 	if a := l.call(l.inSession(), map[string]any{"command": "exec -a x cat innocent"}); len(l.led(a)) > 0 {
 		t.Errorf("got %q for words that are only known when they run", l.led(a))
 	}
 }
 
-func TestAWordThatLeadsToProtectedFilesIsAProtectedPath(t *testing.T) {
+func TestWords_ReportProtectedPaths(t *testing.T) {
 	for _, line := range []string{"cat ours/policy", "cp x ours", "tee < x ours/none", "x --out=ours/policy", "cd ours && rm policy"} {
 		l := newLinked(t)
 		a := l.call(l.inSession(), map[string]any{"command": line})
@@ -221,7 +221,7 @@ func TestAWordThatLeadsToProtectedFilesIsAProtectedPath(t *testing.T) {
 	}
 }
 
-func TestAProtectedWordIsHeededBehindAnyNumberOfPaths(t *testing.T) {
+func TestWords_ReportProtectedPathAfterLimit(t *testing.T) {
 	l := newLinked(t)
 	a := l.call(l.inSession(), map[string]any{"command": "cat ours/policy" + strings.Repeat(" >>x", 10)})
 	s := l.inSession()
@@ -235,7 +235,7 @@ func TestAProtectedWordIsHeededBehindAnyNumberOfPaths(t *testing.T) {
 	}
 }
 
-func TestWordsAreLookedAtWithinBounds(t *testing.T) {
+func TestWords_LimitNumber(t *testing.T) {
 	l := newLinked(t)
 	line := "cat"
 	for i := range maxWords - 1 {
@@ -260,7 +260,7 @@ func TestWordsAreLookedAtWithinBounds(t *testing.T) {
 	}
 }
 
-func TestPathsThatWordsSpellAreLookedAtWithinBounds(t *testing.T) {
+func TestWords_LimitLookups(t *testing.T) {
 	l := newLinked(t)
 	var line strings.Builder
 	line.WriteString("cat")
@@ -280,7 +280,7 @@ func TestPathsThatWordsSpellAreLookedAtWithinBounds(t *testing.T) {
 	}
 }
 
-func TestAWordOfTheRootsOfWhichNobodyCanSayWhereItLeadsIsNotUnderstood(t *testing.T) {
+func TestWords_UnresolvableIsUnparsed(t *testing.T) {
 	l := newLinked(t)
 	s := l.inSession()
 	s.Place = func(path string) Place {
@@ -299,7 +299,7 @@ func TestAWordOfTheRootsOfWhichNobodyCanSayWhereItLeadsIsNotUnderstood(t *testin
 	}
 }
 
-func TestOptionsCostNoQuestion(t *testing.T) {
+func TestWords_OptionsNeedNoLookup(t *testing.T) {
 	l := newLinked(t)
 	l.call(l.inSession(), map[string]any{"command": "git log -p --stat --no-pager - --"})
 	if len(l.asked) != 2 { // of "log", and of the folder of the repository
@@ -307,7 +307,7 @@ func TestOptionsCostNoQuestion(t *testing.T) {
 	}
 }
 
-func TestALinkToWhatNoMessageCanCarryIsUnparsed(t *testing.T) {
+func TestWords_LinkToInvalidUTF8IsUnparsed(t *testing.T) {
 	l := newLinked(t)
 	if err := os.WriteFile(l.real+"/\xff", nil, 0o600); err != nil {
 		t.Skipf("this file system has no names that are not UTF-8: %v", err)
@@ -319,7 +319,7 @@ func TestALinkToWhatNoMessageCanCarryIsUnparsed(t *testing.T) {
 	}
 }
 
-func TestACommandsDirectoryIsWhereItReallyLeads(t *testing.T) {
+func TestDirectory_ResolvesLinks(t *testing.T) {
 	for name, tt := range map[string]struct{ cwd, want string }{
 		"the root":                {"${ws}", "${ws}"},
 		"a folder":                {"${ws}/sub", "${ws}/sub"},
@@ -365,7 +365,7 @@ func TestACommandsDirectoryIsWhereItReallyLeads(t *testing.T) {
 	}
 }
 
-func TestAQuestionCoversItsCallWhereWordsAreLinks(t *testing.T) {
+func TestSame_QuestionAndCallWithLinks(t *testing.T) {
 	l := newLinked(t)
 	asked := Question(l.inSession(), acp.ToolCall{Kind: "execute", RawInput: []byte(`{"command":["bash","-lc","cat innocent > way-in/x"],"cwd":"way-in"}`)})
 	called := l.call(l.inSession(), map[string]any{"command": "cat innocent > way-in/x", "cwd": l.ws + "/way-in"})
@@ -379,7 +379,7 @@ func TestAQuestionCoversItsCallWhereWordsAreLinks(t *testing.T) {
 	}
 }
 
-func TestSameBelowKnowsTheRootsOwnLinksAlone(t *testing.T) {
+func TestSameBelow_KnowsOnlyLinksOfRoots(t *testing.T) {
 	a := &permissionv1.Action{Roots: []string{"/ws", "/two", "/three"}, ResolvedRoots: []string{"/real", ""}}
 	for _, tt := range []struct {
 		dir, real string

@@ -139,27 +139,27 @@ func played(t *testing.T, role string) string {
 	return text.String()
 }
 
-func TestAProgramInTheBackgroundIsStoppedUntilItHasTheTerminal(t *testing.T) {
+func TestForeground_WaitsInBackground(t *testing.T) {
 	want := "program: in the foreground false\nshell: it is stopped\nprogram: in the foreground true <nil>\n"
 	if got := played(t, "shell awaits"); got != want {
 		t.Errorf("it went\n%swant\n%s", got, want)
 	}
 }
 
-func TestAProgramStopsUntilItsShellContinuesIt(t *testing.T) {
+func TestStop_WaitsForShell(t *testing.T) {
 	want := "shell: it is stopped\nprogram: was stopped true\n"
 	if got := played(t, "shell stops"); got != want {
 		t.Errorf("it went\n%swant\n%s", got, want)
 	}
 }
 
-func TestAProgramWithoutAShellDoesNotStopForEver(t *testing.T) {
+func TestStop_ReturnsWithoutShell(t *testing.T) {
 	if got, want := played(t, "program stops"), "program: was stopped false\n"; got != want {
 		t.Errorf("it went\n%swant\n%s", got, want)
 	}
 }
 
-func TestWhatIsNotTheProcesssOwnTerminalHasNoJobs(t *testing.T) {
+func TestForeground_IgnoresOtherFiles(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -174,7 +174,7 @@ func TestWhatIsNotTheProcesssOwnTerminalHasNoJobs(t *testing.T) {
 	}
 }
 
-func TestACommandBorrowsTheTerminalAsAJobOfItsOwn(t *testing.T) {
+func TestBorrower_RunsCommandAsOwnJob(t *testing.T) {
 	want := `shell: it is stopped
 command: begins
 shell: it is stopped
@@ -187,21 +187,21 @@ program: in the foreground true {7 } <nil>
 	}
 }
 
-func TestABorrowerWithoutAShellDoesNotStopForEver(t *testing.T) {
+func TestBorrower_ContinuesWithoutShell(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\nprogram: in the foreground true {7 } <nil>\n"
 	if got := played(t, "program lends alone"); got != want {
 		t.Errorf("it went\n%swant\n%s", got, want)
 	}
 }
 
-func TestABorrowerEndsWithItsContext(t *testing.T) {
+func TestBorrower_EndsWithContext(t *testing.T) {
 	want := "command: begins\ncommand: goes on\ncommand: interrupted\ncommand: stays\nprogram: in the foreground true {-1 SIGKILL} <nil>\n"
 	if got := played(t, "program lends for a time"); got != want {
 		t.Errorf("it went\n%swant\n%s", got, want)
 	}
 }
 
-func TestABorrowerThatDoesNotStart(t *testing.T) {
+func TestBorrower_StartError(t *testing.T) {
 	var b Borrower
 	b.Suspend() // nobody
 	if _, err := b.Run(t.Context(), os.Stdin, exec.Command("/no/such/program"), Stop); err == nil {

@@ -53,7 +53,7 @@ func numbered(entries []*Entry) string {
 	return strings.Join(all, ", ")
 }
 
-func TestAgentsOfOneSupervisorAreApart(t *testing.T) {
+func TestJournal_SeparatesAgents(t *testing.T) {
 	j := opened(t, Options{Content: true, Instance: "here"})
 	var seq uint64
 	a, b := sender{j, &frame.Agent{ID: "x-1", Name: "x"}, &seq}, sender{j, &frame.Agent{ID: "x-2", Name: "x"}, &seq}
@@ -96,7 +96,7 @@ func TestAgentsOfOneSupervisorAreApart(t *testing.T) {
 	}
 }
 
-func TestRunsOfUpdatesAreKeptAsTheyPassed(t *testing.T) {
+func TestJournal_KeepsRunsOfUpdates(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	var seq uint64
 	a := sender{j, &frame.Agent{ID: "x-1", Name: "x"}, &seq}
@@ -141,7 +141,7 @@ func TestRunsOfUpdatesAreKeptAsTheyPassed(t *testing.T) {
 	}
 }
 
-func TestFlushWaitsUntilAllIsWritten(t *testing.T) {
+func TestFlush_WaitsForWrites(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	var seq uint64
 	a := sender{j, &frame.Agent{ID: "x-1"}, &seq}
@@ -173,7 +173,7 @@ func TestFlushWaitsUntilAllIsWritten(t *testing.T) {
 	}
 }
 
-func TestAReaderGoesOnWithWhatIsWrittenMeanwhile(t *testing.T) {
+func TestReader_ContinuesWithNewLines(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "x.ndjson")
 	write := func(text string) {
 		t.Helper()
@@ -224,7 +224,7 @@ func TestAReaderGoesOnWithWhatIsWrittenMeanwhile(t *testing.T) {
 	none()
 }
 
-func TestRequestsAndAnswersFindRoomWhenPiecesDoNot(t *testing.T) {
+func TestQueue_PrefersRequestsToChunks(t *testing.T) {
 	q := newQueue(64<<10, true)
 	put := func(f frame.Frame) bool {
 		before := q.dropped
@@ -245,7 +245,7 @@ func TestRequestsAndAnswersFindRoomWhenPiecesDoNot(t *testing.T) {
 	}
 }
 
-func TestWhatTakesARequestBackIsWhereTheRequestIs(t *testing.T) {
+func TestJournal_CancellationIsInFileOfRequest(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	var seq uint64
 	a := sender{j, &frame.Agent{ID: "x-1"}, &seq}
@@ -260,7 +260,7 @@ func TestWhatTakesARequestBackIsWhereTheRequestIs(t *testing.T) {
 	}
 }
 
-func TestANewConnectionIsToldWhereRequestsAreOpen(t *testing.T) {
+func TestJournal_ReconnectIsNotedInOpenSessions(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	var seq uint64
 	a, b := sender{j, &frame.Agent{ID: "x-1"}, &seq}, sender{j, &frame.Agent{ID: "y-1"}, &seq}
@@ -285,7 +285,7 @@ func TestANewConnectionIsToldWhereRequestsAreOpen(t *testing.T) {
 	}
 }
 
-func TestFilesOfBeforeFramesHadNumbersAreRead(t *testing.T) {
+func TestReader_ReadsFilesWithoutNumbers(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "2026-01-01")
 	if err := os.Mkdir(dir, 0o700); err != nil {
 		t.Fatal(err)

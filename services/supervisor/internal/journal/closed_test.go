@@ -40,7 +40,7 @@ func life(j *Journal, id int) (session string) {
 	return session
 }
 
-func TestTheFileOfAClosedSessionIsClosed(t *testing.T) {
+func TestJournal_ClosesFileOfClosedSession(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	session := life(j, 1)
 	if written(t, j); descriptors(t, j.opts.Dir) != 1 {
@@ -77,7 +77,7 @@ func TestTheFileOfAClosedSessionIsClosed(t *testing.T) {
 }
 
 // What is said of a session whose agent is gone ends its file too. An agent cannot say it.
-func TestTheFileOfALostSessionIsClosed(t *testing.T) {
+func TestJournal_ClosesFileOfLostSession(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
 	send(j, frame.AgentToClient, `{"id":1,"result":{"sessionId":"s"}}`)
@@ -101,7 +101,7 @@ func TestTheFileOfALostSessionIsClosed(t *testing.T) {
 	closed(t, j)
 }
 
-func TestManySessionsThatAreClosedAreForgotten(t *testing.T) {
+func TestJournal_LimitsClosedSessions(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxQueued: 64 << 20})
 	const over = 10
 	for i := range maxClosed + over {

@@ -104,7 +104,7 @@ func entries(t *testing.T, dir, session string) []*Entry {
 	return nil
 }
 
-func TestASessionsFramesAreInItsFileInOrderAsTheyPassed(t *testing.T) {
+func TestJournal_KeepsFramesInOrder(t *testing.T) {
 	j := opened(t, Options{Content: true, Version: "v1"})
 	send(j, frame.ClientToAgent, `{"id":0,"method":"initialize","params":{}}`)
 	send(j, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"cwd":"/w"}}`)
@@ -155,7 +155,7 @@ func TestASessionsFramesAreInItsFileInOrderAsTheyPassed(t *testing.T) {
 	}
 }
 
-func TestFilesAreThePersonsAloneAndNamesAreNoPaths(t *testing.T) {
+func TestJournal_FilesArePrivateAndNamesSafe(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	ids := []string{"../../../etc/passwd", "/absolute", "..", strings.Repeat("long", 5000), "nul\u0000", "\u202ebidi", "_link", "a\nb", "s", "S"}
 	for i, id := range ids {
@@ -182,7 +182,7 @@ func TestFilesAreThePersonsAloneAndNamesAreNoPaths(t *testing.T) {
 	}
 }
 
-func TestAnAgentCannotMakeFiles(t *testing.T) {
+func TestJournal_AgentCannotMakeFiles(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	for i := range 1000 {
@@ -197,7 +197,7 @@ func TestAnAgentCannotMakeFiles(t *testing.T) {
 	}
 }
 
-func TestBytesThatAreNoTextAreKept(t *testing.T) {
+func TestJournal_KeepsInvalidUTF8(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	line := "{\"method\":\"session/update\",\"params\":{\"sessionId\":\"s\",\"x\":\"\xff\xfe\"}}"
@@ -214,7 +214,7 @@ func TestBytesThatAreNoTextAreKept(t *testing.T) {
 	}
 }
 
-func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
+func TestJournal_OmitsContentIfDisabled(t *testing.T) {
 	j := opened(t, Options{})
 	openSession(j, "1", "s")
 	send(j, frame.AgentToClient, update("s", "secret"))
@@ -231,7 +231,7 @@ func TestWithoutContentNothingThatWasSaidIsKept(t *testing.T) {
 	}
 }
 
-func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
+func TestQueue_CountsDroppedFramesInPlace(t *testing.T) {
 	q := newQueue(4*(recordCost+10), true)
 	frame := func(session string) *frame.Frame {
 		return &frame.Frame{Direction: frame.AgentToClient, Scanned: true, SessionID: []byte(session), Line: []byte("0123456")}
@@ -263,8 +263,8 @@ func TestWhatFindsNoRoomIsCountedExactlyAndWhereItIsMissing(t *testing.T) {
 	}
 }
 
-// TestQueue_KeepsWhatIsBesideALongFrame queues a frame that is longer than the queue, and others.
-func TestQueue_KeepsWhatIsBesideALongFrame(t *testing.T) {
+// TestQueue_KeepsOthersBesideLongFrame queues a frame that is longer than the queue, and others.
+func TestQueue_KeepsOthersBesideLongFrame(t *testing.T) {
 	const room = 1 << 20
 	long, answer := []byte(`{"x":"`+strings.Repeat("x", 2*room)+`"}`), []byte(`{"id":1}`)
 	for name, content := range map[string]bool{"a run of updates": true, "a frame": false} {
@@ -300,7 +300,7 @@ func TestQueue_KeepsWhatIsBesideALongFrame(t *testing.T) {
 	}
 }
 
-func TestEveryFrameIsKeptOrCounted(t *testing.T) {
+func TestJournal_KeepsOrCountsFrames(t *testing.T) {
 	j := opened(t, Options{Content: true, MaxQueued: 64 << 10})
 	openSession(j, "1", "s")
 	written(t, j)
@@ -349,7 +349,7 @@ func TestEveryFrameIsKeptOrCounted(t *testing.T) {
 	t.Logf("%d kept, %d lost", kept, lost)
 }
 
-func TestASessionsFileStopsGrowing(t *testing.T) {
+func TestJournal_LimitsFileSize(t *testing.T) {
 	var log bytes.Buffer
 	j := opened(t, Options{Content: true, MaxSessionBytes: 4 << 10, Logger: slog.New(slog.NewTextHandler(&log, nil))})
 	openSession(j, "1", "s")
@@ -372,7 +372,7 @@ func TestASessionsFileStopsGrowing(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
+func TestJournal_RecreatesRemovedFile(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	written(t, j)
@@ -390,7 +390,7 @@ func TestAFileThatIsRemovedIsBegunAnew(t *testing.T) {
 	}
 }
 
-func TestTornTailsAreMendedAtEveryByte(t *testing.T) {
+func TestRepair_TornTail(t *testing.T) {
 	j := opened(t, Options{Content: true})
 	openSession(j, "1", "s")
 	send(j, frame.AgentToClient, update("s", "the last"))
@@ -429,7 +429,7 @@ func TestTornTailsAreMendedAtEveryByte(t *testing.T) {
 	}
 }
 
-func TestOldAndManyFilesGoButNotThoseBeingWritten(t *testing.T) {
+func TestRetention_RemovesOldFilesNotLive(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	now := time.Now()
 	var files []string

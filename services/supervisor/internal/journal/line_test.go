@@ -17,7 +17,7 @@ func slowly(line []byte) (*Entry, error) {
 	return e, json.Unmarshal(line, e, jsontext.AllowDuplicateNames(true), jsontext.AllowInvalidUTF8(true))
 }
 
-func TestUpdatesAreReadAsTheyAreWritten(t *testing.T) {
+func TestReadUpdate_ReadsWrittenUpdates(t *testing.T) {
 	var m updateMaker
 	for seq, at := range map[uint64]int64{0: 0, 1: 1, 18446744073709551: time.Now().UnixNano(), 99: -1, 7: 4102444800_000000001} {
 		line := m.line(nil, &frame.Frame{Seq: seq, Line: []byte(update("s", "a\u2028b") + " \r\n")}, at)

@@ -19,7 +19,7 @@ func messages(t *testing.T, dir, session string) []string {
 	return all
 }
 
-func TestASessionIsRecordedOnceItIsOpen(t *testing.T) {
+func TestJournal_RecordsSessionOnceOpen(t *testing.T) {
 	const (
 		load   = `{"id":1,"method":"session/load","params":{"sessionId":"x","cwd":"/w"}}`
 		resume = `{"id":2,"method":"session/resume","params":{"sessionId":"x","cwd":"/w"}}`

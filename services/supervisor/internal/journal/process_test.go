@@ -63,7 +63,7 @@ func writeAsChild(dir, name string) error {
 	return j.Close()
 }
 
-func TestSupervisorsShareAFolder(t *testing.T) {
+func TestJournal_FolderSharedBySupervisors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	var cmds []*exec.Cmd
 	for i := range 4 {
@@ -119,7 +119,7 @@ func writeForever(dir string) error {
 	}
 }
 
-func TestAKilledSupervisorLeavesNothingThatCannotBeRead(t *testing.T) {
+func TestJournal_ReadableAfterKill(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	for round := range 6 {
 		cmd := asChild(t, "forever", dir)
@@ -223,7 +223,7 @@ func fillAsChild(dir string) error {
 	return nil
 }
 
-func TestAFullDiskStopsNothingAndIsSaid(t *testing.T) {
+func TestJournal_FullDiskIsReported(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	if out, err := asChild(t, "fill", dir).CombinedOutput(); err != nil {
 		t.Fatalf("%v: %s", err, out)

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestAReaderFindsWhatIsWrittenWhileItHasReadNotAll(t *testing.T) {
+func TestReader_ReturnsLinesWrittenDuringRead(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "j.ndjson")
 	line := func(n string) string { return `{"t":"2026-01-02T03:04:05.000000000Z","note":"` + n + `"}` + "\n" }
 	if err := os.WriteFile(path, []byte(line("1")+line("2")), 0o600); err != nil {

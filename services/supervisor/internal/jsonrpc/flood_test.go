@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-func TestLinesGatherInAFloodAlone(t *testing.T) {
+func TestReader_GathersLinesOnlyUnderLoad(t *testing.T) {
 	type reads struct {
 		n, size int
 		apart   time.Duration

@@ -90,7 +90,7 @@ func throughPipes(tb testing.TB, lines []byte, total int, relay func(io.Reader, 
 	return took
 }
 
-func TestForwardedBytesAreTheSame(t *testing.T) {
+func TestForward_KeepsBytes(t *testing.T) {
 	r, w := io.Pipe()
 	want := bytes.Repeat(update300, 5000)
 	done := make(chan error, 1)

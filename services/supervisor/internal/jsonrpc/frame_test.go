@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestFrames(t *testing.T) {
+func TestAppend_Frames(t *testing.T) {
 	for _, tt := range []struct{ name, got, want string }{
 		{"a result", string(AppendResult(nil, []byte(`"a"`), []byte(`{}`))), `{"jsonrpc":"2.0","id":"a","result":{}}` + "\n"},
 		{"no result", string(AppendResult(nil, []byte(`1`), nil)), `{"jsonrpc":"2.0","id":1,"result":null}` + "\n"},

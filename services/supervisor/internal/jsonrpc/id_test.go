@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-func TestCanonicalID(t *testing.T) {
+func TestCanonicalID_EqualIDsMatch(t *testing.T) {
 	same := [][]string{
 		{`1`, `1.0`, `1e0`, `10e-1`, `0.1E+1`},
 		{`"1"`, `"\u0031"`},
@@ -42,7 +42,7 @@ func TestCanonicalID(t *testing.T) {
 	}
 }
 
-func TestInFlight(t *testing.T) {
+func TestCalls_IDsInFlightAreUnique(t *testing.T) {
 	var f InFlight[string]
 	if !f.Add([]byte(`1`), "one") || !f.Add([]byte(`"1"`), "text") {
 		t.Fatal("fresh ids were refused")
@@ -70,7 +70,7 @@ func TestInFlight(t *testing.T) {
 	}
 }
 
-func TestInFlightGivesACallToOneTakerAlone(t *testing.T) {
+func TestCalls_InFlightAreClaimedOnce(t *testing.T) {
 	var f InFlight[int]
 	var taken atomic.Int32
 	var takers sync.WaitGroup
@@ -92,7 +92,7 @@ func TestInFlightGivesACallToOneTakerAlone(t *testing.T) {
 	}
 }
 
-func TestNewIDsDiffer(t *testing.T) {
+func TestNewID_Differs(t *testing.T) {
 	if a, b := NewID(), NewID(); a == b || len(a) < 26 {
 		t.Errorf("got %q and %q", a, b)
 	}

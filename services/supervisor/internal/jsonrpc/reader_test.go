@@ -81,7 +81,7 @@ func readAll(t *testing.T, r *Reader) (lines []string, long []*TooLong) {
 	}
 }
 
-func TestReaderReturnsLinesWhole(t *testing.T) {
+func TestReader_ReturnsWholeLines(t *testing.T) {
 	big := strings.Repeat("b", 3*readSize)
 	for _, tt := range []struct {
 		name string
@@ -112,7 +112,7 @@ func TestReaderReturnsLinesWhole(t *testing.T) {
 	}
 }
 
-func TestReaderFindsTheIDOfALineThatIsTooLong(t *testing.T) {
+func TestReader_FindsIDOfTooLongLine(t *testing.T) {
 	filler := filler[:5000]
 	for _, tt := range []struct {
 		name, line, id, method string
@@ -145,7 +145,7 @@ func TestReaderFindsTheIDOfALineThatIsTooLong(t *testing.T) {
 	}
 }
 
-func TestReaderDiscardsInLittleMemory(t *testing.T) {
+func TestReader_DiscardsInLittleMemory(t *testing.T) {
 	const size = 150 << 20
 	r := NewReader(&endless{head: []byte(`{"x":"`), fill: size, tail: []byte("\",\"id\":42}\nnext\n")}, 1<<20)
 	_, err := r.Next()
@@ -182,7 +182,7 @@ func TestReader_ReadsLongLinesInLinearTime(t *testing.T) {
 	}
 }
 
-func TestReaderKeepsLinesUntilItMustRead(t *testing.T) {
+func TestReader_KeepsLinesUntilNextRead(t *testing.T) {
 	var in []byte
 	var want []string
 	for i := range 20000 {
@@ -223,7 +223,7 @@ func TestReaderKeepsLinesUntilItMustRead(t *testing.T) {
 	}
 }
 
-func TestSpanRefusesLinesThatAreNotNeighbours(t *testing.T) {
+func TestSpan_RejectsSeparateLines(t *testing.T) {
 	b := []byte("a\nb\nc\n")
 	if _, ok := Span(b[0:2], b[4:6]); ok {
 		t.Error("two lines with one between were joined")
@@ -233,7 +233,7 @@ func TestSpanRefusesLinesThatAreNotNeighbours(t *testing.T) {
 	}
 }
 
-func TestReaderDropsAnUnfinishedLineBeforeAnError(t *testing.T) {
+func TestReader_DropsPartialLineBeforeError(t *testing.T) {
 	broken := errors.New("broken")
 	r := NewReader(io.MultiReader(strings.NewReader("a\nb"), iotest.ErrReader(broken)), 100)
 	if line, err := r.Next(); string(line) != "a\n" || err != nil {

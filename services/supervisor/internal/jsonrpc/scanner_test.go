@@ -19,7 +19,7 @@ var update300 = []byte(`{"jsonrpc":"2.0","method":"session/update","params":{"se
 	`"update":{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` +
 	strings.Repeat("The quick brown fox. ", 6) + `"}}}}` + "\n")
 
-func TestScan(t *testing.T) {
+func TestScan_Members(t *testing.T) {
 	const absent = "\x00"
 	tests := []struct {
 		name    string
@@ -115,7 +115,7 @@ func TestScan(t *testing.T) {
 }
 
 // What is found in a line must not depend on the line before, however much the two are alike.
-func TestScanOfLinesThatAreAlike(t *testing.T) {
+func TestScan_SimilarLines(t *testing.T) {
 	const before = `{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"u","content":{"type":"text","text":"`
 	const behind = `"},"messageId":"m"}}}` + "\n"
 	texts := []string{
@@ -152,7 +152,7 @@ func TestScanOfLinesThatAreAlike(t *testing.T) {
 	}
 }
 
-func TestUpdatesThatDifferInTheirTextAloneAreMatched(t *testing.T) {
+func TestScan_MatchesUpdatesThatDifferInText(t *testing.T) {
 	for _, layout := range []string{
 		string(update300),
 		`{"jsonrpc":"2.0","method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"agent_message_chunk","content":{"text":"xxx","type":"text"},"messageId":"m"}}}`,
@@ -170,7 +170,7 @@ func TestUpdatesThatDifferInTheirTextAloneAreMatched(t *testing.T) {
 	}
 }
 
-func TestScanBoundsDepth(t *testing.T) {
+func TestScan_LimitsDepth(t *testing.T) {
 	var s Scanner
 	var m Message
 	for _, tt := range []struct {
@@ -199,7 +199,7 @@ func TestScanBoundsDepth(t *testing.T) {
 	}
 }
 
-func TestScanDoesNotAllocate(t *testing.T) {
+func TestScan_AllocatesNothing(t *testing.T) {
 	var s Scanner
 	var m Message
 	request := []byte(`{"jsonrpc":"2.0","id":"3f2a","method":"fs/read_text_file","params":{"sessionId":"s","path":"/a/b \" c","line":1}}`)
@@ -212,7 +212,7 @@ func TestScanDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestDuplicateNames(t *testing.T) {
+func TestDuplicateNames_DetectsDuplicates(t *testing.T) {
 	for _, tt := range []struct {
 		name, params string
 		ok           bool
@@ -288,8 +288,8 @@ func FuzzScan(f *testing.F) {
 	})
 }
 
-// FuzzScanOfLinesThatAreAlike replaces a part of a line, and compares a scanner that has scanned the line with one that has not.
-func FuzzScanOfLinesThatAreAlike(f *testing.F) {
+// FuzzScanSimilarLines replaces a part of a line, and compares a scanner that has scanned the line with one that has not.
+func FuzzScanSimilarLines(f *testing.F) {
 	from := bytes.Index(update300, []byte("xxx"))
 	for _, seed := range []string{"", "a", `"`, `\`, `\"`, `"}`, `","text":"`, "\n", "\xff", `"},"sessionUpdate":"v","x":{"a":"b`} {
 		f.Add(update300, from, 3, []byte(seed))

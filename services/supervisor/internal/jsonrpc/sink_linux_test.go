@@ -11,7 +11,7 @@ import (
 
 // A standard stream that was blocking at start, and that another process made non-blocking since, is what Go's poller
 // does not watch and what says EAGAIN all the same.
-func TestWriterSurvivesADescriptorThatTurnedNonBlocking(t *testing.T) {
+func TestWriter_HandlesNonBlockingDescriptor(t *testing.T) {
 	var fds [2]int
 	if err := unix.Pipe2(fds[:], unix.O_CLOEXEC); err != nil {
 		t.Fatal(err)
@@ -38,7 +38,7 @@ func TestWriterSurvivesADescriptorThatTurnedNonBlocking(t *testing.T) {
 	_ = r.Close()
 }
 
-func TestTrySendDoesNotWaitForAFullPipe(t *testing.T) {
+func TestTrySend_DoesNotWaitForFullPipe(t *testing.T) {
 	r, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -30,7 +30,7 @@ func (s *stuck) Write(p []byte) (int, error) {
 	return s.got.Write(p)
 }
 
-func TestWriterKeepsFramesOfManyWritersApart(t *testing.T) {
+func TestWriter_SeparatesConcurrentFrames(t *testing.T) {
 	for _, tt := range []struct {
 		name string
 		ends func(t *testing.T) (w io.WriteCloser, r io.ReadCloser)
@@ -127,7 +127,7 @@ func TestWriterKeepsFramesOfManyWritersApart(t *testing.T) {
 	}
 }
 
-func TestWriterSendsManyBuffersInPieces(t *testing.T) {
+func TestWriter_SendsManyBuffers(t *testing.T) {
 	r, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -155,7 +155,7 @@ func TestWriterSendsManyBuffersInPieces(t *testing.T) {
 	_ = r.Close()
 }
 
-func TestWriterWritesPostedFramesFirst(t *testing.T) {
+func TestWriter_WritesPostedFramesFirst(t *testing.T) {
 	s := newStuck()
 	w := NewWriter(s, 100)
 	if err := w.Post([]byte("1\n")); err != nil {
@@ -187,7 +187,7 @@ func TestWriterWritesPostedFramesFirst(t *testing.T) {
 	}
 }
 
-func TestWriterBoundsWhatIsPosted(t *testing.T) {
+func TestWriter_LimitsPostedFrames(t *testing.T) {
 	s := newStuck()
 	w := NewWriter(s, 10)
 	if err := w.Post(make([]byte, 50)); err != nil {
@@ -206,7 +206,7 @@ func TestWriterBoundsWhatIsPosted(t *testing.T) {
 	}
 }
 
-func TestWriterFailsForGoodAfterAnError(t *testing.T) {
+func TestWriter_FailsAfterError(t *testing.T) {
 	s := newStuck()
 	w := NewWriter(s, 100)
 	broken := errors.New("broken")
@@ -242,7 +242,7 @@ func TestWriterFailsForGoodAfterAnError(t *testing.T) {
 	}
 }
 
-func TestTrySendGivesWay(t *testing.T) {
+func TestTrySend_YieldsToOtherWriters(t *testing.T) {
 	s := newStuck()
 	w := NewWriter(s, 100)
 	sent := make(chan error, 1)
@@ -276,7 +276,7 @@ func TestTrySendGivesWay(t *testing.T) {
 	}
 }
 
-func TestClosingTheStreamEndsAWriterThatWaits(t *testing.T) {
+func TestWriter_CloseEndsWait(t *testing.T) {
 	r, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -297,7 +297,7 @@ func TestClosingTheStreamEndsAWriterThatWaits(t *testing.T) {
 	_ = r.Close()
 }
 
-func TestWriterSaysThatNobodyReads(t *testing.T) {
+func TestWriter_ReturnsBrokenPipe(t *testing.T) {
 	r, out, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -310,7 +310,7 @@ func TestWriterSaysThatNobodyReads(t *testing.T) {
 	_ = out.Close()
 }
 
-func TestForwardDoesNotAllocate(t *testing.T) {
+func TestForward_AllocatesNothing(t *testing.T) {
 	out, err := os.OpenFile(os.DevNull, os.O_WRONLY, 0)
 	if err != nil {
 		t.Fatal(err)

@@ -143,8 +143,8 @@ func TestCommands_LimitsProcesses(t *testing.T) {
 	}
 }
 
-// BenchmarkWithin asks about a new process each time, whose parent is known.
-func BenchmarkWithin(b *testing.B) {
+// BenchmarkCommands_Within asks about a new process each time, whose parent is known.
+func BenchmarkCommands_Within(b *testing.B) {
 	var c Commands
 	c.Within(os.Getppid())
 	for b.Loop() {

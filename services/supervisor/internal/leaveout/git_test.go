@@ -37,7 +37,7 @@ func run(t *testing.T, dir string, argv ...string) string {
 	return string(out)
 }
 
-func TestARepositoryTellsWhatItKeeps(t *testing.T) {
+func TestGit_ReadsTrackedSecrets(t *testing.T) {
 	deleted := "mkdir -p d && echo TOKEN >d/.env && commit add && git rm -q d/.env && commit remove"
 	for _, c := range []struct {
 		name, lines    string
@@ -78,7 +78,7 @@ func TestARepositoryTellsWhatItKeeps(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeReadMayBeKept(t *testing.T) {
+func TestGit_UnreadableRepositoryIsIncomplete(t *testing.T) {
 	for name, lines := range map[string]string{
 		"a split index": "git update-index --split-index", "other objects": "mkdir -p .git/objects/info && echo /x >.git/objects/info/alternates",
 		"a broken pack": "git gc -q && chmod u+w .git/objects/pack/* && for f in .git/objects/pack/*.pack; do echo >$f; done",
@@ -97,7 +97,7 @@ func TestWhatCannotBeReadMayBeKept(t *testing.T) {
 }
 
 // Each command is run as it is told to, in a repository with secrets.
-func TestGitLeavesOutWhatItIsTold(t *testing.T) {
+func TestGit_CommandsLeaveOutSecrets(t *testing.T) {
 	dir := inRepository(t, `mkdir -p sub h/.ssh
 		for f in .env sub/.ENV.x sub/server.pem h/.ssh/config; do echo "TOKEN of $f" >$f; done
 		commit add; for f in .env sub/.ENV.x sub/server.pem h/.ssh/config main.go; do echo "TOKEN $f again" >>$f; done; commit more
@@ -146,7 +146,7 @@ func TestGitLeavesOutWhatItIsTold(t *testing.T) {
 	}
 }
 
-func TestGitIsNotToldWhereItIsNotCertain(t *testing.T) {
+func TestGit_UncertainCommandsAreNotRewritten(t *testing.T) {
 	log := leaveout.Rewrite{Argv: []string{"git", "log", "-p"}, Told: []string{"git", "log", "-p", "--", ":(top,exclude).env"}}
 	for _, line := range []string{
 		"git --literal-pathspecs log -p", "git log -p $x", "git log -p; git show", "timeout 5 git log -p", "sh -c 'git log -p'", "git log -p *; git log -p",

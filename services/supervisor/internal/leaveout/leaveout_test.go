@@ -42,7 +42,7 @@ func below(dir string) leaveout.Found {
 	return f.Found()
 }
 
-func TestForbiddenFilesAreFoundByNameAndFolder(t *testing.T) {
+func TestForbidden_FoundByNameAndFolder(t *testing.T) {
 	dir := folder(t, "main.go", "a/.env", "a/b/.ENV.local", "k/server.pem", "h/.ssh/config", "h/.ssh/more/id", "bx", "environment")
 	if err := os.Symlink("/etc", filepath.Join(dir, "link")); err != nil {
 		t.Fatal(err)
@@ -66,7 +66,7 @@ func TestForbiddenFilesAreFoundByNameAndFolder(t *testing.T) {
 	}
 }
 
-func TestAFolderThatCannotBeReadMayHoldAnything(t *testing.T) {
+func TestForbidden_UnreadableFolderIsIncomplete(t *testing.T) {
 	dir := folder(t, "closed/x")
 	if err := os.Chmod(filepath.Join(dir, "closed"), 0); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestAFolderThatCannotBeReadMayHoldAnything(t *testing.T) {
 	}
 }
 
-func TestPatternsMatchAllThatTheGlobsCouldMean(t *testing.T) {
+func TestPatterns_CoverGlobs(t *testing.T) {
 	dir := folder(t, "main.go")
 	got := below(dir).Patterns
 	want := []string{".[Ee][Nn][Vv]", ".[Ee][Nn][Vv].*", "*.[Pp][Ee][Mm]", "*.[Kk][Ee][Yy]", ".[Ss][Ss][Hh]", "[ab][Xx]", "[Nn][Oo][Ww][Hh][Ee][Rr][Ee]"}
@@ -104,7 +104,7 @@ func commands(programs []string) (all [][]string) {
 }
 
 // Each program is run as it is told to, in a folder with secrets.
-func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
+func TestRewrite_ProgramsLeaveOutSecrets(t *testing.T) {
 	other := folder(t, "main.go")
 	for _, c := range []struct {
 		argv, walking []string
@@ -159,7 +159,7 @@ func TestProgramsLeaveOutWhatTheyAreTold(t *testing.T) {
 	}
 }
 
-func TestWhatCannotBeToldForCertainIsNotTold(t *testing.T) {
+func TestRewrite_UncertainCommandsAreNotRewritten(t *testing.T) {
 	found := below(folder(t, ".env"))
 	whole := found
 	whole.Whole = true

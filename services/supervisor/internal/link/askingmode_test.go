@@ -40,7 +40,7 @@ func (p *peer) wantRequest(method, params string) (id string) {
 	return string(m.ID)
 }
 
-func TestLink_PutsSessionsInTheModeThatAsks(t *testing.T) {
+func TestLink_SetsModeThatAsks(t *testing.T) {
 	const update = `{"method":"session/update","params":{"sessionId":"s","update":{"sessionUpdate":"available_commands_update","availableCommands":[]}}}`
 	t.Run("by session/set_mode", func(t *testing.T) {
 		r := opens(t)
@@ -110,7 +110,7 @@ func TestLink_WarnsOfUntestedVersions(t *testing.T) {
 	}
 }
 
-func TestLink_TellsUsersOfUntestedVersionsOnce(t *testing.T) {
+func TestLink_NotifiesOfUntestedVersionOnce(t *testing.T) {
 	r := newRig(t, func(o *Options) { o.Tested = []string{"0"} })
 	r.client.send(`{"id":"i","method":"initialize","params":{"protocolVersion":1,"clientCapabilities":{"session":{"notices":{}}}}}`)
 	r.agent.next()

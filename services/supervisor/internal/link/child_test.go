@@ -52,7 +52,7 @@ func (r *rig) openToo(id string) {
 	r.client.next()
 }
 
-func TestChild_HasTheParentsRootsAndPolicy(t *testing.T) {
+func TestChild_HasRootsAndPolicyOfParent(t *testing.T) {
 	const child = "s-child"
 	for _, c := range []struct {
 		name    string
@@ -120,7 +120,7 @@ func TestChild_HasTheParentsRootsAndPolicy(t *testing.T) {
 	}
 }
 
-func TestChild_QuestionsAndEventsAreTheParents(t *testing.T) {
+func TestChild_QuestionsAndEventsBelongToParent(t *testing.T) {
 	w := &watcher{}
 	r := newRig(t, func(o *Options) { o.Observer = w })
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {

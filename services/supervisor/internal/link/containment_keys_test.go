@@ -24,7 +24,7 @@ var similar = func() [2]string {
 	return [2]string{head + "/1/" + tail, head + "/2/" + tail}
 }()
 
-func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
+func TestKernel_RecordsWholePathOfDenials(t *testing.T) {
 	var mu sync.Mutex
 	var denied []string
 	r := newRig(t, func(o *Options) {
@@ -65,7 +65,7 @@ func TestKernel_RecordsDenialsByTheirWholePath(t *testing.T) {
 	}
 }
 
-func TestKernel_AsksByTheWholePath(t *testing.T) {
+func TestKernel_AsksWithWholePath(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)
 	r.client.send(promptS)
@@ -84,8 +84,8 @@ func TestKernel_AsksByTheWholePath(t *testing.T) {
 	}
 }
 
-// TestKernel_AsksInTheNewestTurn has a turn that hangs, and a newer one in another session.
-func TestKernel_AsksInTheNewestTurn(t *testing.T) {
+// TestKernel_AsksInNewestTurn has a turn that hangs, and a newer one in another session.
+func TestKernel_AsksInNewestTurn(t *testing.T) {
 	r := newRig(t, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)
 	r.client.send(promptS)

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 )
 
-func TestLink_ReachesListenersOfTheAgent(t *testing.T) {
+func TestLink_ReachesListenersOfAgent(t *testing.T) {
 	const own = 4096
 	r := newRig(t, contained(nil, containment.Proxy{Listens: func(port uint16) bool { return port == own }}))
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {

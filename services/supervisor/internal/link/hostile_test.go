@@ -82,7 +82,7 @@ func TestOwnCall_EndsWithClientCall(t *testing.T) {
 	}
 }
 
-func TestOwnCall_EndsWhenAllowedCallIsGivenUp(t *testing.T) {
+func TestOwnCall_EndsWithAbandonedCall(t *testing.T) {
 	r := gatedRig(t)
 	r.open(`{}`)
 	r.agent.send(fmt.Sprintf(writeCall, 1, 1))
@@ -400,7 +400,7 @@ func TestAnswer_OnlyClientCountsAsClient(t *testing.T) {
 	r.client.want(cancel7)
 }
 
-func TestLink_RefusesMessageWithOnlyAnID(t *testing.T) {
+func TestLink_RefusesMessageWithOnlyID(t *testing.T) {
 	r := newRig(t)
 	r.open(`{}`)
 	r.client.send(`{"jsonrpc":"2.0","id":99}`)

@@ -78,7 +78,7 @@ func (r *rig) nextQuestion() line {
 	}
 }
 
-func TestLeftToCall_AsksOnceAboutTheCall(t *testing.T) {
+func TestLeftToCall_AsksOnceAboutCall(t *testing.T) {
 	r, records := wordsRig(t)
 	r.handler.decide = verdicts(asks, asks)
 	r.open(`{}`)

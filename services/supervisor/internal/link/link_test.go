@@ -483,7 +483,7 @@ func TestRoute_RefusesProtectedFiles(t *testing.T) {
 	}
 }
 
-func TestCancelRequest_ReadIsGivenUpAndWriteContinues(t *testing.T) {
+func TestCancelRequest_EndsReadButNotWrite(t *testing.T) {
 	r := newRig(t)
 	reading, cancelled := make(chan struct{}), make(chan struct{})
 	r.handler.read = func(ctx context.Context, _ *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {

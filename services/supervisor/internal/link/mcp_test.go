@@ -9,7 +9,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestMCPServers_AreDecidedBeforeTheSessionOpens(t *testing.T) {
+func TestMCPServers_DecidedBeforeSessionOpens(t *testing.T) {
 	const open = `{"jsonrpc":"2.0","id":"m","method":"session/new","params":{"cwd":"/w","mcpServers":[{"name":"x","command":"/bin/x","args":["-a","b"],"env":[{"name":"TOKEN","value":"secret"}]},{"type":"http","name":"y","url":"https://example.com"}]}}`
 	for _, c := range []struct {
 		name    string

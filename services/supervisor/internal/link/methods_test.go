@@ -288,7 +288,7 @@ func TestMethodNames_ShareIDsInFlight(t *testing.T) {
 	r.agent.want(`{"jsonrpc":"2.0","id":1,"result":{"content":"once"}}`)
 }
 
-func TestMethodNames_RefuseParamsThatAreNoObject(t *testing.T) {
+func TestMethodNames_RejectNonObjectParams(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ALLOW, true)
 	for i, name := range namesOf(acp.MethodWriteTextFile) {
 		r.agent.send(fmt.Sprintf(`{"id":%d,"method":%q,"params":["s","/w/f","x"]}`, i, name))
@@ -494,7 +494,7 @@ func TestCall_UnknownSessionCannotBypassRules(t *testing.T) {
 	r.client.want(strings.Replace(fmt.Sprintf(stray, 9), `"S"`, `"s"`, 1)) // a session without rules
 }
 
-func TestOwnQuestions_AreInTheDialectOfTheClient(t *testing.T) {
+func TestOwnQuestions_UseDialectOfClient(t *testing.T) {
 	for opening, want := range map[string]string{"session/new": "session/request_permission", "newSession": "requestPermission", "acp/new_session": "acp/request_permission"} {
 		t.Run(opening, func(t *testing.T) {
 			r := gatedRig(t)

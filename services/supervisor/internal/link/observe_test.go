@@ -44,7 +44,7 @@ func (w *witness) of(d frame.Direction) []string {
 	return all
 }
 
-func TestObserver_SeesFramesInOrder(t *testing.T) {
+func TestObserver_GetsFramesInOrder(t *testing.T) {
 	w := &witness{}
 	r := newRig(t, func(o *Options) { o.Observer = w })
 	r.open("{}")
@@ -69,7 +69,7 @@ func TestObserver_SeesFramesInOrder(t *testing.T) {
 	}
 }
 
-func TestObserver_SeesRoutedCalls(t *testing.T) {
+func TestObserver_GetsRoutedCalls(t *testing.T) {
 	w := &witness{}
 	r := newRig(t, func(o *Options) { o.Observer = w })
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
@@ -102,7 +102,7 @@ func TestObserver_SeesRoutedCalls(t *testing.T) {
 	}
 }
 
-func TestObserver_SeesOwnQuestions(t *testing.T) {
+func TestObserver_GetsOwnQuestions(t *testing.T) {
 	w := &witness{}
 	r := gatedRig(t, func(o *Options) { o.Observer = w })
 	r.open("{}")
@@ -124,7 +124,7 @@ func TestObserver_SeesOwnQuestions(t *testing.T) {
 	}
 }
 
-func TestObserver_SeesRefusedFrames(t *testing.T) {
+func TestObserver_GetsRefusedFrames(t *testing.T) {
 	w := &witness{}
 	r := newRig(t, func(o *Options) { o.Observer = w })
 	r.open("{}")

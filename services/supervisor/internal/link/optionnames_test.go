@@ -7,7 +7,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-func TestNamedByKind_SaysWhatAnAnswerIsTakenFor(t *testing.T) {
+func TestNamedByKind_NamesMeaningOfAnswer(t *testing.T) {
 	for name, tt := range map[string]struct{ options, want string }{
 		"plain names stay":         {`[{"optionId":"a","kind":"allow_once","name":"Allow"},{"optionId":"b","kind":"reject_once","name":"Reject"}]`, ""},
 		"in other words":           {`[{"optionId":"a","kind":"allow_once","name":"Weiter"}]`, `[{"optionId":"a","kind":"allow_once","name":"Allow once: “Weiter”"}]`},
@@ -31,7 +31,7 @@ func TestNamedByKind_SaysWhatAnAnswerIsTakenFor(t *testing.T) {
 	}
 }
 
-func TestPermissionRequest_HasAcphostsNamesIfAPolicyAsks(t *testing.T) {
+func TestPermissionRequest_HasOwnNamesIfPolicyAsks(t *testing.T) {
 	r := policyRig(t, permissionv1.Verdict_VERDICT_ASK, false)
 	line := `{"id":7,"method":"session/request_permission","params":{"sessionId":"s","toolCall":{"toolCallId":"t"},"options":[{"optionId":"a","kind":"allow_once","name":"Weiter"}],"_meta":{"n":1.50}}}`
 	r.agent.send(line)

@@ -32,7 +32,7 @@ func outsideRig(t *testing.T, at *atomic.Pointer[intent.Place]) (*rig, <-chan *a
 
 const readOut = `{"jsonrpc":"2.0","id":1,"method":"fs/read_text_file","params":{"sessionId":"s","path":"/w/link"}}`
 
-func TestOutside_HandlerGetsAllowedPath(t *testing.T) {
+func TestCall_OutsideRootsUsesAllowedPath(t *testing.T) {
 	outside, inside := intent.Place{Resolved: "/out/f"}, intent.Place{Resolved: "/w/f", Inside: true}
 	for name, tt := range map[string]struct {
 		at      intent.Place
@@ -69,7 +69,7 @@ func TestOutside_HandlerGetsAllowedPath(t *testing.T) {
 	}
 }
 
-func TestOutside_ResolvesPathAgainAfterAnswer(t *testing.T) {
+func TestCall_OutsideRootsResolvesPathAfterAnswer(t *testing.T) {
 	for name, now := range map[string]intent.Place{
 		"it leads elsewhere":          {Resolved: "/out/other"},
 		"it leads inside":             {Resolved: "/w/f", Inside: true},
@@ -95,7 +95,7 @@ func TestOutside_ResolvesPathAgainAfterAnswer(t *testing.T) {
 	}
 }
 
-func TestOutside_UnreachablePathIsNotAsked(t *testing.T) {
+func TestCall_OutsideRootsUnreachableIsNotAsked(t *testing.T) {
 	at := &atomic.Pointer[intent.Place]{}
 	at.Store(&intent.Place{Resolved: "/proc/7/mem"})
 	r, _ := outsideRig(t, at)

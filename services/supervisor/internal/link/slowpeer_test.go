@@ -10,9 +10,9 @@ import (
 	fsv1 "github.com/acphost/acphost/proto/acphost/fs/v1"
 )
 
-// TestCall_TimesOnlyTheHandler has a call wait for room for its answer, as it does while the agent does not read earlier answers. The
-// handler then has its whole time.
-func TestCall_TimesOnlyTheHandler(t *testing.T) {
+// TestCall_TimesOnlyHandler has a call wait for room for its answer, as it does while the agent does not read earlier
+// answers. The handler then has its whole time.
+func TestCall_TimesOnlyHandler(t *testing.T) {
 	deadlines := make(chan time.Time, 1)
 	r := newRig(t)
 	r.handler.read = func(ctx context.Context, _ *fsv1.ReadTextFileRequest) (*fsv1.ReadTextFileResponse, error) {

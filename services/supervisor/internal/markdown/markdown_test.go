@@ -24,7 +24,7 @@ func (s *spelled) Link(picture bool, _, address string, within func()) {
 	s.WriteByte('}')
 }
 
-func TestSpans(t *testing.T) {
+func TestSpans_Styles(t *testing.T) {
 	for text, want := range map[string]string{
 		"a **b *c*** ~~d~~ __e__ _f_ ***g***":        "a 2{b 1{c}} 4{d} 2{e} 1{f} 3{g}",
 		"snake_case_name, 2 * 3 * 4, a*, ~a~":        "snake_case_name, 2 * 3 * 4, a*, ~a~",
@@ -42,7 +42,7 @@ func TestSpans(t *testing.T) {
 	}
 }
 
-func TestASpanThatMayBeClosedIsLeft(t *testing.T) {
+func TestSpans_WaitForOpenSpan(t *testing.T) {
 	for text, want := range map[string]int{"a *b": 2, "a `b": 2, "a [b](c": 2, "a **b*": 2, `a \`: 2, "a b": 3, "a * b": 5} {
 		var got spelled
 		s := Spans{W: &got}
@@ -52,7 +52,7 @@ func TestASpanThatMayBeClosedIsLeft(t *testing.T) {
 	}
 }
 
-func TestBlocksOfCode(t *testing.T) {
+func TestFenceOf_ReadsCodeBlocks(t *testing.T) {
 	f, ok := FenceOf("  ```` go")
 	if !ok || f.Indent != 2 || f.Info != "go" || f.Code("    x") != "  x" || f.Code(" x") != "x" {
 		t.Errorf("it is %+v, %v", f, ok)
@@ -67,7 +67,7 @@ func TestBlocksOfCode(t *testing.T) {
 	}
 }
 
-func TestCells(t *testing.T) {
+func TestCells_SplitRows(t *testing.T) {
 	for row, want := range map[string][]string{
 		"| a | b |":              {"a", "b"},
 		`a|` + "`x|y`" + `|c\|d`: {"a", "`x|y`", "c|d"},

@@ -14,7 +14,7 @@ func shown(m *Map[string, int]) string {
 	return strings.Join(all, " ")
 }
 
-func TestKeysHaveTheOrderInWhichTheyWereSetOrMoved(t *testing.T) {
+func TestMap_KeepsOrderOfKeys(t *testing.T) {
 	var m Map[string, int]
 	if v, ok := m.Get("a"); v != 0 || ok || m.Delete("a") != 0 || m.Len() != 0 || shown(&m) != "" {
 		t.Error("an empty map has something")

@@ -25,7 +25,7 @@ func appended(t *testing.T, file string) *os.File {
 	return f
 }
 
-func TestWhatStandsInTheFilesPlaceIsRefusedAtOnce(t *testing.T) {
+func TestOpen_RejectsOtherFileTypes(t *testing.T) {
 	for name, place := range map[string]func(file string) error{
 		"a pipe, whose other end nobody has": func(f string) error { return syscall.Mkfifo(f, 0o600) },
 		"a link to a file":                   func(f string) error { return errors.Join(os.WriteFile(f+"2", nil, 0o600), os.Symlink(f+"2", f)) },
@@ -53,7 +53,7 @@ func TestWhatStandsInTheFilesPlaceIsRefusedAtOnce(t *testing.T) {
 	}
 }
 
-func TestReadingMakesNothing(t *testing.T) {
+func TestRead_CreatesNothing(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "folder", "f")
 	if _, err := Read(file); !errors.Is(err, fs.ErrNotExist) {
 		t.Errorf("got %v", err)
@@ -63,7 +63,7 @@ func TestReadingMakesNothing(t *testing.T) {
 	}
 }
 
-func TestALockKeepsOthersOutUntilItIsFreed(t *testing.T) {
+func TestLock_ExcludesOthers(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	one, two := appended(t, file), appended(t, file)
 	soon := func() time.Time { return time.Now().Add(5 * time.Millisecond) }
@@ -83,7 +83,7 @@ func TestALockKeepsOthersOutUntilItIsFreed(t *testing.T) {
 	}
 }
 
-func TestAFileIsCurrentAsLongAsItHasItsName(t *testing.T) {
+func TestCurrent_UntilRenamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "f")
 	f := appended(t, file)
 	if !Current(f) {
@@ -101,7 +101,7 @@ func TestAFileIsCurrentAsLongAsItHasItsName(t *testing.T) {
 	}
 }
 
-func TestTheTailIsWhatStandsBehindTheLastLine(t *testing.T) {
+func TestTail_FindsPartialLine(t *testing.T) {
 	long := strings.Repeat("x", 200<<10)
 	for _, tt := range []struct{ content, tail string }{
 		{"", ""}, {"a\n", ""}, {"a", "a"}, {"a\nb", "b"}, {"a\n\n", ""}, {"\n", ""},
@@ -118,7 +118,7 @@ func TestTheTailIsWhatStandsBehindTheLastLine(t *testing.T) {
 	}
 }
 
-func TestTheStateFolderIsTheUsers(t *testing.T) {
+func TestStateFolder_FromEnvironment(t *testing.T) {
 	for _, tt := range []struct{ state, home, want string }{
 		{"/s", "/h", "/s/acphost"}, {"", "/h", "/h/.local/state/acphost"}, {"relative", "/h", "/h/.local/state/acphost"}, {"", "", ""},
 	} {
@@ -129,7 +129,7 @@ func TestTheStateFolderIsTheUsers(t *testing.T) {
 	}
 }
 
-func TestAFileThatIsThereIsReplacedOnlyOnDemand(t *testing.T) {
+func TestWrite_ReplacesOnlyIfForced(t *testing.T) {
 	dir := t.TempDir()
 	name := filepath.Join(dir, "policy.yaml")
 	text := func(content string) func(io.Writer) error {

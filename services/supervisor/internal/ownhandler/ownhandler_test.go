@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/ownhandler"
 )
 
-func TestAHandlerIsBesideAcphostElseInIt(t *testing.T) {
+func TestPrograms_FindsHandlerBesideElseInside(t *testing.T) {
 	dir := t.TempDir()
 	self := filepath.Join(dir, "acphost")
 	beside := filepath.Join(dir, "permd")

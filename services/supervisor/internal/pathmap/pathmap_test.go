@@ -21,7 +21,7 @@ func mustMaps(t testing.TB, pairs ...string) *Maps {
 	return m
 }
 
-func TestAPathIsTheSidecarsByComponents(t *testing.T) {
+func TestMaps_ThereMapsByComponents(t *testing.T) {
 	m := mustMaps(t, "/home/me/src", "/workspace", "/home/me/docs", "/mnt/docs")
 	for _, c := range []struct{ name, path, want, refused string }{
 		{"the folder itself", "/home/me/src", "/workspace", ""},
@@ -66,7 +66,7 @@ func TestAPathIsTheSidecarsByComponents(t *testing.T) {
 	}
 }
 
-func TestAPathOfTheSidecarIsTheClientsOrHasNone(t *testing.T) {
+func TestMaps_HereMapsBackOrFails(t *testing.T) {
 	m := mustMaps(t, "/home/me/src", "/workspace")
 	for _, c := range []struct{ name, path, want, refused string }{
 		{"the folder", "/workspace", "/home/me/src", ""},
@@ -90,7 +90,7 @@ func TestAPathOfTheSidecarIsTheClientsOrHasNone(t *testing.T) {
 }
 
 // Whatever path an agent sends, the sidecar's path for it is the client's again.
-func FuzzThereAndBack(f *testing.F) {
+func FuzzMaps_RoundTrip(f *testing.F) {
 	for _, s := range []string{"/home/me/src/a", "/home/me/src/a/../b", "/workspace", "/home/me/src2", "/", "/home/me/./src", "//home/me/src", "/home/me/src/", "/HOME/me/src/..", "a"} {
 		f.Add(s)
 	}
@@ -125,7 +125,7 @@ func clean(name string) string { return "/" + strings.Trim(path.Clean(name), "/"
 
 func under(folder, name string) bool { return name == folder || strings.HasPrefix(name, folder+"/") }
 
-func TestTextOfTheSidecarNamesTheClientsPaths(t *testing.T) {
+func TestHereText_ReplacesPaths(t *testing.T) {
 	m := mustMaps(t, "/home/me/src", "/workspace", "/home/me/w2", "/ws/deep")
 	for text, want := range map[string]string{
 		"":                                       "",
@@ -144,7 +144,7 @@ func TestTextOfTheSidecarNamesTheClientsPaths(t *testing.T) {
 	}
 }
 
-func TestACommandMayNotNameMappedPaths(t *testing.T) {
+func TestMaps_RejectMappedPathsInCommands(t *testing.T) {
 	m := mustMaps(t, "/home/me/src", "/workspace")
 	for _, c := range []struct {
 		name    string
@@ -219,7 +219,7 @@ func line(dir, text string) transcode.Command {
 	return transcode.Command{Command: text, Directory: dir}
 }
 
-func TestNoMapsMapNothing(t *testing.T) {
+func TestNew_WithoutMapsIsNil(t *testing.T) {
 	m, err := New(nil)
 	if err != nil || m != nil || m.All() != nil {
 		t.Fatalf("got %v, %v", m, err)

@@ -51,7 +51,7 @@ func inNamespace(t *testing.T, script string) (string, int) {
 	return out.String(), statusOf(cmd.ProcessState)
 }
 
-func TestTheStatusOfTheCommandIsTheFirstProcesss(t *testing.T) {
+func TestRun_ReturnsStatusOfCommand(t *testing.T) {
 	if out, status := inNamespace(t, "exit 7"); status != 7 {
 		t.Errorf("status %d, want 7: %s", status, out)
 	}
@@ -60,7 +60,7 @@ func TestTheStatusOfTheCommandIsTheFirstProcesss(t *testing.T) {
 	}
 }
 
-func TestOrphansAreReaped(t *testing.T) {
+func TestRun_ReapsOrphans(t *testing.T) {
 	// Twenty orphans end one after another; those that nobody reaps stay as zombies of the first process.
 	out, status := inNamespace(t, `
 mount -t proc proc /proc || { echo no proc; exit 77; }
@@ -80,14 +80,14 @@ echo zombies $n`)
 	}
 }
 
-func TestSignalsReachTheCommand(t *testing.T) {
+func TestRun_ForwardsSignals(t *testing.T) {
 	// Run looks after a command whoever calls it; only Needed asks for the number.
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer read.Close()
-	cmd := exec.Command(testkit.Self(t), "-test.run=^TestRunsBelow$")
+	cmd := exec.Command(testkit.Self(t), "-test.run=^TestRun_ChildOfForwardsSignals$")
 	cmd.Env = append(os.Environ(), "PID1_BELOW=1")
 	cmd.Stdout = write
 	if err := cmd.Start(); err != nil {
@@ -107,9 +107,9 @@ func TestSignalsReachTheCommand(t *testing.T) {
 	}
 }
 
-func TestRunsBelow(t *testing.T) {
+func TestRun_ChildOfForwardsSignals(t *testing.T) {
 	if os.Getenv("PID1_BELOW") == "" {
-		t.Skip("only runs below TestSignalsReachTheCommand")
+		t.Skip("only runs below TestRun_ForwardsSignals")
 	}
 	status, err := Run([]string{"sh", "-c", "trap 'kill $p; exit 42' TERM; sleep 60 & p=$!; echo ready; wait"}, os.Stdin, os.Stdout, os.Stderr)
 	if err != nil {

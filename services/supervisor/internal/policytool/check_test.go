@@ -14,7 +14,7 @@ const (
 	severityWarning = permissionv1.Severity_SEVERITY_WARNING
 )
 
-func TestFindingsArePrintedWithTheirPlace(t *testing.T) {
+func TestCheck_PrintsFindingsWithPlaces(t *testing.T) {
 	for name, answer := range map[string]*permissionv1.CheckResponse{
 		"check-ok":      {Rules: 12, Tests: 1, PolicyDigest: "sha256:00"},
 		"check-warning": {Rules: 1240, Tests: 30, Findings: []*permissionv1.Finding{{Severity: severityWarning, Line: 7, Column: 3, Rule: "never", Message: "it can never win"}}},
@@ -42,14 +42,14 @@ func TestFindingsArePrintedWithTheirPlace(t *testing.T) {
 	}
 }
 
-func TestAFailureOfPermdIsToldInItsOwnWords(t *testing.T) {
+func TestCheck_ReturnsErrorOfPermd(t *testing.T) {
 	_, err := policytool.Check(t.Context(), serve(t, &fake{}), &permissionv1.PolicyFile{Name: "rules.yaml"})
 	if err == nil || err.Error() != "check rules.yaml: no rules here" {
 		t.Errorf("error is %v", err)
 	}
 }
 
-func TestAWorkspacesFileIsToldByItsName(t *testing.T) {
+func TestLayer_WorkspaceFileByName(t *testing.T) {
 	for name, want := range map[string]permissionv1.Layer{
 		".acphost/policy.yaml":          permissionv1.Layer_LAYER_WORKSPACE,
 		"/src/x/.acphost/./policy.yaml": permissionv1.Layer_LAYER_WORKSPACE,
@@ -62,7 +62,7 @@ func TestAWorkspacesFileIsToldByItsName(t *testing.T) {
 	}
 }
 
-func TestReadyPoliciesAreListedAndFound(t *testing.T) {
+func TestReadyPolicies_ListAndFind(t *testing.T) {
 	service := serve(t, &fake{ready: []*permissionv1.ReadyPolicy{
 		{Name: "ask", Description: "Asks about\n  everything.", Content: []byte("version: 1\n")},
 		{Name: "workspace", Description: "Everyday work in a repository: reading and editing inside it goes by itself, secrets stay closed, and all else is asked."},
@@ -88,7 +88,7 @@ func TestReadyPoliciesAreListedAndFound(t *testing.T) {
 	}
 }
 
-func TestOnlyRegularFilesAreRead(t *testing.T) {
+func TestReadFile_RejectsOtherFiles(t *testing.T) {
 	if _, err := policytool.ReadFile(t.TempDir(), nil); err == nil || !strings.Contains(err.Error(), "is not a regular file") {
 		t.Errorf("a folder: %v", err)
 	}

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-func TestWhatIsImportedComesWithWhatWasDropped(t *testing.T) {
+func TestImport_ListsDroppedEntries(t *testing.T) {
 	f := &fake{imported: &permissionv1.ImportResponse{Policy: []byte("version: 1\n"), Format: "claude", Dropped: []*permissionv1.Dropped{
 		{Entry: "WebFetch(domain:example.com)", Why: "rules know no domains; write a rule on tool.fetch with a condition of your own over action.raw_input"},
 		{Entry: "Bash(\x1b[2J)", Why: "it has a control character"},

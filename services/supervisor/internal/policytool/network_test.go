@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
 )
 
-func TestWhatRulesAboutMachinesCannotMeanIsSaid(t *testing.T) {
+func TestNetwork_WarnsOfIneffectiveRules(t *testing.T) {
 	for text, want := range map[string]string{
 		"{}\n":                       "sandbox.mode is off",
 		"sandbox: {mode: enforce}\n": "only deny rules count",

@@ -56,7 +56,7 @@ func byFirstWord(req *permissionv1.ExplainRequest) (*permissionv1.ExplainRespons
 	return &permissionv1.ExplainResponse{Decision: d}, nil
 }
 
-func TestOfWhatAnAllowedCommandDidOnlyADenialIsAnotherDecision(t *testing.T) {
+func TestReplay_ActionsOfAllowedCommandCountOnlyIfDenied(t *testing.T) {
 	var all []*supervisorv1.AuditRecord
 	for _, line := range []string{"make x", "ls a", "rm b"} {
 		r := recorded("allow", line)
@@ -72,7 +72,7 @@ func TestOfWhatAnAllowedCommandDidOnlyADenialIsAnotherDecision(t *testing.T) {
 	}
 }
 
-func TestWhatThePolicyDidNotDecideIsLeftOutAndCounted(t *testing.T) {
+func TestReplay_CountsOtherDecisions(t *testing.T) {
 	earlier, own, granted, person := recorded("deny", "ls a"), recorded("deny", "ls b"), recorded("ask", "git push"), recorded("ask", "git pull")
 	earlier.AnsweredBy = gate.ByEarlier // "a person refused just this a moment ago"
 	own.Rule = gate.RuleGit             // of what a policy had been asked about
@@ -87,7 +87,7 @@ func TestWhatThePolicyDidNotDecideIsLeftOutAndCounted(t *testing.T) {
 	}
 }
 
-func TestThePastIsDecidedAnew(t *testing.T) {
+func TestReplay_ListsDifferences(t *testing.T) {
 	t.Setenv("TZ", "UTC")
 	own := recorded("deny", "cat policy.yaml")
 	own.Plugin, own.AnsweredBy = "", "acphost"
@@ -122,7 +122,7 @@ func TestThePastIsDecidedAnew(t *testing.T) {
 	}
 }
 
-func TestOfManyDifferencesTheNewestAreKeptAndAllAreCounted(t *testing.T) {
+func TestReplay_KeepsNewestDifferences(t *testing.T) {
 	var all []*supervisorv1.AuditRecord
 	for i := range 1000 {
 		all = append(all, recorded("allow", fmt.Sprintf("rm %d", i)))
@@ -139,7 +139,7 @@ func TestOfManyDifferencesTheNewestAreKeptAndAllAreCounted(t *testing.T) {
 	}
 }
 
-func TestAReplayWithoutDifferencesSaysSo(t *testing.T) {
+func TestReplay_WithoutDifferences(t *testing.T) {
 	r, err := policytool.Replay(t.Context(), serve(t, &fake{explain: byFirstWord}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")), 0)
 	if err != nil {
 		t.Fatal(err)
@@ -151,7 +151,7 @@ func TestAReplayWithoutDifferencesSaysSo(t *testing.T) {
 	}
 }
 
-func TestAReplayEndsWithPermd(t *testing.T) {
+func TestReplay_ReturnsErrorOfPermd(t *testing.T) {
 	_, err := policytool.Replay(t.Context(), serve(t, &fake{}), &permissionv1.PolicyFile{Name: "new.yaml"}, records(nil, recorded("allow", "ls")), 0)
 	if err == nil || err.Error() != "decide by new.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)

@@ -25,7 +25,7 @@ func holds(t *testing.T, trust *policytool.Trust, name, content string) bool {
 	return ok
 }
 
-func TestTrustHoldsForAFileAsItIs(t *testing.T) {
+func TestTrust_NeedsUnchangedFile(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state/acphost/trust.json")
 	trust := policytool.OpenTrust(file)
 	if holds(t, trust, "/w/p", "a") {
@@ -61,7 +61,7 @@ func TestTrustHoldsForAFileAsItIs(t *testing.T) {
 	}
 }
 
-func TestTheTrustStoreIsWhatPermdReads(t *testing.T) {
+func TestTrust_FormatMatchesPermd(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "trust.json")
 	if err := policytool.OpenTrust(file).Add("/w/p", []byte("a")); err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func TestTheTrustStoreIsWhatPermdReads(t *testing.T) {
 	}
 }
 
-func TestAddingAtOnceLosesNothing(t *testing.T) {
+func TestTrust_ConcurrentAddsKeepAll(t *testing.T) {
 	trust := policytool.OpenTrust(filepath.Join(t.TempDir(), "trust.json"))
 	var wg sync.WaitGroup
 	for i := range 20 {
@@ -96,7 +96,7 @@ func TestAddingAtOnceLosesNothing(t *testing.T) {
 	}
 }
 
-func TestATrustStoreThatIsNoneIsAnErrorAndStays(t *testing.T) {
+func TestTrust_InvalidStoreIsKept(t *testing.T) {
 	file := put(t, filepath.Join(t.TempDir(), "trust.json"), "{nonsense")
 	trust := policytool.OpenTrust(file)
 	if err := trust.Add("/w/p", nil); err == nil || !strings.Contains(err.Error(), "move it away") {
@@ -116,7 +116,7 @@ func TestATrustStoreThatIsNoneIsAnErrorAndStays(t *testing.T) {
 	}
 }
 
-func TestTrustedFilesAreListedWithWhatBecameOfThem(t *testing.T) {
+func TestTrust_ListsStateOfFiles(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestTrustedFilesAreListedWithWhatBecameOfThem(t *testing.T) {
 	golden(t, "trusted", times.ReplaceAllString(strings.ReplaceAll(out.String(), dir, "/w"), "2026-03-01 12:00:00"))
 }
 
-func TestAWorkspacesFileIsFoundByItsFolder(t *testing.T) {
+func TestTrust_FindsFileOfFolder(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -161,7 +161,7 @@ func TestAWorkspacesFileIsFoundByItsFolder(t *testing.T) {
 	}
 }
 
-func TestWhatAFileAllowsIsShownWhole(t *testing.T) {
+func TestTrust_ShowsAllowRules(t *testing.T) {
 	file := &permissionv1.PolicyFile{Name: "p.yaml", Content: []byte(`version: 1
 rules:
   - {id: no, effect: deny, path: ["**/.env"]}
@@ -183,7 +183,7 @@ rules:
 	golden(t, "allows", out.String())
 }
 
-func TestTheLayersAreThoseOfASessionThere(t *testing.T) {
+func TestLayers_MatchSession(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)

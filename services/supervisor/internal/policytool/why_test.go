@@ -70,7 +70,7 @@ func explained() *policytool.Explained {
 	}
 }
 
-func TestAnExplanationIsReadable(t *testing.T) {
+func TestExplain_MatchesGoldenFiles(t *testing.T) {
 	for name, style := range map[string]policytool.Style{
 		"why": {}, "why-narrow": {Width: 64}, "why-color": {Color: true},
 	} {
@@ -104,7 +104,7 @@ func TestAnExplanationIsReadable(t *testing.T) {
 	}
 }
 
-func TestAFileIsNamedByItsLayerWhereThatSaysWhich(t *testing.T) {
+func TestExplain_NamesLayerOrFile(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		layers []permissionv1.Layer
@@ -130,7 +130,7 @@ func TestAFileIsNamedByItsLayerWhereThatSaysWhich(t *testing.T) {
 	}
 }
 
-func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
+func TestExplain_VerdictIsFirst(t *testing.T) {
 	for _, c := range []struct {
 		name     string
 		decision *permissionv1.DecideResponse
@@ -154,7 +154,7 @@ func TestAVerdictStandsOnTheFirstLine(t *testing.T) {
 	}
 }
 
-func TestRuleFilesThatDoNotLoadSayWhere(t *testing.T) {
+func TestExplain_ReturnsLoadErrors(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
 	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, nil, files)
 	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
@@ -162,7 +162,7 @@ func TestRuleFilesThatDoNotLoadSayWhere(t *testing.T) {
 	}
 }
 
-func TestWhatAcphostDecidesItselfNoPolicyIsAsked(t *testing.T) {
+func TestExplain_OwnDecisionsSkipPolicy(t *testing.T) {
 	dir := t.TempDir()
 	link := filepath.Join(dir, "link")
 	if err := os.Symlink("/etc/acphost", link); err != nil {
@@ -193,7 +193,7 @@ func ours(t *testing.T, keys ...string) *gate.Gate {
 	return g
 }
 
-func TestTheGatesOwnRulesAreShownWithWhatToDo(t *testing.T) {
+func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -267,7 +267,7 @@ func TestTheGatesOwnRulesAreShownWithWhatToDo(t *testing.T) {
 	}
 }
 
-func TestAQuestionBecomesWhatTheGateWouldSee(t *testing.T) {
+func TestQuestion_BecomesAction(t *testing.T) {
 	dir, err := filepath.EvalSymlinks(t.TempDir())
 	if err != nil {
 		t.Fatal(err)
@@ -323,7 +323,7 @@ func TestAQuestionBecomesWhatTheGateWouldSee(t *testing.T) {
 	}
 }
 
-func TestQuestionsThatMeanNothingAreRefused(t *testing.T) {
+func TestQuestion_RejectsInvalid(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		q    policytool.Question
@@ -345,7 +345,7 @@ func TestQuestionsThatMeanNothingAreRefused(t *testing.T) {
 	}
 }
 
-func TestAnActionIsReadFromJSON(t *testing.T) {
+func TestParseAction_ReadsJSON(t *testing.T) {
 	a, err := policytool.ParseAction("x", []byte(`{"kind": "fs.read", "session_id": "s", "resolvedRoots": ["/w"], "door": "DOOR_CALL"}`))
 	if err != nil || a.GetSessionId() != "s" || a.GetResolvedRoots()[0] != "/w" || a.GetDoor() != permissionv1.Door_DOOR_CALL {
 		t.Errorf("got %v, %v", a, err)

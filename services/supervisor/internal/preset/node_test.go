@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestNodeIsSupportedAsAPackageSays(t *testing.T) {
+func TestNode_SupportedByPackage(t *testing.T) {
 	for _, c := range []struct {
 		versions, node   string
 		supported, known bool
@@ -23,7 +23,7 @@ func TestNodeIsSupportedAsAPackageSays(t *testing.T) {
 	}
 }
 
-func TestAProgramIsAskedForThePackageThatItBelongsTo(t *testing.T) {
+func TestNode_FindsPackageOfProgram(t *testing.T) {
 	dir := t.TempDir()
 	script := filepath.Join(dir, "node_modules", "@x", "agent", "dist", "index.js")
 	if err := os.MkdirAll(filepath.Dir(script), 0o700); err != nil {

@@ -83,7 +83,7 @@ func (m *machine) resolve(name string) *Resolved {
 
 const program = "#!/bin/sh\n"
 
-func TestTheBuiltInPresetsAreWhatIsDocumented(t *testing.T) {
+func TestPresets_MatchDocs(t *testing.T) {
 	m := newMachine(t)
 	m.write("bin/npx", program)
 	var got bytes.Buffer
@@ -94,7 +94,7 @@ func TestTheBuiltInPresetsAreWhatIsDocumented(t *testing.T) {
 	testkit.Golden(t, "builtin.txt", got.String())
 }
 
-func TestNamesAndAliasesFindAnAgent(t *testing.T) {
+func TestFind_NamesAndAliases(t *testing.T) {
 	m := newMachine(t)
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "claude", "distribution": {}}]}`)
 	c := m.load()
@@ -109,7 +109,7 @@ func TestNamesAndAliasesFindAnAgent(t *testing.T) {
 	}
 }
 
-func TestTheUsersOwnFileComesBeforeTheRegistryAndThatBeforeWhatIsBuiltIn(t *testing.T) {
+func TestLoad_UsersFileBeforeRegistryBeforeBuiltIn(t *testing.T) {
 	m := newMachine(t)
 	m.write(".config/acphost/registry.json", `{"version": "1.0.0", "extensions": [], "agents": [
 		{"id": "gemini", "name": "G", "version": "9.0.0", "description": "d", "icon": "x", "preview": {},
@@ -138,7 +138,7 @@ func TestTheUsersOwnFileComesBeforeTheRegistryAndThatBeforeWhatIsBuiltIn(t *test
 	}
 }
 
-func TestAMistakeIsToldWithItsPlace(t *testing.T) {
+func TestLoad_ReportsMistakesWithPlaces(t *testing.T) {
 	entry := func(rest string) string {
 		return "{\n \"agents\": [{\"id\": \"x\", \"distribution\": {\n" + rest + "}}]}"
 	}
@@ -182,7 +182,7 @@ func TestAMistakeIsToldWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestWhichMachinesAnAgentNeedsIsBuiltInOrForTheUserToSay(t *testing.T) {
+func TestHosts_BuiltInOrFromUsersFile(t *testing.T) {
 	m := newMachine(t)
 	hosts := func(name string) string { return fmt.Sprint(m.load().Hosts(name)) }
 	const builtIn = "[api.anthropic.com:443 claude.ai:443 platform.claude.com:443]"
@@ -207,7 +207,7 @@ func TestWhichMachinesAnAgentNeedsIsBuiltInOrForTheUserToSay(t *testing.T) {
 	}
 }
 
-func TestHowAnAgentDescribesItsToolsIsForTheUserToSay(t *testing.T) {
+func TestDialect_OnlyFromUsersFile(t *testing.T) {
 	m := newMachine(t)
 	const trusting = `{"agents": [{"id": "gemini", "acphost": {"dialect": {"title_is_command": true}}}]}`
 	m.write(".config/acphost/registry.json", trusting)
@@ -230,7 +230,7 @@ func TestHowAnAgentDescribesItsToolsIsForTheUserToSay(t *testing.T) {
 	}
 }
 
-func TestAFileThatOthersCanWriteIsRefused(t *testing.T) {
+func TestLoad_RejectsFileWritableByOthers(t *testing.T) {
 	m := newMachine(t)
 	file := m.write(".config/acphost/agents.json", `{"agents": []}`)
 	if err := os.Chmod(file, 0o666); err != nil {
@@ -241,7 +241,7 @@ func TestAFileThatOthersCanWriteIsRefused(t *testing.T) {
 	}
 }
 
-func TestAFileOfTheWorkingDirectoryDoesNotCount(t *testing.T) {
+func TestLoad_IgnoresWorkingDirectory(t *testing.T) {
 	m := newMachine(t)
 	m.write("ws/agents.json", `{"agents": [{"id": "gemini", "distribution": {"binary": {}}}]}`)
 	m.write("ws/.config/acphost/agents.json", "broken")
@@ -254,7 +254,7 @@ func TestAFileOfTheWorkingDirectoryDoesNotCount(t *testing.T) {
 	}
 }
 
-func TestACommandOnPathIsTheAgent(t *testing.T) {
+func TestResolve_FindsCommandOnPATH(t *testing.T) {
 	m := newMachine(t)
 	m.write("lib/node_modules/@google/gemini-cli/package.json", `{"name": "@google/gemini-cli", "version": "0.37.1", "bin": {"gemini": "x.js"}}`)
 	m.write("lib/node_modules/@google/gemini-cli/x.js", program)
@@ -279,7 +279,7 @@ func TestACommandOnPathIsTheAgent(t *testing.T) {
 	}
 }
 
-func TestWhatHasAnAgentAskIsSetWhereNobodySetsIt(t *testing.T) {
+func TestResolve_SetsVariablesThatMakeAgentAsk(t *testing.T) {
 	const plain = `CODEX_CONFIG={"features":{"shell_snapshot":false}}`
 	m := newMachine(t)
 	if r := m.resolve("codex"); !slices.Equal(r.Env, []string{plain, "INITIAL_AGENT_MODE=read-only"}) {
@@ -305,7 +305,7 @@ func TestWhatHasAnAgentAskIsSetWhereNobodySetsIt(t *testing.T) {
 	}
 }
 
-func TestACommandWhoseNameIsAGuessMustBeThePackages(t *testing.T) {
+func TestResolve_GuessedCommandMustBelongToPackage(t *testing.T) {
 	m := newMachine(t)
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "x", "distribution": {"npx": {"package": "@x/cli@1.0.0", "env": {"B": "2", "A": "1"}}}}]}`)
 	m.write("bin/cli", program)
@@ -323,7 +323,7 @@ func TestACommandWhoseNameIsAGuessMustBeThePackages(t *testing.T) {
 	}
 }
 
-func TestWhatNpxHasInItsCacheIsRunFromThere(t *testing.T) {
+func TestResolve_UsesNpxCache(t *testing.T) {
 	m := newMachine(t)
 	put := func(cache, hash, version string) {
 		at := cache + "/_npx/" + hash + "/node_modules/"
@@ -350,7 +350,7 @@ func TestWhatNpxHasInItsCacheIsRunFromThere(t *testing.T) {
 	}
 }
 
-func TestAToolOfUvIsFound(t *testing.T) {
+func TestResolve_FindsUvTool(t *testing.T) {
 	m := newMachine(t)
 	m.write(".config/acphost/agents.json", `{"agents": [
 		{"id": "fast", "distribution": {"uvx": {"package": "fast-agent[acp]==0.3.0", "cmd": "fast-agent-acp", "args": ["serve"]}}},
@@ -377,7 +377,7 @@ func TestAToolOfUvIsFound(t *testing.T) {
 	}
 }
 
-func TestABinaryIsFoundWhereItIsUnpackedOrOnPath(t *testing.T) {
+func TestResolve_FindsBinary(t *testing.T) {
 	m := newMachine(t)
 	entry := map[string]any{Platform(): map[string]any{"archive": "https://x/y.tgz", "cmd": "./y/agent", "args": []string{"acp"}}}
 	text, err := json.Marshal(map[string]any{"agents": []any{map[string]any{"id": "y", "distribution": map[string]any{"binary": entry}}}})
@@ -402,7 +402,7 @@ func TestABinaryIsFoundWhereItIsUnpackedOrOnPath(t *testing.T) {
 	}
 }
 
-func TestWhatIsInstalledComesBeforeWhatWouldBeFetched(t *testing.T) {
+func TestResolve_PrefersInstalled(t *testing.T) {
 	m := newMachine(t)
 	m.write("bin/npx", program)
 	m.write(".config/acphost/agents.json", `{"agents": [{"id": "z", "distribution": {"npx": {"package": "z"}, "uvx": {"package": "z-agent", "cmd": "z-agent"}}}]}`)
@@ -415,7 +415,7 @@ func TestWhatIsInstalledComesBeforeWhatWouldBeFetched(t *testing.T) {
 	}
 }
 
-func TestFetchHasNpxFillItsCacheOutsideOfTheWorkspace(t *testing.T) {
+func TestFetch_RunsNpxOutsideWorkspace(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the stand-in for npx is a shell script")
 	}
@@ -444,7 +444,7 @@ ln -s ../opencode-ai/o "$at/.bin/opencode"
 	}
 }
 
-func TestAFetchThatFailsSaysWhatToDo(t *testing.T) {
+func TestFetch_ErrorNamesRemedy(t *testing.T) {
 	for _, c := range []struct{ name, script, want string }{
 		{"npx fails", "exit 3", "fetch opencode-ai@1.18.33 with npx: exit status 3; try it by hand: npm install -g opencode-ai@1.18.33"},
 		{"npx does nothing", "exit 0", "npx fetched opencode-ai@1.18.33, but its command is not in "},
@@ -459,7 +459,7 @@ func TestAFetchThatFailsSaysWhatToDo(t *testing.T) {
 	}
 }
 
-func FuzzAManifestIsReadOrRefusedWithItsPlace(f *testing.F) {
+func FuzzManifest_ErrorHasPlace(f *testing.F) {
 	f.Add(builtin)
 	f.Add([]byte(`{"agents": [{"id": "x", "distribution": {"npx": {"package": 7}}}]}`))
 	f.Add([]byte("{\n nope"))
@@ -481,7 +481,7 @@ func FuzzAManifestIsReadOrRefusedWithItsPlace(f *testing.F) {
 	})
 }
 
-func TestTheDocumentedFileIsRead(t *testing.T) {
+func TestDocs_ExampleFileIsRead(t *testing.T) {
 	page, err := os.ReadFile("../../../../docs/configuration.md")
 	if err != nil {
 		t.Fatal(err)
@@ -505,7 +505,7 @@ func TestTheDocumentedFileIsRead(t *testing.T) {
 	}
 }
 
-func TestBuiltinPresets_NameTheVersionsThatAreTested(t *testing.T) {
+func TestBuiltinPresets_NameTestedVersions(t *testing.T) {
 	makefile, err := os.ReadFile("../../../../Makefile")
 	if err != nil {
 		t.Fatal(err)

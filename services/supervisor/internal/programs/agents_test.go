@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestAnAgentIsStartedOnceForAllThatAskForTheSame(t *testing.T) {
+func TestStartAgent_ConcurrentCallsShareAgent(t *testing.T) {
 	release := make(chan struct{})
 	r := newRig(t, map[string]part{"initialize": func(a *scripted, m message) {
 		<-release
@@ -79,7 +79,7 @@ func TestAnAgentIsStartedOnceForAllThatAskForTheSame(t *testing.T) {
 	}
 }
 
-func TestInitializeSaysWhatThisClientCan(t *testing.T) {
+func TestInitialize_SendsClientCapabilities(t *testing.T) {
 	r := newRig(t, nil)
 	_, a := r.start()
 	want := `{"protocolVersion":1,"clientCapabilities":{"session":{"notices":{},"compaction":{}}},"clientInfo":{"name":"acphost","title":"acphost","version":"0.0.1"}}`
@@ -93,7 +93,7 @@ func TestInitializeSaysWhatThisClientCan(t *testing.T) {
 	}
 }
 
-func TestRequestsThatMakeNoSenseAreRefusedBeforeAnythingIsStarted(t *testing.T) {
+func TestStartAgent_RejectsInvalidRequests(t *testing.T) {
 	r := newRig(t, nil)
 	bot := []string{"bot"}
 	for name, tt := range map[string]struct {
@@ -113,7 +113,7 @@ func TestRequestsThatMakeNoSenseAreRefusedBeforeAnythingIsStarted(t *testing.T) 
 	}
 }
 
-func TestAPresetGivesCommandEnvironmentAndName(t *testing.T) {
+func TestStartAgent_PresetGivesCommandAndEnvironment(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) {
 		o.Agents.Config = &configv1.Agent{Env: map[string]*configv1.EnvValue{
 			"CONF": {Value: "c"}, "MODE": {Value: "c"},
@@ -139,7 +139,7 @@ func TestAPresetGivesCommandEnvironmentAndName(t *testing.T) {
 	wantFault(t, err, fault.NotFound, noKind, "nobody", "no agent is known")
 }
 
-func TestKeysAreReadFromFilesAtEachStart(t *testing.T) {
+func TestKeys_AreReadAtEachStart(t *testing.T) {
 	dir := t.TempDir()
 	key := filepath.Join(dir, "key")
 	write := func(s string) {
@@ -183,7 +183,7 @@ func TestKeysAreReadFromFilesAtEachStart(t *testing.T) {
 	}
 }
 
-func TestAFailedStartSaysHowItFailed(t *testing.T) {
+func TestStartAgent_ReportsFailure(t *testing.T) {
 	notFound := agent.Exit{Name: "bot", Reason: agent.NotFound, Code: 127, Detail: "bot: not in PATH"}
 	for name, tt := range map[string]struct {
 		starts   error
@@ -222,7 +222,7 @@ func TestAFailedStartSaysHowItFailed(t *testing.T) {
 	}
 }
 
-func TestExitError_SaysWhereTheDemoAgentIs(t *testing.T) {
+func TestExitError_NamesPathOfDemoAgent(t *testing.T) {
 	exit := agent.Exit{Reason: agent.NotFound, Code: 127}
 	for command, want := range map[string]string{
 		"demoagent": `the command "demoagent" was not found; it is in acphost's release archive`,
@@ -234,7 +234,7 @@ func TestExitError_SaysWhereTheDemoAgentIs(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatFailedIsStartedAgainWhenItIsAskedForAgain(t *testing.T) {
+func TestStartAgent_RestartsFailedAgent(t *testing.T) {
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {
 		if n < 3 {
@@ -253,7 +253,7 @@ func TestAnAgentThatFailedIsStartedAgainWhenItIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestAgentsAreFoundByIDAndByANameThatIsTheirsAlone(t *testing.T) {
+func TestGetAgent_ByIDOrUniqueName(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	if a, err := r.GetAgent("bot"); err != nil || a.GetId() != "bot-1" {
@@ -281,7 +281,7 @@ func TestAgentsAreFoundByIDAndByANameThatIsTheirsAlone(t *testing.T) {
 	}
 }
 
-func TestNoMoreAgentsRunThanAreAllowed(t *testing.T) {
+func TestStartAgent_LimitsAgents(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) { o.MaxAgents = 2 })
 	r.cast = func(_ int, s Spec) (map[string]part, error) {
 		if s.Command[0] == "bad" {
@@ -298,7 +298,7 @@ func TestNoMoreAgentsRunThanAreAllowed(t *testing.T) {
 	wantFault(t, err, fault.Exhausted, noKind, "2 agents")
 }
 
-func TestEachChangeOfAnAgentsStateIsTold(t *testing.T) {
+func TestAgentState_SendsChanges(t *testing.T) {
 	r := newRig(t, nil)
 	sub := r.hub.Subscribe("bot-1", "")
 	defer sub.Close()
@@ -331,7 +331,7 @@ func TestEachChangeOfAnAgentsStateIsTold(t *testing.T) {
 	wantWords(t, told, "STARTING", "RUNNING", "BACKOFF", "STARTING", "RUNNING", "STOPPING", "STARTING", "RUNNING", "STOPPING", "STOPPED")
 }
 
-func TestAnAgentThatIsStartedWhenTheSupervisorEndsIsStoppedToo(t *testing.T) {
+func TestShutdown_StopsStartingAgent(t *testing.T) {
 	begun := make(chan struct{})
 	r := newRig(t, map[string]part{"initialize": func(*scripted, message) { close(begun) }})
 	failed := make(chan error)
@@ -348,7 +348,7 @@ func TestAnAgentThatIsStartedWhenTheSupervisorEndsIsStoppedToo(t *testing.T) {
 	wantFault(t, err, fault.Precondition, noKind, "about to end")
 }
 
-func TestLogin(t *testing.T) {
+func TestLogin_CallsAuthenticate(t *testing.T) {
 	asked := make(chan message, 1)
 	r := newRig(t, map[string]part{
 		"authenticate": func(a *scripted, m message) {
@@ -441,7 +441,7 @@ func TestAuthenticate_WaitsForAuthComplete(t *testing.T) {
 	}
 }
 
-func TestALoginThatFailsSaysWhy(t *testing.T) {
+func TestLogin_ReportsFailure(t *testing.T) {
 	const attend = "start it attended"
 	for _, attended := range []bool{true, false} {
 		r := newRig(t, map[string]part{"authenticate": refuse(-32603, "the page was closed")})

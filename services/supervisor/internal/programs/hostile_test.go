@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestACallerThatReadsNothingIsCutOffAndTheTurnGoesOn(t *testing.T) {
+func TestPrompt_StuckCallerIsCutOff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		written := make(chan struct{})
 		r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
@@ -42,7 +42,7 @@ func TestACallerThatReadsNothingIsCutOffAndTheTurnGoesOn(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatReadsNothingMoreFailsCallsInTimeAndIsStopped(t *testing.T) {
+func TestStuckAgent_CallsTimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var a *scripted
 		r := newRig(t, map[string]part{"session/prompt": func(*scripted, message) { <-a.died }})
@@ -73,7 +73,7 @@ func TestAnAgentThatReadsNothingMoreFailsCallsInTimeAndIsStopped(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatClosesItsOutputHasCrashed(t *testing.T) {
+func TestCrash_ClosedOutputIsCrash(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"session/prompt": func(a *scripted, _ message) { _ = a.stdout.Close() }})
 		r.start()
@@ -92,20 +92,20 @@ func TestAnAgentThatClosesItsOutputHasCrashed(t *testing.T) {
 	})
 }
 
-func TestWhatAnAgentSaysOfItselfIsBounded(t *testing.T) {
+func TestInitialize_LimitsAnswer(t *testing.T) {
 	r := newRig(t, map[string]part{"initialize": answer(`{"protocolVersion":1,"_meta":"` + strings.Repeat("x", maxInfo) + `"}`)})
 	_, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"bot"}})
 	wantFault(t, err, fault.OfAgent, agentKind, "more than the 1048576")
 }
 
-func TestAHandlerThatIsNotReadyIsNotTheAgentsFault(t *testing.T) {
+func TestStartAgent_HandlerNotReady(t *testing.T) {
 	r := newRig(t, nil)
 	r.unready = errors.New("handler fs: it was not found")
 	_, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{"bot"}})
 	wantFault(t, err, fault.OfAgent, noKind, "a handler is not ready: handler fs")
 }
 
-func TestANewSessionCannotTakeTheIDOfOneThatIsBeingLoaded(t *testing.T) {
+func TestNewSession_RejectsIDBeingLoaded(t *testing.T) {
 	loading, load := make(chan message, 1), make(chan struct{})
 	r := newRig(t, map[string]part{
 		"session/load": func(_ *scripted, m message) { loading <- m; close(load) },
@@ -126,7 +126,7 @@ func TestANewSessionCannotTakeTheIDOfOneThatIsBeingLoaded(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatFloodsWithRequestsIsAnsweredOrEnded(t *testing.T) {
+func TestRequestFlood_IsAnsweredOrEndsAgent(t *testing.T) {
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		for i := range 2000 {
 			a.say(fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"method":"_flood/%d","params":{}}`, i, i))
@@ -145,7 +145,7 @@ func TestAnAgentThatFloodsWithRequestsIsAnsweredOrEnded(t *testing.T) {
 	}
 }
 
-func TestEveryCallEndsWithItsCaller(t *testing.T) {
+func TestCalls_EndWithContext(t *testing.T) {
 	r := newRig(t, map[string]part{"session/list": ignore, "session/close": ignore, "session/load": ignore, "authenticate": ignore, "logout": ignore, "session/delete": ignore})
 	_, a := r.start()
 	r.open("bot")

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestFilesWithKeysAreProtectedBeforeTheAgentStarts(t *testing.T) {
+func TestKeys_ProtectedBeforeStart(t *testing.T) {
 	key := filepath.Join(t.TempDir(), "key")
 	if err := os.WriteFile(key, []byte("hush\n"), 0o600); err != nil {
 		t.Fatal(err)
@@ -39,7 +39,7 @@ func TestFilesWithKeysAreProtectedBeforeTheAgentStarts(t *testing.T) {
 	}
 }
 
-func TestAnAgentDoesNotStartWhoseKeysCannotBeProtected(t *testing.T) {
+func TestKeys_ProtectErrorPreventsStart(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) {
 		o.Protect = func(context.Context, []string) error { return fault.New(fault.Exhausted, "too many") }
 	})

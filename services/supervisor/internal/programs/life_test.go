@@ -15,7 +15,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestAnAgentThatEndsUnaskedIsStartedAgainUntilItHasEndedTooOften(t *testing.T) {
+func TestRestart_UntilTooManyCrashes(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 3 })
 		_, a := r.start()
@@ -58,7 +58,7 @@ func TestAnAgentThatEndsUnaskedIsStartedAgainUntilItHasEndedTooOften(t *testing.
 	})
 }
 
-func TestEndsThatLieFarApartDoNotAddUp(t *testing.T) {
+func TestRestart_DistantCrashesDoNotAddUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 1 })
 		_, a := r.start()
@@ -78,7 +78,7 @@ func TestEndsThatLieFarApartDoNotAddUp(t *testing.T) {
 	})
 }
 
-func TestARestartThatFailsIsTriedAgain(t *testing.T) {
+func TestRestart_FailureIsRetried(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.cast = func(n int, _ Spec) (map[string]part, error) {
@@ -99,7 +99,7 @@ func TestARestartThatFailsIsTriedAgain(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
+func TestInitialize_TimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"initialize": ignore}, func(o *Options) { o.InitializeTimeout = 7 * time.Second })
 		began := time.Now()
@@ -113,7 +113,7 @@ func TestAnAgentThatDoesNotAnswerInitializeIsGivenUp(t *testing.T) {
 	})
 }
 
-func TestNewSession_WaitsForTheStart(t *testing.T) {
+func TestNewSession_WaitsForStart(t *testing.T) {
 	for name, tt := range map[string]struct {
 		timeout    time.Duration
 		cancel, ok bool
@@ -152,7 +152,7 @@ func TestNewSession_WaitsForTheStart(t *testing.T) {
 	}
 }
 
-func TestOpenSessionsAreResumedAsWellAsTheAgentCan(t *testing.T) {
+func TestRestart_ResumesOrLoadsSessions(t *testing.T) {
 	const withLoad = `{"protocolVersion":1,"agentCapabilities":{"loadSession":true,"sessionCapabilities":{"additionalDirectories":{}}}}`
 	for name, tt := range map[string]struct {
 		initialize string
@@ -209,7 +209,7 @@ func TestOpenSessionsAreResumedAsWellAsTheAgentCan(t *testing.T) {
 	}
 }
 
-func TestASessionThatTheNewProcessDoesNotKnowIsClosed(t *testing.T) {
+func TestRestart_ClosesUnknownSession(t *testing.T) {
 	r := newRig(t, map[string]part{"session/resume": func(a *scripted, m message) {
 		if strings.Contains(string(m.Params), `"s2"`) {
 			refuse(-32002, "never stored")(a, m)
@@ -228,7 +228,7 @@ func TestASessionThatTheNewProcessDoesNotKnowIsClosed(t *testing.T) {
 	}
 }
 
-func TestATurnThatIsUnderWayWhenTheAgentCrashesEndsAndTheSessionGoesOn(t *testing.T) {
+func TestCrash_EndsTurnAndKeepsSession(t *testing.T) {
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {
 		if n == 1 {
@@ -256,14 +256,14 @@ func TestATurnThatIsUnderWayWhenTheAgentCrashesEndsAndTheSessionGoesOn(t *testin
 	wantWords(t, told, "started", "ended end_turn")
 }
 
-func TestACallThatIsUnderWayWhenTheAgentCrashesSaysSo(t *testing.T) {
+func TestCrash_FailsCalls(t *testing.T) {
 	r := newRig(t, map[string]part{"session/list": func(a *scripted, _ message) { a.crash() }})
 	r.start()
 	_, err := r.ListStoredSessions(t.Context(), &supervisorv1.ListStoredSessionsRequest{AgentId: "bot"})
 	wantFault(t, err, fault.OfAgent, crashedKind, "session/list", "exited with status 3")
 }
 
-func TestAnAgentThatOnlySaysThatItIsGoneIsNotBelieved(t *testing.T) {
+func TestCrash_ClaimOfAgentIsIgnored(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"session/list": func(a *scripted, m message) {
 			a.say(`{"jsonrpc":"2.0","id":` + string(m.ID) + `,"error":{"code":-32603,"message":"gone","data":{"acphost":{"kind":"crashed"}}}}`)
@@ -276,7 +276,7 @@ func TestAnAgentThatOnlySaysThatItIsGoneIsNotBelieved(t *testing.T) {
 	})
 }
 
-func TestRestartingResumesAtOnceAndDoesNotCountAsAnEnd(t *testing.T) {
+func TestRestartAgent_ResumesAtOnceAndIsNotCounted(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 0 })
 		r.start()
@@ -299,7 +299,7 @@ func TestRestartingResumesAtOnceAndDoesNotCountAsAnEnd(t *testing.T) {
 	})
 }
 
-func TestWhoRestartsOrStopsAnAgentThatWaitsDoesNotWaitWithIt(t *testing.T) {
+func TestRestartAgent_SkipsBackoff(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		r.cast = func(n int, _ Spec) (map[string]part, error) {
@@ -326,7 +326,7 @@ func TestWhoRestartsOrStopsAnAgentThatWaitsDoesNotWaitWithIt(t *testing.T) {
 	})
 }
 
-func TestStartAgentWaitsForOneThatIsBeingStartedAgain(t *testing.T) {
+func TestStartAgent_WaitsForRestart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		_, a := r.start()
@@ -348,7 +348,7 @@ func TestStartAgentWaitsForOneThatIsBeingStartedAgain(t *testing.T) {
 	})
 }
 
-func TestAnAgentThatLoadsForEverDoesNotKeepItsOthersWaitingForEver(t *testing.T) {
+func TestResume_StuckSessionTimesOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"session/resume": ignore})
 		_, a := r.start()
@@ -365,7 +365,7 @@ func TestAnAgentThatLoadsForEverDoesNotKeepItsOthersWaitingForEver(t *testing.T)
 	})
 }
 
-func TestASessionThatIsClosedWhileItIsResumedIsClosedAtTheAgentToo(t *testing.T) {
+func TestResume_CloseDuringResumeReachesAgent(t *testing.T) {
 	resuming, resume := make(chan struct{}), make(chan struct{})
 	r := newRig(t, map[string]part{"session/resume": func(a *scripted, m message) {
 		close(resuming)
@@ -388,7 +388,7 @@ func TestASessionThatIsClosedWhileItIsResumedIsClosedAtTheAgentToo(t *testing.T)
 	}
 }
 
-func TestWhoAsksForAnAgentThatIsBeingRestartedGetsIt(t *testing.T) {
+func TestStartAgent_DuringRestartReturnsAgent(t *testing.T) {
 	stopping, release := make(chan struct{}), make(chan struct{})
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {
@@ -419,7 +419,7 @@ func TestWhoAsksForAnAgentThatIsBeingRestartedGetsIt(t *testing.T) {
 	}
 }
 
-func TestManyWhoAskForAnAgentThatFailedStartItOnce(t *testing.T) {
+func TestStartAgent_FailedAgentIsRestartedOnce(t *testing.T) {
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {
 		if n == 1 {
@@ -445,7 +445,7 @@ func TestManyWhoAskForAnAgentThatFailedStartItOnce(t *testing.T) {
 	}
 }
 
-func TestAgent_ThatEndsQuotesTheFirstDroppedLine(t *testing.T) {
+func TestAgentEnd_QuotesFirstDroppedLine(t *testing.T) {
 	for name, c := range map[string]struct{ line, want string }{
 		"pretty-printed": {"{\n  \"jsonrpc\": \"2.0\",\n", `the first line that was dropped is "{": the agent writes its JSON over several lines, and each message must be one line`},
 		"words":          {"listening on port 80\n", `"listening on port 80": each message must be one line of JSON`},

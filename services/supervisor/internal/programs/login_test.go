@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestWhoeverHasToLogInIsToldHow(t *testing.T) {
+func TestLogin_HintsInErrors(t *testing.T) {
 	const says = `{"protocolVersion":1,"agentCapabilities":{"sessionCapabilities":{"resume":{}}},"authMethods":[`
 	for name, tt := range map[string]struct {
 		preset     bool

@@ -24,7 +24,7 @@ func tellsOf(t *testing.T, sub *activity.Subscription, n int) (events []*supervi
 	return events, told
 }
 
-func TestWhyASessionCouldNotBeResumedIsTold(t *testing.T) {
+func TestLostSession_NoticeHasReason(t *testing.T) {
 	const loads = `{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`
 	for method, initialize := range map[string]string{"session/resume": everything, "session/load": loads} {
 		t.Run(method, func(t *testing.T) {
@@ -57,7 +57,7 @@ func TestWhyASessionCouldNotBeResumedIsTold(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsOpenedAgainIsNotLostAnyMore(t *testing.T) {
+func TestLostSession_ReopenClearsIt(t *testing.T) {
 	r := newRig(t, nil)
 	r.cast = func(n int, _ Spec) (map[string]part, error) {
 		refused := 0
@@ -89,7 +89,7 @@ func TestASessionThatIsOpenedAgainIsNotLostAnyMore(t *testing.T) {
 	}
 }
 
-func TestSessionsOfAnAgentThatIsGivenUpSayWhy(t *testing.T) {
+func TestLostSession_FailedAgentHasReason(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil, func(o *Options) { o.MaxRestarts = 0 })
 		_, a := r.start()
@@ -110,7 +110,7 @@ func TestSessionsOfAnAgentThatIsGivenUpSayWhy(t *testing.T) {
 	})
 }
 
-func TestSessionsOfAnAgentThatIsStoppedAreJustClosed(t *testing.T) {
+func TestStopAgent_ClosesSessionsWithoutNotice(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	r.open("bot")

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestAMetaIsSentAsItIsSpelled(t *testing.T) {
+func TestMeta_IsSentUnchanged(t *testing.T) {
 	r := newRig(t, nil)
 	_, a := r.start()
 	ctx := t.Context()
@@ -45,7 +45,7 @@ func TestAMetaIsSentAsItIsSpelled(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoMetaIsRefusedAndNotSent(t *testing.T) {
+func TestMeta_RejectsInvalid(t *testing.T) {
 	r := newRig(t, nil)
 	_, a := r.start()
 	r.open("bot")
@@ -91,7 +91,7 @@ func TestWhatIsNoMetaIsRefusedAndNotSent(t *testing.T) {
 	}
 }
 
-func TestASessionIsResumedWithTheMetaThatItWasOpenedWith(t *testing.T) {
+func TestMeta_IsSentAgainOnResume(t *testing.T) {
 	const meta = `{"claudeCode":{"options":{"settingSources":["user"]}}}`
 	for method, initialize := range map[string]string{
 		"session/resume": everything, "session/load": `{"protocolVersion":1,"agentCapabilities":{"loadSession":true}}`,
@@ -117,7 +117,7 @@ func TestASessionIsResumedWithTheMetaThatItWasOpenedWith(t *testing.T) {
 	}
 }
 
-func TestAnOpenSessionIsNotTakenForOneWithAnotherMeta(t *testing.T) {
+func TestMeta_OpenSessionNeedsSameMeta(t *testing.T) {
 	r := newRig(t, nil)
 	_, a := r.start()
 	resume := func(meta string) error {
@@ -134,7 +134,7 @@ func TestAnOpenSessionIsNotTakenForOneWithAnotherMeta(t *testing.T) {
 	wantFault(t, resume(""), fault.Precondition, noKind, "open already")
 }
 
-func FuzzAMetaThatIsTakenIsAMemberOfALineAndMeansTheSame(f *testing.F) {
+func FuzzMeta_IsOneMemberOfLine(f *testing.F) {
 	f.Add(`{"claudeCode":{"options":{"settingSources":["user"]}}}`)
 	f.Add("{\"a\u2028\":\t[1.0e1, \"\\u2029\"]}\r\n")
 	f.Add(`{"a":1,"\u0061":2}`)

@@ -8,7 +8,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func FuzzWhateverASessionIsOpenedWithIsOneLineOfJSONThatSaysSo(f *testing.F) {
+func FuzzOpening_IsOneLineOfJSON(f *testing.F) {
 	f.Add("s1", "w", "/x", "files", "/bin/mcp", "-v", "A", "1")
 	f.Add("\"\\\n", "\u2028", "/\x00", "}", "/\"", "\r", "\xff", "\\u0000")
 	f.Fuzz(func(t *testing.T, id, cwd, dir, name, command, arg, key, value string) {

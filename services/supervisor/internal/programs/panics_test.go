@@ -55,7 +55,7 @@ func asSecond(r *supervisorv1.StartAgentRequest) { r.Command = []string{secondAg
 // starter is Options.Start.
 type starter = func(ctx context.Context, s Spec) (Process, error)
 
-func TestRegistry_APanicEndsOneAgentOrOneCall(t *testing.T) {
+func TestRegistry_PanicEndsOneAgentOrCall(t *testing.T) {
 	var panicked atomic.Bool
 	for name, c := range map[string]struct {
 		start  func(usual starter, ctx context.Context, s Spec) (Process, error) // nil: the usual one

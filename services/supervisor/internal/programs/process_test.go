@@ -128,7 +128,7 @@ func newProcessRig(t *testing.T) *rig {
 	return r
 }
 
-func TestAProcessThatIsKilledInATurnIsStartedAgainAndItsSessionGoesOn(t *testing.T) {
+func TestProcess_KilledDuringTurnIsRestarted(t *testing.T) {
 	r := newProcessRig(t)
 	resp, err := r.StartAgent(t.Context(), &supervisorv1.StartAgentRequest{Command: []string{os.Args[0], "bot"}, Name: "bot"})
 	if err != nil {
@@ -175,7 +175,7 @@ func TestAProcessThatIsKilledInATurnIsStartedAgainAndItsSessionGoesOn(t *testing
 	}
 }
 
-func TestProcessesThatAreNoAgentsFailToStart(t *testing.T) {
+func TestProcess_NonAgentsFailToStart(t *testing.T) {
 	r := newProcessRig(t)
 	for name, tt := range map[string]struct {
 		command  []string

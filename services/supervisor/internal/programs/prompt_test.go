@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestAPromptTellsItsTurnFromItsBeginToItsEnd(t *testing.T) {
+func TestPrompt_SendsEventsOfTurn(t *testing.T) {
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		a.chunk("s1", "hello")
 		a.answer(m, `{"stopReason":"end_turn"}`)
@@ -55,7 +55,7 @@ func newTurns(r *rig) *turns {
 	return tr
 }
 
-func TestASessionHasOneTurnAtATime(t *testing.T) {
+func TestPrompt_OneTurnPerSession(t *testing.T) {
 	r := newRig(t, nil)
 	tr := newTurns(r)
 	_, a := r.start()
@@ -77,7 +77,7 @@ func TestASessionHasOneTurnAtATime(t *testing.T) {
 	wantWords(t, <-done, "started", "ended end_turn")
 }
 
-func TestACallerThatLeavesDoesNotEndTheTurnUnlessItSaidSo(t *testing.T) {
+func TestPrompt_CallerLeavesTurnContinues(t *testing.T) {
 	for _, cancels := range []bool{false, true} {
 		t.Run(fmt.Sprint(cancels), func(t *testing.T) {
 			r := newRig(t, nil)
@@ -118,7 +118,7 @@ func TestACallerThatLeavesDoesNotEndTheTurnUnlessItSaidSo(t *testing.T) {
 	}
 }
 
-func TestACallerThatCannotBeToldMoreIsLeft(t *testing.T) {
+func TestPrompt_SendErrorEndsCall(t *testing.T) {
 	r := newRig(t, map[string]part{"session/cancel": ignore})
 	tr := newTurns(r)
 	_, a := r.start()
@@ -136,7 +136,7 @@ func TestACallerThatCannotBeToldMoreIsLeft(t *testing.T) {
 	}
 }
 
-func TestATurnEndsWithAnErrorThatSaysHowTheAgentEnded(t *testing.T) {
+func TestTurn_ErrorDescribesAgentEnd(t *testing.T) {
 	for name, tt := range map[string]struct {
 		p    part
 		want string
@@ -159,7 +159,7 @@ func TestATurnEndsWithAnErrorThatSaysHowTheAgentEnded(t *testing.T) {
 	}
 }
 
-func TestStoppingAnAgentEndsItsTurns(t *testing.T) {
+func TestStopAgent_EndsTurns(t *testing.T) {
 	r := newRig(t, nil)
 	tr := newTurns(r)
 	r.start()
@@ -176,7 +176,7 @@ func TestStoppingAnAgentEndsItsTurns(t *testing.T) {
 	}
 }
 
-func TestATurnEndsEvenIfNoEventSaysSo(t *testing.T) {
+func TestTurn_EndsWithoutEvent(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	r.open("bot")
@@ -223,7 +223,7 @@ func deafPrompt(r *rig, req *supervisorv1.PromptRequest, send func(*supervisorv1
 	}
 }
 
-func TestLargeResourcesAreWarnedAboutFirst(t *testing.T) {
+func TestPrompt_WarnsOfLargeResources(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	r.open("bot")
@@ -244,7 +244,7 @@ func TestLargeResourcesAreWarnedAboutFirst(t *testing.T) {
 	wantWords(t, told, "notice A large resource is part of the prompt", "started", "ended end_turn")
 }
 
-func TestATurnThatGoesOnThoughItWasCancelledIsToldOf(t *testing.T) {
+func TestCancel_IgnoredIsReported(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		tr := newTurns(r)
@@ -274,7 +274,7 @@ func TestATurnThatGoesOnThoughItWasCancelledIsToldOf(t *testing.T) {
 	})
 }
 
-func TestASlowCallerSlowsItsAgentAndLosesNothing(t *testing.T) {
+func TestPrompt_BackpressureLosesNothing(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		const chunks = 20_000
 		written := make(chan struct{})
@@ -316,7 +316,7 @@ func TestASlowCallerSlowsItsAgentAndLosesNothing(t *testing.T) {
 	})
 }
 
-func TestDrainingLetsTurnsEndAndBeginsNothing(t *testing.T) {
+func TestDrain_FinishesTurnsAndStartsNone(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		tr := newTurns(r)
@@ -346,7 +346,7 @@ func TestDrainingLetsTurnsEndAndBeginsNothing(t *testing.T) {
 	})
 }
 
-func TestDrainingCancelsTurnsThatTakeTooLong(t *testing.T) {
+func TestDrain_CancelsLongTurns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, nil)
 		tr := newTurns(r)
@@ -379,7 +379,7 @@ func TestDrainingCancelsTurnsThatTakeTooLong(t *testing.T) {
 	})
 }
 
-func TestUpdatesOfSessionsThatNobodyOpenedDoNoHarm(t *testing.T) {
+func TestUpdates_UnknownSessionsAreIgnored(t *testing.T) {
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		for i := range 100 {
 			a.chunk(fmt.Sprintf("ghost%d", i), "boo")

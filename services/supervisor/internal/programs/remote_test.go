@@ -63,7 +63,7 @@ func (c *afar) want(line string) {
 	}
 }
 
-func TestAClientElsewhereSpeaksWithItsAgentItself(t *testing.T) {
+func TestRemoteClient_TalksToItsAgent(t *testing.T) {
 	odd := func(a *scripted, m message) {
 		a.say(`{"jsonrpc":"2.0",  "method":"session/update","params":{"sessionId":"s1","x":1.50e0,"update":{"sessionUpdate":"z"}}}`)
 		a.answer(m, `{"stopReason" : "end_turn"}`)
@@ -101,7 +101,7 @@ func TestAClientElsewhereSpeaksWithItsAgentItself(t *testing.T) {
 	}
 }
 
-func TestEachClientElsewhereHasAnAgentOfItsOwn(t *testing.T) {
+func TestRemoteClient_HasOwnAgent(t *testing.T) {
 	r := newRig(t, nil, withBot, func(o *Options) { o.MaxAgents = 2 })
 	first, second := r.openAfar("bot"), r.openAfar("bot")
 	a, b := <-first.opened, <-second.opened
@@ -116,7 +116,7 @@ func TestEachClientElsewhereHasAnAgentOfItsOwn(t *testing.T) {
 	<-r.openAfar("bot").opened // there is room again
 }
 
-func TestOnlyAgentsOfTheConfigurationAreOpened(t *testing.T) {
+func TestOpenAgent_RejectsUnconfigured(t *testing.T) {
 	none := newRig(t, nil)
 	wantFault(t, <-none.openAfar("bot").err, fault.NotFound, noKind, "serve.gateway_agents")
 	two := newRig(t, nil, withBot, func(o *Options) { o.GatewayAgents["other"] = &supervisorv1.StartAgentRequest{Command: []string{"/x"}} })
@@ -124,7 +124,7 @@ func TestOnlyAgentsOfTheConfigurationAreOpened(t *testing.T) {
 	wantFault(t, <-two.openAfar("/bin/sh").err, fault.NotFound, noKind, "bot, other")
 }
 
-func TestAStreamSaysWhyItsAgentEnded(t *testing.T) {
+func TestOpenAgent_StreamHasReasonOfEnd(t *testing.T) {
 	dies := func(a *scripted, _ message) { a.crash() }
 	r := newRig(t, map[string]part{"session/prompt": dies, "session/list": ignore}, withBot)
 	open := func() (*afar, *supervisorv1.Agent) {
@@ -179,7 +179,7 @@ func TestAStreamSaysWhyItsAgentEnded(t *testing.T) {
 	wantFault(t, <-r.openAfar("bot").err, fault.Precondition, noKind, "begins nothing new")
 }
 
-func TestAnAgentThatCannotBeStartedIsAnErrorOfTheCall(t *testing.T) {
+func TestOpenAgent_ReportsStartError(t *testing.T) {
 	r := newRig(t, nil, withBot)
 	r.cast = func(int, Spec) (map[string]part, error) { return nil, errors.New("no memory") }
 	wantFault(t, <-r.openAfar("bot").err, fault.OfAgent, spawnKind, `start agent "bot": no memory`)
@@ -190,7 +190,7 @@ func TestAnAgentThatCannotBeStartedIsAnErrorOfTheCall(t *testing.T) {
 
 // Somebody else prompts the agent of a client elsewhere: the client sees what comes of it and not the answer, and may
 // prompt again when that is there.
-func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
+func TestRemoteClient_PromptOfOtherCaller(t *testing.T) {
 	begun, goOn := make(chan struct{}), make(chan bool)
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		begun <- struct{}{}
@@ -262,7 +262,7 @@ func TestSomebodyElsePromptsTheAgentOfAClientElsewhere(t *testing.T) {
 
 // Of a client and of others that prompt its agent at the same instant, one has its turn: all others are refused, and
 // the agent is not sent what they have said.
-func TestOneOfThoseWhoPromptAtOnceHasItsTurn(t *testing.T) {
+func TestRemoteClient_ConcurrentPromptsRunOneTurn(t *testing.T) {
 	begun, goOn := make(chan struct{}, 100), make(chan struct{})
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		begun <- struct{}{}

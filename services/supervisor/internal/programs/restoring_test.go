@@ -201,7 +201,7 @@ func notices(t *testing.T, r *rig, sub *activity.Subscription) []*supervisorv1.N
 	}
 }
 
-func TestAResumedSessionIsPutBackIntoItsSettings(t *testing.T) {
+func TestRestore_SetsModeModelAndOptions(t *testing.T) {
 	for name, tt := range map[string]struct {
 		agent *choosy
 		want  []string
@@ -238,7 +238,7 @@ func TestAResumedSessionIsPutBackIntoItsSettings(t *testing.T) {
 	}
 }
 
-func TestSettingsThatAreRightAreLeftAlone(t *testing.T) {
+func TestRestore_SkipsUnchangedSettings(t *testing.T) {
 	c := &choosy{}
 	r := newRig(t, nil)
 	r.cast = c.cast
@@ -250,7 +250,7 @@ func TestSettingsThatAreRightAreLeftAlone(t *testing.T) {
 	}
 }
 
-func TestWhatTheAgentChangedItselfIsRestoredToo(t *testing.T) {
+func TestRestore_IncludesChangesOfAgent(t *testing.T) {
 	for name, tt := range map[string]struct {
 		byOption bool
 		update   string
@@ -278,7 +278,7 @@ func TestWhatTheAgentChangedItselfIsRestoredToo(t *testing.T) {
 	}
 }
 
-func TestWhatANewProcessSaysFirstIsNotTakenForWhatWasChosen(t *testing.T) {
+func TestRestore_IgnoresFirstUpdatesOfNewProcess(t *testing.T) {
 	c := &choosy{own: map[string]part{"initialize": func(a *scripted, m message) {
 		a.update("s1", `{"sessionUpdate":"current_mode_update","currentModeId":"auto"}`)
 		a.answer(m, everything)
@@ -291,7 +291,7 @@ func TestWhatANewProcessSaysFirstIsNotTakenForWhatWasChosen(t *testing.T) {
 	}
 }
 
-func TestNoPromptRunsBeforeTheModeIsRestored(t *testing.T) {
+func TestRestore_PromptWaitsForMode(t *testing.T) {
 	asked, goOn := make(chan struct{}), make(chan struct{})
 	c := &choosy{}
 	c.own = map[string]part{"session/set_mode": func(a *scripted, m message) {
@@ -315,7 +315,7 @@ func TestNoPromptRunsBeforeTheModeIsRestored(t *testing.T) {
 	}
 }
 
-func TestWhatTheModeResetsIsSetOnceMore(t *testing.T) {
+func TestRestore_RepeatsSettingsResetByMode(t *testing.T) {
 	for name, stubborn := range map[string]bool{"once": false, "always": true} {
 		t.Run(name, func(t *testing.T) {
 			c := &choosy{byOption: true}
@@ -358,7 +358,7 @@ func TestWhatTheModeResetsIsSetOnceMore(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseModeCannotBeRestoredTakesNoPromptUntilOneIsSet(t *testing.T) {
+func TestRestore_FailedModeBlocksPrompts(t *testing.T) {
 	refused := refuse(-32603, "not today")
 	for name, tt := range map[string]struct {
 		byOption bool
@@ -413,7 +413,7 @@ func TestASessionWhoseModeCannotBeRestoredTakesNoPromptUntilOneIsSet(t *testing.
 	}
 }
 
-func TestSettingAModeIsEnoughForASessionWhoseModeCouldNotBeRestored(t *testing.T) {
+func TestRestore_SetModeUnblocksPrompts(t *testing.T) {
 	for name, set := range map[string]func(r *rig, t *testing.T) error{
 		"by its method": func(r *rig, t *testing.T) error {
 			return second(r.SetMode(t.Context(), &supervisorv1.SetModeRequest{SessionId: "s1", ModeId: "auto"}))
@@ -457,7 +457,7 @@ func TestSettingAModeIsEnoughForASessionWhoseModeCouldNotBeRestored(t *testing.T
 	}
 }
 
-func TestASessionGoesOnWithoutAModelAndAnOptionThatCannotBeRestored(t *testing.T) {
+func TestRestore_FailedModelAndOptionAreReported(t *testing.T) {
 	c := &choosy{own: map[string]part{
 		"session/resume": answer(`{"modes":{"currentModeId":"auto","availableModes":[{"id":"auto","name":"A"},{"id":"read-only","name":"R"}]},` +
 			`"models":{"currentModelId":"tiny","availableModels":[{"modelId":"tiny","name":"T"}]},` +
@@ -484,7 +484,7 @@ func TestASessionGoesOnWithoutAModelAndAnOptionThatCannotBeRestored(t *testing.T
 	}
 }
 
-func TestAProcessThatEndsWhileASessionIsRestoredChangesNothingOfWhatIsWanted(t *testing.T) {
+func TestRestore_CrashKeepsWantedSettings(t *testing.T) {
 	c := &choosy{}
 	c.own = map[string]part{"session/set_mode": func(a *scripted, _ message) {
 		c.mu.Lock()
@@ -508,7 +508,7 @@ func TestAProcessThatEndsWhileASessionIsRestoredChangesNothingOfWhatIsWanted(t *
 	}
 }
 
-func TestAnAgentThatNeverAnswersDoesNotKeepASessionFromItsMode(t *testing.T) {
+func TestRestore_StuckModelDoesNotBlockMode(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := &choosy{own: map[string]part{methodSetModel: ignore, methodSetConfigOption: ignore}}
 		r, a := c.chosen(t)
@@ -530,7 +530,7 @@ func TestAnAgentThatNeverAnswersDoesNotKeepASessionFromItsMode(t *testing.T) {
 	})
 }
 
-func TestASessionThatIsClosedWhileItIsRestoredIsNotToldOf(t *testing.T) {
+func TestRestore_ClosedSessionIsNotReported(t *testing.T) {
 	asked, goOn := make(chan struct{}, 2), make(chan struct{})
 	c := &choosy{own: map[string]part{"session/set_mode": func(a *scripted, m message) {
 		asked <- struct{}{}

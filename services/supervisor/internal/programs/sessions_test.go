@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/fault"
 )
 
-func TestWhatASessionIsOpenedWithIsExactlyWhatACPSays(t *testing.T) {
+func TestOpen_SendsACPParams(t *testing.T) {
 	r := newRig(t, nil)
 	_, a := r.start()
 	servers := []*supervisorv1.McpServer{
@@ -60,7 +60,7 @@ func TestWhatASessionIsOpenedWithIsExactlyWhatACPSays(t *testing.T) {
 	}
 }
 
-func TestWhatAnAgentDoesNotOfferIsNotSentToIt(t *testing.T) {
+func TestCalls_UnsupportedAreNotSent(t *testing.T) {
 	r := newRig(t, map[string]part{"initialize": answer(plain)})
 	_, a := r.start()
 	s := r.open("bot")
@@ -101,7 +101,7 @@ func TestWhatAnAgentDoesNotOfferIsNotSentToIt(t *testing.T) {
 
 func second[T any](_ T, err error) error { return err }
 
-func TestRequestsForSessionsThatMakeNoSenseAreRefused(t *testing.T) {
+func TestSessions_RejectInvalidRequests(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	ctx := t.Context()
@@ -114,7 +114,7 @@ func TestRequestsForSessionsThatMakeNoSenseAreRefused(t *testing.T) {
 	}
 }
 
-func TestASessionIsFoundOverAllAgentsUnlessTwoHaveIt(t *testing.T) {
+func TestSessions_FoundByUniqueID(t *testing.T) {
 	r := newRig(t, nil)
 	r.start()
 	r.start(func(q *supervisorv1.StartAgentRequest) { q.Separate = true })
@@ -138,7 +138,7 @@ func TestASessionIsFoundOverAllAgentsUnlessTwoHaveIt(t *testing.T) {
 	wantFault(t, err, fault.NotFound, unknownKind, "s9")
 }
 
-func TestASessionIsOpenedOnce(t *testing.T) {
+func TestSessions_OpenedOnce(t *testing.T) {
 	loading, load := make(chan struct{}), make(chan struct{})
 	r := newRig(t, map[string]part{"session/load": func(a *scripted, m message) {
 		close(loading)
@@ -167,7 +167,7 @@ func TestASessionIsOpenedOnce(t *testing.T) {
 	wantFault(t, err, fault.Precondition, noKind, "open already")
 }
 
-func TestSessionsAreBounded(t *testing.T) {
+func TestSessions_LimitsNumber(t *testing.T) {
 	r := newRig(t, nil, func(o *Options) { o.MaxSessions = 2 })
 	r.start()
 	r.open("bot")
@@ -190,7 +190,7 @@ func TestSessionsAreBounded(t *testing.T) {
 	r.open("bot")
 }
 
-func TestAnAgentThatReusesAnIDLosesBothSessions(t *testing.T) {
+func TestNewSession_ReusedIDClosesBoth(t *testing.T) {
 	r := newRig(t, map[string]part{"session/new": answer(`{"sessionId":"same"}`)})
 	_, a := r.start()
 	sub := r.hub.Subscribe("bot-1", "same")
@@ -215,7 +215,7 @@ func TestAnAgentThatReusesAnIDLosesBothSessions(t *testing.T) {
 	wantWords(t, told, "opened session/new", "opened session/new", "closed the agent gave its id to another session")
 }
 
-func TestAnswersWithoutAUsableIDOpenNothing(t *testing.T) {
+func TestNewSession_RejectsUnusableID(t *testing.T) {
 	for name, result := range map[string]string{
 		"none": `{}`, "null": `null`, "a number": `{"sessionId":5}`, "empty": `{"sessionId":""}`,
 		"huge": `{"sessionId":"` + strings.Repeat("x", maxSessionID+1) + `"}`, "not UTF-8": "{\"sessionId\":\"\xff\"}",
@@ -231,7 +231,7 @@ func TestAnswersWithoutAUsableIDOpenNothing(t *testing.T) {
 	}
 }
 
-func TestErrorsOfTheAgentsKeepTheirMeaning(t *testing.T) {
+func TestErrors_KeepKindOfAgentError(t *testing.T) {
 	for kind, p := range map[supervisorv1.ErrorKind]part{
 		authKind: refuse(-32000, "who are you"), unknownKind: refuse(-32002, "gone"), missingKind: refuse(-32601, "what"), agentKind: refuse(-32603, "oh"),
 	} {
@@ -245,7 +245,7 @@ func TestErrorsOfTheAgentsKeepTheirMeaning(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatNeverAnswersIsNotWaitedForWithoutEnd(t *testing.T) {
+func TestCalls_TimeOut(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"session/new": ignore, "session/list": ignore}, func(o *Options) { o.MaxSessions = 1 })
 		_, a := r.start()
@@ -263,7 +263,7 @@ func TestAnAgentThatNeverAnswersIsNotWaitedForWithoutEnd(t *testing.T) {
 	})
 }
 
-func TestASessionThatNobodyWaitsForAnyMoreIsClosed(t *testing.T) {
+func TestNewSession_AbandonedIsClosed(t *testing.T) {
 	asked, answerIt := make(chan struct{}), make(chan struct{})
 	r := newRig(t, map[string]part{"session/new": func(a *scripted, m message) {
 		close(asked)
@@ -285,7 +285,7 @@ func TestASessionThatNobodyWaitsForAnyMoreIsClosed(t *testing.T) {
 	}
 }
 
-func TestStoredSessionsAreListedAsTheAgentTellsThem(t *testing.T) {
+func TestListStoredSessions_ReturnsAgentsList(t *testing.T) {
 	r := newRig(t, map[string]part{"session/list": answer(`{"sessions":[` +
 		`{"sessionId":"s1","cwd":"/w","additionalDirectories":["/x"],"title":"One","updatedAt":"2026-01-01T00:00:00Z"},` +
 		`{"cwd":"/no/id"},5,{"sessionId":"s2","cwd":7,"title":null}],"nextCursor":"more"}`)})
@@ -315,7 +315,7 @@ func TestStoredSessionsAreListedAsTheAgentTellsThem(t *testing.T) {
 	wantFault(t, err, fault.OfAgent, agentKind, "no list of sessions")
 }
 
-func TestClosingCancelsTheTurnFirst(t *testing.T) {
+func TestCloseSession_CancelsTurnFirst(t *testing.T) {
 	prompted := make(chan message, 1)
 	r := newRig(t, map[string]part{
 		"session/prompt": func(_ *scripted, m message) { prompted <- m },
@@ -345,7 +345,7 @@ func TestClosingCancelsTheTurnFirst(t *testing.T) {
 	wantFault(t, err, fault.NotFound, unknownKind)
 }
 
-func TestASessionThatTheAgentDoesNotKnowAnyMoreIsClosedAllTheSame(t *testing.T) {
+func TestCloseSession_UnknownToAgent(t *testing.T) {
 	r := newRig(t, map[string]part{"session/close": refuse(-32002, "never heard of it")})
 	_, a := r.start()
 	r.open("bot")
@@ -374,7 +374,7 @@ const opensWithOptions = `{"sessionId":"s1","modes":{"currentModeId":"ask","avai
 	`{"id":"l","name":"Model","category":"model","type":"select","currentValue":"small","options":[{"group":"g","name":"G","options":[{"value":"small","name":"S"},{"value":"large","name":"L"}]}]},` +
 	`{"id":"b","name":"Brave","type":"boolean","currentValue":false}]}`
 
-func TestModeAndModelAreSetByTheirMethodsWhereThereAreNoOptions(t *testing.T) {
+func TestSetMode_UsesMethodsWithoutOptions(t *testing.T) {
 	r := newRig(t, map[string]part{"session/new": answer(opens), "session/set_mode": answer(`{}`), "session/set_model": answer(`{}`)})
 	_, a := r.start()
 	if s := r.open("bot"); s.GetMode() != "ask" || s.GetModel() != "small" {
@@ -401,7 +401,7 @@ func TestModeAndModelAreSetByTheirMethodsWhereThereAreNoOptions(t *testing.T) {
 	wantFault(t, err, fault.Invalid, noKind, `there is no model "huge": there are small, large`)
 }
 
-func TestModeAndModelAreOptionsWhereThereAreSome(t *testing.T) {
+func TestSetMode_UsesOptions(t *testing.T) {
 	r := newRig(t, map[string]part{"session/new": answer(opensWithOptions), "session/set_config_option": func(a *scripted, m message) {
 		now := strings.Replace(opensWithOptions[strings.Index(opensWithOptions, `"configOptions"`):], `"currentValue":"ask"`, `"currentValue":"code"`, 1)
 		a.answer(m, `{`+now)
@@ -451,7 +451,7 @@ func TestModeAndModelAreOptionsWhereThereAreSome(t *testing.T) {
 	}
 }
 
-func TestFiveAgentsAndFiftySessionsWorkAtOnce(t *testing.T) {
+func TestSessions_ConcurrentAgentsAndSessions(t *testing.T) {
 	r := newRig(t, map[string]part{"session/prompt": func(a *scripted, m message) {
 		id := string(m.Params[len(`{"sessionId":"`) : len(`{"sessionId":"`)+strings.IndexByte(string(m.Params[len(`{"sessionId":"`):]), '"')])
 		for i := range 5 {
@@ -486,7 +486,7 @@ func TestFiveAgentsAndFiftySessionsWorkAtOnce(t *testing.T) {
 	wg.Wait()
 }
 
-func TestATurnEndsWithItsSessionThoughItsAgentDoesNotEndIt(t *testing.T) {
+func TestCloseSession_EndsTurnOfStuckAgent(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		r := newRig(t, map[string]part{"session/prompt": func(*scripted, message) {}})
 		r.start()

@@ -32,8 +32,8 @@ func version2() map[string]part {
 	}
 }
 
-// TestAnAgentOfVersion2IsDrivenAsAnyOther: callers say the same to agents of every version.
-func TestAnAgentOfVersion2IsDrivenAsAnyOther(t *testing.T) {
+// TestVersion2_CallsMatchVersion1 makes the same calls as for version 1: callers do not depend on the version of an agent.
+func TestVersion2_CallsMatchVersion1(t *testing.T) {
 	r := newRig(t, version2())
 	_, a := r.start()
 	got := func(method, want string) {
@@ -84,8 +84,7 @@ func TestAnAgentOfVersion2IsDrivenAsAnyOther(t *testing.T) {
 	got("auth/logout", `{}`)
 }
 
-// TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer.
-func TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer(t *testing.T) {
+func TestVersion2_DraftAcceptsEmptyAnswer(t *testing.T) {
 	parts := version2()
 	parts["session/prompt"] = func(a *scripted, m message) {
 		a.answer(m, `{}`)
@@ -104,8 +103,8 @@ func TestAPromptOfADraftOfVersion2IsAcceptedByAnEmptyAnswer(t *testing.T) {
 	}
 }
 
-// TestATurnOfVersion2EndsWithItsAgentOrItsSession though the agent never says that it is idle.
-func TestATurnOfVersion2EndsWithItsAgentOrItsSession(t *testing.T) {
+// TestVersion2_TurnEndsWithAgentOrSession has an agent that never reports that it is idle.
+func TestVersion2_TurnEndsWithAgentOrSession(t *testing.T) {
 	for name, end := range map[string]func(r *rig, a *scripted){
 		"the agent crashes": func(_ *rig, a *scripted) { a.crash() },
 		"the session is closed": func(r *rig, _ *scripted) {

@@ -381,7 +381,7 @@ func (w *world) check(over bool) {
 	}
 }
 
-func FuzzAQuestionEndsOnce(f *testing.F) {
+func FuzzQuestion_EndsOnce(f *testing.F) {
 	f.Fuzz(func(t *testing.T, script []byte) {
 		if len(script) == 0 || len(script) > 32 {
 			return

@@ -40,7 +40,7 @@ func callFailed(why string) *supervisorv1.Event {
 	return &supervisorv1.Event{Event: &supervisorv1.Event_CallEnded{CallEnded: &supervisorv1.CallEnded{Id: "1", Method: "fs/read_text_file", Error: why}}}
 }
 
-func TestWhatSoonEndsIsToldOnce(t *testing.T) {
+func TestBrief_PrintsShortCallsOnce(t *testing.T) {
 	exit := uint32(0)
 	ended := &supervisorv1.WatchOutputResponse{Data: []byte("ok\n"), Ended: true, ExitCode: &exit}
 	question := &supervisorv1.Approval{Id: "q", Permission: &supervisorv1.PermissionQuestion{
@@ -111,7 +111,7 @@ func TestWhatSoonEndsIsToldOnce(t *testing.T) {
 	}
 }
 
-func TestThousandsOfToolCallsAreHeldBackInBounds(t *testing.T) {
+func TestBrief_LimitsHeldToolCalls(t *testing.T) {
 	r := New(Options{Brief: true})
 	var text strings.Builder
 	const calls = 10_000

@@ -8,7 +8,7 @@ import (
 )
 
 // Blocks of code in a question look as in a message. Nothing that stands in it is left out but their fences.
-func TestBlocksOfCodeInAQuestionAreShownAsCode(t *testing.T) {
+func TestQuestion_ShowsCodeBlocks(t *testing.T) {
 	permission := func(text string) *supervisorv1.Approval {
 		return &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{Title: "Run", Content: []*supervisorv1.ToolCallContent{{
 			Item: &supervisorv1.ToolCallContent_Content{Content: &supervisorv1.ContentBlock{

@@ -28,7 +28,7 @@ func harmlessText(t *testing.T, text string) {
 
 const evil = "a\x1b[2J\x1b]0;title\x07\x1b[1A\rb\u009b31m\u202egnp.exe\u2066\u200f\x00\x08c\x7f\u2028d\U000e0041"
 
-func TestNothingThatATerminalObeysIsShown(t *testing.T) {
+func TestRender_EscapesControlSequences(t *testing.T) {
 	text := func(s string) *supervisorv1.ContentBlock {
 		return &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}}}
 	}
@@ -103,13 +103,13 @@ func TestNothingThatATerminalObeysIsShown(t *testing.T) {
 	}
 }
 
-func TestAnAddressShowsLettersThatLookLikeOthers(t *testing.T) {
+func TestURL_EscapesLookalikeLetters(t *testing.T) {
 	if got, want := URL("https://ex\u0430mple.com/ a"), `https://ex\u{430}mple.com/\u{20}a`; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestAgentsTextIsNeverInReverseVideo(t *testing.T) {
+func TestOutput_RemovesReverseVideo(t *testing.T) {
 	r := New(Options{Width: 40, Color: true, Markdown: true})
 	out := r.Output("t", &supervisorv1.WatchOutputResponse{Data: []byte("\x1b[1;7;31m ? \x1b[38;5;7mAllow?\n"), Ended: true})
 	for _, m := range regexp.MustCompile(`\x1b\[([0-9;]*)m`).FindAllStringSubmatch(out, -1) {

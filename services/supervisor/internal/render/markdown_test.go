@@ -26,12 +26,12 @@ func whole(o Options, text string) string {
 	return m.add(text) + m.end()
 }
 
-func TestMarkdownOnATerminal(t *testing.T) {
+func TestMarkdown_MatchesGoldenFiles(t *testing.T) {
 	testkit.Golden(t, "markdown.ansi", whole(Options{Width: 60, Color: true}, document))
 	testkit.Golden(t, "markdown.txt", whole(Options{Width: 60}, document))
 }
 
-func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
+func TestMarkdown_PiecesRenderTheSame(t *testing.T) {
 	o := Options{Width: 60, Color: true}
 	want := whole(o, document)
 	for _, size := range []int{1, 2, 3, 7, 64} {
@@ -53,7 +53,7 @@ func TestMarkdownIsTheSameInWhateverPiecesItComes(t *testing.T) {
 	}
 }
 
-func TestALineIsShownBeforeItEnds(t *testing.T) {
+func TestMarkdown_ShowsPartialLine(t *testing.T) {
 	m := newMarkdown(Options{Width: 60, Color: true})
 	if got := m.add("Words come one by o"); got != "Words come one by" {
 		t.Errorf("got %q", got)
@@ -66,7 +66,7 @@ func TestALineIsShownBeforeItEnds(t *testing.T) {
 	}
 }
 
-func TestAWordIsShownWhenNothingComesForAMoment(t *testing.T) {
+func TestMarkdown_ShowsPartialWordOnPause(t *testing.T) {
 	chunk := func(text string) *supervisorv1.Event {
 		return &supervisorv1.Event{Event: &supervisorv1.Event_AgentMessage{AgentMessage: &supervisorv1.MessageChunk{
 			Content: &supervisorv1.ContentBlock{Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: text}}}}}}
@@ -78,7 +78,7 @@ func TestAWordIsShownWhenNothingComesForAMoment(t *testing.T) {
 	}
 }
 
-func TestASpanThatIsNeverClosedIsNotHeldForLong(t *testing.T) {
+func TestMarkdown_LimitsOpenSpan(t *testing.T) {
 	m := newMarkdown(Options{Width: 60, Color: true})
 	got := m.add("a **" + strings.Repeat("word ", 200))
 	if !strings.Contains(got, "**word") {
@@ -86,7 +86,7 @@ func TestASpanThatIsNeverClosedIsNotHeldForLong(t *testing.T) {
 	}
 }
 
-func TestNoLineIsWiderThanTheScreen(t *testing.T) {
+func TestMarkdown_LinesFitWidth(t *testing.T) {
 	const text = "Wörter und 日本語のとても長い文章 and anextremelylongwordthatdoesnotfitanywhereatall_at_all here, 👩‍👩‍👧‍👦 too.\n- " +
 		"a list item 日本語のとても長い文章 with more text than fits\n> and a quote that is longer than the line is wide\n"
 	for _, w := range []int{20, 33, 80} {
@@ -126,7 +126,7 @@ func FuzzMarkdown(f *testing.F) {
 	})
 }
 
-func TestAWordThatIsLongerThanALineFillsLines(t *testing.T) {
+func TestMarkdown_LongWordFillsLines(t *testing.T) {
 	word := `{"report":{"ask":` + strings.Repeat("0123456789", 30) + "}}}"
 	wide := strings.Repeat("日", 90)
 	for _, pieces := range [][]string{{"see " + word + " there " + wide + "\n"}, strings.Split("see "+word+" there "+wide+"\n", "")} {

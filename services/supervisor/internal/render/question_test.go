@@ -16,7 +16,7 @@ func numbered(n int) string {
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-func TestWhatAQuestionLeavesOutIsCountedAndCanBeSeen(t *testing.T) {
+func TestQuestion_CountsOmittedText(t *testing.T) {
 	text := func(s string) *supervisorv1.ToolCallContent {
 		return &supervisorv1.ToolCallContent{Item: &supervisorv1.ToolCallContent_Content{Content: &supervisorv1.ContentBlock{
 			Content: &supervisorv1.ContentBlock_Text{Text: &supervisorv1.TextContent{Text: s}},
@@ -74,7 +74,7 @@ func TestWhatAQuestionLeavesOutIsCountedAndCanBeSeen(t *testing.T) {
 	}
 }
 
-func TestAQuestionShowsAllThatIsAllowed(t *testing.T) {
+func TestQuestion_ShowsDiffAndInput(t *testing.T) {
 	old := "one\ntwo\nthree\n"
 	diff := []*supervisorv1.ToolCallContent{{Item: &supervisorv1.ToolCallContent_Diff{Diff: &supervisorv1.Diff{
 		Path: "/ws/q", OldText: &old, NewText: "one\n2\nthree\n",
@@ -159,7 +159,7 @@ func TestQuestion_ShowsCommandThatTitleContradicts(t *testing.T) {
 	}
 }
 
-func TestOfALongLineTheEndIsShownAndTheRestCounted(t *testing.T) {
+func TestQuestion_LongLineShowsEnd(t *testing.T) {
 	asked := &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{
 		RawInput: fmt.Sprintf(`{"command":%q}`, "echo "+strings.Repeat("ü", 3000)+"; rm -rf ~"),
 	}}
@@ -175,7 +175,7 @@ func TestOfALongLineTheEndIsShownAndTheRestCounted(t *testing.T) {
 	}
 }
 
-func TestAnswer_SaysThatNobodyAnswered(t *testing.T) {
+func TestAnswer_ReportsMissingAnswerer(t *testing.T) {
 	options := []*supervisorv1.PermissionOption{{OptionId: "y", Name: "Allow once"}, {OptionId: "n", Name: "Reject"}}
 	for want, a := range map[string]*supervisorv1.ApprovalAnswer{
 		"nobody answered (Reject)":                    {Outcome: "expired", OptionId: "n", AnsweredBy: "nobody"},

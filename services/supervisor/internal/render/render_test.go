@@ -30,7 +30,7 @@ func events(t *testing.T) []*supervisorv1.Event {
 	return list
 }
 
-func TestTheRecordedTurnHasEveryKindOfEvent(t *testing.T) {
+func TestTurn_RecordingHasAllEventKinds(t *testing.T) {
 	seen := map[string]bool{}
 	for _, ev := range events(t) {
 		m := ev.ProtoReflect()
@@ -46,7 +46,7 @@ func TestTheRecordedTurnHasEveryKindOfEvent(t *testing.T) {
 	}
 }
 
-func TestARecordedTurnAsPeopleSeeIt(t *testing.T) {
+func TestTurn_MatchesGoldenFiles(t *testing.T) {
 	for name, o := range map[string]Options{
 		"turn.txt":     {Cwd: "/work/app"},
 		"turn_all.txt": {Cwd: "/work/app", Prompts: true, History: true, Verbose: true},
@@ -62,7 +62,7 @@ func TestARecordedTurnAsPeopleSeeIt(t *testing.T) {
 	}
 }
 
-func TestWhatEndsAStreamBeginsOnALineOfItsOwn(t *testing.T) {
+func TestFlush_EndsLine(t *testing.T) {
 	for _, o := range []Options{{}, {Width: 40, Color: true, Markdown: true}} {
 		for _, text := range []string{"said", "said\n", "said\n\n\n", "a `span", "| a row", "```\ncode"} {
 			r := New(o)
@@ -79,7 +79,7 @@ func TestWhatEndsAStreamBeginsOnALineOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestALongDiffIsCutAndSaysSo(t *testing.T) {
+func TestDiff_ShortensLongDiff(t *testing.T) {
 	var old, text strings.Builder
 	for i := range 500 {
 		fmt.Fprintf(&old, "line %d\n", i)
@@ -94,20 +94,20 @@ func TestALongDiffIsCutAndSaysSo(t *testing.T) {
 	}
 }
 
-func TestADiffThatIsTooLargeIsOnlyCounted(t *testing.T) {
+func TestDiff_CountsTooLargeDiff(t *testing.T) {
 	got := Diff(Options{}, &supervisorv1.Diff{Path: "/a", OldText: proto.String("x\n"), NewText: strings.Repeat("y\n", maxDiffText)})
 	if want := "/a 1 line before, 1048576 after: too much to compare here\n"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}
 }
 
-func TestADiffTellsWhatHasNoEnd(t *testing.T) {
+func TestDiff_MarksMissingFinalNewline(t *testing.T) {
 	testkit.Golden(t, "diff.txt", Diff(Options{Cwd: "/w"}, &supervisorv1.Diff{Path: "/w/a/b.txt",
 		OldText: proto.String("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n11\n12\n"), NewText: "1\n2\n3\n4\nfive\n6\n7\n8\n9\n10\n11\n12\n13\n14"})+
 		Diff(Options{}, &supervisorv1.Diff{Path: "/same", OldText: proto.String("a"), NewText: "a"}))
 }
 
-func TestADiffShowsLineEndsOnce(t *testing.T) {
+func TestDiff_ShowsLineEndsOnce(t *testing.T) {
 	var got strings.Builder
 	for _, texts := range [][2]string{
 		{"a\r\nb\r\nc\r\n", "a\r\nB\r\nc\r\n"}, {"a\r\nb\r\n", "a\nB\n"}, {"a\r\nb\r\n", "a\nb\n"}, {"a\nb\n", "a\r\nb\r\n"},
@@ -118,7 +118,7 @@ func TestADiffShowsLineEndsOnce(t *testing.T) {
 	testkit.Golden(t, "line-ends.txt", got.String())
 }
 
-func TestOutputShowsTheBeginningAndTheEnd(t *testing.T) {
+func TestOutput_ShowsBothEnds(t *testing.T) {
 	r := New(Options{})
 	var got strings.Builder
 	for i := range 100 {
@@ -134,7 +134,7 @@ func TestOutputShowsTheBeginningAndTheEnd(t *testing.T) {
 	testkit.Golden(t, "output.txt", got.String())
 }
 
-func TestUsageSaysWhatIsKnown(t *testing.T) {
+func TestUsage_Text(t *testing.T) {
 	for _, c := range []struct {
 		tokens  *supervisorv1.TokenUsage
 		context *supervisorv1.ContextUsage
@@ -153,7 +153,7 @@ func TestUsageSaysWhatIsKnown(t *testing.T) {
 	}
 }
 
-func TestWhatIsRememberedIsBounded(t *testing.T) {
+func TestRenderer_LimitsToolCalls(t *testing.T) {
 	r := New(Options{})
 	for i := range 3 * maxKept {
 		r.Event(&supervisorv1.Event{Event: &supervisorv1.Event_ToolCall{ToolCall: &supervisorv1.ToolCallReport{ToolCallId: fmt.Sprint(i)}}})
@@ -165,7 +165,7 @@ func TestWhatIsRememberedIsBounded(t *testing.T) {
 	}
 }
 
-func TestAnAgentsLastWordsAreToldOnce(t *testing.T) {
+func TestAgentError_PrintsStderrOnce(t *testing.T) {
 	got := AgentError(Options{}, &supervisorv1.AgentError{
 		Message: "it exited with status 3; its last error output: cannot go on", StderrTail: []string{"starting", "cannot go on"},
 	})

@@ -14,7 +14,7 @@ import (
 )
 
 // What agents were recorded to ask is shown whole, and without what says the same again.
-func TestTheRequestsOfAgentsAreShown(t *testing.T) {
+func TestQuestion_RecordedRequestsMatchGoldenFiles(t *testing.T) {
 	var b strings.Builder
 	for _, agent := range []string{"claude", "codex", "opencode", "qwen"} {
 		b.WriteString("== " + agent + "\n")

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/journal"
 )
 
-func TestOneSession_TellsSessionsOfOneIDApart(t *testing.T) {
+func TestReplay_DistinguishesSessionsOfSameID(t *testing.T) {
 	part := func(instance string, isNew bool) journal.Part {
 		return journal.Part{Path: instance, New: isNew, Header: journal.Header{Instance: instance}}
 	}

@@ -26,7 +26,7 @@ func destination(t *route.Table, method string) string {
 	}
 }
 
-func TestMethodsGoWhereDescriptorsAndConfigurationSay(t *testing.T) {
+func TestBuild_RoutesByDescriptorsAndConfig(t *testing.T) {
 	echo := claim("acme", route.KindExtension, acmeService(t, &acpv1.Method{Name: "_acme.com/echo"}, &acpv1.Method{Name: "acme/other"}))
 	ours := []route.Claim{fsClaim(), terminalClaim(), permissionClaim(), echo}
 	for _, c := range []struct {
@@ -99,7 +99,7 @@ func TestMethodsGoWhereDescriptorsAndConfigurationSay(t *testing.T) {
 	}
 }
 
-func TestRoutesThatCannotBeAreRefusedWithAnAnswer(t *testing.T) {
+func TestBuild_RejectsInvalidRoutes(t *testing.T) {
 	acmeClaims := func(names ...string) route.Claim {
 		methods := make([]*acpv1.Method, len(names))
 		for i, name := range names {
@@ -229,7 +229,7 @@ func TestRoutesThatCannotBeAreRefusedWithAnAnswer(t *testing.T) {
 	}
 }
 
-func TestCapabilitiesFollowRoutes(t *testing.T) {
+func TestCapabilities_FollowRoutes(t *testing.T) {
 	ext := claim("acme", route.KindExtension, acmeService(t, &acpv1.Method{Name: "_acme.com/x", Capability: "acme"}))
 	table, err := route.Build([]route.Claim{fsClaim(), terminalClaim(), ext}, map[string]string{"fs/write_text_file": "front", "terminal/*": "deny"})
 	if err != nil {
@@ -241,7 +241,7 @@ func TestCapabilitiesFollowRoutes(t *testing.T) {
 	}
 }
 
-func TestADeniedCapabilityIsKnownWithoutItsHandler(t *testing.T) {
+func TestCapabilities_DeniedWithoutHandler(t *testing.T) {
 	table, err := route.Build(nil, map[string]string{"terminal/*": "deny"})
 	if err != nil {
 		t.Fatal(err)
@@ -251,7 +251,7 @@ func TestADeniedCapabilityIsKnownWithoutItsHandler(t *testing.T) {
 	}
 }
 
-func TestAHandlerCannotCallAWriteARead(t *testing.T) {
+func TestBuild_IgnoresActionOfKnownMethod(t *testing.T) {
 	service := acmeService(t, &acpv1.Method{Name: "fs/write_text_file", Action: "fs.read", Capability: "acme"})
 	table, err := route.Build([]route.Claim{claim("mine", route.KindFS, service)}, nil)
 	if err != nil {
@@ -266,7 +266,7 @@ func TestAHandlerCannotCallAWriteARead(t *testing.T) {
 	}
 }
 
-func TestTheActionOfAnExtensionIsItsMethodUnlessItSaysMore(t *testing.T) {
+func TestBuild_ExtensionActionDefaultsToMethod(t *testing.T) {
 	service := acmeService(t, &acpv1.Method{Name: "_a/plain"}, &acpv1.Method{Name: "_a/said", Action: "acme.act"})
 	table, err := route.Build([]route.Claim{claim("acme", route.KindExtension, service)}, nil)
 	if err != nil {
@@ -279,7 +279,7 @@ func TestTheActionOfAnExtensionIsItsMethodUnlessItSaysMore(t *testing.T) {
 	}
 }
 
-func TestAClientRouteStillKnowsWhatTheGateNeeds(t *testing.T) {
+func TestBuild_ClientRouteHasAction(t *testing.T) {
 	table, err := route.Build(nil, nil)
 	if err != nil {
 		t.Fatal(err)
@@ -290,7 +290,7 @@ func TestAClientRouteStillKnowsWhatTheGateNeeds(t *testing.T) {
 	}
 }
 
-func TestCapabilityMetaTakesDomainsOfHandlersThatAnswer(t *testing.T) {
+func TestCapabilityMeta_HasDomainsOfUsedHandlers(t *testing.T) {
 	meta := func(m map[string]any) *structpb.Struct {
 		s, err := structpb.NewStruct(m)
 		if err != nil {
@@ -326,7 +326,7 @@ func TestCapabilityMetaTakesDomainsOfHandlersThatAnswer(t *testing.T) {
 	}
 }
 
-func TestLookupDoesNotAllocate(t *testing.T) {
+func TestLookup_AllocatesNothing(t *testing.T) {
 	table, err := route.Build([]route.Claim{fsClaim(), terminalClaim()}, map[string]string{"_x/*": "deny"})
 	if err != nil {
 		t.Fatal(err)
@@ -347,7 +347,7 @@ func TestLookupDoesNotAllocate(t *testing.T) {
 	}
 }
 
-func TestRoutesAreSortedAndCountCalls(t *testing.T) {
+func TestRoutes_AreSortedAndCountCalls(t *testing.T) {
 	table, err := route.Build([]route.Claim{fsClaim()}, map[string]string{"_x/*": "deny"})
 	if err != nil {
 		t.Fatal(err)
@@ -378,7 +378,7 @@ func TestRoutesAreSortedAndCountCalls(t *testing.T) {
 	}
 }
 
-func TestFlagsReplaceWhatTheyCover(t *testing.T) {
+func TestOverride_FlagsReplaceCoveredRoutes(t *testing.T) {
 	got := route.Override(
 		map[string]string{"fs/read_text_file": "deny", "fs/*": "handler", "terminal/*": "deny", "_x/y": "front"},
 		map[string]string{"fs/*": "front", "_x/y": "deny"})
@@ -388,7 +388,7 @@ func TestFlagsReplaceWhatTheyCover(t *testing.T) {
 	}
 }
 
-func TestAgreementIsCheckedWithoutHandlers(t *testing.T) {
+func TestCheck_WorksWithoutHandlers(t *testing.T) {
 	for _, c := range []struct {
 		name       string
 		configured map[string]string
@@ -409,7 +409,7 @@ func TestAgreementIsCheckedWithoutHandlers(t *testing.T) {
 	}
 }
 
-func TestCallsAreCountedFromManyGoroutines(t *testing.T) {
+func TestRoute_CountsConcurrentCalls(t *testing.T) {
 	r := new(route.Route)
 	var observers sync.WaitGroup
 	for range 8 {
@@ -426,7 +426,7 @@ func TestCallsAreCountedFromManyGoroutines(t *testing.T) {
 	}
 }
 
-func TestAnotherNameOfAMethodOfACPIsNoRoute(t *testing.T) {
+func TestCheckName_RejectsOtherNamesOfMethods(t *testing.T) {
 	for name, today := range map[string]string{"readTextFile": "fs/read_text_file", "fs/writeTextFile": "fs/write_text_file", "prompt": "session/prompt"} {
 		if err := route.CheckName(name); err == nil || !strings.Contains(err.Error(), "another name of "+today) {
 			t.Errorf("CheckName(%q) = %v", name, err)

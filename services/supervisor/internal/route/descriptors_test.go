@@ -48,7 +48,7 @@ func method(s protoreflect.ServiceDescriptor) *acpv1.Method {
 
 var echo = &acpv1.Method{Name: "_acme.com/echo"}
 
-func TestOurOwnServicesAreTheCompiledInOnes(t *testing.T) {
+func TestServices_OwnAreCompiledIn(t *testing.T) {
 	forged := protodesc.ToFileDescriptorProto(fsv1.File_acphost_fs_v1_fs_proto)
 	proto.SetExtension(forged.Service[0].Method[1].Options, acpv1.E_Method, &acpv1.Method{Name: "fs/write_text_file", Action: "fs.read"})
 	found := services(t, &pluginv1.DescribeResponse{
@@ -61,7 +61,7 @@ func TestOurOwnServicesAreTheCompiledInOnes(t *testing.T) {
 	}
 }
 
-func TestADescriptorSetBringsForeignServices(t *testing.T) {
+func TestServices_FromDescriptorSet(t *testing.T) {
 	other := &descriptorpb.FileDescriptorProto{Name: new("acme/v1/unused.proto"), Package: new("acme.v1"), Syntax: new("proto3")}
 	s := services(t, describe("acme.v1.Acme", descriptorSet(t, append(imports(), other, acme(echo))...)))[0]
 	if got := method(s); got.GetName() != "_acme.com/echo" {
@@ -73,7 +73,7 @@ func TestADescriptorSetBringsForeignServices(t *testing.T) {
 	}
 }
 
-func TestASetMayHaveItsFilesInAnyOrderAndUnderAnotherFolder(t *testing.T) {
+func TestDescriptorSet_AnyOrderAndFolder(t *testing.T) {
 	files := append(imports(), acme(echo))
 	for _, f := range files {
 		for i, dep := range f.Dependency {
@@ -87,7 +87,7 @@ func TestASetMayHaveItsFilesInAnyOrderAndUnderAnotherFolder(t *testing.T) {
 	}
 }
 
-func TestAnOptionCountsOnlyWhereOurOptionsAreImported(t *testing.T) {
+func TestDescriptorSet_OptionNeedsImport(t *testing.T) {
 	alien := acme(&acpv1.Method{Name: "_acme.com/alien"}) // the number is somebody else's here
 	alien.Name, alien.Package = new("alien.proto"), new("alien.v1")
 	alien.Dependency = nil
@@ -108,7 +108,7 @@ func TestAnOptionCountsOnlyWhereOurOptionsAreImported(t *testing.T) {
 	}
 }
 
-func TestSetsThatCannotBeUsedAreRefused(t *testing.T) {
+func TestDescriptorSet_RejectsInvalid(t *testing.T) {
 	self := acme(echo)
 	self.Dependency = append(self.Dependency, "acme/v1/acme.proto")
 	broken := acme(echo)
@@ -153,7 +153,7 @@ func withImport(f *descriptorpb.FileDescriptorProto, path string) *descriptorpb.
 	return f
 }
 
-func TestReflectionBringsForeignServices(t *testing.T) {
+func TestReflection_ReturnsForeignServices(t *testing.T) {
 	for name, register := range map[string]func(*grpc.Server, reflection.ServerOptions){
 		"v1": func(s *grpc.Server, o reflection.ServerOptions) {
 			reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(o))
@@ -175,7 +175,7 @@ func TestReflectionBringsForeignServices(t *testing.T) {
 	}
 }
 
-func TestReflectionThatFailsSaysWhatTheAuthorCanDo(t *testing.T) {
+func TestReflection_ErrorsNameRemedy(t *testing.T) {
 	v1 := func(s *grpc.Server, o reflection.ServerOptions) {
 		reflectionv1.RegisterServerReflectionServer(s, reflection.NewServerV1(o))
 	}

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/route"
 )
 
-func TestSessionsOfAFolderHaveRoutesOfTheirOwn(t *testing.T) {
+func TestFolders_HaveOwnRoutes(t *testing.T) {
 	claims := []route.Claim{
 		fsClaim(), terminalClaim(), claim("builder", route.KindExtension, terminalService), claim("deep", route.KindExtension, terminalService),
 		claim("files", route.KindExtension, fsService), claim("acme", route.KindExtension, acmeService(t, &acpv1.Method{Name: "_acme.com/echo"})),
@@ -62,7 +62,7 @@ func TestSessionsOfAFolderHaveRoutesOfTheirOwn(t *testing.T) {
 	}
 }
 
-func TestAMethodThatAFoldersHandlerDoesNotHaveIsNobodysThere(t *testing.T) {
+func TestFolders_MissingMethodIsUnrouted(t *testing.T) {
 	table, err := route.Build([]route.Claim{
 		terminalClaim(), claim("a", route.KindExtension, acmeService(t, &acpv1.Method{Name: "_x/a"}, &acpv1.Method{Name: "_x/b"})),
 		claim("b", route.KindExtension, acmeService(t, &acpv1.Method{Name: "_x/a"})),
@@ -77,7 +77,7 @@ func TestAMethodThatAFoldersHandlerDoesNotHaveIsNobodysThere(t *testing.T) {
 	}
 }
 
-func TestRoutesOfFoldersThatCannotBeAreRefused(t *testing.T) {
+func TestFolders_RejectsInvalidRoutes(t *testing.T) {
 	builder := claim("builder", route.KindExtension, terminalService)
 	for _, c := range []struct {
 		name       string
@@ -104,7 +104,7 @@ func TestRoutesOfFoldersThatCannotBeAreRefused(t *testing.T) {
 	}
 }
 
-func TestTheHandlersOfAKindAreFoundInTheConfiguration(t *testing.T) {
+func TestAnswering_FindsHandlersOfKind(t *testing.T) {
 	got := route.Answering(map[string]string{"terminal/* below /srv": "builder", "terminal/create": "other", "fs/*": "files", "terminal/kill": "front", "_x/y": "acme"}, route.KindTerminal)
 	if want := []string{"builder", "other", "terminal"}; !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)
@@ -112,7 +112,7 @@ func TestTheHandlersOfAKindAreFoundInTheConfiguration(t *testing.T) {
 }
 
 // A call finds its route without memory of its own, also if folders have routes.
-func TestFindingTheRoutesOfAFolderAllocatesNothing(t *testing.T) {
+func TestFolders_LookupAllocatesNothing(t *testing.T) {
 	table, err := route.Build([]route.Claim{terminalClaim(), claim("builder", route.KindExtension, terminalService)}, map[string]string{"terminal/* below /srv": "builder"})
 	if err != nil {
 		t.Fatal(err)

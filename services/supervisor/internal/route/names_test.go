@@ -6,7 +6,7 @@ import (
 )
 
 // A name that looks like one of ACP's and that no agent calls would leave unprotected what it was to protect.
-func TestCheckName_RefusesNamesThatLookLikeACPs(t *testing.T) {
+func TestCheckName_RejectsNamesLikeACP(t *testing.T) {
 	for name, meant := range map[string]string{
 		"terminal": "terminal/*", "terminal/": "terminal/*", "terminals/*": "terminal/*", "Terminal/*": "terminal/*", "fs": "fs/*",
 		"fs/read": "fs/read_text_file", "terminal/Create": "terminal/create", "terminals/create": "terminal/create", "terminal below /srv": "terminal/*",

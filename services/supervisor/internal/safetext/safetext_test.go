@@ -12,7 +12,7 @@ import (
 // evil holds what a terminal obeys: sequences, titles, controls of both kinds, bidirectional controls, separators, tags.
 const evil = "a\x1b[2J\x1b]0;t\x07\rb\u009b31m\u202ec\u2066\u200f\x00\x08\x7f\u2028d\U000e0041\xff"
 
-func TestEachLevelEscapesWhatATerminalObeys(t *testing.T) {
+func TestLevels_EscapeControlCharacters(t *testing.T) {
 	for _, tt := range []struct {
 		name      string
 		level     func(string) string
@@ -35,7 +35,7 @@ func TestEachLevelEscapesWhatATerminalObeys(t *testing.T) {
 	}
 }
 
-func TestJSONMeansTheSame(t *testing.T) {
+func TestJSON_KeepsMeaning(t *testing.T) {
 	data := []byte(`{"a` + "\u202e" + `":["` + "\u009b\U000e0041\x7f" + `",1]}`)
 	got := JSON(data)
 	if want := `{"a\u202e":["\u009b\udb40\udc41\u007f",1]}`; got != want {
@@ -50,7 +50,7 @@ func TestJSONMeansTheSame(t *testing.T) {
 	}
 }
 
-func TestACutLineSaysSoAndKeepsWholeCharacters(t *testing.T) {
+func TestFit_KeepsWholeCharacters(t *testing.T) {
 	if got := Fit("日本語", 5); got != "日本…" {
 		t.Errorf("got %q", got)
 	}
@@ -76,7 +76,7 @@ func TestACutLineSaysSoAndKeepsWholeCharacters(t *testing.T) {
 	}
 }
 
-func TestNumbersAreReadEasily(t *testing.T) {
+func TestNumber_Formats(t *testing.T) {
 	for want, got := range map[string]string{
 		"0": Number(0), "999": Number(999), "1,000": Number(1000), "18,446,744,073,709,551,615": Number(uint64(1<<64 - 1)),
 		"1 rule": Count(1, "rule"), "0 rules": Count(0, "rule"), "1,240 rules": Count(1240, "rule"),

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestTextIsBrokenAtTheEndsOfWords(t *testing.T) {
+func TestWrap_BreaksAtWords(t *testing.T) {
 	for _, tt := range []struct {
 		name, text, hang string
 		width            int
@@ -42,7 +42,7 @@ func TestTextIsBrokenAtTheEndsOfWords(t *testing.T) {
 	}
 }
 
-func TestAWordOfAMillionCharactersIsBroken(t *testing.T) {
+func TestWrap_BreaksHugeWords(t *testing.T) {
 	text := strings.Repeat("x", 1<<20) + " " + strings.Repeat("日", 1<<18) + strings.Repeat(" ", 1<<20)
 	if got, want := len(Wrap(text, 80, "")), 19_661; got != want {
 		t.Errorf("%d rows, want %d", got, want)

@@ -41,7 +41,7 @@ func whole(line string) (string, []string) {
 	return line, gone
 }
 
-func TestNoSecretOfACommandIsLeft(t *testing.T) {
+func TestText_RedactsSecretsOfCommands(t *testing.T) {
 	for _, l := range lines(t, "secrets.txt") {
 		text, gone := whole(l)
 		got := Text(text)
@@ -64,7 +64,7 @@ func TestNoSecretOfACommandIsLeft(t *testing.T) {
 	}
 }
 
-func TestWhatIsWrittenOfACommandHoldsNoSecret(t *testing.T) {
+func TestCommand_RecordHasNoSecrets(t *testing.T) {
 	here := shell.Here{Dir: t.TempDir()}
 	for _, text := range []string{
 		"curl -u me:hush \"$PWD\"", "for i in 1 2; do curl --cookie a=hush $i; done", "echo hush $PWD | docker login --password-stdin",
@@ -80,7 +80,7 @@ func TestWhatIsWrittenOfACommandHoldsNoSecret(t *testing.T) {
 	}
 }
 
-func TestWhatIsNoSecretStaysReadable(t *testing.T) {
+func TestText_KeepsHarmlessCommands(t *testing.T) {
 	for _, text := range lines(t, "harmless.txt") {
 		if got := Text(text); got != text {
 			t.Errorf("%q became %q", text, got)
@@ -96,7 +96,7 @@ func TestWhatIsNoSecretStaysReadable(t *testing.T) {
 	}
 }
 
-func TestWhatIsLeftOfACommandSaysWhatItDoes(t *testing.T) {
+func TestText_KeepsMeaningOfCommands(t *testing.T) {
 	for text, want := range map[string]string{
 		`mysql -uroot -p'hu sh' -h db app`:                          `mysql -uroot -p'[redacted]' -h db app`,
 		`echo "hush" | docker login -u me --password-stdin`:         `echo "[redacted]" | docker login -u me --password-stdin`,
@@ -129,8 +129,8 @@ func BenchmarkText(b *testing.B) {
 	}
 }
 
-// TestEveryNameOfASecretIsLookedFor: text without any of the hints is not searched.
-func TestEveryNameOfASecretIsLookedFor(t *testing.T) {
+// TestSuspicious_KnowsSecretNames: text without any of the hints is not searched.
+func TestSuspicious_KnowsSecretNames(t *testing.T) {
 	data, err := os.ReadFile("../../../../internal/secretname/testdata/secret.txt")
 	if err != nil {
 		t.Fatal(err)

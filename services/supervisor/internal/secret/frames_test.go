@@ -36,7 +36,7 @@ func (s *Frames) kept(f frame.Frame) string {
 	return strings.TrimSuffix(string(bytes.Join(append([][]byte{f.Line}, f.Rest...), nil)), "\n")
 }
 
-func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
+func TestFrames_RedactsSecretsOnly(t *testing.T) {
 	const client, agent, handler = frame.ClientToAgent, frame.AgentToClient, frame.AgentToHandler
 	for _, tt := range []struct {
 		name      string
@@ -160,7 +160,7 @@ func TestFramesAreKeptWithoutWhatIsSecretAndElseByteForByte(t *testing.T) {
 	}
 }
 
-func TestTheNamesThatTerminalsDoNotInheritAreSecret(t *testing.T) {
+func TestName_MatchesVariablesHiddenFromTerminals(t *testing.T) {
 	for _, name := range []string{"X_API_KEY", "_API_KEY", "X_TOKEN", "X_SECRET", "_SECRET", "a b_TOKEN"} { // see termd's env_deny
 		if !Name(name) {
 			t.Errorf("%q counts as no secret", name)
@@ -182,7 +182,7 @@ func ask(id, field, schema string) string {
 	return fmt.Sprintf(`{"id":%s,"method":"elicitation/create","params":{"mode":"form","message":"m","requestedSchema":{"type":"object","properties":{"plain":{"type":"string"},%q:%s}}}}`, id, field, schema)
 }
 
-func TestAnswersAboutSecretsAreNotKept(t *testing.T) {
+func TestFrames_RedactsAnswersWithSecrets(t *testing.T) {
 	for _, tt := range []struct{ name, field, schema, value string }{
 		{"a format", "code", `{"type":"string","format":"password"}`, `"hush"`},
 		{"an escaped format", "code", `{"type":"string","f\u006frmat":"p\u0061ssword"}`, `"hush"`},
@@ -219,7 +219,7 @@ func TestAnswersAboutSecretsAreNotKept(t *testing.T) {
 	}
 }
 
-func TestAnswersAreTakenForSecretsInDoubt(t *testing.T) {
+func TestFrames_RedactsUncertainAnswers(t *testing.T) {
 	const client, ours = frame.ClientToAgent, frame.OursToAgent
 	secretly := ask(`"a"`, "code", `{"format":"password"}`)
 	const kept = `{"id":"a","result":{"action":"accept","content":{"code":"[redacted]"}}}`
@@ -327,7 +327,7 @@ func (s spelling) value() string {
 	return []string{`"hush"`, `"hu\"sh hush"`, `{"a":"hush"}`, `["hush"]`, `{"hush":1}`}[s.IntN(5)]
 }
 
-func TestNoSpellingOfASessionLeaksItsVariables(t *testing.T) {
+func TestFrames_RedactsVariablesInAnySpelling(t *testing.T) {
 	for seed := range uint64(3000) {
 		s := spelling{rand.New(rand.NewPCG(seed, 1))}
 		entry := fmt.Sprintf(`{%s%s%s,%s%s}`, s.noise(), s.key("value"), s.value(), s.key("name"), s.text("A"))
@@ -340,7 +340,7 @@ func TestNoSpellingOfASessionLeaksItsVariables(t *testing.T) {
 	}
 }
 
-func TestAHostileFrameTakesNoLongTime(t *testing.T) {
+func TestFrames_HostileFrameIsFast(t *testing.T) {
 	const depth = 9000
 	deep := strings.Repeat(`{"token":`, depth) + `"` + strings.Repeat("x", 2<<20) + `"` + strings.Repeat("}", depth)
 	f := passed(t, frame.ClientToAgent, `{"id":1,"method":"session/new","params":{"_meta":`+deep+`}}`)

@@ -10,7 +10,7 @@ import (
 )
 
 // Each line in a line was searched for each of those around it: thirty of them took minutes to record.
-func TestNestedLinesAreSearchedInTime(t *testing.T) {
+func TestText_NestedLinesAreFast(t *testing.T) {
 	const depth = 150
 	for name, around := range map[string]string{
 		"substitutions":                "$(curl --token hunter2hunter2 ",
@@ -42,7 +42,7 @@ func TestNestedLinesAreSearchedInTime(t *testing.T) {
 	}
 }
 
-func TestALineBetweenTwoSubstitutionsIsSearched(t *testing.T) {
+func TestText_SearchesBetweenSubstitutions(t *testing.T) {
 	const line = `sh -c "$(which curl) --token hunter2hunter2 $(hostname)"`
 	if got := Text(line); strings.Contains(got, "hunter2") {
 		t.Errorf("it shows the secret: %s", got)

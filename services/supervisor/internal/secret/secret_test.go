@@ -14,7 +14,7 @@ var (
 	fakePEM    = "-----BEGIN RSA PRIVATE" + " KEY-----\nMIIE\n0123\n-----END RSA PRIVATE" + " KEY-----"
 )
 
-func TestSecretsAreRedactedInText(t *testing.T) {
+func TestText_RedactsSecrets(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"a bearer token", `curl -H "Authorization: Bearer abc.def-123" https://x`, `curl -H "Authorization: Bearer [redacted]" https://x`},
 		{"a bearer token anywhere", "the header is bearer abcdef123", "the header is bearer [redacted]"},
@@ -59,7 +59,7 @@ func TestSecretsAreRedactedInText(t *testing.T) {
 	}
 }
 
-func TestSecretsAreRedactedInJSON(t *testing.T) {
+func TestJSON_RedactsSecrets(t *testing.T) {
 	for _, tt := range []struct{ name, raw, want string }{
 		{"a member", `{"token":"x","command":"ls"}`, `{"token":"[redacted]","command":"ls"}`},
 		{"a member in camel case", `{"accessToken":"x"}`, `{"accessToken":"[redacted]"}`},
@@ -100,7 +100,7 @@ func FuzzJSON(f *testing.F) {
 	})
 }
 
-func TestWhatIsSaidOfTheFileOfUsersIsNoSecret(t *testing.T) {
+func TestText_KeepsPasswdFileName(t *testing.T) {
 	for text, want := range map[string]string{
 		"/etc/passwd: no rule matches": "/etc/passwd: no rule matches",
 		"passwd: hunter2hunter2":       "passwd: " + Redacted,

@@ -12,7 +12,7 @@ import (
 
 const parent = "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"
 
-func TestATraceContextIsReadToTheLetter(t *testing.T) {
+func TestParse_TraceContext(t *testing.T) {
 	t.Parallel()
 	c := span.Parse(parent, "a=1")
 	if !c.Valid() || !c.Sampled || c.State != "a=1" || c.Traceparent() != parent {
@@ -50,7 +50,7 @@ func TestATraceContextIsReadToTheLetter(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotTracedCostsNothing(t *testing.T) {
+func TestBegin_UntracedAllocatesNothing(t *testing.T) {
 	ctx := context.Background()
 	if n := testing.AllocsPerRun(100, func() {
 		s := span.Begin(nil, span.Start{Name: "x", Parent: span.Context{Sampled: true}})
@@ -77,7 +77,7 @@ func (r recorder) Context() span.Context { return r.c }
 func (recorder) Set(string, string)      {}
 func (recorder) End(string)              {}
 
-func TestMetadataNamesTheSpanAndNoOther(t *testing.T) {
+func TestContinue_MetadataNamesSpan(t *testing.T) {
 	t.Parallel()
 	ctx := metadata.AppendToOutgoingContext(t.Context(), "other", "kept", span.Traceparent, "an outer one", span.Tracestate, "an outer one")
 	s := span.Begin(fixed{span.Parse(parent, "")}, span.Start{Name: "x"})

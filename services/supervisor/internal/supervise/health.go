@@ -33,9 +33,6 @@ func (h *Handler) watch(ctx context.Context, inst Instance, ticks <-chan time.Ti
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	answers := make(chan error, 1)
-	ping := func() {
-		answers <- panics.Catch(h.log, "asking the handler for its health", func() error { return inst.Ping(ctx) })
-	}
 	waiting, waited, failures := false, 0, 0
 	for {
 		select {
@@ -61,7 +58,9 @@ func (h *Handler) watch(ctx context.Context, inst Instance, ticks <-chan time.Ti
 			case len(answers) > 0: // read the answer first
 			case !waiting:
 				waiting, waited = true, 0
-				wg.Go(ping)
+				wg.Go(func() {
+					answers <- panics.Catch(h.log, "asking the handler for its health", func() error { return inst.Ping(ctx) })
+				})
 			default:
 				if waited++; waited == healthTicks {
 					return fmt.Errorf("it was ended, since it did not answer a health check within %v", healthTicks*healthEvery)

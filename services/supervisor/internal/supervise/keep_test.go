@@ -8,7 +8,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-func TestWhatAHandlerBelievedIsGivenBackAfterAnEndThatNobodyAskedFor(t *testing.T) {
+func TestKeep_RestoredAfterCrash(t *testing.T) {
 	fakes := []*fake{newFake(), newFake(), newFake(), newFake()}
 	other := newFake()
 	for _, f := range append(fakes, other) {
@@ -82,7 +82,7 @@ func TestWhatAHandlerBelievedIsGivenBackAfterAnEndThatNobodyAskedFor(t *testing.
 	})
 }
 
-func TestNothingIsKeptOfASidecar(t *testing.T) {
+func TestKeep_IgnoresSidecars(t *testing.T) {
 	f := newFake()
 	f.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 		return &pluginv1.ConfigureResponse{Keep: []byte("a secret of others")}, nil
@@ -97,7 +97,7 @@ func TestNothingIsKeptOfASidecar(t *testing.T) {
 	}, sidecar)
 }
 
-func TestWhatAHandlerSaidIsOldOnceItWasToldSomethingElse(t *testing.T) {
+func TestKeep_InvalidAfterReload(t *testing.T) {
 	first, second := newFake(), newFake()
 	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
 		if err := h.Ready(t.Context()); err != nil {

@@ -38,7 +38,7 @@ func realHandler(t *testing.T) (h *Handler, program string) {
 	return h, program
 }
 
-func TestARealHandlerThatIsKilledComesBack(t *testing.T) {
+func TestProcess_RestartsAfterKill(t *testing.T) {
 	h, _ := realHandler(t)
 	before := h.Status()
 	if before.GetDescription() != "test-fs 1" || !before.GetMutualTls() || len(h.Digest()) != 64 {
@@ -62,7 +62,7 @@ func TestARealHandlerThatIsKilledComesBack(t *testing.T) {
 	}
 }
 
-func TestARealProgramThatIsReplacedIsNotStarted(t *testing.T) {
+func TestProcess_ReplacedProgramIsNotStarted(t *testing.T) {
 	for when, c := range map[string]struct {
 		measure func(h *Handler)
 		want    string
@@ -94,7 +94,7 @@ func TestARealProgramThatIsReplacedIsNotStarted(t *testing.T) {
 	}
 }
 
-func TestAProgramThatIsNotThereFailsTheFirstStart(t *testing.T) {
+func TestStart_MissingProgramFails(t *testing.T) {
 	h := New(Options{Name: "fs", Spec: launch.Spec{Name: "fs", Command: []string{"/no/such/program"}}})
 	h.Start(t.Context())
 	err := h.Ready(t.Context())

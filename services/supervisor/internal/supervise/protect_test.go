@@ -8,7 +8,7 @@ import (
 	pluginv1 "github.com/acphost/acphost/proto/acphost/plugin/v1"
 )
 
-func TestPathsThatAreProtectedLaterAreToldFromThenOn(t *testing.T) {
+func TestProtect_SentToLaterInstances(t *testing.T) {
 	first, second := newFake(), newFake()
 	var told [][]string
 	for _, f := range []*fake{first, second} {

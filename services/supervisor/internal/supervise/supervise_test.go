@@ -55,7 +55,7 @@ func wantState(t *testing.T, h *Handler, want supervisorv1.HandlerState) {
 	}
 }
 
-func TestAHandlerBecomesReady(t *testing.T) {
+func TestHandler_BecomesReady(t *testing.T) {
 	f := newFake()
 	f.digest = "abc"
 	f.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
@@ -86,7 +86,7 @@ func TestAHandlerBecomesReady(t *testing.T) {
 	}
 }
 
-func TestASidecarOnlyValidatesItsSettings(t *testing.T) {
+func TestSidecar_OnlyValidatesSettings(t *testing.T) {
 	f := newFake()
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
 		if err := h.Ready(t.Context()); err != nil {
@@ -98,7 +98,7 @@ func TestASidecarOnlyValidatesItsSettings(t *testing.T) {
 	}, sidecar)
 }
 
-func TestAFailedFirstStartIsFinalAndSaysWhy(t *testing.T) {
+func TestStart_FirstFailureIsFinal(t *testing.T) {
 	refused := newFake()
 	refused.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 		return nil, status.Error(codes.InvalidArgument, "settings.max_bytes: unknown")
@@ -148,7 +148,7 @@ func TestAFailedFirstStartIsFinalAndSaysWhy(t *testing.T) {
 	}
 }
 
-func TestAnEndedHandlerIsStartedAgain(t *testing.T) {
+func TestRestart_AfterEnd(t *testing.T) {
 	first, second := newFake(), newFake()
 	first.digest = "abc"
 	supervised(t, []*fake{first, second}, func(t *testing.T, h *Handler, fl *fleet) {
@@ -186,7 +186,7 @@ func TestAnEndedHandlerIsStartedAgain(t *testing.T) {
 	})
 }
 
-func TestFiveEndsWithinAMinuteAreEnough(t *testing.T) {
+func TestRestart_LimitsCrashesPerMinute(t *testing.T) {
 	var fakes []*fake
 	for range 5 {
 		fakes = append(fakes, newFake())
@@ -207,7 +207,7 @@ func TestFiveEndsWithinAMinuteAreEnough(t *testing.T) {
 	})
 }
 
-func TestSlowEndsAreNeverEnough(t *testing.T) {
+func TestRestart_SlowCrashesHaveNoLimit(t *testing.T) {
 	var fakes []*fake
 	for range 30 {
 		fakes = append(fakes, newFake())
@@ -227,7 +227,7 @@ func TestSlowEndsAreNeverEnough(t *testing.T) {
 	})
 }
 
-func TestASidecarThatIsAwayIsTriedForEver(t *testing.T) {
+func TestSidecar_ReconnectsForever(t *testing.T) {
 	fakes := []*fake{newFake()}
 	for range 200 {
 		fakes = append(fakes, nil)
@@ -252,7 +252,7 @@ func TestASidecarThatIsAwayIsTriedForEver(t *testing.T) {
 	}, sidecar)
 }
 
-func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
+func TestBackoff_DoublesWithJitter(t *testing.T) {
 	seen := map[time.Duration]bool{}
 	for failures := range 100 {
 		want := maxBackoff
@@ -274,7 +274,7 @@ func TestBackoffDoublesWithJitterWithinItsBounds(t *testing.T) {
 	}
 }
 
-func TestAHandlerThatComesBackAsAnotherOneHasFailed(t *testing.T) {
+func TestRestart_OtherIdentityFails(t *testing.T) {
 	services := newFake()
 	services.describe = &pluginv1.DescribeResponse{Name: "faked", Version: "2", Services: []string{"acphost.fs.v1.FileSystemService", "more"}}
 	descriptors := newFake()
@@ -305,7 +305,7 @@ func TestAHandlerThatComesBackAsAnotherOneHasFailed(t *testing.T) {
 	}
 }
 
-func TestAnotherProgramIsASwapAndNotARestart(t *testing.T) {
+func TestRestart_RejectsOtherProgram(t *testing.T) {
 	first := newFake()
 	calls := 0
 	supervised(t, nil, func(t *testing.T, h *Handler, _ *fleet) {
@@ -329,7 +329,7 @@ func TestAnotherProgramIsASwapAndNotARestart(t *testing.T) {
 	})
 }
 
-func TestAHandlerIsReadyBeforeItsProgramIsMeasuredAndStartedAgainAfterwards(t *testing.T) {
+func TestDigest_MeasuredAfterReadyBeforeRestart(t *testing.T) {
 	first := newFake()
 	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, f *fleet) {
 		first.measuring = make(chan struct{})
@@ -351,7 +351,7 @@ func TestAHandlerIsReadyBeforeItsProgramIsMeasuredAndStartedAgainAfterwards(t *t
 	})
 }
 
-func TestAProgramThatCouldNotBeMeasuredIsNotStartedAgain(t *testing.T) {
+func TestDigest_UnmeasuredProgramIsNotRestarted(t *testing.T) {
 	first := newFake()
 	first.digest = ""
 	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, f *fleet) {
@@ -370,7 +370,7 @@ func TestAProgramThatCouldNotBeMeasuredIsNotStartedAgain(t *testing.T) {
 	})
 }
 
-func TestScopesAreHeldInEveryInstanceUntilTheyAreDropped(t *testing.T) {
+func TestHold_KeepsScopesInEachInstance(t *testing.T) {
 	for name, together := range map[string]bool{"over one stream": true, "over a stream each": false} {
 		t.Run(name, func(t *testing.T) { scopesAreHeld(t, together) })
 	}
@@ -416,7 +416,7 @@ func scopesAreHeld(t *testing.T, together bool) {
 	})
 }
 
-func TestAHoldAllThatBreaksOffIsOpenedAgainWithWhatIsHeldThen(t *testing.T) {
+func TestHoldAll_ReopensWithCurrentScopes(t *testing.T) {
 	f := newFake()
 	f.together = true
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -443,7 +443,7 @@ func TestAHoldAllThatBreaksOffIsOpenedAgainWithWhatIsHeldThen(t *testing.T) {
 	})
 }
 
-func TestScopesAreHeldApartWhateverAHandlerAnswersAMethodThatItDoesNotKnow(t *testing.T) {
+func TestHoldAll_FallsBackToHold(t *testing.T) {
 	for code, apart := range map[codes.Code]bool{
 		codes.Unimplemented: true, codes.Unknown: true, codes.Internal: true, codes.NotFound: true, codes.PermissionDenied: true,
 		codes.Unavailable: false, codes.ResourceExhausted: false,
@@ -470,7 +470,7 @@ func TestScopesAreHeldApartWhateverAHandlerAnswersAMethodThatItDoesNotKnow(t *te
 	}
 }
 
-func TestAHoldThatIsNeverAnsweredIsOpenedLessAndLessOften(t *testing.T) {
+func TestHold_BacksOff(t *testing.T) {
 	f := newFake()
 	f.holdErr = status.Error(codes.Internal, "always")
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -496,7 +496,7 @@ func TestAHoldThatIsNeverAnsweredIsOpenedLessAndLessOften(t *testing.T) {
 	})
 }
 
-func TestAHoldThatEndsIsOpenedAgainInTime(t *testing.T) {
+func TestHold_ReopensAfterEnd(t *testing.T) {
 	f := newFake()
 	f.holdErr = status.Error(codes.Internal, "once")
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -516,7 +516,7 @@ func TestAHoldThatEndsIsOpenedAgainInTime(t *testing.T) {
 	})
 }
 
-func TestAHandlerWithoutHoldIsLeftInPeace(t *testing.T) {
+func TestHold_UnimplementedIsNotRetried(t *testing.T) {
 	f := newFake()
 	f.holdErr = status.Error(codes.Unimplemented, "unknown method Hold")
 	supervised(t, []*fake{f}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -532,7 +532,7 @@ func TestAHandlerWithoutHoldIsLeftInPeace(t *testing.T) {
 	})
 }
 
-func TestStopWhileItStartsCutsTheStartShort(t *testing.T) {
+func TestStop_CancelsStart(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Name: "fs", Start: func(ctx context.Context, _ string) (Instance, error) {
 			<-ctx.Done()
@@ -550,7 +550,7 @@ func TestStopWhileItStartsCutsTheStartShort(t *testing.T) {
 	})
 }
 
-func TestStopWhileItWaitsToStartAgainReturnsAtOnce(t *testing.T) {
+func TestStop_DuringBackoffReturnsAtOnce(t *testing.T) {
 	first := newFake()
 	supervised(t, []*fake{first, newFake()}, func(t *testing.T, h *Handler, fl *fleet) {
 		if err := h.Ready(t.Context()); err != nil {
@@ -569,7 +569,7 @@ func TestStopWhileItWaitsToStartAgainReturnsAtOnce(t *testing.T) {
 	})
 }
 
-func TestStopGivesTheHandlerTheTimeOfItsContext(t *testing.T) {
+func TestStop_WaitsUntilDeadline(t *testing.T) {
 	f := newFake()
 	f.stop = func(ctx context.Context) error { <-ctx.Done(); return nil }
 	var states []supervisorv1.HandlerState
@@ -603,7 +603,7 @@ func TestStopGivesTheHandlerTheTimeOfItsContext(t *testing.T) {
 	}
 }
 
-func TestStopSaysWhatMayBeLeft(t *testing.T) {
+func TestStop_ReportsRemainingProcess(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := newFake()
 		f.stop = func(context.Context) error { return errors.New("process 4711 does not end") }
@@ -621,7 +621,7 @@ func TestStopSaysWhatMayBeLeft(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatWasNeverStartedIsStoppedAtOnce(t *testing.T) {
+func TestStop_UnstartedHandler(t *testing.T) {
 	h := New(Options{Name: "fs"})
 	if err := h.Stop(t.Context()); err != nil {
 		t.Error(err)
@@ -632,7 +632,7 @@ func TestAHandlerThatWasNeverStartedIsStoppedAtOnce(t *testing.T) {
 	}
 }
 
-func TestReadyEndsWithItsContext(t *testing.T) {
+func TestReady_EndsWithContext(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := New(Options{Name: "fs", Start: func(ctx context.Context, _ string) (Instance, error) {
 			<-ctx.Done()
@@ -652,7 +652,7 @@ func TestReadyEndsWithItsContext(t *testing.T) {
 	})
 }
 
-func TestAHandlerThatThereIsNoRoomForIsNotGivenUp(t *testing.T) {
+func TestRestart_ResourceExhaustionIsNotCounted(t *testing.T) {
 	first, second := newFake(), newFake()
 	full := make([]*fake, 3*exitLimit)
 	fakes := slices.Concat([]*fake{first}, full, []*fake{second})
@@ -678,7 +678,7 @@ func TestAHandlerThatThereIsNoRoomForIsNotGivenUp(t *testing.T) {
 	})
 }
 
-func TestHandler_ReconnectsToASidecarAtOnce(t *testing.T) {
+func TestHandler_ReconnectsSidecarAtOnce(t *testing.T) {
 	fakes := []*fake{newFake()}
 	for range 100 {
 		fakes = append(fakes, nil) // it cannot be reached

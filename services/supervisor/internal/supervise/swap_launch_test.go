@@ -108,7 +108,7 @@ func gone(t *testing.T, pid int) {
 	}
 }
 
-func TestARealHandlerIsSwapped(t *testing.T) {
+func TestSwap_RealHandler(t *testing.T) {
 	h, program := realHandler(t)
 	old := int(h.Status().GetPid())
 	if forced, err := h.Swap(t.Context(), Swap{Spec: real(program, envAnswer+"=new")}); err != nil || forced != 0 {
@@ -128,7 +128,7 @@ func TestARealHandlerIsSwapped(t *testing.T) {
 	}
 }
 
-func TestARealSwapThatFailsLeavesNothing(t *testing.T) {
+func TestSwap_FailedRealSwapLeavesNothing(t *testing.T) {
 	h, program := realHandler(t)
 	old := h.Status()
 	script := filepath.Join(t.TempDir(), "script")
@@ -170,7 +170,7 @@ func TestARealSwapThatFailsLeavesNothing(t *testing.T) {
 	}
 }
 
-func TestANewOneThatIsKilledWhileItIsConfiguredLeavesTheOldOne(t *testing.T) {
+func TestSwap_NewProcessKilledKeepsOld(t *testing.T) {
 	h, program := realHandler(t)
 	old := h.Status()
 	name, first := pipe(t)
@@ -195,7 +195,7 @@ func TestANewOneThatIsKilledWhileItIsConfiguredLeavesTheOldOne(t *testing.T) {
 	}
 }
 
-func TestAnOldOneThatIsKilledWhileItDrainsEndsTheSwap(t *testing.T) {
+func TestSwap_OldProcessKilledEndsDrain(t *testing.T) {
 	program := copyOfSelf(t)
 	replaced := make(chan struct{}, 16)
 	var mu sync.Mutex // for pids
@@ -245,9 +245,9 @@ func TestAnOldOneThatIsKilledWhileItDrainsEndsTheSwap(t *testing.T) {
 	gone(t, old)
 }
 
-// TestCallsAreAnsweredOnceWhateverIsSwappedAndKilled makes calls all the time while the handler is swapped ten times and
+// TestSwap_CallsAreAnsweredOnceUnderKills makes calls all the time while the handler is swapped ten times and
 // killed five.
-func TestCallsAreAnsweredOnceWhateverIsSwappedAndKilled(t *testing.T) {
+func TestSwap_CallsAreAnsweredOnceUnderKills(t *testing.T) {
 	program := copyOfSelf(t)
 	done := filepath.Join(t.TempDir(), "done")
 	if err := os.WriteFile(done, nil, 0o600); err != nil {

@@ -52,7 +52,7 @@ func other() *fake {
 	return f
 }
 
-func TestASwapPutsAnotherProgramInPlace(t *testing.T) {
+func TestSwap_ReplacesProgram(t *testing.T) {
 	first, second := newFake(), other()
 	first.digest = "abc"
 	settings, err := structpb.NewStruct(map[string]any{"a": 1})
@@ -98,7 +98,7 @@ func TestASwapPutsAnotherProgramInPlace(t *testing.T) {
 	}, func(o *Options) { o.Configure = &pluginv1.ConfigureRequest{Settings: settings} })
 }
 
-func TestASwapThatFailsLeavesTheOldOneAsItIs(t *testing.T) {
+func TestSwap_FailureKeepsOld(t *testing.T) {
 	refusing := other()
 	refusing.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
 		return nil, status.Error(codes.InvalidArgument, "settings.policy: no such file")
@@ -185,7 +185,7 @@ func takes(d time.Duration) func(context.Context) error {
 	}
 }
 
-func TestTheOldOneHasTenSecondsForWhatItWorksOn(t *testing.T) {
+func TestSwap_DrainTimeout(t *testing.T) {
 	for _, tc := range []struct {
 		name    string
 		takes   time.Duration
@@ -222,7 +222,7 @@ func TestTheOldOneHasTenSecondsForWhatItWorksOn(t *testing.T) {
 	}
 }
 
-func TestTheNewOneTakesCallsWhileTheOldOneDrains(t *testing.T) {
+func TestSwap_NewServesDuringDrain(t *testing.T) {
 	first, second := newFake(), other()
 	first.work, second.work = takes(9*time.Second), takes(0)
 	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -256,7 +256,7 @@ func TestTheNewOneTakesCallsWhileTheOldOneDrains(t *testing.T) {
 	})
 }
 
-func TestAnOldOneThatDiesWhileItDrainsEndsTheDrain(t *testing.T) {
+func TestSwap_OldEndEndsDrain(t *testing.T) {
 	first, second := newFake(), other()
 	first.work = func(context.Context) error {
 		<-first.done
@@ -282,7 +282,7 @@ func TestAnOldOneThatDiesWhileItDrainsEndsTheDrain(t *testing.T) {
 	})
 }
 
-func TestASwapWorksInEveryStateButTheLast(t *testing.T) {
+func TestSwap_WorksUntilStopped(t *testing.T) {
 	hanging := func() *fake {
 		f := newFake()
 		f.describes = func(ctx context.Context) error { <-ctx.Done(); return status.FromContextError(ctx.Err()).Err() }
@@ -337,7 +337,7 @@ func TestASwapWorksInEveryStateButTheLast(t *testing.T) {
 	})
 }
 
-func TestAfterASwapTheNewProgramIsStartedAgainWithABudgetOfItsOwn(t *testing.T) {
+func TestSwap_ResetsRestartBudget(t *testing.T) {
 	var fakes []*fake
 	for range 4 {
 		fakes = append(fakes, newFake())
@@ -380,7 +380,7 @@ func TestAfterASwapTheNewProgramIsStartedAgainWithABudgetOfItsOwn(t *testing.T) 
 	})
 }
 
-func TestStopEndsASwapWhereverItIs(t *testing.T) {
+func TestStop_EndsSwap(t *testing.T) {
 	hanging := other()
 	hanging.describes = func(ctx context.Context) error { <-ctx.Done(); return status.FromContextError(ctx.Err()).Err() }
 	for _, tc := range []struct {
@@ -420,7 +420,7 @@ func TestStopEndsASwapWhereverItIs(t *testing.T) {
 	}
 }
 
-func TestSwapsWaitForOneAnotherAsLongAsTheirCallersDo(t *testing.T) {
+func TestSwap_WaitsForOtherSwap(t *testing.T) {
 	first, second, third := newFake(), other(), other()
 	first.work = takes(5 * time.Second)
 	supervised(t, []*fake{first}, func(t *testing.T, h *Handler, _ *fleet) {
@@ -449,7 +449,7 @@ func TestSwapsWaitForOneAnotherAsLongAsTheirCallersDo(t *testing.T) {
 	})
 }
 
-func TestARestartKeepsProgramAndPin(t *testing.T) {
+func TestRestart_KeepsProgramAndPin(t *testing.T) {
 	first, second, third := newFake(), newFake(), other()
 	first.digest, second.digest = "abc", "abc"
 	supervised(t, []*fake{first, second, third}, func(t *testing.T, h *Handler, fl *fleet) {
@@ -482,7 +482,7 @@ func TestARestartKeepsProgramAndPin(t *testing.T) {
 	})
 }
 
-func TestConfigureAgainShowsWhatTheHandlerSays(t *testing.T) {
+func TestConfigure_ReportsNotesAndErrors(t *testing.T) {
 	f := newFake()
 	n := 0
 	f.configure = func(*pluginv1.ConfigureRequest) (*pluginv1.ConfigureResponse, error) {
@@ -512,7 +512,7 @@ func TestConfigureAgainShowsWhatTheHandlerSays(t *testing.T) {
 	})
 }
 
-func TestChangesAreToldInOrderAcrossSwaps(t *testing.T) {
+func TestChanges_KeepOrderAcrossSwaps(t *testing.T) {
 	first, second := newFake(), other()
 	var mu sync.Mutex
 	var told []string

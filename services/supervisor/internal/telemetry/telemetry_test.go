@@ -75,7 +75,7 @@ func expectLines(t *testing.T, text string, lines ...string) {
 	}
 }
 
-func TestWithoutAnOutletNothingIsMeasured(t *testing.T) {
+func TestNew_NilWithoutExporter(t *testing.T) {
 	tel, err := telemetry.New(telemetry.Options{Source: still})
 	if tel != nil || err != nil {
 		t.Fatalf("got %v, %v", tel, err)
@@ -94,7 +94,7 @@ func TestWithoutAnOutletNothingIsMeasured(t *testing.T) {
 	tel.Close()
 }
 
-func TestMetricsAreReadAsPrometheusReadsThem(t *testing.T) {
+func TestMetrics_PrometheusFormat(t *testing.T) {
 	tel := newTelemetry(t, telemetry.Options{Prometheus: true})
 	tel.Decided(&supervisorv1.AuditRecord{Door: "call", Verdict: "ask", Rule: "edits \"here\"", Outcome: "allowed", LatencyMicros: 300, AskedMillis: 4000})
 	tel.Called("fs", "fs/read_text_file", 3*time.Millisecond, false)
@@ -144,7 +144,7 @@ func TestMetricsAreReadAsPrometheusReadsThem(t *testing.T) {
 }
 
 // Whatever an agent, a program or a repository chooses, the number of series is bounded, and so is what is kept.
-func TestAHostileAgentMakesNoMoreSeriesThanThereMayBe(t *testing.T) {
+func TestMetrics_LimitsSeries(t *testing.T) {
 	tel := newTelemetry(t, telemetry.Options{Prometheus: true})
 	tel.Called("fs", "fs/read_text_file", time.Millisecond, false)
 	for i := range 20000 {
@@ -190,7 +190,7 @@ func TestAHostileAgentMakesNoMoreSeriesThanThereMayBe(t *testing.T) {
 	}
 }
 
-func TestOnlyMetricsAreServedAndOnlyRead(t *testing.T) {
+func TestMetrics_ServesOnlyGET(t *testing.T) {
 	tel := newTelemetry(t, telemetry.Options{Prometheus: true})
 	for _, c := range []struct {
 		method, path string
@@ -241,7 +241,7 @@ func collect(t *testing.T) (*collector, string) {
 }
 
 // Programs of a project may set OTEL_* for whatever runs in its folder: that must not lead reports elsewhere.
-func TestACollectorGetsReportsWhateverTheEnvironmentSays(t *testing.T) {
+func TestOTLP_MetricsIgnoreEnvironment(t *testing.T) {
 	stranger, elsewhere := collect(t)
 	for name, value := range map[string]string{
 		"OTEL_EXPORTER_OTLP_ENDPOINT": "http://" + elsewhere, "OTEL_EXPORTER_OTLP_METRICS_ENDPOINT": "http://" + elsewhere,

@@ -84,7 +84,7 @@ func tracing(at string, ratio float64) telemetry.Options {
 	}, Version: "v1", Instance: "i1"}
 }
 
-func TestWithoutTracesThereIsNoTracerAndNoGoroutine(t *testing.T) {
+func TestTracer_NilWithoutTraces(t *testing.T) {
 	var none *telemetry.Telemetry
 	if none.Tracer() != nil {
 		t.Error("nothing is measured, and there is a tracer")
@@ -102,7 +102,7 @@ func TestWithoutTracesThereIsNoTracerAndNoGoroutine(t *testing.T) {
 	}
 }
 
-func TestACollectorGetsSpansWhateverTheEnvironmentSays(t *testing.T) {
+func TestOTLP_SpansIgnoreEnvironment(t *testing.T) {
 	stranger, elsewhere := collectTraces(t)
 	close(stranger.let)
 	for name, value := range map[string]string{
@@ -154,7 +154,7 @@ func TestACollectorGetsSpansWhateverTheEnvironmentSays(t *testing.T) {
 	}
 }
 
-func TestAClientsDecisionToRecordComesBeforeTheRatio(t *testing.T) {
+func TestSampling_ClientDecisionBeforeRatio(t *testing.T) {
 	c, at := collectTraces(t)
 	close(c.let)
 	tel := newTelemetry(t, tracing(at, 0))
@@ -177,7 +177,7 @@ func TestAClientsDecisionToRecordComesBeforeTheRatio(t *testing.T) {
 
 // A collector that takes nothing keeps nobody waiting: spans gather up to a bound, what is beyond it is lost and counted, and
 // the end waits two seconds.
-func TestACollectorThatIsSlowKeepsNobodyWaiting(t *testing.T) {
+func TestOTLP_SlowCollectorBlocksNothing(t *testing.T) {
 	c, at := collectTraces(t)
 	o := tracing(at, 1)
 	o.Prometheus = true
@@ -199,7 +199,7 @@ func TestACollectorThatIsSlowKeepsNobodyWaiting(t *testing.T) {
 	}
 }
 
-func TestACollectorThatIsGoneLosesSpansWhichAreCounted(t *testing.T) {
+func TestOTLP_CountsLostSpans(t *testing.T) {
 	listener, err := (&net.ListenConfig{}).Listen(t.Context(), "tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)

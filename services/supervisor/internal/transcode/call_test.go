@@ -83,7 +83,7 @@ func call(conn *grpc.ClientConn, m *Method, params []byte, write func([][]byte))
 	return nil
 }
 
-func TestCallsToAnOrdinaryServer(t *testing.T) {
+func TestCall_PlainGRPCServer(t *testing.T) {
 	s := &shelf{}
 	conn := serve(t, s)
 	read, write := compile(t, fsService, "ReadTextFile"), compile(t, fsService, "WriteTextFile")
@@ -120,7 +120,7 @@ func TestCallsToAnOrdinaryServer(t *testing.T) {
 	}
 }
 
-func TestTheCodecTakesFramesAlone(t *testing.T) {
+func TestFrameCodec_RejectsMessages(t *testing.T) {
 	var c frameCodec
 	if _, err := c.Marshal(&fsv1.ReadTextFileRequest{}); err == nil {
 		t.Error("a message was sent")

@@ -49,7 +49,7 @@ func marshal(t testing.TB, m proto.Message) []byte {
 	return raw
 }
 
-func TestResponsesOfOurHandlers(t *testing.T) {
+func TestDecode_ResponsesOfOwnHandlers(t *testing.T) {
 	long := strings.Repeat("0123456789", 3000)
 	for _, tt := range []struct {
 		name string
@@ -94,7 +94,7 @@ func TestResponsesOfOurHandlers(t *testing.T) {
 	}
 }
 
-func TestCallResultIsForTheCaller(t *testing.T) {
+func TestDecode_ReturnsCallResult(t *testing.T) {
 	m := compile(t, fsService, "ReadTextFile")
 	want := &acpv1.CallResult{Digest: "sha256:00", Notes: []string{"a"}}
 	raw := marshal(t, &fsv1.ReadTextFileResponse{Content: "c", Result: want})
@@ -112,7 +112,7 @@ func TestCallResultIsForTheCaller(t *testing.T) {
 	}
 }
 
-func TestWireFormIsReadAsProtobufReadsIt(t *testing.T) {
+func TestDecode_MatchesProtobuf(t *testing.T) {
 	m := compile(t, foreign(t, everything, protoregistry.GlobalTypes), "All")
 	b := func(f func([]byte) []byte) []byte { return f(nil) }
 	text := func(b []byte, n protowire.Number, s string) []byte {
@@ -160,7 +160,7 @@ func TestWireFormIsReadAsProtobufReadsIt(t *testing.T) {
 	}
 }
 
-func TestBrokenResponsesAreErrors(t *testing.T) {
+func TestDecode_RejectsInvalidResponses(t *testing.T) {
 	all := compile(t, foreign(t, everything, protoregistry.GlobalTypes), "All")
 	read := compile(t, fsService, "ReadTextFile")
 	text := func(n protowire.Number, s string) []byte {
@@ -203,7 +203,7 @@ func TestBrokenResponsesAreErrors(t *testing.T) {
 	}
 }
 
-func TestLongTextIsWrittenByReference(t *testing.T) {
+func TestDecode_ReferencesLongText(t *testing.T) {
 	m := compile(t, fsService, "ReadTextFile")
 	raw := marshal(t, &fsv1.ReadTextFileResponse{Content: strings.Repeat("x", 1<<20)})
 	pieces, _, err := m.DecodeReply([]byte("1"), received(raw, 16384))
@@ -222,7 +222,7 @@ func TestLongTextIsWrittenByReference(t *testing.T) {
 }
 
 // Escapes and characters at every place of an eight byte word and of a piece.
-func TestQuotingAtEveryOffset(t *testing.T) {
+func TestDecode_QuotesAtAnyOffset(t *testing.T) {
 	m := compile(t, fsService, "ReadTextFile")
 	rnd := rand.New(rand.NewPCG(1, 2))
 	parts := []string{"\n", "\"", "\\", "\x01", "a", "ä", "€", "😀", strings.Repeat("x", 7), strings.Repeat("y", 9), strings.Repeat("z", 3000)}

@@ -141,7 +141,7 @@ func decodeRequest(t testing.TB, m *Method, f *Frame) *dynamicpb.Message {
 	return msg
 }
 
-func TestCompileReadsTheOptions(t *testing.T) {
+func TestCompile_ReadsOptions(t *testing.T) {
 	for name, resolver := range map[string]protoregistry.ExtensionTypeResolver{
 		"extensions known":   protoregistry.GlobalTypes,
 		"extensions unknown": new(protoregistry.Types),
@@ -170,7 +170,7 @@ func TestCompileReadsTheOptions(t *testing.T) {
 	}
 }
 
-func TestTheOptionCountsOnlyByOurFile(t *testing.T) {
+func TestCompile_OptionNeedsImport(t *testing.T) {
 	// The same number, defined by nobody: a file that does not import options.proto.
 	var options descriptorpb.MethodOptions
 	proto.SetExtension(&options, acpv1.E_Method, &acpv1.Method{Name: "fs/read_text_file"})
@@ -195,7 +195,7 @@ func TestTheOptionCountsOnlyByOurFile(t *testing.T) {
 	}
 }
 
-func TestCompileRefusesWhatHasNoJSONForm(t *testing.T) {
+func TestCompile_RejectsTypesWithoutJSON(t *testing.T) {
 	const head = `name: "bad.proto" package: "bad" syntax: "proto3" dependency: "acphost/acp/v1/options.proto" dependency: "google/protobuf/any.proto"
 		dependency: "acphost/acp/v1/context.proto" dependency: "google/protobuf/struct.proto"
 		service { name: "S" method { name: "X" input_type: ".bad.M" output_type: ".bad.M" options { [acphost.acp.v1.method] { name: "_x" } } } }

@@ -40,7 +40,7 @@ func encode(t testing.TB, m *Method, params string, into proto.Message) {
 	}
 }
 
-func TestRequestsOfOurHandlers(t *testing.T) {
+func TestEncode_RequestsOfOwnHandlers(t *testing.T) {
 	read := compile(t, fsService, "ReadTextFile")
 	long := strings.Repeat("long ", 2000)
 	for _, tt := range []struct {
@@ -86,7 +86,7 @@ func TestRequestsOfOurHandlers(t *testing.T) {
 	})
 }
 
-func TestWrongParamsNameTheMember(t *testing.T) {
+func TestEncode_ErrorsNameMember(t *testing.T) {
 	s := foreign(t, everything, protoregistry.GlobalTypes)
 	all, create := compile(t, s, "All"), compile(t, terminalService, "Create")
 	read := compile(t, fsService, "ReadTextFile")
@@ -151,7 +151,7 @@ func TestWrongParamsNameTheMember(t *testing.T) {
 	}
 }
 
-func TestContextIsTheSupervisorsAlone(t *testing.T) {
+func TestEncode_IgnoresContextOfAgent(t *testing.T) {
 	echo := compile(t, foreign(t, everything, protoregistry.GlobalTypes), "Echo")
 	params := `{"context":{"scope":"forged"},"text":"a","echo":{"context":{"scope":"forged"},"result":{"digest":"x"}},"result":{"digest":"x"}}`
 	f, jerr := echo.EncodeRequest([]byte(params), nil)
@@ -168,7 +168,7 @@ func TestContextIsTheSupervisorsAlone(t *testing.T) {
 	}
 }
 
-func TestLargeStringsAreNotCopied(t *testing.T) {
+func TestEncode_ReferencesLargeStrings(t *testing.T) {
 	write := compile(t, fsService, "WriteTextFile")
 	content := bytes.Repeat([]byte("x"), 1<<20)
 	params := append(append([]byte(`{"sessionId":"s","path":"/a","content":"`), content...), `"}`...)
@@ -188,7 +188,7 @@ func TestLargeStringsAreNotCopied(t *testing.T) {
 	t.Error("no buffer holds the content alone")
 }
 
-func TestNamesAreThoseOfTheRequest(t *testing.T) {
+func TestNames_OfRequest(t *testing.T) {
 	names := fmt.Sprint(compile(t, fsService, "ReadTextFile").Names())
 	if names != "[sessionId path line limit _meta]" {
 		t.Errorf("got %s", names)
@@ -196,7 +196,7 @@ func TestNamesAreThoseOfTheRequest(t *testing.T) {
 }
 
 // The errors are what agents read: none may look like a missing file, whatever the agent sent wrong.
-func TestErrorsAreJSON(t *testing.T) {
+func TestEncode_ErrorsAreJSON(t *testing.T) {
 	read := compile(t, fsService, "ReadTextFile")
 	_, jerr := read.EncodeRequest([]byte(`{"line":"\u0000\""}`), nil)
 	if jerr == nil {

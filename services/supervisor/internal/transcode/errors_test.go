@@ -24,7 +24,7 @@ func detailed(t *testing.T, c codes.Code, d *acpv1.ErrorDetail) error {
 	return s.Err()
 }
 
-func TestErrors(t *testing.T) {
+func TestErrors_Codes(t *testing.T) {
 	for _, tt := range []struct {
 		name    string
 		err     error

@@ -61,7 +61,7 @@ func fill(m protoreflect.Message, text func(acpv1.PathUse) string) {
 	}
 }
 
-func TestEveryMarkedFieldIsMappedAndNoOther(t *testing.T) {
+func TestPaths_MapsMarkedFieldsOnly(t *testing.T) {
 	for _, m := range []proto.Message{
 		&fsv1.ReadTextFileRequest{}, &fsv1.ReadTextFileResponse{}, &fsv1.WriteTextFileRequest{}, &fsv1.WriteTextFileResponse{},
 		&fsv1.ListDirectoryRequest{}, &fsv1.ListDirectoryResponse{}, &fsv1.ResolveRequest{}, &fsv1.ResolveResponse{},
@@ -119,7 +119,7 @@ func TestEveryMarkedFieldIsMappedAndNoOther(t *testing.T) {
 }
 
 // Every field of the contracts that is called like a path says how it has to do with paths.
-func TestNoPathOfTheContractsIsForgotten(t *testing.T) {
+func TestPaths_ContractsMarkPathFields(t *testing.T) {
 	known := map[string]bool{
 		"path": true, "cwd": true, "git_dir": true, "resolved_path": true, "allowed_path": true, "program": true, "root": true,
 		"paths": true, "directory": true,
@@ -152,7 +152,7 @@ func method(t testing.TB, file protoreflect.FileDescriptor, name protoreflect.Na
 	return m
 }
 
-func TestAFrameIsMappedWithoutCopyingItsContent(t *testing.T) {
+func TestPaths_RequestContentIsNotCopied(t *testing.T) {
 	write := method(t, fsv1.File_acphost_fs_v1_fs_proto, "WriteTextFile")
 	content := strings.Repeat("/here ", 1<<12)
 	params := []byte(`{"sessionId":"s","path":"/here/a","content":"` + content + `"}`)
@@ -182,7 +182,7 @@ func TestAFrameIsMappedWithoutCopyingItsContent(t *testing.T) {
 	}
 }
 
-func TestAReplyIsMappedInWhateverPiecesItComes(t *testing.T) {
+func TestPaths_ReplyInPieces(t *testing.T) {
 	read := method(t, fsv1.File_acphost_fs_v1_fs_proto, "ReadTextFile")
 	content := strings.Repeat("/there ", 1<<12)
 	wire, err := proto.Marshal(&fsv1.ReadTextFileResponse{Content: content, Result: &acpv1.CallResult{
@@ -222,7 +222,7 @@ func TestAReplyIsMappedInWhateverPiecesItComes(t *testing.T) {
 	}
 }
 
-func TestPathsWithoutACounterpartMakeTheCallFail(t *testing.T) {
+func TestPaths_UnmappableFailsCall(t *testing.T) {
 	read := method(t, fsv1.File_acphost_fs_v1_fs_proto, "ReadTextFile")
 	frame, jerr := read.EncodeRequest([]byte(`{"sessionId":"s","path":"/there/a"}`), nil)
 	if jerr != nil {

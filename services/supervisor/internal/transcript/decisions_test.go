@@ -29,7 +29,7 @@ func at(entries ...*journal.Entry) []*journal.Entry {
 	return entries
 }
 
-func TestADecisionStandsWithWhatItIsAbout(t *testing.T) {
+func TestDecision_IsShownWithItsAction(t *testing.T) {
 	write := func() *permissionv1.Action {
 		return &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a", InsideRoots: true, ResolvedPath: "/w/a"}}}
 	}

@@ -67,7 +67,7 @@ var ours = regexp.MustCompile(`^</?(?:!DOCTYPE html|html(?: lang="en")?|head|met
 	`meta name="referrer" content="no-referrer"|meta name="viewport" content="[-a-z=0-9, ]+"|title|style|body|header|h1|h4|h2 id="turn-[0-9]+"|h2|nav|a(?: href="#turn-[0-9]+")?|dl|dt|dd|main|footer|code|b|p|strong|em|del|ul|ol|li|hr|br|blockquote|table|tr|th|td|pre|div|span|summary|article|details|time` +
 	`|(?:p|pre|span|div|article|details|summary|ul|li) class="[a-z_ ]*"(?: open)?|time datetime="[-0-9T:.Z]+"|ol start="[0-9]+")>$`)
 
-func TestNothingThatAnAgentSaysIsObeyed(t *testing.T) {
+func TestTranscript_EscapesHostileText(t *testing.T) {
 	f := hostileFile(t)
 	for format, write := range formats {
 		got := write(t, []journal.Session{f}, true)
@@ -129,7 +129,7 @@ func elementsAreOurs(t *testing.T, page string) {
 	}
 }
 
-func TestOnlyWhatIsCodeForEverybodyIsLeftAsItIs(t *testing.T) {
+func TestMarkdown_KeepsOnlyCertainCode(t *testing.T) {
 	const x = "<x>"
 	for _, tt := range []struct {
 		name, text string

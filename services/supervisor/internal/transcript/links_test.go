@@ -30,7 +30,7 @@ var (
 	chatAddress = regexp.MustCompile(`(?i)xmpp:`)
 )
 
-func TestNoLinkOfAPageRunsAnything(t *testing.T) {
+func TestLinks_RemovesDangerousLinks(t *testing.T) {
 	for _, text := range hostileLinks {
 		got := quoted(text)
 		for _, m := range inlineLink.FindAllStringIndex(got, -1) {
@@ -52,7 +52,7 @@ func TestNoLinkOfAPageRunsAnything(t *testing.T) {
 	}
 }
 
-func TestLinksToPagesStay(t *testing.T) {
+func TestLinks_KeepsPages(t *testing.T) {
 	for _, text := range []string{
 		"[x](https://example.com/a?b=c#d)", "[x](http://example.com)", "[x](HTTPS://example.com)", "[x](mailto:me@example.com)", "[x](docs/a.md)", "[x](./a.md#b)", "[x](../a)", "[x](/a/b)",
 		"[x](#part)", "[x](a.md \"a: title\")", "[x](https://example.com \"title\")", "[x](https://en.wikipedia.org/wiki/A_(b))", "see [x](a.md), [y](b.md)", "[x](src/main.go:12)", "[x]()",
@@ -64,7 +64,7 @@ func TestLinksToPagesStay(t *testing.T) {
 	}
 }
 
-func TestAFloodOfLinksIsNotLookedAtForEver(t *testing.T) {
+func TestLinks_LimitsNumber(t *testing.T) {
 	const link = "[a](http://x) "
 	got := unlinked(strings.Repeat(link, 1<<15))
 	if !strings.HasPrefix(got, link) || !strings.HasSuffix(got, `[a]\(http://x) `) {

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestProseIsTheMarkdownThatAgentsWrite(t *testing.T) {
+func TestProse_Markdown(t *testing.T) {
 	for _, tt := range []struct{ name, text, want string }{
 		{"paragraphs", "one\ntwo\n\nthree", "<p>one\ntwo</p>\n<p>three</p>\n"},
 		{"emphasis", "a **b *c*** ~~d~~ __e__ _f_", "<p>a <strong>b <em>c</em></strong> <del>d</del> <strong>e</strong> <em>f</em></p>\n"},
@@ -37,7 +37,7 @@ func TestProseIsTheMarkdownThatAgentsWrite(t *testing.T) {
 	}
 }
 
-func TestProseTakesNoLongerForTextThatIsMadeToTakeLong(t *testing.T) {
+func TestProse_HostileTextIsFast(t *testing.T) {
 	for _, piece := range []string{"**a ", "`b ``c ", "_c *d ", "> ", "- ", "- \n", "> - ", "| a ", "\\", "#", "1. a\n", "  - a\n", "```", "\n", "x\n", "|-\n"} {
 		text := strings.Repeat(piece, (64<<10)/len(piece))
 		testkit.TakesAtMost(t, 10*time.Second, fmt.Sprintf("%q", piece), func() { // it takes some hundredths of a second

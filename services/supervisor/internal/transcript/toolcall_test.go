@@ -23,7 +23,7 @@ func bare(c *supervisorv1.ToolCall) *supervisorv1.ToolCall {
 	return c
 }
 
-func TestAToolCallIsTheSameLiveRecordedAndOnTheScreen(t *testing.T) {
+func TestToolCall_LiveAndRecordedAgree(t *testing.T) {
 	const update, announced = `{"sessionUpdate":"tool_call_update","toolCallId":"t",`, `{"sessionUpdate":"tool_call","toolCallId":"t",`
 	reports := []string{
 		announced + `"title":"Edit","kind":"edit","status":"pending"}`,

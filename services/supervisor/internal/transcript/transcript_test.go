@@ -124,7 +124,7 @@ func golden(t *testing.T, name, got string) {
 	testkit.Golden(t, name, got)
 }
 
-func TestSessionsAreWrittenAsTheyWere(t *testing.T) {
+func TestTranscript_MatchesGoldenFiles(t *testing.T) {
 	tour := file(t, "tour.ndjson")
 	loaded := file(t, "loaded.ndjson") // it is torn
 	for name, s := range map[string]struct {
@@ -231,7 +231,7 @@ func itemsWith(t *testing.T, o PageOptions, entries ...*journal.Entry) string {
 	return strings.Join(lines, "\n")
 }
 
-func TestEntriesSayWhatHappened(t *testing.T) {
+func TestEntries_Text(t *testing.T) {
 	const prompt = `{"id":1,"method":"session/prompt","params":{"sessionId":"s","prompt":[{"type":"text","text":"go"}]}}`
 	create := func(id, command string) *journal.Entry {
 		return entry("agent-to-handler", "terminal", `{"id":`+id+`,"method":"terminal/create","params":{"sessionId":"s","command":"`+command+`"}}`)
@@ -369,7 +369,7 @@ func TestEntriesSayWhatHappened(t *testing.T) {
 	}
 }
 
-func TestACommandStandsWithTheOutputThatItWrote(t *testing.T) {
+func TestToolCall_ShowsOutputOfCommand(t *testing.T) {
 	got := shown(t,
 		update(`{"sessionUpdate":"tool_call","toolCallId":"t","title":"Test","kind":"execute","status":"pending"}`),
 		entry("agent-to-handler", "terminal", `{"id":1,"method":"terminal/create","params":{"sessionId":"s","command":"go","args":["test"]}}`),
@@ -385,7 +385,7 @@ func TestACommandStandsWithTheOutputThatItWrote(t *testing.T) {
 }
 
 // A turn without end must not be held.
-func TestWhatIsHeldIsBounded(t *testing.T) {
+func TestReader_LimitsHeldItems(t *testing.T) {
 	for name, u := range map[string]string{
 		"a message":         `{"sessionUpdate":"agent_message_chunk","content":{"type":"text","text":"` + strings.Repeat("x", 40<<10) + `"}}`,
 		"many tool calls":   `{"sessionUpdate":"tool_call","toolCallId":"$N","title":"` + strings.Repeat("x", 40<<10) + `"}`,
@@ -423,7 +423,7 @@ func TestWhatIsHeldIsBounded(t *testing.T) {
 	}
 }
 
-func TestASessionThatWasLoadedAgainIsOneStory(t *testing.T) {
+func TestTranscript_JoinsFilesOfSession(t *testing.T) {
 	files := []journal.Session{file(t, "tour.ndjson"), file(t, "loaded.ndjson")}
 	for format, wants := range map[string][]string{
 		"txt":  {"session demo-1\n", "── turn 3 ended after 0.2 s: error ──", "── recorded again since 2026-03-02 09:00:00, by acphost v2 ──", "3 events", "(session/load)", "── turn 4, 2026-03-02 09:00:06 ──", "> go on"},

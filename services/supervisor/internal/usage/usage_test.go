@@ -46,7 +46,7 @@ func decided(s *Sums, at time.Time, agent string, d *Decision) {
 	s.Decisions(&one)
 }
 
-func TestADayIsTheCallersAlsoWhenClocksChange(t *testing.T) {
+func TestDays_FollowCallersTimeZone(t *testing.T) {
 	for _, c := range []struct {
 		place, first string
 		hours        int // of the second day
@@ -77,7 +77,7 @@ func TestADayIsTheCallersAlsoWhenClocksChange(t *testing.T) {
 	}
 }
 
-func TestWhatWasDecidedIsCountedByVerdict(t *testing.T) {
+func TestDecisions_CountedByVerdict(t *testing.T) {
 	days := daysOf(t, "UTC", "2026-03-01", 1)
 	s := New(days)
 	for _, d := range []Decision{
@@ -104,7 +104,7 @@ func TestWhatWasDecidedIsCountedByVerdict(t *testing.T) {
 	}
 }
 
-func TestQuantilesAreWithinATenth(t *testing.T) {
+func TestTimes_QuantilesAreAccurate(t *testing.T) {
 	random := rand.New(rand.NewPCG(1, 2))
 	var all []uint64
 	var times, again Times
@@ -143,7 +143,7 @@ func TestQuantilesAreWithinATenth(t *testing.T) {
 	}
 }
 
-func TestWhatAgentsReportIsBounded(t *testing.T) {
+func TestTurns_LimitReportedValues(t *testing.T) {
 	days := daysOf(t, "UTC", "2026-03-01", 1)
 	turns := &Turns{}
 	turns.End(-time.Second, &supervisorv1.TokenUsage{Total: math.MaxUint64, Input: 5})
@@ -174,7 +174,7 @@ func TestWhatAgentsReportIsBounded(t *testing.T) {
 	}
 }
 
-func TestAgentsAreBounded(t *testing.T) {
+func TestAgents_LimitsNumber(t *testing.T) {
 	days := daysOf(t, "UTC", "2026-01-01", 366)
 	s := New(days)
 	const agents = 300
@@ -216,7 +216,7 @@ func TestAgentsAreBounded(t *testing.T) {
 	}
 }
 
-func TestHostileNamesOfAgentsAreKeptApartAndShort(t *testing.T) {
+func TestAgents_HostileNamesStayDistinctAndShort(t *testing.T) {
 	days := daysOf(t, "UTC", "2026-03-01", 1)
 	s := New(days)
 	names := []string{"", "\xff\xfe", "=cmd|' /C calc'!A0", "<script>", "a\x00b\n", strings.Repeat("ä", 5000)}

@@ -36,7 +36,7 @@ func start(t *testing.T, env string) (parent int) {
 	return cmd.Process.Pid
 }
 
-func TestACensusFindsProcessesByDescentAndByMark(t *testing.T) {
+func TestCensus_FindsByDescentAndMark(t *testing.T) {
 	shell := start(t, "CENSUS_TEST_A=1")
 	c, err := Take("CENSUS_TEST_")
 	if err != nil {
@@ -63,7 +63,7 @@ func TestACensusFindsProcessesByDescentAndByMark(t *testing.T) {
 	}
 }
 
-func TestACensusIsNeverOlderThanTheQuestion(t *testing.T) {
+func TestCensus_IsNotOlderThanRequest(t *testing.T) {
 	office := &Office{Prefix: "CENSUS_TEST_"}
 	var askers sync.WaitGroup
 	for range 8 {

@@ -38,7 +38,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-func TestWhatRuns(t *testing.T) {
+func TestResolve_Command(t *testing.T) {
 	dir := place(t)
 	at := func(p string) string { return filepath.Join(dir, p) }
 	inherited := []string{"PATH=" + at("bin")}
@@ -84,7 +84,7 @@ func TestWhatRuns(t *testing.T) {
 	}
 }
 
-func TestWorkingDirectoryLiesInsideTheRoots(t *testing.T) {
+func TestWorkingDirectory_IsInsideRoots(t *testing.T) {
 	dir := place(t)
 	at := func(p string) string { return filepath.Join(dir, p) }
 	alias := filepath.Join(t.TempDir(), "alias")
@@ -141,7 +141,7 @@ func quiet(t *testing.T, err error) {
 	}
 }
 
-func TestEnvironment(t *testing.T) {
+func TestEnvironment_Merged(t *testing.T) {
 	dir := place(t)
 	host := []string{
 		"HOME=/home/u", "PATH=/usr/bin", "PLUGIN_CLIENT_CERT=x", "ACPHOST_HANDLER_COOKIE=x", "OPENAI_API_KEY=k", "GH_TOKEN=t",
@@ -162,7 +162,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-func TestWhatIsInheritedIsSaidByPatterns(t *testing.T) {
+func TestEnvironment_InheritedByPatterns(t *testing.T) {
 	host := []string{"GITHUB_TOKEN=g", "NPM_TOKEN=n", "MINE=m", "DB=https://u:p@h"}
 	for _, tt := range []struct {
 		filter Filter
@@ -181,7 +181,7 @@ func TestWhatIsInheritedIsSaidByPatterns(t *testing.T) {
 	}
 }
 
-func TestVariablesThatCannotBe(t *testing.T) {
+func TestResolve_RejectsInvalidVariables(t *testing.T) {
 	for _, v := range []Variable{{"", "x"}, {"A=B", "x"}, {"A\x00", "x"}, {"A", "x\x00"}, {Mark + "X", "1"}} {
 		_, err := Resolve(Surroundings{}, Request{Command: "true", Roots: []string{t.TempDir()}, Env: []Variable{v}})
 		if !errors.Is(err, ErrInvalid) {
@@ -190,7 +190,7 @@ func TestVariablesThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestCommandsThatCannotBe(t *testing.T) {
+func TestResolve_RejectsInvalidCommands(t *testing.T) {
 	for _, r := range []Request{
 		{Command: ""}, {Command: " \n"}, {Command: "a\x00b"}, {Command: "a", Args: []string{"\x00"}},
 		{Command: "a", Decided: &Argv{}}, {Command: "a", Decided: &Argv{Args: []string{""}}},
@@ -202,7 +202,7 @@ func TestCommandsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestPatternsOfNames(t *testing.T) {
+func TestPattern_Matches(t *testing.T) {
 	for _, tt := range []struct {
 		pattern, name string
 		want          bool
@@ -225,7 +225,7 @@ func TestPatternsOfNames(t *testing.T) {
 	}
 }
 
-func TestResolve_RefusesARemovedFolderAsFsdDoes(t *testing.T) {
+func TestResolve_RejectsRemovedFolder(t *testing.T) {
 	root := filepath.Join(place(t), "session")
 	for _, cwd := range []string{"", root, filepath.Join(root, "sub")} {
 		_, err := Resolve(Surroundings{}, Request{Command: "true", Cwd: cwd, Roots: []string{root}})

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-func TestWhatNobodyWasAskedAboutGetsAQuietGit(t *testing.T) {
+func TestUnasked_GitIsQuiet(t *testing.T) {
 	dir := place(t)
 	host := []string{"PATH=/usr/bin:/bin", "GIT_CONFIG_COUNT=1", "GIT_CONFIG_KEY_0=a.b", "GIT_CONFIG_VALUE_0=c"}
 	env := func(unasked bool) []string {
@@ -30,7 +30,7 @@ func TestWhatNobodyWasAskedAboutGetsAQuietGit(t *testing.T) {
 	}
 }
 
-func TestTheProgramThatWasDecidedAboutIsExecutedOrNone(t *testing.T) {
+func TestDecided_RunsOnlyDecidedProgram(t *testing.T) {
 	dir := place(t)
 	decided := &Argv{Args: []string{"true"}, Program: dir + "/decided"}
 	resolve := func() Plan {

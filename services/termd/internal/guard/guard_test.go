@@ -18,7 +18,7 @@ import (
 // nobody is the first number that no session has: it is above every kernel's largest process id.
 const nobody = 5_000_000
 
-func TestAGuardKnowsAllSessionsBeforeItIsStarted(t *testing.T) {
+func TestGuard_KnowsSessionsBeforeStart(t *testing.T) {
 	g := &Guard{sessions: map[int]bool{nobody: true, nobody + 1: true}}
 	theirs, life, rest, err := g.lifeline()
 	if err != nil {
@@ -39,7 +39,7 @@ func TestAGuardKnowsAllSessionsBeforeItIsStarted(t *testing.T) {
 	}
 }
 
-func TestAGuardThatTakesNothingInIsReplaced(t *testing.T) {
+func TestGuard_FrozenIsReplaced(t *testing.T) {
 	g, err := Start(marks.NewMark("ACPHOST_TEST_GUARD_"), slog.New(slog.DiscardHandler))
 	if err != nil {
 		t.Fatal(err)

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestRingKeepsTheNewestBytes(t *testing.T) {
+func TestRing_KeepsNewestBytes(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		limit  int
@@ -38,7 +38,7 @@ func TestRingKeepsTheNewestBytes(t *testing.T) {
 	}
 }
 
-func TestRingsTogetherStayWithinTheirBudget(t *testing.T) {
+func TestRing_SharedBudget(t *testing.T) {
 	b := NewBudget(64 << 10)
 	a, z := New(1<<20, b), New(1<<20, b)
 	block := bytes.Repeat([]byte("x"), 40<<10)
@@ -64,7 +64,7 @@ func TestRingsTogetherStayWithinTheirBudget(t *testing.T) {
 	}
 }
 
-func TestRingAgreesWithASlice(t *testing.T) {
+func TestRing_AgreesWithSlice(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		limit := rnd.IntN(3 * first)

@@ -63,7 +63,7 @@ func callContext(t *testing.T) *acpv1.CallContext {
 	return &acpv1.CallContext{Scope: strings.Repeat("a", 32), Roots: []*acpv1.Root{{Path: dir}}}
 }
 
-func TestSettingsThatCannotBe(t *testing.T) {
+func TestSettings_RejectInvalid(t *testing.T) {
 	s := newServer(t)
 	for _, tt := range []struct {
 		settings map[string]any
@@ -93,7 +93,7 @@ func TestSettingsThatCannotBe(t *testing.T) {
 	}
 }
 
-func TestTerminalsInheritTheHostsEnvironment(t *testing.T) {
+func TestTerminal_InheritsEnvironmentOfHost(t *testing.T) {
 	host := &pluginv1.Host{Environment: []string{
 		"PATH=/usr/bin:/bin", "PLAIN=1", "MY_TOKEN=t", "PLUGIN_X=p", "ACPHOST_LOG=debug", "SPECIAL=s",
 	}}
@@ -117,7 +117,7 @@ func TestTerminalsInheritTheHostsEnvironment(t *testing.T) {
 	}
 }
 
-func TestValidatingChangesNothing(t *testing.T) {
+func TestConfigure_ValidateOnlyChangesNothing(t *testing.T) {
 	s := newServer(t)
 	values, _ := structpb.NewStruct(map[string]any{"max_output_bytes_per_terminal": 4096})
 	_, err := s.Configure(t.Context(), &pluginv1.ConfigureRequest{
@@ -131,7 +131,7 @@ func TestValidatingChangesNothing(t *testing.T) {
 	}
 }
 
-func TestLimitsComeFromTheSettings(t *testing.T) {
+func TestLimits_FromSettings(t *testing.T) {
 	s := newServer(t)
 	if err := configure(t, s, map[string]any{"max_output_bytes_per_terminal": 4096, "max_terminals_per_session": 1}, nil); err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestLimitsComeFromTheSettings(t *testing.T) {
 	}
 }
 
-func TestAcphostsOwnFoldersAreNoPlaceForCommands(t *testing.T) {
+func TestCreate_RejectsProtectedFolders(t *testing.T) {
 	s := newServer(t)
 	c := callContext(t)
 	if err := configure(t, s, nil, &pluginv1.Host{ProtectedPaths: []string{c.GetRoots()[0].GetPath()}}); err != nil {
@@ -165,7 +165,7 @@ func TestAcphostsOwnFoldersAreNoPlaceForCommands(t *testing.T) {
 	}
 }
 
-func TestErrorsHaveTheirCodes(t *testing.T) {
+func TestErrors_HaveCodes(t *testing.T) {
 	for _, tt := range []struct {
 		err  error
 		want codes.Code
@@ -187,7 +187,7 @@ func TestErrorsHaveTheirCodes(t *testing.T) {
 	}
 }
 
-func TestCallsWithoutAScopeAreRefused(t *testing.T) {
+func TestCalls_RequireScope(t *testing.T) {
 	s := newServer(t)
 	ctx := t.Context()
 	_, create := s.Create(ctx, &terminalv1.CreateRequest{Command: "true"})
@@ -205,7 +205,7 @@ func TestCallsWithoutAScopeAreRefused(t *testing.T) {
 	}
 }
 
-func TestACommandRunsInTheFolderThatWasJudgedOrNotAtAll(t *testing.T) {
+func TestCreate_RejectsSwappedFolder(t *testing.T) {
 	for name, swap := range map[string]func(dir string) error{
 		"another folder in its place": func(dir string) error {
 			return errors.Join(os.Rename(dir+"/judged", dir+"/gone"), os.Rename(dir+"/other", dir+"/judged"))

@@ -12,8 +12,8 @@ import (
 	"github.com/creack/pty"
 )
 
-// BenchmarkCapture compares a terminal with somebody who only reads a pseudo-terminal and throws everything away, turn
-// by turn, and reports the medians of both rates and their ratio: 1 is as fast as the kernel lets anybody be.
+// BenchmarkCapture alternates a terminal and a reader that only discards the output of a pseudo-terminal. It reports
+// the medians of both rates and their ratio, 1 being the speed of the kernel.
 //
 //	go test -run '^$' -bench Capture -benchtime 15x ./internal/terminal
 func BenchmarkCapture(b *testing.B) {

@@ -11,8 +11,8 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// TestLeader_ClosesItsDescriptors ends 200 commands in each of the ways in which a command ends, and counts the descriptors
-// that stay open. The collector, which closes files that are forgotten, does not run meanwhile.
+// TestLeader_ClosesItsDescriptors ends 200 commands in each possible way, and counts the open descriptors. The garbage
+// collector, which closes forgotten files, does not run during the test.
 func TestLeader_ClosesItsDescriptors(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(-1))
 	for name, outcomes := range map[string][]*sandbox.Outcome{

@@ -19,7 +19,7 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-func TestACommandSeesATerminalAndNobodyAtIt(t *testing.T) {
+func TestTerminal_HasNoInput(t *testing.T) {
 	s := bench(t, Options{})
 	for _, tt := range []struct{ name, line, want string }{
 		{"a size", "stty size <&1 2>/dev/null || stty -F $(readlink /proc/self/fd/1) size", "30 120\n"},
@@ -39,7 +39,7 @@ func TestACommandSeesATerminalAndNobodyAtIt(t *testing.T) {
 	}
 }
 
-func TestHowACommandEnded(t *testing.T) {
+func TestExitStatus_OfCommand(t *testing.T) {
 	s := bench(t, Options{})
 	for _, tt := range []struct {
 		line   string
@@ -60,7 +60,7 @@ func TestHowACommandEnded(t *testing.T) {
 	}
 }
 
-func TestNoOutputOfShortCommandsIsLost(t *testing.T) {
+func TestOutput_OfShortCommandsIsComplete(t *testing.T) {
 	s := bench(t, Options{})
 	for i := range 200 {
 		want := fmt.Sprintf("run %d\nlast", i)
@@ -72,7 +72,7 @@ func TestNoOutputOfShortCommandsIsLost(t *testing.T) {
 	}
 }
 
-func TestNoByteOf20MiBIsLost(t *testing.T) {
+func TestOutput_20MiBIsComplete(t *testing.T) {
 	const size = 20 << 20
 	file := t.TempDir() + "/data"
 	rnd := rand.NewChaCha8([32]byte{1})
@@ -108,7 +108,7 @@ func TestNoByteOf20MiBIsLost(t *testing.T) {
 	}
 }
 
-func TestTheNewestTextIsKeptAndCutAtACharacter(t *testing.T) {
+func TestOutput_KeepsNewestWholeCharacters(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, `i=0; while [ $i -lt 300 ]; do printf 'zeile %d: äöü€🎉\n' $i; i=$((i+1)); done; printf Ende`))
 	_, whole := wait(t, term)
@@ -126,7 +126,7 @@ func TestTheNewestTextIsKeptAndCutAtACharacter(t *testing.T) {
 	}
 }
 
-func FuzzOutputIsCutAtACharacter(f *testing.F) {
+func FuzzOutput_CutAtCharacter(f *testing.F) {
 	f.Add("äöü€🎉 text\r\n", 5, 40)
 	f.Add("\xff\xfe€", 2, 4)
 	f.Fuzz(func(t *testing.T, text string, limit, times int) {
@@ -151,7 +151,7 @@ func FuzzOutputIsCutAtACharacter(f *testing.F) {
 	})
 }
 
-func TestManyTerminalsShareTheRoomThereIs(t *testing.T) {
+func TestOutput_TerminalsShareBudget(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Total = 1 << 20
 	s := bench(t, Options{Limits: &limits})
@@ -172,7 +172,7 @@ func TestManyTerminalsShareTheRoomThereIs(t *testing.T) {
 	}
 }
 
-func TestAWatcherSeesWhatWasWhatComesAndTheEnd(t *testing.T) {
+func TestWatch_ReplaysThenFollowsToEnd(t *testing.T) {
 	s := bench(t, Options{})
 	fifo := t.TempDir() + "/go"
 	term := create(t, s, line(t, "mkfifo "+fifo+"; echo one; cat "+fifo+"; exit 3"))
@@ -198,7 +198,7 @@ func TestAWatcherSeesWhatWasWhatComesAndTheEnd(t *testing.T) {
 	}
 }
 
-func TestASlowWatcherMissesBytesAndIsToldHowMany(t *testing.T) {
+func TestWatch_SlowReaderIsToldMissedBytes(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Output = 4096
 	s := bench(t, Options{Limits: &limits})
@@ -221,7 +221,7 @@ func TestASlowWatcherMissesBytesAndIsToldHowMany(t *testing.T) {
 	}
 }
 
-func TestAWatcherThatGivesUpIsNotWaitedFor(t *testing.T) {
+func TestWatch_CancelDoesNotBlock(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "echo x; sleep 100"))
 	shows(t, term, "x")
@@ -236,7 +236,7 @@ func TestAWatcherThatGivesUpIsNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestGitLogDoesNotWaitInItsPager(t *testing.T) {
+func TestPager_GitLogDoesNotWait(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, `git init -q . && for i in 1 2 3 4 5 6 7 8 9; do
 		git -c user.name=a -c user.email=a@b commit -q --allow-empty -m "commit $i
@@ -255,7 +255,7 @@ func must(tb testing.TB, err error) {
 	}
 }
 
-func TestAPagerThatLooksForItsTerminalGivesUp(t *testing.T) {
+func TestPager_FindsNoTerminal(t *testing.T) {
 	if os.Getuid() == 0 {
 		t.Skip("root can open the terminal for reading whatever its mode is")
 	}

@@ -15,7 +15,7 @@ import (
 
 func itoa(n int) string { return strconv.Itoa(n) }
 
-func TestATerminalBelongsToItsScope(t *testing.T) {
+func TestTerminal_BelongsToScope(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "echo x"))
 	if _, err := s.Get(scopeB, term.ID()); !errors.Is(err, ErrUnknown) {
@@ -34,7 +34,7 @@ func TestATerminalBelongsToItsScope(t *testing.T) {
 	}
 }
 
-func TestReleasingTwiceIsNoError(t *testing.T) {
+func TestRelease_TwiceIsNoError(t *testing.T) {
 	s := bench(t, Options{Retention: time.Nanosecond})
 	term := create(t, s, line(t, "echo x"))
 	must(t, s.Release(scopeA, term.ID()))
@@ -49,7 +49,7 @@ func TestReleasingTwiceIsNoError(t *testing.T) {
 	}
 }
 
-func TestReleaseAnswersWhoWaits(t *testing.T) {
+func TestRelease_EndsWaits(t *testing.T) {
 	s := bench(t, Options{Limits: &Limits{PerScope: 1, Output: 1 << 20, Total: 1 << 20, Grace: time.Hour}})
 	term := create(t, s, line(t, "trap '' TERM; echo up; sleep 1000; sleep 1000"))
 	shows(t, term, "up")
@@ -68,7 +68,7 @@ func TestReleaseAnswersWhoWaits(t *testing.T) {
 	}
 }
 
-func TestEndingAWaitEndsNothingElse(t *testing.T) {
+func TestWait_CancelLeavesCommandRunning(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "echo up; sleep 1000"))
 	ctx, cancel := context.WithCancel(t.Context())
@@ -82,7 +82,7 @@ func TestEndingAWaitEndsNothingElse(t *testing.T) {
 	}
 }
 
-func TestAReleasedTerminalCanStillBeWatchedForAWhile(t *testing.T) {
+func TestWatch_AfterRelease(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "echo the end; exit 4"))
 	_, _ = wait(t, term)
@@ -105,7 +105,7 @@ func TestAReleasedTerminalCanStillBeWatchedForAWhile(t *testing.T) {
 	}
 }
 
-func TestASessionHasOnlySoManyTerminals(t *testing.T) {
+func TestCreate_LimitPerSession(t *testing.T) {
 	limits := DefaultLimits()
 	limits.PerScope = 2
 	s := bench(t, Options{Limits: &limits})
@@ -124,7 +124,7 @@ func TestASessionHasOnlySoManyTerminals(t *testing.T) {
 	}
 }
 
-func TestACommandMayOnlyRunSoLong(t *testing.T) {
+func TestCommand_WallTimeLimit(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Wall = 50 * time.Millisecond
 	s := bench(t, Options{Limits: &limits})
@@ -133,7 +133,7 @@ func TestACommandMayOnlyRunSoLong(t *testing.T) {
 	}
 }
 
-func TestTheEndOfAScopeEndsWhatIsBeingMade(t *testing.T) {
+func TestScopeEnd_EndsTerminalsBeingCreated(t *testing.T) {
 	s := bench(t, Options{})
 	plan := line(t, "exec sleep 1000")
 	var makers sync.WaitGroup
@@ -158,7 +158,7 @@ func TestTheEndOfAScopeEndsWhatIsBeingMade(t *testing.T) {
 	}
 }
 
-func TestNothingCanBeMadeAfterTheEnd(t *testing.T) {
+func TestCreate_AfterCloseFails(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "sleep 1000"))
 	s.Close()
@@ -168,7 +168,7 @@ func TestNothingCanBeMadeAfterTheEnd(t *testing.T) {
 	must(t, term.Kill(soon(t)))
 }
 
-func TestWhatCannotBeStarted(t *testing.T) {
+func TestCreate_ReportsStartErrors(t *testing.T) {
 	s := bench(t, Options{})
 	plan := line(t, "x")
 	for _, tt := range []struct {

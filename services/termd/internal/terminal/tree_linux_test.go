@@ -39,7 +39,7 @@ var leftovers = []struct {
 	{"what nohup starts", "nohup sleep 1000 >/dev/null & echo b=$!; echo a=$$; exec sleep 1000", []string{"a", "b"}},
 }
 
-func TestKillEndsTheWholeTree(t *testing.T) {
+func TestKill_EndsProcessTree(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Grace = 300 * time.Millisecond
 	s := bench(t, Options{Limits: &limits})
@@ -65,7 +65,7 @@ func TestKillEndsTheWholeTree(t *testing.T) {
 	}
 }
 
-func TestReleaseEndsTheWholeTree(t *testing.T) {
+func TestRelease_EndsProcessTree(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Grace = 300 * time.Millisecond
 	s := bench(t, Options{Limits: &limits})
@@ -82,7 +82,7 @@ func TestReleaseEndsTheWholeTree(t *testing.T) {
 	}
 }
 
-func TestTermLetsACommandCleanUp(t *testing.T) {
+func TestKill_SIGTERMLetsCommandCleanUp(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "trap 'echo cleaning; exit 9' TERM; echo ready; while :; do sleep 0.05; done"))
 	shows(t, term, "ready")
@@ -93,7 +93,7 @@ func TestTermLetsACommandCleanUp(t *testing.T) {
 	}
 }
 
-func TestAGrandchildThatHoldsTheTerminalDoesNotDelayTheEnd(t *testing.T) {
+func TestExit_GrandchildHoldsTerminal(t *testing.T) {
 	s := bench(t, Options{})
 	for _, tt := range []struct{ name, line string }{
 		{"silent", "sleep 1000 & echo b=$!; echo done"},
@@ -120,7 +120,7 @@ func TestAGrandchildThatHoldsTheTerminalDoesNotDelayTheEnd(t *testing.T) {
 	}
 }
 
-func TestAKillGoesOnWithoutItsCaller(t *testing.T) {
+func TestKill_ContinuesWithoutCaller(t *testing.T) {
 	limits := DefaultLimits()
 	limits.Grace = 300 * time.Millisecond
 	s := bench(t, Options{Limits: &limits})
@@ -135,7 +135,7 @@ func TestAKillGoesOnWithoutItsCaller(t *testing.T) {
 	testkit.Eventually(t, "the end", func() bool { return !live(pid) })
 }
 
-func TestCommandsCannotSignalOthers(t *testing.T) {
+func TestCommand_CannotSignalOthers(t *testing.T) {
 	if err := proc.ConfineSupported(); err != nil {
 		t.Skip(err)
 	}
@@ -155,7 +155,7 @@ func TestCommandsCannotSignalOthers(t *testing.T) {
 	}
 }
 
-func TestTwoHundredTerminalsNeedFewThreads(t *testing.T) {
+func TestTerminals_NeedFewThreads(t *testing.T) {
 	s := bench(t, Options{})
 	// Warm up: the threads that any program has.
 	_, _ = wait(t, create(t, s, line(t, "echo")))
@@ -187,7 +187,7 @@ func threads(t *testing.T) int {
 	return len(entries)
 }
 
-func TestTheRemainsOfACommandAreReapedAtRelease(t *testing.T) {
+func TestRelease_ReapsZombies(t *testing.T) {
 	s := bench(t, Options{})
 	term := create(t, s, line(t, "echo a=$$"))
 	_, _ = wait(t, term)

@@ -11,7 +11,7 @@ import (
 )
 
 // A field that is added and not written would be lost between supervisor and guard: a wall, say.
-func TestMessagesCarryEachField(t *testing.T) {
+func TestMessages_CarryEachField(t *testing.T) {
 	for _, m := range []struct{ full, read entries.Message }{{new(Job), new(Job)}, {new(Report), new(Report)}} {
 		fill(t, reflect.ValueOf(m.full).Elem())
 		carry(t, m.full, m.read)
@@ -20,13 +20,13 @@ func TestMessagesCarryEachField(t *testing.T) {
 	carry(t, &Report{Clean: true}, new(Report))
 }
 
-func TestAValueWithANULIsRefused(t *testing.T) {
+func TestMessages_RejectNUL(t *testing.T) {
 	if _, err := entries.Marshal(&Job{Env: []string{"A=1", "B=\x00sandbox=/bin/true"}}); err == nil || !strings.Contains(err.Error(), "env:") {
 		t.Errorf("err = %v, want one that names env", err)
 	}
 }
 
-func TestAMessageThatIsCutIsNone(t *testing.T) {
+func TestMessages_RejectTruncated(t *testing.T) {
 	whole, err := entries.Marshal(&Job{Command: []string{"agent"}, Mark: "A=1"})
 	if err != nil {
 		t.Fatal(err)

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestAgentsAreListedWithWhatIsInstalledAndHowToGetTheOthers(t *testing.T) {
+func TestAgentsList_ShowsInstalledAndInstallHints(t *testing.T) {
 	home, env := commandtest.AgentHome(t)
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, newCommand, "agents", "list")
 	if status != 0 || stderr != "" {
@@ -32,7 +32,7 @@ func TestAgentsAreListedWithWhatIsInstalledAndHowToGetTheOthers(t *testing.T) {
 	}
 }
 
-func TestALoginThatIsKnownTakesTheProcess(t *testing.T) {
+func TestAgentsLogin_ExecutesKnownLogin(t *testing.T) {
 	home, env := commandtest.AgentHome(t)
 	var executed []string
 	build := func(call *command.Call) *cobra.Command {

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestRunningAgentsAreListed(t *testing.T) {
+func TestAgentsRunning_ListsAgents(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"})
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, newCommand, "agents", "running")
 	if status != 0 || stderr != "" {
@@ -28,7 +28,7 @@ func TestRunningAgentsAreListed(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsStartedWhereAgentsAreTaken(t *testing.T) {
+func TestAgentsStart_ChoosesServingSupervisor(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -65,7 +65,7 @@ func TestAnAgentIsStartedWhereAgentsAreTaken(t *testing.T) {
 	}
 }
 
-func TestAgentsStart_SaysWhereACommandGoes(t *testing.T) {
+func TestAgentsStart_HintsAtCommandSyntax(t *testing.T) {
 	status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"})}).Run(t, newCommand, "agents", "start", "./agent")
 	want := `no agent is called "./agent"; there are gemini; if it is a command, put "--" before it: acphost agents start -- ./agent` + "\n"
 	if status != 1 || !strings.HasSuffix(stderr, want) {
@@ -73,7 +73,7 @@ func TestAgentsStart_SaysWhereACommandGoes(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatDoesNotStartSaysWhatItSaid(t *testing.T) {
+func TestAgentsStart_FailurePrintsAgentOutput(t *testing.T) {
 	status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"})}).Run(t, newCommand, "agents", "start", "broken")
 	want := "acphost: start broken: it ended with exit code 3\n  | no key\\u{1b}[2J\n  | bye\n"
 	if status != 1 || stderr != want {
@@ -81,7 +81,7 @@ func TestAnAgentThatDoesNotStartSaysWhatItSaid(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsStoppedByWhoHasIt(t *testing.T) {
+func TestAgentsStop_CallsOwningSupervisor(t *testing.T) {
 	p := &commandtest.Supervisor{PID: 11, Mode: "serve"}
 	env := commandtest.Play(t, p)
 	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, newCommand, "agents", "stop", "gemini"); status != 0 || stdout != "gemini-1: stopped, Gemini\\u{1b} CLI 1.2\n" {
@@ -95,7 +95,7 @@ func TestAnAgentIsStoppedByWhoHasIt(t *testing.T) {
 	}
 }
 
-func TestWhatIsStartedOrStoppedMustBeSaid(t *testing.T) {
+func TestAgentsStart_UsageErrors(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11, Mode: "serve"}, &commandtest.Supervisor{PID: 12, Mode: "serve"})
 	for want, args := range map[string][]string{
 		"expected an agent's name":       {"start"},

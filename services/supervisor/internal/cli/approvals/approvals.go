@@ -1,4 +1,4 @@
-// Package approvals is "acphost approvals": the questions that wait for a person in running supervisors.
+// Package approvals implements "acphost approvals": lists and answers the open questions of running supervisors.
 package approvals
 
 import (

@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-func TestQuestionsAreListedWithWhatCanBeAnswered(t *testing.T) {
+func TestApprovalsList_ShowsOptions(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11})
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "approvals", "list")
 	if status != 0 || stderr != "" {
@@ -35,7 +35,7 @@ func TestQuestionsAreListedWithWhatCanBeAnswered(t *testing.T) {
 	}
 }
 
-func TestAnAnswerGoesToWhoHasTheQuestion(t *testing.T) {
+func TestApprovalsAnswer_CallsOwningSupervisor(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
@@ -60,7 +60,7 @@ func TestAnAnswerGoesToWhoHasTheQuestion(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatComesLateSaysWhoWasFirst(t *testing.T) {
+func TestApprovalsAnswer_LateNamesFirstAnswerer(t *testing.T) {
 	status, _, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11})}).Run(t, New, "approvals", "answer", "gemini-1/7", "late")
 	if status != 1 || stderr != "acphost: the question gemini-1/7 does not wait any more (it was denied by front)\n" {
 		t.Errorf("status %d: %s", status, stderr)
@@ -68,7 +68,7 @@ func TestAnAnswerThatComesLateSaysWhoWasFirst(t *testing.T) {
 }
 
 // An agent takes a question back and asks another one, whose handle it chooses.
-func TestAnAnswerIsForNoQuestionThatBeginsLikeTheOneThatWasMeant(t *testing.T) {
+func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 	secret, other := "."+strings.Repeat("A", 26), "."+strings.Repeat("B", 26)
 	for _, c := range []struct{ name, given, waits, shown string }{
 		{"another number", "a-1/7", "a-1/70", "a-1/70"},
@@ -147,7 +147,7 @@ func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 	}
 }
 
-func TestAnAnswerTakesOneAnswer(t *testing.T) {
+func TestApprovalsAnswer_UsageErrors(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11}, &commandtest.Supervisor{PID: 12})
 	for want, args := range map[string][]string{
 		"expected a question's id":             {},
@@ -166,7 +166,7 @@ func TestAnAnswerTakesOneAnswer(t *testing.T) {
 	}
 }
 
-func TestQuestionsAndOptionsAreCompleted(t *testing.T) {
+func TestApprovalsAnswer_CompletesQuestionsAndOptions(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11})
 	for _, c := range []struct {
 		args []string
@@ -181,7 +181,7 @@ func TestQuestionsAndOptionsAreCompleted(t *testing.T) {
 	}
 }
 
-func TestAListShowsTheChangeAndSaysWhatItLeavesOut(t *testing.T) {
+func TestApprovalsList_ShowsDiffAndCountsOmittedLines(t *testing.T) {
 	lines := strings.Repeat("x\n", 100) + "the end\n"
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{{
 		Id: "a/1", Permission: &supervisorv1.PermissionQuestion{Title: "Edit", Kind: "edit", Content: []*supervisorv1.ToolCallContent{{
@@ -206,7 +206,7 @@ func TestAListShowsTheChangeAndSaysWhatItLeavesOut(t *testing.T) {
 	}
 }
 
-func TestAListSaysThatFullShowsMore(t *testing.T) {
+func TestApprovalsList_MentionsFullFlag(t *testing.T) {
 	name := strings.Repeat("n", 90) + " end"
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11, Questions: []*supervisorv1.Approval{
 		{Id: "a/1", Permission: &supervisorv1.PermissionQuestion{Title: "make", RawInput: `{"command":"make","description":"Build","cwd":"/etc"}`}},

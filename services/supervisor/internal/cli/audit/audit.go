@@ -1,4 +1,4 @@
-// Package audit is "acphost audit": the record of decisions, printed.
+// Package audit implements "acphost audit": prints the record of decisions.
 package audit
 
 import (

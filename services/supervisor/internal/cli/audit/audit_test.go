@@ -52,7 +52,7 @@ func recorded(t *testing.T) map[string]string {
 	return map[string]string{"XDG_STATE_HOME": dir, "XDG_CONFIG_HOME": dir}
 }
 
-func TestTheAuditIsPrintedForPeople(t *testing.T) {
+func TestAuditTail_PrintsTableAndJSON(t *testing.T) {
 	env := recorded(t)
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "tail")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
@@ -77,7 +77,7 @@ func TestTheAuditIsPrintedForPeople(t *testing.T) {
 	}
 }
 
-func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
+func TestRecordLine_UnaskedActionsAlignColumns(t *testing.T) {
 	call := (&commandtest.Call{}).New(t)
 	rule := func(outcome string) int {
 		return strings.Index(recordLine(call, &supervisorv1.AuditRecord{Verdict: "ask", Outcome: outcome, Rule: "RULE"}), "RULE")
@@ -87,7 +87,7 @@ func TestWhatWasDoneUnaskedStandsInTheSameColumns(t *testing.T) {
 	}
 }
 
-func TestItIsSaidWhereItWasDecidedAndThatNobodyAnswered(t *testing.T) {
+func TestRecordLine_ShowsOriginAndTimeout(t *testing.T) {
 	r := &supervisorv1.AuditRecord{Verdict: "ask", Outcome: "denied", Door: "kernel", AnsweredBy: "timeout", Action: &permissionv1.Action{Kind: "fs.write"}}
 	line := recordLine((&commandtest.Call{}).New(t), r)
 	for _, want := range []string{"  kernel  ", ", answered by nobody in time"} {
@@ -97,7 +97,7 @@ func TestItIsSaidWhereItWasDecidedAndThatNobodyAnswered(t *testing.T) {
 	}
 }
 
-func TestACountIsNotTakenForOneMoreDecision(t *testing.T) {
+func TestRecordLine_ShowsRepeatCount(t *testing.T) {
 	call := (&commandtest.Call{}).New(t)
 	r := &supervisorv1.AuditRecord{Action: &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a", InsideRoots: true}}}, Repeats: 4}
 	if line := recordLine(call, r); !strings.Contains(line, "4 more like: write /w/a") {
@@ -105,7 +105,7 @@ func TestACountIsNotTakenForOneMoreDecision(t *testing.T) {
 	}
 }
 
-func TestTheAuditIsAsked(t *testing.T) {
+func TestAuditQuery_Filters(t *testing.T) {
 	env := recorded(t)
 	for _, tt := range []struct{ args, want string }{
 		{"", "12"},
@@ -150,7 +150,7 @@ func TestTheAuditIsAsked(t *testing.T) {
 	}
 }
 
-func TestWithoutAnAuditThatIsSaid(t *testing.T) {
+func TestAuditTail_MissingLog(t *testing.T) {
 	dir := t.TempDir()
 	env := map[string]string{"XDG_STATE_HOME": dir, "XDG_CONFIG_HOME": dir}
 	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "tail"); status != 0 || stdout != "" || stderr != "no decision is recorded\n" {
@@ -158,7 +158,7 @@ func TestWithoutAnAuditThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnAuditWithoutMatchSaysSo(t *testing.T) {
+func TestAuditQuery_EmptyResult(t *testing.T) {
 	env := recorded(t)
 	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "audit", "query", "--session", "x"); status != 0 || stdout != "" || !strings.HasSuffix(stderr, "\nno recorded decision matches\n") {
 		t.Errorf("query: status %d, %q, %q", status, stdout, stderr)

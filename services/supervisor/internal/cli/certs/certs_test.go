@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestKeysAreMadeAndSaidWhatToDoWith(t *testing.T) {
+func TestCertsInit_WritesKeysAndPrintsUsage(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tls keys")
 	status, stdout, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir, "--host", "build.example.org", "--client", "ci:viewer", "--client", "me:operator", "--days", "30")
 	if status != 0 || stderr != "" {
@@ -92,7 +92,7 @@ func TestDays_AreAtLeastOne(t *testing.T) {
 	}
 }
 
-func TestAgentsMakeNoKeys(t *testing.T) {
+func TestCerts_RefusesAgents(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "tls")
 	if status, _, stderr := (&commandtest.Call{}).Run(t, New, "certs", "init", dir); status != 0 {
 		t.Fatal(stderr)

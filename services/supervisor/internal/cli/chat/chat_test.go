@@ -27,7 +27,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 )
 
-func TestAChatIsCalledRightly(t *testing.T) {
+func TestChat_UsageErrors(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		args   []string
@@ -195,7 +195,7 @@ func (c *chatConsole) end() (status int, stderr string) {
 	return c.call.Status, string(said)
 }
 
-func TestAChatSaysHowItGoesOn(t *testing.T) {
+func TestChat_PrintsResumeCommand(t *testing.T) {
 	f := commandtest.NewHosted(t)
 	f.Can.LoadSession = true
 	c := openChat(t, f)
@@ -213,7 +213,7 @@ func TestAChatSaysHowItGoesOn(t *testing.T) {
 	}
 }
 
-func TestASignalEndsAChatInOrder(t *testing.T) {
+func TestChat_SignalEndsTurnAndSupervisor(t *testing.T) {
 	f := commandtest.NewHosted(t)
 	over := make(chan error, 1)
 	f.Turn = func(ctx context.Context, _ func(*supervisorv1.Event)) error {
@@ -236,7 +236,7 @@ func TestASignalEndsAChatInOrder(t *testing.T) {
 	}
 }
 
-func TestAChatThatNeverWasOneSaysSoByItsStatus(t *testing.T) {
+func TestChat_ExitStatusOfStartErrors(t *testing.T) {
 	for kind, want := range map[supervisorv1.ErrorKind]int{
 		supervisorv1.ErrorKind_ERROR_KIND_AUTH_REQUIRED:     command.StatusLogin,
 		supervisorv1.ErrorKind_ERROR_KIND_COMMAND_NOT_FOUND: 127,
@@ -249,7 +249,7 @@ func TestAChatThatNeverWasOneSaysSoByItsStatus(t *testing.T) {
 	}
 }
 
-func TestASessionIdThatIsNoPlainWordIsNotToBeCopied(t *testing.T) {
+func TestResumeCommand_OmitsUnsafeSessionID(t *testing.T) {
 	f := &hosting.SessionFlags{Agent: "demo"}
 	for id, want := range map[string]string{
 		"s-1":           "acphost chat --agent demo --session s-1",
@@ -269,7 +269,7 @@ func TestASessionIdThatIsNoPlainWordIsNotToBeCopied(t *testing.T) {
 	}
 }
 
-func TestSIGQUITGivesAChatsTerminalBack(t *testing.T) {
+func TestChat_SIGQUITRestoresTerminal(t *testing.T) {
 	f := commandtest.NewHosted(t)
 	c := openChat(t, f)
 	c.see("new session")
@@ -281,7 +281,7 @@ func TestSIGQUITGivesAChatsTerminalBack(t *testing.T) {
 	}
 }
 
-func TestAChatGoesOnWithTheMetaItHad(t *testing.T) {
+func TestResumeCommand_KeepsMeta(t *testing.T) {
 	for meta, want := range map[string]string{
 		"@dir/options.json":   "acphost chat --meta @dir/options.json --agent demo --session s",
 		`{"a": [1, "$(id)"]}`: `acphost chat --meta '{"a": [1, "$(id)"]}' --agent demo --session s`,

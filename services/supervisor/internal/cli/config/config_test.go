@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestConfigCheckPrintsEveryProblemWithItsPlace(t *testing.T) {
+func TestConfigCheck_PrintsProblemsWithPlaces(t *testing.T) {
 	file := commandtest.ConfigFile(t, "log:\n  level: loud\nagent:\n  stop_grace_ms: 600001\n")
 	status, stdout, stderr := (&commandtest.Call{}).Run(t, New, "config", "check", file)
 	want := file + `:2:10: log.level: expected "debug", "info", "warn" or "error", got "loud"` + "\n" +
@@ -22,7 +22,7 @@ func TestConfigCheckPrintsEveryProblemWithItsPlace(t *testing.T) {
 	}
 }
 
-func TestConfigCheckSaysOk(t *testing.T) {
+func TestConfigCheck_PrintsOK(t *testing.T) {
 	file := commandtest.ConfigFile(t, "log: {level: info}\n")
 	if err := os.Chmod(file, 0o660); err != nil {
 		t.Fatal(err)
@@ -37,7 +37,7 @@ func TestConfigCheckSaysOk(t *testing.T) {
 	}
 }
 
-func TestConfigCheckWarnsOfASandboxWithoutAPolicy(t *testing.T) {
+func TestConfigCheck_WarnsOfSandboxWithoutPolicy(t *testing.T) {
 	const unruled = "warning: sandbox.mode is enforce, and there is no policy"
 	for text, want := range map[string]bool{
 		"sandbox: {mode: enforce, require: true}\n":                   true,
@@ -51,7 +51,7 @@ func TestConfigCheckWarnsOfASandboxWithoutAPolicy(t *testing.T) {
 	}
 }
 
-func TestConfigShowPrintsWhatIsInEffectWithoutSecrets(t *testing.T) {
+func TestConfigShow_PrintsEffectiveWithoutSecrets(t *testing.T) {
 	file := commandtest.ConfigFile(t, "handlers: {mine: {command: [/bin/mine], env: {API_TOKEN: hush}}}\n")
 	status, stdout, stderr := (&commandtest.Call{}).Run(t, New, "config", "show", "--config", file)
 	if status != 0 {

@@ -39,7 +39,7 @@ func newGateway(t *testing.T, serve func(ctx context.Context, ws *websocket.Conn
 	return "ws" + strings.TrimPrefix(s.URL, "http") + "/acp", token
 }
 
-func TestLinesAreMessagesAndAnswersAreWaitedFor(t *testing.T) {
+func TestConnect_SendsLinesAndWaitsForAnswers(t *testing.T) {
 	t.Parallel()
 	got := make(chan string, 4)
 	url, token := newGateway(t, func(ctx context.Context, ws *websocket.Conn) {
@@ -78,7 +78,7 @@ func TestLinesAreMessagesAndAnswersAreWaitedFor(t *testing.T) {
 	}
 }
 
-func TestWhyThereIsNoConnectionIsSaid(t *testing.T) {
+func TestConnect_ReportsDialErrors(t *testing.T) {
 	t.Parallel()
 	url, token := newGateway(t, func(context.Context, *websocket.Conn) {})
 	redirect := httptest.NewServer(http.RedirectHandler("http://127.0.0.1:1/elsewhere", http.StatusTemporaryRedirect))
@@ -142,7 +142,7 @@ func join(ctx context.Context, t *testing.T, url string) error {
 	return connect(ctx, target, http.Header{"Authorization": {"Bearer secret"}}, nil, r, io.Discard)
 }
 
-func TestTheGatewaysReasonIsSaid(t *testing.T) {
+func TestConnect_ReportsCloseReason(t *testing.T) {
 	t.Parallel()
 	for code, want := range map[websocket.StatusCode]string{
 		websocket.StatusPolicyViolation: "has closed it (1008): go ", websocket.StatusGoingAway: "has closed it (1001): go ", websocket.StatusNormalClosure: "",
@@ -163,7 +163,7 @@ func TestTheGatewaysReasonIsSaid(t *testing.T) {
 	}
 }
 
-func TestAnOrderEndsTheConnection(t *testing.T) {
+func TestConnect_EndsWithContext(t *testing.T) {
 	t.Parallel()
 	ctx, cancel := context.WithCancel(t.Context())
 	ended := make(chan error, 1)

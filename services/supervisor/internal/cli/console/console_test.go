@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestAgentsLetNoBrowserIn(t *testing.T) {
+func TestConsole_RefusesAgents(t *testing.T) {
 	for _, args := range [][]string{{"aaaaa-aaaaa"}, {"--list"}, {"--sign-out", "x"}} {
 		status, out, errs := (&commandtest.Call{Agent: true, Terminal: true}).Run(t, New, append([]string{"console"}, args...)...)
 		if status == 0 || out != "" || !strings.Contains(errs, "is for people") {
@@ -16,7 +16,7 @@ func TestAgentsLetNoBrowserIn(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseIsSaid(t *testing.T) {
+func TestConsole_UsageErrors(t *testing.T) {
 	for want, args := range map[string][]string{
 		"expected the one code": {},
 		"say one thing":         {"aaaaa-aaaaa", "--list"},

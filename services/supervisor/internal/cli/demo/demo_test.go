@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/demo"
 )
 
-func TestDemoIsToldWhereItIsAndWhetherToUseColours(t *testing.T) {
+func TestDemo_PassesTerminalAndColourOptions(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		args  []string

@@ -63,7 +63,7 @@ func start(t *testing.T) *running {
 	return r
 }
 
-func TestAProgramCallsTheSupervisor(t *testing.T) {
+func TestDial_ConnectsProgramToSupervisor(t *testing.T) {
 	r := start(t)
 	client, err := grpc.NewClient("passthrough:///dial", grpc.WithTransportCredentials(insecure.NewCredentials()),
 		grpc.WithContextDialer(func(context.Context, string) (net.Conn, error) { return r.conn, nil }))
@@ -81,7 +81,7 @@ func TestAProgramCallsTheSupervisor(t *testing.T) {
 	}
 }
 
-func TestWhatAnotherProcessSendsIsNotPassedOn(t *testing.T) {
+func TestDial_RefusesDataOfOtherProcess(t *testing.T) {
 	r := start(t)
 	cmd := exec.CommandContext(t.Context(), "sh", "-c", "echo hello >&3")
 	cmd.ExtraFiles = []*os.File{r.file}
@@ -93,7 +93,7 @@ func TestWhatAnotherProcessSendsIsNotPassedOn(t *testing.T) {
 	}
 }
 
-func TestOnlyAProgramThatMadeTheSocketsIsConnected(t *testing.T) {
+func TestDial_RefusesForeignSockets(t *testing.T) {
 	read, write, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -141,7 +141,7 @@ func TestOnlyAProgramThatMadeTheSocketsIsConnected(t *testing.T) {
 }
 
 // An agent could make the sockets, leave them to a program that starts the command for it, and end.
-func TestASocketOfAProcessThatIsGoneIsRefused(t *testing.T) {
+func TestDial_RefusesSocketOfEndedProcess(t *testing.T) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("python3 makes the socket, and is not installed")
 	}

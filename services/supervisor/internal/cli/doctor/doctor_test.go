@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestDoctor_RejectsCwdThatIsNoFolder(t *testing.T) {
+func TestDoctor_RejectsCwdThatIsNotFolder(t *testing.T) {
 	missing := filepath.Join(t.TempDir(), "missing")
 	doctor := func(call *command.Call) *cobra.Command { return New(call, nil) }
 	status, _, stderr := (&commandtest.Call{Env: map[string]string{}}).Run(t, doctor, "doctor", "--cwd", missing)

@@ -12,7 +12,7 @@ const (
 	blocked = supervisorv1.FileAction_FILE_ACTION_BLOCKED
 )
 
-func TestTheTreeHasTheHottestFirst(t *testing.T) {
+func TestTree_SortsByHeat(t *testing.T) {
 	var text strings.Builder
 	printTree(&text, 7, 0, &supervisorv1.SessionFiles{SessionId: "s\x1b[2J", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
 		{Path: "/w/src/b.go", Action: read, Turn: 2, Heat: 1},
@@ -33,7 +33,7 @@ func TestTheTreeHasTheHottestFirst(t *testing.T) {
 	}
 }
 
-func TestChangesAreToldOnce(t *testing.T) {
+func TestTree_PrintsChangesOnce(t *testing.T) {
 	known, told := tree{}, strings.Builder{}
 	for _, r := range []*supervisorv1.SessionFiles{
 		{SessionId: "s", Files: []*supervisorv1.TouchedFile{{Path: "/w/a", Action: read, InContext: true, Heat: 1}}},
@@ -53,7 +53,7 @@ func TestChangesAreToldOnce(t *testing.T) {
 	}
 }
 
-func TestATreeFitsItsTerminal(t *testing.T) {
+func TestTree_FitsTerminal(t *testing.T) {
 	deep := "/w/" + strings.Repeat("d/", 100) + "\x1b[2Jend"
 	s := &supervisorv1.SessionFiles{SessionId: "s", Roots: []string{"/w"}, Files: []*supervisorv1.TouchedFile{
 		{Path: "/w/" + strings.Repeat("long", 100), Action: read, Turn: 2, Heat: 1},

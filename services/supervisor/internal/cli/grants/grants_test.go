@@ -66,7 +66,7 @@ func remembering(t *testing.T) (env map[string]string, r *rememberer, first, sec
 	return env, r, kept.GetId(), brief.GetId()
 }
 
-func TestGrantsAreListedFromTheFileAndFromSupervisors(t *testing.T) {
+func TestGrantsList_ReadsFileAndSupervisors(t *testing.T) {
 	env, _, first, second := remembering(t)
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "grants", "list")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")
@@ -93,7 +93,7 @@ func TestGrantsAreListedFromTheFileAndFromSupervisors(t *testing.T) {
 	}
 }
 
-func TestWithoutGrantsThatIsSaid(t *testing.T) {
+func TestGrantsList_Empty(t *testing.T) {
 	dir := t.TempDir()
 	env := map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_STATE_HOME": dir}
 	if status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "grants", "list"); status != 0 || stdout != "" || stderr != "no answer is remembered\n" {
@@ -107,7 +107,7 @@ func TestWithoutGrantsThatIsSaid(t *testing.T) {
 	}
 }
 
-func TestGrantsAreRevokedWhereTheyAre(t *testing.T) {
+func TestGrantsRevoke_InFileAndSupervisor(t *testing.T) {
 	env, r, first, second := remembering(t)
 	status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, "grants", "revoke", first, "nosuchgrant0")
 	if status != command.StatusFailed || !strings.Contains(stderr, "nosuchgrant0") || len(r.store.List()) != 2 {
@@ -122,7 +122,7 @@ func TestGrantsAreRevokedWhereTheyAre(t *testing.T) {
 	}
 }
 
-func TestAnAgentRevokesNothing(t *testing.T) {
+func TestGrantsRevoke_RefusesAgents(t *testing.T) {
 	env, r, first, _ := remembering(t)
 	cmd := exec.Command(testkit.Self(t), "grants", "revoke", first)
 	// The mark that an agent's environment carries.

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestAHandlerIsCopiedWholeOrNotAtAll(t *testing.T) {
+func TestCopy_IsAtomic(t *testing.T) {
 	from := filepath.Join(t.TempDir(), "termd")
 	folder := t.TempDir()
 	for _, text := range []string{"first", "second, which replaces it"} {
@@ -43,7 +43,7 @@ func TestAHandlerIsCopiedWholeOrNotAtAll(t *testing.T) {
 	}
 }
 
-func TestOnlyOwnHandlersAreCopied(t *testing.T) {
+func TestHandlerCopy_RejectsOtherPrograms(t *testing.T) {
 	for _, args := range [][]string{{}, {"termd"}, {"../../bin/sh", "/tmp"}, {"sh", "/tmp"}, {"fsd", "/tmp", "x"}} {
 		status, _, stderr := (&commandtest.Call{}).Run(t, New, append([]string{"handler", "copy"}, args...)...)
 		if status != 2 || !strings.Contains(stderr, "(acphost, fsd, permd, termd)") {

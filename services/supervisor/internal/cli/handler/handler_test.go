@@ -16,7 +16,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestASwapIsOrderedFromWhereThePersonIs(t *testing.T) {
+func TestHandlerSwap_ResolvesPathsInWorkingDirectory(t *testing.T) {
 	here, err := os.Getwd()
 	if err != nil {
 		t.Fatal(err)
@@ -60,7 +60,7 @@ func TestASwapIsOrderedFromWhereThePersonIs(t *testing.T) {
 	}
 }
 
-func TestAWrongSwapIsNotOrdered(t *testing.T) {
+func TestHandlerSwap_UsageErrors(t *testing.T) {
 	ctl := &commandtest.Control{}
 	env := commandtest.ServeHandlers(t, ctl, 4711)
 	for _, c := range []struct {
@@ -88,7 +88,7 @@ func TestAWrongSwapIsNotOrdered(t *testing.T) {
 	}
 }
 
-func TestOneSupervisorIsMeant(t *testing.T) {
+func TestHandlerRestart_NeedsOneSupervisor(t *testing.T) {
 	ctl := &commandtest.Control{}
 	env := commandtest.ServeHandlers(t, ctl, 4711, 4712)
 	status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, "handler", "restart", "fs")
@@ -105,7 +105,7 @@ func TestOneSupervisorIsMeant(t *testing.T) {
 	}
 }
 
-func TestHandlersAreListed(t *testing.T) {
+func TestHandlerList_PrintsTableAndJSON(t *testing.T) {
 	env := commandtest.ServeHandlers(t, &commandtest.Control{}, 4711)
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "handler", "list", "--pid", "4711")
 	lines := strings.Split(strings.TrimSpace(stdout), "\n")

@@ -8,7 +8,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestAProbeLearnsWhetherASupervisorServes(t *testing.T) {
+func TestHealth_ReportsServing(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11})
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "health")
 	if status != 0 || stderr != "" || !strings.HasPrefix(stdout, "serving at "+env["XDG_RUNTIME_DIR"]) || strings.Count(stdout, "\n") != 1 {
@@ -24,7 +24,7 @@ func TestAProbeLearnsWhetherASupervisorServes(t *testing.T) {
 	}
 }
 
-func TestAProbeFailsWhereNobodyServes(t *testing.T) {
+func TestHealth_FailsWithoutSupervisor(t *testing.T) {
 	two := commandtest.Play(t, &commandtest.Supervisor{PID: 11}, &commandtest.Supervisor{PID: 12})
 	address, keys := commandtest.PlayTLS(t, &commandtest.Supervisor{PID: 13})
 	for _, c := range []struct {

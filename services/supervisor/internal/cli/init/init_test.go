@@ -82,7 +82,7 @@ func expect(t *testing.T, what, text string, parts ...string) {
 	}
 }
 
-func TestFourAnswersMakeTwoFiles(t *testing.T) {
+func TestInit_WritesFilesFromAnswers(t *testing.T) {
 	home, printed := initialised(t, &commandtest.Call{Terminal: true, Stdin: "nine\n99\ngemini\n2\n go test ./..., say \"hi\" \nmetadta\nmetadata\n"}, 0)
 	configuration, policy := written(t, home)
 	expect(t, "the configuration", configuration, "policy: policy.yaml", "journal: {content: false}")
@@ -91,7 +91,7 @@ func TestFourAnswersMakeTwoFiles(t *testing.T) {
 		`expected 1 to`, `got "nine"`, `did you mean "metadata"?`, "acphost chat --agent gemini", "2 commands that may always run")
 }
 
-func TestWithoutAPersonTheDefaultsCount(t *testing.T) {
+func TestInit_DefaultsWithoutTerminal(t *testing.T) {
 	for _, c := range []*commandtest.Call{{}, {Terminal: true}} {
 		args := []string{"--yes"}
 		if !c.Terminal {
@@ -107,7 +107,7 @@ func TestWithoutAPersonTheDefaultsCount(t *testing.T) {
 	}
 }
 
-func TestAnAgentThatIsInstalledIsServed(t *testing.T) {
+func TestInit_ServesInstalledAgent(t *testing.T) {
 	bin := t.TempDir()
 	if err := os.WriteFile(filepath.Join(bin, "gemini"), []byte("#!/bin/sh\n"), 0o700); err != nil {
 		t.Fatal(err)
@@ -117,7 +117,7 @@ func TestAnAgentThatIsInstalledIsServed(t *testing.T) {
 	expect(t, "the configuration", configuration, "preset: gemini")
 }
 
-func TestFilesThatAreThereAreKept(t *testing.T) {
+func TestInit_KeepsExistingFiles(t *testing.T) {
 	c := &commandtest.Call{}
 	home, _ := initialised(t, c, 0)
 	file := filepath.Join(home, ".config/acphost/policy.yaml")
@@ -139,7 +139,7 @@ func TestFilesThatAreThereAreKept(t *testing.T) {
 	expect(t, "what is printed", printed, "# "+file, "ready policy readonly", "permission:")
 }
 
-func TestWhatMakesNoFilesIsSaid(t *testing.T) {
+func TestInit_ErrorsWriteNothing(t *testing.T) {
 	for _, c := range []struct {
 		call   commandtest.Call
 		status int

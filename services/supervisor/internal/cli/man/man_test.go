@@ -2,7 +2,7 @@ package man
 
 import "testing"
 
-func TestWhatTheTextOfAPageLooksLikeIsNotARequest(t *testing.T) {
+func TestRoff_EscapesRequests(t *testing.T) {
 	for in, want := range map[string]string{
 		".so x":        `\&.so x`,
 		"a\n'br\n.b c": "a\n\\&'br\n\\&.b c",

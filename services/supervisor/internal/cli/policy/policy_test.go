@@ -111,7 +111,7 @@ func writeFile(t *testing.T, name, text string) string {
 	return name
 }
 
-func TestPolicyCheckSaysWhetherFilesLoad(t *testing.T) {
+func TestPolicyCheck_ReportsLoadErrors(t *testing.T) {
 	dir := t.TempDir()
 	good, bad := writeFile(t, filepath.Join(dir, "good.yaml"), "x"), writeFile(t, filepath.Join(dir, "bad.yaml"), "alow")
 	c := &policyCall{}
@@ -131,7 +131,7 @@ func TestPolicyCheckSaysWhetherFilesLoad(t *testing.T) {
 	}
 }
 
-func TestPolicyWhyDecidesByTheFilesInEffect(t *testing.T) {
+func TestPolicyWhy_UsesEffectiveFiles(t *testing.T) {
 	home, work := t.TempDir(), t.TempDir()
 	writeFile(t, filepath.Join(home, ".config/acphost/policy.yaml"), "user")
 	writeFile(t, filepath.Join(work, ".acphost/policy.yaml"), "workspace")
@@ -157,7 +157,7 @@ func TestPolicyWhyDecidesByTheFilesInEffect(t *testing.T) {
 	}
 }
 
-func TestPolicyWhyTakesAnActionAsJSON(t *testing.T) {
+func TestPolicyWhy_ReadsActionAsJSON(t *testing.T) {
 	rules := filepath.Join(t.TempDir(), "rules.yaml")
 	writeFile(t, rules, "version: 1\n")
 	c := &policyCall{stdin: `{"kind": "fs.read", "agent": "gem", "paths": [{"path": "/fine"}]}`}
@@ -171,14 +171,14 @@ func TestPolicyWhyTakesAnActionAsJSON(t *testing.T) {
 	}
 }
 
-func TestPolicyWhyWithoutAPolicySaysWhatIsDone(t *testing.T) {
+func TestPolicyWhy_WithoutPolicy(t *testing.T) {
 	status, stdout, stderr := (&policyCall{}).run(t, "why", "--command", "make")
 	if status != 0 || !strings.HasPrefix(stdout, "allow  rule acphost/no-policy") || !strings.Contains(stderr, "no policy is set") {
 		t.Errorf("status %d, output\n%s\nstderr %q", status, stdout, stderr)
 	}
 }
 
-func TestPolicyReplayListsWhatWouldDiffer(t *testing.T) {
+func TestPolicyReplay_ListsDifferences(t *testing.T) {
 	home := t.TempDir()
 	var record bytes.Buffer
 	for _, r := range []struct{ verdict, command string }{{"ask", "fine"}, {"allow", "fine"}, {"allow", "cat secret"}} {
@@ -207,7 +207,7 @@ func TestPolicyReplayListsWhatWouldDiffer(t *testing.T) {
 	}
 }
 
-func TestPolicyImportReplacesNothingUnasked(t *testing.T) {
+func TestPolicyImport_NeedsForceToReplace(t *testing.T) {
 	dir := t.TempDir()
 	from, out := writeFile(t, filepath.Join(dir, "settings.json"), "{}"), filepath.Join(dir, "policy.yaml")
 	c := &policyCall{}
@@ -229,7 +229,7 @@ func TestPolicyImportReplacesNothingUnasked(t *testing.T) {
 	}
 }
 
-func TestPolicyShowListsAndPrints(t *testing.T) {
+func TestPolicyShow_ListsAndPrints(t *testing.T) {
 	if _, stdout, _ := (&policyCall{}).run(t, "show"); stdout != "ask       Asks.\nreadonly  Reads.\n" {
 		t.Errorf("the list is\n%s", stdout)
 	}
@@ -241,7 +241,7 @@ func TestPolicyShowListsAndPrints(t *testing.T) {
 	}
 }
 
-func TestPolicyTrustShowsAsksAndRemembers(t *testing.T) {
+func TestPolicyTrust_ShowsAsksAndRemembers(t *testing.T) {
 	home, work := t.TempDir(), t.TempDir()
 	file := writeFile(t, filepath.Join(work, ".acphost/policy.yaml"), "version: 1\nrules: [{id: build, effect: allow, command: [make]}]\n")
 	trusted := func(c *policyCall) bool {
@@ -285,7 +285,7 @@ func TestPolicyTrustShowsAsksAndRemembers(t *testing.T) {
 	}
 }
 
-func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
+func TestPolicy_UsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		args   []string
@@ -318,14 +318,14 @@ func TestPolicyCallsThatAreWrongSayWhatIsExpected(t *testing.T) {
 	}
 }
 
-func TestAPermdThatDoesNotStartIsAnError(t *testing.T) {
+func TestPolicy_ReportsPermdStartError(t *testing.T) {
 	c := &policyCall{failing: errors.New("start permd: no such program")}
 	if status, _, stderr := c.run(t, "show"); status != 1 || stderr != "acphost: start permd: no such program\n" {
 		t.Errorf("status %d, stderr %q", status, stderr)
 	}
 }
 
-func TestAnotherPolicyCannotBeExplained(t *testing.T) {
+func TestPolicyWhy_RejectsOtherPolicyPrograms(t *testing.T) {
 	c := &policyCall{}
 	config := commandtest.ConfigFile(t, "permission: {command: [./mine]}")
 	if status, _, stderr := c.run(t, "why", "--config", config, "--path", "x"); status != 1 || !strings.Contains(stderr, "another policy") {
@@ -337,7 +337,7 @@ func TestAnotherPolicyCannotBeExplained(t *testing.T) {
 	}
 }
 
-func TestPolicyHelpIsADocument(t *testing.T) {
+func TestPolicy_Help(t *testing.T) {
 	for command, want := range map[string]string{
 		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
 	} {

@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestReloadSaysWhatIsInEffect(t *testing.T) {
+func TestPolicyReload_PrintsEffectiveFiles(t *testing.T) {
 	env := commandtest.ServeHandlers(t, &commandtest.Control{}, 4711)
 	build := func(call *command.Call) *cobra.Command { return New(call, nil) }
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, build, "policy", "reload", "--pid", "4711")

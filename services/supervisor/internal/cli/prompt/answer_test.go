@@ -13,7 +13,7 @@ import (
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
 
-func TestTheAnswerIsWhatTheAgentSaysInTheEnd(t *testing.T) {
+func TestPrintFinal_PrintsLastMessage(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []*supervisorv1.Event
 		want   string
@@ -45,7 +45,7 @@ func TestTheAnswerIsWhatTheAgentSaysInTheEnd(t *testing.T) {
 	}
 }
 
-func TestAPersonIsAskedWhereTheAnswerAloneIsPrinted(t *testing.T) {
+func TestPrintFinal_AsksQuestions(t *testing.T) {
 	r := newRun(t, true)
 	r.prints = printFinal
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -73,7 +73,7 @@ func TestAPersonIsAskedWhereTheAnswerAloneIsPrinted(t *testing.T) {
 	}
 }
 
-func TestWhatWasDeniedIsNamed(t *testing.T) {
+func TestPrompt_NamesDeniedActions(t *testing.T) {
 	write := func(path, rule, reason, by string) *supervisorv1.AuditRecord {
 		return &supervisorv1.AuditRecord{Action: &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: path, InsideRoots: true}}}, Rule: rule, Reason: reason, AnsweredBy: by}
 	}
@@ -123,7 +123,7 @@ func TestWhatWasDeniedIsNamed(t *testing.T) {
 	}
 }
 
-func TestATurnThatTakesTooLongIsCancelled(t *testing.T) {
+func TestPrompt_TimeoutCancelsTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		end  *supervisorv1.Event
 		want int
@@ -155,7 +155,7 @@ func TestATurnThatTakesTooLongIsCancelled(t *testing.T) {
 	}
 }
 
-func TestAPromptGoesOnWithTheNewestSession(t *testing.T) {
+func TestPrompt_ContinueOpensNewestSession(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Can = &supervisorv1.AgentCapabilities{ResumeSession: true}
 	r.newest = func(string) (string, error) { return "s-newest", nil }
@@ -172,7 +172,7 @@ func TestAPromptGoesOnWithTheNewestSession(t *testing.T) {
 	}
 }
 
-func TestAStatusLineSaysWhatIsUnderWay(t *testing.T) {
+func TestStatusLine_ShowsProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var g progress
 		if line := g.line(time.Now()); line != "" {
@@ -206,7 +206,7 @@ func TestAStatusLineSaysWhatIsUnderWay(t *testing.T) {
 	})
 }
 
-func TestAStatusLineIsInNobodysWay(t *testing.T) {
+func TestStatusLine_ClearsForOutput(t *testing.T) {
 	var out strings.Builder
 	s := &screen{out: &out}
 	s.print("whole\n")

@@ -56,7 +56,7 @@ func (r *aRun) asks(a *supervisorv1.Approval) {
 	}
 }
 
-func TestAKeyAnswersAQuestion(t *testing.T) {
+func TestQuestion_IsAnsweredByKey(t *testing.T) {
 	for pressed, want := range map[string]string{
 		"akk": "o1", "Akk": "o2", "1kk": "o3", "r": "o4", "R": "o5", "2kk": "o6", "xq\n\x1bé9akk": "o1",
 		"a\nr": "o4", "akrr": "o4", // what is wrong goes back, and is no answer itself
@@ -111,7 +111,7 @@ func TestPrompt_ShowsCommandThatTitleContradicts(t *testing.T) {
 	}
 }
 
-func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
+func TestQuestion_RemovedWhenAnsweredElsewhere(t *testing.T) {
 	r := newRun(t, true)
 	answered := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -140,7 +140,7 @@ func TestAQuestionThatIsAnsweredElsewhereGoesAway(t *testing.T) {
 	}
 }
 
-func TestSomebodyFasterIsNoError(t *testing.T) {
+func TestQuestion_LateAnswerIsNoError(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Answer = func(*supervisorv1.AnswerApprovalRequest) error {
 		return status.Error(codes.FailedPrecondition, "it was answered by grpc")
@@ -162,7 +162,7 @@ func TestSomebodyFasterIsNoError(t *testing.T) {
 	}
 }
 
-func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
+func TestQuestion_RefusedAnswerIsAskedAgain(t *testing.T) {
 	r := newRun(t, true)
 	first := true
 	r.fake.Answer = func(*supervisorv1.AnswerApprovalRequest) error {
@@ -193,7 +193,7 @@ func TestAnAnswerThatIsRefusedIsAskedForAgain(t *testing.T) {
 	}
 }
 
-func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
+func TestQuestion_AskedOneByOne(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/1"))
@@ -225,7 +225,7 @@ func TestQuestionsAreAskedOneAfterTheOther(t *testing.T) {
 	}
 }
 
-func TestWhatHappensMeanwhileIsShownAboveTheQuestion(t *testing.T) {
+func TestQuestion_OutputIsPrintedAbove(t *testing.T) {
 	r := newRun(t, true)
 	more := make(chan struct{})
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -255,7 +255,7 @@ func TestWhatHappensMeanwhileIsShownAboveTheQuestion(t *testing.T) {
 	}
 }
 
-func TestAPageIsOpenedOrDeclined(t *testing.T) {
+func TestElicitation_PageIsOpenedOrDeclined(t *testing.T) {
 	for pressed, want := range map[string]string{"\n": `{}`, "d": "decline"} {
 		r := newRun(t, true)
 		r.asks(&supervisorv1.Approval{Id: "demo-1/9", Elicitation: &supervisorv1.Elicitation{Mode: "url", Message: "Log in.", Url: "https://example.com/login"}})
@@ -303,7 +303,7 @@ func (r *aRun) beginWaiting(t *testing.T, end bool) {
 	}
 }
 
-func TestCtrlCCancelsTheTurn(t *testing.T) {
+func TestCtrlC_CancelsTurn(t *testing.T) {
 	r := newRun(t, false)
 	r.beginWaiting(t, true)
 	r.signal <- syscall.SIGINT
@@ -315,7 +315,7 @@ func TestCtrlCCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestCtrlCTwiceQuits(t *testing.T) {
+func TestCtrlC_TwiceQuits(t *testing.T) {
 	r := newRun(t, false)
 	r.beginWaiting(t, false)
 	r.signal <- syscall.SIGINT
@@ -336,7 +336,7 @@ func TestPrompt_EndsTurnThatIgnoresCtrlC(t *testing.T) {
 	}
 }
 
-func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
+func TestCtrlC_QuitsBeforeTurn(t *testing.T) {
 	r := newRun(t, false)
 	starting := make(chan struct{})
 	r.start = func(ctx context.Context) (hosting.Supervisor, error) {
@@ -352,7 +352,7 @@ func TestCtrlCBeforeTheTurnQuits(t *testing.T) {
 	}
 }
 
-func TestCtrlCAtAQuestionCancelsTheTurn(t *testing.T) {
+func TestCtrlC_AtQuestionCancelsTurn(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
@@ -372,7 +372,7 @@ func TestCtrlCAtAQuestionCancelsTheTurn(t *testing.T) {
 	}
 }
 
-func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
+func TestPrompt_HangupEndsTurn(t *testing.T) {
 	r := newRun(t, true)
 	r.patience = time.Millisecond
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
@@ -387,7 +387,7 @@ func TestATerminalThatGoesAwayEndsTheTurn(t *testing.T) {
 	}
 }
 
-func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
+func TestSIGTERM_WaitsForTurnUntilTimeout(t *testing.T) {
 	r := newRun(t, false)
 	r.patience = time.Millisecond
 	r.beginWaiting(t, false)
@@ -403,7 +403,7 @@ func TestSIGTERMWaitsForTheTurnOnlySoLong(t *testing.T) {
 	}
 }
 
-func TestAKeyForAQuestionThatWasTakenBackDoesNotAnswerTheNext(t *testing.T) {
+func TestQuestion_KeyForWithdrawnIsDropped(t *testing.T) {
 	for name, settle := range map[string]time.Duration{"at once": time.Hour, "later": 0} {
 		t.Run(name, func(t *testing.T) {
 			r := newRun(t, true)
@@ -438,7 +438,7 @@ func TestAKeyForAQuestionThatWasTakenBackDoesNotAnswerTheNext(t *testing.T) {
 	}
 }
 
-func TestWhatAQuestionDoesNotShowIsCountedAndShownByAKey(t *testing.T) {
+func TestQuestion_CountsHiddenLines(t *testing.T) {
 	command := "make a"
 	for i := range 99 {
 		command += fmt.Sprintf("\nmake b%d", i)

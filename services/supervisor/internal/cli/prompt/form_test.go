@@ -40,7 +40,7 @@ func fill(d dialog, text string) (said string, answer *supervisorv1.AnswerApprov
 	return said, answer
 }
 
-func TestAFormIsFilledInFieldByField(t *testing.T) {
+func TestForm_IsFilledFieldByField(t *testing.T) {
 	for name, c := range map[string]struct{ keys, want string }{
 		"all": {
 			"\n" + "Zoë\n" + "a@b\n" + "8\n" + "0.5\n" + "y\n" + "2\n" + "1\n" + "1, 3\n" + "\n",
@@ -69,7 +69,7 @@ func TestAFormIsFilledInFieldByField(t *testing.T) {
 	}
 }
 
-func TestAFormCanBeDeclined(t *testing.T) {
+func TestForm_IsDeclined(t *testing.T) {
 	form := &supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: everyField}}
 	for _, keys := range []string{"d", "\nab\x1bd", "\nab\n\n\n\n\n\n\n1\nd"} {
 		if _, answer := fill(newDialog(form, nil), keys); !answer.GetDecline() {
@@ -78,7 +78,7 @@ func TestAFormCanBeDeclined(t *testing.T) {
 	}
 }
 
-func TestAFormThatCannotBeShownCanOnlyBeDeclined(t *testing.T) {
+func TestForm_InvalidSchemaIsOnlyDeclined(t *testing.T) {
 	for schema, want := range map[string]string{
 		`{`:                                      "cannot be read",
 		`{"properties":[]}`:                      "no properties that can be read",
@@ -101,7 +101,7 @@ func TestAFormThatCannotBeShownCanOnlyBeDeclined(t *testing.T) {
 	}
 }
 
-func TestAnEmptyFormIsSentEmpty(t *testing.T) {
+func TestForm_EmptyIsSent(t *testing.T) {
 	for _, schema := range []string{`{}`, `{"type":"object","properties":{}}`, `{"properties":null}`} {
 		d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, nil)
 		if _, answer := fill(d, "\n\n"); answer.GetAccept() != "{}" {
@@ -110,7 +110,7 @@ func TestAnEmptyFormIsSentEmpty(t *testing.T) {
 	}
 }
 
-func TestADefaultThatTheFieldCannotHaveIsNone(t *testing.T) {
+func TestForm_IgnoresInvalidDefault(t *testing.T) {
 	for property, want := range map[string]string{
 		`{"type":"string","default":7}`:                                   `{}`,
 		`{"type":"string","default":"x"}`:                                 `{"a":"x"}`,
@@ -131,7 +131,7 @@ func TestADefaultThatTheFieldCannotHaveIsNone(t *testing.T) {
 	}
 }
 
-func TestAFormTakesOnlyWhatTheSupervisorWillTake(t *testing.T) {
+func TestForm_ChecksValues(t *testing.T) {
 	const schema = `{"properties":{"name":{"type":"string","pattern":"^[a-z]+$"},"mail":{"type":"string","format":"email"},"day":{"type":"string","format":"date"}}}`
 	d := newDialog(&supervisorv1.Approval{Elicitation: &supervisorv1.Elicitation{Mode: "form", RequestedSchema: schema}}, nil)
 	said, answer := fill(d, "\n"+"Zoë\n\x15zoe\n"+"zoe\n\x15z@e\n"+"today\n\x152024-02-29\n"+"\n")

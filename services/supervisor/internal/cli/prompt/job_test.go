@@ -42,7 +42,7 @@ func (r *aRun) await(t *testing.T, printed func() string, text string, times int
 	}
 }
 
-func TestAStoppedPromptGivesTheTerminalBackAndAsksAgain(t *testing.T) {
+func TestJobControl_StopRestoresTerminalAndAsksAgain(t *testing.T) {
 	r := newRun(t, true)
 	r.asksUntilCancelled()
 	var first *fakeKeyboard
@@ -76,7 +76,7 @@ func TestAStoppedPromptGivesTheTerminalBackAndAsksAgain(t *testing.T) {
 	r.wait(t)
 }
 
-func TestAPromptInTheBackgroundTakesNoKeys(t *testing.T) {
+func TestJobControl_BackgroundReadsNoKeys(t *testing.T) {
 	r := newRun(t, true)
 	r.asksUntilCancelled()
 	var foreground atomic.Bool
@@ -98,7 +98,7 @@ func TestAPromptInTheBackgroundTakesNoKeys(t *testing.T) {
 	}
 }
 
-func TestSIGQUITEndsAPromptAtOnce(t *testing.T) {
+func TestSIGQUIT_EndsPromptAtOnce(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		r.ask(send, mayI("demo-1/7"))
@@ -117,10 +117,10 @@ func TestSIGQUITEndsAPromptAtOnce(t *testing.T) {
 	}
 }
 
-func TestGoroutinesAreDumpedWhereTheyAreWanted(t *testing.T) {
+func TestGoroutines_DumpedByGOTRACEBACK(t *testing.T) {
 	for level, want := range map[string]bool{"": false, "none": false, "0": false, "all": true, "single": true} {
 		dump := string(command.Goroutines(func(name string) string { return map[string]string{"GOTRACEBACK": level}[name] }))
-		if got := strings.Contains(dump, "TestGoroutinesAreDumped"); got != want {
+		if got := strings.Contains(dump, "TestGoroutines_Dumped"); got != want {
 			t.Errorf("GOTRACEBACK=%s: %q", level, dump)
 		}
 	}
@@ -139,7 +139,7 @@ func (w *stuckWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func TestASignalEndsAPromptWhoseOutputNobodyReads(t *testing.T) {
+func TestSignal_EndsPromptWithBlockedOutput(t *testing.T) {
 	r := newRun(t, true)
 	r.fake.Turn = func(ctx context.Context, send func(*supervisorv1.Event)) error {
 		send(says("This is more than there is room for.\n\n"))
@@ -176,7 +176,7 @@ func (s *slowSupervisor) Close() {
 	s.Hosted.Close()
 }
 
-func TestAPromptInAHurryLeavesNoSocket(t *testing.T) {
+func TestPrompt_QuickExitRemovesSocket(t *testing.T) {
 	r := newRun(t, false)
 	s := &slowSupervisor{Hosted: r.fake, closing: make(chan struct{}), release: make(chan struct{}), socket: filepath.Join(t.TempDir(), "s")}
 	if err := os.WriteFile(s.socket, nil, 0o600); err != nil {
@@ -195,7 +195,7 @@ func TestAPromptInAHurryLeavesNoSocket(t *testing.T) {
 	testkit.Eventually(t, "the connection is closed", r.fake.Closed)
 }
 
-func TestAPanicGivesTheTerminalBackFirst(t *testing.T) {
+func TestPrompt_PanicRestoresTerminal(t *testing.T) {
 	r := newRun(t, true)
 	k := &fakeKeyboard{closed: make(chan struct{})}
 	r.promptRun.board = k

@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/internal/testkit"
 )
 
-func TestKeysAreReadOneByOneAndTheTerminalIsPutBack(t *testing.T) {
+func TestKeyboard_ReadsKeysAndRestoresTerminal(t *testing.T) {
 	master, terminal, err := pty.Open()
 	if err != nil {
 		t.Skip("no pseudo-terminal: ", err)
@@ -65,7 +65,7 @@ func attributes(t *testing.T, terminal *os.File) unix.Termios {
 	return *a
 }
 
-func TestATerminalThatIsGoneHasNoMoreKeys(t *testing.T) {
+func TestKeyboard_NoticesHangup(t *testing.T) {
 	master, terminal, err := pty.Open()
 	if err != nil {
 		t.Skip("no pseudo-terminal: ", err)
@@ -87,7 +87,7 @@ func TestATerminalThatIsGoneHasNoMoreKeys(t *testing.T) {
 	k.Close()
 }
 
-func TestWhatIsNoTerminalHasNoKeys(t *testing.T) {
+func TestKeyboard_RejectsNonTerminals(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -102,7 +102,7 @@ func TestWhatIsNoTerminalHasNoKeys(t *testing.T) {
 	}
 }
 
-func TestKeysInPieces(t *testing.T) {
+func TestKeyParser_JoinsPieces(t *testing.T) {
 	for text, want := range map[string][]key{
 		"\x1b":         {{name: keyEscape}},
 		"\x1bOPa":      nil,
@@ -151,7 +151,7 @@ var answers = map[string]string{
 }
 
 // What the terminal says is no key, wherever it is cut in two, and neither is what comes right behind it.
-func TestATerminalsAnswersAreNoKeys(t *testing.T) {
+func TestKeyParser_IgnoresAnswersOfTerminal(t *testing.T) {
 	for name, text := range answers {
 		for cut := range len(text) {
 			now := time.Now()
@@ -176,7 +176,7 @@ func TestATerminalsAnswersAreNoKeys(t *testing.T) {
 	}
 }
 
-func TestASequenceThatNeverEndsIsGivenUp(t *testing.T) {
+func TestKeyParser_UnendedSequenceTimesOut(t *testing.T) {
 	for _, begun := range []string{"\x1b[1", "\x1bP", "\x1b]52;", "\x1b[200~", "\x1b[M"} {
 		now := time.Now()
 		var p keyParser

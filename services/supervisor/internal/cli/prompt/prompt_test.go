@@ -51,7 +51,7 @@ func recordedTurn(t *testing.T) []*supervisorv1.Event {
 	return append(list, end)
 }
 
-func TestARecordedTurnAsItIsPrinted(t *testing.T) {
+func TestPrompt_PrintsRecordedTurn(t *testing.T) {
 	for name, c := range map[string]struct {
 		look   render.Options
 		prints printing
@@ -94,7 +94,7 @@ func TestARecordedTurnAsItIsPrinted(t *testing.T) {
 	}
 }
 
-func TestTheExitStatusSaysHowATurnEnded(t *testing.T) {
+func TestPrompt_ExitStatus(t *testing.T) {
 	for name, c := range map[string]struct {
 		end    *supervisorv1.Event
 		want   int
@@ -125,7 +125,7 @@ func TestTheExitStatusSaysHowATurnEnded(t *testing.T) {
 	}
 }
 
-func TestASessionWhoseTurnFailedIsNamedToGoOnWith(t *testing.T) {
+func TestPrompt_FailedTurnPrintsResumeCommand(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Can = &supervisorv1.AgentCapabilities{ResumeSession: true}
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
@@ -138,7 +138,7 @@ func TestASessionWhoseTurnFailedIsNamedToGoOnWith(t *testing.T) {
 	}
 }
 
-func TestWhatKeepsATurnFromBeginning(t *testing.T) {
+func TestPrompt_StartErrors(t *testing.T) {
 	agentError := func(code codes.Code, kind supervisorv1.ErrorKind, message string) error {
 		st, err := status.New(code, message).WithDetails(&supervisorv1.AgentError{Kind: kind, Message: message})
 		if err != nil {
@@ -215,7 +215,7 @@ func TestWhatKeepsATurnFromBeginning(t *testing.T) {
 	}
 }
 
-func TestASessionIsResumedWhereTheAgentCanElseLoaded(t *testing.T) {
+func TestPrompt_ResumesOrLoadsSession(t *testing.T) {
 	for name, c := range map[string]struct {
 		can     *supervisorv1.AgentCapabilities
 		session string
@@ -246,7 +246,7 @@ func TestASessionIsResumedWhereTheAgentCanElseLoaded(t *testing.T) {
 	}
 }
 
-func TestFilesAreEmbeddedWhereTheAgentTakesThatElseLinked(t *testing.T) {
+func TestAttachments_EmbeddedOrLinked(t *testing.T) {
 	dir := t.TempDir()
 	write := func(name, text string) string {
 		path := filepath.Join(dir, name)
@@ -297,7 +297,7 @@ func TestFilesAreEmbeddedWhereTheAgentTakesThatElseLinked(t *testing.T) {
 	}
 }
 
-func TestAPipeAsAFileIsRefusedAndNotWaitedFor(t *testing.T) {
+func TestAttachments_RejectPipe(t *testing.T) {
 	pipe := filepath.Join(t.TempDir(), "pipe")
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Skipf("this file system has no pipes: %v", err)
@@ -307,7 +307,7 @@ func TestAPipeAsAFileIsRefusedAndNotWaitedFor(t *testing.T) {
 	}
 }
 
-func TestTerminalsOfToolCallsAreShownToTheirEnd(t *testing.T) {
+func TestPrompt_ShowsTerminalOutput(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Outputs = map[string][]*supervisorv1.WatchOutputResponse{"t1": {
 		{Data: []byte("\x1b[31mFAIL\x1b[0m one\r\n")}, {Data: []byte("two")}, {Ended: true, ExitCode: proto.Uint32(1)},
@@ -333,7 +333,7 @@ func TestTerminalsOfToolCallsAreShownToTheirEnd(t *testing.T) {
 	}
 }
 
-func TestWithoutATerminalNobodyIsAsked(t *testing.T) {
+func TestPrompt_AsksNothingWithoutTerminal(t *testing.T) {
 	r := newRun(t, false)
 	r.fake.Turn = func(_ context.Context, send func(*supervisorv1.Event)) error {
 		send(says("May I?"))
@@ -361,7 +361,7 @@ func TestWithoutATerminalNobodyIsAsked(t *testing.T) {
 	}
 }
 
-func TestWhereNobodyReadsTheTurnIsGivenUp(t *testing.T) {
+func TestPrompt_BrokenPipeCancelsTurn(t *testing.T) {
 	r := newRun(t, false)
 	left := make(chan struct{})
 	r.screen.out = brokenPipe{}
@@ -391,7 +391,7 @@ func (brokenPipe) Write([]byte) (int, error) {
 // newCommand returns the command without a supervisor to start.
 func newCommand(call *command.Call) *cobra.Command { return New(call, nil) }
 
-func TestPromptIsCalledRightly(t *testing.T) {
+func TestPrompt_UsageErrors(t *testing.T) {
 	for _, c := range []struct {
 		args []string
 		want string
@@ -419,7 +419,7 @@ func TestPromptIsCalledRightly(t *testing.T) {
 	}
 }
 
-func TestCtrlCWhileTheTextIsReadQuits(t *testing.T) {
+func TestCtrlC_QuitsDuringStdin(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)
@@ -434,7 +434,7 @@ func TestCtrlCWhileTheTextIsReadQuits(t *testing.T) {
 	_ = r.Close()
 }
 
-func TestNoColourWhereItIsNotWanted(t *testing.T) {
+func TestLook_DisablesColour(t *testing.T) {
 	for name, c := range map[string]struct {
 		terminal bool
 		env      map[string]string
@@ -452,7 +452,7 @@ func TestNoColourWhereItIsNotWanted(t *testing.T) {
 	}
 }
 
-func TestTheLastWordIsShownWhileTheAgentSaysNothing(t *testing.T) {
+func TestPrompt_LastWordIsShownOnPause(t *testing.T) {
 	r := newRun(t, false)
 	r.look = render.Options{Color: true, Markdown: true, Width: 60}
 	begun, shown := make(chan struct{}), make(chan struct{})
@@ -477,7 +477,7 @@ func TestTheLastWordIsShownWhileTheAgentSaysNothing(t *testing.T) {
 	}
 }
 
-func TestAPromptsSessionIsOpenedWithItsMeta(t *testing.T) {
+func TestPrompt_OpensSessionWithMeta(t *testing.T) {
 	const meta = `{"claudeCode":{"options":{"settingSources":["user"]}}}`
 	for name, c := range map[string]struct {
 		can     *supervisorv1.AgentCapabilities
@@ -504,7 +504,7 @@ func TestAPromptsSessionIsOpenedWithItsMeta(t *testing.T) {
 	}
 }
 
-func TestAPromptTellsOfItsRecordWhileItRunsAndAfterwards(t *testing.T) {
+func TestPrompt_ReportsRecordErrors(t *testing.T) {
 	r := newRun(t, false)
 	unsaid := make(chan string, 4)
 	r.unsaid = unsaid
@@ -536,7 +536,7 @@ func (l *lateNews) Close() {
 	l.unsaid <- "not recorded: b"
 }
 
-func TestWhatTheAgentWritesToItsStandardErrorIsPrintedLineByLine(t *testing.T) {
+func TestPrompt_PrintsAgentStderrByLine(t *testing.T) {
 	r := newRun(t, true)
 	var words io.Writer
 	r.start = func(ctx context.Context) (hosting.Supervisor, error) {

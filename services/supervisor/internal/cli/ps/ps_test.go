@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestPsFindsASocketThatHasAPlaceOfItsOwn(t *testing.T) {
+func TestPs_FindsConfiguredSocket(t *testing.T) {
 	dir, own, other := testkit.ShortDir(t), testkit.ShortDir(t), testkit.ShortDir(t)
 	env := map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}
 	lookup := func(name string) string { return env[name] }
@@ -49,7 +49,7 @@ func TestPsFindsASocketThatHasAPlaceOfItsOwn(t *testing.T) {
 	}
 }
 
-func TestPsListsSupervisors(t *testing.T) {
+func TestPs_ListsSupervisors(t *testing.T) {
 	dir := testkit.ShortDir(t)
 	env := map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir}
 	lookup := func(name string) string { return env[name] }

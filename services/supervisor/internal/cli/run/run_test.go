@@ -39,7 +39,7 @@ func (c *call) run(t *testing.T, args ...string) (status int, stdout, stderr str
 	}, args...)
 }
 
-func TestWhatFollowsTheAgentsCommandIsTheAgents(t *testing.T) {
+func TestRun_PassesArgumentsToAgent(t *testing.T) {
 	for _, c := range []struct {
 		name string
 		args []string
@@ -67,7 +67,7 @@ func TestWhatFollowsTheAgentsCommandIsTheAgents(t *testing.T) {
 	}
 }
 
-func TestFlagsReachTheHost(t *testing.T) {
+func TestRun_PassesFlagsToHost(t *testing.T) {
 	call := &call{}
 	status, _, stderr := call.run(t, "run", "--observe", "--fs=front", "--terminal", "deny", "--permission=front", "--route", "_x/y=deny",
 		"--route=_z/*=handler", "--agent-name", "gem", "--no-admin", "--config", commandtest.ConfigFile(t, "agent: {name: other}"), "--", "gemini")
@@ -91,7 +91,7 @@ func TestFlagsReachTheHost(t *testing.T) {
 	}
 }
 
-func TestTheAdminSocketIsServedUnlessItIsTurnedOff(t *testing.T) {
+func TestRun_AdminSocketCanBeDisabled(t *testing.T) {
 	for text, want := range map[string]bool{"": true, "admin: {disabled: true}": false} {
 		call := &call{}
 		if status, _, stderr := call.run(t, "run", "--config", commandtest.ConfigFile(t, text), "x"); status != 0 {
@@ -103,7 +103,7 @@ func TestTheAdminSocketIsServedUnlessItIsTurnedOff(t *testing.T) {
 	}
 }
 
-func TestOnATerminalTheCommandIsExecutedInPlace(t *testing.T) {
+func TestRun_ExecutesCommandOnTerminal(t *testing.T) {
 	call := &call{Call: commandtest.Call{Terminal: true}, status: 127}
 	status, _, stderr := call.run(t, "run", "--config", commandtest.ConfigFile(t, ""), "--", "gemini", "--login")
 	if !slices.Equal(call.executed, []string{"gemini", "--login"}) || call.hosted != nil {
@@ -114,7 +114,7 @@ func TestOnATerminalTheCommandIsExecutedInPlace(t *testing.T) {
 	}
 }
 
-func TestTheLogGoesByFlagThenEnvironmentThenFile(t *testing.T) {
+func TestLog_FlagBeforeEnvironmentBeforeFile(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		flags []string
@@ -145,7 +145,7 @@ func TestTheLogGoesByFlagThenEnvironmentThenFile(t *testing.T) {
 	}
 }
 
-func TestAnAgentIsRunByItsName(t *testing.T) {
+func TestRun_FindsAgentByName(t *testing.T) {
 	home, env := commandtest.AgentHome(t)
 	for _, c := range []struct {
 		args    []string
@@ -181,7 +181,7 @@ func TestAnAgentIsRunByItsName(t *testing.T) {
 	}
 }
 
-func TestOnATerminalTheNamedAgentTakesTheProcess(t *testing.T) {
+func TestRun_ExecutesNamedAgentOnTerminal(t *testing.T) {
 	home, env := commandtest.AgentHome(t)
 	call := &call{Call: commandtest.Call{Env: env, Terminal: true}}
 	if _, _, stderr := call.run(t, "run", "--agent", "mine", "--", "login"); !slices.Equal(call.executed, []string{filepath.Join(home, "bin/mine"), "acp", "login"}) {
@@ -189,7 +189,7 @@ func TestOnATerminalTheNamedAgentTakesTheProcess(t *testing.T) {
 	}
 }
 
-func TestTheLogSaysThatNoRulesDecide(t *testing.T) {
+func TestRun_WarnsOfMissingPolicy(t *testing.T) {
 	const unruled, unguided = "no policy is set: the agent's commands run without a check", "the sandbox (enforce) has no rules to decide by"
 	for _, c := range []struct {
 		name, config string

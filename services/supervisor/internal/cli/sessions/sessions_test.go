@@ -71,7 +71,7 @@ func journalOf(t *testing.T) map[string]string {
 	return map[string]string{"XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
 }
 
-func TestSessionsAreShownAndExportedAsTheyWere(t *testing.T) {
+func TestSessions_ShowAndExportMatchGoldenFiles(t *testing.T) {
 	env := journalOf(t)
 	for name, args := range map[string][]string{
 		"sessions_show.txt":      {"sessions", "show", "alpha"},
@@ -126,7 +126,7 @@ func inJournal(t *testing.T, name, file string) map[string]string {
 }
 
 // What is read later must be what was told live; more of it is welcome.
-func TestShowSaysAllThatWatchSays(t *testing.T) {
+func TestSessionsShow_HasAllThatWatchPrints(t *testing.T) {
 	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "tour.ndjson"))
 	_, watched, _ := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "demo-1", "--no-follow")
 	status, shown, stderr := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "show", "demo-1")
@@ -160,7 +160,7 @@ func TestShowSaysAllThatWatchSays(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsShownCanBeFollowed(t *testing.T) {
+func TestSessionsShow_Follow(t *testing.T) {
 	env := inJournal(t, "s-demo-1-0123456789ab.ndjson", filepath.Join("..", "..", "transcript", "testdata", "loaded.ndjson"))
 	out, in, err := os.Pipe()
 	if err != nil {
@@ -206,7 +206,7 @@ func TestASessionThatIsShownCanBeFollowed(t *testing.T) {
 	}
 }
 
-func TestSessionsAreListedAndFound(t *testing.T) {
+func TestSessionsList_ListsAndSearches(t *testing.T) {
 	env := journalOf(t)
 	for _, tt := range []struct {
 		args []string
@@ -244,7 +244,7 @@ func TestSessionsAreListedAndFound(t *testing.T) {
 	}
 }
 
-func TestASessionThatIsNotOneIsSaid(t *testing.T) {
+func TestSessions_RejectUnknownSession(t *testing.T) {
 	env := journalOf(t)
 	for _, tt := range []struct {
 		args   []string
@@ -271,7 +271,7 @@ func TestASessionThatIsNotOneIsSaid(t *testing.T) {
 	}
 }
 
-func TestSessions_LeaveOutAnEmptyRecord(t *testing.T) {
+func TestSessions_OmitEmptyRecord(t *testing.T) {
 	env := inJournal(t, "s-x-0123456789ab.ndjson", os.DevNull)
 	for _, args := range [][]string{nil, {"--json"}} {
 		status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, append([]string{"sessions", "list"}, args...)...)
@@ -287,7 +287,7 @@ func TestSessions_LeaveOutAnEmptyRecord(t *testing.T) {
 	}
 }
 
-func TestAnExportIsThePersonsAlone(t *testing.T) {
+func TestSessionsExport_FileIsPrivate(t *testing.T) {
 	env := journalOf(t)
 	file := filepath.Join(t.TempDir(), "out.html")
 	if status, _, stderr := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "export", "alpha-1", "--format", "html", "--out", file); status != 0 {

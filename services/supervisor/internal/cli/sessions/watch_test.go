@@ -79,7 +79,7 @@ func watchEnv(t *testing.T) map[string]string {
 	return map[string]string{"XDG_RUNTIME_DIR": dir, "TMPDIR": dir, "XDG_STATE_HOME": state, "XDG_CONFIG_HOME": state}
 }
 
-func TestASessionIsWatchedAsItWas(t *testing.T) {
+func TestSessionsWatch_PrintsPastSession(t *testing.T) {
 	env := watchEnv(t)
 	watched(t, env, "one", "alpha-1")
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "alpha", "--no-follow")
@@ -94,7 +94,7 @@ func TestASessionIsWatchedAsItWas(t *testing.T) {
 	testkit.Golden(t, "sessions_watch.txt", stdout)
 }
 
-func TestEventsOfASessionAreTheSameWhoeverTellsThem(t *testing.T) {
+func TestSessionsWatch_JSONMatchesRecordedEvents(t *testing.T) {
 	env := watchEnv(t)
 	watched(t, env, "one", "alpha-1")
 	status, live, stderr := (&commandtest.Call{Env: env}).Run(t, New, "sessions", "watch", "alpha-1", "--json", "--no-follow")
@@ -121,7 +121,7 @@ func TestEventsOfASessionAreTheSameWhoeverTellsThem(t *testing.T) {
 	}
 }
 
-func TestWhichSessionIsMeantIsSaid(t *testing.T) {
+func TestSessionsWatch_RejectsAmbiguousSession(t *testing.T) {
 	env := watchEnv(t)
 	watched(t, env, "one", "alpha-1")
 	watched(t, env, "two", "alpha-2")
@@ -188,7 +188,7 @@ func (f *following) until(t *testing.T, text string) {
 	}
 }
 
-func TestWhatComesIsPrintedAsItComes(t *testing.T) {
+func TestSessionsWatch_PrintsEventsAtOnce(t *testing.T) {
 	env := watchEnv(t)
 	w := watched(t, env, "one", "alpha-1")
 	for _, args := range [][]string{

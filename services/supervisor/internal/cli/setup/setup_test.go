@@ -55,7 +55,7 @@ func must(t *testing.T, c *commandtest.Call, args ...string) string {
 	return stdout
 }
 
-func TestZedsSettingsKeepWhatElseIsInThem(t *testing.T) {
+func TestZed_KeepsOtherSettings(t *testing.T) {
 	for name, c := range map[string]struct{ before, want string }{
 		"none": {"", `{
   "agent_servers": {
@@ -143,7 +143,7 @@ func TestZedsSettingsKeepWhatElseIsInThem(t *testing.T) {
 	}
 }
 
-func TestWhatWasChangedSinceStays(t *testing.T) {
+func TestSetup_KeepsLaterChanges(t *testing.T) {
 	dir, call := home(t)
 	file := filepath.Join(dir, ".jetbrains/acp.json")
 	put(t, file, `{"agent_servers": {"Gemini CLI": {"command": "/opt/gemini", "args": ["--acp"]}}}`)
@@ -158,7 +158,7 @@ func TestWhatWasChangedSinceStays(t *testing.T) {
 	}
 }
 
-func TestSettingsThatCannotBeReadStay(t *testing.T) {
+func TestSetup_KeepsUnreadableSettings(t *testing.T) {
 	for _, text := range []string{`{"a":`, `[]`, `{"agent_servers": []}`, `{"agent_servers": {"gemini": 1}}`, `{"agent_servers": {}, "agent_servers": {}}`} {
 		dir, call := home(t)
 		file := filepath.Join(dir, ".config/zed/settings.json")
@@ -170,7 +170,7 @@ func TestSettingsThatCannotBeReadStay(t *testing.T) {
 	}
 }
 
-func TestAFileBehindALinkIsWritten(t *testing.T) {
+func TestSetup_WritesThroughLink(t *testing.T) {
 	dir, call := home(t)
 	file := filepath.Join(dir, ".config/zed/settings.json")
 	put(t, filepath.Join(dir, "dotfiles/zed.json"), "{}\n")
@@ -186,7 +186,7 @@ func TestAFileBehindALinkIsWritten(t *testing.T) {
 	}
 }
 
-func TestCodeIsWrittenBetweenMarks(t *testing.T) {
+func TestEmacs_WritesBetweenMarkers(t *testing.T) {
 	dir, call := home(t)
 	init := filepath.Join(dir, ".emacs.d/init.el")
 	put(t, init, "(setq mine t)")
@@ -224,7 +224,7 @@ func TestCodeIsWrittenBetweenMarks(t *testing.T) {
 	}
 }
 
-func TestASetupThatIsWrongChangesNothing(t *testing.T) {
+func TestSetup_UsageErrorsChangeNothing(t *testing.T) {
 	for _, c := range []struct {
 		args   []string
 		status int
@@ -256,7 +256,7 @@ func TestASetupThatIsWrongChangesNothing(t *testing.T) {
 	}
 }
 
-func TestPrintWritesNothing(t *testing.T) {
+func TestSetup_PrintWritesNothing(t *testing.T) {
 	dir, call := home(t)
 	out := must(t, call, "zed", "--print")
 	if !strings.HasPrefix(out, "{\n  \"agent_servers\": {\n    \"gemini\": {") || exists(filepath.Join(dir, ".config/zed")) {

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestTerminalsAreListed(t *testing.T) {
+func TestTerminalsList_PrintsTerminals(t *testing.T) {
 	status, stdout, stderr := (&commandtest.Call{Env: commandtest.Play(t, &commandtest.Supervisor{PID: 11})}).Run(t, New, "terminals", "list")
 	if status != 0 || stderr != "" {
 		t.Fatalf("status %d: %s", status, stderr)
@@ -20,7 +20,7 @@ func TestTerminalsAreListed(t *testing.T) {
 	testkit.Golden(t, "terminals-list.txt", stdout)
 }
 
-func TestATerminalIsTailed(t *testing.T) {
+func TestTerminalsTail_PrintsOutput(t *testing.T) {
 	env := commandtest.Play(t, &commandtest.Supervisor{PID: 11}, &commandtest.Supervisor{PID: 12})
 	const told = "acphost: 12 bytes of output are missing here\nacphost: ended by SIGKILL\n"
 	status, stdout, stderr := (&commandtest.Call{Env: env}).Run(t, New, "terminals", "tail", "1f", "--pid", "11")
@@ -42,7 +42,7 @@ func TestATerminalIsTailed(t *testing.T) {
 	}
 }
 
-func TestATerminalObeysOnlyWhatDoesNoHarm(t *testing.T) {
+func TestScreenText_KeepsOnlyHarmlessSequences(t *testing.T) {
 	for _, c := range []struct{ name, in, screen, plain string }{
 		{"colours", "\x1b[1;38:5:9mx\x1b[m", "\x1b[1;38:5:9mx\x1b[m", "x"},
 		{"movements", "a\x1b[2K\x1b[3;4Hb", "a\x1b[2K\x1b[3;4Hb", "ab"},

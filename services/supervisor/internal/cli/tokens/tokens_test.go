@@ -13,7 +13,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/commandtest"
 )
 
-func TestATokenIsShownOnceAndItsHashIsKept(t *testing.T) {
+func TestTokensCreate_StoresHash(t *testing.T) {
 	home := t.TempDir()
 	run := func(args ...string) (int, string, string) {
 		t.Helper()
@@ -63,7 +63,7 @@ func TestATokenIsShownOnceAndItsHashIsKept(t *testing.T) {
 	}
 }
 
-func TestAgentsNeitherMakeNorRevokeTokens(t *testing.T) {
+func TestTokens_RefuseAgents(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "tokens.json")
 	for _, args := range [][]string{{"create", "--role", "operator"}, {"revoke", "x"}} {
 		status, stdout, stderr := (&commandtest.Call{Agent: true}).Run(t, New, append([]string{"tokens"}, append(args, "--file", file)...)...)
@@ -76,7 +76,7 @@ func TestAgentsNeitherMakeNorRevokeTokens(t *testing.T) {
 	}
 }
 
-func TestWhatMakesNoSenseMakesNoToken(t *testing.T) {
+func TestTokensCreate_UsageErrors(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "tokens.json")
 	for want, args := range map[string][]string{
 		"--role: expected one of viewer": {"create"},
@@ -91,7 +91,7 @@ func TestWhatMakesNoSenseMakesNoToken(t *testing.T) {
 	}
 }
 
-func TestTokensThatAreMadeAtOnceAreAllKept(t *testing.T) {
+func TestTokensCreate_ConcurrentCallsKeepAll(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "state", "tokens.json")
 	var wg sync.WaitGroup
 	for range 8 {

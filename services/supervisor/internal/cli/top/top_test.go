@@ -46,7 +46,7 @@ func busy() *snapshot {
 	}
 }
 
-func TestEverythingIsOnOneScreen(t *testing.T) {
+func TestSnapshot_ShowsAllObjects(t *testing.T) {
 	text := busy().text(now, 0, false)
 	for _, want := range []string{
 		"1 supervisor, 1 agent, 3 sessions, 1 question, 1 command",
@@ -63,7 +63,7 @@ func TestEverythingIsOnOneScreen(t *testing.T) {
 	}
 }
 
-func TestItFitsTheScreen(t *testing.T) {
+func TestScreen_FitsTerminal(t *testing.T) {
 	s := &screen{}
 	s.Update(busy())
 	s.Update(tea.WindowSizeMsg{Width: 60, Height: 8})
@@ -96,7 +96,7 @@ func TestItFitsTheScreen(t *testing.T) {
 	}
 }
 
-func TestWhatIsNotAnsweredIsSaid(t *testing.T) {
+func TestSnapshot_ShowsErrors(t *testing.T) {
 	n := &snapshot{failed: []error{errors.New("supervisor 7 does not say\x1b[2J")}}
 	if text := n.text(now, 80, false); !strings.Contains(text, "supervisor 7 does not say") || strings.Contains(text, "\x1b") {
 		t.Errorf("it shows %q", text)

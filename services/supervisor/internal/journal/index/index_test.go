@@ -92,7 +92,7 @@ func openedIndex(t *testing.T, dir string) *Index {
 	return x
 }
 
-func TestSessionsAreFoundByWhatIsKnownOfThem(t *testing.T) {
+func TestList_FindsSessions(t *testing.T) {
 	x := openedIndex(t, indexed(t))
 	for _, tt := range []struct {
 		q    Query
@@ -124,7 +124,7 @@ func TestSessionsAreFoundByWhatIsKnownOfThem(t *testing.T) {
 	}
 }
 
-func TestAnIndexThatIsMissingDamagedOrOfAnotherVersionIsMadeAnew(t *testing.T) {
+func TestOpen_RebuildsUnusableIndex(t *testing.T) {
 	dir := indexed(t)
 	x := openedIndex(t, dir)
 	listed(t, x, Query{})
@@ -158,7 +158,7 @@ func TestAnIndexThatIsMissingDamagedOrOfAnotherVersionIsMadeAnew(t *testing.T) {
 	}
 }
 
-func TestWhatIsRecordedIsListedWhereTheIndexCannotBeWritten(t *testing.T) {
+func TestList_WorksWithoutWritableIndex(t *testing.T) {
 	dir := indexed(t)
 	if err := os.Mkdir(filepath.Join(dir, indexName), 0o700); err != nil { // as bad a place for a file as a full disk
 		t.Fatal(err)
@@ -181,7 +181,7 @@ func TestWhatIsRecordedIsListedWhereTheIndexCannotBeWritten(t *testing.T) {
 	}
 }
 
-func TestTheIndexFollowsTheFiles(t *testing.T) {
+func TestIndex_FollowsFiles(t *testing.T) {
 	dir := indexed(t)
 	x := openedIndex(t, dir)
 	listed(t, x, Query{})
@@ -214,7 +214,7 @@ func TestTheIndexFollowsTheFiles(t *testing.T) {
 	}
 }
 
-func TestAFileIsIndexedWhileItIsWritten(t *testing.T) {
+func TestIndex_ReadsFilesBeingWritten(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	for _, agent := range []string{"one", "two"} {
 		j := opened(t, journal.Options{Dir: dir, Agent: agent, Content: true})
@@ -243,7 +243,7 @@ func TestAFileIsIndexedWhileItIsWritten(t *testing.T) {
 	}
 }
 
-func FuzzReadingAFile(f *testing.F) {
+func FuzzReadFile(f *testing.F) {
 	f.Add([]byte(`{"t":"2026-01-01T00:00:00Z","dir":"agent-to-front","method":"session/update","frame":{}}` + "\n"))
 	f.Add([]byte("garbage\n\n{}\n[]\n\"\"\n{\"frame\":\"x\"}\n{\"base64\":\"!\"}\n{\"torn"))
 	f.Add([]byte(`{"t":"2026-01-01T00:00:00Z","dir":"front-to-agent","method":"session/prompt","frame":{"params":{"prompt":[{"text":"x"},1,null]}}}` + "\n"))
@@ -267,7 +267,7 @@ func FuzzReadingAFile(f *testing.F) {
 	})
 }
 
-func TestAFileWithoutALineHasNoTime(t *testing.T) {
+func TestIndex_EmptyFileHasNoTime(t *testing.T) {
 	dir := indexed(t)
 	files, err := journal.Files(dir, false)
 	if err != nil || len(files) == 0 {

@@ -104,7 +104,7 @@ func expectTook(t *testing.T, dir, want string) {
 	}
 }
 
-func TestUsageIsCountedWhereATurnEndsAndACostIsReported(t *testing.T) {
+func TestUsage_CountsTurnsAndCosts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.open("session/new")
@@ -119,7 +119,7 @@ func TestUsageIsCountedWhereATurnEndsAndACostIsReported(t *testing.T) {
 }
 
 // Whatever was there when the index read last, the sums are those of reading all at once.
-func TestUsageIsTheSameWhereverReadingStopped(t *testing.T) {
+func TestUsage_IncrementalReadsAgree(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.open("session/new")
@@ -172,7 +172,7 @@ func TestUsageIsTheSameWhereverReadingStopped(t *testing.T) {
 	}
 }
 
-func TestACostThatASessionHadBeforeIsNotCountedAgain(t *testing.T) {
+func TestUsage_DoesNotCountEarlierCost(t *testing.T) {
 	for _, c := range []struct {
 		method string
 		first  float64 // that the second supervisor sees
@@ -198,7 +198,7 @@ func TestACostThatASessionHadBeforeIsNotCountedAgain(t *testing.T) {
 	}
 }
 
-func TestWithoutContentTurnsAreCounted(t *testing.T) {
+func TestUsage_CountsTurnsWithoutContent(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", false)
 	r.open("session/new")
@@ -207,7 +207,7 @@ func TestWithoutContentTurnsAreCounted(t *testing.T) {
 	expectTook(t, dir, "0: 1 0 0")
 }
 
-func TestWhatASessionRepeatsIsNotCounted(t *testing.T) {
+func TestUsage_IgnoresHistory(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.client(`{"id":1,"method":"session/load","params":{"sessionId":"s","cwd":"/w","mcpServers":[]}}`)
@@ -219,7 +219,7 @@ func TestWhatASessionRepeatsIsNotCounted(t *testing.T) {
 	expectTook(t, dir, "0: 1 1 0")
 }
 
-func TestUsageOfFilesThatAreGoneIsGone(t *testing.T) {
+func TestUsage_DropsRemovedFiles(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.open("session/new")
@@ -232,7 +232,7 @@ func TestUsageOfFilesThatAreGoneIsGone(t *testing.T) {
 	expectTook(t, dir, "")
 }
 
-func TestUsageEndsWithItsCaller(t *testing.T) {
+func TestUsage_EndsWithContext(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.open("session/new")
@@ -251,7 +251,7 @@ func TestUsageEndsWithItsCaller(t *testing.T) {
 }
 
 // What the index has of a session does not grow with what an agent reports, but with the time that passes.
-func TestWhatIsKeptOfUsageIsBounded(t *testing.T) {
+func TestUsage_LimitsRows(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	r := record(t, dir, "i", true)
 	r.open("session/new")
@@ -284,7 +284,7 @@ func TestWhatIsKeptOfUsageIsBounded(t *testing.T) {
 	}
 }
 
-func TestATurnTakesFromItsRequestToItsAnswer(t *testing.T) {
+func TestUsage_TurnDuration(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "journal")
 	for i, content := range []bool{true, false} {
 		r := record(t, dir, fmt.Sprint(i), content)

@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-func TestStringsEndAtTheirQuoteWhereverItStands(t *testing.T) {
+func TestStringEnd_FindsQuoteAtAnyOffset(t *testing.T) {
 	for _, special := range []string{"", `\n`, `\"`, `\\`, `\u00e4`, "ä", `\ud83d\ude00`} {
 		for before := range 20 {
 			for after := range 20 {
@@ -31,7 +31,7 @@ func TestStringsEndAtTheirQuoteWhereverItStands(t *testing.T) {
 	}
 }
 
-func TestStringsThatAreLongEndWhereTheyDo(t *testing.T) {
+func TestStringEnd_LongStrings(t *testing.T) {
 	for length := range 200 {
 		b := []byte(`"` + strings.Repeat("a", length) + `" "` + strings.Repeat(" ", 64))
 		if end, escaped, _ := StringEnd(b, 1); end != length+2 || escaped {
@@ -60,7 +60,7 @@ func TestStringsThatAreLongEndWhereTheyDo(t *testing.T) {
 	}
 }
 
-func TestVisibleCharactersEndWhereverOneDoesNotShow(t *testing.T) {
+func TestVisible_EndsAtInvisibleCharacter(t *testing.T) {
 	for length := range 40 {
 		for at := range length {
 			for c := range 256 {
@@ -78,7 +78,7 @@ func TestVisibleCharactersEndWhereverOneDoesNotShow(t *testing.T) {
 	}
 }
 
-func TestStringsThatAreWrongSayWhere(t *testing.T) {
+func TestStringEnd_ReportsErrorOffset(t *testing.T) {
 	for text, want := range map[string]int{
 		`abc`: 3, "ab\ncdefghijkl\"": 2, `abcdefghijkl\x"`: 12, `\u12g4"`: 0, `\`: 0, `\u12`: 0, "abcdefgh\x00\"": 8, ``: 0,
 	} {
@@ -88,7 +88,7 @@ func TestStringsThatAreWrongSayWhere(t *testing.T) {
 	}
 }
 
-func TestHalfOfASurrogatePairStaysWhatItIs(t *testing.T) {
+func TestAppendUnescaped_KeepsUnpairedSurrogates(t *testing.T) {
 	texts := map[string]bool{}
 	for _, body := range []string{`\ud800`, `\udbff`, `\udc00`, `\udfff`, `\ud800\ud800`, `\udc00\ud800`, `\ud800x`, `\ud800\n`, `\ud800\u0041`} {
 		text, paired := AppendUnescaped([]byte("before"), []byte(body))
@@ -102,7 +102,7 @@ func TestHalfOfASurrogatePairStaysWhatItIs(t *testing.T) {
 	}
 }
 
-func TestNamesThatFoldAlike(t *testing.T) {
+func TestAppendFolded_EqualNamesFoldAlike(t *testing.T) {
 	fold := func(s string) string { return string(AppendFolded(nil, []byte(s))) }
 	for a, b := range map[string]string{"path": "PATH", "sessionId": "\u017fE\u017fSIONID", "key": "\u212aey", "ß": "\u1e9e", "σ": "ς", "\xff": "\xff"} {
 		if fold(a) != fold(b) || a != "\xff" && !strings.EqualFold(a, b) {
@@ -135,7 +135,7 @@ func FuzzValue(f *testing.F) {
 	})
 }
 
-func TestDecimalIsOneSpellingOfANumber(t *testing.T) {
+func TestDecimal_NormalisesNumbers(t *testing.T) {
 	for _, tt := range []struct {
 		number, digits string
 		power          int

@@ -8,7 +8,7 @@ import (
 	"github.com/go-json-experiment/json/jsontext"
 )
 
-func TestObjectAndArrayPassMembersAndElementsInOrder(t *testing.T) {
+func TestWalk_VisitsMembersInOrder(t *testing.T) {
 	line := []byte(`{ "a" : 1 ,"\u0062":[ 2 , {"c":3} ],"a":null} `)
 	var n Nesting
 	var got []string
@@ -28,7 +28,7 @@ func TestObjectAndArrayPassMembersAndElementsInOrder(t *testing.T) {
 	}
 }
 
-func TestAWalkEndsWhereItIsToldToOrWhereTheTextIsWrong(t *testing.T) {
+func TestWalk_EndsAtStopOrError(t *testing.T) {
 	for text, want := range map[string]int{
 		`{}`: 2, `{"a":1}`: 7, `{"a":1,}`: ^7, `{"a" 1}`: ^5, `{"a":1`: ^6, `{"a":1]`: ^6, `[]`: ^0, ``: ^0, `{"a":x}`: ^5, `{"stop":1,x`: Stop,
 	} {
@@ -45,7 +45,7 @@ func TestAWalkEndsWhereItIsToldToOrWhereTheTextIsWrong(t *testing.T) {
 	}
 }
 
-func TestFindTakesTheFirstAndReadsNothingAfterIt(t *testing.T) {
+func TestFind_StopsAtFirstMember(t *testing.T) {
 	for text, want := range map[string]int{
 		`{"x":{"a":0},"a":1,"a":2}`: 17, `{"\u0061":1, no`: 10, `{"b":1}`: -1, `{}`: -1, `[]`: -1, `{"b":[,"a":1}`: -1,
 	} {
@@ -55,7 +55,7 @@ func TestFindTakesTheFirstAndReadsNothingAfterIt(t *testing.T) {
 	}
 }
 
-func TestTextReplacesWhatIsNoUTF8AndSaysSo(t *testing.T) {
+func TestText_ReplacesInvalidUTF8(t *testing.T) {
 	for literal, want := range map[string]string{
 		`"plain"`: "plain", `"\u00e4\n"`: "ä\n", `"\ud83d\ude00"`: "😀", `"\ufffd"`: "\uFFFD", `""`: "",
 		`"cut \ud83d"`: "", `"\ude00\ud83d"`: "", "\"\xff\"": "", "\"\\n\xff\"": "",

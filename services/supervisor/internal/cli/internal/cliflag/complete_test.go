@@ -9,7 +9,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/preset"
 )
 
-func TestBuiltInAgents_AreThePresets(t *testing.T) {
+func TestBuiltInAgents_MatchPresets(t *testing.T) {
 	catalog, err := preset.Load(func(string) string { return "" })
 	if err != nil {
 		t.Fatal(err)

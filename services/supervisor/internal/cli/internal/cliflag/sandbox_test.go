@@ -10,7 +10,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 )
 
-func TestItIsSaidInWhichSandboxAgentsRun(t *testing.T) {
+func TestSandboxed_DescribesMode(t *testing.T) {
 	for mode, want := range map[string]string{"": "", "off": "", "observe": "in the sandbox (observe)", "enforce": "in the sandbox (enforce)"} {
 		in, missing := cliflag.Sandboxed(&config.Config{Proto: &configv1.Config{Sandbox: &configv1.Sandbox{Mode: mode}}})
 		if want != "" && sandbox.Supported() != nil {

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-func TestCertificateRefusal(t *testing.T) {
+func TestCertificateRefusal_NamesReason(t *testing.T) {
 	const ours = `connection error: desc = "transport: authentication handshake failed: tls: failed to verify certificate: x509: `
 	for text, want := range map[string][2]string{
 		ours + `certificate signed by unknown authority"`:                                {"of the other end is not accepted: certificate signed by unknown authority;", "--tls-dir"},

@@ -38,7 +38,7 @@ func printed(t *testing.T, columns uint16, do func(*Call)) string {
 	return strings.ReplaceAll(strings.TrimSuffix(string(all), "\x04"), "\r\n", "\n")
 }
 
-func TestANoticeIsBrokenAtWordsOnATerminal(t *testing.T) {
+func TestNotice_WrapsAtWordsOnTerminal(t *testing.T) {
 	say := func(c *Call) { c.Notice("no policy is set: what an agent asks goes to %s\n\tand a line", "the person") }
 	if got, want := printed(t, 30, say), "acphost: no policy is set:\n  what an agent asks goes to\n  the person\n    and a line\n"; got != want {
 		t.Errorf("it prints\n%swant\n%s", got, want)
@@ -48,7 +48,7 @@ func TestANoticeIsBrokenAtWordsOnATerminal(t *testing.T) {
 	}
 }
 
-func TestANoticeStaysWholeForPrograms(t *testing.T) {
+func TestNotice_IsOneLineForPrograms(t *testing.T) {
 	r, w, err := os.Pipe()
 	if err != nil {
 		t.Fatal(err)

@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-func TestAMetaComesFromTheCommandLineOrAFile(t *testing.T) {
+func TestMeta_FromCommandLineOrFile(t *testing.T) {
 	t.Chdir(t.TempDir())
 	write := func(name, text string) {
 		t.Helper()
@@ -45,7 +45,7 @@ func TestAMetaComesFromTheCommandLineOrAFile(t *testing.T) {
 	}
 }
 
-func TestFilesBehindAnAtAreCompleted(t *testing.T) {
+func TestMeta_CompletesFiles(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, dir := range []string{"options", ".hidden"} {
 		if err := os.Mkdir(dir, 0o700); err != nil {

@@ -11,7 +11,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/host"
 )
 
-func TestARecordThatCannotBeWrittenIsToldOnceInALine(t *testing.T) {
+func TestUnrecorded_ReportsEachErrorOnce(t *testing.T) {
 	full := func(part, op string) error { return fmt.Errorf("%s: %s: %w", part, op, syscall.ENOSPC) }
 	for name, c := range map[string]struct {
 		early, later []notRecorded
@@ -65,7 +65,7 @@ func TestARecordThatCannotBeWrittenIsToldOnceInALine(t *testing.T) {
 	}
 }
 
-func TestWhereTheLogHasWarningsNobodyElseTellsOfRecords(t *testing.T) {
+func TestUnrecorded_SilentIfLogHasWarnings(t *testing.T) {
 	for level, want := range map[slog.Level]bool{slog.LevelWarn: false, slog.LevelError: true} {
 		o := host.Options{Logger: slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: level}))}
 		(&Unrecorded{}).Watch(&o)

@@ -26,7 +26,7 @@ func sessionsTable() *Table {
 	return t
 }
 
-func TestATableFits(t *testing.T) {
+func TestTable_FitsWidth(t *testing.T) {
 	today := time.Date(2026, 3, 1, 18, 0, 0, 0, time.UTC)
 	var all strings.Builder
 	for _, lay := range []layout{{}, {width: 200, today: today}, {width: 100, today: today}, {width: 80, today: today}, {width: 60, today: today}, {width: 80, today: today, color: true}} {
@@ -41,7 +41,7 @@ func TestATableFits(t *testing.T) {
 	testkit.Golden(t, "tables.txt", strings.ReplaceAll(all.String(), "\x1b", "ESC"))
 }
 
-func TestAZoneHasAName(t *testing.T) {
+func TestTable_NamesTimeZone(t *testing.T) {
 	defer func(was *time.Location) { time.Local = was }(time.Local)
 	at := time.Date(2026, 3, 1, 12, 0, 0, 0, time.UTC)
 	for want, zone := range map[string]*time.Location{"UTC": time.UTC, "CET": time.FixedZone("CET", 3600), "UTC+05:30": time.FixedZone("+0530", 19800), "UTC-03:00": time.FixedZone("", -10800)} {
@@ -52,7 +52,7 @@ func TestAZoneHasAName(t *testing.T) {
 	}
 }
 
-func TestAPagerIsThePersonsChoice(t *testing.T) {
+func TestPager_FromEnvironment(t *testing.T) {
 	for _, tt := range []struct {
 		env  map[string]string
 		want string

@@ -7,7 +7,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-func TestWhereOutputIsColoured(t *testing.T) {
+func TestLook_ColourAndMarkdown(t *testing.T) {
 	for _, tt := range []struct {
 		name     string
 		terminal bool
@@ -45,7 +45,7 @@ func TestWhereOutputIsColoured(t *testing.T) {
 	}
 }
 
-func TestAScreenHoldsWhatFits(t *testing.T) {
+func TestScreen_CutsToSize(t *testing.T) {
 	if got, want := screen("a long line\nb\nc\nd\n", 6, 4), "\x1b[Ha lon…\x1b[K\nb\x1b[K\n… 2 m…\x1b[K\n\x1b[J"; got != want {
 		t.Errorf("got %q, want %q", got, want)
 	}

@@ -12,7 +12,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-func TestNothingInJSONActsOnATerminal(t *testing.T) {
+func TestPrintJSON_EscapesControlCharacters(t *testing.T) {
 	out, err := os.Create(filepath.Join(t.TempDir(), "out"))
 	if err != nil {
 		t.Fatal(err)
@@ -31,7 +31,7 @@ func TestNothingInJSONActsOnATerminal(t *testing.T) {
 	}
 }
 
-func TestNoCompletionActsInAShell(t *testing.T) {
+func TestCompletions_OmitShellSyntax(t *testing.T) {
 	var list []cobra.Completion
 	for _, word := range []string{"claude-1/7", `"7"`, "`touch${IFS}x`", "$(id)", "a b", "a;b", "a\nb", "~root", "a*", "a\u202eb", "", "ünïcode", "a#1", "!!"} {
 		list = Completions(list, word, "git push\n`id` $(id) \x1b[31m")
@@ -42,7 +42,7 @@ func TestNoCompletionActsInAShell(t *testing.T) {
 	}
 }
 
-func TestTable_IsWholeElsewhere(t *testing.T) {
+func TestTable_IsCutOnlyOnTerminal(t *testing.T) {
 	table := NewTable("nothing", "ID", "TEXT", "WORD").Long("TEXT")
 	long := strings.Repeat("n", 2*safetext.MaxLine)
 	table.Add(long+"\n1", Short(long+"\x1b2", 10), Good(long+"3"))

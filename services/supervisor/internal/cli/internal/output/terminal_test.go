@@ -9,7 +9,7 @@ import (
 	"github.com/creack/pty"
 )
 
-func TestOnlyTerminalsAreTerminals(t *testing.T) {
+func TestIsTerminal_DetectsTerminals(t *testing.T) {
 	ours, theirs, err := pty.Open()
 	if err != nil {
 		t.Skip("no pseudo-terminal: ", err)

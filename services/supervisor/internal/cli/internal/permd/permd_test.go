@@ -42,7 +42,7 @@ func (fake) ListReadyPolicies(context.Context, *permissionv1.ListReadyPoliciesRe
 	return &permissionv1.ListReadyPoliciesResponse{Policies: []*permissionv1.ReadyPolicy{{Name: "pid", Content: []byte(fmt.Sprint(os.Getpid()))}}}, nil
 }
 
-func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
+func TestStartPermd_EndsWithStop(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "permd")
 	script := fmt.Sprintf("#!/bin/sh\n%s=1 exec %q\n", asPermd, testkit.Self(t))
 	if err := os.WriteFile(program, []byte(script), 0o700); err != nil {
@@ -69,7 +69,7 @@ func TestPermdRunsForTheTimeOfOneCommand(t *testing.T) {
 	}
 }
 
-func TestAPermdThatIsNotThereIsSaid(t *testing.T) {
+func TestStartPermd_ReportsMissingProgram(t *testing.T) {
 	_, _, err := policytool.StartPermd(t.Context(), []string{filepath.Join(t.TempDir(), "permd")}, slog.New(slog.DiscardHandler))
 	if err == nil || !strings.Contains(err.Error(), "no such file") {
 		t.Errorf("error is %v", err)

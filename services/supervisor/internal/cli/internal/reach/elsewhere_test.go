@@ -24,7 +24,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
 )
 
-func TestAt_SaysThatCertificateIsRefused(t *testing.T) {
+func TestGateway_ReportsRefusedCertificate(t *testing.T) {
 	server := httptest.NewUnstartedServer(http.NotFoundHandler())
 	server.EnableHTTP2, server.Config.ErrorLog = true, log.New(io.Discard, "", 0)
 	server.StartTLS()

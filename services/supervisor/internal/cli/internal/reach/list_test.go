@@ -14,7 +14,7 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 )
 
-func TestAListLeavesOutWhatEndedMeanwhile(t *testing.T) {
+func TestList_OmitsEndedSupervisors(t *testing.T) {
 	dir := t.TempDir()
 	listening := filepath.Join(dir, "listening.sock")
 	l, err := net.Listen("unix", listening)

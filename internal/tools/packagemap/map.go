@@ -1,0 +1,159 @@
+package main
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// graph is the set of imports: for each name, the names that it imports.
+type graph map[string]map[string]bool
+
+func (g graph) node(name string) map[string]bool {
+	if g[name] == nil {
+		g[name] = map[string]bool{}
+	}
+	return g[name]
+}
+
+// levels returns the level of each node: one above the highest level of its imports, or 0 without imports. The error names
+// a cycle of imports.
+func (g graph) levels() (map[string]int, error) {
+	level := map[string]int{}
+	var visit func(name string, path []string) error
+	visit = func(name string, path []string) error {
+		if _, done := level[name]; done {
+			return nil
+		}
+		if i := slices.Index(path, name); i >= 0 {
+			return fmt.Errorf("cyclic imports: %s", strings.Join(append(path[i:], name), " → "))
+		}
+		highest := -1
+		for _, to := range slices.Sorted(maps.Keys(g[name])) {
+			if err := visit(to, append(path, name)); err != nil {
+				return err
+			}
+			highest = max(highest, level[to])
+		}
+		level[name] = highest + 1
+		return nil
+	}
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		if err := visit(name, nil); err != nil {
+			return nil, err
+		}
+	}
+	return level, nil
+}
+
+// reduced returns g without each edge for which a longer path leads to the same node. g has no cycles.
+func (g graph) reduced() graph {
+	reach := graph{}
+	var from func(name string) map[string]bool
+	from = func(name string) map[string]bool {
+		if reach[name] == nil {
+			all := reach.node(name)
+			for to := range g[name] {
+				all[to] = true
+				maps.Copy(all, from(to))
+			}
+		}
+		return reach[name]
+	}
+	less := graph{}
+	for name, imports := range g {
+		kept := less.node(name)
+		for to := range imports {
+			around := false
+			for other := range imports {
+				around = around || from(other)[to]
+			}
+			if !around {
+				kept[to] = true
+			}
+		}
+	}
+	return less
+}
+
+// mermaid draws a graph, the highest level first.
+func mermaid(g graph, level map[string]int) string {
+	var b strings.Builder
+	b.WriteString("```mermaid\nflowchart TD\n")
+	names := byLevel(level)
+	for _, name := range names {
+		fmt.Fprintf(&b, "  %s[\"%s\"]\n", id(name), name)
+	}
+	for _, name := range names {
+		if to := slices.Sorted(maps.Keys(g[name])); len(to) > 0 {
+			for i := range to {
+				to[i] = id(to[i])
+			}
+			fmt.Fprintf(&b, "  %s --> %s\n", id(name), strings.Join(to, " & "))
+		}
+	}
+	b.WriteString("```\n")
+	return b.String()
+}
+
+// id converts a name to a node id of Mermaid, in which some words and characters are reserved.
+func id(name string) string { return "n_" + strings.NewReplacer("/", "_", "-", "_").Replace(name) }
+
+// byLevel returns the names, the highest level first, sorted by name within a level.
+func byLevel(level map[string]int) []string {
+	names := slices.Sorted(maps.Keys(level))
+	slices.SortStableFunc(names, func(a, b string) int { return level[b] - level[a] })
+	return names
+}
+
+// draw returns the whole page.
+func draw(packages []pkg) (string, error) {
+	modules, supervisorPackages, descriptions := graph{}, graph{}, map[string]string{}
+	moduleOf := map[string]string{}
+	for _, p := range packages {
+		moduleOf[p.ImportPath] = p.Module.Path
+	}
+	supervisorPackage := func(path string) (name string, ok bool) {
+		name, ok = strings.CutPrefix(path, supervisor+"/")
+		return strings.TrimPrefix(name, "internal/"), ok
+	}
+	for _, p := range packages {
+		imports := modules.node(p.Module.Path)
+		name, inSupervisor := supervisorPackage(p.ImportPath)
+		if inSupervisor {
+			supervisorPackages.node(name)
+			descriptions[name] = p.Doc
+		}
+		for _, to := range p.Imports {
+			if module := moduleOf[to]; module != p.Module.Path {
+				imports[module] = true
+			}
+			if other, ok := supervisorPackage(to); ok && inSupervisor {
+				supervisorPackages[name][other] = true
+			}
+		}
+	}
+	moduleLevels, err := modules.levels()
+	if err != nil {
+		return "", err
+	}
+	packageLevels, err := supervisorPackages.levels()
+	if err != nil {
+		return "", err
+	}
+	supervisorPackages = supervisorPackages.reduced()
+	var b strings.Builder
+	b.WriteString("# Map\n\nThis page shows the imports between modules, and between the packages of the supervisor. `make map` generates it from the\n" +
+		"code, and `make check-map` fails if it is not current. An arrow is an import. An import is omitted if a longer path of\n" +
+		"arrows leads to the same package. The level of a package is one above the highest level of its imports.\n\n## Modules\n\n")
+	b.WriteString(mermaid(modules.reduced(), moduleLevels))
+	b.WriteString("\n## Packages of the supervisor\n\n")
+	b.WriteString(mermaid(supervisorPackages, packageLevels))
+	b.WriteString("\n| level | package | imports | description |\n|---|---|---|---|\n")
+	for _, name := range byLevel(packageLevels) {
+		to := strings.Join(slices.Sorted(maps.Keys(supervisorPackages[name])), ", ")
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", packageLevels[name], name, to, strings.ReplaceAll(descriptions[name], "|", `\|`))
+	}
+	return b.String(), nil
+}

@@ -1,0 +1,94 @@
+package main
+
+import (
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// graphOf reads "a b c" as: a imports b and c.
+func graphOf(lines ...string) graph {
+	g := graph{}
+	for _, line := range lines {
+		words := strings.Fields(line)
+		g.node(words[0])
+		for _, to := range words[1:] {
+			g.node(words[0])[to] = true
+			g.node(to)
+		}
+	}
+	return g
+}
+
+func (g graph) lines() string {
+	var lines []string
+	for _, name := range slices.Sorted(maps.Keys(g)) {
+		lines = append(lines, strings.Join(append([]string{name}, slices.Sorted(maps.Keys(g[name]))...), " "))
+	}
+	return strings.Join(lines, "; ")
+}
+
+func TestReduced_OmitsTransitiveImports(t *testing.T) {
+	for name, c := range map[string]struct{ g, want string }{
+		"a triangle":    {"a b c; b c", "a b; b c; c"},
+		"a long way":    {"a b d; b c; c d", "a b; b c; c d; d"},
+		"a diamond":     {"a b c d; b d; c d", "a b c; b d; c d; d"},
+		"two ways only": {"a b; c b", "a b; b; c b"},
+		"nothing":       {"a", "a"},
+	} {
+		if got := graphOf(strings.Split(c.g, ";")...).reduced().lines(); got != c.want {
+			t.Errorf("%s: %s, want %s", name, got, c.want)
+		}
+	}
+}
+
+func TestLevels_AreAboveImports(t *testing.T) {
+	level, err := graphOf("a b d", "b c", "e c").levels()
+	if err != nil || !maps.Equal(level, map[string]int{"a": 2, "b": 1, "c": 0, "d": 0, "e": 1}) {
+		t.Errorf("levels = %v, %v", level, err)
+	}
+	if got := strings.Join(byLevel(level), " "); got != "a b e c d" {
+		t.Errorf("by level: %s", got)
+	}
+	if _, err := graphOf("a b", "b c", "c b").levels(); err == nil || !strings.Contains(err.Error(), "b → c → b") {
+		t.Errorf("a circle: %v", err)
+	}
+}
+
+const listed = `
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/cmd/x", "Doc": "Command x | y.",
+ "Module": {"Path": "github.com/acphost/acphost/services/supervisor"},
+ "Imports": ["fmt", "github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/services/supervisor/internal/mid"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/mid", "Doc": "Package mid is between.",
+ "Module": {"Path": "github.com/acphost/acphost/services/supervisor"},
+ "Imports": ["github.com/acphost/acphost/services/supervisor/internal/low", "github.com/acphost/acphost/sdk/handler"]}
+{"ImportPath": "github.com/acphost/acphost/services/supervisor/internal/low", "Doc": "",
+ "Module": {"Path": "github.com/acphost/acphost/services/supervisor"}}
+{"ImportPath": "github.com/acphost/acphost/sdk/handler", "Doc": "Package handler.",
+ "Module": {"Path": "github.com/acphost/acphost/sdk"}, "Imports": ["google.golang.org/grpc"]}
+`
+
+func TestPage_ShowsModulesAndPackages(t *testing.T) {
+	packages, err := parse(strings.NewReader(listed))
+	if err != nil {
+		t.Fatal(err)
+	}
+	page, err := draw(packages)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{
+		"flowchart TD\n  n_services_supervisor[\"services/supervisor\"]\n  n_sdk[\"sdk\"]\n  n_services_supervisor --> n_sdk\n```\n",
+		"flowchart TD\n  n_cmd_x[\"cmd/x\"]\n  n_mid[\"mid\"]\n  n_low[\"low\"]\n  n_cmd_x --> n_mid\n  n_mid --> n_low\n```\n",
+		"| 2 | cmd/x | mid | Command x \\| y. |\n| 1 | mid | low | Package mid is between. |\n| 0 | low |  |  |\n",
+	} {
+		if !strings.Contains(page, want) {
+			t.Errorf("the page lacks\n%s\nit is\n%s", want, page)
+		}
+	}
+	slices.Reverse(packages)
+	if again, err := draw(packages); err != nil || again != page {
+		t.Errorf("in another order the page is another one: %v", err)
+	}
+}
