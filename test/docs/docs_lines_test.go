@@ -20,7 +20,7 @@ var notRun = []struct{ page, line, why string }{
 	{"README.md", "acphost top", "runs until it is ended: top_cli_test.go"},
 	{"docs/ci.md", "acphost chat --agent claude", "needs the agent and an account"},
 	{"docs/ci.md", "grpcurl …", "is shortened"},
-	{"docs/command-line.md", "acphost approvals answer K7QF2M", "needs a question: TestDocs_ScriptsWork answers one"},
+	{"docs/command-line.md", "acphost approvals answer K7QF2MXA", "needs a question: TestDocs_ScriptsWork answers one"},
 	{"docs/command-line.md", "acphost terminals tail", "needs a terminal that runs"},
 	{"docs/command-line.md", "acphost files --watch", "runs until it is ended: files_tmux_test.go"},
 	{"docs/command-line.md", "acphost sessions watch", "runs until it is ended"},

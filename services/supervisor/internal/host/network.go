@@ -15,7 +15,8 @@ import (
 
 // closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
 var closedBy = map[string]string{
-	config.NetworkProxy: "the agent reaches other machines by acphost's proxy alone, which HTTPS_PROXY names (sandbox.network)",
+	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
+		"a program that ignores this variable needs sandbox.network: open",
 	config.NetworkNone:  "the agent has no network (sandbox.network)",
 }
 
