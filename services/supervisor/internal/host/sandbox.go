@@ -86,7 +86,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
 	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: env, Require: cfg.GetRequire(), How: sandbox.Confinement{
-		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.agentProxy.address(),
+		Observe: mode == config.SandboxObserve, Reads: la.host.opts.Config.Reads(), Closed: closed != "", Proxy: la.agentProxy.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
 	k.Terminals = terminals == standsFull
