@@ -133,7 +133,7 @@ commands: build ## test the ready-made policies with the lists of command lines,
 DAYFLAGS ?=
 
 .PHONY: day day-git
-day: build ## run the steps of a developer's day without and through acphost, and print the questions, failures and differing files (DAYFLAGS="-policy FILE -network proxy -whole")
+day: build ## run the steps of a developer's day without and through acphost, and print the questions, failures and differing files (DAYFLAGS="-policy headless -network open -whole")
 	@$(MEASURE_DAY) -run TestDay ./test/day $(DAYFLAGS) | grep -vE '$(DAY_NOISE)'
 
 day-git: build ## do the same with git commands
