@@ -220,7 +220,7 @@ func TestPlacing_Rename(t *testing.T) {
 		"harmless":                 {line: "printf '[core]\\n\\tbare = true\\n' >config.lock && chmod 644 config.lock && mv config.lock config && ! test -e config.lock", want: "644 [core]\n\tbare = true\n"},
 		"an open descriptor":       {line: "exec 3>config.lock && printf '[core]\\n' >&3 && chmod 600 config.lock && mv config.lock config && echo '[alias]' >&3", want: "600 [core]\n"},
 		"another link":             {line: "printf '[core]\\n' >x && chmod 600 x && ln x config.lock && mv config.lock config && echo '[alias]' >>x", fail: true},
-		"set-user-ID":              {line: "echo '[core]' >config.lock && chmod 6777 config.lock && mv config.lock config", want: "775 [core]\n"},
+		"writable for others":      {line: "echo '[core]' >config.lock && chmod 777 config.lock && mv config.lock config", want: "775 [core]\n"},
 		"an empty one":             {line: ": >config.lock && chmod 600 config.lock && mv config.lock config", want: "600 "},
 		"removing what is missing": {line: "rm -f unknown", want: "640 " + plainConfig},
 		"dangerous":                {line: "echo '[alias]x=!y' >config.lock && mv config.lock config || ! test -s config.lock", fail: true},

@@ -257,6 +257,23 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
+// TestWalls_SetUserIDPrograms: in a folder that several users share, such a program gives one user's rights to another.
+func TestWalls_SetUserIDPrograms(t *testing.T) {
+	t.Parallel()
+	s := openWalls(t, wire.NewPlace(t))
+	s.sh(`cp "$(command -v cat)" a; chmod u+s a; cp a b; chmod g+s b; install -m 6755 a c; mkdir d; chmod g+s d`)
+	for _, name := range []string{"a", "b", "c"} {
+		if info, err := os.Stat(s.Path(name)); err == nil && info.Mode()&(os.ModeSetuid|os.ModeSetgid) != 0 {
+			t.Errorf("ATTACK SUCCEEDED: the mode of %s is %v", name, info.Mode())
+		}
+	}
+	if info, err := os.Stat(s.Path("d")); err != nil || info.Mode()&os.ModeSetgid == 0 {
+		t.Errorf("a folder that passes on its group: got %v, %v", info, err)
+	}
+	s.recorded(`"rule":"acphost/sandbox"`, "a set-user-ID or set-group-ID bit on a file")
+	s.finish()
+}
+
 // TestWalls_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
 func TestWalls_GitWorks(t *testing.T) {
 	needsSandbox(t)

@@ -123,7 +123,7 @@ func (d *Decider) Refused(pid int, program, what string) {
 
 func (d *Decider) refusedIn(sessions []string, pid int, program, what string) {
 	turns := d.turnsOf(sessions)
-	said := "the sandbox refused what acphost could not follow"
+	said := "the sandbox refused a call of a process"
 	if d.observes() {
 		said = "the sandbox could not follow what a process does: from here on what the agent itself reports in this turn is recorded, too"
 	}

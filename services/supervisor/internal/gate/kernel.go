@@ -291,7 +291,7 @@ func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
-		Reason: "the sandbox could not decide about what the process does after it",
+		Reason: "the sandbox allows this to no process",
 	}
 }
 
