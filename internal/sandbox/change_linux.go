@@ -363,8 +363,8 @@ func (p place) kind() uint32 {
 	return st.Mode & unix.S_IFMT
 }
 
-// chmod returns a function that sets the mode of a file. It tests the file again (setsPrivileges), because another file can have the name
-// by then.
+// chmod returns a function that sets the mode of a file. It tests the file again (setsPrivileges), because another file
+// can have the name by then.
 func (c *call) chmod(arg int) func(int) error {
 	mode := uint32(c.data.args[arg]) & 0o7777
 	return func(fd int) error {

@@ -4,12 +4,13 @@ package sandbox
 
 import "golang.org/x/sys/unix"
 
-// setID are the mode bits by which a program runs with the rights of the file's user or group, whoever starts it. A confined process that
-// sets one leaves a program that gives its rights to other users, or takes theirs in a folder that several users share.
+// setID are the mode bits by which a program runs with the rights of the file's user or group, whoever starts it. A
+// confined process that sets one leaves a program that gives its rights to other users, or takes theirs in a folder
+// that several users share.
 const setID = unix.S_ISUID | unix.S_ISGID
 
-// givesPrivileges reports whether a new mode has a bit of setID that the file lacks. On folders, the bits have another meaning: new files
-// get the folder's group.
+// givesPrivileges reports whether a new mode has a bit of setID that the file lacks. On folders, the bits have another
+// meaning: new files get the folder's group.
 func givesPrivileges(mode uint32, st unix.Stat_t) bool {
 	return st.Mode&unix.S_IFMT != unix.S_IFDIR && mode&setID&^st.Mode != 0
 }

@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// privileges tries to make files with a set-user-ID or set-group-ID bit by each call that sets modes, and prints the errors and the files.
+// privileges tries to make files with a set-user-ID or set-group-ID bit by each call that sets modes, and prints the
+// errors and the files.
 func privileges(dir string) {
 	unix.Umask(0)
 	name := func(n int) string { return filepath.Join(dir, fmt.Sprint("f", n)) }
