@@ -307,6 +307,10 @@ func TestWalls_SetUserIDPrograms(t *testing.T) {
 	s.finish()
 }
 
+// behindOneWall are flags under which commands are decided by their lines, and the sandbox decides what processes write
+// and start.
+var behindOneWall = configured("permission: {policy: workspace}\nsandbox: {mode: enforce, require: true}\n")
+
 // TestWalls_GitWorks: what is refused to attackers must not be refused to work. Nobody is asked.
 func TestWalls_GitWorks(t *testing.T) {
 	needsSandbox(t)
