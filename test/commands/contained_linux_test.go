@@ -144,6 +144,7 @@ func (d *desk) contain(b builder, e *entry, n int, connections *atomic.Int32) st
 			if runs := git.WriteOf(git.Change{Path: config}).Harmless(config, after, settings); runs != "" {
 				why += "; git would run " + runs
 			}
+		case strings.HasSuffix(name, ".sample"): // git runs no such hook
 		case slices.ContainsFunc(runsLater, func(part string) bool { return strings.Contains(name, part) }):
 			why += "; it changes " + name + ", which other programs run"
 		}
