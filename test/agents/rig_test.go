@@ -58,6 +58,17 @@ type rig struct {
 	// tries: an agent that does not start is no failure, and unstarted says why.
 	tries     bool
 	unstarted error
+	// walled: the agent's network is a proxy, and its entry in agents.json names the models, as entries name those of vendors.
+	walled bool
+	models []string // host and port of each model
+}
+
+// model starts a model for an agent of the rig.
+func (r *rig) model(api func(testing.TB, ...Step) *Model) *Model {
+	r.t.Helper()
+	m := api(r.t)
+	r.models = append(r.models, strings.TrimPrefix(m.URL, "http://"))
+	return m
 }
 
 // newRig starts a supervisor whose policy is rules: a rule file, or the name of a ready-made policy. Empty: there is no
@@ -119,7 +130,9 @@ func (r *rig) dial() {
 func (r *rig) env(more ...string) []string {
 	path := os.Getenv("PATH")
 	if dir, err := filepath.Abs(os.Getenv(installed)); err == nil {
-		path = filepath.Join(dir, "node_modules", ".bin") + string(os.PathListSeparator) + path
+		for _, in := range []string{filepath.Join(dir, "more"), dir} {
+			path = filepath.Join(in, "node_modules", ".bin") + string(os.PathListSeparator) + path
+		}
 	}
 	return append([]string{
 		"PATH=" + path, "HOME=" + r.home, "TMPDIR=" + filepath.Join(r.home, "tmp"),
@@ -174,6 +187,13 @@ func (r *rig) preset(name string, env ...string) *supervisorv1.Agent {
 
 func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *supervisorv1.Agent {
 	r.t.Helper()
+	if r.walled {
+		id := req.GetPreset()
+		if id == "" {
+			id = filepath.Base(req.GetCommand()[0])
+		}
+		r.nameModels(id)
+	}
 	req.Cwd, req.Env = r.work, map[string]*supervisorv1.EnvValue{}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")

@@ -65,8 +65,8 @@ type Proxy struct {
 	Observe bool
 	// Listens, if set, reports whether only the agent's own processes listen on a TCP port of this machine.
 	Listens func(port uint16) bool
-	// Needs are the machines that the agent cannot work without.
-	Needs []hosts.Pattern
+	// Machines are those that the agent is known to connect to.
+	Machines hosts.Known
 }
 
 // Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for concurrent use.

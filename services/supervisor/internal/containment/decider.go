@@ -272,13 +272,14 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
+			p.Public = gate.HoldsPublicKeys(e.Path)
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
 	r.Covered = e.within || own || e.asAgent || e.Operation == sandbox.Execute && len(e.sessions) == 0
 	r.Lenient = e.lenient && (own || !git.runs || e.within)
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
-	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
+	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
 	}
