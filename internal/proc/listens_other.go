@@ -4,6 +4,9 @@ package proc
 
 import "fmt"
 
+// Listens needs /proc: here it returns false.
+func Listens(uint16) bool { return false }
+
 // ListensAlone needs /proc: here it returns ErrUnsupported.
 func ListensAlone(pid int, port uint16) (bool, error) {
 	return false, fmt.Errorf("sockets of process %d that listen at port %d: %w", pid, port, ErrUnsupported)

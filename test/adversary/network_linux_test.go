@@ -29,8 +29,8 @@ func site(t *testing.T, name string) (port string) {
 const networkRules = `
 version: 1
 rules:
-  - {id: shut, effect: deny, host: ["localhost:%s"]}
-  - {id: site, effect: allow, host: ["localhost:%s"]}
+  - {id: shut, effect: deny, host: ["localhost:%[1]s", "127.0.0.1:%[1]s"]}
+  - {id: site, effect: allow, host: ["localhost:%[2]s", "127.0.0.1:%[2]s"]}
   - {id: by-name, effect: allow, host: ["*.example:80"]}
   - {id: run, effect: allow, command: ["echo"]}
 `
@@ -59,7 +59,9 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 			t.Errorf("got %s, want the rule", a)
 		}
 	}
-	h.refused("direct", "127.0.0.1:"+open, "127.0.0.1:"+shut, "[::ffff:127.0.0.1]:"+open, "[::1]:"+open, "127.0.0.53:53")
+	// Without the proxy, the same rules decide about ports of this machine, and no rule allows anything else.
+	h.worked("direct", "127.0.0.1:"+open, "[::ffff:127.0.0.1]:"+open)
+	h.refused("direct", "127.0.0.1:"+shut, "[::ffff:127.0.0.1]:"+shut, "127.0.0.53:53", "192.0.2.1:"+open)
 
 	// The user is asked, and the answer counts for the next try.
 	for _, a := range h.refused("get", at(asked)) {

@@ -158,31 +158,33 @@ func (c *candidate) behindWalls(t *testing.T) walled {
 	return all
 }
 
-// logRefusals logs what walls refused.
+// logRefusals logs what walls refused, and the requests of the agent that the policy did not decide, each once with its number.
 func (r *rig) logRefusals() {
-	t := r.t
+	r.t.Helper()
 	count := map[string]int{}
 	var order []string
 	for _, d := range r.decisions() {
 		a := d.GetAction()
-		if a.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.GetOutcome() == "allowed" && os.Getenv("ALLOWED") == "" {
+		kernel := a.GetDoor() == permissionv1.Door_DOOR_KERNEL
+		if a == nil || kernel && d.GetOutcome() == "allowed" || !kernel && d.GetAnsweredBy() == "policy" {
 			continue
 		}
-		var paths []string
+		about := []string{a.GetCommand().GetText()}
 		for _, p := range a.GetPaths() {
-			paths = append(paths, p.GetPath())
+			about = append(about, p.GetPath())
 		}
-		in := "in session"
+		if to := a.GetEndpoint(); to != nil {
+			about = append(about, fmt.Sprintf("%s:%d", to.GetHost(), to.GetPort()))
+		}
+		line := r.anonymous(fmt.Sprintf("%s%s %s: %s", r.line(d), strings.Join(about, " "), a.GetTitle(), d.GetReason()))
 		if d.GetSessionId() == "" {
-			in = "no session"
+			line = "before a session: " + line
 		}
-		line := fmt.Sprintf("kernel, %s: %s | %s %s %v %s: %s", in, r.line(d), r.anonymous(strings.Join(paths, " ")),
-			r.anonymous(a.GetCommand().GetText()), a.GetEndpoint(), a.GetTitle(), d.GetReason())
 		if count[line]++; count[line] == 1 {
 			order = append(order, line)
 		}
 	}
 	for _, line := range order {
-		t.Logf("%d x %s", count[line], line)
+		r.t.Logf("%d x %s", count[line], line)
 	}
 }

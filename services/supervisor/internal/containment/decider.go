@@ -34,6 +34,9 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	if changes(e.Operation) && sandbox.Device(e.Path) {
 		return decisions.Answer{Allowed: true}
 	}
+	if answer, here := d.connectsHere(ctx, e); here {
+		return answer
+	}
 	d.classify(e)
 	if e.Operation == sandbox.Read && d.sandbox.Mine.Keeps(e.Path, false) {
 		return decisions.Answer{Allowed: true} // the agent's own files, also those with its keys

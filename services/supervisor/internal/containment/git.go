@@ -102,7 +102,11 @@ func (d *Decider) isGitState(e *event, meaning git.Write) (state bool, why strin
 		if err != nil {
 			return false, ""
 		}
-		why = meaning.Harmless(e.Path, e.Content, before)
+		if e.kept && meaning == git.Config { // the agent keeps a repository of its own for the files of a session, which it may change there
+			why = git.HarmlessConfig(e.Path, e.Content, before, d.opts.Sessions.Roots()...)
+		} else {
+			why = meaning.Harmless(e.Path, e.Content, before)
+		}
 		return why == "", why
 	}
 	return false, ""

@@ -6,6 +6,9 @@ import (
 	"slices"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -20,10 +23,34 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	case <-ctx.Done():
 		return egress.Decision{Reason: "the agent is over"}
 	}
+	return d.reaches(ctx, to, d.concerned())
+}
+
+// dnsPort is the port of name services. A name that is looked up can carry data to others.
+const dnsPort = 53
+
+// connectsHere decides whether a process connects to a port of this machine without the proxy, by the same rules as with it; false: the
+// event is none of these, and is decided like others. If no program listens on the port, the user need not be asked.
+func (d *Decider) connectsHere(ctx context.Context, e *event) (decisions.Answer, bool) {
+	address := e.Address
+	if e.Operation != sandbox.Connect || !address.Loopback() || address.Port == dnsPort || d.sandbox.How.Proxy == "" || d.observes() {
+		return decisions.Answer{}, false
+	}
+	host, err := hosts.Parse(address.Host)
+	if err != nil || !proc.Listens(address.Port) {
+		return decisions.Answer{}, false
+	}
+	decision := d.reaches(ctx, egress.Target{Host: host, Port: address.Port, Addresses: []netip.Addr{host.Address}}, e.sessions)
+	allowed := decision.Verdict == egress.Allow && decision.Special
+	return decisions.Answer{Allowed: allowed, Why: decision.Reason}, true
+}
+
+// reaches implements Reaches for the sessions that the connection may belong to.
+func (d *Decider) reaches(ctx context.Context, to egress.Target, sessions []string) egress.Decision {
 	if loopback(to) && d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
 		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
 	}
-	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
+	e := &event{sessions: sessions, to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)
 	if err != nil {
 		return egress.Decision{Reason: "acphost could not decide: " + err.Error()}

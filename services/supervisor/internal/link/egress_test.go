@@ -2,10 +2,14 @@ package link
 
 import (
 	"context"
+	"net"
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/sandbox"
+	"github.com/acphost/acphost/internal/sandbox/decisions"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
@@ -47,4 +51,42 @@ func TestLink_ReachesListenersOfTheAgent(t *testing.T) {
 			}
 		})
 	}
+}
+
+func TestLink_DecidesDirectConnectionsToThisMachine(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _ = listener.Close() })
+	port := uint16(listener.Addr().(*net.TCPAddr).Port)
+	verdict := permissionv1.Verdict_VERDICT_ALLOW
+	confined := &containment.Sandbox{How: sandbox.Confinement{Closed: true, Proxy: "127.0.0.1:1"}, Closed: "only the proxy"}
+	r := newRig(t, contained(confined, containment.Proxy{}))
+	asked := 0
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		asked++
+		return &permissionv1.DecideResponse{Verdict: verdict, NamesAddresses: len(a.GetEndpoint().GetAddresses()) > 0}, nil
+	}
+	r.open(`{}`)
+	expect := func(what string, want bool, questions int, to sandbox.Address) {
+		t.Helper()
+		asked = 0
+		e := sandbox.Event{Operation: sandbox.Connect, PID: os.Getpid(), Address: to}
+		got := r.decider.Judge(t.Context(), decisions.Asked{Event: e, Program: "agent"})
+		if got.Allowed != want || asked != questions {
+			t.Errorf("%s: got %t (%s) after %d decisions of the policy, want %t after %d", what, got.Allowed, got.Why, asked, want, questions)
+		}
+	}
+	here := sandbox.Address{Network: "tcp", Host: "127.0.0.1", Port: port}
+	expect("a port that a rule names", true, 1, here)
+	expect("by UDP", false, 0, sandbox.Address{Network: "udp", Host: "127.0.0.1", Port: port})
+	expect("another machine", false, 0, sandbox.Address{Network: "tcp", Host: "192.0.2.1", Port: port})
+	verdict = permissionv1.Verdict_VERDICT_DENY
+	expect("a port that a rule denies", false, 1, here)
+	verdict = permissionv1.Verdict_VERDICT_ALLOW
+	if err := listener.Close(); err != nil {
+		t.Fatal(err)
+	}
+	expect("a port without a listener", false, 0, here)
 }

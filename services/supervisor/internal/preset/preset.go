@@ -280,6 +280,9 @@ func (a *Agent) inherit(before Agent) {
 	}
 	if d := a.Distribution; d.NPX == nil && d.UVX == nil && len(d.Binary) == 0 {
 		a.Version, a.Distribution = before.Version, before.Distribution
+		if a.Own.TerminalTools == nil { // which are known of this program alone
+			a.Own.TerminalTools = before.Own.TerminalTools
+		}
 	}
 	a.Description = cmp.Or(a.Description, before.Description)
 	mine, its := a.Distribution.NPX, before.Distribution.NPX
