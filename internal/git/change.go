@@ -293,7 +293,7 @@ var forms = func() map[string]func(string) bool {
 		gc.aggressivedepth gc.aggressivewindow pack.threads pack.windowmemory pack.window pack.depth pack.compression
 		pack.packsizelimit pack.deltacachesize pack.deltacachelimit pack.indexversion index.version
 		status.renamelimit lfs.repositoryformatversion lfs.concurrenttransfers`: isNumber,
-		`core.logallrefupdates core.untrackedcache pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
+		`core.logallrefupdates core.untrackedcache index.threads pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
 		submodule.recurse core.autocrlf core.eol core.safecrlf core.abbrev core.whitespace core.checkstat core.hidedotfiles
 		commit.cleanup pull.ff push.default push.recursesubmodules branch.autosetupmerge branch.sort tag.sort remote.*.tagopt
 		remote.*.partialclonefilter submodule.*.ignore merge.conflictstyle merge.ff merge.renames merge.directoryrenames

@@ -62,6 +62,8 @@ type Change struct {
 	Link bool
 	// From, for a rename: the other name. If From exists, Path gets what From is, a folder with everything in it.
 	From string
+	// Trees are folders that configurations may name as the work tree (HarmlessConfig).
+	Trees []string
 	// Made: the change has been made already, and is judged once more. See MeansMoreWithOthers.
 	Made bool
 }
@@ -252,7 +254,7 @@ func (v view) awakes(dir string) bool {
 	case !begun(v.had, dir): // a process may have a file open that is judged by its content
 		return v.dangerous(dir, func(string) bool { return true })
 	case !whole(v.had, dir) && whole(v.has, dir):
-		return v.dangerous(dir, func(file string) bool { return !harmlessFile(file) }) || hasLinks(v.at(dir))
+		return v.dangerous(dir, func(file string) bool { return !v.harmlessFile(file) }) || hasLinks(v.at(dir))
 	}
 	return false
 }
@@ -314,13 +316,14 @@ func hookName(name string) bool {
 }
 
 // harmlessFile reports whether a configuration or an index has a harmless content, and no other name.
-func harmlessFile(file string) bool {
+func (v view) harmlessFile(file string) bool {
 	info, err := os.Lstat(file)
 	if err != nil || !info.Mode().IsRegular() || links(info) != 1 {
 		return false
 	}
 	data, err := bounded(file, maxIndex)
-	return err == nil && judged[spelled(filepath.Base(file))].Harmless(file, data, nil) == ""
+	w := judged[spelled(filepath.Base(file))]
+	return err == nil && (w.Harmless(file, data, nil) == "" || w == Config && HarmlessConfig(file, data, nil, v.Trees...) == "")
 }
 
 // contents is the strictest meaning of the files in a folder that has the changed path after the change.
@@ -346,7 +349,7 @@ func (v view) contents() Write {
 		}
 		if w.ByContent() {
 			before := view{Change{Path: file}}.meaning(file)
-			if before != w || !harmlessFile(file) {
+			if before != w || !v.harmlessFile(file) {
 				w = Runs
 			} else {
 				w = State

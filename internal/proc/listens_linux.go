@@ -11,9 +11,9 @@ import (
 )
 
 // Listens reports whether a socket listens on a TCP port of this machine, at any address, in the network namespace of the caller.
-func Listens(port uint16) bool {
+func Listens(port uint16) (bool, error) {
 	listening, err := listenersAt(port)
-	return err == nil && len(listening) > 0
+	return len(listening) > 0, err
 }
 
 // ListensAlone reports whether a TCP port of this machine belongs to one process tree: at least one socket listens on the port, at

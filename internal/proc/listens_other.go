@@ -4,8 +4,10 @@ package proc
 
 import "fmt"
 
-// Listens needs /proc: here it returns false.
-func Listens(uint16) bool { return false }
+// Listens needs /proc: here it returns ErrUnsupported.
+func Listens(port uint16) (bool, error) {
+	return false, fmt.Errorf("sockets that listen at port %d: %w", port, ErrUnsupported)
+}
 
 // ListensAlone needs /proc: here it returns ErrUnsupported.
 func ListensAlone(pid int, port uint16) (bool, error) {

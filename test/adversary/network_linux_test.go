@@ -60,7 +60,11 @@ func TestOnlyTheProxyLeadsOutAndThePolicyDecidesThere(t *testing.T) {
 		}
 	}
 	// Without the proxy, the same rules decide about ports of this machine, and no rule allows anything else.
-	h.worked("direct", "127.0.0.1:"+open, "[::ffff:127.0.0.1]:"+open)
+	for _, a := range h.try("direct", "127.0.0.1:"+open, "[::ffff:127.0.0.1]:"+open) {
+		if byTCP := strings.HasPrefix(a.What, "tcp") || strings.HasPrefix(a.What, "multipath"); byTCP != (a.Err == "") {
+			t.Errorf("got %s, want that it works by TCP alone", a)
+		}
+	}
 	h.refused("direct", "127.0.0.1:"+shut, "[::ffff:127.0.0.1]:"+shut, "127.0.0.53:53", "192.0.2.1:"+open)
 
 	// The user is asked, and the answer counts for the next try.

@@ -30,14 +30,14 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 const dnsPort = 53
 
 // connectsHere decides whether a process connects to a port of this machine without the proxy, by the same rules as with it; false: the
-// event is none of these, and is decided like others. If no program listens on the port, the user need not be asked.
+// event is none of these, and is decided like others.
 func (d *Decider) connectsHere(ctx context.Context, e *event) (decisions.Answer, bool) {
 	address := e.Address
 	if e.Operation != sandbox.Connect || !address.Loopback() || address.Port == dnsPort || d.sandbox.How.Proxy == "" || d.observes() {
 		return decisions.Answer{}, false
 	}
 	host, err := hosts.Parse(address.Host)
-	if err != nil || !proc.Listens(address.Port) {
+	if err != nil {
 		return decisions.Answer{}, false
 	}
 	decision := d.reaches(ctx, egress.Target{Host: host, Port: address.Port, Addresses: []netip.Addr{host.Address}}, e.sessions)
@@ -47,8 +47,13 @@ func (d *Decider) connectsHere(ctx context.Context, e *event) (decisions.Answer,
 
 // reaches implements Reaches for the sessions that the connection may belong to.
 func (d *Decider) reaches(ctx context.Context, to egress.Target, sessions []string) egress.Decision {
-	if loopback(to) && d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
-		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+	if loopback(to) {
+		if d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
+			return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+		}
+		if listens, err := proc.Listens(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
+			return egress.Decision{Reason: "no program listens on the port"}
+		}
 	}
 	e := &event{sessions: sessions, to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)

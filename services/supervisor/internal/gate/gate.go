@@ -387,7 +387,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		d.Verdict, d.By, d.Rule, d.Reason, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, ruleAt{}
 	}
 	g.applyOwnRules(r, d)
-	g.matchDeferred(r, d)
+	g.matchDeferred(ctx, r, d)
 	switch {
 	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
 		g.decideAsked(r, d)
