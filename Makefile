@@ -197,8 +197,8 @@ fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
 
 .PHONY: agents
 agents: build fetch-agents ## run agents themselves, before a model of a script, under each policy; writes docs/agents.md
-	$(RUN_AGENTS) -timeout 15m -skip "UnderEachPolicy|InTheSandbox|BehindAllWalls" ./test/agents/
-	$(RUN_AGENTS) -timeout 80m -run "UnderEachPolicy|InTheSandbox|BehindAllWalls" ./test/agents/ -update
+	$(RUN_AGENTS) -timeout 15m -skip "UnderEachPolicy|InTheSandbox|WorkBehindAllWalls" ./test/agents/
+	$(RUN_AGENTS) -timeout 80m -run "UnderEachPolicy|InTheSandbox|WorkBehindAllWalls" ./test/agents/ -update
 	go test -count=1 -run ThePage ./test/agents/ -update
 
 # An agent of "make agents-walls", such as "cline"; empty: all.
@@ -206,7 +206,7 @@ AGENT ?=
 
 .PHONY: agents-walls
 agents-walls: build ## run AGENT, or all installed agents, behind all walls, and print what is done, asked and refused
-	$(RUN_AGENTS) -v -timeout 60m -run 'BehindAllWalls$(AGENT:%=/^%$$)' ./test/agents/ | grep -vE '^(=== |ok|PASS)'
+	$(RUN_AGENTS) -v -timeout 60m -run 'WorkBehindAllWalls$(AGENT:%=/^%$$)' ./test/agents/ | grep -vE '^(=== |ok|PASS)'
 
 RUN_AGENTS = ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1
 

@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strings"
 	"syscall"
@@ -58,7 +59,8 @@ type rig struct {
 	// tries: an agent that does not start is no failure, and unstarted says why.
 	tries     bool
 	unstarted error
-	// walled: the agent's network is a proxy, and its entry in agents.json names the models, as entries name those of vendors.
+	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of vendors, and it may report
+	// to its vendor and look for updates, as it comes.
 	walled bool
 	models []string // host and port of each model
 }
@@ -151,11 +153,17 @@ func (r *rig) file(name, text string) string {
 	if err := os.MkdirAll(filepath.Dir(path), 0o700); err != nil {
 		r.t.Fatal(err)
 	}
+	if r.walled {
+		text = usageStatistics.ReplaceAllString(text, `"usageStatisticsEnabled": true`)
+	}
 	if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 		r.t.Fatal(err)
 	}
 	return path
 }
+
+// usageStatistics is the setting by which agents report to their vendors.
+var usageStatistics = regexp.MustCompile(`"usageStatisticsEnabled": *false`)
 
 // expectFile expects a file in the workspace to hold text.
 func (r *rig) expectFile(name, want string) {
@@ -197,6 +205,9 @@ func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *superv
 	req.Cwd, req.Env = r.work, map[string]*supervisorv1.EnvValue{}
 	for _, e := range env {
 		name, value, _ := strings.Cut(e, "=")
+		if r.walled && isQuiet(name) {
+			continue
+		}
 		req.Env[name] = &supervisorv1.EnvValue{Source: &supervisorv1.EnvValue_Value{Value: value}}
 	}
 	resp, err := r.Agents.StartAgent(r.ctx, req)
@@ -208,6 +219,11 @@ func (r *rig) startAs(req *supervisorv1.StartAgentRequest, env []string) *superv
 		r.t.Fatalf("start %v: %v", req, explain(err))
 	}
 	return resp.GetAgent()
+}
+
+// isQuiet reports whether a variable keeps an agent from connecting to other machines than its model's.
+func isQuiet(name string) bool {
+	return strings.Contains(name, "DISABLE") || strings.Contains(name, "OFFLINE")
 }
 
 // open opens a session in the workspace.

@@ -2,12 +2,15 @@ package agents
 
 import (
 	"encoding/json"
+	"flag"
 	"fmt"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 )
@@ -17,6 +20,7 @@ const allWalls = "sandbox: {mode: enforce, reads: true, network: proxy}\n"
 
 // walled is what was observed of an agent behind all walls: the data of a table in docs/agents.md, in testdata/walls.
 type walled struct {
+	Title   string `json:"title"`
 	Version string `json:"version"`
 	// Starts are a first start of the agent, and one after it, with the same home folder.
 	Starts []walledStart `json:"starts"`
@@ -24,12 +28,18 @@ type walled struct {
 
 // walledStart is one start of an agent, with a session.
 type walledStart struct {
-	// Acts are turns in which the user allows, for always if that is offered, what acphost asks.
+	// Acts are turns in which the user allows what acphost asks, for always if that is offered.
 	Acts []seen `json:"acts"`
-	// Questions are all questions, also those that no act has to do with.
-	Questions []string `json:"questions,omitempty"`
-	// Refused are what a wall refused, each once.
-	Refused []string `json:"refused,omitempty"`
+	// Refused is how many different actions were refused without a question.
+	Refused int `json:"refused"`
+}
+
+// questions returns how many questions the user was asked.
+func (s walledStart) questions() (n int) {
+	for _, a := range s.Acts {
+		n += len(a.Questions)
+	}
+	return n
 }
 
 // done returns how many acts were done.
@@ -92,8 +102,8 @@ func (r *rig) everyday(t tools, number int) []act {
 	}
 }
 
-// The agents as they are, behind all walls.
-func TestAgentsBehindAllWalls(t *testing.T) {
+// TestAgents_WorkBehindAllWalls runs the agents as they are. With -update it writes what was observed, of which docs/agents.md is made.
+func TestAgents_WorkBehindAllWalls(t *testing.T) {
 	for _, c := range slices.Concat(candidates, others) {
 		t.Run(c.id, func(t *testing.T) {
 			if c.folder != "" {
@@ -101,7 +111,21 @@ func TestAgentsBehindAllWalls(t *testing.T) {
 			} else {
 				executable(t, c.command)
 			}
-			c.behindWalls(t)
+			got := c.behindWalls(t)
+			for i, s := range got.Starts {
+				t.Logf("start %d: %d of %d acts done, %d questions, %d refusals", i+1, s.done(), len(s.Acts), s.questions(), s.Refused)
+				if s.done() < len(s.Acts) || s.questions() > 1 {
+					t.Errorf("start %d: %d of %d acts were done with %d questions; want all with at most one", i+1, s.done(), len(s.Acts), s.questions())
+				}
+			}
+			if f := flag.Lookup("update"); t.Failed() || f == nil || f.Value.String() != "true" { // what is refused differs from run to run
+				return
+			}
+			text, err := json.MarshalIndent(got, "", "\t")
+			if err != nil {
+				t.Fatal(err)
+			}
+			testkit.Golden(t, filepath.Join("walls", c.id+".json"), string(text)+"\n")
 		})
 	}
 }
@@ -110,53 +134,86 @@ func TestAgentsBehindAllWalls(t *testing.T) {
 func (c *candidate) behindWalls(t *testing.T) walled {
 	t.Helper()
 	r := newRigWith(t, "workspace", allWalls)
-	r.walled, r.tries = true, true
+	t.Cleanup(r.logRefusals)
+	r.walled = true
 	r.project()
 	r.file("src/greet.js", "exports.greet = (name) => \"Hello0, \" + name;\n")
-	t.Cleanup(r.logRefusals)
-	var all walled
+	all := walled{Title: c.title}
 	for number := range 2 {
-		s := walledStart{}
 		agent, m := c.launch(r)
-		if agent == nil {
-			t.Errorf("start %d: %s", number, r.anonymous(r.unstarted.Error()))
-			break
-		}
 		all.Version = agent.GetInfo().GetVersion()
-		resp, err := r.Sessions.NewSession(r.ctx, &supervisorv1.NewSessionRequest{AgentId: agent.GetId(), Cwd: r.work})
-		if err != nil {
-			t.Errorf("start %d: no session: %s", number, r.anonymous(explain(err).Error()))
-			break
-		}
+		session, s, before := r.open(agent), walledStart{}, len(r.refused())
 		for _, a := range r.everyday(c.tools, number) {
-			first := r.play(resp.GetSession(), m, a, "allow_always")
-			if asked := len(first.Questions) > 0; !first.Worked && asked {
-				again := r.play(resp.GetSession(), m, a, "allow_always")
-				first.Again, first.Worked = again.Worked, again.Worked
-				first.Questions = append(first.Questions, again.Questions...)
+			act := r.play(session, m, a, "allow_always")
+			if !act.Worked && len(act.Questions) > 0 {
+				again := r.play(session, m, a, "allow_always")
+				act.Again, act.Worked, act.Questions = again.Worked, again.Worked, append(act.Questions, again.Questions...)
 			}
-			s.Questions = append(s.Questions, first.Questions...)
-			s.Acts = append(s.Acts, first)
-			t.Logf("start %d: %s: done %v %v, asked %q", number, first.Does, first.Worked, first.Again, first.Questions)
-			if !first.Worked {
-				bodies := m.Requests()
-				t.Logf("   heard: %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
+			t.Logf("start %d: %s: done %t, asked %q", number+1, act.Does, act.Worked, act.Questions)
+			if bodies := m.Requests(); !act.Worked && len(bodies) > 1 {
+				t.Logf("the model heard %s", r.anonymous(heard(bodies[len(bodies)-2], bodies[len(bodies)-1])))
 			}
-		}
-		all.Starts = append(all.Starts, s)
-		if strange := m.Strange(); len(strange) > 0 {
-			t.Logf("the model was asked what it does not know: %q", strange)
+			act.Call = ""
+			s.Acts = append(s.Acts, act)
 		}
 		if _, err := r.Agents.StopAgent(r.ctx, &supervisorv1.StopAgentRequest{AgentId: agent.GetId()}); err != nil {
-			t.Errorf("stop: %v", explain(err))
+			t.Fatal(explain(err))
 		}
+		s.Refused = len(r.refused()) - before
+		all.Starts = append(all.Starts, s)
 	}
 	r.finish()
-	for i, s := range all.Starts {
-		t.Logf("RESULT %s start %d: %d of %d done, %d questions", c.id, i, s.done(), len(s.Acts), len(s.Questions))
-	}
 	return all
 }
+
+// refused are the different actions of processes that were refused without a question to the user so far.
+func (r *rig) refused() []string {
+	r.t.Helper()
+	var all []string
+	for _, d := range r.decisions() {
+		a := d.GetAction()
+		if a.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.GetOutcome() == "allowed" {
+			continue
+		}
+		all = append(all, strings.Join([]string{d.GetSessionId(), a.GetKind(), a.GetCommand().GetText(), fmt.Sprint(a.GetPaths()), fmt.Sprint(a.GetEndpoint())}, " "))
+	}
+	return once(all)
+}
+
+// wallsSection is the table of docs/agents.md.
+func wallsSection(t *testing.T) string {
+	t.Helper()
+	var b strings.Builder
+	b.WriteString(wallsHead)
+	for _, c := range slices.Concat(candidates, others) {
+		text, err := os.ReadFile(filepath.Join("testdata", "walls", c.id+".json"))
+		var w walled
+		if err == nil {
+			err = json.Unmarshal(text, &w)
+		}
+		if err != nil {
+			t.Fatalf("%s was not observed behind all walls; run make agents: %v", c.title, err)
+		}
+		fmt.Fprintf(&b, "| %s | %s |", w.Title, w.Version)
+		for _, s := range w.Starts {
+			fmt.Fprintf(&b, " %d of %d | %d | %d |", s.done(), len(s.Acts), s.questions(), s.Refused)
+		}
+		b.WriteString("\n")
+	}
+	return b.String()
+}
+
+const wallsHead = `
+## Behind all walls
+
+Each agent is started twice with the same home folder, under ` + "`workspace`" + ` with all three [walls](permissions.md#walls). In each session it reads a
+file, runs ` + "`ls -la`, `git status`, `npm test` and `git commit`" + `, and writes and edits files. The user allows what is asked, for always if that is
+offered. An act counts as done if it was done at the first try, or at the second after a question. *Refused* counts different actions that were
+refused without a question. Such an action is often one that the agent works without, such as a connection for telemetry.
+
+| agent | version | first start: done | questions | refused | second start: done | questions | refused |
+|---|---|---|---|---|---|---|---|
+`
 
 // logRefusals logs what walls refused, and the requests of the agent that the policy did not decide, each once with its number.
 func (r *rig) logRefusals() {
