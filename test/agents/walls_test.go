@@ -9,6 +9,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/acphost/acphost/internal/testkit"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
@@ -140,9 +141,10 @@ func (c *candidate) behindWalls(t *testing.T) walled {
 	r.file("src/greet.js", "exports.greet = (name) => \"Hello0, \" + name;\n")
 	all := walled{Title: c.title}
 	for number := range 2 {
+		began := time.Now()
 		agent, m := c.launch(r)
 		all.Version = agent.GetInfo().GetVersion()
-		session, s, before := r.open(agent), walledStart{}, len(r.refused())
+		session, s := r.open(agent), walledStart{}
 		for _, a := range r.everyday(c.tools, number) {
 			act := r.play(session, m, a, "allow_always")
 			if !act.Worked && len(act.Questions) > 0 {
@@ -159,25 +161,25 @@ func (c *candidate) behindWalls(t *testing.T) walled {
 		if _, err := r.Agents.StopAgent(r.ctx, &supervisorv1.StopAgentRequest{AgentId: agent.GetId()}); err != nil {
 			t.Fatal(explain(err))
 		}
-		s.Refused = len(r.refused()) - before
+		s.Refused = r.refused(began)
 		all.Starts = append(all.Starts, s)
 	}
 	r.finish()
 	return all
 }
 
-// refused are the different actions of processes that were refused without a question to the user so far.
-func (r *rig) refused() []string {
+// refused counts the different actions of processes that were refused since a time, without a question to the user.
+func (r *rig) refused(since time.Time) int {
 	r.t.Helper()
 	var all []string
 	for _, d := range r.decisions() {
 		a := d.GetAction()
-		if a.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.GetOutcome() == "allowed" {
+		if a.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.GetOutcome() == "allowed" || d.GetTime().AsTime().Before(since) {
 			continue
 		}
-		all = append(all, strings.Join([]string{d.GetSessionId(), a.GetKind(), a.GetCommand().GetText(), fmt.Sprint(a.GetPaths()), fmt.Sprint(a.GetEndpoint())}, " "))
+		all = append(all, strings.Join([]string{a.GetKind(), a.GetCommand().GetText(), fmt.Sprint(a.GetPaths()), fmt.Sprint(a.GetEndpoint())}, " "))
 	}
-	return once(all)
+	return len(once(all))
 }
 
 // wallsSection is the table of docs/agents.md.
@@ -215,15 +217,15 @@ refused without a question. Such an action is often one that the agent works wit
 |---|---|---|---|---|---|---|---|
 `
 
-// logRefusals logs what walls refused, and the requests of the agent that the policy did not decide, each once with its number.
+// logRefusals logs what walls refused and what the user was asked about, each once with its number.
 func (r *rig) logRefusals() {
 	r.t.Helper()
 	count := map[string]int{}
 	var order []string
 	for _, d := range r.decisions() {
 		a := d.GetAction()
-		kernel := a.GetDoor() == permissionv1.Door_DOOR_KERNEL
-		if a == nil || kernel && d.GetOutcome() == "allowed" || !kernel && d.GetAnsweredBy() == "policy" {
+		asked := d.GetAnsweredBy() == "tester"
+		if a == nil || !asked && (a.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.GetOutcome() == "allowed") {
 			continue
 		}
 		about := []string{a.GetCommand().GetText()}
