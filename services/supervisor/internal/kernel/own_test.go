@@ -3,6 +3,7 @@ package kernel
 import (
 	"os"
 	"path/filepath"
+	"slices"
 	"testing"
 
 	"github.com/acphost/acphost/internal/testkit"
@@ -51,6 +52,23 @@ func TestOwn_KeepsOnlyFilesOfPreset(t *testing.T) {
 	}
 	if (*Own)(nil).Keeps("/x", false) || (*Own)(nil).Runs("/x", nil) {
 		t.Error("nothing known is not nothing of its own")
+	}
+}
+
+func TestFiles_HasFoldersForUnknownAgents(t *testing.T) {
+	for name, tt := range map[string]struct {
+		files Files
+		want  []string
+	}{
+		"an unknown agent":      {Files{Programs: []string{"helper"}}, []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}},
+		"an agent with state":   {Files{State: []string{"~/.agent/**"}}, nil},
+		"an agent with a cache": {Files{State: []string{"~/.agent/**"}, Caches: []string{"AGENT_CACHE_HOME"}}, []string{"AGENT_CACHE_HOME"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.files.CacheVariables(); !slices.Equal(got, tt.want) {
+				t.Errorf("got %q, want %q", got, tt.want)
+			}
+		})
 	}
 }
 
