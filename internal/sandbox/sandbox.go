@@ -254,14 +254,16 @@ type Lists struct {
 
 // Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only three kinds of
 // them, over TCP: a proxy, which decides on the machines behind it; a port on the loopback interface if only processes of this
-// sandbox listen on it; and, if there is a proxy, other ports on the loopback interface that the other Decider allows, because programs often
-// use no proxy for them. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected regardless
+// sandbox listen on it; and, with DecidesLoopback, other ports on the loopback interface that the other Decider allows, because programs
+// often use no proxy for them. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected regardless
 // of its answer. Through needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
 	Host string
 	Port uint16
+	// DecidesLoopback: the Decider decides on ports on the loopback interface, as the proxy does.
+	DecidesLoopback bool
 }
 
 // Allows implements Decider.
@@ -275,7 +277,7 @@ func (t Through) Allows(e Event) bool {
 				return true
 			}
 		}
-		return t.Decider.Allows(e) && t.Host != "" && e.Address.Loopback() // the Decider is asked in any case, to notify it
+		return t.Decider.Allows(e) && t.DecidesLoopback && e.Address.Loopback() // the Decider is asked in any case, to notify it
 	}
 	return t.Decider.Allows(e)
 }

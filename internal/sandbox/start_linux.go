@@ -157,6 +157,9 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	if l.NoInternet && asks {
 		proxy = &Through{}
 	}
+	if proxy != nil {
+		proxy.DecidesLoopback = asks && proxy.Host != ""
+	}
 	o.Reads = o.Reads || len(l.DenyRead) > 0
 	if !*job {
 		if c.args = flags.Args(); len(c.args) == 0 {

@@ -35,3 +35,23 @@ func TestThrough_AllowsOwnListeners(t *testing.T) {
 		t.Error("a port at which no process listens any more is allowed")
 	}
 }
+
+func TestThrough_LetsDeciderDecideAboutLoopback(t *testing.T) {
+	for name, tt := range map[string]struct {
+		through Through
+		to      Address
+		want    bool
+	}{
+		"a port that the Decider allows":    {Through{Decider: Lists{}, DecidesLoopback: true}, Address{Network: "tcp", Host: "127.0.0.1", Port: 1}, true},
+		"a port that the Decider denies":    {Through{Decider: Lists{NoInternet: true}, DecidesLoopback: true}, Address{Network: "tcp", Host: "127.0.0.1", Port: 1}, false},
+		"not by TCP":                        {Through{Decider: Lists{}, DecidesLoopback: true}, Address{Network: "udp", Host: "127.0.0.1", Port: 1}, false},
+		"another machine":                   {Through{Decider: Lists{}, DecidesLoopback: true}, Address{Network: "tcp", Host: "192.0.2.1", Port: 1}, false},
+		"a Decider that decides on no port": {Through{Decider: Lists{}}, Address{Network: "tcp", Host: "127.0.0.1", Port: 1}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := tt.through.Allows(Event{Operation: Connect, Address: tt.to}); got != tt.want {
+				t.Errorf("got %v, want %v", got, tt.want)
+			}
+		})
+	}
+}
