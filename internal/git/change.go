@@ -18,8 +18,8 @@ import (
 // that a file is not well-formed. The address of a remote may be added, and not changed or removed.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
-// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are folders that the configuration may
-// name as the work tree besides, as absolute paths. The file system is not read.
+// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository of
+// a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {
@@ -172,6 +172,8 @@ func (d difference) harmless(s setting) bool {
 		return d.addsRemote(s.sub) && pushed.MatchString(s.value)
 	case "core.worktree":
 		return d.isOfSubmodule(s.value) || slices.Contains(d.trees, s.value)
+	case "index.threads": // git then writes an index that HarmlessIndex rejects, if the index is large
+		return len(d.trees) > 0 && isFlag(s.value)
 	case "lfs.*.access":
 		return address(s.sub) && among("basic none negotiate", s.value)
 	}
@@ -293,7 +295,7 @@ var forms = func() map[string]func(string) bool {
 		gc.aggressivedepth gc.aggressivewindow pack.threads pack.windowmemory pack.window pack.depth pack.compression
 		pack.packsizelimit pack.deltacachesize pack.deltacachelimit pack.indexversion index.version
 		status.renamelimit lfs.repositoryformatversion lfs.concurrenttransfers`: isNumber,
-		`core.logallrefupdates core.untrackedcache index.threads pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
+		`core.logallrefupdates core.untrackedcache pull.rebase branch.*.rebase branch.autosetuprebase diff.renames
 		submodule.recurse core.autocrlf core.eol core.safecrlf core.abbrev core.whitespace core.checkstat core.hidedotfiles
 		commit.cleanup pull.ff push.default push.recursesubmodules branch.autosetupmerge branch.sort tag.sort remote.*.tagopt
 		remote.*.partialclonefilter submodule.*.ignore merge.conflictstyle merge.ff merge.renames merge.directoryrenames
