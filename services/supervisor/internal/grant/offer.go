@@ -89,8 +89,8 @@ func Widest(a *permissionv1.Action, w Where) Offer {
 // lasts reports whether an answer about a part may outlive the session.
 func (p part) lasts(w Where) bool {
 	switch p.action {
-	case actionConnect: // an address that is not on the internet is another machine's tomorrow
-		return w.Workspace != "" && !strings.Contains(p.host, " (")
+	case actionConnect:
+		return w.Workspace != "" && !p.here
 	case actionRun:
 		return p.dir == "" || strings.HasPrefix(p.dir, strings.TrimSuffix(w.Workspace, "/")+"/")
 	}
