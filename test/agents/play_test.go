@@ -47,8 +47,8 @@ func (r *rig) play(s *supervisorv1.Session, m *Model, a act, answer string) seen
 	if a.changed != nil {
 		is.Worked = a.changed()
 	} else {
-		bodies := m.Requests()
-		is.Worked = bytes.Count(bodies[ordered+1], []byte(a.answer)) > bytes.Count(bodies[ordered], []byte(a.answer))
+		before := m.Requests()[ordered]
+		is.Worked = bytes.Count(m.Newest(), []byte(a.answer)) > bytes.Count(before, []byte(a.answer)) // an agent may have repeated a request
 	}
 	return is
 }
