@@ -180,7 +180,8 @@ conformance: build examples/policy-node/node_modules/.installed ## hold our daem
 	test/conformance.sh
 
 # The agents that are known by name, and others that users have, as they come: hundreds of MB, so that the gate does not fetch them.
-# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest. Those of AGENTS_MORE run behind all walls alone.
+# The former adapter of Codex has the new one's name, and pi needs a newer Node than the rest. Those of AGENTS_MORE run
+# behind all walls alone.
 AGENTS        ?= .tools/agents
 AGENTS_NPM    := @agentclientprotocol/claude-agent-acp@0.100.0 @agentclientprotocol/codex-acp@2.6.0 opencode-ai@1.18.33 @qwen-code/qwen-code@0.24.4 \
 	@google/gemini-cli@0.61.0 cline@3.0.65 pi-acp@0.0.34 @zed-industries/claude-code-acp@0.16.2

@@ -18,8 +18,9 @@ import (
 // that a file is not well-formed. The address of a remote may be added, and not changed or removed.
 //
 // The order of settings with different names is not compared. Removing the file is an empty data. file is the path of the
-// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository of
-// a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not read.
+// configuration, absolute, by which it judges the work tree of a submodule; "" accepts none. trees are for a repository
+// of a program's own: folders that it may name as the work tree besides, as absolute paths. The file system is not
+// read.
 func HarmlessConfig(file string, data, before []byte, trees ...string) (why string) {
 	was, err := exactSettings(before)
 	if err != nil {

@@ -10,7 +10,8 @@ import (
 	"strings"
 )
 
-// Listens reports whether a socket listens on a TCP port of this machine, at any address, in the network namespace of the caller.
+// Listens reports whether a socket listens on a TCP port of this machine, at any address, in the network namespace of
+// the caller.
 func Listens(port uint16) (bool, error) {
 	listening, err := listenersAt(port)
 	return len(listening) > 0, err

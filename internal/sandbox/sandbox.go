@@ -252,11 +252,11 @@ type Lists struct {
 	NoInternet bool
 }
 
-// Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only three kinds of
-// them, over TCP: a proxy, which decides on the machines behind it; a port on the loopback interface if only processes of this
-// sandbox listen on it; and, with DecidesLoopback, other ports on the loopback interface that the other Decider allows, because programs
-// often use no proxy for them. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected regardless
-// of its answer. Through needs Options.Streams.
+// Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only
+// three kinds of them, over TCP: a proxy, which decides on the machines behind it; a port on the loopback interface if
+// only processes of this sandbox listen on it; and, with DecidesLoopback, other ports on the loopback interface that
+// the other Decider allows, because programs often use no proxy for them. The other Decider is asked about all other
+// addresses too, so that it is notified, but they are rejected regardless of its answer. Through needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.

@@ -257,7 +257,8 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
-// TestWalls_UnknownAgentHasOwnFolders: an agent without an entry has folders for its caches and its state, and no others of the user's.
+// TestWalls_UnknownAgentHasOwnFolders: an agent without an entry has folders for its caches and its state, and no
+// others of the user's.
 func TestWalls_UnknownAgentHasOwnFolders(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -274,8 +275,8 @@ func TestWalls_UnknownAgentHasOwnFolders(t *testing.T) {
 	s.finish()
 }
 
-// TestWalls_MissingSecrets: programs look for many files that do not exist. The user is not notified of these, and a file that is made
-// afterwards is decided about.
+// TestWalls_MissingSecrets: programs look for many files that do not exist. The user is not notified of these, and a
+// file that is made afterwards is decided about.
 func TestWalls_MissingSecrets(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)

@@ -53,8 +53,8 @@ func (r *rig) play(s *supervisorv1.Session, m *Model, a act, answer string) seen
 	return is
 }
 
-// reply answers a question as the user of a session does: with the option of a kind, once if it is not offered for always, or, to a form,
-// not at all.
+// reply answers a question as the user of a session does: with the option of a kind, once if it is not offered for
+// always, or, to a form, not at all.
 func (r *rig) reply(q *supervisorv1.Approval, answer string) {
 	offered := func(o *supervisorv1.PermissionOption) bool { return o.GetKind() == answer }
 	if !slices.ContainsFunc(q.GetPermission().GetOptions(), offered) {

@@ -59,8 +59,8 @@ type rig struct {
 	// tries: an agent that does not start is no failure, and unstarted says why.
 	tries     bool
 	unstarted error
-	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of vendors, and it may report
-	// to its vendor and look for updates, as it comes.
+	// walled: the agent's network is a proxy. Its entry in agents.json names the models, as entries name those of
+	// vendors, and it may report to its vendor and look for updates, as it comes.
 	walled bool
 	models []string // host and port of each model
 }

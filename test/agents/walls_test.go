@@ -83,7 +83,8 @@ func (r *rig) nameModels(id string) {
 	r.file("../.config/acphost/agents.json", string(own))
 }
 
-// everyday are the acts of a session: reading, looking, changing, testing and committing. Texts differ from one number to the next.
+// everyday are the acts of a session: reading, looking, changing, testing and committing. Texts differ from one number
+// to the next.
 func (r *rig) everyday(t tools, number int) []act {
 	greet, note := r.path("src/greet.js"), r.path(fmt.Sprintf("note-%d.txt", number))
 	before, after := fmt.Sprintf("Hello%d", number), fmt.Sprintf("Hello%d", number+1)
@@ -103,7 +104,8 @@ func (r *rig) everyday(t tools, number int) []act {
 	}
 }
 
-// TestAgents_WorkBehindAllWalls runs the agents as they are. With -update it writes what was observed, of which docs/agents.md is made.
+// TestAgents_WorkBehindAllWalls runs the agents as they are. With -update it writes what was observed, of which
+// docs/agents.md is made.
 func TestAgents_WorkBehindAllWalls(t *testing.T) {
 	for _, c := range slices.Concat(candidates, others) {
 		t.Run(c.id, func(t *testing.T) {
@@ -208,10 +210,11 @@ func wallsSection(t *testing.T) string {
 const wallsHead = `
 ## Behind all walls
 
-Each agent is started twice with the same home folder, under ` + "`workspace`" + ` with all three [walls](permissions.md#walls). In each session it reads a
-file, runs ` + "`ls -la`, `git status`, `npm test` and `git commit`" + `, and writes and edits files. The user allows what is asked, for always if that is
-offered. An act counts as done if it was done at the first try, or at the second after a question. *Refused* counts different actions that were
-refused without a question. Such an action is often one that the agent works without, such as a connection for telemetry.
+Each agent is started twice with the same home folder, under ` + "`workspace`" + ` with all three
+[walls](permissions.md#walls). In each session it reads a file, runs ` + "`ls -la`, `git status`, `npm test` and `git commit`" + `,
+and writes and edits files. The user allows what is asked, for always if that is offered. An act counts as done if it was
+done at the first try, or at the second after a question. *Refused* counts different actions that were refused without a
+question. Such an action is often one that the agent works without, such as a connection for telemetry.
 
 | agent | version | first start: done | questions | refused | second start: done | questions | refused |
 |---|---|---|---|---|---|---|---|

@@ -91,8 +91,8 @@ func (e Exit) String() string {
 	return b.String()
 }
 
-// refusal returns the last line by which the sandbox reported that it refused something, which may be why the agent ended; empty: there is
-// none.
+// refusal returns the last line by which the sandbox reported that it refused something, which may be why the agent
+// ended; empty: there is none.
 func (e Exit) refusal() string {
 	for _, line := range slices.Backward(e.Tail) {
 		if strings.HasPrefix(line, "acphost: refused: ") {

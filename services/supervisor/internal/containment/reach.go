@@ -29,8 +29,8 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 // dnsPort is the port of name services. A name that is looked up can carry data to others.
 const dnsPort = 53
 
-// connectsHere decides whether a process connects to a port of this machine without the proxy, by the same rules as with it; false: the
-// event is none of these, and is decided like others.
+// connectsHere decides whether a process connects to a port of this machine without the proxy, by the same rules as
+// with it; false: the event is none of these, and is decided like others.
 func (d *Decider) connectsHere(ctx context.Context, e *event) (decisions.Answer, bool) {
 	address := e.Address
 	if e.Operation != sandbox.Connect || !address.Loopback() || address.Port == dnsPort || d.sandbox.How.Proxy == "" || d.observes() {

@@ -63,8 +63,8 @@ const (
 	RuleMetadata = "acphost/metadata"
 	// RuleAddress asks a person about an address that is not on the internet, if a rule allows a name that resolves to it.
 	RuleAddress = "acphost/address"
-	// RuleAgentHosts allows the machines that an agent cannot work without, and denies those that it is known not to need. It applies where a
-	// policy asks.
+	// RuleAgentHosts allows the machines that an agent cannot work without, and denies those that it is known not to
+	// need. It applies where a policy asks.
 	RuleAgentHosts = "acphost/agent-hosts"
 	// RuleNoPolicy is a rule of permd: calls pass if no policy was chosen.
 	RuleNoPolicy = "acphost/no-policy"
@@ -199,8 +199,8 @@ type Request struct {
 	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
 	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
-	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Machines are those that the agent is known to
-	// connect to.
+	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Machines are those that
+	// the agent is known to connect to.
 	Proxied  bool
 	Machines hosts.Known
 	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's

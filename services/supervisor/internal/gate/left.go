@@ -86,8 +86,8 @@ func (g *Gate) takeDeferred(r Request) *leftRequest {
 	return nil
 }
 
-// allowsWithCall reports whether the policies allow a deferred request, whatever its line says, once its command is known from the call. A
-// rule may have asked only because the request does not name the command.
+// allowsWithCall reports whether the policies allow a deferred request, whatever its line says, once its command is
+// known from the call. A rule may have asked only because the request does not name the command.
 func (g *Gate) allowsWithCall(ctx context.Context, left *leftRequest, call *permissionv1.Action) bool {
 	request := proto.CloneOf(left.action)
 	request.Kind, request.Unparsed = "tool.execute", ""

@@ -43,9 +43,9 @@ func ReachAhead(a *permissionv1.Action) *Ruling {
 }
 
 // ReachBehind returns the ruling on a proxied connection after policies have decided; nil: their verdict applies. If they ask, and the
-// agent is known not to work without the machine, it is allowed; if the agent works as well without the machine, it is denied. If they
-// allow a name that resolves to an address that is not on the internet, a person is asked, because the owner of the name chooses the
-// address.
+// agent is known not to work without the machine, it is allowed; if the agent works as well without the machine, it is
+// denied. If they allow a name that resolves to an address that is not on the internet, a person is asked, because the
+// owner of the name chooses the address.
 func ReachBehind(a *permissionv1.Action, known hosts.Known, said *permissionv1.DecideResponse) *Ruling {
 	to, ok := machineOf(a)
 	switch {

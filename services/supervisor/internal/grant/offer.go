@@ -45,7 +45,8 @@ func Exactly(a *permissionv1.Action, w Where, scope supervisorv1.GrantScope) ([]
 
 // Widest returns the widest that a question may offer for "always". A command that only reads and prints is offered with
 // any further arguments, every other command with just the ones that it has; those in the workspace for the workspace,
-// and so are connections, which agents make anew in each session. All else is offered for the session. A file is offered by its name.
+// and so are connections, which agents make anew in each session. All else is offered for the session. A file is
+// offered by its name.
 func Widest(a *permissionv1.Action, w Where) Offer {
 	t := targetOf(a, w)
 	session := supervisorv1.GrantScope_GRANT_SCOPE_SESSION
@@ -97,8 +98,8 @@ func (p part) lasts(w Where) bool {
 	return false
 }
 
-// Refusal returns what "always" may stand for in a no: exactly this action, for the session, or a connection for the workspace. What is
-// granted elsewhere yields to it.
+// Refusal returns what "always" may stand for in a no: exactly this action, for the session, or a connection for the
+// workspace. What is granted elsewhere yields to it.
 func Refusal(a *permissionv1.Action, w Where) Offer {
 	t := targetOf(a, w)
 	var o Offer

@@ -29,8 +29,9 @@ type Files struct {
 	Starts [][]string
 }
 
-// CacheVariables returns the variables by which the agent finds folders that acphost can choose. An agent of which no file is known gets the
-// folders of the XDG specification for caches and state: programs that follow it keep nothing there that the user has to have elsewhere.
+// CacheVariables returns the variables by which the agent finds folders that acphost can choose. An agent of which no
+// file is known gets the folders of the XDG specification for caches and state: programs that follow it keep nothing
+// there that the user has to have elsewhere.
 func (f Files) CacheVariables() []string {
 	if len(f.State) == 0 && len(f.Caches) == 0 {
 		return []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"}
@@ -38,8 +39,8 @@ func (f Files) CacheVariables() []string {
 	return f.Caches
 }
 
-// NewOwn returns an Own. command is the agent's program, by name or path, with its first argument. env are the agent's variables; a state
-// file that uses an unset variable is ignored.
+// NewOwn returns an Own. command is the agent's program, by name or path, with its first argument. env are the agent's
+// variables; a state file that uses an unset variable is ignored.
 func NewOwn(files Files, command, env []string) *Own {
 	o := &Own{}
 	for _, words := range files.Starts {

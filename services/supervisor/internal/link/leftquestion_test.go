@@ -101,7 +101,8 @@ func TestLeftToCall_AsksOnceAboutTheCall(t *testing.T) {
 	}
 }
 
-// If the walls decide about commands, a rule that asks only because the request names no command does not count for the call.
+// If the walls decide about commands, a rule that asks only because the request names no command does not count for the
+// call.
 func TestLeftToCall_AsksNothingAboutContainedCalls(t *testing.T) {
 	unclear := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "unclear"}
 	contained := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW, Contained: true}

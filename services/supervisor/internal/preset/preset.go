@@ -82,15 +82,15 @@ type Own struct {
 	// Hosts are the machines without which the agent does not work: those that serve its models, and those by which it logs in. They
 	// are patterns as rules have in host. Nil: they are not known.
 	Hosts []string `json:"hosts"`
-	// Unneeded are machines that the agent connects to and works without, such as those for telemetry, in the form of Hosts. Behind
-	// acphost's proxy, connections to them are refused where the policy would ask. Nil: none are known.
+	// Unneeded are machines that the agent connects to and works without, such as those for telemetry, in the form of
+	// Hosts. Behind acphost's proxy, connections to them are refused where the policy would ask. Nil: none are known.
 	Unneeded []string `json:"unneeded_hosts"`
 	// State are the files in which the agent keeps what it remembers, as kernel.CheckState describes them: sessions,
 	// logs, caches. In the sandbox only deny rules count for them. What runs later (settings, hooks, extensions) is not
 	// among them.
 	State []string `json:"state"`
-	// Caches are environment variables that name folders for what the agent fetches or unpacks, and then runs. In the sandbox they name
-	// folders of acphost's, which the user's own starts of the agent do not use.
+	// Caches are environment variables that name folders for what the agent fetches or unpacks, and then runs. In the
+	// sandbox they name folders of acphost's, which the user's own starts of the agent do not use.
 	Caches []string `json:"caches"`
 	// Starts are programs that the agent starts for itself, each as kernel.CheckStart describes it: to look at the
 	// repository, or to keep a copy of it. In the sandbox they are started as the agent, without a question.
@@ -156,7 +156,8 @@ func (c *Catalog) Dialect(name string) *dialect.Dialect {
 	return a.Own.Dialect
 }
 
-// Machines returns the machines that the agent of a name is known to connect to. Entries of a downloaded registry name none.
+// Machines returns the machines that the agent of a name is known to connect to. Entries of a downloaded registry name
+// none.
 func (c *Catalog) Machines(name string) hosts.Known {
 	a, err := c.Find(name)
 	if err != nil {
@@ -175,7 +176,8 @@ func patterns(texts []string) (all []hosts.Pattern) {
 	return all
 }
 
-// Files returns the files and programs that the agent of a name is known to have. Entries of a downloaded registry name none.
+// Files returns the files and programs that the agent of a name is known to have. Entries of a downloaded registry name
+// none.
 func (c *Catalog) Files(name string) kernel.Files {
 	a, err := c.Find(name)
 	if err != nil {

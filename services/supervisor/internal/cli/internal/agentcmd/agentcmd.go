@@ -59,8 +59,8 @@ func Dialects(call *command.Call, logger *slog.Logger) func(name string) *dialec
 	}
 }
 
-// Machines returns the machines that agents are known to connect to, by their names. If a file cannot be read, that is logged, and none are
-// known.
+// Machines returns the machines that agents are known to connect to, by their names. If a file cannot be read, that is
+// logged, and none are known.
 func Machines(call *command.Call, logger *slog.Logger) func(name string) hosts.Known {
 	return func(name string) hosts.Known {
 		catalog, err := preset.Load(call.Env)
@@ -114,8 +114,8 @@ func TerminalTools(call *command.Call, logger *slog.Logger) func(id string) (ver
 	}
 }
 
-// Files returns the files and programs that agents are known to have, by their names. If a file cannot be read, that is logged, and none are
-// known.
+// Files returns the files and programs that agents are known to have, by their names. If a file cannot be read, that is
+// logged, and none are known.
 func Files(call *command.Call, logger *slog.Logger) func(name string) kernel.Files {
 	return func(name string) kernel.Files {
 		catalog, err := preset.Load(call.Env)
