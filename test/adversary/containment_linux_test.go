@@ -260,6 +260,49 @@ PAGER='sh -c "echo >$HOME/out10"' git -p log; GIT_EDITOR='sh -c "echo >$HOME/out
 	s.finish()
 }
 
+// TestContainment_UnknownAgentHasOwnFolders: an agent without an entry has folders for its caches and its state, and no
+// others of the user's.
+func TestContainment_UnknownAgentHasOwnFolders(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	s := openWalls(t, p)
+	for _, name := range []string{"XDG_CACHE_HOME", "XDG_STATE_HOME"} {
+		folder := s.hand.worked("variable", name)[0].Got
+		if below := filepath.Join(p.Home, ".cache", "acphost-agents", "attacker"); filepath.Dir(folder) != below {
+			t.Errorf("%s is %s, want a folder in %s", name, folder, below)
+		}
+		s.hand.worked("mkdir", folder)
+		s.hand.worked("write", filepath.Join(folder, "x"), "x")
+	}
+	s.hand.refused("write", filepath.Join(p.Home, ".cache", "x"), "x")
+	s.finish()
+}
+
+// TestContainment_MissingSecrets: programs look for many files that do not exist. The user is not notified of these, and a
+// file that is made afterwards is decided about.
+func TestContainment_MissingSecrets(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	s := openWalls(t, p)
+	env := p.Path(".env")
+	for _, h := range []*hand{s.hand, s.command()} {
+		for _, a := range h.refused("read", env) {
+			if a.Err != "ENOENT" {
+				t.Errorf("got %s, want ENOENT", a)
+			}
+		}
+	}
+	p.File(t, ".env", secret(1))
+	for _, h := range []*hand{s.hand, s.command()} {
+		for _, a := range h.refused("read", env) {
+			if a.Err != "EACCES" {
+				t.Errorf("got %s, want EACCES", a)
+			}
+		}
+	}
+	s.finish()
+}
+
 // TestContainment_RebaseInProgress: a person continues a rebase that the agent has begun.
 func TestContainment_RebaseInProgress(t *testing.T) {
 	t.Parallel()

@@ -14,7 +14,7 @@ func (d *Decider) deny(t Try, by, turns string) string {
 		return said
 	}
 	_ = d.link.Conclude(t.SessionID, t.Scope, t.Decision, gate.Outcome{By: by}) // the action is denied even if the record fails
-	if t.SessionID == "" {
+	if t.SessionID == "" || t.Decision.Rule == gate.RuleAgentHosts {            // the user need not know of each attempt of telemetry
 		return said
 	}
 	switch n := d.turn.countNotice(); {

@@ -65,8 +65,8 @@ type Proxy struct {
 	Observe bool
 	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that only they run.
 	AgentPID func() int
-	// Needs are the machines that the agent cannot work without.
-	Needs []hosts.Pattern
+	// Machines are those that the agent is known to connect to.
+	Machines hosts.Known
 }
 
 // Link is the part of the link between the agent and its client that a Decider uses. Its methods must be safe for concurrent use.

@@ -281,6 +281,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		}
 		if p.GetResolvedPath() == "" && p.GetPath() == e.Path {
 			p.ResolvedPath = e.Path // the sandbox has resolved the path, even before a session is open
+			p.Public = gate.HoldsNoSecret(e.Path)
 		}
 	}
 	r := d.link.Request(sessionID, a, e.seen)
@@ -289,7 +290,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	r.InCommand = e.line != nil && insideRoots(a)
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
-	r.Proxied, r.Needs = e.to != nil, d.proxy.Needs
+	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {
 		r.Closed = d.sandbox.Closed
 	}

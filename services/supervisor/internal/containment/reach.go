@@ -23,8 +23,13 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	case <-ctx.Done():
 		return egress.Decision{Reason: "the agent is over"}
 	}
-	if loopback(to) && d.listens(to.Port) {
-		return egress.Decision{Verdict: egress.Allow, Special: true}
+	if loopback(to) {
+		if d.listens(to.Port) {
+			return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+		}
+		if listens, err := proc.Listens(to.Port); err == nil && !listens && !d.proxy.Observe { // the user need not be asked
+			return egress.Decision{Reason: "no program listens on the port"}
+		}
 	}
 	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)

@@ -63,7 +63,8 @@ const (
 	RuleMetadata = "acphost/metadata"
 	// RuleAddress asks a person about an address that is not on the internet, if a rule allows a name that resolves to it.
 	RuleAddress = "acphost/address"
-	// RuleAgentHosts allows the machines that an agent cannot work without, unless a policy denies them.
+	// RuleAgentHosts allows the machines that an agent cannot work without, and denies those that it is known not to
+	// need. It applies where a policy asks.
 	RuleAgentHosts = "acphost/agent-hosts"
 	// RuleNoPolicy is a rule of permd: calls pass if no policy was chosen.
 	RuleNoPolicy = "acphost/no-policy"
@@ -203,10 +204,10 @@ type Request struct {
 	// Inner, for process actions, is the command that the agent wraps in the action's command, if the agent is known to wrap commands. An
 	// answer about Inner is an answer about the action.
 	Inner *permissionv1.Action
-	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Needs are the machines that the agent cannot
-	// work without.
-	Proxied bool
-	Needs   []hosts.Pattern
+	// Proxied, for process actions: the action connects to a machine through acphost's proxy. Machines are those that
+	// the agent is known to connect to.
+	Proxied  bool
+	Machines hosts.Known
 	// Apart, for process actions: the program starts where the agent may have chosen its libraries and settings by mounts. A person's
 	// answer about the program elsewhere does not apply.
 	Apart bool
@@ -394,7 +395,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		d.Verdict, d.By, d.Rule, d.Reason, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, ruleAt{}
 	}
 	g.applyOwnRules(r, d)
-	g.matchDeferred(r, d)
+	g.matchDeferred(ctx, r, d)
 	switch {
 	case d.Verdict == Ask && r.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL:
 		g.decideAsked(r, d)

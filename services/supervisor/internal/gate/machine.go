@@ -43,14 +43,17 @@ func ReachAhead(a *permissionv1.Action) *Ruling {
 }
 
 // ReachBehind returns the ruling on a proxied connection after policies have decided; nil: their verdict applies. If they ask, and the
-// machine is one of needs, which the agent cannot work without, it is allowed. If they allow a name that resolves to an address that is not
-// on the internet, a person is asked, because the owner of the name chooses the address.
-func ReachBehind(a *permissionv1.Action, needs []hosts.Pattern, said *permissionv1.DecideResponse) *Ruling {
+// agent is known not to work without the machine, it is allowed; if the agent works as well without the machine, it is
+// denied. If they allow a name that resolves to an address that is not on the internet, a person is asked, because the
+// owner of the name chooses the address.
+func ReachBehind(a *permissionv1.Action, known hosts.Known, said *permissionv1.DecideResponse) *Ruling {
 	to, ok := machineOf(a)
 	switch {
 	case !ok:
-	case said.GetVerdict() == Ask && to.Named(needs):
+	case said.GetVerdict() == Ask && to.Named(known.Needed):
 		return &Ruling{Allow, RuleAgentHosts, "the agent does not work without this machine"}
+	case said.GetVerdict() == Ask && to.Named(known.Unneeded):
+		return &Ruling{Deny, RuleAgentHosts, "the agent works without this machine; a rule for it has to name its host"}
 	case said.GetVerdict() == Allow && !said.GetNamesAddresses() && len(to.Special()) > 0:
 		return &Ruling{Ask, RuleAddress, unnamed(to)}
 	}
@@ -63,7 +66,7 @@ func applyMachineRuling(r Request, d *Decision, said *permissionv1.DecideRespons
 		return
 	}
 	d.special = said.GetNamesAddresses()
-	if ruling := ReachBehind(r.Action, r.Needs, said); ruling != nil {
+	if ruling := ReachBehind(r.Action, r.Machines, said); ruling != nil {
 		d.Verdict, d.Rule, d.Reason = ruling.Verdict, ruling.Rule, ruling.Reason
 		d.By, d.special = ByAcphost, ruling.Verdict == Allow
 		d.Grantable, d.Unattended = true, Deny
@@ -81,7 +84,7 @@ func (g *Gate) decideMachineWithoutPolicy(r Request, d *Decision) {
 	switch {
 	case !r.Proxied || !ok || len(to.Special()) == 0:
 		d.Verdict = Allow
-	case to.Named(r.Needs):
+	case to.Named(r.Machines.Needed):
 		d.Verdict, d.special = Allow, true
 	default:
 		d.Verdict, d.Rule, d.Reason = Deny, RuleAddress, unnamed(to)+"; without a policy there is none"

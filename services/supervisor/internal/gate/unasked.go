@@ -93,7 +93,7 @@ func (g *Gate) findDecisions(r Request, completed bool) (known, refused, first b
 		known, refused = true, !e.allowed // an agent may ask again; the last answer counts
 	}
 	for _, left := range l.left { // if no call arrived, nothing was decided
-		if left.toolCall == id && left.called {
+		if left.action.GetToolCallId() == id && left.called {
 			known, refused = true, left.refused
 		}
 	}

@@ -35,8 +35,8 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 		return nil
 	}
 	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: func() int { return la.PID() }}
-	if h.opts.Hosts != nil {
-		proxy.Needs = h.opts.Hosts(la.identity.Name)
+	if h.opts.Machines != nil {
+		proxy.Machines = h.opts.Machines(la.identity.Name)
 	}
 	la.decider.SetProxy(proxy)
 	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Upstream: egress.UpstreamFromEnvironment(), Logger: h.log.With("agent", la.identity.Name)})

@@ -101,6 +101,33 @@ func TestLeftToCall_AsksOnceAboutCall(t *testing.T) {
 	}
 }
 
+// If the walls decide about commands, a rule that asks only because the request names no command does not count for the
+// call.
+func TestLeftToCall_AsksNothingAboutContainedCalls(t *testing.T) {
+	unclear := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "unclear"}
+	contained := &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ALLOW, Contained: true}
+	for _, asks := range []bool{false, true} {
+		t.Run(fmt.Sprintf("a rule asks about requests with commands %t", asks), func(t *testing.T) {
+			r, _ := wordsRig(t)
+			r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+				if a.GetCommand() == nil || asks && a.GetDoor() == permissionv1.Door_DOOR_REQUEST {
+					return unclear, nil
+				}
+				return contained, nil
+			}
+			r.open(`{}`)
+			r.agent.send(wordsReport, fmt.Sprintf(wordsRequest, 1))
+			r.agent.want(fmt.Sprintf(toldToGoOn, 1))
+			r.client.want(wordsReport)
+			r.agent.send(fmt.Sprintf(wordsCall, 2, "cd '/w' && touch x"))
+			if asks {
+				r.client.send(choose(r.nextQuestion().ID, "allow_once"))
+			}
+			r.agent.want(`{"jsonrpc":"2.0","id":2,"result":{"terminalId":"acphost-1"}}`)
+		})
+	}
+}
+
 func TestLeftToCall_AllowsNothing(t *testing.T) {
 	t.Run("a call that the policy denies", func(t *testing.T) {
 		r, _ := wordsRig(t)

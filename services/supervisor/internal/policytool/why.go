@@ -30,9 +30,9 @@ type Explained struct {
 }
 
 // Explain has permd decide an action by rule files and say why. Without files no policy is set. What acphost itself decides
-// before or behind a policy is said as the gate would. needs are the machines without which the agent does not work.
+// before or behind a policy is said as the gate would. known are the machines that the agent is known to connect to.
 func Explain(
-	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, needs []hosts.Pattern,
+	ctx context.Context, service permissionv1.PolicyServiceClient, g *gate.Gate, action *permissionv1.Action, known hosts.Known,
 	files []*permissionv1.PolicyFile,
 ) (*Explained, error) {
 	e := &Explained{Action: action, Files: files}
@@ -55,7 +55,7 @@ func Explain(
 	}
 	e.Answer = answer
 	if reaches {
-		if own := gate.ReachBehind(action, needs, answer.GetDecision()); own != nil {
+		if own := gate.ReachBehind(action, known, answer.GetDecision()); own != nil {
 			e.Own, answer.Decision = true, decision(own)
 			answer.Decision.Grantable = own.Verdict == gate.Ask
 		}

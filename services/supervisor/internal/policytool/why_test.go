@@ -10,6 +10,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/acphost/acphost/internal/hosts"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/policytool"
@@ -156,7 +157,7 @@ func TestExplain_VerdictIsFirst(t *testing.T) {
 
 func TestExplain_ReturnsLoadErrors(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "a.yaml"}, {Name: "b.yaml"}}
-	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, nil, files)
+	_, err := policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "fs.read"}, hosts.Known{}, files)
 	if err == nil || err.Error() != "decide by a.yaml, b.yaml: rules.yaml:3:1: no such effect" {
 		t.Errorf("error is %v", err)
 	}
@@ -173,11 +174,11 @@ func TestExplain_OwnDecisionsSkipPolicy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, nil, nil)
+	e, err := policytool.Explain(t.Context(), serve(t, &fake{}), q.Gate, a, hosts.Known{}, nil)
 	if err != nil || e.Answer.GetDecision().GetRule() != "acphost/protected" || e.Answer.GetDecision().GetVerdict() != deny {
 		t.Errorf("got %v, %v", e, err)
 	}
-	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, nil, nil)
+	e, err = policytool.Explain(t.Context(), serve(t, &fake{}), ours(t), &permissionv1.Action{Kind: "tool.switch_mode"}, hosts.Known{}, nil)
 	if err != nil || e.Answer.GetDecision().GetVerdict() != ask {
 		t.Errorf("got %v, %v", e, err)
 	}
@@ -251,7 +252,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 					return &permissionv1.ExplainResponse{Decision: c.policy}, nil
 				}
 			}
-			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, nil, c.files)
+			e, err := policytool.Explain(t.Context(), serve(t, service), c.q.Gate, a, hosts.Known{}, c.files)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -128,14 +128,14 @@ func explain(ctx context.Context, call *command.Call, service permissionv1.Polic
 	if err != nil {
 		return err
 	}
-	var needs []hosts.Pattern
+	var known hosts.Known
 	if e := action.GetEndpoint(); e != nil {
-		needs = agentcmd.Hosts(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))(action.GetAgent())
+		known = agentcmd.Machines(call, slog.New(slog.NewTextHandler(call.Stderr, nil)))(action.GetAgent())
 		if note := policytool.NetworkNote(c); note != "" {
 			fmt.Fprintln(call.Stderr, note)
 		}
 	}
-	explained, err := policytool.Explain(ctx, service, g, action, needs, files)
+	explained, err := policytool.Explain(ctx, service, g, action, known, files)
 	if err != nil {
 		return err
 	}
