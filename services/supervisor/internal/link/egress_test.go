@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"github.com/acphost/acphost/internal/hosts"
-	"github.com/acphost/acphost/internal/sandbox/decisions"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
