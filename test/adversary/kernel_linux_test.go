@@ -507,8 +507,8 @@ func TestTheSandboxIsOutOfItsAgentsReach(t *testing.T) {
 	s.finish()
 }
 
-// TestAProgramThatDoesNotStartGivesNoRights: what an allowed command does is held to deny rules alone, and the kernel can refuse a
-// program that was allowed. The process then goes on with the code that it had.
+// TestAProgramThatDoesNotStartGivesNoRights: an allowed command changes files in the workspace, and the kernel can
+// refuse a program that was allowed. The process then goes on with the code that it had.
 func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 	needsSandbox(t)
 	t.Parallel()
@@ -520,11 +520,11 @@ func TestAProgramThatDoesNotStartGivesNoRights(t *testing.T) {
 		t.Fatal(err)
 	}
 	h := s.hand.spawn("orphan") // allowed, so that it is a command's
-	h.worked("write", filepath.Join(s.Home, "by-a-command"), "x")
+	h.worked("write", s.Path("by-a-command"), "x")
 	h.leave()
 	s.hand.refused("exec", broken)
-	s.hand.refused("write", filepath.Join(s.Home, "outside"), "x")
-	notWritten(t, filepath.Join(s.Home, "outside"))
+	s.hand.refused("write", s.Path("by-the-agent"), "x")
+	notWritten(t, s.Path("by-the-agent"))
 	s.finish()
 }
 
