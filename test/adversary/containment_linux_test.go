@@ -357,6 +357,45 @@ func TestContainment_SetUserIDPrograms(t *testing.T) {
 // and start.
 var behindOneWall = configured("permission: {policy: workspace}\nsandbox: {mode: enforce, reads: false, network: open, require: true}\n")
 
+// TestSandbox_GitLeavesOutTrackedSecrets runs commands that acphost changes, so that git leaves out the secrets that the repository holds.
+func TestSandbox_GitLeavesOutTrackedSecrets(t *testing.T) {
+	needsSandbox(t)
+	t.Parallel()
+	p := wire.NewPlace(t)
+	p.File(t, "sub/b.txt", "b\n")
+	p.File(t, ".env", "A="+secret(4)+"\n")
+	repository(t, p, "")
+	git(t, p, p.Work, "add", "-f", ".")
+	git(t, p, p.Work, "commit", "-q", "-m", "second")
+	p.File(t, ".env", "A="+secret(4)+"\nB="+secret(4)+"\n")
+	p.File(t, "a.txt", "three\n")
+	s := openFixtureAt(t, p, behindOneWall)
+	s.noPerson()
+	s.prompt()
+	for _, line := range []string{
+		"git log -p", "git diff", "git show", "git grep -n t", "git -C sub log -p", "git log -p | cat",
+		"cd sub && git log -p -- ..", "git diff HEAD && git show HEAD", "for i in 1 2; do git show; done",
+	} {
+		out, allowed := s.runs(line, s.Work)
+		if !allowed || !strings.Contains(out, "two") && !strings.Contains(out, "three") {
+			t.Errorf("%s: allowed %t, got %q; want what the repository holds", line, allowed, out)
+		}
+		if strings.Contains(out, secret(4)) {
+			t.Errorf("ATTACK SUCCEEDED: %s shows %q", line, out)
+		}
+	}
+	const exclude = "':(top,exclude,icase,glob)**/.env'"
+	for _, line := range []string{
+		"git log -p -- " + exclude, "git diff --no-index -- a.txt " + exclude, "git -C / diff --no-index -- $PWD/a.txt $PWD/.env",
+		"git show HEAD:.env", "git cat-file -p HEAD:.env", "git log -p --all --stdin", "git grep --no-index TOKEN",
+	} {
+		if out, _ := s.runs(line, s.Work); strings.Contains(out, secret(4)) {
+			t.Errorf("ATTACK SUCCEEDED: %s shows %q", line, out)
+		}
+	}
+	s.finish()
+}
+
 // TestContainment_GitWorks: rules against attacks must not reject ordinary use of git, and nothing is asked.
 func TestContainment_GitWorks(t *testing.T) {
 	needsSandbox(t)

@@ -232,7 +232,28 @@ func (d *Decider) decideInSession(ctx context.Context, e *event, sessionID strin
 }
 
 // decideWith implements decideInSession. ownPath: folders of the agent in PATH are ignored.
+//
+// A program whose arguments acphost has changed is decided by its original arguments, because the new ones name the
+// files that it leaves out. It starts only if the gate would change the original arguments to these now, too.
 func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ownPath bool) (Try, error) {
+	if original := e.command.original(e.Args); original != nil && e.Operation == sandbox.Execute && !e.Cut {
+		as := *e
+		as.Args = original
+		t, err := d.decideEvent(ctx, &as, sessionID, ownPath, original)
+		if err == nil && t.Decision.Verdict == gate.Allow && startsAs(t.Decision.Argv(), e.Args) {
+			as.Args = e.Args
+			*e = as
+			return t, nil
+		}
+	}
+	return d.decideEvent(ctx, e, sessionID, ownPath, nil)
+}
+
+// decideEvent implements decideWith. argv are the arguments of a program that the gate may change; nil: it may change
+// none.
+func (d *Decider) decideEvent(
+	ctx context.Context, e *event, sessionID string, ownPath bool, argv []string,
+) (Try, error) {
 	cc, err := d.opts.Sessions.Context(sessionID)
 	if err != nil {
 		cc = &acpv1.CallContext{Agent: d.opts.AgentName}
@@ -289,6 +310,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	r.Lenient = e.lenient && (own || !git.runs || e.covered)
 	r.InCommand = e.line != nil && insideRoots(a)
 	r.Covered = r.Covered || r.InCommand && git.state // an allowed git works there, also if a rule about edits asks
+	r.Argv = argv
 	r.Inner, r.GivenUp, r.Apart = inner, d.opts.Sessions.GivenUp(sessionID), e.Apart
 	r.Proxied, r.Machines = e.to != nil, d.proxy.Machines
 	if e.connectsOut() {

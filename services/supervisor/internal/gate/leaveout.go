@@ -31,7 +31,8 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 	finder.Elsewhere = r.Elsewhere
 	var walking [][]string
 	var commands []gitCommand
-	tellable := r.Argv != nil
+	tells := r.Argv != nil && !slices.ContainsFunc(r.Action.GetCommand().GetEnv(), leaveout.ChangesMeaning)
+	tellable := tells
 	for _, sub := range r.Action.GetCommand().GetSubCommands() {
 		walks := false
 		for _, f := range sub.GetFacts().GetFiles() {
@@ -57,7 +58,7 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 		}
 	}
 	found := finder.Found()
-	look := gitLook{tells: r.Argv != nil, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere}
+	look := gitLook{tells: tells, changing: changesRepository(r.Action.GetCommand().GetSubCommands()), elsewhere: r.Elsewhere}
 	if narrow {
 		look.roots = slices.Concat(r.Action.GetResolvedRoots(), r.Action.GetRoots())
 	}
@@ -90,6 +91,27 @@ func (g *Gate) leaveOut(r Request, d *Decision, globs []string) {
 func (d *Decision) tell(walking [][]string, found leaveout.Found) (ok bool) {
 	d.argv, ok = leaveout.Tell(d.request.Argv, walking, found)
 	return ok
+}
+
+// Rewritten returns the programs of an allowed command that start with other arguments than the agent gave, because
+// acphost has them leave out files: the program that is executed, and the commands in the line of a shell. Nil: acphost
+// changed no arguments.
+func (d *Decision) Rewritten() []leaveout.Rewrite {
+	if d.argv == nil {
+		return nil
+	}
+	all := []leaveout.Rewrite{{Argv: d.request.Argv, Told: d.argv}}
+	was, _ := shell.FromArgv(d.request.Argv)
+	now, _ := shell.FromArgv(d.argv)
+	if len(was) != len(now) {
+		return all
+	}
+	for i := range was {
+		if argv, told := was[i].GetArgv(), now[i].GetArgv(); !slices.Equal(argv, told) {
+			all = append(all, leaveout.Rewrite{Argv: argv, Told: told})
+		}
+	}
+	return all
 }
 
 // LeaveOutNow repeats the search for files that a command must not read, after the user has answered the question, because files may have

@@ -53,6 +53,36 @@ func walks(command, dir string) Request {
 	return r
 }
 
+func TestLeaveOut_NotWithVariablesThatChangeOptions(t *testing.T) {
+	dir := t.TempDir()
+	if err := os.WriteFile(filepath.Join(dir, ".env"), nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	g := gateWith(true, func(context.Context) (*permissionv1.DecideResponse, error) {
+		return &permissionv1.DecideResponse{Verdict: Allow, Rule: "greps", LeaveOut: []string{"**/.env"}}, nil
+	})
+	for variable, want := range map[string]permissionv1.Verdict{"POSIXLY_CORRECT=1": Ask, "GIT_LITERAL_PATHSPECS=": Ask, "CI=1": Allow} {
+		r := walks("grep -r x", dir)
+		r.Action.GetCommand().Env = []string{variable}
+		if d, err := g.Decide(t.Context(), r); err != nil || d.Verdict != want || (d.Argv() != nil) != (want == Allow) {
+			t.Errorf("%s: got %v, %q (%v), want %v", variable, d.Verdict, d.Argv(), err, want)
+		}
+	}
+}
+
+func TestDecision_RewrittenHasCommandsOfLines(t *testing.T) {
+	d := &Decision{request: Request{Argv: []string{"sh", "-c", "cd x && git log | cat"}}}
+	if got := d.Rewritten(); got != nil {
+		t.Errorf("got %q, want nothing", got)
+	}
+	d.argv = []string{"sh", "-c", "cd x && git log -- ':(exclude)y' | cat"}
+	got := d.Rewritten()
+	if len(got) != 2 || shell.Quote(got[0].Told) != shell.Quote(d.argv) || shell.Quote(got[1].Argv) != "git log" ||
+		shell.Quote(got[1].Told) != "git log -- ':(exclude)y'" {
+		t.Errorf("got %q", got)
+	}
+}
+
 // TestLeaveOutNow_FindsWhatAppeared creates a file while the user is asked.
 func TestLeaveOutNow_FindsWhatAppeared(t *testing.T) {
 	for command, told := range map[string]string{"grep -r x": "grep -r x '--exclude=.env' '--exclude-dir=.env'", "tar c x": ""} {
