@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -201,6 +202,30 @@ func TestRecordAllowed_CountsRepeats(t *testing.T) {
 	}
 	if lines := bytes.Count(data, []byte("\n")); lines != 3 || !bytes.Contains(data, []byte(`"repeats":"2"`)) {
 		t.Errorf("got %d lines, want one for each folder and one with the count:\n%s", lines, data)
+	}
+}
+
+func TestCountDenied_RecordsCountOfEachAction(t *testing.T) {
+	g, log, file := recording(t)
+	for _, line := range []string{"git push a", "git push b", "git push a", "git push a"} {
+		d := decide(t, g, Request{Action: runs(permissionv1.Door_DOOR_KERNEL, line), Scope: "1", Turn: 1})
+		d.Verdict, d.Rule, d.Reason = Deny, "publish", "no"
+		g.CountDenied(d, "")
+	}
+	g.EndTurn("1")
+	g.Close()
+	if err := log.Close(); err != nil {
+		t.Error(err)
+	}
+	got := map[string]bool{}
+	for r, err := range audit.Read(file, audit.Filter{}) {
+		if err != nil {
+			t.Fatal(err)
+		}
+		got[fmt.Sprint(r.GetAction().GetCommand().GetText(), ": ", r.GetOutcome(), " ", r.GetRepeats())] = true
+	}
+	if want := map[string]bool{"git push a: denied 3": true, "git push b: denied 1": true}; !maps.Equal(got, want) {
+		t.Errorf("got %v, want %v", got, want)
 	}
 }
 
