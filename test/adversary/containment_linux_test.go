@@ -162,6 +162,36 @@ func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	}
 }
 
+// TestContainment_ChangesLinksByTheirOwnPlace: a link that leads outside is removed and renamed without a question, and gives no access to the
+// files there.
+func TestContainment_ChangesLinksByTheirOwnPlace(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	outside := filepath.Join(p.Home, "outside")
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(outside, "kept")
+	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openWalls(t, p)
+	out := s.sh(`mkdir -p venv/bin; ln -s ~/outside/kept venv/bin/file; ln -s ~/outside venv/lib; ln -s ~/missing venv/missing; ln -s /usr/bin/env venv/env
+mkdir -p files; ln -s ~/outside files/l
+mv venv/env files/env && mv venv/lib files/lib && ln -s ~/outside next && mv -T next files/lib && rm files/env files/lib && rm -r venv && mv files moved && echo FREE
+rm moved/l/kept; mv moved/l/kept .; mv moved/l/kept moved/l/other; echo x >moved/l/new; echo x >moved/l/kept; touch -h moved/l; mv moved/l/ taken; ln moved/l/kept mine; echo x >mine`)
+	if !strings.Contains(out, "FREE") {
+		t.Errorf("a link of the workspace cannot be removed or renamed:\n%s", out)
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "kept" {
+		t.Errorf("ATTACK SUCCEEDED: the file outside is %q (%v)", text, err)
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+		t.Errorf("ATTACK SUCCEEDED: the folder outside has %v (%v), want one file", left, err)
+	}
+	s.finish()
+}
+
 // TestContainment_SpellingsOfSecrets reads files with secrets by other paths. The shell itself reads them, so that no
 // command line names the file.
 func TestContainment_SpellingsOfSecrets(t *testing.T) {
