@@ -89,7 +89,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
-	case r.Covered, r.Lenient && !d.processes:
+	case r.Covered, r.Lenient && !d.processes && !d.asksAboutSocket():
 		d.Verdict, d.By, d.Reason, d.Rule = Allow, ByCommand, "", "" // no rule allows it, and the rule that asks does not apply
 	case !r.GivenUp && (g.answeredEarlier(r, d) || g.answeredTry(r, d)):
 		if d.Verdict == Allow {
@@ -98,6 +98,13 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 	default:
 		d.Reason = reason
 	}
+}
+
+// asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are connected without a
+// question, because programs use many of them (name services, the journal).
+func (d *Decision) asksAboutSocket() bool {
+	a := d.request.Action
+	return d.names && a.GetKind() == "net.connect" && a.GetEndpoint() == nil
 }
 
 // answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the

@@ -97,3 +97,46 @@ func TestContainment_AsksOnceInTurn(t *testing.T) {
 		}
 	}
 }
+
+// TestContainment_AsksAboutSocketsThatRuleNames: the handler's answer "ask" without a rule that names the socket allows the connection.
+func TestContainment_AsksAboutSocketsThatRuleNames(t *testing.T) {
+	r, d := watchedRig(t, contained(&containment.Sandbox{Own: []string{"/own"}}, containment.Proxy{}))
+	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
+		path := a.GetPaths()[0].GetPath()
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "sockets", NamesPaths: !strings.Contains(path, "unnamed")}, nil
+	}
+	r.open(`{}`)
+	r.client.send(promptS)
+	r.agent.want(promptS)
+	connect := func(path string) decisions.Answer {
+		return r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{
+			Operation: sandbox.Connect, PID: os.Getpid(), Path: path, Address: sandbox.Address{Network: "unix"}}})
+	}
+	for _, path := range []string{"/run/unnamed", "/own/named"} {
+		if got := connect(path); !got.Allowed {
+			t.Errorf("%s: refused (%s), want a connection without a question", path, got.Why)
+		}
+	}
+	for path, option := range map[string]string{"/run/a": acp.AllowOnce, "/run/b": acp.RejectOnce} {
+		if got := connect(path); got.Allowed {
+			t.Fatalf("%s: connected, want a question first", path)
+		}
+		q := d.question()
+		if !strings.Contains(string(q.Params), path) {
+			t.Fatalf("the question is %s, want one about %s", q.Params, path)
+		}
+		if _, err := r.Answer(q.ID, question.Answer{Option: option}, "cli"); err != nil {
+			t.Fatal(err)
+		}
+		outcome := question.Denied
+		if option == acp.AllowOnce {
+			outcome = question.Allowed
+		}
+		d.want(question.End{Outcome: outcome, Option: option, By: "cli"})
+		for range 2 {
+			if got := connect(path); got.Allowed != (option == acp.AllowOnce) {
+				t.Errorf("%s after %s: allowed %t (%s)", path, option, got.Allowed, got.Why)
+			}
+		}
+	}
+}
