@@ -102,10 +102,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 
 // asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are connected without a
 // question, because programs use many of them (name services, the journal).
-func (d *Decision) asksAboutSocket() bool {
-	a := d.request.Action
-	return d.names && a.GetKind() == "net.connect" && a.GetEndpoint() == nil
-}
+func (d *Decision) asksAboutSocket() bool { return d.names && isSocket(d.request.Action) }
 
 // answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the
 // turn in which it is used first. A refusal counts as long as an answer can be used.

@@ -315,3 +315,30 @@ func TestRecord_LimitsLogOfWriteErrors(t *testing.T) {
 	}
 	expect(3, false, "decisions are recorded again\" unlogged=99")
 }
+
+func TestProcessBehind_AppliesRulesOfGate(t *testing.T) {
+	file := func(kind string, internal bool) *permissionv1.Action {
+		return &permissionv1.Action{Kind: kind, Door: permissionv1.Door_DOOR_KERNEL, Paths: []*permissionv1.PathAccess{
+			{Path: "/w/.git/x", ResolvedPath: "/w/.git/x", Access: permissionv1.Access_ACCESS_WRITE, GitInternal: internal}}}
+	}
+	socket := file("net.connect", false)
+	for name, tt := range map[string]struct {
+		action *permissionv1.Action
+		said   *permissionv1.DecideResponse
+		want   permissionv1.Verdict // unspecified: the policy's
+	}{
+		"git, without rules for processes": {file("fs.write", true), &permissionv1.DecideResponse{Verdict: Allow}, Deny},
+		"git, with rules for processes":    {file("fs.write", true), &permissionv1.DecideResponse{Verdict: Ask, Processes: true}, 0},
+		"a read without such rules":        {file("fs.read", false), &permissionv1.DecideResponse{Verdict: Ask}, Allow},
+		"a read that is denied":            {file("fs.read", false), &permissionv1.DecideResponse{Verdict: Deny}, 0},
+		"a write":                          {file("fs.write", false), &permissionv1.DecideResponse{Verdict: Ask}, 0},
+		"a socket":                         {socket, &permissionv1.DecideResponse{Verdict: Ask}, Allow},
+		"a socket that a rule names":       {socket, &permissionv1.DecideResponse{Verdict: Ask, NamesPaths: true}, 0},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := ProcessBehind(tt.action, tt.said); (got == nil) != (tt.want == 0) || got != nil && got.Verdict != tt.want {
+				t.Errorf("got %+v, want %v", got, tt.want)
+			}
+		})
+	}
+}
