@@ -307,6 +307,8 @@ func TestPolicy_UsageErrors(t *testing.T) {
 		{"a host that is none", []string{"why", "--host=127.1"}, 1, "four decimal numbers"},
 		{"a host and another kind", []string{"why", "--host=a", "--on=fs.read"}, 1, "connects to no machine"},
 		{"a kind that does not fit", []string{"why", "--path=a", "--on=terminal.create"}, 1, "has no path"},
+		{"a profile of other walls", []string{"profile", "--walls=sound"}, 2, `or none, got "sound"`},
+		{"a profile without a policy", []string{"profile"}, 1, "name one with --policy"},
 		{"nothing to replay by", []string{"replay", "x"}, 2, "--policy is missing"},
 		{"nothing to import", []string{"import"}, 2, "the file is missing"},
 		{"a format", []string{"import", "x", "--format=cursor"}, 2, `--format: expected claude, gemini or opencode, got "cursor"`},
@@ -345,7 +347,7 @@ func TestPolicyWhy_RejectsOtherPolicyPrograms(t *testing.T) {
 
 func TestPolicy_Help(t *testing.T) {
 	for command, want := range map[string]string{
-		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
+		"": "check ", "check": "FILE:LINE:COLUMN", "why": "--cwd FOLDER", "profile": "--walls WALLS", "replay": "--policy FILE", "import": "--force", "show": "policy.yaml", "trust": "--list", "reload": "--pid PID",
 	} {
 		status, stdout, stderr := (&policyCall{}).run(t, strings.Fields(command+" --help")...)
 		if status != 0 || stderr != "" || !strings.Contains(stdout, want) || command != "" && strings.Count(stdout, "\n  acphost policy "+command) < 2 {
