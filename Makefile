@@ -53,11 +53,11 @@ demo: build ## build, and play one turn of a scripted agent
 	@bin/acphost demo
 
 .PHONY: cross
-cross: ## check the types of everything for the other system, from source
+cross: ## check from source that everything compiles for the other system (macOS or Linux)
 	$(PLAIN) go run ./internal/tools/typecheck -os darwin -arch arm64 $(MODULES:%=./%/...)
 
 .PHONY: cross-build
-cross-build: ## build and vet for the other system: all that is imported is compiled for it
+cross-build: ## build and vet for the other system, including all imported packages
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go build -o /dev/null ./services/supervisor/cmd/acphost
 	$(PLAIN) GOOS=darwin GOARCH=arm64 go vet $(MODULES:%=./%/...)
 
@@ -100,43 +100,43 @@ test-all: # two runs at a time, and four end-to-end tests of a package, since ea
 	@$(MAKE) adversary pod deploy-check
 
 .PHONY: test-loaded
-test-loaded: ## run all tests beside 12 processes that are always busy: they have to pass there too; without the race detector, which multiplies their work
+test-loaded: ## run all tests beside 12 processes that are always busy: they must pass there too; without the race detector, to save time
 	@busy=(); trap 'kill "$${busy[@]}" 2>/dev/null' EXIT; \
 	for i in {1..12}; do timeout 3h sh -c 'while :; do :; done' & busy+=($$!); done; \
 	CGO_ENABLED=0 $(MAKE) test TESTTIME=90m RACE='$(filter-out -race,$(RACE))'
 
 .PHONY: adversary
-adversary: build ## attack acphost with hostile agents and command lines, as who runs this and, where that is root, the agents as nobody else besides
+adversary: build ## attack acphost with hostile agents and command lines; as root, a second time with the agents as an unprivileged user
 	@begun=$$SECONDS; ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -parallel 4 ./test/adversary/... ./test/commands; echo "adversary: $$((SECONDS - begun)) s"
 
 .PHONY: pod
-pod: images bin/runtests ## run the Pod of deploy/kubernetes without a cluster, its containers under bubblewrap; as root, on Linux
+pod: images bin/runtests ## run the Pod of deploy/kubernetes without a cluster, with its containers under bubblewrap; as root, on Linux
 	export ACPHOST_BIN=$(CURDIR)/bin; $(PLAIN) $(RUNTESTS) -name pod -packages ./test/pod -- -vet=off -count=1 -timeout $(TESTTIME)
 
 .PHONY: deploy-check
-deploy-check: ## read the files in deploy/ as strictly as those read them for whom they are: Kubernetes, Docker Compose, systemd
+deploy-check: ## parse the files in deploy/ as strictly as their consumers: Kubernetes, Docker Compose, systemd
 	cd test/deploy && GOWORK=off go mod download sigs.k8s.io/kubectl-validate@v0.0.4 && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
 
 .PHONY: metrics-check
-metrics-check: build ## test the alerts with promtool, and have Prometheus answer every query of deploy/ from a running acphost; unpacks Debian's prometheus into .tools/ if there is none
+metrics-check: build ## test the alerts with promtool, and run every query of deploy/ in Prometheus with a running acphost; unpacks Debian's prometheus into .tools/ if it is missing
 	at=$$(test/prometheus.sh) && PATH="$$at:$$PATH" ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout $(TESTTIME) -run TestMetrics ./test/headless
 
 .PHONY: pod-bench
-pod-bench: images ## measure the Pod of deploy/kubernetes: its start, a turn beside one of a single process tree, memory (docs/scale.md)
+pod-bench: images ## measure the Pod of deploy/kubernetes: startup, a turn compared with a single process tree, memory (docs/scale.md)
 	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -timeout 10m -run '^$$' -bench . -benchtime 30x ./test/pod
 
 .PHONY: commands
-commands: build ## hold the ready policies to the corpora of command lines, and print what became of them
+commands: build ## test the ready-made policies with the lists of command lines, and print the results
 	@ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -run TestReadyPolicies ./test/commands | grep -vE '^(=== |ok|PASS|    --- PASS|        --- PASS)'
 
 # What "make day" and "make day-git" pass to the measurement: "-policy workspace -network proxy", "-whole".
 DAYFLAGS ?=
 
 .PHONY: day day-git
-day: build ## do a developer's day without and through acphost, and print the questions, failures and differing files (DAYFLAGS="-policy FILE -network proxy -whole")
+day: build ## run the steps of a developer's day without and through acphost, and print the questions, failures and differing files (DAYFLAGS="-policy headless -network open -whole")
 	@$(MEASURE_DAY) -run TestDay ./test/day $(DAYFLAGS) | grep -vE '$(DAY_NOISE)'
 
-day-git: build ## do the same with commands of git
+day-git: build ## do the same with git commands
 	@$(MEASURE_DAY) -run TestGit ./test/day $(DAYFLAGS) | grep -vE '$(DAY_NOISE)'
 
 MEASURE_DAY = ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -v -timeout $(TESTTIME) -parallel 4
@@ -150,20 +150,20 @@ test-deps: $(TOOLS)/grpcurl test/peers/node_modules/.installed examples/policy-n
 	@touch $@
 
 .PHONY: fuzz
-fuzz: ## run each fuzz target for FUZZTIME, guided by the code that the inputs reach, two packages at a time
+fuzz: ## run each fuzz target for FUZZTIME, guided by coverage, two packages at a time
 	@$(FUZZED) | FUZZBUILD=-fuzz=. FUZZTIME=$(FUZZTIME) xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: fuzz-seeds
-fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and inputs near them: unguided, so that dependencies are not compiled for it alone
+fuzz-seeds: ## run each fuzz target for 1 s, on its seeds and similar inputs: unguided, so that dependencies are not compiled for it alone
 	@$(FUZZED) | $(PLAIN) FUZZTIME=1s xargs -P 2 -n 1 ./test/fuzz.sh
 
 .PHONY: barrage
-barrage: build ## send FRAMES valid and broken messages both ways through a link, and as many through the binaries, at random from SEED, and check what becomes of each
+barrage: build ## send FRAMES random valid and broken messages (SEED) both ways through a link, and through the binaries, and check the result of each
 	go test -v -count=1 -timeout 60m -run TestLink_Barrage ./services/supervisor/internal/link -frames $(FRAMES) -seed $(SEED)
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 60m -run TestBarrage ./test/protocol -frames $(FRAMES) -seed $(SEED)
 
 .PHONY: remote
-remote: build test-deps ## hold the gateway to the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 connections cut at random
+remote: build test-deps ## test the gateway with the client of the TypeScript SDK: each method of each schema over both transports, and 1,000 broken connections
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 30m -run 'TestSweep_TypeScriptTransports|TestCutStreams' ./test/gateway -whole -cuts 1000
 
 .PHONY: overload
@@ -171,12 +171,12 @@ overload: build ## open 10,000 TCP connections to the gateway that never complet
 	ACPHOST_BIN=$(CURDIR)/bin go test -v -count=1 -timeout 10m -run TestGateway_ServesClientsUnderOverload ./test/gateway -connections 10000 -clients 200
 
 .PHONY: arm64
-arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older kernel, in machines of QEMU's: about 20 minutes; needs qemu-system-arm, and apt for Debian's kernels (ONLY=TEXT: the machines with this in their names)
+arm64: ## run the tests of the sandbox on arm64, under Yama, and on an older kernel, in QEMU machines: about 20 minutes; needs qemu-system-arm, and apt for Debian's kernels (ONLY=TEXT: only machines with this text in their names)
 	test/machine/fetch.sh $(CURDIR)/.tools/arm64
 	$(PLAIN) go run ./test/machine -parts $(CURDIR)/.tools/arm64 -only '$(ONLY)'
 
 .PHONY: conformance
-conformance: build examples/policy-node/node_modules/.installed ## hold our daemons to the contract, as children and as sidecars; and a broken one, which must fail
+conformance: build examples/policy-node/node_modules/.installed ## test that the daemons satisfy the contract, as children and as sidecars; and that a broken one fails
 	test/conformance.sh
 
 # The agents that are known by name, and others that users have, as they come: hundreds of MB, so that the gate does not fetch them.
@@ -194,13 +194,13 @@ fetch-agents: ## install the agents that "make agents" runs; needs about 2 GB
 	$(NPM_INSTALL) $(AGENTS)/pi $(AGENTS_PI)
 
 .PHONY: agents
-agents: build fetch-agents ## run agents themselves, before a model of a script, under each policy; writes docs/agents.md
+agents: build fetch-agents ## run real agents with a scripted model, under each policy; writes docs/agents.md
 	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 15m -skip "UnderEachPolicy|InSandbox" ./test/agents/
 	ACPHOST_AGENTS=$(abspath $(AGENTS)) ACPHOST_BIN=$(CURDIR)/bin go test -count=1 -timeout 80m -run "UnderEachPolicy|InSandbox" ./test/agents/ -update
 	go test -count=1 -run TestPage_ ./test/agents/ -update
 
 .PHONY: bench
-bench: build ## measure what acphost costs (docs/performance.md)
+bench: build ## measure the cost of acphost (docs/performance.md)
 	go run ./test/bench -bin bin
 
 # --- contracts
@@ -221,12 +221,12 @@ console: $(CONSOLE)/web/node_modules/.installed clients/typescript/node_modules/
 	cd internal/tools/console && GOWORK=off $(PLAIN) go run . -web $(CONSOLE)/web -proto $(CURDIR)/clients/typescript/src/gen/acphost -out $(CONSOLE)/dist
 
 .PHONY: check-generate
-check-generate: generate ## generated code is current
+check-generate: generate ## check that generated code is current
 	@git diff --exit-code -- proto examples clients services/gatewayd || { echo "generated code is not current: run make generate and commit" >&2; exit 1; }
 	@test -z "$$(git status --porcelain -- proto examples clients services/gatewayd)" || { echo "generated files are not committed:" >&2; git status --porcelain -- proto examples clients services/gatewayd >&2; exit 1; }
 
 .PHONY: breaking
-breaking: $(TOOLS)/buf ## the contracts break nobody who uses main's
+breaking: $(TOOLS)/buf ## check that the contracts are compatible with those of main
 	@if git rev-parse --verify -q main >/dev/null && git ls-tree --name-only main proto/ | grep -q .; then \
 		$(TOOLS)/buf breaking --against '.git#branch=main'; \
 	else echo "no main to compare with"; fi
@@ -243,7 +243,7 @@ lint-workflows: $(TOOLS)/actionlint ## lint .github/workflows
 	$(TOOLS)/actionlint -no-color .github/workflows/*.yml
 
 .PHONY: check-tidy
-check-tidy: ## go.mod and go.sum of every module are tidy
+check-tidy: ## check that go.mod and go.sum of every module are tidy
 	@for m in $(MODULES); do (cd $$m && GOWORK=off go mod tidy -diff) || { echo "$$m is not tidy: run go mod tidy there and commit" >&2; exit 1; }; done
 
 # --- releases
@@ -258,43 +258,43 @@ release-tag: VERSION =
 endif
 
 .PHONY: release
-release: ## make the release VERSION=v1.2.3 (v0.0.0-dev.gCOMMIT) of COMMIT (HEAD) in dist/, signed by KEY if one is given (docs/releasing.md)
+release: ## build the release VERSION=v1.2.3 (v0.0.0-dev.gCOMMIT) of COMMIT (HEAD) in dist/, signed by KEY if it is set (docs/releasing.md)
 	$(RELEASE) build $(RELEASE_OF) -out $(CURDIR)/dist $(if $(KEY),-key $(abspath $(KEY))) $(if $(PLATFORMS),-platforms "$(PLATFORMS)")
 
 .PHONY: release-tag
-release-tag: ## make the tags of VERSION=v1.2.3 here: one for each module, on a commit whose modules need each other's versions
+release-tag: ## create the tags of VERSION=v1.2.3 locally: one for each module, on a commit whose modules require each other by version
 	$(RELEASE) tag $(RELEASE_OF)
 
 .PHONY: release-check
-release-check: ## test what makes releases, and make one twice for this platform, in different folders: the bytes must be the same
+release-check: ## test the release tools, and build a release twice for this platform, in different folders: the bytes must be the same
 	cd internal/tools/release && GOWORK=off $(PLAIN) go test -vet=off -count=1 ./...
 	$(RELEASE) check -repo $(CURDIR) -version v0.0.1-check
 
 .PHONY: images
-images: build ## make container images of the programs in bin/, in bin/images, for this machine: to try them before a release
+images: build ## build container images of the programs in bin/, in bin/images, for this machine, to test them before a release
 	$(RELEASE) images -repo $(CURDIR) -version $(VERSION) -bin $(CURDIR)/bin -out $(CURDIR)/bin/images
 
 .PHONY: release-try
-release-try: ## use the packages in dist/ in a bare Debian, and the images as their user; needs root, mmdebstrap and bubblewrap
+release-try: ## test the packages in dist/ in a minimal Debian, and the images with their users; needs root, mmdebstrap and bubblewrap
 	internal/tools/release/try.sh dist
 	test/newcomer.sh dist
 
 .PHONY: newcomer
-newcomer: ## do what the README tells newcomers to do with the archive in dist/, in a bare Debian, and say what each step takes; needs root, mmdebstrap, bubblewrap, chromium and jq
+newcomer: ## follow the README with the archive in dist/, in a minimal Debian, and print the duration of each step; needs root, mmdebstrap, bubblewrap, chromium and jq
 	test/newcomer.sh dist
 
 # --- the repository itself
 
 .PHONY: lines
-lines: ## count lines of code; with BASE=REV, what has changed since REV
+lines: ## count lines of code; with BASE=REV, the changes since REV
 	@go run ./internal/tools/lines $(if $(BASE),-base $(BASE))
 
 .PHONY: reference
-reference: ## write docs/reference-*.md from the commands and from config.proto; tests check that they are current
+reference: ## generate docs/reference-*.md from the commands and from config.proto; tests check that they are current
 	cd services/supervisor && $(PLAIN) go test -vet=off -count=1 -run 'TestReference_Has' ./internal/cli ./internal/config -update
 
 .PHONY: picture
-picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what acphost really shows; tests check that they are current
+picture: build ## generate docs/demo.txt, docs/demo.svg and docs/chat.svg from acphost's output; tests check that they are current
 	script -qec 'stty cols 100 rows 50; bin/acphost demo' /dev/null | sed -E 's|acphost-demo-[0-9]+|acphost-demo|; s|\r||g' > bin/demo.out
 	sed -E 's|\x1b\[[0-9;]*m||g' bin/demo.out > docs/demo.txt
 	$(PLAIN) go run ./internal/tools/picture -title "acphost demo" < bin/demo.out > docs/demo.svg
@@ -302,12 +302,12 @@ picture: build ## write docs/demo.txt, docs/demo.svg and docs/chat.svg from what
 	ACPHOST_BIN=$(CURDIR)/bin $(PLAIN) go test -vet=off -count=1 -run TestPicture_ChatIsCurrent ./test/terminal -update
 
 .PHONY: map
-map: ## draw docs/map.md from the code
-	$(PLAIN) go run ./internal/tools/rooms
+map: ## generate docs/map.md from the code
+	$(PLAIN) go run ./internal/tools/packagemap
 
 .PHONY: check-map
-check-map: ## docs/map.md is current
-	@$(PLAIN) go run ./internal/tools/rooms -check
+check-map: ## check that docs/map.md is current
+	@$(PLAIN) go run ./internal/tools/packagemap -check
 
 # --- tools
 

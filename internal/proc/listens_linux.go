@@ -10,10 +10,10 @@ import (
 	"strings"
 )
 
-// ListensAlone reports whether a TCP port of this machine belongs to one process tree: at least one socket listens on the port, at
-// any address, and each such socket is open in the process pid or in one of its descendants. It reads /proc in the network namespace
-// of the caller. A socket whose process is not readable counts as another's.
-func ListensAlone(pid int, port uint16) (bool, error) {
+// ListensAlone reports whether a TCP port of this machine belongs to some process trees: at least one socket listens on the port, at
+// any address, and each such socket is open in one of the processes roots or in one of their descendants. It reads /proc in the network
+// namespace of the caller. A socket whose process is not readable counts as another's.
+func ListensAlone(port uint16, roots ...int) (bool, error) {
 	listening := map[string]bool{}
 	for _, table := range []string{"tcp", "tcp6"} {
 		data, err := os.ReadFile("/proc/self/net/" + table)
@@ -28,11 +28,15 @@ func ListensAlone(pid int, port uint16) (bool, error) {
 	if len(listening) == 0 {
 		return false, nil
 	}
-	pids, err := Descendants(pid)
-	if err != nil {
-		return false, err
+	var pids []int
+	for _, root := range roots {
+		below, err := Descendants(root)
+		if err != nil {
+			return false, err
+		}
+		pids = append(append(pids, below...), root)
 	}
-	for _, of := range append(pids, pid) {
+	for _, of := range pids {
 		folder := "/proc/" + strconv.Itoa(of) + "/fd/"
 		files, _ := os.ReadDir(folder)
 		for _, file := range files {

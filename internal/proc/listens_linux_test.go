@@ -14,7 +14,7 @@ func TestListensAlone_FindsListeningProcess(t *testing.T) {
 	port := uint16(listener.Addr().(*net.TCPAddr).Port)
 	expect := func(pid int, want bool) {
 		t.Helper()
-		if got, err := ListensAlone(pid, port); err != nil || got != want {
+		if got, err := ListensAlone(port, pid); err != nil || got != want {
 			t.Errorf("process %d: %v, %v, want %v", pid, got, err, want)
 		}
 	}

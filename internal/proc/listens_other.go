@@ -5,6 +5,6 @@ package proc
 import "fmt"
 
 // ListensAlone needs /proc: here it returns ErrUnsupported.
-func ListensAlone(pid int, port uint16) (bool, error) {
-	return false, fmt.Errorf("sockets of process %d that listen at port %d: %w", pid, port, ErrUnsupported)
+func ListensAlone(port uint16, _ ...int) (bool, error) {
+	return false, fmt.Errorf("find the processes that listen on port %d: %w", port, ErrUnsupported)
 }

@@ -36,7 +36,7 @@ func Name(a *permissionv1.Action) (name string, ok bool) {
 		return "", false
 	}
 	file := a.GetPaths()[0]
-	if !file.GetInsideRoots() || file.GetProtected() || file.GetRecursive() {
+	if !file.GetInsideRoots() || file.GetProtected() || file.GetRecursive() || file.GetCommitted() {
 		return "", false
 	}
 	asked, resolved := file.GetPath(), file.GetResolvedPath()

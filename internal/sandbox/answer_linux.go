@@ -79,6 +79,8 @@ type server struct {
 	// namespaces holds the user and mount namespaces that confined processes have made.
 	namespaces  namespaces
 	mountPoints mountPoints
+	// stages holds the files that processes write before the decider decides on them.
+	stages stages
 	// moves holds the renames that are being decided on, and the last ones.
 	moves moves
 	// left is the number of threads that were replaced because a decider or the start of a program did not return.
@@ -223,6 +225,7 @@ func (c *call) serve() {
 		_ = c.decide(0, c.observe)
 		c.proceed()
 	default:
+		c.settle()
 		err := c.identify()
 		if err == nil {
 			err = c.retryMoved(c.act)

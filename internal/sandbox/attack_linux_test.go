@@ -26,6 +26,8 @@ func play(role string, args []string) int {
 		return beginRace(args[0])
 	case "placerace":
 		return placeRace(args[0], args[1])
+	case "stages":
+		return openStages(args[0], args[1])
 	case "race":
 		race(args[0], args[1])
 	case "execrace":

@@ -41,6 +41,9 @@ func TestMain(m *testing.M) {
 		if os.Getenv(toldVar) != "" {
 			os.Exit(mainWith(nil, tellingDecider))
 		}
+		if os.Getenv(stagedVar) != "" {
+			os.Exit(mainWith(nil, stagingDecider))
+		}
 		if os.Getenv(placedVar) != "" {
 			os.Exit(mainWith(nil, placingDecider))
 		}

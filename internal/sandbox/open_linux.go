@@ -44,8 +44,11 @@ func (c *call) open(dirfd, pathArg int, flags int, mode uint32) error {
 			events = append(events, Event{Operation: Read, Path: name, Held: p.dir, Name: p.base})
 		}
 	}
-	if err := c.allowed(events...); err != nil {
+	switch toStage, err := c.allowedOrStaged(p, flags, events); {
+	case err != nil:
 		return err
+	case toStage:
+		return c.openStaged(p, flags, mode, events[0])
 	}
 	if flags&unix.O_CREAT != 0 && p.base == "" && !strings.HasPrefix(p.real, "/") {
 		flags &^= unix.O_CREAT // a pipe by its descriptor

@@ -19,6 +19,7 @@ import (
 	"net/netip"
 	"os"
 	"path"
+	"strconv"
 	"strings"
 	"time"
 
@@ -81,7 +82,8 @@ type Event struct {
 	// Leaves, for Write, says what the call leaves at Path; for Move, LeavesLink if Path becomes a symbolic link.
 	Leaves Leaves
 	// Placed, for Move: a regular file gets the name Path, and Content is the whole content that it will have, whatever processes
-	// write to the renamed file meanwhile. Only for paths of a Placer. Without Placed, the content is not known.
+	// write to the renamed file meanwhile. Only for paths of a Placer. For Write: the same of a staged file (see Stager). Without Placed, the
+	// content is not known.
 	Placed  bool
 	Content []byte
 	// Made: the change has been made, and is decided on once more. If it is rejected, it is undone. See Rechecker.
@@ -227,12 +229,39 @@ type Placer interface {
 	Places(path string) bool
 }
 
+// Stager is a Decider that can decide on a file when a process has written it. The process then writes an unnamed file. When the process has
+// closed it, the sandbox asks Allows about the Write event again, with the content (Event.Placed). If the content is allowed, the name gets
+// a new file with these bytes, as with a Placer. If not, the name stays as it was.
+type Stager interface {
+	// AllowsStaged is Allows for a Write event of a call that makes a file or replaces its whole content. staged: Allows is asked about the
+	// content instead, and allowed does not count.
+	AllowsStaged(Event) (allowed, staged bool)
+}
+
 // Rechecker is a Decider whose decision on a new name depends on names that may be made at the same time.
 type Rechecker interface {
 	// Rechecks reports whether the Decider decides on a new name twice: before the name is made, and after it (Event.Made), when names
 	// made meanwhile are there. If the second decision rejects, the name is removed again, or the rename is reversed. A file that the
 	// rename has replaced is lost then. path is as in Event. Rechecks must not block.
 	Rechecks(path string) bool
+}
+
+// Tunneler is a Decider that has TCP sockets connected through a proxy, by the method CONNECT of HTTP. The socket is connected to the
+// proxy, and the process gets it when the proxy has connected it to the target: the program needs no support for proxies. The proxy decides
+// on the target, and Allows is not called.
+type Tunneler interface {
+	// Tunnel returns the tunnel for a Connect event; false: the socket is connected directly, if Allows allows it. It must not block.
+	Tunnel(Event) (Tunnel, bool)
+	// TunnelRefused notifies the Decider that the proxy has refused a connection of a process. why is the proxy's reason, for the user.
+	TunnelRefused(pid int, why string)
+}
+
+// Tunnel describes a connection through a proxy.
+type Tunnel struct {
+	// Proxy is the proxy's IPv4 address.
+	Proxy Address
+	// Request is the request to the proxy, with its header.
+	Request string
 }
 
 // Lists is a Decider with literal paths, which must be absolute and without symbolic links. Paths on no list are rejected for Write
@@ -254,31 +283,70 @@ type Lists struct {
 
 // Through passes all decisions to another Decider, except those on internet addresses. Processes can connect to only two kinds of
 // them, over TCP: a proxy, which decides on the machines behind it, and a port on the loopback interface if only processes of this
-// sandbox listen on it. The other Decider is asked about all other addresses too, so that it is notified, but they are rejected
-// regardless of its answer. Through needs Options.Streams.
+// sandbox listen on it. With Credentials, other TCP connections lead through the proxy. Without, the other Decider is asked about all
+// other addresses too, so that it is notified, but they are rejected regardless of its answer. Through needs Options.Streams.
 type Through struct {
 	Decider
 	// Host and Port are the proxy's. Host is as in Address; empty: there is no proxy.
 	Host string
 	Port uint16
+	// Credentials is the value of the header Proxy-Authorization for the proxy.
+	Credentials string
+}
+
+// ownAddress reports whether processes may connect directly to an address.
+func (t Through) ownAddress(to Address) bool {
+	if t.Host != "" && to == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
+		return true
+	}
+	if !to.Loopback() {
+		return false
+	}
+	own, err := proc.ListensAlone(to.Port, os.Getpid())
+	return own && err == nil
+}
+
+// Tunnel implements Tunneler.
+func (t Through) Tunnel(e Event) (Tunnel, bool) {
+	if t.Host == "" || t.Credentials == "" || e.Address.Network != "tcp" || t.ownAddress(e.Address) {
+		return Tunnel{}, false
+	}
+	host := e.Address.Host
+	if strings.Contains(host, ":") {
+		host = "[" + host + "]"
+	}
+	host += ":" + strconv.Itoa(int(e.Address.Port))
+	return Tunnel{
+		Proxy:   Address{Network: "tcp", Host: t.Host, Port: t.Port},
+		Request: "CONNECT " + host + " HTTP/1.1\r\nHost: " + host + "\r\nProxy-Authorization: " + t.Credentials + "\r\n\r\n",
+	}, true
+}
+
+// TunnelRefused implements Tunneler.
+func (t Through) TunnelRefused(pid int, why string) {
+	if r, ok := t.Decider.(interface{ TunnelRefused(pid int, why string) }); ok {
+		r.TunnelRefused(pid, why)
+	}
 }
 
 // Allows implements Decider.
 func (t Through) Allows(e Event) bool {
 	if e.Operation == Connect && e.Address.Network != "unix" {
-		if t.Host != "" && e.Address == (Address{Network: "tcp", Host: t.Host, Port: t.Port}) {
+		if t.ownAddress(e.Address) {
 			return true
-		}
-		if e.Address.Loopback() {
-			if own, err := proc.ListensAlone(os.Getpid(), e.Address.Port); own && err == nil {
-				return true
-			}
 		}
 		t.Decider.Allows(e) // only to notify it
 		return false
 	}
+	if e.Operation == Connect && t.Credentials != "" && within(e.Path, nameServices) {
+		return false
+	}
 	return t.Decider.Allows(e)
 }
+
+// nameServices are the folders of sockets of services that look up names for programs, before the proxy decides about the name:
+// systemd-resolved, nscd and Avahi. The C library does without them, and asks the proxy's name service. So this needs no message.
+var nameServices = []string{"/run/systemd/resolve", "/run/nscd", "/run/avahi-daemon"}
 
 // Started implements Watcher.
 func (t Through) Started(e Event) {
@@ -297,6 +365,14 @@ func (t Through) AllowsMountPoint(e Event) bool {
 func (t Through) Places(path string) bool {
 	p, ok := t.Decider.(Placer)
 	return ok && p.Places(path)
+}
+
+// AllowsStaged implements Stager.
+func (t Through) AllowsStaged(e Event) (allowed, staged bool) {
+	if s, ok := t.Decider.(Stager); ok {
+		return s.AllowsStaged(e)
+	}
+	return t.Decider.Allows(e), false
 }
 
 // Rechecks implements Rechecker.

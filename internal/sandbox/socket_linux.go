@@ -94,12 +94,15 @@ func (c *call) connect() error {
 	if err != nil {
 		return err
 	}
+	clean := func() { unix.Close(s.socket) }
+	if t, ok := s.tunnel(); ok {
+		return c.answerLater(func() error { return s.connectThrough(t) }, clean)
+	}
 	to, err := s.reach()
 	if err != nil {
-		unix.Close(s.socket)
+		clean()
 		return err
 	}
-	clean := func() { unix.Close(s.socket) }
 	if to.held >= 0 {
 		clean = func() { unix.Close(s.socket); unix.Close(to.held) }
 	}

@@ -4,6 +4,7 @@ package sandbox
 
 import (
 	"context"
+	"encoding/base64"
 	"errors"
 	"flag"
 	"fmt"
@@ -82,6 +83,9 @@ func runWith(dial func(fd int, o Options) (Decider, error), decider func(*Option
 			return failed, fmt.Errorf("read what to start: %w", err)
 		}
 		o.Environ = c.env
+	}
+	if proxy != nil {
+		proxy.Credentials = proxyCredentials(o.Environ, proxy)
 	}
 	if !asks {
 		d := decider(&o, lists)
@@ -166,6 +170,21 @@ func parse(args []string) (o Options, l Lists, c command, asks bool, proxy *Thro
 	return o, l, c, asks, proxy, err
 }
 
+// proxyCredentials returns the credentials for the proxy that are in the command's environment, as a value of the header Proxy-Authorization;
+// empty: there are none, and sockets cannot be connected through the proxy. They are not among the arguments, which all users can read.
+func proxyCredentials(environ []string, proxy *Through) string {
+	if environ == nil {
+		environ = os.Environ()
+	}
+	for _, entry := range environ {
+		value, ok := strings.CutPrefix(entry, "HTTPS_PROXY=http://")
+		if user, ok2 := strings.CutSuffix(value, "@"+proxy.Host+":"+strconv.Itoa(int(proxy.Port))); ok && ok2 {
+			return "Basic " + base64.StdEncoding.EncodeToString([]byte(user))
+		}
+	}
+	return ""
+}
+
 // serve starts the command, answers its calls until it has ended, and then ends its remaining processes.
 func serve(o Options, d Decider, c command) (int, error) {
 	// Files that the sandbox itself inherited would be accessible without a decision.
@@ -177,8 +196,9 @@ func serve(o Options, d Decider, c command) (int, error) {
 	signal.Notify(signals, unix.SIGHUP, unix.SIGINT, unix.SIGQUIT, unix.SIGTERM, unix.SIGUSR1, unix.SIGUSR2, unix.SIGCHLD)
 	ignoreChildStops()
 	started := make(chan startResult, 1)
-	over := make(chan struct{})
+	over, settled := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(settled)
 		err := proc.Confine(proc.Confinement{}, func(w proc.Walls) error { return startConfined(o, d, c, w, started, over) })
 		if err != nil {
 			started <- startResult{err: err}
@@ -214,10 +234,12 @@ func serve(o Options, d Decider, c command) (int, error) {
 		c.report(Outcome{Ended: &Ended{Code: code, Signal: signal}})
 		waitRest(signals)
 		close(over)
+		<-settled
 		return 0, nil
 	}
-	close(over)
 	endRest()
+	close(over)
+	<-settled
 	if status.Signaled() { // the parent sees the same as without a sandbox
 		signal.Reset(status.Signal())
 		_ = unix.Kill(os.Getpid(), status.Signal())
@@ -284,6 +306,7 @@ func startConfined(o Options, d Decider, c command, w proc.Walls, started chan<-
 		case job := <-s.inDomain:
 			job()
 		case <-over:
+			s.settle()
 			return nil
 		}
 	}

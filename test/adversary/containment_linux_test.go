@@ -359,3 +359,57 @@ echo all is done`)
 	}
 	s.finish()
 }
+
+// TestContainment_CommittedFilesThatRunLater: git can put files that run later in place as commits from before the session have them. An
+// agent that plays git, or makes commits, must get nothing else there.
+func TestContainment_CommittedFilesThatRunLater(t *testing.T) {
+	t.Parallel()
+	const good, other = "{\"good\": 1}\n", "{\"other\": 1}\n"
+	p := wire.NewPlace(t)
+	person := func(args ...string) {
+		t.Helper()
+		if out, err := personsGit(p, p.Work, args...).CombinedOutput(); err != nil {
+			t.Fatalf("git %q: %v: %s", args, err, out)
+		}
+	}
+	person("init", "-q", "-b", "main")
+	p.File(t, "a", "a")
+	p.File(t, "fixture.json", other)
+	person("add", ".")
+	person("-c", "user.name=p", "-c", "user.email=p@example.org", "commit", "-qm", "1")
+	person("switch", "-qc", "editor")
+	p.File(t, ".vscode/tasks.json", good)
+	person("add", ".")
+	person("-c", "user.name=p", "-c", "user.email=p@example.org", "commit", "-qm", "2")
+	person("switch", "-q", "main")
+
+	s := openWalls(t, p)
+	tasks := filepath.Join(p.Work, ".vscode", "tasks.json")
+	expect := func(what, want string) {
+		t.Helper()
+		if got, _ := os.ReadFile(tasks); string(got) != want {
+			t.Errorf("%s: got %q, want %q", what, got, want)
+		}
+	}
+	s.sh("git switch -q editor && cat .vscode/tasks.json")
+	expect("a commit of the person's", good)
+	s.sh("git switch -q main; ls -A .vscode")
+	if _, err := os.Lstat(tasks); err == nil {
+		t.Error("the file is there on a branch without it")
+	}
+	for what, script := range map[string]string{
+		"a program named git":           `cp /bin/sh git && mkdir -p .vscode && ./git -c 'echo evil >.vscode/tasks.json'`,
+		"content of another path":       `cp /bin/sh git && mkdir -p .vscode && ./git -c 'cat fixture.json >.vscode/tasks.json'`,
+		"a commit of the agent's":       `git switch -qc x && mkdir -p .vscode && b=$(echo evil | git hash-object -w --stdin) && git update-index --add --cacheinfo 100644,$b,.vscode/tasks.json && git -c user.name=a -c user.email=a@b commit -qm x && git checkout -- .vscode/tasks.json; git switch -qf main`,
+		"a moved ref":                   `git update-ref refs/heads/editor x; git checkout editor -- .vscode/tasks.json; git reset -q`,
+		"a descriptor that stays":       `cp /bin/sh git && mkdir -p .vscode && ./git -c 'exec 3>.vscode/tasks.json; git show HEAD:fixture.json >&3; exec 4>>/proc/self/fd/3 3>&-; echo evil >&4'`,
+		"a folder that becomes another": `cp /bin/sh git && mkdir -p d && ./git -c 'exec 3>d/tasks.json; echo evil >&3; mv d .vscode; exec 3>&-'; rm -rf .vscode`,
+	} {
+		s.sh(script)
+		if got, err := os.ReadFile(tasks); err == nil && string(got) != good {
+			t.Errorf("%s: got %q", what, got)
+		}
+		_ = os.RemoveAll(filepath.Join(p.Work, ".vscode"))
+	}
+	s.finish()
+}

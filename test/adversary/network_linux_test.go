@@ -86,7 +86,8 @@ func TestNetwork_ProxyIsOnlyWayOut(t *testing.T) {
 		"CONNECT localhost:"+open+" HTTP/1.1\r\nHost: x\r\n\r\n", // without the secret
 		"GET / HTTP/1.1\r\nHost: localhost:"+open+"\r\nSECRET\r\n\r\n")
 	h.worked("proxy", connect("localhost:"+open), connect("LOCALHOST.:"+open))
-	s.recorded(`"rule":"shut"`, `"rule":"site"`, `"rule":"acphost/network"`, `"rule":"acphost/metadata"`, `"localhost"`)
+	s.recorded(`"rule":"shut"`, `"rule":"site"`, `"rule":"acphost/network"`, "needs sandbox.network: open",
+		`"rule":"acphost/metadata"`, `"localhost"`, `"outcome":"refused, then allowed"`)
 	notes, _ := s.person("audit", "query", "--json")
 	if !strings.Contains(notes, "network proxy, full") {
 		t.Errorf("the record does not say what stands of the network:\n%s", notes)

@@ -33,11 +33,14 @@ func TestSessions_DriveServeSession(t *testing.T) {
 	})
 	t.Run("a question waits for its answer", func(t *testing.T) {
 		x := p.Terminal(t, []string{e2e.Program("acphost"), "sessions", "prompt", id, "ask f.txt"})
-		now := x.Shows("acphost approvals answer demoagent-1/")
-		word := now[strings.Index(now, "demoagent-1/"):]
-		handle, rest, _ := strings.Cut(word, " ")
+		now := x.Shows("acphost approvals answer ")
+		_, word, _ := strings.Cut(now, "acphost approvals answer ")
+		prefix, rest, _ := strings.Cut(word, " ")
 		option, _, _ := strings.Cut(strings.TrimPrefix(rest, "{"), "|")
-		p.Acphost(t, 0, "approvals", "answer", handle, option)
+		if len(prefix) != 8 {
+			t.Errorf("the command to answer with names the question %q, want 8 characters", prefix)
+		}
+		p.Acphost(t, 0, "approvals", "answer", prefix, option)
 		if got := x.Exits(); got != 0 {
 			t.Errorf("the exit status is %d", got)
 		}

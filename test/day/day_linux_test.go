@@ -12,8 +12,8 @@ import (
 var (
 	policy     = flag.String("policy", "", "measure under this policy alone: a ready-made one, or a rule file. Default: workspace, headless and readonly")
 	mode       = flag.String("sandbox", "enforce", "sandbox.mode")
-	network    = flag.String("network", "open", "sandbox.network")
-	reads      = flag.Bool("reads", false, "sandbox.reads")
+	network    = flag.String("network", "", "sandbox.network; empty: not set")
+	reads      = flag.String("reads", "", "sandbox.reads; empty: not set")
 	unattended = flag.Bool("unattended", false, "deny what is asked, as always under headless")
 	whole      = flag.Bool("whole", false, "print all steps, and what was asked and differs")
 )

@@ -16,17 +16,17 @@ import (
 
 // configuration is how acphost is configured in a run. Unattended: nobody is there to answer, so that all that is asked is denied.
 type configuration struct {
-	policy, sandbox, network string
-	reads, unattended        bool
+	policy, sandbox, network, reads string
+	unattended                      bool
 }
 
 func (c configuration) String() string {
 	name := c.policy + " + " + c.sandbox
-	if c.network != "open" {
+	if c.network != "" {
 		name += ", network " + c.network
 	}
-	if c.reads {
-		name += ", reads"
+	if c.reads != "" {
+		name += ", reads " + c.reads
 	}
 	if c.unattended {
 		name += ", unattended"
@@ -35,7 +35,14 @@ func (c configuration) String() string {
 }
 
 func (c configuration) yaml() string {
-	return fmt.Sprintf("permission: {policy: %s}\nsandbox: {mode: %s, network: %s, reads: %t, require: %t}\n", c.policy, c.sandbox, c.network, c.reads, c.sandbox == "enforce")
+	settings := fmt.Sprintf("mode: %s, require: %t", c.sandbox, c.sandbox == "enforce")
+	if c.network != "" {
+		settings += ", network: " + c.network
+	}
+	if c.reads != "" {
+		settings += ", reads: " + c.reads
+	}
+	return fmt.Sprintf("permission: {policy: %s}\nsandbox: {%s}\n", c.policy, settings)
 }
 
 // way is how the agent runs a line.

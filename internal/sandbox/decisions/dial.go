@@ -6,6 +6,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -73,27 +74,42 @@ func newClient(conn socket, timeout time.Duration) *client {
 
 // Allows implements sandbox.Decider.
 func (c *client) Allows(e sandbox.Event) bool {
+	allowed, _ := c.allows(e, question{})
+	return allowed
+}
+
+// AllowsStaged implements sandbox.Stager.
+func (c *client) AllowsStaged(e sandbox.Event) (allowed, staged bool) {
+	return c.allows(e, question{stageable: true})
+}
+
+// question is what a question has besides the event.
+type question struct{ mountPoint, stageable bool }
+
+func (c *client) allows(e sandbox.Event, more question) (allowed, staged bool) {
 	if e.Start {
-		return true // the process that starts the sandbox has chosen it
+		return true, false // the process that starts the sandbox has chosen it
 	}
 	if (e.Operation == sandbox.Write || e.Operation == sandbox.Move) && sandbox.Device(e.Path) {
-		return true // as the supervisor would answer: most programs open /dev/null
+		return true, false // as the supervisor would answer: most programs open /dev/null
 	}
 	if e.Operation == sandbox.Read && c.connected() && c.reads.Load().allow(e, time.Now()) {
-		return true
+		return true, false
 	}
 	about, name, ok := leasable(e)
 	if l := c.lending(); ok && l != nil && l.allow(about, name, e) {
-		return true
+		return true, false
 	}
-	a, err := c.ask(e, false)
+	a, err := c.ask(e, more)
 	switch {
 	case err != nil:
 		c.refused(e, err.Error())
-		return false
+		return false, false
+	case more.stageable && a.GetStaged():
+		return false, true
 	case !a.GetAllowed():
 		c.refused(e, a.GetWhy())
-		return false
+		return false, false
 	}
 	if ok {
 		c.leases.Load().keep(about, a.GetLease(), time.Now())
@@ -104,12 +120,12 @@ func (c *client) Allows(e sandbox.Event) bool {
 	if a.GetTellStart() {
 		c.expect(e.Call)
 	}
-	return true
+	return true, false
 }
 
 // AllowsMountPoint implements sandbox.Mounter.
 func (c *client) AllowsMountPoint(e sandbox.Event) bool {
-	a, err := c.ask(e, true)
+	a, err := c.ask(e, question{mountPoint: true})
 	return err == nil && a.GetAllowed()
 }
 
@@ -166,11 +182,11 @@ var (
 	errLate = errors.New("the supervisor did not decide in time")
 )
 
-func (c *client) ask(e sandbox.Event, mountPoint bool) (*sandboxv1.Answer, error) {
+func (c *client) ask(e sandbox.Event, more question) (*sandboxv1.Answer, error) {
 	q := &sandboxv1.Question{
 		Id: c.last.Add(1), Operation: string(e.Operation), Pid: int64(e.PID), Path: []byte(e.Path), Dir: []byte(e.Dir),
 		Network: e.Address.Network, Host: []byte(e.Address.Host), Port: uint32(e.Address.Port),
-		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: mountPoint,
+		Call: e.Call, Program: programOf(e.PID), Apart: e.Apart, MountPoint: more.mountPoint, Stageable: more.stageable,
 		Leaves: string(e.Leaves), Placed: e.Placed, Content: e.Content, Made: e.Made,
 	}
 	room := maxStrings
@@ -315,6 +331,11 @@ func (c *client) tell(m proto.Message) error {
 // Refused implements sandbox.Decider.
 func (c *client) Refused(pid int, what string) {
 	_ = c.tell(&sandboxv1.Told{What: &sandboxv1.Told_Refusal{Refusal: &sandboxv1.Refusal{Pid: int64(pid), Program: programOf(pid), What: what}}})
+}
+
+// TunnelRefused writes the proxy's reason to the process's standard error. The supervisor knows the refusal from the proxy.
+func (c *client) TunnelRefused(pid int, why string) {
+	c.refused(sandbox.Event{PID: pid}, strings.TrimPrefix(why, "acphost: "))
 }
 
 // Started implements sandbox.Watcher.

@@ -31,6 +31,9 @@ type Asked struct {
 	// MountPoint: the question is whether an empty file or folder may be made as a mount point although it could not be written
 	// otherwise (sandbox.Mounter). If the answer is no, the sandbox asks again about the write.
 	MountPoint bool
+	// Stageable: the process makes a file, or replaces its whole content, and can be given an unnamed file to write. The question is asked
+	// again when it is written, with the content (Placed).
+	Stageable bool
 	// Program is the file that the process runs. Empty: it is not readable.
 	Program string
 	// Counts are the counts for leases; nil: no lease can be granted.
@@ -40,6 +43,8 @@ type Asked struct {
 // Answer is a Judge's answer to a question. The zero value rejects.
 type Answer struct {
 	Allowed bool
+	// Staged: the content is decided on when it is written. Only if Asked.Stageable; Allowed does not count then.
+	Staged bool
 	// Why is the reason of a rejection in words.
 	Why string
 	// TellStart: the sandbox notifies Judge.Started when the program begins.
@@ -143,7 +148,7 @@ func (s *server) serve(began func(Began)) error {
 }
 
 func (s *server) answer(q *sandboxv1.Question) {
-	asked := Asked{Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
+	asked := Asked{Cut: q.GetCut(), MountPoint: q.GetMountPoint(), Stageable: q.GetStageable(), Program: string(q.GetProgram()), Counts: s.counts, Event: sandbox.Event{
 		Call: q.GetCall(), Operation: sandbox.Operation(q.GetOperation()), PID: int(q.GetPid()), Path: string(q.GetPath()), Dir: string(q.GetDir()),
 		Args: texts(q.GetArgs()), Others: texts(q.GetOthers()), Apart: q.GetApart(), Env: texts(q.GetEnv()),
 		Leaves: sandbox.Leaves(q.GetLeaves()), Placed: q.GetPlaced(), Content: q.GetContent(), Made: q.GetMade(),
@@ -151,7 +156,7 @@ func (s *server) answer(q *sandboxv1.Question) {
 	}}
 	generation, _ := s.generation.current() // before the Judge reads any state
 	said := s.judge.Judge(s.ctx, asked)
-	a := &sandboxv1.Answer{Id: q.GetId(), Allowed: said.Allowed, Why: said.Why, TellStart: said.TellStart}
+	a := &sandboxv1.Answer{Id: q.GetId(), Allowed: said.Allowed, Staged: said.Staged && asked.Stageable, Why: said.Why, TellStart: said.TellStart}
 	if len(a.Why) > maxWords {
 		a.Why = a.Why[:maxWords]
 	}

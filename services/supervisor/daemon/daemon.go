@@ -1,6 +1,6 @@
-// Package daemon is the main function of acphost, for acphost itself and for a program that carries the handlers too:
-// cmd/acphost at the top of the repository. It handles signals and the exit code. The commands are in internal/cli, and the
-// supervisor that they start is in internal/host.
+// Package daemon has the main function of acphost, for acphost itself and for cmd/acphost, which also contains the
+// handlers. It handles signals and the exit code. The commands are in internal/cli, and the supervisor that they start
+// is in internal/host.
 package daemon
 
 import (

@@ -636,8 +636,9 @@ type Sandbox struct {
 	// agent.no_seccomp, unless it is "off". Default (empty): "off".
 	Mode string `protobuf:"bytes,1,opt,name=mode,proto3" json:"mode,omitempty"`
 	// Optional. Decide before files are opened for reading, too: by rules for processes, or by deny rules alone if a policy has
-	// none. Each file that is opened then takes longer. Default: false.
-	Reads bool `protobuf:"varint,2,opt,name=reads,proto3" json:"reads,omitempty"`
+	// none; each file that is opened then takes longer. Default: true with mode "enforce" and one of the ready-made policies
+	// "workspace", "headless" and "readonly", otherwise false.
+	Reads *bool `protobuf:"varint,2,opt,name=reads,proto3,oneof" json:"reads,omitempty"`
 	// Optional. Do not start agents on a system that cannot confine them, or with a handler of terminals that cannot confine
 	// commands. Default: false: they are started without the sandbox, and acphost says so.
 	Require bool `protobuf:"varint,3,opt,name=require,proto3" json:"require,omitempty"`
@@ -647,7 +648,8 @@ type Sandbox struct {
 	// Optional. "open": processes of the agent connect to other machines themselves; the policy sees addresses, and only deny
 	// rules count. "proxy": they connect to a proxy of acphost's alone, which asks the policy about each machine by its name.
 	// "none": they connect to no machine. With "proxy" and "none" there are no sockets of the internet but those of TCP. If it is
-	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "open".
+	// not "open", mode has to be "enforce", or "observe", which refuses nothing. Default (empty): "proxy" with mode "enforce" and one of
+	// the ready-made policies "workspace", "headless" and "readonly", otherwise "open".
 	Network       string `protobuf:"bytes,5,opt,name=network,proto3" json:"network,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -691,8 +693,8 @@ func (x *Sandbox) GetMode() string {
 }
 
 func (x *Sandbox) GetReads() bool {
-	if x != nil {
-		return x.Reads
+	if x != nil && x.Reads != nil {
+		return *x.Reads
 	}
 	return false
 }
@@ -2028,13 +2030,14 @@ const file_acphost_config_v1_config_proto_rawDesc = "" +
 	"\bEnvEntry\x12\x10\n" +
 	"\x03key\x18\x01 \x01(\tR\x03key\x121\n" +
 	"\x05value\x18\x02 \x01(\v2\x1b.acphost.config.v1.EnvValueR\x05value:\x028\x01B\x0f\n" +
-	"\r_max_restarts\"y\n" +
+	"\r_max_restarts\"\x88\x01\n" +
 	"\aSandbox\x12\x12\n" +
-	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x14\n" +
-	"\x05reads\x18\x02 \x01(\bR\x05reads\x12\x18\n" +
+	"\x04mode\x18\x01 \x01(\tR\x04mode\x12\x19\n" +
+	"\x05reads\x18\x02 \x01(\bH\x00R\x05reads\x88\x01\x01\x12\x18\n" +
 	"\arequire\x18\x03 \x01(\bR\arequire\x12\x10\n" +
 	"\x03own\x18\x04 \x03(\tR\x03own\x12\x18\n" +
-	"\anetwork\x18\x05 \x01(\tR\anetwork\"4\n" +
+	"\anetwork\x18\x05 \x01(\tR\anetworkB\b\n" +
+	"\x06_reads\"4\n" +
 	"\bEnvValue\x12\x14\n" +
 	"\x05value\x18\x01 \x01(\tR\x05value\x12\x12\n" +
 	"\x04file\x18\x02 \x01(\tR\x04file\"m\n" +
@@ -2231,6 +2234,7 @@ func file_acphost_config_v1_config_proto_init() {
 	}
 	file_acphost_config_v1_config_proto_msgTypes[1].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[4].OneofWrappers = []any{}
+	file_acphost_config_v1_config_proto_msgTypes[5].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[18].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[19].OneofWrappers = []any{}
 	file_acphost_config_v1_config_proto_msgTypes[21].OneofWrappers = []any{}

@@ -1697,9 +1697,13 @@ type PathAccess struct {
 	// Optional. For door DOOR_KERNEL: a process changes git's bookkeeping in a repository (objects, refs, the index, configuration whose
 	// new content acphost has read). Nothing runs because of the change. git_internal is false then. Default: false.
 	GitState bool `protobuf:"varint,8,opt,name=git_state,json=gitState,proto3" json:"git_state,omitempty"`
-	// Optional. The file is there, and holds certificates or public keys in PEM form and nothing else. Default: false: it holds
-	// something else, or what it holds is not known.
-	Public        bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
+	// Optional. The file exists, and its content is known to hold no secret, although files of its name may: certificates or public keys in
+	// PEM form and nothing else, or the configuration of npm (".npmrc") without credentials. Default: false: it holds something else, or its
+	// content is not known.
+	Public bool `protobuf:"varint,9,opt,name=public,proto3" json:"public,omitempty"`
+	// Optional. For ACCESS_WRITE and DOOR_KERNEL: the agent puts nothing new at the path. An empty folder is made, or the file gets the
+	// content that it has in a commit made before the agent started, or a file with such content is removed. Default: false.
+	Committed     bool `protobuf:"varint,10,opt,name=committed,proto3" json:"committed,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1793,6 +1797,13 @@ func (x *PathAccess) GetGitState() bool {
 func (x *PathAccess) GetPublic() bool {
 	if x != nil {
 		return x.Public
+	}
+	return false
+}
+
+func (x *PathAccess) GetCommitted() bool {
+	if x != nil {
+		return x.Committed
 	}
 	return false
 }
@@ -2042,7 +2053,7 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\boperator\x18\x01 \x01(\tR\boperator\x12\x12\n" +
 	"\x04path\x18\x02 \x01(\tR\x04path\x12#\n" +
 	"\rresolved_path\x18\x03 \x01(\tR\fresolvedPath\x12\x18\n" +
-	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xb3\x02\n" +
+	"\adynamic\x18\x04 \x01(\bR\adynamic\"\xd1\x02\n" +
 	"\n" +
 	"PathAccess\x12\x12\n" +
 	"\x04path\x18\x01 \x01(\tR\x04path\x12#\n" +
@@ -2053,7 +2064,9 @@ const file_acphost_permission_v1_permission_proto_rawDesc = "" +
 	"\fgit_internal\x18\x06 \x01(\bR\vgitInternal\x12\x1c\n" +
 	"\trecursive\x18\a \x01(\bR\trecursive\x12\x1b\n" +
 	"\tgit_state\x18\b \x01(\bR\bgitState\x12\x16\n" +
-	"\x06public\x18\t \x01(\bR\x06public\"\xc6\x01\n" +
+	"\x06public\x18\t \x01(\bR\x06public\x12\x1c\n" +
+	"\tcommitted\x18\n" +
+	" \x01(\bR\tcommitted\"\xc6\x01\n" +
 	"\x0fAnsweredRequest\x125\n" +
 	"\x06action\x18\x01 \x01(\v2\x1d.acphost.permission.v1.ActionR\x06action\x12A\n" +
 	"\bdecision\x18\x02 \x01(\v2%.acphost.permission.v1.DecideResponseR\bdecision\x12\x18\n" +

@@ -198,11 +198,15 @@ type Rule struct {
 	// Optional, for deny and ask rules with path. "read": path is about files that are read, "write": about files that are
 	// changed. A file of which the access is not known counts for both. Empty: both.
 	Access string `protobuf:"bytes,22,opt,name=access,proto3" json:"access,omitempty"`
-	// Optional, for deny and ask rules with path. The rule ignores files that are known to hold certificates or public keys and
-	// nothing else (PathAccess.public). Default: false.
-	UnlessPublic  bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
-	unknownFields protoimpl.UnknownFields
-	sizeCache     protoimpl.SizeCache
+	// Optional, for deny and ask rules with path. The rule ignores files whose content is known to hold no secret (PathAccess.public):
+	// certificates and public keys, and ".npmrc" without credentials. Default: false.
+	UnlessPublic bool `protobuf:"varint,23,opt,name=unless_public,json=unlessPublic,proto3" json:"unless_public,omitempty"`
+	// Optional, for deny and ask rules with path. The rule ignores changes by which the agent puts nothing new at the path
+	// (PathAccess.committed): empty folders, and files as a commit has them that was made before the agent started. So git can switch between
+	// commits. Default: false.
+	UnlessCommitted bool `protobuf:"varint,24,opt,name=unless_committed,json=unlessCommitted,proto3" json:"unless_committed,omitempty"`
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
 }
 
 func (x *Rule) Reset() {
@@ -392,6 +396,13 @@ func (x *Rule) GetAccess() string {
 func (x *Rule) GetUnlessPublic() bool {
 	if x != nil {
 		return x.UnlessPublic
+	}
+	return false
+}
+
+func (x *Rule) GetUnlessCommitted() bool {
+	if x != nil {
+		return x.UnlessCommitted
 	}
 	return false
 }
@@ -800,7 +811,7 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\n" +
 	"unattended\x18\x06 \x01(\tR\n" +
 	"unattended\x12 \n" +
-	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\x9b\x05\n" +
+	"\vdescription\x18\a \x01(\tR\vdescriptionJ\x04\b\x02\x10\x05\"\xc6\x05\n" +
 	"\x04Rule\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x16\n" +
 	"\x06effect\x18\a \x01(\tR\x06effect\x12\x0e\n" +
@@ -825,7 +836,8 @@ const file_acphost_permission_v1_policy_proto_rawDesc = "" +
 	"\tcontained\x18\x14 \x03(\tR\tcontained\x12#\n" +
 	"\rnot_contained\x18\x15 \x03(\tR\fnotContained\x12\x16\n" +
 	"\x06access\x18\x16 \x01(\tR\x06access\x12#\n" +
-	"\runless_public\x18\x17 \x01(\bR\funlessPublicB\f\n" +
+	"\runless_public\x18\x17 \x01(\bR\funlessPublic\x12)\n" +
+	"\x10unless_committed\x18\x18 \x01(\bR\x0funlessCommittedB\f\n" +
 	"\n" +
 	"_runs_codeB\n" +
 	"\n" +

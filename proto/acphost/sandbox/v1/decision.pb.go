@@ -286,13 +286,16 @@ type Question struct {
 	// Default: any file.
 	Leaves string `protobuf:"bytes,17,opt,name=leaves,proto3" json:"leaves,omitempty"`
 	// Optional. For "move": the path gets a new regular file with the content below, whatever is written to the other name
-	// meanwhile. Default: false.
+	// meanwhile. For "write": a process has written the content to an unnamed file, and the path gets a new one with it. Default: false.
 	Placed bool `protobuf:"varint,18,opt,name=placed,proto3" json:"placed,omitempty"`
 	// Optional. If placed, the whole content of the file, of at most 4 MiB.
 	Content []byte `protobuf:"bytes,19,opt,name=content,proto3" json:"content,omitempty"`
 	// Optional. For "write" and "move": the change has been made, and is undone if it is not allowed. The question was asked
 	// before without this. Default: false.
 	Made bool `protobuf:"varint,20,opt,name=made,proto3" json:"made,omitempty"`
+	// Optional. For "write": the process can be given an unnamed file. The question is then asked again, with placed and content, when the file
+	// is written. Default: false.
+	Stageable bool `protobuf:"varint,21,opt,name=stageable,proto3" json:"stageable,omitempty"`
 	// Optional. For "move", the paths of the other name. For "execute", the name by which a script is started, if that may
 	// lead its interpreter to another one.
 	Others        [][]byte `protobuf:"bytes,14,rep,name=others,proto3" json:"others,omitempty"`
@@ -463,6 +466,13 @@ func (x *Question) GetMade() bool {
 	return false
 }
 
+func (x *Question) GetStageable() bool {
+	if x != nil {
+		return x.Stageable
+	}
+	return false
+}
+
 func (x *Question) GetOthers() [][]byte {
 	if x != nil {
 		return x.Others
@@ -605,7 +615,10 @@ type Answer struct {
 	// Optional. For how long, and for which other files, the answer holds. Default: for this question alone.
 	Lease *Lease `protobuf:"bytes,5,opt,name=lease,proto3" json:"lease,omitempty"`
 	// Optional. For a read that is allowed: which other reads are. Default: none.
-	Reads         *ReadLease `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	Reads *ReadLease `protobuf:"bytes,6,opt,name=reads,proto3" json:"reads,omitempty"`
+	// Optional. For a question that is stageable: the content is decided on when it is written. allowed does not count then.
+	// Default: false.
+	Staged        bool `protobuf:"varint,7,opt,name=staged,proto3" json:"staged,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -680,6 +693,13 @@ func (x *Answer) GetReads() *ReadLease {
 		return x.Reads
 	}
 	return nil
+}
+
+func (x *Answer) GetStaged() bool {
+	if x != nil {
+		return x.Staged
+	}
+	return false
 }
 
 // ReadLease allows processes to read files without a question, for a second.
@@ -848,7 +868,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\blandlock\x18\x04 \x01(\bR\blandlock\x12\x18\n" +
 	"\aseccomp\x18\x05 \x01(\bR\aseccomp\x12\x14\n" +
 	"\x05notes\x18\x06 \x03(\tR\x05notes\x12\x10\n" +
-	"\x03env\x18\a \x03(\fR\x03env\"\xc5\x03\n" +
+	"\x03env\x18\a \x03(\fR\x03env\"\xe3\x03\n" +
 	"\bQuestion\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x1c\n" +
 	"\toperation\x18\x02 \x01(\tR\toperation\x12\x10\n" +
@@ -870,7 +890,8 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\x06leaves\x18\x11 \x01(\tR\x06leaves\x12\x16\n" +
 	"\x06placed\x18\x12 \x01(\bR\x06placed\x12\x18\n" +
 	"\acontent\x18\x13 \x01(\fR\acontent\x12\x12\n" +
-	"\x04made\x18\x14 \x01(\bR\x04made\x12\x16\n" +
+	"\x04made\x18\x14 \x01(\bR\x04made\x12\x1c\n" +
+	"\tstageable\x18\x15 \x01(\bR\tstageable\x12\x16\n" +
 	"\x06others\x18\x0e \x03(\fR\x06others\"/\n" +
 	"\aStarted\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
@@ -878,7 +899,7 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\aRefusal\x12\x10\n" +
 	"\x03pid\x18\x01 \x01(\x03R\x03pid\x12\x12\n" +
 	"\x04what\x18\x02 \x01(\tR\x04what\x12\x18\n" +
-	"\aprogram\x18\x03 \x01(\fR\aprogram\"\xc9\x01\n" +
+	"\aprogram\x18\x03 \x01(\fR\aprogram\"\xe1\x01\n" +
 	"\x06Answer\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\x04R\x02id\x12\x18\n" +
 	"\aallowed\x18\x02 \x01(\bR\aallowed\x12\x10\n" +
@@ -886,7 +907,8 @@ const file_acphost_sandbox_v1_decision_proto_rawDesc = "" +
 	"\n" +
 	"tell_start\x18\x04 \x01(\bR\ttellStart\x12/\n" +
 	"\x05lease\x18\x05 \x01(\v2\x19.acphost.sandbox.v1.LeaseR\x05lease\x123\n" +
-	"\x05reads\x18\x06 \x01(\v2\x1d.acphost.sandbox.v1.ReadLeaseR\x05reads\"5\n" +
+	"\x05reads\x18\x06 \x01(\v2\x1d.acphost.sandbox.v1.ReadLeaseR\x05reads\x12\x16\n" +
+	"\x06staged\x18\a \x01(\bR\x06staged\"5\n" +
 	"\tReadLease\x12\x14\n" +
 	"\x05asked\x18\x01 \x03(\tR\x05asked\x12\x12\n" +
 	"\x04keys\x18\x02 \x03(\x04R\x04keys\"\xb5\x01\n" +

@@ -340,7 +340,8 @@ type AuditRecord struct {
 	// Required. Who gave the final answer: "policy", "grant", "earlier answer", "front", "timeout", "acphost", "nobody".
 	AnsweredBy string `protobuf:"bytes,14,opt,name=answered_by,json=answeredBy,proto3" json:"answered_by,omitempty"`
 	// Required. The outcome: "allowed", "denied", "cancelled"; "left to the call" (a permission request that the agent's
-	// next call decides: it allowed nothing); "done, not asked"; "refused, not prevented".
+	// next call decides: it allowed nothing); "refused, then allowed" (a process action that was
+	// refused while a person was asked; the answer allows the next try); "done, not asked"; "refused, not prevented".
 	Outcome string `protobuf:"bytes,15,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	// Optional. The kind of the option that the user chose: "allow_always".
 	Option string `protobuf:"bytes,16,opt,name=option,proto3" json:"option,omitempty"`

@@ -26,7 +26,7 @@ type Kind struct {
 	Close websocket.StatusCode
 }
 
-// The kinds, as docs/gateway.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
+// The kinds, as docs/gateway-api.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
 var (
 	// NotSignedIn: the caller is not authenticated, or not any more.
 	NotSignedIn = Kind{401, -32002, websocket.StatusPolicyViolation}

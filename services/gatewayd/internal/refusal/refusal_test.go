@@ -16,9 +16,9 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/relay"
 )
 
-// TestTable_MatchesPage compares the table in docs/gateway.md, row by row.
+// TestTable_MatchesPage compares the table in docs/gateway-api.md, row by row.
 func TestTable_MatchesPage(t *testing.T) {
-	page, err := os.ReadFile("../../../../docs/gateway.md")
+	page, err := os.ReadFile("../../../../docs/gateway-api.md")
 	if err != nil {
 		t.Fatal(err)
 	}

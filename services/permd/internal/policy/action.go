@@ -61,6 +61,8 @@ type pathAccess struct {
 	access                      permissionv1.Access
 	// public: the file holds nothing secret.
 	public bool
+	// committed: the change puts nothing new at the path.
+	committed bool
 	// internal: the path belongs to git itself, and would be changed.
 	internal bool
 	// searched: a tool of the agent reads everything below it.
@@ -108,7 +110,7 @@ func (p *action) preparePaths() {
 		to.inside = access.GetInsideRoots()
 		to.leads = access.GetRecursive() && p.process != "" && access.GetAccess() == permissionv1.Access_ACCESS_WRITE
 		to.searched = access.GetRecursive() && !to.leads
-		to.access, to.public = access.GetAccess(), access.GetPublic()
+		to.access, to.public, to.committed = access.GetAccess(), access.GetPublic(), access.GetCommitted()
 		to.internal = access.GetAccess() != permissionv1.Access_ACCESS_READ && !onlyReads(p.GetKind()) && p.process != processGit &&
 			(access.GetGitInternal() || git.Own(access.GetPath()) || git.Own(access.GetResolvedPath()))
 		to.spell(access.GetPath(), access.GetResolvedPath())

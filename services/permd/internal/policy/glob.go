@@ -39,6 +39,8 @@ type limits struct {
 	reads, writes bool
 	// unlessPublic excludes files that are known to hold nothing secret.
 	unlessPublic bool
+	// unlessCommitted excludes changes that put nothing new at a path.
+	unlessCommitted bool
 	// except excludes the files that these match, by the same spelling.
 	except []glob
 }
@@ -46,7 +48,7 @@ type limits struct {
 // concern reports whether globs with these limits are about a file, whatever its name is.
 func (l *limits) concern(p *pathAccess) bool {
 	return !(l.reads && p.access == permissionv1.Access_ACCESS_WRITE || l.writes && p.access == permissionv1.Access_ACCESS_READ ||
-		l.unlessPublic && p.public)
+		l.unlessPublic && p.public || l.unlessCommitted && p.committed)
 }
 
 // excepts reports whether the limits exclude a file by its spelling.
@@ -55,7 +57,7 @@ func (l *limits) excepts(a *action, spelling string) bool {
 }
 
 // any reports whether there are limits.
-func (l *limits) any() bool { return l.reads || l.writes || l.unlessPublic || len(l.except) > 0 }
+func (l *limits) any() bool { return l.reads || l.writes || l.unlessPublic || l.unlessCommitted || len(l.except) > 0 }
 
 // places are the locations of directories, for globs.
 type places struct {

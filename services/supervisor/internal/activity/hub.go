@@ -1,5 +1,5 @@
-// Package activity publishes what happens in a supervisor. Some readers watch everything, some watch one session (its record first, then
-// live), and some wait for the events of a turn that they began.
+// Package activity publishes the frames and events of a supervisor to readers. Some readers watch everything, some
+// watch one session (its record first, then live), and some wait for the events of a turn that they began.
 //
 // The package observes the data path. Under one lock, each frame gets its number, its time and its place in the journal. If a reader
 // needs the frame, a copy goes to a bounded queue. One goroutine converts these frames to events, adds them to the state of the sessions,

@@ -1,5 +1,5 @@
-// Package approval holds the questions of all agents of a supervisor that wait for the user. An editor, a program or a command can list,
-// watch and answer them.
+// Package approval holds the open questions of all agents of a supervisor to the user. An editor, a program or a
+// command can list, watch and answer them.
 //
 // It knows which questions wait, who watches them, and how the latest questions ended. It decides nothing: the link decides which answer
 // counts. It must not know gRPC.

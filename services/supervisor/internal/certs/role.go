@@ -1,5 +1,5 @@
-// Package certs makes and reads the certificates of callers over the network. The operator has an authority of their own, and
-// a certificate says which role its owner has.
+// Package certs creates and parses the certificates of callers over the network. The operator has an authority of their
+// own, and a certificate says which role its owner has.
 //
 // The package makes the authority and the certificates, reads a role from a certificate, and loads a server's certificate
 // again when its file changes. It knows files and TLS. It must not know which calls a role may make.

@@ -30,12 +30,12 @@ func TestToolCall_OpenAtTurnEndIsPrintedOnce(t *testing.T) {
 			s.asked(permission("claude-1/1"))
 			s.send(answered("claude-1/1", "cancelled"))
 			s.said(turnEnd("cancelled"))
-		}, "- cancelled: Run the tests\nThe turn was cancelled."},
+		}, "- cancelled: $ go test ./...\nThe turn was cancelled."},
 		"it was asked about, and the turn ends first": {func(s *screen) {
 			s.asked(permission("claude-1/1"))
 			s.said(turnEnd("cancelled"))
 			s.send(answered("claude-1/1", "withdrawn"))
-		}, "The turn was cancelled.\n- withdrawn: Run the tests"},
+		}, "The turn was cancelled.\n- withdrawn: $ go test ./..."},
 		"it was allowed": {func(s *screen) {
 			s.asked(permission("claude-1/1"))
 			s.send(answered("claude-1/1", "allowed"))

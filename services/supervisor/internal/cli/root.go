@@ -1,5 +1,5 @@
-// Package cli is the tree of acphost's commands. Each command is a package below it, of the command's name; what several of
-// them share is in internal, a package for each subject.
+// Package cli builds the tree of acphost's commands. Each command is a package below it, of the command's name; what
+// several of them share is in internal, a package for each subject.
 package cli
 
 import (

@@ -1,4 +1,4 @@
-// Package config reads the configuration file: where the file is, what it may contain, and what the contents mean.
+// Package config reads the configuration file: it finds, parses and validates the file, and applies defaults.
 //
 // The file is YAML in the shape of the message acphost.config.v1.Config. The package knows that message and the
 // settings of acphost's own handlers, and names the line and column of a mistake. It must not know how a setting is

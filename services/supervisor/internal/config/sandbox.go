@@ -108,12 +108,32 @@ func (c *Config) SandboxUnruled() string {
 	return "there is no policy: nothing that the agent does by itself is decided or recorded" + but
 }
 
-// Network is what an agent's processes connect to; NetworkOpen where nothing is said.
+// Network returns what an agent's processes connect to.
 func (c *Config) Network() string {
-	if n := c.Proto.GetSandbox().GetNetwork(); n != "" {
+	switch n := c.Proto.GetSandbox().GetNetwork(); {
+	case n != "":
 		return n
+	case c.containsCommands():
+		return NetworkProxy
 	}
 	return NetworkOpen
+}
+
+// Reads reports whether reads of files by an agent's processes are decided on.
+func (c *Config) Reads() bool {
+	if s := c.Proto.GetSandbox(); s != nil && s.Reads != nil {
+		return s.GetReads()
+	}
+	return c.containsCommands()
+}
+
+// containingPolicies are the ready-made policies that allow commands whatever their line says, if all actions of processes are decided on.
+var containingPolicies = []string{"workspace", "headless", "readonly"}
+
+// containsCommands reports whether all actions of processes are decided on unless the configuration says otherwise: the policy asks much less
+// then, and nothing that it relies on is left out.
+func (c *Config) containsCommands() bool {
+	return c.Sandbox() == SandboxEnforce && slices.Contains(containingPolicies, c.Permd().GetPolicy())
 }
 
 // sandboxConflict says which setting the sandbox cannot stand beside; empty: none.

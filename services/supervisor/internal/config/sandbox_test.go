@@ -62,3 +62,37 @@ func TestSandbox_FlagOverridesFile(t *testing.T) {
 		t.Errorf("got %s, %v", c.Sandbox(), err)
 	}
 }
+
+func TestSandbox_DefaultsFollowPolicy(t *testing.T) {
+	const ready = "permission: {policy: workspace}\n"
+	for text, want := range map[string]struct {
+		reads   bool
+		network string
+	}{
+		ready + "sandbox: {mode: enforce}":                              {true, NetworkProxy},
+		"permission: {policy: readonly}\nsandbox: {mode: enforce}":      {true, NetworkProxy},
+		ready + "sandbox: {mode: enforce, reads: false}":                {false, NetworkProxy},
+		ready + "sandbox: {mode: enforce, network: open}":               {true, NetworkOpen},
+		ready + "sandbox: {mode: enforce, network: none}":               {true, NetworkNone},
+		ready + "sandbox: {mode: observe}":                              {false, NetworkOpen},
+		ready + "sandbox: {mode: observe, reads: true, network: proxy}": {true, NetworkProxy},
+		ready: {false, NetworkOpen},
+		"permission: {policy: ask}\nsandbox: {mode: enforce}":                     {false, NetworkOpen},
+		"sandbox: {mode: enforce}":                                                {false, NetworkOpen},
+		"handlers: {permission: {command: [/x]}}\nsandbox: {mode: enforce}":       {false, NetworkOpen},
+		"permission: {policy: /etc/acphost/rules.yaml}\nsandbox: {mode: enforce}": {false, NetworkOpen},
+	} {
+		file := filepath.Join(t.TempDir(), "config.yaml")
+		if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		c, err := Load(file, func(string) string { return "" })
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if c.Reads() != want.reads || c.Network() != want.network {
+			t.Errorf("%s: got reads %t, network %s, want %t, %s", text, c.Reads(), c.Network(), want.reads, want.network)
+		}
+	}
+}

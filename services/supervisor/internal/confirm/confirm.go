@@ -1,4 +1,4 @@
-// Package confirm makes sure that a person, not a program, allows something at a terminal.
+// Package confirm verifies that a person, not a program, approves an action at a terminal.
 //
 // A process of the same user, such as an agent, can open the terminal's device. It can change the terminal's settings, take
 // away typed characters, and make the terminal answer questions, so that a key arrives that nobody pressed. It cannot see the

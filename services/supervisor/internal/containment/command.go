@@ -132,7 +132,7 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 	}
 	d.link.Spawn(func() {
 		defer cancel()
-		d.serveCommand(stream, &command{decider: d, sessionID: sessionID, contained: contained})
+		d.serveCommand(stream, &command{decider: d, sessionID: sessionID, contained: contained}, processOf(conn))
 	})
 	d.link.Spawn(func() {
 		select {
@@ -148,14 +148,27 @@ func (d *Decider) Confine(handler string, conn grpc.ClientConnInterface, session
 	}, nil
 }
 
+// processOf returns the process of the handler behind a connection; 0: acphost has not started it.
+func processOf(conn grpc.ClientConnInterface) int {
+	if c, ok := conn.(interface{ PID() int }); ok {
+		return c.PID()
+	}
+	return 0
+}
+
 // serveCommand answers the requests of a command's sandbox until the sandbox ends.
-func (d *Decider) serveCommand(stream confineStream, c *command) {
+// handler is the handler's process; 0: it is not known.
+func (d *Decider) serveCommand(stream confineStream, c *command, handler int) {
 	ours, theirs := net.Pipe()
+	remove := func() {}
 	served := make(chan error, 1)
 	go func() {
 		defer func() { _ = ours.Close() }()
 		served <- panics.Catch(d.opts.Logger, "answering the sandbox of a command", func() error {
-			return decisions.Serve(ours, c, func(b decisions.Began) { c.environ = b.Env }, nil)
+			defer func() { remove() }()
+			return decisions.Serve(ours, c, func(b decisions.Began) {
+				c.environ, remove = b.Env, d.roots.add(handler, b.PID)
+			}, nil)
 		})
 	}()
 	go func() {

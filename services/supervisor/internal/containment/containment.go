@@ -63,8 +63,8 @@ func (s *Sandbox) walls() []permissionv1.Wall {
 type Proxy struct {
 	// Observe: nothing is refused, except what the proxy itself refuses.
 	Observe bool
-	// Listens, if set, reports whether only the agent's own processes listen on a TCP port of this machine.
-	Listens func(port uint16) bool
+	// AgentPID, if set, returns the agent's process. The agent and its terminals' commands may connect to servers that only they run.
+	AgentPID func() int
 	// Needs are the machines that the agent cannot work without.
 	Needs []hosts.Pattern
 }
@@ -103,6 +103,8 @@ type Try struct {
 	SessionID, Scope string
 	// Apart: the program would find files that the agent may have mounted.
 	Apart bool
+	// Staged: the content of the file decides, once it is written.
+	Staged bool
 }
 
 // Options configure a Decider. All are required except AgentEnviron.
@@ -131,6 +133,8 @@ type Decider struct {
 	commands kernel.Commands
 	turn     turnState
 	configs  configs
+	roots    sandboxRoots
+	commits  commits
 
 	mu      sync.Mutex
 	waiting []func() // notifications of refusals before Bind; guarded by mu

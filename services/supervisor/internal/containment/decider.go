@@ -63,6 +63,9 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 		d.observed(e, o, turns)
 		return decisions.Answer{Allowed: true}
 	}
+	if o.Staged {
+		return decisions.Answer{Staged: true}
+	}
 	switch o.Decision.Verdict {
 	case gate.Allow:
 		if reads := d.readLease(e, o); reads != nil {
@@ -286,6 +289,10 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 		r.Closed = d.sandbox.Closed
 	}
 	decision, err := d.opts.Gate.Decide(ctx, r)
+	staged := false
+	if err == nil {
+		decision, staged, err = d.decideCommitted(ctx, e, r, decision)
+	}
 	if err == nil && decision.Verdict == gate.Ask && inner.GetCommand() != nil {
 		of := d.link.Request(sessionID, inner, e.seen)
 		of.GivenUp, of.Apart = r.GivenUp, e.Apart
@@ -296,7 +303,7 @@ func (d *Decider) decideWith(ctx context.Context, e *event, sessionID string, ow
 	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
 		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + git.why
 	}
-	return Try{decision, a, sessionID, r.Scope, e.Apart}, err
+	return Try{decision, a, sessionID, r.Scope, e.Apart, staged}, err
 }
 
 // observed records an action in observe mode, and notifies the user if the action would have been denied.

@@ -2,26 +2,29 @@ package containment
 
 import (
 	"context"
+	"maps"
 	"net/netip"
 	"slices"
+	"sync"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
 )
 
 // Reaches decides whether the agent's proxy connects to a machine. It implements egress.Decider. The process that uses the proxy is not
-// known, so connections of allowed commands are decided like all others. An allowance is recorded only once the addresses are known,
-// because nothing has connected before.
+// known, so connections of allowed commands are decided like all others. An allowance is recorded only with the last decision, because nothing
+// has connected before.
 func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision {
 	select {
 	case <-d.bound:
 	case <-ctx.Done():
 		return egress.Decision{Reason: "the agent is over"}
 	}
-	if loopback(to) && d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
-		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
+	if loopback(to) && d.listens(to.Port) {
+		return egress.Decision{Verdict: egress.Allow, Special: true}
 	}
 	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)
@@ -30,14 +33,14 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	}
 	turns := d.turnsOf(e.sessions)
 	if d.proxy.Observe {
-		if len(to.Addresses) > 0 || o.Decision.Verdict == gate.Deny {
+		if to.Final() || o.Decision.Verdict == gate.Deny {
 			d.observed(e, o, turns)
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: true}
 	}
 	switch o.Decision.Verdict {
 	case gate.Allow:
-		if len(to.Addresses) > 0 {
+		if to.Final() {
 			if err := d.opts.Gate.RecordAllowed(o.Decision, ""); err != nil {
 				return egress.Decision{Reason: question.Unrecorded}
 			}
@@ -60,4 +63,55 @@ func loopback(to egress.Target) bool {
 		return to.Host.Name == "localhost"
 	}
 	return !slices.ContainsFunc(to.Addresses, func(a netip.Addr) bool { return !a.Unmap().IsLoopback() })
+}
+
+// listens reports whether only the agent's processes, and the commands of its terminals, listen on a TCP port of this machine.
+func (d *Decider) listens(port uint16) bool {
+	roots := d.roots.list()
+	if d.proxy.AgentPID != nil {
+		roots = append(roots, d.proxy.AgentPID())
+	}
+	own, err := proc.ListensAlone(port, roots...)
+	return own && err == nil
+}
+
+// sandboxRoots are the processes of the sandboxes in which commands of terminals run. The zero value is ready. It is safe for concurrent use.
+type sandboxRoots struct {
+	mu   sync.Mutex
+	pids map[int]int // by process: how many commands run below it; guarded by mu
+}
+
+// add adds the sandbox of a command that the process of a handler has started. The caller calls remove when the sandbox has ended. Commands
+// that are not below that process are ignored: a handler on another machine, or in another container, numbers its processes differently.
+func (r *sandboxRoots) add(handler, command int) (remove func()) {
+	root, below := 0, false
+	err := proc.Ancestors(command, func(p proc.Process) (bool, error) {
+		if below = p.PID == handler; !below {
+			root = p.PID // at last the child of the handler: the sandbox
+		}
+		return below, nil
+	})
+	if handler <= 0 || err != nil || !below || root == 0 {
+		return func() {}
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.pids == nil {
+		r.pids = map[int]int{}
+	}
+	r.pids[root]++
+	return func() {
+		r.mu.Lock()
+		defer r.mu.Unlock()
+		if r.pids[root]--; r.pids[root] == 0 {
+			delete(r.pids, root)
+		}
+	}
+}
+
+// list returns the processes.
+func (r *sandboxRoots) list() []int {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return slices.Collect(maps.Keys(r.pids))
 }

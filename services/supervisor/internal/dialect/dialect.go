@@ -1,5 +1,5 @@
-// Package dialect knows, as data, how agents describe what their tools are about to do: the names that they give themselves,
-// their tools, and what each member of a tool's input means.
+// Package dialect describes, as data, how agents present their tools: the agents' names for themselves, their tools,
+// and the meaning of each member of a tool's input.
 //
 // There is one file for each agent that was studied (agents/*.json), and common.json for what agents have in common. Users
 // add dialects of their own, in the same form, to agents.json. The notes in a file say where its facts come from.

@@ -1,4 +1,4 @@
-// Package display shows a client the terminals that a handler runs.
+// Package display shows a handler's terminals to a client.
 //
 // A client did not make these terminals. It cannot show an id that it does not know, and may refuse an update that contains
 // one. So the package introduces a terminal to the client before the first line that mentions it. From then on the client gets

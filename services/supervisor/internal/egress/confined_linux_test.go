@@ -109,13 +109,24 @@ http.get({host: at.hostname, port: at.port, path: process.argv[1], headers: {"Pr
 			}
 		})
 	}
-	t.Run("not past it", func(t *testing.T) {
+	direct := func(r *rig) string {
 		cmd := r.confined(t, self, "127.0.0.1:"+web, "[::ffff:127.0.0.1]:"+web, "[::1]:"+web, "127.0.0.1:"+port, "localhost:"+web)
 		cmd.Env = append(cmd.Env, roleVar+"=direct")
 		got, err := cmd.CombinedOutput()
-		var exit *exec.ExitError
-		if errors.As(err, &exit) || len(got) > 0 {
-			t.Errorf("reached %q, %v", got, err)
+		if exit, failed := errors.AsType[*exec.ExitError](err); failed {
+			t.Errorf("got %q, %v", got, exit)
+		}
+		return string(got)
+	}
+	t.Run("not past it", func(t *testing.T) {
+		refusing := newRig(t, Options{Decide: func(context.Context, Target) Decision { return Decision{Reason: "no"} }})
+		if got := direct(refusing); got != "" {
+			t.Errorf("reached %q", got)
+		}
+	})
+	t.Run("through it", func(t *testing.T) {
+		if got, want := direct(r), "tcp4 127.0.0.1:"+web+"\n"; !strings.HasPrefix(got, want) || strings.Contains(got, "udp") {
+			t.Errorf("reached %q, want %q first, and nothing by UDP", got, want)
 		}
 	})
 	t.Run("the test reaches them", func(t *testing.T) { // else it could not fail

@@ -1,6 +1,10 @@
-// Package egress is the way of an agent into the network: an HTTP proxy on the loopback interface, for one agent. It takes CONNECT,
-// by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that the agent names it asks a
-// Decider. It looks up the name itself, checks the addresses, and connects to what it has checked.
+// Package egress provides the HTTP proxy on the loopback interface through which one agent connects to the network. It
+// takes CONNECT, by which clients reach HTTPS and everything else, and requests for http URLs. For each machine that
+// the agent names it asks a Decider. It looks up the name itself, checks the addresses, and connects to what it has
+// checked.
+//
+// Programs in a sandbox that know nothing of proxies look up a name and connect to its address. The sandbox makes tunnels of both: the proxy
+// answers the look-up with an address that stands for the name, and a tunnel to this address leads to the machine of that name.
 //
 // What a client says inside of a tunnel, its TLS server name (SNI) among it, is not looked at: who may reach one machine of a content
 // network may reach what else the same machine serves.
@@ -32,7 +36,12 @@ type Target struct {
 	Port uint16
 	// Addresses are those of the machine. There are none before its name has been looked up.
 	Addresses []netip.Addr
+	// Upstream: another proxy looks the name up and connects to the machine, so there are no addresses.
+	Upstream bool
 }
+
+// Final reports whether the target is connected to if it is allowed now: nothing more will be known of it.
+func (t Target) Final() bool { return t.Upstream || len(t.Addresses) > 0 }
 
 // String is "host:port".
 func (t Target) String() string { return t.Host.WithPort(t.Port) }
@@ -72,6 +81,9 @@ type Options struct {
 	// LookUp finds the addresses of a name, which is complete: no search domains count. Default: the loopback
 	// interface for "localhost", and /etc/hosts and DNS for all others.
 	LookUp func(ctx context.Context, name string) ([]netip.Addr, error)
+	// Upstream returns the proxy that leads to a machine; nil: the machine is connected to directly. Such proxies are found by the variables
+	// HTTPS_PROXY and NO_PROXY of acphost itself. Default: none.
+	Upstream func(Target) *url.URL
 	// MostConnections bounds the connections of clients at once. Others wait to be accepted. Default: 256.
 	MostConnections int
 	// HeaderTimeout is how long a client may take for the header of a request. Default: 10 s.
@@ -92,6 +104,7 @@ type Proxy struct {
 	secret  string
 	server  *http.Server
 	forward http.Handler
+	names   nameTable
 	// ctx ends with the proxy.
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -165,13 +178,14 @@ func (p *Proxy) URL() string {
 const user = "agent"
 
 // Env has clients use the proxy: "NAME=VALUE" for each of the variables by which programs find one. It empties NO_PROXY, so that
-// connections to this machine are decided on, too. Node reads them from its version 22.21 on.
+// connections to this machine are decided on, too. Node reads them from its version 22.21 on. RES_OPTIONS makes the C library look up names
+// over TCP, for programs in a sandbox (see names.go).
 func (p *Proxy) Env() []string {
 	var env []string
 	for _, name := range []string{"HTTPS_PROXY", "HTTP_PROXY", "ALL_PROXY", "https_proxy", "http_proxy", "all_proxy"} {
 		env = append(env, name+"="+p.URL())
 	}
-	return append(env, "NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1")
+	return append(env, "NO_PROXY=", "no_proxy=", "NODE_USE_ENV_PROXY=1", "RES_OPTIONS=use-vc")
 }
 
 // Close ends the proxy and all connections, and waits until nothing of it runs any more.

@@ -48,6 +48,10 @@ func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error
 		to.Addresses = []netip.Addr{to.Host.Address}
 		return p.ask(ctx, *to)
 	}
+	if p.Upstream != nil && p.Upstream(*to) != nil {
+		to.Upstream = true
+		return p.ask(ctx, *to)
+	}
 	if _, err := p.ask(ctx, *to); err != nil {
 		return false, err
 	}
@@ -125,6 +129,11 @@ func (p *Proxy) check(to Target, special bool) error {
 func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, p.Patience, errLate)
 	defer cancel()
+	if p.Upstream != nil {
+		if by := p.Upstream(to); by != nil {
+			return connectBy(ctx, by, to)
+		}
+	}
 	var last error
 	for i, address := range to.Addresses {
 		dialer := net.Dialer{Timeout: p.Patience / time.Duration(len(to.Addresses)-i)}
@@ -136,7 +145,11 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 			break
 		}
 	}
-	return nil, refuse(http.StatusBadGateway, "%s could not be reached: %s", to, reason(last))
+	status := http.StatusBadGateway
+	if reason(last) == errLate.Error() {
+		status = http.StatusGatewayTimeout
+	}
+	return nil, refuse(status, "%s could not be reached: %s", to, reason(last))
 }
 
 // reason is an error in the words of the system.

@@ -36,6 +36,14 @@ func (p *Proxy) serve(w http.ResponseWriter, r *http.Request) {
 		p.say(w, refuse(http.StatusBadRequest, "%s", err))
 		return
 	}
+	if r.Method == http.MethodConnect && to.Port == dnsPort {
+		p.serveNames(w)
+		return
+	}
+	if to.Host, err = p.names.host(to.Host); err != nil {
+		p.say(w, err)
+		return
+	}
 	began := time.Now()
 	conn, err := p.reach(r.Context(), to)
 	if err != nil {
@@ -143,15 +151,11 @@ func printable(text string) string {
 
 // relay makes a tunnel of the client's connection.
 func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
-	client, buffered, err := http.NewResponseController(w).Hijack()
+	client, buffered, err := openTunnel(w, p.Idle)
 	if err != nil {
 		return
 	}
 	defer p.hold(client)()
-	_ = client.SetDeadline(time.Now().Add(p.Idle))
-	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
-		return
-	}
 	// Data of either direction keeps both alive: who sends much hears nothing for long.
 	alive := func() {
 		at := time.Now().Add(p.Idle)
@@ -173,6 +177,20 @@ func (p *Proxy) relay(w http.ResponseWriter, server net.Conn) {
 	both.Go(panics.Guard(p.Logger, "passing on what an agent sends", func() { copied(server, sent(buffered.Reader, client)) }, end))
 	both.Go(panics.Guard(p.Logger, "passing on what an agent receives", func() { copied(client, server) }, end))
 	both.Wait()
+}
+
+// openTunnel takes over the client's connection, and confirms the tunnel. The caller closes the connection.
+func openTunnel(w http.ResponseWriter, idle time.Duration) (net.Conn, *bufio.ReadWriter, error) {
+	client, buffered, err := http.NewResponseController(w).Hijack()
+	if err != nil {
+		return nil, nil, err
+	}
+	_ = client.SetDeadline(time.Now().Add(idle))
+	if _, err := io.WriteString(client, "HTTP/1.1 200 Connection established\r\n\r\n"); err != nil {
+		_ = client.Close()
+		return nil, nil, err
+	}
+	return client, buffered, nil
 }
 
 // sent is what the client sends: what the HTTP server has read already, and then the connection.

@@ -1,5 +1,5 @@
-// Package filefeed tells programs on this machine which files agents work with: JSON lines over TCP, in the protocol of
-// eisen-core, which the editor extension Eisen reads.
+// Package filefeed reports the files that agents work with to programs on this machine: JSON lines over TCP, in the
+// protocol of eisen-core, which the editor extension Eisen reads.
 //
 // It serves what a Source knows, and computes nothing of it. What it may change is its own: which session it tells first. It must
 // not reach agents or sessions, since agents can connect to it too.

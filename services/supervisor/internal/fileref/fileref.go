@@ -1,5 +1,5 @@
-// Package fileref finds references to files in text that people write to agents: @mentions, file URIs, Markdown links, and paths
-// among the words.
+// Package fileref finds references to files in text that people write to agents: @mentions, file URIs, Markdown links,
+// and paths in the text.
 //
 // The grammar:
 //

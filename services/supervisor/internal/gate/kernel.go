@@ -192,13 +192,19 @@ func (d *Decision) DenialKey() string {
 func (g *Gate) tried(d *Decision, o Outcome, allowed bool) {
 	r := d.request
 	answered := o.Option != "" || o.By == ByTimeout && allowed // no person answered in time, and the policy allows that case
-	if r.Action.GetDoor() != permissionv1.Door_DOOR_KERNEL || d.Verdict != Ask || !answered || r.Scope == "" {
+	if !d.wasRefused() || !answered || r.Scope == "" {
 		return
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	list := append(g.kernel.tried[r.Scope], &triedAnswer{key: tryKey(r), allowed: allowed, at: g.opts.Now()})
 	g.kernel.tried[r.Scope] = list[max(0, len(list)-maxAnswers):]
+}
+
+// wasRefused reports whether the action of a decision was refused while a person was asked about it: a process action
+// cannot wait for the answer.
+func (d *Decision) wasRefused() bool {
+	return d.Verdict == Ask && d.request.Action.GetDoor() == permissionv1.Door_DOOR_KERNEL
 }
 
 // Tried reports whether a person allowed exactly this action after it was tried and refused.

@@ -18,6 +18,7 @@ import (
 	"google.golang.org/grpc"
 
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
 )
 
@@ -133,6 +134,49 @@ func TestDecide_AnswerAppliesToNextTry(t *testing.T) {
 			t.Errorf("in another session: got %v", d.Verdict)
 		}
 	})
+}
+
+// A process action cannot wait for an answer, so that an allowing answer applies to the next try.
+func TestRecord_ProcessActionWasRefusedBeforeItWasAllowed(t *testing.T) {
+	for name, c := range map[string]struct {
+		outcome       Outcome
+		first, second string
+		counted       [2]uint64 // allowed and denied calls
+	}{
+		"a person allows":             {Outcome{Allowed: true, Option: "allow_once", By: ByClient}, outcomeNextTry, "allowed", [2]uint64{1, 1}},
+		"unattended, and it is allow": {Outcome{Allowed: true, By: ByTimeout}, outcomeNextTry, "allowed", [2]uint64{1, 1}},
+		"a person rejects":            {Outcome{Option: "reject_once", By: ByClient}, "denied", "denied", [2]uint64{0, 2}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var got []string
+			asks := answers(Ask)
+			g := New(Options{
+				Chain:    []Policy{{Name: "p", Conn: func() (grpc.ClientConnInterface, error) { return asks, nil }}},
+				Enforced: true, Logger: slog.New(slog.DiscardHandler),
+				Decided: func(rec *supervisorv1.AuditRecord) { got = append(got, rec.GetOutcome()) },
+			})
+			try := func() *Decision {
+				return decide(t, g, Request{Action: tries("fs.write", "/x"), Scope: "1", Turn: 1})
+			}
+			if err := g.Record(try(), c.outcome); err != nil {
+				t.Fatal(err)
+			}
+			second := try()
+			if second.Verdict == Allow {
+				if err := g.RecordAllowed(second, "/bin/cc"); err != nil {
+					t.Fatal(err)
+				}
+			} else if err := g.Record(second, Outcome{}); err != nil {
+				t.Fatal(err)
+			}
+			if want := []string{c.first, c.second}; !slices.Equal(got, want) {
+				t.Errorf("outcomes = %q, want %q", got, want)
+			}
+			if n := g.Counters(); [2]uint64{n.GetCallsAllowed(), n.GetCallsDenied()} != c.counted {
+				t.Errorf("calls allowed and denied = %d, %d, want %v", n.GetCallsAllowed(), n.GetCallsDenied(), c.counted)
+			}
+		})
+	}
 }
 
 func TestDecide_DenialOverridesAnswer(t *testing.T) {

@@ -193,7 +193,7 @@ func (g *Gate) logWritten(d *Decision, o Outcome, err error) {
 	switch {
 	case err != nil:
 		g.opts.Logger.Error("a decision could not be recorded; further ones are counted for a minute", "error", err,
-			"action", d.request.Action.GetKind(), "outcome", outcomeName(o), "unlogged", was.unlogged)
+			"action", d.request.Action.GetKind(), "outcome", outcomeName(d, o), "unlogged", was.unlogged)
 	case !was.logged.IsZero():
 		g.opts.Logger.Warn("decisions are recorded again", "unlogged", was.unlogged)
 	}
@@ -216,7 +216,7 @@ func (g *Gate) recordOf(d *Decision, o Outcome, made []*supervisorv1.Grant) *sup
 		Plugin:        d.plugin,
 		LatencyMicros: uint32(min(d.latency.Microseconds(), math.MaxUint32)),
 		AnsweredBy:    o.By,
-		Outcome:       outcomeName(o),
+		Outcome:       outcomeName(d, o),
 		Option:        o.Option,
 		AskedMillis:   uint32(min(o.Asked.Milliseconds(), math.MaxUint32)),
 		Reused:        d.reused,
@@ -238,11 +238,15 @@ const (
 	OutcomeLeft = "left to the call"
 	// outcomeDenied is the outcome of a denied action, in records.
 	outcomeDenied = "denied"
+	// outcomeNextTry is the outcome of a process action that was refused, because it cannot wait, and about which the
+	// answer was to allow it: the next try passes (tried). Its record is written when the question ends.
+	outcomeNextTry = "refused, then allowed"
 	// outcomeUnasked is the outcome of an action that an agent performed without asking, although the policy denies it or would have asked.
 	outcomeUnasked = "done, not asked"
 )
 
-func outcomeName(o Outcome) string {
+// outcomeName returns the outcome of a decision in its record.
+func outcomeName(d *Decision, o Outcome) string {
 	switch {
 	case o.reported != "":
 		return o.reported
@@ -250,6 +254,8 @@ func outcomeName(o Outcome) string {
 		return "cancelled"
 	case o.Left:
 		return OutcomeLeft
+	case o.Allowed && d.wasRefused():
+		return outcomeNextTry
 	case o.Allowed:
 		return "allowed"
 	}
@@ -280,7 +286,7 @@ func (g *Gate) count(d *Decision, o Outcome, allowed bool) {
 		c.CallsAsked++
 	}
 	switch {
-	case allowed:
+	case allowed && !d.wasRefused():
 		c.CallsAllowed++
 	case !o.Cancelled:
 		c.CallsDenied++

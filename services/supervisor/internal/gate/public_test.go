@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-func TestHoldsPublicKeys_DetectsPublicKeys(t *testing.T) {
+func TestHoldsNoSecret_ReadsContent(t *testing.T) {
 	dir := t.TempDir()
 	const public = "-----BEGIN PUBLIC KEY-----\nAAAA\n-----END PUBLIC KEY-----\n"
 	private := strings.ReplaceAll(public, "PUBLIC", "PRIVATE")
@@ -24,7 +24,7 @@ func TestHoldsPublicKeys_DetectsPublicKeys(t *testing.T) {
 	for name, want := range map[string]bool{
 		"a.pem": true, "b.PEM": true, "a.key": false, "both.pem": false, "a.txt": false, "long.pem": false, "pipe.pem": false, "none.pem": false,
 	} {
-		if got := HoldsPublicKeys(dir + "/" + name); got != want {
+		if got := HoldsNoSecret(dir + "/" + name); got != want {
 			t.Errorf("%s: got %t, want %t", name, got, want)
 		}
 	}

@@ -1,5 +1,5 @@
-// Package handshake asks an agent about itself: it starts the agent, sends initialize, reads the answer, and ends the agent.
-// It opens no session and asks no handler.
+// Package handshake queries an agent's own description: it starts the agent, sends initialize, reads the answer, and
+// ends the agent. It opens no session and asks no handler.
 //
 // It is for commands that look at an agent and do not use it: doctor and login. It knows how an agent's process is run, and
 // what initialize says. For a longer stay with an agent, use package link.

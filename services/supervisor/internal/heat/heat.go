@@ -1,5 +1,5 @@
-// Package heat knows which files an agent works with in a session, and how much: a file is hot while the agent has it in its
-// context, and cools down after that.
+// Package heat computes which files an agent works with in a session, and how much: a file is hot while the agent has
+// it in its context, and cools down after that.
 //
 // It is told what happens, with times, and computes heat when somebody asks: it has no clock and no goroutine. It must not know
 // where its facts come from.

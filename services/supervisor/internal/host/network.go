@@ -7,7 +7,6 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/panics"
-	"github.com/acphost/acphost/internal/proc"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -16,7 +15,8 @@ import (
 
 // closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
 var closedBy = map[string]string{
-	config.NetworkProxy: "the agent reaches other machines by acphost's proxy alone, which HTTPS_PROXY names (sandbox.network)",
+	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
+		"a program that ignores this variable needs sandbox.network: open",
 	config.NetworkNone:  "the agent has no network (sandbox.network)",
 }
 
@@ -34,12 +34,12 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	if network != config.NetworkProxy {
 		return nil
 	}
-	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, Listens: la.listens}
+	proxy := containment.Proxy{Observe: h.opts.Config.Sandbox() == config.SandboxObserve, AgentPID: func() int { return la.PID() }}
 	if h.opts.Hosts != nil {
 		proxy.Needs = h.opts.Hosts(la.identity.Name)
 	}
 	la.decider.SetProxy(proxy)
-	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Logger: h.log.With("agent", la.identity.Name)})
+	p, err := egress.Start(egress.Options{Decide: la.decider.Reaches, Upstream: egress.UpstreamFromEnvironment(), Logger: h.log.With("agent", la.identity.Name)})
 	if err != nil {
 		return err
 	}
@@ -49,12 +49,6 @@ func (la *linkedAgent) openProxy(s *agent.Spec) error {
 	}
 	s.Env = replaced(s.Env, p.Env())
 	return nil
-}
-
-// listens reports whether only the agent's processes listen at a TCP port of this machine.
-func (la *linkedAgent) listens(port uint16) bool {
-	own, err := proc.ListensAlone(la.PID(), port)
-	return own && err == nil
 }
 
 // replaced returns an environment with other values for some variables. Programs use the first entry of a name.

@@ -73,7 +73,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	}
 	commands := [][]string{s.Command[:min(len(s.Command), 2)], also}
 	mine := kernel.NewOwn(files, commands, starts, s.Env).With(la.tempDir.folder)
-	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder)
+	env := append(la.agentProxy.env(), "TMPDIR="+la.tempDir.folder, "TMUX_TMPDIR="+la.tempDir.folder)
 	if mode == config.SandboxEnforce {
 		switch folder, caches, err := la.openCaches(&s); {
 		case err != nil:
@@ -86,7 +86,7 @@ func (la *linkedAgent) startConfined(s agent.Spec) (err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), policyTimeout)
 	_, _ = la.host.handlers.ready(ctx)
 	k := &containment.Sandbox{Own: own, Mine: mine, Closed: closed, Env: env, Require: cfg.GetRequire(), How: sandbox.Confinement{
-		Observe: mode == config.SandboxObserve, Reads: cfg.GetReads(), Closed: closed != "", Proxy: la.agentProxy.address(),
+		Observe: mode == config.SandboxObserve, Reads: la.host.opts.Config.Reads(), Closed: closed != "", Proxy: la.agentProxy.address(),
 	}}
 	terminals, terminalsWhy := la.host.handlers.confine(ctx, k)
 	k.Terminals = terminals == standsFull

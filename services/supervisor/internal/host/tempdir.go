@@ -44,7 +44,7 @@ func (la *linkedAgent) openTempDir(s *agent.Spec) error {
 			return fmt.Errorf("give the folder for temporary files to the user of agent %q: %w", la.identity.Name, err)
 		}
 	}
-	s.Env = replaced(s.Env, []string{"TMPDIR=" + folder})
+	s.Env = replaced(s.Env, []string{"TMPDIR=" + folder, "TMUX_TMPDIR=" + folder})
 	return nil
 }
 

@@ -1,5 +1,5 @@
-// Package intent says what an agent is about to do, in one form for every agent and both doors: the Action that policies judge
-// and records keep.
+// Package intent determines the intended action of an agent, in one form for every agent: the Action that policies
+// decide and records contain.
 //
 // It reads the agent's messages and trusts none of them. If a message can be read in more ways than one, the action says that
 // it is unparsed. The contents of a tool call count for more than the kind that the agent names. Each agent's way to describe

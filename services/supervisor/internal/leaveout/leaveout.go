@@ -1,5 +1,5 @@
-// Package leaveout keeps files out of a command that walks through whole folders, or shows what a repository of git keeps: it
-// finds those that a policy forbids, and tells the program of the command to leave them out.
+// Package leaveout excludes denied files from a command that walks through folders or shows contents of a git
+// repository.
 //
 // The package knows globs, folders, names in repositories, and how a few programs are told. It does not decide whether a file is
 // forbidden.

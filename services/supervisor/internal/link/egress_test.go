@@ -2,7 +2,9 @@ package link
 
 import (
 	"context"
+	"net"
 	"net/netip"
+	"os"
 	"testing"
 
 	"github.com/acphost/acphost/internal/hosts"
@@ -12,8 +14,13 @@ import (
 )
 
 func TestLink_ReachesListenersOfAgent(t *testing.T) {
-	const own = 4096
-	r := newRig(t, contained(nil, containment.Proxy{Listens: func(port uint16) bool { return port == own }}))
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listener.Close()
+	own := uint16(listener.Addr().(*net.TCPAddr).Port)
+	r := newRig(t, contained(nil, containment.Proxy{AgentPID: os.Getpid}))
 	r.handler.decide = func(context.Context, *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_DENY}, nil
 	}

@@ -191,6 +191,9 @@ func (p *clientPump) request(m *jsonrpc.Message) error {
 			p.speaks.Store(&name)
 		}
 		p.opts.Sessions.Opening(jsonrpc.CanonicalID(c.id), c.method, opening)
+		if p.opts.Containment != nil { // before the agent knows of the session
+			p.opts.Containment.SnapshotRepositories(append(opening.AdditionalDirectories, opening.Cwd)...)
+		}
 		if !p.opts.Observe && holdsUpdates(c.method, m.Params) {
 			p.openings.add(c)
 		}

@@ -49,7 +49,7 @@ func (l *Link) judging(ctx context.Context, sessionID string, cc *acpv1.CallCont
 		at.Protected = at.Protected || gate.ProtectedBelow(known, path) ||
 			at.Resolved != "" && gate.ProtectedBelow(known, at.Resolved)
 		at.GitInternal = gate.GitInternal(path, at.Resolved)
-		at.Public = l.opts.Local && gate.HoldsPublicKeys(at.Resolved)
+		at.Public = l.opts.Local && gate.HoldsNoSecret(at.Resolved)
 		return at
 	}
 	return s

@@ -28,6 +28,8 @@ type Containment interface {
 	Confine(handler string, conn grpc.ClientConnInterface, sessionID string, contained bool) (id string, settle func(started bool), err error)
 	// Sees returns a function that reports later whether all process actions in the current turn of a session were observed.
 	Sees(sessionID string) func() bool
+	// SnapshotRepositories records the commits of the repositories of folders, before the agent works there.
+	SnapshotRepositories(folders ...string)
 	// Walls returns the walls around the agent's processes and the commands of its terminals; nil: there are none.
 	Walls() []permissionv1.Wall
 }

@@ -1,6 +1,6 @@
-// Package markdown reads Markdown as far as agents write it: what a line begins with, and what is within lines. Those who
-// write it somewhere, render to a terminal and transcript to a page, put lines together in their own ways: a terminal gets
-// a message as it comes.
+// Package markdown parses the Markdown that agents write: the beginnings of lines, and the spans within lines. Those
+// who write it somewhere, render to a terminal and transcript to a page, put lines together in their own ways: a
+// terminal gets a message as it comes.
 //
 // The text is hostile. Each byte is looked at a bounded number of times, so that reading takes time in proportion to the
 // text, whatever it is. What the package does not know is text as it is written. It makes nothing harmless: what it is given

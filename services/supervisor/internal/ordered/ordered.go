@@ -1,5 +1,5 @@
-// Package ordered has a map that knows the order of its keys. Callers use it to remember things up to a bound: when the map is
-// full, they drop the oldest key.
+// Package ordered provides a map that keeps the order of its keys. Callers use it to remember things up to a bound:
+// when the map is full, they drop the oldest key.
 package ordered
 
 import (

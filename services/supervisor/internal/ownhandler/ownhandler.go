@@ -1,4 +1,4 @@
-// Package ownhandler says where the programs of acphost's own handlers are. It knows their names, and nothing of what they do.
+// Package ownhandler locates the programs of acphost's own handlers. It knows their names, and nothing of what they do.
 package ownhandler
 
 import (

@@ -1,5 +1,5 @@
-// Package pid1 does the duties of the first process in a container: it reaps every process that loses its parent, and passes
-// on the signals that it gets.
+// Package pid1 performs the duties of the first process in a container: it reaps processes that have lost their parent,
+// and forwards the signals that it gets.
 //
 // A child, the same program executed again, does the real work. One process could not do both: if it waited for children of
 // its own and also reaped strangers, it could take one for the other. The package knows processes and signals, and nothing of

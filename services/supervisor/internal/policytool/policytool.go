@@ -1,5 +1,6 @@
-// Package policytool does the work of "acphost policy": it checks rule files, explains decisions, decides recorded actions
-// again, imports the rules of other programs, and keeps the list of workspace rule files that the user trusts.
+// Package policytool implements the functions of "acphost policy": it checks rule files, explains decisions, decides
+// recorded actions again, imports the rules of other programs, and keeps the list of workspace rule files that the user
+// trusts.
 //
 // It knows files, the list of trusted files, and how an answer is shown. It must not know how rules work: permd knows, and
 // answers by PolicyService. No decision of this package allows an agent

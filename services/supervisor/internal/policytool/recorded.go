@@ -367,6 +367,6 @@ func placeIn(g *gate.Gate, roots, real []string, path string) intent.Place {
 		Resolved: resolved, Inside: below(all, clean) && below(real, resolved),
 		Protected:   g.Protected(clean) || gate.ProtectedBelow(all, clean) || gate.ProtectedBelow(all, resolved),
 		GitInternal: gate.GitInternal(clean, resolved), NoFolder: paths.NoFolder(resolved),
-		Public: gate.HoldsPublicKeys(resolved),
+		Public: gate.HoldsNoSecret(resolved),
 	}
 }

@@ -1,4 +1,5 @@
-// Package preset knows agents by name: which command runs an agent, whether the agent is installed, and how to install it.
+// Package preset provides agents by name: the command that runs an agent, whether the agent is installed, and how to
+// install it.
 //
 // The names come from manifests in the format of the ACP registry (https://github.com/agentclientprotocol/registry): one that
 // is built in, and two files in the user's configuration folder, registry.json (downloaded) and agents.json (written by hand).

@@ -1,5 +1,5 @@
-// Package question implements the life of a question to the user: a session/request_permission of the agent, an elicitation of the agent,
-// or acphost's own question about a call of the agent.
+// Package question implements the lifecycle of a question to the user: a session/request_permission of the agent, an
+// elicitation of the agent, or acphost's own question about a call of the agent.
 //
 // A question is in one of four states:
 //

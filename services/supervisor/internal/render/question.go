@@ -170,23 +170,32 @@ func question(o Options, a *supervisorv1.Approval, seen func(*supervisorv1.ToolC
 	return b.String()
 }
 
-// QuestionTitle is what a question is about, on one line.
+// QuestionTitle is the first line of a question that is shown in full. The title of the agent's own question is in its
+// words, which may contradict the command that is shown below.
 func QuestionTitle(a *supervisorv1.Approval) string {
 	switch {
 	case a.GetElicitation() != nil:
 		return QuestionSubject(a)
 	case a.GetPermission().GetFromAcphost():
-		return "May the agent do this? " + QuestionSubject(a)
+		return "May the agent do this? " + titleOf(a.GetPermission())
 	}
-	return "The agent asks: " + QuestionSubject(a)
+	return "The agent asks: " + titleOf(a.GetPermission())
 }
 
-// QuestionSubject is what a question is about, on one line.
+// QuestionSubject is what a question is about, on one line, where nothing else of it is shown: its command, if it has
+// one, since the answer holds for the command and not for the agent's title.
 func QuestionSubject(a *supervisorv1.Approval) string {
 	if e := a.GetElicitation(); e != nil {
 		return cmp.Or(safetext.Line(e.GetMessage()), "the agent wants to know something")
 	}
 	p := a.GetPermission()
+	if in, _ := inputOf(p.GetRawInput()); strings.TrimSpace(in.command) != "" {
+		return "$ " + safetext.Line(in.command)
+	}
+	return titleOf(p)
+}
+
+func titleOf(p *supervisorv1.PermissionQuestion) string {
 	return cmp.Or(safetext.Line(p.GetTitle()), safetext.Line(p.GetKind()), "an action of the agent's")
 }
 

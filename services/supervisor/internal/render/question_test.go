@@ -139,6 +139,26 @@ func TestQuestion_ShowsDiffAndInput(t *testing.T) {
 	}
 }
 
+// The title is the agent's, and may contradict the command that an answer allows.
+func TestQuestion_ShowsCommandThatTitleContradicts(t *testing.T) {
+	asked := &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{
+		Title: "Read a.txt", Kind: "read", RawInput: `{"command":"rm -rf b","description":"Read a.txt"}`,
+		Locations: []*supervisorv1.Location{{Path: "/ws/a.txt"}},
+	}}
+	for name, got := range map[string]string{"question": Question(Options{}, asked), "whole": Whole(Options{}, asked)} {
+		if !strings.HasPrefix(got, "? The agent asks: Read a.txt\n    $ rm -rf b\n") {
+			t.Errorf("%s is\n%s\nwant the title as the agent's, and the command", name, got)
+		}
+	}
+	if got := QuestionSubject(asked); got != "$ rm -rf b" {
+		t.Errorf("subject = %q, want the command", got)
+	}
+	asked.Permission.RawInput = `{"command":" \n"}`
+	if got := QuestionSubject(asked); got != "Read a.txt" {
+		t.Errorf("subject without a command = %q, want the title", got)
+	}
+}
+
 func TestQuestion_LongLineShowsEnd(t *testing.T) {
 	asked := &supervisorv1.Approval{Permission: &supervisorv1.PermissionQuestion{
 		RawInput: fmt.Sprintf(`{"command":%q}`, "echo "+strings.Repeat("ü", 3000)+"; rm -rf ~"),

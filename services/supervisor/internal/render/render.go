@@ -1,4 +1,5 @@
-// Package render makes text for people of a session's events: with Markdown and colours for a terminal, else as plain lines.
+// Package render formats a session's events as text for people: with Markdown and colours for a terminal, otherwise as
+// plain lines.
 //
 // It knows the events of the supervisor's API. It must not know where they come from, or where the text goes. It never moves
 // the cursor and never takes back a line, so its text can be appended to a terminal, a file or a scrolling view.

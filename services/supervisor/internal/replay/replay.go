@@ -1,5 +1,4 @@
-// Package replay tells the events of a session that are recorded, with the cursors and in the order in which they were
-// told live.
+// Package replay returns the recorded events of a session, with the cursors and in the order of the live events.
 //
 // It reads the files of the journal. It must not know who is told the events, nor whether a supervisor runs.
 package replay

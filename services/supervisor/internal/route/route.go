@@ -1,4 +1,4 @@
-// Package route says who answers each JSON-RPC method that an agent calls: a handler, the client, or nobody.
+// Package route determines which peer answers each JSON-RPC method of an agent: a handler, the client, or none.
 //
 // The table of routes is built when the handlers have described themselves. It follows from the descriptors of their services
 // (an RPC with the option acphost.acp.v1.method is a route) and from the configuration. Neither the table nor the capabilities

@@ -1,5 +1,5 @@
-// Package secret takes secrets out of what is kept and shown: the record of decisions, and the frames that go to the journal
-// and to those who watch.
+// Package secret removes secrets from records and displayed data: the audit log, the frames of the journal, and the
+// frames for watchers.
 //
 // It knows a secret by the name beside it, or by its look. So it removes more than it must, and misses a secret that looks
 // like ordinary text. It knows ACP's messages as far as they carry keys. It writes nothing, and never changes what goes over

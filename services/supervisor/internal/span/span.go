@@ -1,5 +1,5 @@
-// Package span has the types by which the data path tells a tracer what it does, and when: a Span is one piece of work, with a
-// parent, attributes and an end. It also reads and writes the trace context of the W3C, by which peers name a span.
+// Package span has the types of trace spans that the data path reports to a tracer. It also reads and writes the trace
+// context of the W3C, by which peers name a span.
 //
 // A nil *Span stands for work that is not traced; its methods do nothing, and cost nothing. Attributes are text that acphost
 // chose, or that was checked: whoever sets one sees to it that it has no content, no path and no text of an agent.

@@ -12,18 +12,21 @@ import (
 const (
 	// healthEvery is the time between two health checks.
 	healthEvery = 5 * time.Second
-	// healthTicks is how many times healthEvery a check may remain without an answer. A handler on a busy machine answers late, and its end
-	// loses terminals, so this is long. A handler that hangs is ended 20 to 25 s after its last answer.
+	// healthTicks is how many times healthEvery a check may remain without an answer. A handler on a busy machine
+	// answers late, and its end loses terminals, so this is long. A handler that hangs is ended 20 to 25 s after its
+	// last answer.
 	healthTicks = 4
-	// healthFailures is the number of checks in a row that fail with an answer (an error, or "not serving") before the handler is ended.
+	// healthFailures is the number of checks in a row that fail with an answer (an error, or "not serving") before the
+	// handler is ended.
 	healthFailures = 2
 )
 
-// watch returns why the instance ended, hangs or failed its health checks, or nil when ctx ends. Each tick begins a check, unless one has no
-// answer yet: a late answer is still an answer.
+// watch returns why the instance ended, hangs or failed its health checks, or nil when ctx ends. Each tick begins a
+// check, unless one has no answer yet: a late answer is still an answer.
 //
-// How long a check waits is counted in received ticks, not by the clock. A ticker drops the ticks that this goroutine is too late for, so
-// that a machine on which the supervisor itself is delayed or stopped gives the handler more time by itself.
+// How long a check waits is counted in received ticks, not by the clock. A ticker drops the ticks that this goroutine
+// is too late for, so that a machine on which the supervisor itself is delayed or stopped gives the handler more time
+// by itself.
 func (h *Handler) watch(ctx context.Context, inst Instance, ticks <-chan time.Time) error {
 	var wg sync.WaitGroup
 	defer wg.Wait()

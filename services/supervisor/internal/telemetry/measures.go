@@ -188,7 +188,7 @@ func clamp(n uint64) int64 { return int64(min(n, math.MaxInt64)) }
 var (
 	verdicts = []string{"allow", "ask", "deny"}
 	doors    = []string{"request", "call", "kernel", "report"}
-	outcomes = []string{"allowed", "denied", "cancelled", "left to the call"}
+	outcomes = []string{"allowed", "denied", "cancelled", "left to the call", "refused, then allowed"}
 	stops    = []string{"end_turn", "max_tokens", "max_turn_requests", "refusal", "cancelled"}
 )
 

@@ -1,6 +1,5 @@
-// Package telemetry measures a supervisor: it makes metrics of decisions, calls of handlers, events and state, and hands them
-// to Prometheus, to a collector of OpenTelemetry, or to both. It also makes traces of what the data path tells (package span),
-// and sends them to the collector.
+// Package telemetry creates metrics and traces of a supervisor, for Prometheus, for an OpenTelemetry collector, or for
+// both. It also makes traces of what the data path tells (package span), and sends them to the collector.
 //
 // It has one set of instruments and two outlets. Others tell it what happens (Decided, Called, Told), or are asked when the
 // metrics are read (Source). No session's id, path, prompt, command or text of an agent becomes a label, and each label has a

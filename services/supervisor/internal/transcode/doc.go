@@ -1,5 +1,5 @@
-// Package transcode turns the JSON params of a JSON-RPC method into the protobuf request of the RPC that answers it, and turns
-// the RPC's response, or its error, back into JSON.
+// Package transcode converts the JSON params of a JSON-RPC method to the protobuf request of its RPC, and converts the
+// response or the error of the RPC back to JSON.
 //
 // It knows a method by its descriptor alone. Each message is compiled once into a plan. By the plan, JSON becomes wire bytes
 // and wire bytes become JSON, without message objects in between. So a handler with unknown descriptors costs the same as one

@@ -106,7 +106,7 @@ func (s *story) apart(r Decision) {
 	switch r.GetOutcome() {
 	case "allowed":
 		h.Mark = markGood
-	case "cancelled", "left to the call":
+	case "cancelled", "left to the call", "refused, then allowed":
 		h.Mark = markWarn
 	}
 	s.add(Entry{}, h).Time = r.GetTime().AsTime()

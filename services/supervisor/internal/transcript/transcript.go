@@ -1,4 +1,4 @@
-// Package transcript makes a session's journal readable: as text for a terminal, as Markdown, or as an HTML page.
+// Package transcript converts a session's journal to readable text: for a terminal, as Markdown, or as an HTML page.
 //
 // It shows the events that package event makes of the frames, and two things that no event has: the output of commands, and
 // the gaps that the journal reports. It reads a journal as a stream and holds a few megabytes of it at most.

@@ -1,4 +1,4 @@
-// Package usage sums up what agents took, by day and agent: turns, tokens, cost, decisions, and how long they took.
+// Package usage sums up the usage of agents, by day and agent: turns, tokens, cost, decisions, and their durations.
 //
 // The package knows figures and the bounds of an answer. It must not know where the figures are recorded: package
 // journal/index keeps those of turns, package audit those of decisions, and others bring them here.

@@ -1,12 +1,11 @@
-// Package guard is the process that stands between a supervisor and its agent, and ends all that the agent leaves behind. It
-// is the supervisor's own program, started again as "acphost guard".
+// Package guard implements the guard process between a supervisor and its agent, which ends all processes that the
+// agent leaves behind. It is the supervisor's own program, started again as "acphost guard".
 //
-// There is a guard for each agent, and it only waits. Hence it takes the process over before the rest of the program is
-// initialised: Go initialises a package as soon as those are that it imports, and of several the one first whose path sorts
-// first. This package imports little, and what the rest of the program prepares for its commands costs a guard neither
-// memory nor time. A test watches over that.
+// There is a guard for each agent, and it only waits. To use little memory and time, it runs before the rest of the
+// program is initialised. Go initialises a package when all its imports are initialised, and among several such packages
+// first the one whose path sorts first. Therefore this package has few imports. A test checks this.
 //
-// The package knows processes, and what supervisor and guard tell each other (Job, Report). It must not know ACP.
+// The package knows processes, and the messages between supervisor and guard (Job, Report). It must not know ACP.
 package guard
 
 import (

@@ -1,5 +1,5 @@
-// Package agents is "acphost agents": the agents that are known by name, how one logs in to them, and those that run in
-// "acphost serve".
+// Package agents implements "acphost agents": lists the agents known by name, logs in to them, and manages those that
+// run in "acphost serve".
 package agents
 
 import (

@@ -1,4 +1,4 @@
-// Package approvals is "acphost approvals": the questions that wait for a person in running supervisors.
+// Package approvals implements "acphost approvals": lists and answers the open questions of running supervisors.
 package approvals
 
 import (
@@ -70,17 +70,17 @@ func newAnswer(call *command.Call) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:   "answer ID {OPTION | --accept JSON | --decline | --cancel}",
 		Short: "Answer a question",
-		Long: `Answer a question. ID is one of the two names that "acphost approvals list" shows: the
-letters, of which the first four and more name the question if no other one that waits
-begins with them, or the longer name; or the whole id, which "acphost approvals list
---json" shows. Agents choose how the longer names and the ids begin, and so these are not
-cut short. The letters are random, and agents do not know them.
+		Long: `Answer a question. ID is the first name that "acphost approvals list" shows, such as
+K7QF2MXA: random characters of the question's id, which agents do not know. The first
+four are enough if no other question that waits begins with them. ID can also be the
+whole handle, such as claude-1/7, or the whole id, which "acphost approvals list --json"
+shows. A part of a handle is not accepted, because agents choose text in handles.
 
 OPTION answers a permission question: the id of an option that it offers, or a kind
 (allow_once, allow_always, reject_once, reject_always) that it offers once. What an
 agent wants to know is answered with --accept, the form's content as a JSON object
 ({} for a page that you have opened), or with --decline.`,
-		Example: `  acphost approvals answer K7QF2M allow_once
+		Example: `  acphost approvals answer K7QF2MXA allow_once
   acphost approvals answer claude-1/7 allow_once
   acphost approvals answer gemini-2/12 --accept '{"branch": "main"}'
   acphost approvals answer gemini-2/12 --decline`,
@@ -162,15 +162,15 @@ func having(call *command.Call, all []*reach.Supervisor, list []waiting, given s
 	var of []*reach.Supervisor
 	var named []waiting
 	for _, w := range list {
-		if names(given, w.Of) {
+		if reach.NamesQuestion(given, w.Of) {
 			of, id, named = append(of, w.At), w.Of.GetId(), append(named, w)
 		}
 	}
 	switch {
 	case len(of) == 1:
 		return of[0], id, nil
-	case len(of) > 1 && len(given) < letters && given != called(named[0].Of):
-		return nil, "", fmt.Errorf("%d questions begin with %s: give more letters, or the longer name%s", len(of), output.Cell(given), shortList(named))
+	case len(of) > 1 && reach.IsQuestionPrefix(given) && given != reach.QuestionHandle(named[0].Of):
+		return nil, "", fmt.Errorf("%d questions begin with %s: give more characters%s", len(of), output.Cell(given), shortList(named))
 	case len(of) > 1:
 		return nil, "", fmt.Errorf("%d supervisors have a question %s: say whose is meant%s", len(of), output.Cell(given), reach.Choices(of))
 	case len(all) > 1:
@@ -179,47 +179,27 @@ func having(call *command.Call, all []*reach.Supervisor, list []waiting, given s
 	return all[0], given, nil
 }
 
-// letters is the length of the random part of a question's id, in letters of RFC 4648's base32. A question is shown with the
-// first shownLetters of them, and at least leastLetters name it.
-const letters, shownLetters, leastLetters = 26, 6, 4
-
-// random is the random part of a question's id, which no agent chooses or knows; empty: it has none, or it was not told.
-func random(q *supervisorv1.Approval) string {
-	part, _ := strings.CutPrefix(q.GetId(), client.Handle(q.GetId()))
-	return strings.TrimPrefix(part, ".")
-}
-
-// names reports whether a word names a question.
-func names(word string, q *supervisorv1.Approval) bool {
-	return word == q.GetId() || word == called(q) || len(word) >= leastLetters && strings.HasPrefix(random(q), strings.ToUpper(word))
-}
-
-// shown are the names of a question in a list: the first letters of its random part, if it has one, and what it is called.
-func shown(q *supervisorv1.Approval) string {
-	const long = 40
-	if r := random(q); r != "" {
-		return r[:shownLetters] + "  " + output.OneLine(called(q), long)
+// approvalsOf returns the questions without their supervisors.
+func approvalsOf(list []waiting) []*supervisorv1.Approval {
+	all := make([]*supervisorv1.Approval, len(list))
+	for i, w := range list {
+		all[i] = w.Of
 	}
-	return output.Cell(called(q))
+	return all
 }
 
-// shownWhole is shown without a limit.
-func shownWhole(q *supervisorv1.Approval) string {
-	if r := random(q); r != "" {
-		return r[:shownLetters] + "  " + output.Whole(called(q))
+// names returns how a question is named in a list of questions: by the unique prefix that answers it, if it has one,
+// and by its handle, which cut shortens.
+func names(q *supervisorv1.Approval, list []*supervisorv1.Approval, cut func(string) string) string {
+	handle := reach.QuestionHandle(q)
+	if prefix := reach.QuestionPrefix(q, list); prefix != handle {
+		return prefix + "  " + cut(handle)
 	}
-	return output.Whole(called(q))
+	return output.Cell(handle)
 }
 
-// called is what a question is called where it is listed, and answered by: its handle, whole. A handle of which the end
-// looks like an id's gives way to the id: an agent that has seen an id must not have its next question called so.
-func called(q *supervisorv1.Approval) string {
-	handle := client.Handle(q.GetId())
-	if client.Handle(handle) != handle {
-		return q.GetId()
-	}
-	return handle
-}
+// shortHandle cuts a long handle of a question that can be answered by its prefix.
+func shortHandle(handle string) string { return output.OneLine(handle, 40) }
 
 // shortList tells in an error which questions wait, for one to be copied.
 func shortList(list []waiting) string {
@@ -229,18 +209,14 @@ func shortList(list []waiting) string {
 	}
 	var b strings.Builder
 	b.WriteString("; these wait:")
+	all := approvalsOf(list)
 	for _, w := range list[:min(len(list), most)] {
-		fmt.Fprintf(&b, "\n  %s  %s", shown(w.Of), output.OneLine(asks(w.Of), 80))
+		fmt.Fprintf(&b, "\n  %s  %s", names(w.Of, all, shortHandle), output.OneLine(render.QuestionSubject(w.Of), 80))
 	}
 	if more := len(list) - most; more > 0 {
 		fmt.Fprintf(&b, "\n  and %d more", more)
 	}
 	return b.String()
-}
-
-// asks is what a question asks, in its own words.
-func asks(q *supervisorv1.Approval) string {
-	return q.GetPermission().GetTitle() + q.GetElicitation().GetMessage()
 }
 
 // questions asks supervisors for what waits, oldest first.
@@ -262,21 +238,26 @@ func printQuestions(call *command.Call, list []waiting, full bool) error {
 	var b strings.Builder
 	look := output.Look(call, "", false, false)
 	full = full || !call.Terminal(call.Stdout)
+	all := approvalsOf(list)
 	for i, w := range list {
 		if i > 0 {
 			b.WriteByte('\n')
 		}
-		writeQuestion(&b, look, w, several, full)
+		name := names(w.Of, all, shortHandle)
+		if full {
+			name = names(w.Of, all, output.Whole)
+		}
+		writeQuestion(&b, look, w, name, several, full)
 	}
 	return output.Page(call, b.String())
 }
 
-// writeQuestion writes one question: what it is about, then what can be answered.
-func writeQuestion(b *strings.Builder, look render.Options, w waiting, several, full bool) {
+// writeQuestion writes one question: its name, what it is about, then what can be answered.
+func writeQuestion(b *strings.Builder, look render.Options, w waiting, name string, several, full bool) {
 	q := w.Of
-	name, session := shown(q), output.OneLine(q.GetSessionId(), 40)
+	session := output.OneLine(q.GetSessionId(), 40)
 	if full {
-		name, session = shownWhole(q), output.Whole(q.GetSessionId())
+		session = output.Whole(q.GetSessionId())
 	}
 	fmt.Fprintf(b, "%s  asked %s", name, clock(q.GetTime().AsTime()))
 	if q.GetExpireTime().IsValid() {
@@ -326,15 +307,18 @@ func (c *cells) line(text string, most int) string {
 func writePermission(b *strings.Builder, look render.Options, a *supervisorv1.Approval, full bool) {
 	q := a.GetPermission()
 	text := cells{full: full}
-	kind := ""
+	asks := "The agent asks" // the words are its own, and may contradict the command below
+	if q.GetFromAcphost() {
+		asks = "acphost asks"
+	}
 	if q.GetKind() != "" {
-		kind = text.line(q.GetKind(), 20) + ": "
+		asks += " (" + text.line(q.GetKind(), 20) + ")"
 	}
 	title := output.Cell(q.GetTitle())
 	if full {
 		title = output.Whole(q.GetTitle())
 	}
-	fmt.Fprintf(b, "  %s%s\n", kind, title)
+	fmt.Fprintf(b, "  %s: %s\n", asks, title)
 	var options strings.Builder
 	for _, o := range q.GetOptions() {
 		fmt.Fprintf(&options, "  %-20s %s (%s)\n", text.line(o.GetOptionId(), 60), text.line(o.GetName(), 80), text.line(o.GetKind(), 20))
@@ -407,11 +391,12 @@ func clock(t time.Time) string {
 
 // completeAnswer completes the ids of questions, then the options of one.
 func completeAnswer(ctx context.Context, call *command.Call, all []*reach.Supervisor, args []string) (list []cobra.Completion) {
-	for _, w := range questions(ctx, call, all, "") {
+	waits := questions(ctx, call, all, "")
+	for _, w := range waits {
 		switch {
 		case len(args) == 0:
-			list = output.Completions(list, called(w.Of), asks(w.Of))
-		case names(args[0], w.Of):
+			list = output.Completions(list, reach.QuestionPrefix(w.Of, approvalsOf(waits)), render.QuestionSubject(w.Of))
+		case reach.NamesQuestion(args[0], w.Of):
 			for _, o := range w.Of.GetPermission().GetOptions() {
 				list = output.Completions(list, o.GetOptionId(), o.GetName())
 			}

@@ -93,7 +93,7 @@ func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 				return status, stderr
 			}
 			status, said := run(c.given)
-			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:6]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
+			if p.Answered != nil || status != 1 || !strings.HasSuffix(said, "; these wait:\n  "+q.GetId()[len(q.GetId())-26:][:8]+"  "+output.OneLine(c.shown, 40)+"  touch this\n") {
 				t.Fatalf("status %d, answered %v: %s", status, p.Answered, said)
 			}
 			if status, said := run(c.shown); status != 0 || p.Answered.GetId() != q.GetId() {
@@ -107,7 +107,7 @@ func TestApprovalsAnswer_NeverMatchesPrefixOfOtherID(t *testing.T) {
 	}
 }
 
-func TestApprovalsAnswer_AcceptsLettersOfRandomPart(t *testing.T) {
+func TestApprovalsAnswer_AcceptsUniquePrefix(t *testing.T) {
 	question := func(handle, random string) *supervisorv1.Approval {
 		return &supervisorv1.Approval{
 			Id: handle + "." + random + strings.Repeat("A", 26-len(random)), AgentId: "a-1", Permission: &supervisorv1.PermissionQuestion{Title: "touch this"},
@@ -119,15 +119,15 @@ func TestApprovalsAnswer_AcceptsLettersOfRandomPart(t *testing.T) {
 		want  int // of the questions; -1: none is answered
 		says  string
 	}{
-		"six letters":                   {"K7QF2M", 0, ""},
-		"small letters":                 {"k7qf2m", 0, ""},
-		"more letters":                  {"K7QF2MAAAA", 0, ""},
-		"letters of two":                {"K7QF", -1, "2 questions begin with K7QF: give more letters, or the longer name; these wait:\n  K7QF2M  a-1/7  touch this\n  K7QFXX  a-1/s:000"},
-		"too few":                       {"K7Q", -1, "no question"},
-		"the begin of the longer name":  {"a-1/s:0", -1, "no question"},
-		"the longer name as a whole":    {long, 1, ""},
-		"letters of a question before":  {"ZZZZZZ", -1, "no question"},
-		"letters that an agent chooses": {"PQRS", -1, "no question"},
+		"six characters":        {"K7QF2M", 0, ""},
+		"lower case":            {"k7qf2m", 0, ""},
+		"more characters":       {"K7QF2MAAAA", 0, ""},
+		"prefix of two":         {"K7QF", -1, "2 questions begin with K7QF: give more characters; these wait:\n  K7QF2MAA  a-1/7  touch this\n  K7QFXXAA  a-1/s:000"},
+		"too few":               {"K7Q", -1, "no question"},
+		"prefix of a handle":    {"a-1/s:0", -1, "no question"},
+		"whole handle":          {long, 1, ""},
+		"prefix of no question": {"ZZZZZZ", -1, "no question"},
+		"part of a handle":      {"PQRS", -1, "no question"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			questions := []*supervisorv1.Approval{question("a-1/7", "K7QF2M"), question(long, "K7QFXX"), question("a-1/PQRSTU", "BBBB")}

@@ -1,4 +1,4 @@
-// Package audit is "acphost audit": the record of decisions, printed.
+// Package audit implements "acphost audit": prints the record of decisions.
 package audit
 
 import (
@@ -140,7 +140,7 @@ A time is RFC 3339 (2026-03-01T12:00:00Z), a day (2026-03-01), or how long ago:
 // The words of records, for completion and for those who mistype one.
 var (
 	verdicts = []string{"allow", "deny", "ask"}
-	outcomes = []string{"allowed", "denied", "cancelled", "left to the call", "done, not asked", "refused, not prevented"}
+	outcomes = []string{"allowed", "denied", "cancelled", "left to the call", "refused, then allowed", "done, not asked", "refused, not prevented"}
 	doors    = []string{"request", "call", "kernel", "report"}
 	kinds    = []string{"fs.read", "fs.write", "fs.list", "terminal.create", "tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.fetch", "elicitation", "fs.*", "tool.*"}
 )

@@ -1,4 +1,4 @@
-// Package certs is "acphost certs": the certificates by which callers over the network are known.
+// Package certs implements "acphost certs": creates the certificates that authenticate callers over the network.
 package certs
 
 import (

@@ -1,5 +1,5 @@
-// Package chat is "acphost chat": a session with an agent on this terminal, in a supervisor of its own. What is on the screen is
-// internal/chat's; this package starts and ends it.
+// Package chat implements "acphost chat": runs a session with an agent on this terminal, with its own supervisor. Package
+// internal/chat draws the screen; this package starts and ends it.
 package chat
 
 import (

@@ -1,4 +1,4 @@
-// Package config is "acphost config": the configuration, checked and shown.
+// Package config implements "acphost config": checks and prints the configuration.
 package config
 
 import (

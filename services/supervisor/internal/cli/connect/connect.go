@@ -1,5 +1,4 @@
-// Package connect is "acphost connect": an agent elsewhere, behind ACP's remote transport, as a program that speaks ACP on its
-// standard input and output.
+// Package connect implements "acphost connect": connects standard input and output to an agent behind a gateway.
 package connect
 
 import (

@@ -1,4 +1,4 @@
-// Package console is "acphost console": a person lets a browser into the console of a gateway on this machine.
+// Package console implements "acphost console": signs a browser in to the console of a gateway on this machine.
 package console
 
 import (

@@ -1,4 +1,4 @@
-// Package demo is "acphost demo": one turn of a scripted agent, played.
+// Package demo implements "acphost demo": plays one turn of a scripted agent.
 package demo
 
 import (

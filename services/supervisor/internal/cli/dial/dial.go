@@ -1,7 +1,8 @@
-// Package dial is "acphost dial": a program that cannot reach a supervisor's socket itself reaches it through this one.
+// Package dial implements "acphost dial": connects a program to a supervisor's socket that the program cannot use
+// itself.
 //
-// To the supervisor, this process is the caller. So it must not speak for anybody whom the supervisor would refuse: it asks of
-// the program at its other end what a supervisor asks of a caller, and takes nothing that another process has sent.
+// For the supervisor, this process is the caller. So it must not forward calls of a process that the supervisor would
+// reject: it checks the program at its other end like a supervisor checks a caller, and accepts only data of this program.
 package dial
 
 import (

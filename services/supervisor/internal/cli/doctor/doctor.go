@@ -1,4 +1,5 @@
-// Package doctor is "acphost doctor": whether acphost can work here, and what to do where it cannot.
+// Package doctor implements "acphost doctor": checks whether acphost can work on this machine, and prints a remedy for
+// each problem.
 package doctor
 
 import (

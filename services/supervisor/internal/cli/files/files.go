@@ -1,4 +1,4 @@
-// Package files is "acphost files": which files agents work with.
+// Package files implements "acphost files": lists the files that agents work with.
 package files
 
 import (

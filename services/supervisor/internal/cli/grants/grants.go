@@ -1,4 +1,5 @@
-// Package grants is "acphost grants": remembered answers, in the file and in running supervisors.
+// Package grants implements "acphost grants": lists and revokes remembered answers, in the file and in running
+// supervisors.
 package grants
 
 import (

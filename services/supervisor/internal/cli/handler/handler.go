@@ -1,4 +1,4 @@
-// Package handler is "acphost handler": the handlers of running supervisors, listed and replaced.
+// Package handler implements "acphost handler": lists and replaces the handlers of running supervisors.
 package handler
 
 import (

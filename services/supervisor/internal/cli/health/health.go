@@ -1,4 +1,4 @@
-// Package health is "acphost health": whether a supervisor serves, for probes.
+// Package health implements "acphost health": reports whether a supervisor serves, for probes.
 package health
 
 import (

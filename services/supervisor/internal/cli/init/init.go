@@ -1,4 +1,4 @@
-// Package init is "acphost init": it writes a first configuration and rule file from four questions.
+// Package init implements "acphost init": writes a first configuration and rule file from four questions.
 package init
 
 import (

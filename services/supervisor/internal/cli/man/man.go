@@ -1,4 +1,4 @@
-// Package man is "acphost man": the manual pages, written from the tree of commands.
+// Package man implements "acphost man": writes the manual pages from the tree of commands.
 package man
 
 import (

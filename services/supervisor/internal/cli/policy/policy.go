@@ -1,4 +1,5 @@
-// Package policy is "acphost policy": rule files, checked, explained and tried out.
+// Package policy implements "acphost policy": checks rule files, explains decisions, and tests rules on recorded
+// actions.
 package policy
 
 import (

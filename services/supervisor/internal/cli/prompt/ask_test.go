@@ -90,6 +90,27 @@ func TestQuestion_IsAnsweredByKey(t *testing.T) {
 	}
 }
 
+func TestPrompt_ShowsCommandThatTitleContradicts(t *testing.T) {
+	r := newRun(t, true)
+	a := mayI("demo-1/7")
+	a.Permission.Title, a.Permission.RawInput = "Read a.txt", `{"command":"rm -rf b"}`
+	r.asks(a)
+	r.begin(t)
+	r.board(t).press("akk")
+	if s := r.wait(t); s != 0 {
+		t.Fatalf("status %d: %s", s, r.errs.String())
+	}
+	if got := r.fake.Answers[0]; got.GetSurface() != supervisorv1.Surface_SURFACE_INPUT {
+		t.Errorf("answered %v, want that the surface shows the input", got)
+	}
+	out := visible(r.out.String())
+	for _, want := range []string{"? The agent asks: Read a.txt\n    $ rm -rf b\n", "✓ allowed (Yes) by cli: $ rm -rf b\n"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("the screen shows %q, want %q", out, want)
+		}
+	}
+}
+
 func TestQuestion_RemovedWhenAnsweredElsewhere(t *testing.T) {
 	r := newRun(t, true)
 	answered := make(chan struct{})

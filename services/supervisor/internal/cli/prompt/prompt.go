@@ -1,5 +1,5 @@
-// Package prompt is "acphost prompt": one turn with an agent in a supervisor of its own, shown as it happens, with the agent's
-// questions put to whoever sits at the terminal.
+// Package prompt implements "acphost prompt": runs one turn with an agent in its own supervisor, prints it live, and
+// asks the agent's questions on the terminal.
 package prompt
 
 import (

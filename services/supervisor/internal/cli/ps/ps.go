@@ -1,4 +1,4 @@
-// Package ps is "acphost ps": the running supervisors, listed.
+// Package ps implements "acphost ps": lists the running supervisors.
 package ps
 
 import (

@@ -1,4 +1,5 @@
-// Package run is "acphost run": an agent with a supervisor between it and the editor that started acphost.
+// Package run implements "acphost run": runs an agent with a supervisor between the agent and the editor that started
+// acphost.
 package run
 
 import (

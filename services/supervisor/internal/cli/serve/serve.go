@@ -1,4 +1,4 @@
-// Package serve is "acphost serve": a supervisor without an editor, which programs reach over gRPC.
+// Package serve implements "acphost serve": runs a supervisor without an editor, for programs that use gRPC.
 package serve
 
 import (

@@ -265,7 +265,7 @@ func sayHowToAnswer(call *command.Call, q *supervisorv1.Approval) {
 		}
 		how = "{" + strings.Join(words, "|") + "}"
 	}
-	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(client.Handle(q.GetId())), how)
+	call.Notice("this waits: acphost approvals answer %s %s", output.Cell(reach.QuestionPrefix(q, nil)), how)
 }
 
 // cancelGrace is how long a turn may take to end after a signal, including the call that cancels it.

@@ -1,4 +1,4 @@
-// Package sessions is "acphost sessions": what passed in sessions, from the journal or from the supervisor that has one.
+// Package sessions implements "acphost sessions": prints sessions from the journal or from a running supervisor.
 package sessions
 
 import (

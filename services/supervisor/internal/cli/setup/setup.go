@@ -1,5 +1,5 @@
-// Package setup is "acphost setup": it puts agents into an editor's settings so that the editor runs them through acphost, and takes
-// them out again.
+// Package setup implements "acphost setup": changes an editor's settings so that the editor starts agents through
+// acphost, and undoes this.
 package setup
 
 import (

@@ -1,4 +1,4 @@
-// Package terminals is "acphost terminals": what runs in the terminals of agents.
+// Package terminals implements "acphost terminals": lists and prints the terminals of agents.
 package terminals
 
 import (

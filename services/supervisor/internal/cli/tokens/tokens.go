@@ -1,4 +1,4 @@
-// Package tokens is "acphost tokens": the tokens by which clients of a gateway show who they are.
+// Package tokens implements "acphost tokens": manages the tokens that authenticate clients of a gateway.
 package tokens
 
 import (

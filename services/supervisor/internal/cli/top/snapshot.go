@@ -12,10 +12,10 @@ import (
 	"github.com/spf13/cobra"
 
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
-	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/command"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/output"
 	"github.com/acphost/acphost/services/supervisor/internal/cli/internal/reach"
+	"github.com/acphost/acphost/services/supervisor/internal/render"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
@@ -145,9 +145,13 @@ func (n *snapshot) text(now time.Time, columns int, color bool) string {
 
 func (n *snapshot) questionTable(now time.Time) *output.Table {
 	t := output.NewTable("", "ID", "WAITS", "SESSION", "QUESTION").Long("SESSION", "QUESTION").Spare("SESSION")
+	list := make([]*supervisorv1.Approval, len(n.questions))
+	for i, q := range n.questions {
+		list[i] = q.Of
+	}
 	for _, q := range n.questions {
-		t.Add(client.Handle(q.Of.GetId()), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
-			output.Short(q.Of.GetPermission().GetTitle()+q.Of.GetElicitation().GetMessage(), 200))
+		t.Add(reach.QuestionPrefix(q.Of, list), output.Warn(since(now, q.Of.GetTime().AsTime())), output.Short(q.Of.GetSessionId(), 40),
+			output.Short(render.QuestionSubject(q.Of), 200))
 	}
 	return t
 }

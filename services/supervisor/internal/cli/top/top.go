@@ -1,4 +1,4 @@
-// Package top is "acphost top": what all agents do now, on one screen.
+// Package top implements "acphost top": displays the current activity of all agents on one screen.
 package top
 
 import (

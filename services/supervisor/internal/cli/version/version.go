@@ -1,4 +1,4 @@
-// Package version is "acphost version": what this program is, and which protocols it speaks.
+// Package version implements "acphost version": prints the version of this program and the protocols that it supports.
 package version
 
 import (

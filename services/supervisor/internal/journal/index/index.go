@@ -1,6 +1,6 @@
-// Package index lists and searches the files of a journal, and sums up what they say of usage, with an SQLite database
-// beside them. The database holds nothing that the files do not hold. If it is damaged, missing or of another version,
-// the package makes it again.
+// Package index lists and searches the files of a journal, and sums up their usage data, with an SQLite database beside
+// them. The database holds nothing that the files do not hold. If it is damaged, missing or of another version, the
+// package makes it again.
 //
 // The package is apart from journal, so that a program that only writes or reads a journal does not link SQLite.
 package index

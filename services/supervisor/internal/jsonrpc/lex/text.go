@@ -1,5 +1,5 @@
-// Package lex knows the grammar of JSON as bytes: where a string, a number or a value ends, what an escaped string stands for,
-// and when two names differ only in case. It decodes nothing else and knows nothing of messages.
+// Package lex implements the grammar of JSON as bytes: the end of a string, a number or a value, the meaning of an
+// escaped string, and whether two names differ only in case. It decodes nothing else and knows nothing of messages.
 //
 // A function that looks for an end returns the index after it. If the text is wrong, it returns the complement (^i, which is
 // negative) of the index of the first byte that cannot stand there.

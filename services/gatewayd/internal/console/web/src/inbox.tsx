@@ -125,7 +125,7 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
           {a.time && timestampDate(a.time).toLocaleTimeString()}
           {a.expireTime && <> · until {timestampDate(a.expireTime).toLocaleTimeString()}</>}
           {" · "}
-          {p ? (p.fromAcphost ? "acphost asks about what the agent does" : "the agent asks") : "the agent asks"}
+          {p?.fromAcphost ? "acphost asks about what the agent does" : "the agent asks"}
         </p>
         {directory && <p class="dim">session in <code>{text(directory)}</code></p>}
       </header>
@@ -157,32 +157,70 @@ function Question({ asked, role }: { asked: Asked; role: string }) {
   );
 }
 
-/** What a question is about, on one line. */
+/** The heading of a question: acphost's own words, or the agent's, which may contradict what the question is about. */
 export function subject(a: Approval): string {
   if (a.elicitation) return line(pieces(a.elicitation.message.slice(0, 800)).map((p) => p.text).join(" ")) || "the agent wants to know something";
-  return line(a.permission?.title ?? "") || line(a.permission?.kind ?? "") || "an action of the agent's";
+  const title = line(a.permission?.title ?? "") || line(a.permission?.kind ?? "") || "an action of the agent's";
+  return a.permission?.fromAcphost ? title : `The agent asks: ${title}`;
 }
 
-/** What is known of an agent's raw input: a command, and where it runs. */
-function inputOf(raw: string): { command?: string; where?: string; whole: string } {
-  let whole = raw;
+interface Input {
+  command?: string;
+  /** The directory of the command. */
+  where?: string;
+  whole: string;
+  /** The input has members that neither the command nor the content of the question shows: an answer allows them, too. */
+  more: boolean;
+}
+
+/** Whether a member changes nothing of what is done. */
+function harmless(name: string, value: unknown, command: boolean): boolean {
+  if (name === "description") return command && typeof value === "string";
+  if (name === "timeout" || name === "timeout_ms") return typeof value === "number";
+  return value === false && ["is_background", "run_in_background", "replace_all"].includes(name);
+}
+
+/** Reads an agent's raw input. */
+function inputOf(p: PermissionQuestion): Input {
+  const raw = p.rawInput;
   try {
     const v = JSON.parse(raw) as Record<string, unknown>;
-    whole = JSON.stringify(v, null, 2);
-    const command = v["command"] ?? v["cmd"];
-    const where = [v["cwd"], v["workdir"], v["directory"], v["dir_path"]].find((x) => typeof x === "string");
-    const found: { command?: string; where?: string; whole: string } = { whole };
-    if (typeof command === "string") found.command = command;
-    else if (Array.isArray(command)) found.command = command.map((c) => JSON.stringify(c)).join(" ");
-    if (typeof where === "string") found.where = where;
+    // A member that is there twice, or a number that is too large, is lost in v: then the input is shown as it was
+    // sent.
+    if (JSON.stringify(v).length !== raw.replace(/("(?:[^"\\]|\\.)*")|\s+/g, "$1").length) return { whole: raw, more: true };
+    const rest = new Map(Object.entries(v));
+    const take = (...names: string[]): unknown => {
+      const name = names.find((n) => rest.has(n));
+      const value = rest.get(name ?? "");
+      if (name) rest.delete(name);
+      return value;
+    };
+    const found: Input = { whole: JSON.stringify(v, null, 2), more: true };
+    const command = take("command", "cmd");
+    const words = Array.isArray(command) ? command : typeof command === "string" ? [command] : [];
+    if (words.length > 0) {
+      const args = rest.get("args");
+      if (Array.isArray(args)) words.push(...(take("args") as unknown[]));
+      found.command = typeof command === "string" && words.length === 1 ? command : words.map((c) => JSON.stringify(c)).join(" ");
+      const where = take("cwd", "workdir", "directory", "dir_path");
+      if (typeof where === "string") found.where = where;
+      else if (where !== undefined) return found;
+    } else if (command !== undefined) return found;
+    const seen = new Set<unknown>();
+    for (const { item } of p.content) {
+      if (item.case === "diff") for (const x of [item.value.path, item.value.oldText, item.value.newText]) seen.add(x);
+      if (item.case === "content" && item.value.content.case === "text") seen.add(item.value.content.value.text);
+    }
+    for (const l of p.locations) seen.add(l.path);
+    found.more = [...rest].some(([name, value]) => !seen.has(value) && !harmless(name, value, found.command !== undefined));
     return found;
   } catch {
-    return { whole };
+    return { whole: raw, more: true };
   }
 }
 
 function Permission({ p }: { p: PermissionQuestion }) {
-  const input = inputOf(p.rawInput);
+  const input = inputOf(p);
   const shown = p.content.length > 0 || input.command !== undefined;
   return (
     <div class="asked">
@@ -195,7 +233,7 @@ function Permission({ p }: { p: PermissionQuestion }) {
       )}
       {p.reason && !p.fromAcphost && <p class="reason">Asked because: {text(p.reason)}</p>}
       {p.rawInput && p.rawInput !== "{}" && (
-        <details open={!shown}>
+        <details open={!shown || input.more}>
           <summary>Input</summary>
           <pre class="exact" tabIndex={0}>{text(input.whole)}</pre>
         </details>

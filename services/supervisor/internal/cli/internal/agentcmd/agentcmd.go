@@ -1,5 +1,5 @@
-// Package agentcmd is the command of an agent: which one a name means, who it runs as and behind which walls, and how acphost
-// becomes it.
+// Package agentcmd determines how a command of acphost starts an agent: the program that a name refers to, the user,
+// the restrictions, and how the agent replaces this process.
 package agentcmd
 
 import (

@@ -1,5 +1,4 @@
-// Package cliflag is what flags of several commands have in common: what is logged, the policy that counts, and how flags are
-// completed.
+// Package cliflag has the flags that several commands share: logging, the policy, and completion of flags.
 package cliflag
 
 import (

@@ -1,5 +1,5 @@
-// Package command is one call of the program: what it reads and writes, its environment, its exit status, and what every
-// command does alike, such as telling a mistake in a call from a failure.
+// Package command represents one call of the program: its input and output, its environment, its exit status, and the
+// behaviour that all commands share, such as the difference between wrong use and a failure.
 //
 // It knows no command.
 package command

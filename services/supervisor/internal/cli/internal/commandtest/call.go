@@ -1,4 +1,5 @@
-// Package commandtest calls a command in a test, as the program does, and plays the supervisors that it reaches.
+// Package commandtest calls a command in a test, like the program does, and plays the supervisors that the command
+// connects to.
 package commandtest
 
 import (

@@ -1,4 +1,4 @@
-// Package gateway is what commands share that call a gateway: the flags that say who calls, and over what.
+// Package gateway has the flags that commands which call a gateway share: the credentials and the connection.
 //
 // It knows tokens, certificates and URLs. It must not know what is said to a gateway.
 package gateway

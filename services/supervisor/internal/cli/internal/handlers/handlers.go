@@ -1,4 +1,4 @@
-// Package handlers is how commands print the handlers of supervisors.
+// Package handlers prints the handlers of supervisors.
 package handlers
 
 import (

@@ -1,6 +1,5 @@
-// Package hosting is what the commands share that run a supervisor in this process: the flags that say how, what a session
-// with an agent is opened with, what the user is told of recordings that fail, and how the supervisor ends when a signal
-// comes. What a supervisor is, host knows.
+// Package hosting has the parts that commands with their own supervisor share: the flags, the parameters of a session,
+// warnings about failed recordings, and the shutdown after a signal. Package host defines a supervisor.
 package hosting
 
 import (

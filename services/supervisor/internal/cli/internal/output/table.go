@@ -1,5 +1,5 @@
-// Package output is how commands print: lists as tables or as JSON, times and sizes for people, and events as they are shown
-// on a terminal or told to a program. Text that is not acphost's own cannot act on a terminal.
+// Package output prints results of commands: lists as tables or as JSON, times and sizes for people, and events for a
+// terminal or a program. Text that is not acphost's own cannot act on a terminal.
 package output
 
 import (

@@ -1,5 +1,5 @@
-// Package reach connects a command to the running supervisors that its flags mean: those of this user, one of them, or
-// one at an address. What they answer it puts in words for people.
+// Package reach connects a command to the supervisors that its flags select: all of this user, one of them, or one at
+// an address. It converts their errors to messages for people.
 package reach
 
 import (

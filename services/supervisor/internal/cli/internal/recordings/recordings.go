@@ -1,5 +1,5 @@
-// Package recordings finds the recorded sessions that a command is about, and what was decided in them: in the journal and the
-// audit that the configuration names.
+// Package recordings finds the recorded sessions that a command refers to, and the decisions in them, in the configured
+// journal and audit log.
 package recordings
 
 import (

@@ -281,7 +281,8 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
 
   /**
    * Required. The outcome: "allowed", "denied", "cancelled"; "left to the call" (a permission request that the agent's
-   * next call decides: it allowed nothing); "done, not asked"; "refused, not prevented".
+   * next call decides: it allowed nothing); "refused, then allowed" (a process action that was
+   * refused while a person was asked; the answer allows the next try); "done, not asked"; "refused, not prevented".
    *
    * @generated from field: string outcome = 15;
    */

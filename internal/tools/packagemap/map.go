@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// graph is who imports whom, by names.
+// graph is the set of imports: for each name, the names that it imports.
 type graph map[string]map[string]bool
 
 func (g graph) node(name string) map[string]bool {
@@ -17,7 +17,8 @@ func (g graph) node(name string) map[string]bool {
 	return g[name]
 }
 
-// levels are the nodes by level: one level above the highest of those that a node imports, or 0. An error names a circle.
+// levels returns the level of each node: one above the highest level of its imports, or 0 without imports. The error names
+// a cycle of imports.
 func (g graph) levels() (map[string]int, error) {
 	level := map[string]int{}
 	var visit func(name string, path []string) error
@@ -26,7 +27,7 @@ func (g graph) levels() (map[string]int, error) {
 			return nil
 		}
 		if i := slices.Index(path, name); i >= 0 {
-			return fmt.Errorf("imports go in a circle: %s", strings.Join(append(path[i:], name), " → "))
+			return fmt.Errorf("cyclic imports: %s", strings.Join(append(path[i:], name), " → "))
 		}
 		highest := -1
 		for _, to := range slices.Sorted(maps.Keys(g[name])) {
@@ -46,7 +47,7 @@ func (g graph) levels() (map[string]int, error) {
 	return level, nil
 }
 
-// reduced is g without the arrows that a longer way makes superfluous. g has no circles.
+// reduced returns g without each edge for which a longer path leads to the same node. g has no cycles.
 func (g graph) reduced() graph {
 	reach := graph{}
 	var from func(name string) map[string]bool
@@ -96,40 +97,40 @@ func mermaid(g graph, level map[string]int) string {
 	return b.String()
 }
 
-// id is a name as Mermaid takes it, which gives some words and characters a meaning of their own.
+// id converts a name to a node id of Mermaid, in which some words and characters are reserved.
 func id(name string) string { return "n_" + strings.NewReplacer("/", "_", "-", "_").Replace(name) }
 
-// byLevel are the names, the highest level first, and by name within a level.
+// byLevel returns the names, the highest level first, sorted by name within a level.
 func byLevel(level map[string]int) []string {
 	names := slices.Sorted(maps.Keys(level))
 	slices.SortStableFunc(names, func(a, b string) int { return level[b] - level[a] })
 	return names
 }
 
-// draw is the whole page.
+// draw returns the whole page.
 func draw(packages []pkg) (string, error) {
-	modules, rooms, does := graph{}, graph{}, map[string]string{}
+	modules, supervisorPackages, descriptions := graph{}, graph{}, map[string]string{}
 	moduleOf := map[string]string{}
 	for _, p := range packages {
 		moduleOf[p.ImportPath] = p.Module.Path
 	}
-	room := func(path string) (name string, ok bool) {
+	supervisorPackage := func(path string) (name string, ok bool) {
 		name, ok = strings.CutPrefix(path, supervisor+"/")
 		return strings.TrimPrefix(name, "internal/"), ok
 	}
 	for _, p := range packages {
 		imports := modules.node(p.Module.Path)
-		name, inSupervisor := room(p.ImportPath)
+		name, inSupervisor := supervisorPackage(p.ImportPath)
 		if inSupervisor {
-			rooms.node(name)
-			does[name] = p.Doc
+			supervisorPackages.node(name)
+			descriptions[name] = p.Doc
 		}
 		for _, to := range p.Imports {
 			if module := moduleOf[to]; module != p.Module.Path {
 				imports[module] = true
 			}
-			if other, ok := room(to); ok && inSupervisor {
-				rooms[name][other] = true
+			if other, ok := supervisorPackage(to); ok && inSupervisor {
+				supervisorPackages[name][other] = true
 			}
 		}
 	}
@@ -137,21 +138,22 @@ func draw(packages []pkg) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	roomLevels, err := rooms.levels()
+	packageLevels, err := supervisorPackages.levels()
 	if err != nil {
 		return "", err
 	}
-	rooms = rooms.reduced()
+	supervisorPackages = supervisorPackages.reduced()
 	var b strings.Builder
-	b.WriteString("# Map\n\nDrawn from the code by `make map`; `make check-map` fails where it is not current. An arrow is an import. An import is\n" +
-		"left out where another path of arrows leads to the same place. A level is one above the highest that it imports.\n\n## Modules\n\n")
+	b.WriteString("# Map\n\nThis page shows the imports between modules, and between the packages of the supervisor. `make map` generates it from the\n" +
+		"code, and `make check-map` fails if it is not current. An arrow is an import. An import is omitted if a longer path of\n" +
+		"arrows leads to the same package. The level of a package is one above the highest level of its imports.\n\n## Modules\n\n")
 	b.WriteString(mermaid(modules.reduced(), moduleLevels))
 	b.WriteString("\n## Packages of the supervisor\n\n")
-	b.WriteString(mermaid(rooms, roomLevels))
-	b.WriteString("\n| level | package | imports | is |\n|---|---|---|---|\n")
-	for _, name := range byLevel(roomLevels) {
-		to := strings.Join(slices.Sorted(maps.Keys(rooms[name])), ", ")
-		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", roomLevels[name], name, to, strings.ReplaceAll(does[name], "|", `\|`))
+	b.WriteString(mermaid(supervisorPackages, packageLevels))
+	b.WriteString("\n| level | package | imports | description |\n|---|---|---|---|\n")
+	for _, name := range byLevel(packageLevels) {
+		to := strings.Join(slices.Sorted(maps.Keys(supervisorPackages[name])), ", ")
+		fmt.Fprintf(&b, "| %d | %s | %s | %s |\n", packageLevels[name], name, to, strings.ReplaceAll(descriptions[name], "|", `\|`))
 	}
 	return b.String(), nil
 }

@@ -1,11 +1,11 @@
-// Command rooms draws the package map from the code, into docs/map.md: which module imports which, and of the
-// supervisor which package imports which, by levels. An import is left out of the picture where another path leads to the
-// same package, so that the arrows that are left can be followed.
+// Command packagemap generates docs/map.md from the code: the imports between modules, and the imports between the
+// packages of the supervisor, by levels. The picture omits an import if a longer path of imports leads to the same
+// package, so that it stays readable.
 //
-//	go run ./internal/tools/rooms          # writes docs/map.md
-//	go run ./internal/tools/rooms -check   # fails if docs/map.md is not what would be written
+//	go run ./internal/tools/packagemap          # writes docs/map.md
+//	go run ./internal/tools/packagemap -check   # fails if docs/map.md is not what would be written
 //
-// It runs at the top of the repository. The map is that of Linux, on every system.
+// Run it at the top of the repository. On every system, it shows the packages for Linux.
 package main
 
 import (
@@ -30,7 +30,7 @@ func main() {
 	check := flag.Bool("check", false, "only check that "+page+" is current")
 	flag.Parse()
 	if err := run(*check); err != nil {
-		_, _ = fmt.Fprintln(os.Stderr, "rooms:", err)
+		_, _ = fmt.Fprintln(os.Stderr, "packagemap:", err)
 		os.Exit(1)
 	}
 }
@@ -48,12 +48,12 @@ func run(check bool) error {
 		return os.WriteFile(page, []byte(text), 0o644)
 	}
 	if old, err := os.ReadFile(page); err != nil || string(old) != text {
-		return errors.Join(fmt.Errorf("%s is not the map of the code: run make map and commit", page), err)
+		return errors.Join(fmt.Errorf("%s does not match the code: run make map and commit", page), err)
 	}
 	return nil
 }
 
-// pkg is what go list says of a package. Paths are relative to the root module path.
+// pkg is the output of go list about a package. Paths are relative to the root module path.
 type pkg struct {
 	ImportPath string
 	Imports    []string

@@ -1,0 +1,115 @@
+package containment
+
+import (
+	"context"
+	"os"
+	"path/filepath"
+	"sync"
+	"time"
+
+	"github.com/acphost/acphost/internal/git"
+	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/regular"
+	"github.com/acphost/acphost/internal/sandbox"
+	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
+	"github.com/acphost/acphost/services/supervisor/internal/gate"
+)
+
+const (
+	// maxSnapshots limits the repositories whose commits are known.
+	maxSnapshots = 64
+	// committedTime limits the search for a file's content in the commits of a repository. The process waits for it.
+	committedTime = 2 * time.Second
+)
+
+// commits knows the commits that repositories had before the agent worked in them. The zero value is ready. It is safe for concurrent use.
+type commits struct {
+	mu        sync.Mutex
+	snapshots map[string]*git.Snapshot // by the folder of a session; nil: it has no repository that can be read
+}
+
+// SnapshotRepositories records which commits the repositories of folders have. The first snapshot of a folder counts until the agent ends:
+// later ones would contain the agent's commits.
+func (d *Decider) SnapshotRepositories(folders ...string) {
+	if d.sandbox == nil {
+		return
+	}
+	for _, folder := range folders {
+		folder = paths.Real(folder)
+		d.commits.mu.Lock()
+		if _, known := d.commits.snapshots[folder]; !known && len(d.commits.snapshots) < maxSnapshots {
+			if d.commits.snapshots == nil {
+				d.commits.snapshots = map[string]*git.Snapshot{}
+			}
+			d.commits.snapshots[folder] = git.TakeSnapshot(folder)
+		}
+		d.commits.mu.Unlock()
+	}
+}
+
+// of returns the snapshots of the repositories in whose working trees a file lies.
+func (c *commits) of(file string) (found []*git.Snapshot) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	for _, s := range c.snapshots {
+		if s != nil && s.Contains(file) {
+			found = append(found, s)
+		}
+	}
+	return found
+}
+
+// have reports whether a file had a content in a commit.
+func (c *commits) have(file string, content []byte) bool {
+	until := time.Now().Add(committedTime)
+	for _, s := range c.of(file) {
+		if s.Has(file, content, until) {
+			return true
+		}
+	}
+	return false
+}
+
+// isCommitted reports whether a change puts nothing new at its path (PathAccess.committed).
+func (d *Decider) isCommitted(e *event) bool {
+	switch {
+	case e.Operation != sandbox.Write || !filepath.IsAbs(e.Path):
+		return false
+	case e.Leaves == sandbox.LeavesFolder:
+		return true
+	case e.Placed:
+		return d.commits.have(e.Path, e.Content)
+	case e.Leaves != sandbox.LeavesNothing || len(d.commits.of(e.Path)) == 0:
+		return false
+	}
+	info, err := os.Lstat(e.Path)
+	if err != nil || info.IsDir() { // a folder that is removed is empty
+		return err == nil
+	}
+	content, err := regular.Read(e.Path, sandbox.MaxContent)
+	return err == nil && d.commits.have(e.Path, content)
+}
+
+// decideCommitted decides a change again that is not allowed, if it puts nothing new at its path. Most changes are allowed without this, which
+// takes longer. For a file that can be staged, it decides whether the content matters: if so, staged is true.
+func (d *Decider) decideCommitted(ctx context.Context, e *event, r gate.Request, before *gate.Decision) (decision *gate.Decision, staged bool, err error) {
+	mayStage := e.Stageable && filepath.Base(e.Program) == "git" && len(d.commits.of(e.Path)) > 0
+	if before.Verdict == gate.Allow || r.Action.GetCommand() != nil || !mayStage && !d.isCommitted(e) {
+		return before, false, nil
+	}
+	setCommitted(r.Action, e.Path, true)
+	decision, err = d.opts.Gate.Decide(ctx, r)
+	if err == nil && decision.Verdict == gate.Allow && !mayStage {
+		return decision, false, nil
+	}
+	setCommitted(r.Action, e.Path, false)
+	return before, err == nil && decision.Verdict == gate.Allow, err
+}
+
+func setCommitted(a *permissionv1.Action, path string, committed bool) {
+	for _, p := range a.GetPaths() {
+		if p.GetPath() == path {
+			p.Committed = committed
+		}
+	}
+}
