@@ -60,7 +60,8 @@ func (s *Seen) at(path string) name {
 	return n
 }
 
-// NoFollow makes further look-ups of a path end at its last name, also if that is a symbolic link: the path names the link itself.
+// NoFollow makes further look-ups of a path end at its last name, also if that is a symbolic link: the path names the
+// link itself.
 func (s *Seen) NoFollow(path string) {
 	if s.itself[path] {
 		return

@@ -163,8 +163,8 @@ func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 	}
 }
 
-// TestContainment_ChangesLinksByTheirOwnPlace: a link that leads outside is removed and renamed without a question, and gives no access to the
-// files there.
+// TestContainment_ChangesLinksByTheirOwnPlace: a link that leads outside is removed and renamed without a question, and
+// gives no access to the files there.
 func TestContainment_ChangesLinksByTheirOwnPlace(t *testing.T) {
 	t.Parallel()
 	p := wire.NewPlace(t)
@@ -177,10 +177,13 @@ func TestContainment_ChangesLinksByTheirOwnPlace(t *testing.T) {
 		t.Fatal(err)
 	}
 	s := openWalls(t, p)
-	out := s.sh(`mkdir -p venv/bin; ln -s ~/outside/kept venv/bin/file; ln -s ~/outside venv/lib; ln -s ~/missing venv/missing; ln -s /usr/bin/env venv/env
-mkdir -p files; ln -s ~/outside files/l
-mv venv/env files/env && mv venv/lib files/lib && ln -s ~/outside next && mv -T next files/lib && rm files/env files/lib && rm -r venv && mv files moved && echo FREE
-rm moved/l/kept; mv moved/l/kept .; mv moved/l/kept moved/l/other; echo x >moved/l/new; echo x >moved/l/kept; touch -h moved/l; mv moved/l/ taken; ln moved/l/kept mine; echo x >mine`)
+	out := s.sh(`mkdir -p venv/bin files
+ln -s ~/outside/kept venv/bin/file; ln -s ~/outside venv/lib; ln -s ~/missing venv/missing; ln -s /usr/bin/env venv/env
+ln -s ~/outside files/l; ln -s ~/outside next
+mv venv/env files/env && mv venv/lib files/lib && mv -T next files/lib && rm files/env files/lib && rm -r venv &&
+mv files moved && echo FREE
+rm moved/l/kept; mv moved/l/kept .; mv moved/l/kept moved/l/other; echo x >moved/l/new; echo x >moved/l/kept
+touch -h moved/l; mv moved/l/ taken; ln moved/l/kept mine; echo x >mine`)
 	if !strings.Contains(out, "FREE") {
 		t.Errorf("a link of the workspace cannot be removed or renamed:\n%s", out)
 	}
@@ -221,7 +224,8 @@ func TestContainment_SocketsThatControlTheMachine(t *testing.T) {
 	s.finish()
 }
 
-// listens serves two unix sockets in a folder: NAME for streams, NAME.datagrams for datagrams. It returns the path of the first.
+// listens serves two unix sockets in a folder: NAME for streams, NAME.datagrams for datagrams. It returns the path of
+// the first.
 func listens(t *testing.T, dir, name string) string {
 	t.Helper()
 	if err := os.MkdirAll(dir, 0o700); err != nil {

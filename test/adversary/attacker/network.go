@@ -95,7 +95,8 @@ func proxyRaw(args []string) ([]orders.Try, error) {
 	return all, nil
 }
 
-// sockets PATH… connects to a unix socket by each path, as a stream. If there is a socket of the name PATH.datagrams, it also sends there.
+// sockets PATH… connects to a unix socket by each path, as a stream. If there is a socket of the name PATH.datagrams,
+// it also sends there.
 func sockets(args []string) ([]orders.Try, error) {
 	var all []orders.Try
 	for _, path := range args {

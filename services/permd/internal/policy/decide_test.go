@@ -268,7 +268,8 @@ func TestStricter_NamesPathsOnlyIfBothDo(t *testing.T) {
 
 func TestStricter_NamesPathsIfOneAsks(t *testing.T) {
 	for _, c := range [][3]bool{{true, true, true}, {true, false, true}, {false, true, true}, {false, false, false}} {
-		a, b := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[0]}, &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[1], Grantable: true}
+		a := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[0]}
+		b := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[1], Grantable: true}
 		if got := policy.Stricter(a, b).GetNamesPaths(); got != c[2] {
 			t.Errorf("%v and %v: %v", c[0], c[1], got)
 		}
@@ -276,7 +277,14 @@ func TestStricter_NamesPathsIfOneAsks(t *testing.T) {
 }
 
 func TestDecide_NamesSocketOfAskRules(t *testing.T) {
-	const named = "version: 1\nrules:\n  - {id: every, effect: ask, on: [net.connect]}\n  - {id: bus, effect: ask, path: [\"/run/user/*/bus\"]}\n"
+	const (
+		named = `version: 1
+rules:
+  - {id: every, effect: ask, on: [net.connect]}
+  - {id: bus, effect: ask, path: ["/run/user/*/bus"]}
+`
+		other = "version: 1\nrules:\n  - {id: x, effect: deny, command: [x]}\n"
+	)
 	for _, c := range []struct {
 		name   string
 		rules  string
@@ -285,7 +293,7 @@ func TestDecide_NamesSocketOfAskRules(t *testing.T) {
 	}{
 		{"a rule with the path", named, about("net.connect", path("/run/user/1/bus")), true},
 		{"a rule without a path", named, about("net.connect", path("/run/other")), false},
-		{"no rule", "version: 1\nrules:\n  - {id: x, effect: deny, command: [x]}\n", about("net.connect", path("/run/user/1/bus")), false},
+		{"no rule", other, about("net.connect", path("/run/user/1/bus")), false},
 		{"a file", named, about("fs.write", path("/run/user/1/bus")), false},
 	} {
 		d := decide(parse(t, c.rules), c.action)

@@ -149,8 +149,11 @@ func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.Decid
 	}
 	if len(asked) > 0 {
 		r := asked[0].rule
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r),
-			NamesPaths: a.isSocket() && slices.ContainsFunc(asked, func(f finding) bool { return f.rule.paths != nil })}
+		byPath := func(f finding) bool { return f.rule.paths != nil }
+		return &permissionv1.DecideResponse{
+			Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r),
+			NamesPaths: a.isSocket() && slices.ContainsFunc(asked, byPath),
+		}
 	}
 	if by := allowedBy(parts, a); by != nil {
 		d := allowing(parts, a, by.names(), by.reason(a))
@@ -306,7 +309,8 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		return a
 	}
 	d := stricter(a, b)
-	if d.GetVerdict() == ask && a.GetVerdict() == ask && b.GetVerdict() == ask && a.GetNamesPaths() != b.GetNamesPaths() {
+	bothAsk := a.GetVerdict() == ask && b.GetVerdict() == ask && d.GetVerdict() == ask
+	if bothAsk && a.GetNamesPaths() != b.GetNamesPaths() {
 		d = proto.CloneOf(d)
 		d.NamesPaths = true
 	}

@@ -7,8 +7,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// deny records a denial and notifies the user, once a turn for each action. Further denials of the action are counted. It returns the text
-// for the process.
+// deny records a denial and notifies the user, once a turn for each action. Further denials of the action are counted.
+// It returns the text for the process.
 func (d *Decider) deny(t Try, by, turns string) string {
 	said := denialText(t.Decision, "refused")
 	if !d.turn.firstDenial(turns, t.Decision.DenialKey()) {
@@ -43,7 +43,8 @@ func denialText(d *gate.Decision, what string) string {
 	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
 }
 
-// askLater refuses an action and queues a question about it, unless a question about it has ended in this turn. It returns the text for the process, and whether the user can answer.
+// askLater refuses an action and queues a question about it, unless a question about it has ended in this turn. It
+// returns the text for the process, and whether the user can answer.
 func (d *Decider) askLater(e *event, t Try) (said string, asked bool) {
 	refused := func(why string) (string, bool) {
 		t.Decision.Reason = strings.TrimSuffix(t.Decision.Reason+" ("+why+")", " ()")

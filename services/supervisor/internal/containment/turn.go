@@ -8,8 +8,8 @@ const (
 	maxQuestions = 16
 	// maxNotices limits the denials that the user is notified of in one turn.
 	maxNotices = 20
-	// maxDenials limits the denials, and the refused questions, that are remembered. Beyond the limit, a repeated denial may be recorded
-	// again, and a question be asked again.
+	// maxDenials limits the denials, and the refused questions, that are remembered. Beyond the limit, a repeated
+	// denial may be recorded again, and a question be asked again.
 	maxDenials = 4096
 )
 
@@ -81,7 +81,8 @@ const (
 	tooManyAsked
 )
 
-// ask opens the question about an action, by its key, if there is none in the turn. why is the reason of an earlier refusal.
+// ask opens the question about an action, by its key, if there is none in the turn. why is the reason of an earlier
+// refusal.
 func (s *turnState) ask(key, turn string) (state int, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -100,8 +101,8 @@ func (s *turnState) ask(key, turn string) (state int, why string) {
 	return askedNow, ""
 }
 
-// answered closes a question. After an allowance, the gate decides about the next try. Any other end holds for the rest of the turn:
-// without a person, each try would otherwise open a question that ends at once.
+// answered closes a question. After an allowance, the gate decides about the next try. Any other end holds for the rest
+// of the turn: without a person, each try would otherwise open a question that ends at once.
 func (s *turnState) answered(key, turn string, allowed bool, why string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

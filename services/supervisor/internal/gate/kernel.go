@@ -100,8 +100,8 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 	}
 }
 
-// asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are connected without a
-// question, because programs use many of them (name services, the journal).
+// asksAboutSocket reports whether a rule asks about a unix socket by its path. Sockets that no such rule names are
+// connected without a question, because programs use many of them (name services, the journal).
 func (d *Decision) asksAboutSocket() bool { return d.names && isSocket(d.request.Action) }
 
 // answeredTry decides by the user's answer about the last try. An answer about a command counts once. An answer about a file counts for the
@@ -249,8 +249,8 @@ func (g *Gate) RecordAllowed(d *Decision, program string) error {
 	return nil
 }
 
-// CountDenied counts a repeated denial, of which the first was recorded (Record). The count is recorded at the end of the turn. by is
-// Outcome.By of the first.
+// CountDenied counts a repeated denial, of which the first was recorded (Record). The count is recorded at the end of
+// the turn. by is Outcome.By of the first.
 func (g *Gate) CountDenied(d *Decision, by string) {
 	if !d.active {
 		return
@@ -303,7 +303,8 @@ func (g *Gate) endTally(scope string) {
 		for i, rec := range records {
 			if err := g.opts.Audit.Write(rec); err != nil {
 				lost := g.keepUncounted(records[i:])
-				g.opts.Logger.Error("counts of repeated decisions could not be recorded: acphost tries again at the end of the next turn",
+				g.opts.Logger.Error("counts of repeated decisions could not be recorded: "+
+					"acphost tries again at the end of the next turn",
 					"records", len(records)-i-lost, "lost", lost, "error", err)
 				return
 			}

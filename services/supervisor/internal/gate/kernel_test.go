@@ -363,7 +363,7 @@ func TestRecord_LimitsLogOfWriteErrors(t *testing.T) {
 func TestProcessBehind_AppliesRulesOfGate(t *testing.T) {
 	file := func(kind string, internal bool) *permissionv1.Action {
 		return &permissionv1.Action{Kind: kind, Door: permissionv1.Door_DOOR_KERNEL, Paths: []*permissionv1.PathAccess{
-			{Path: "/w/.git/x", ResolvedPath: "/w/.git/x", Access: permissionv1.Access_ACCESS_WRITE, GitInternal: internal}}}
+			{Path: "/w/x", ResolvedPath: "/w/x", Access: permissionv1.Access_ACCESS_WRITE, GitInternal: internal}}}
 	}
 	socket := file("net.connect", false)
 	for name, tt := range map[string]struct {

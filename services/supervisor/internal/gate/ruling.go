@@ -54,8 +54,8 @@ func gitUndecided(a *permissionv1.Action, processes bool) *Ruling {
 	return gitRefused(a)
 }
 
-// ProcessBehind returns the ruling on a process action of the agent itself after a policy has decided; nil: the verdict applies. It does not
-// know the agent's own files.
+// ProcessBehind returns the ruling on a process action of the agent itself after a policy has decided; nil: the verdict
+// applies. It does not know the agent's own files.
 func ProcessBehind(a *permissionv1.Action, said *permissionv1.DecideResponse) *Ruling {
 	if own := gitUndecided(a, said.GetProcesses()); own != nil && said.GetVerdict() != Deny {
 		return own

@@ -51,7 +51,8 @@ func TestContainment_LimitsNoticesOfTurn(t *testing.T) {
 	}
 }
 
-// TestContainment_AsksOnceInTurn tries an action of which every question ends without a person. The question of the turn is the first try's.
+// TestContainment_AsksOnceInTurn tries an action of which every question ends without a person. The question of the
+// turn is the first try's.
 func TestContainment_AsksOnceInTurn(t *testing.T) {
 	var denied atomic.Int32
 	r, d := watchedRig(t, func(o *Options) {
@@ -64,7 +65,8 @@ func TestContainment_AsksOnceInTurn(t *testing.T) {
 	}, contained(&containment.Sandbox{}, containment.Proxy{}))
 	r.open(`{}`)
 	try := func(path string) string {
-		answer := r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}})
+		e := sandbox.Event{Operation: sandbox.Write, PID: os.Getpid(), Path: path}
+		answer := r.decider.Judge(t.Context(), decisions.Asked{Program: "agent", Event: e})
 		if answer.Allowed {
 			t.Fatalf("%s was allowed", path)
 		}
@@ -88,7 +90,7 @@ func TestContainment_AsksOnceInTurn(t *testing.T) {
 				try(path)
 			}
 			if got := denied.Load() - before; got != 2 {
-				t.Errorf("turn %d, try %d: %d records of denials, want one of the question and one of further tries", turn, i, got)
+				t.Errorf("turn %d, try %d: got %d records of denials, want the question's and one of further tries", turn, i, got)
 			}
 		}
 		ended := fmt.Sprintf(`{"jsonrpc":"2.0","id":%d,"result":{"stopReason":"end_turn"}}`, turn)
@@ -98,12 +100,14 @@ func TestContainment_AsksOnceInTurn(t *testing.T) {
 	}
 }
 
-// TestContainment_AsksAboutSocketsThatRuleNames: the handler's answer "ask" without a rule that names the socket allows the connection.
+// TestContainment_AsksAboutSocketsThatRuleNames: the handler's answer "ask" without a rule that names the socket allows
+// the connection.
 func TestContainment_AsksAboutSocketsThatRuleNames(t *testing.T) {
 	r, d := watchedRig(t, contained(&containment.Sandbox{Own: []string{"/own"}}, containment.Proxy{}))
 	r.handler.decide = func(_ context.Context, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 		path := a.GetPaths()[0].GetPath()
-		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "sockets", NamesPaths: !strings.Contains(path, "unnamed")}, nil
+		named := !strings.Contains(path, "unnamed")
+		return &permissionv1.DecideResponse{Verdict: permissionv1.Verdict_VERDICT_ASK, Rule: "sockets", NamesPaths: named}, nil
 	}
 	r.open(`{}`)
 	r.client.send(promptS)

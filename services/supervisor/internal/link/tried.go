@@ -115,7 +115,8 @@ func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) er
 	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
 }
 
-// askAboutTry asks the user about a process action. It returns when the question has ended, and reports whether the next try is allowed.
+// askAboutTry asks the user about a process action. It returns when the question has ended, and reports whether the
+// next try is allowed.
 func (l *Link) askAboutTry(t containment.Try) (allowed bool) {
 	shown := l.newTryCall(t)
 	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}

@@ -21,7 +21,8 @@ import (
 type Question struct {
 	// Command is a command line, Path a file or folder, absolute or relative to Dir. One of them is given.
 	Command, Path string
-	// Argv is a program that a process starts, with its arguments, for the kind "process.start". In place of a command or a path.
+	// Argv is a program that a process starts, with its arguments, for the kind "process.start". In place of a command
+	// or a path.
 	Argv []string
 	// Walls are the walls around the processes. Nil: all for the kinds "process.…", and none for others.
 	Walls []permissionv1.Wall
@@ -38,8 +39,8 @@ type Question struct {
 	Gate *gate.Gate
 }
 
-// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate, for the kinds
-// "tool.…" a question of the agent, and for the kinds "process.…" an action of a process in the sandbox.
+// Action returns what a policy would see, were an agent to do this on this machine: an action of the gate, for the
+// kinds "tool.…" a question of the agent, and for the kinds "process.…" an action of a process in the sandbox.
 func (q Question) Action() (*permissionv1.Action, error) {
 	if (q.Command == "") == (q.Path == "") && q.Host == "" && len(q.Argv) == 0 {
 		return nil, errors.New("expected either a command or a path")

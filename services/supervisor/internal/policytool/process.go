@@ -24,10 +24,13 @@ const (
 var wallNames = []string{"files", "reads", "network"}
 
 var walls = map[string]permissionv1.Wall{
-	"files": permissionv1.Wall_WALL_FILES, "reads": permissionv1.Wall_WALL_READS, "network": permissionv1.Wall_WALL_NETWORK,
+	"files":   permissionv1.Wall_WALL_FILES,
+	"reads":   permissionv1.Wall_WALL_READS,
+	"network": permissionv1.Wall_WALL_NETWORK,
 }
 
-// ParseWalls returns the walls of a list of their names; "none" alone is an empty list. The walls reads and network need the wall files.
+// ParseWalls returns the walls of a list of their names; "none" alone is an empty list. The walls reads and network
+// need the wall files.
 func ParseWalls(names []string) ([]permissionv1.Wall, error) {
 	parsed := []permissionv1.Wall{}
 	if slices.Equal(names, []string{"none"}) {
@@ -65,7 +68,9 @@ func (q Question) ofProcess() bool {
 // processAction returns the action of a process in the sandbox. file is absolute; empty: there is none.
 func (q Question) processAction(s intent.Session, file string) (*permissionv1.Action, error) {
 	if s.Walls == nil {
-		s.Walls = []permissionv1.Wall{permissionv1.Wall_WALL_FILES, permissionv1.Wall_WALL_READS, permissionv1.Wall_WALL_NETWORK}
+		for _, name := range wallNames {
+			s.Walls = append(s.Walls, walls[name])
+		}
 	}
 	switch {
 	case len(q.Argv) > 0 && q.Kind != kindStart:
@@ -73,7 +78,7 @@ func (q Question) processAction(s intent.Session, file string) (*permissionv1.Ac
 	case len(q.Argv) > 0:
 		return looked(q.Gate, intent.Started(s, intent.ProgramStart{Args: q.Argv, Dir: q.Dir})), nil
 	case q.Kind == kindStart:
-		return nil, fmt.Errorf("an action of the kind %s has a program with its arguments: expected \"-- PROGRAM [ARGUMENT...]\"", kindStart)
+		return nil, fmt.Errorf("an action of the kind %s is the start of a program: expected \"-- PROGRAM [ARGUMENT...]\"", kindStart)
 	case file == "":
 		return nil, fmt.Errorf("an action of the kind %q has no command", q.Kind)
 	case q.Kind == kindConnect:

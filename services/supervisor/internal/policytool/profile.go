@@ -13,8 +13,8 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 )
 
-// Profile is what rule files let an agent's commands and processes do. It lists the rules for each operation. It does not decide: several
-// rules may match one action, and then the strictest counts.
+// Profile is what rule files let an agent's commands and processes do. It lists the rules for each operation. It does
+// not decide: several rules may match one action, and then the strictest counts.
 type Profile struct {
 	files []profiledFile
 }
@@ -55,20 +55,23 @@ type operation struct {
 
 var operations = []operation{
 	{"Run commands, by their lines", "terminal.create", "terminal.create", "", "every command", ""},
-	{"Start programs", kindStart, "terminal.create", "files", "every program", "every program: the wall files is not active"},
-	{"Read files", kindRead, "fs.read", "reads", "every file", "every file that the agent's user may read: the wall reads is not active"},
-	{"Write files", kindWrite, "fs.write", "files", "every file", "every file that the agent's user may write: the wall files is not active"},
-	{"Write git's bookkeeping", kindGit, "fs.write", "files", "every repository", "every repository that the agent's user may write: the wall files is not active"},
-	{"Connect to machines", kindConnect, kindConnect, "network", "every machine", "every machine, directly: the wall network is not active"},
-	{"Connect to unix sockets", kindConnect, kindConnect, "files", "every socket", "every socket that the agent's user may use: the wall files is not active"},
+	{"Start programs", kindStart, "terminal.create", "files", "every program", "every program"},
+	{"Read files", kindRead, "fs.read", "reads", "every file", "every file that the agent's user may read"},
+	{"Write files", kindWrite, "fs.write", "files", "every file", "every file that the agent's user may write"},
+	{"Write git's bookkeeping", kindGit, "fs.write", "files", "every repository", "every repository that the agent's user may write"},
+	{"Connect to machines", kindConnect, kindConnect, "network", "every machine", "every machine, directly"},
+	{"Connect to unix sockets", kindConnect, kindConnect, "files", everySocket, "every socket that the agent's user may use"},
 }
 
-func (o *operation) ofSockets() bool { return o.every == "every socket" }
+const everySocket = "every socket"
+
+func (o *operation) ofSockets() bool { return o.every == everySocket }
 func (o *operation) ofCommands() bool {
 	return o.kind == kindStart || o.kind == "terminal.create"
 }
 
-// Print writes what the rules mean with the active walls; no walls: commands are decided by their lines, and processes are not decided.
+// Print writes what the rules mean with the active walls; no walls: commands are decided by their lines, and processes
+// are not decided.
 func (p *Profile) Print(w io.Writer, s Style, active []permissionv1.Wall) {
 	title := "Without walls"
 	if len(active) > 0 {
@@ -81,19 +84,21 @@ func (p *Profile) Print(w io.Writer, s Style, active []permissionv1.Wall) {
 		}
 	}
 	if len(active) == 0 {
-		s.section(w, "Processes", [][]cell{{{verbs["allow"], green}, {text: "everything that the agent's user may: no sandbox decides"}}})
+		const free = "everything that the agent's user may: no sandbox decides"
+		s.section(w, "Processes", [][]cell{{{verbs["allow"], green}, {text: free}}})
 	}
 	fmt.Fprintln(w)
 	s.table(w, "", [][]cell{{{ownRules, dim}}})
 }
 
 // ownRules says which rules apply before those of rule files.
-const ownRules = "acphost itself denies access to its own files and to files with keys (" + gate.RuleProtected + "), whatever a rule says."
+const ownRules = "acphost itself denies access to its own files and to files with keys (" + gate.RuleProtected +
+	"), whatever a rule says."
 
 // rows returns the rules for an operation, the strictest first, and what applies to the rest.
 func (p *Profile) rows(o *operation, active []permissionv1.Wall) [][]cell {
 	if o.wall != "" && !slices.Contains(active, walls[o.wall]) {
-		return [][]cell{{{"may", green}, {text: o.free}}}
+		return [][]cell{{{verbs["allow"], green}, {text: o.free + ": the wall " + o.wall + " is not active"}}}
 	}
 	rows := append(p.rules(o, active, "deny"), p.rules(o, active, "ask")...)
 	if o.kind == kindWrite {
@@ -132,9 +137,9 @@ func (p *Profile) decidesProcesses() bool {
 // gitRuns returns what applies to files that git runs, which no allow rule covers.
 func (p *Profile) gitRuns() []cell {
 	if p.decidesProcesses() {
-		return []cell{{verbs["ask"], colorOf("ask")}, {text: "what git runs, where no rule denies it: no allow rule covers it"}}
+		return []cell{{verbs["ask"], yellow}, {text: "what git runs, where no rule denies it: no allow rule covers it"}}
 	}
-	return []cell{{verbs["deny"], colorOf("deny")}, {text: "what git runs (" + gate.RuleGit + "): there are no rules for processes"}}
+	return []cell{{verbs["deny"], red}, {text: "what git runs (" + gate.RuleGit + "): there are no rules for processes"}}
 }
 
 var verbs = map[string]string{"deny": "may not", "ask": "is asked about", "allow": "may"}
@@ -143,11 +148,12 @@ var verbs = map[string]string{"deny": "may not", "ask": "is asked about", "allow
 func (p *Profile) rest(o *operation) []cell {
 	switch {
 	case o.ofSockets():
-		return []cell{{"may", green}, {text: "every other socket: no rule names it"}}
+		return []cell{{verbs["allow"], green}, {text: "every other socket: no rule names it"}}
 	case o.kind == kindRead && !p.decidesProcesses():
-		return []cell{{"may", green}, {text: "every other file: without rules for processes, only deny rules apply to reads"}}
+		const why = "every other file: without rules for processes, only deny rules apply to reads"
+		return []cell{{verbs["allow"], green}, {text: why}}
 	}
-	return []cell{{verbs["ask"], colorOf("ask")}, {text: "everything else; " + p.unattended() + " if nobody is there to answer"}}
+	return []cell{{verbs["ask"], yellow}, {text: "everything else; " + p.unattended() + " if nobody is there to answer"}}
 }
 
 // unattended returns what happens to questions without a person: allowed only if every file says so.
@@ -182,7 +188,8 @@ func (f *profiledFile) isFor(r *permissionv1.Rule, o *operation, active []permis
 	case aboutCommands(r):
 		return false
 	case o.ofSockets():
-		return len(r.GetHost()) == 0 && r.GetAccess() != "read" && (r.GetEffect() == "deny" || r.GetEffect() == "ask" && len(r.GetPath()) > 0)
+		named := r.GetEffect() == "deny" || r.GetEffect() == "ask" && len(r.GetPath()) > 0
+		return named && len(r.GetHost()) == 0 && r.GetAccess() != "read"
 	case o.kind == kindConnect:
 		return len(r.GetPath()) == 0
 	case len(r.GetHost()) > 0:
@@ -193,7 +200,8 @@ func (f *profiledFile) isFor(r *permissionv1.Rule, o *operation, active []permis
 
 // aboutCommands reports whether a rule has conditions on commands.
 func aboutCommands(r *permissionv1.Rule) bool {
-	return len(r.GetCommand())+len(r.GetReads())+len(r.GetWrites()) > 0 || r.RunsCode != nil || r.Network != nil || strings.Contains(r.GetWhen(), "action.command")
+	return len(r.GetCommand())+len(r.GetReads())+len(r.GetWrites()) > 0 || r.RunsCode != nil || r.Network != nil ||
+		strings.Contains(r.GetWhen(), "action.command")
 }
 
 // matchesKind reports whether the kinds of a rule include a kind. "*" stands for any characters except a dot.

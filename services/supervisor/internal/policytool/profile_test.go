@@ -11,10 +11,19 @@ import (
 
 const profiled = `version: 1
 rules:
-  - {id: contained, effect: allow, on: [terminal.create, process.start], contained: [files, reads, network], reason: It is decided later.}
+  - id: contained
+    effect: allow
+    on: [terminal.create, process.start]
+    contained: [files, reads, network]
+    reason: It is decided later.
   - {id: tests, effect: allow, command: [go test]}
   - {id: root, effect: deny, command: [sudo, su, doas, run0]}
-  - {id: trees, effect: ask, on: ["!process.start"], not_contained: [files, reads], command: [rm -r], not_grantable: true}
+  - id: trees
+    effect: ask
+    on: ["!process.start"]
+    not_contained: [files, reads]
+    command: [rm -r]
+    not_grantable: true
   - {id: secrets, effect: deny, on: ["!process.write", "!net.connect"], access: read, path: ["**/.env", "!**/sub/.env"]}
   - {id: reads, effect: allow, on: [process.read], path: ["/**"]}
   - {id: changes, effect: allow, on: ["process.*"], path: ["${root}/**"]}

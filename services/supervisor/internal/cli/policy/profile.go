@@ -63,7 +63,8 @@ func profiledWalls(names []string) ([][]permissionv1.Wall, error) {
 }
 
 func printProfile(
-	ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, configFile, policy string, active [][]permissionv1.Wall,
+	ctx context.Context, call *command.Call, service permissionv1.PolicyServiceClient, configFile, policy string,
+	active [][]permissionv1.Wall,
 ) error {
 	c, err := config.Load(configFile, call.Env)
 	if err != nil {

@@ -84,13 +84,17 @@ opened but rule files; paths are followed as they are on this machine now.`,
 				given++
 			}
 			if given != 1 {
-				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action, or a program after --")
+				return command.WrongUse(cmd, "expected one of --command, --path, --host, --denied, --approval and --action, "+
+					"or a program after --")
 			}
 			if len(f.question.Addresses) > 0 && f.question.Host == "" {
 				return command.WrongUse(cmd, "--address is for --host")
 			}
-			if q := f.question; (f.action != "" || f.recorded()) && (q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "" || len(f.walls) > 0) {
-				return command.WrongUse(cmd, "--on, --agent, --mode, --tool and --walls are not for --action, --approval and --denied: the action says them itself")
+			q := f.question
+			described := q.Kind != "" || q.Agent != "" || q.Mode != "" || q.Tool != "" || len(f.walls) > 0
+			if (f.action != "" || f.recorded()) && described {
+				return command.WrongUse(cmd, "--on, --agent, --mode, --tool and --walls are not for --action, --approval and --denied: "+
+					"the action says them itself")
 			}
 			if len(f.walls) > 0 {
 				var err error
@@ -109,7 +113,8 @@ opened but rule files; paths are followed as they are on this machine now.`,
 	flags.StringVar(&f.question.Path, "path", "", "a `FILE` or folder that an agent would touch")
 	flags.StringVar(&f.question.Host, "host", "", "a `HOST`, or HOST:PORT, that an agent would connect to; it is not looked up")
 	flags.StringSliceVar(&f.question.Addresses, "address", nil, "an `IP` address that the machine of --host has")
-	flags.StringVar(&f.question.Kind, "on", "", "the action's `KIND`: fs.read, terminal.create, tool.KIND, process.KIND, …")
+	flags.StringVar(&f.question.Kind, "on", "",
+		"the action's `KIND`: fs.read, terminal.create, tool.KIND, process.KIND, …")
 	flags.StringSliceVar(&f.walls, "walls", nil, "the active `WALLS`: files, reads and network, or none")
 	flags.StringVar(&f.action, "action", "", "read an action as JSON from `FILE`; - is the standard input")
 	flags.BoolVar(&f.denied, "denied", false, "the action that was denied last, from the audit")
