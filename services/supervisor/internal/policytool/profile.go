@@ -241,7 +241,7 @@ func subjectOf(r *permissionv1.Rule, o *operation) string {
 		parts = append(parts, "by what the command does")
 	}
 	if r.GetUnlessPublic() {
-		parts = append(parts, "except public keys and certificates")
+		parts = append(parts, "except files that are known to hold no secret")
 	}
 	add("for the agent %s", r.GetAgent())
 	add("in the mode %s", r.GetMode())
