@@ -67,6 +67,8 @@ func (d *Decider) askLater(e *event, t Try) (said string, asked bool) {
 	case tooManyAsked:
 		return refused("too many questions wait for the user")
 	}
+	// The end of the question, which may come at once, changes the decision.
+	said = denialText(t.Decision, "refused, and the user is asked: the answer counts for the next try")
 	d.link.AskAboutTry(t, func(allowed bool) { d.turn.answered(key, turn, allowed, t.Decision.Reason) })
-	return denialText(t.Decision, "refused, and the user is asked: the answer counts for the next try"), true
+	return said, true
 }
