@@ -2,6 +2,7 @@ package adversary
 
 import (
 	"fmt"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -160,6 +161,87 @@ func TestContainment_LinkedFoldersOfFilesThatRunLater(t *testing.T) {
 			})
 		}
 	}
+}
+
+// TestContainment_ChangesLinksByTheirOwnPlace: a link that leads outside is removed and renamed without a question, and
+// gives no access to the files there.
+func TestContainment_ChangesLinksByTheirOwnPlace(t *testing.T) {
+	t.Parallel()
+	p := wire.NewPlace(t)
+	outside := filepath.Join(p.Home, "outside")
+	if err := os.Mkdir(outside, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	kept := filepath.Join(outside, "kept")
+	if err := os.WriteFile(kept, []byte("kept"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	s := openWalls(t, p)
+	out := s.sh(`mkdir -p venv/bin files
+ln -s ~/outside/kept venv/bin/file; ln -s ~/outside venv/lib; ln -s ~/missing venv/missing; ln -s /usr/bin/env venv/env
+ln -s ~/outside files/l; ln -s ~/outside next
+mv venv/env files/env && mv venv/lib files/lib && mv -T next files/lib && rm files/env files/lib && rm -r venv &&
+mv files moved && echo FREE
+rm moved/l/kept; mv moved/l/kept .; mv moved/l/kept moved/l/other; echo x >moved/l/new; echo x >moved/l/kept
+touch -h moved/l; mv moved/l/ taken; ln moved/l/kept mine; echo x >mine`)
+	if !strings.Contains(out, "FREE") {
+		t.Errorf("a link of the workspace cannot be removed or renamed:\n%s", out)
+	}
+	if text, err := os.ReadFile(kept); err != nil || string(text) != "kept" {
+		t.Errorf("ATTACK SUCCEEDED: the file outside is %q (%v)", text, err)
+	}
+	if left, err := os.ReadDir(outside); err != nil || len(left) != 1 {
+		t.Errorf("ATTACK SUCCEEDED: the folder outside has %v (%v), want one file", left, err)
+	}
+	s.finish()
+}
+
+// TestContainment_SocketsThatControlTheMachine: the program behind a socket acts outside of the sandbox.
+func TestContainment_SocketsThatControlTheMachine(t *testing.T) {
+	t.Parallel()
+	needsSandbox(t)
+	p := wire.NewPlace(t)
+	docker, other := listens(t, filepath.Join(p.Home, ".colima"), "docker.sock"), listens(t, p.Home, "other.sock")
+	inside := listens(t, p.Work, "docker.sock")
+	link := p.Path("link")
+	if err := os.Symlink(docker, link); err != nil {
+		t.Fatal(err)
+	}
+	s := openFixtureAt(t, p, behindWalls)
+	s.prompt()
+	for _, h := range []*hand{s.hand, s.command()} {
+		h.refused("sockets", docker)
+		h.refused("sockets", link)
+		h.worked("sockets", other, inside)
+	}
+	s.answers(s.Expect("session/request_permission"), "allow_once") // for the stream
+	s.hand.try("sockets", docker)
+	tries := s.hand.try("sockets", docker)
+	if tries[0].Err != "" {
+		t.Errorf("%s: want that the answer counts for the turn", tries[0])
+	}
+	s.recorded(`"rule":"machine-sockets"`)
+	s.finish()
+}
+
+// listens serves two unix sockets in a folder: NAME for streams, NAME.datagrams for datagrams. It returns the path of
+// the first.
+func listens(t *testing.T, dir, name string) string {
+	t.Helper()
+	if err := os.MkdirAll(dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, name)
+	streams, err := net.Listen("unix", path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	datagrams, err := net.ListenPacket("unixgram", path+".datagrams")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { _, _ = streams.Close(), datagrams.Close() })
+	return path
 }
 
 // TestContainment_SpellingsOfSecrets reads files with secrets by other paths. The shell itself reads them, so that no

@@ -343,9 +343,10 @@ type DecideResponse struct {
 	// only if no such file exists there, or if it can have the program leave them out; otherwise it asks the user, and no
 	// answer denies. Empty: the command may read everything that its facts name.
 	LeaveOut []string `protobuf:"bytes,8,rep,name=leave_out,json=leaveOut,proto3" json:"leave_out,omitempty"`
-	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
-	// "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
-	// to the roots, whatever the rule allows.
+	// Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder
+	// ("/etc/hosts", "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default:
+	// false: handlers keep to the roots, whatever the rule allows. For "ask" about a connection to a unix socket: a rule
+	// with a path asks. Without it, acphost connects a process to the socket, and does not ask.
 	NamesPaths bool `protobuf:"varint,9,opt,name=names_paths,json=namesPaths,proto3" json:"names_paths,omitempty"`
 	// Optional. For "allow", if DecideRequest.reuse is set: the answer holds for further actions, without another call. Absent:
 	// for this action alone.
@@ -1678,7 +1679,8 @@ type PathAccess struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Required. The path as the agent requested it, made absolute with the session's working directory.
 	Path string `protobuf:"bytes,1,opt,name=path,proto3" json:"path,omitempty"`
-	// Optional. The resolved path: absolute, without symbolic links. Empty: not resolved.
+	// Optional. The resolved path: absolute, without symbolic links. If a process changes a symbolic link itself, as rm
+	// does, the last name is that of the link. Empty: not resolved.
 	ResolvedPath string `protobuf:"bytes,2,opt,name=resolved_path,json=resolvedPath,proto3" json:"resolved_path,omitempty"`
 	// Required. The kind of access.
 	Access Access `protobuf:"varint,3,opt,name=access,proto3,enum=acphost.permission.v1.Access" json:"access,omitempty"`

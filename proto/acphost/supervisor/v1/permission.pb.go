@@ -349,8 +349,9 @@ type AuditRecord struct {
 	Grants []string `protobuf:"bytes,17,rep,name=grants,proto3" json:"grants,omitempty"`
 	// Optional. The time that users took to answer, in milliseconds.
 	AskedMillis uint32 `protobuf:"varint,18,opt,name=asked_millis,json=askedMillis,proto3" json:"asked_millis,omitempty"`
-	// Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
-	// and by the same rule. The first time has a record of its own. 0: the record is of one action.
+	// Optional. For "kernel": the number of further actions of the turn that were allowed to the same program, in the
+	// same folder and by the same rule, or of further attempts of one denied action. The first has a record of its own.
+	// 0: the record is of one action.
 	Repeats uint64 `protobuf:"varint,20,opt,name=repeats,proto3" json:"repeats,omitempty"`
 	// Optional. A note about the audit log itself, or about an agent's sandbox: "the last line was torn by a crash; 132 bytes
 	// were cut off". Such a record is not a decision; only time and supervisor are also set.

@@ -266,6 +266,43 @@ func TestStricter_NamesPathsOnlyIfBothDo(t *testing.T) {
 	}
 }
 
+func TestStricter_NamesPathsIfOneAsks(t *testing.T) {
+	for _, c := range [][3]bool{{true, true, true}, {true, false, true}, {false, true, true}, {false, false, false}} {
+		a := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[0]}
+		b := &permissionv1.DecideResponse{Verdict: ask, NamesPaths: c[1], Grantable: true}
+		if got := policy.Stricter(a, b).GetNamesPaths(); got != c[2] {
+			t.Errorf("%v and %v: %v", c[0], c[1], got)
+		}
+	}
+}
+
+func TestDecide_NamesSocketOfAskRules(t *testing.T) {
+	const (
+		named = `version: 1
+rules:
+  - {id: every, effect: ask, on: [net.connect]}
+  - {id: bus, effect: ask, path: ["/run/user/*/bus"]}
+`
+		other = "version: 1\nrules:\n  - {id: x, effect: deny, command: [x]}\n"
+	)
+	for _, c := range []struct {
+		name   string
+		rules  string
+		action *permissionv1.Action
+		want   bool
+	}{
+		{"a rule with the path", named, about("net.connect", path("/run/user/1/bus")), true},
+		{"a rule without a path", named, about("net.connect", path("/run/other")), false},
+		{"no rule", other, about("net.connect", path("/run/user/1/bus")), false},
+		{"a file", named, about("fs.write", path("/run/user/1/bus")), false},
+	} {
+		d := decide(parse(t, c.rules), c.action)
+		if d.GetVerdict() != ask || d.GetNamesPaths() != c.want {
+			t.Errorf("%s: got %v, want ask that names the path: %t", c.name, d, c.want)
+		}
+	}
+}
+
 func TestDecide_ReportsWhetherAnswerIsGrantable(t *testing.T) {
 	p := parse(t, rules)
 	tests := map[string]struct {

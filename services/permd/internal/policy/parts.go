@@ -149,7 +149,11 @@ func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.Decid
 	}
 	if len(asked) > 0 {
 		r := asked[0].rule
-		return &permissionv1.DecideResponse{Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r)}
+		byPath := func(f finding) bool { return f.rule.paths != nil }
+		return &permissionv1.DecideResponse{
+			Verdict: ask, Rule: r.id, Reason: reasonOf(asked), Grantable: r.grantable && isClear(a), Place: placeOf(parts, r),
+			NamesPaths: a.isSocket() && slices.ContainsFunc(asked, byPath),
+		}
 	}
 	if by := allowedBy(parts, a); by != nil {
 		d := allowing(parts, a, by.names(), by.reason(a))
@@ -179,6 +183,11 @@ func decideByRules(parts []Part, a *action, regardless bool) *permissionv1.Decid
 		return allowing(parts, a, NoPolicy, "no policy is set")
 	}
 	return &permissionv1.DecideResponse{Verdict: ask, Reason: "no policy is set", Grantable: true}
+}
+
+// isSocket reports whether the action connects to a unix socket with a path.
+func (p *action) isSocket() bool {
+	return p.GetKind() == "net.connect" && p.GetEndpoint() == nil && len(p.GetPaths()) > 0
 }
 
 // allowsRegardless reports whether an allow rule allows a command whatever its line says. Rules that may match the line, which is not
@@ -291,7 +300,7 @@ func unattendedOf(parts []Part) permissionv1.Verdict {
 
 // Stricter returns the stricter of two decisions, the first of two equal ones. The result leaves out the files of both, and is for all
 // processes if one of them is. If both allow, NamesPaths and NamesAddresses hold only if they hold for both, and OnlyInRoots if it holds
-// for one.
+// for one. If both ask, NamesPaths holds if it holds for one.
 func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 	switch {
 	case a == nil:
@@ -300,6 +309,11 @@ func Stricter(a, b *permissionv1.DecideResponse) *permissionv1.DecideResponse {
 		return a
 	}
 	d := stricter(a, b)
+	bothAsk := a.GetVerdict() == ask && b.GetVerdict() == ask && d.GetVerdict() == ask
+	if bothAsk && a.GetNamesPaths() != b.GetNamesPaths() {
+		d = proto.CloneOf(d)
+		d.NamesPaths = true
+	}
 	if processes := a.GetProcesses() || b.GetProcesses(); d.GetProcesses() != processes {
 		d = proto.CloneOf(d)
 		d.Processes = processes

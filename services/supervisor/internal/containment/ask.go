@@ -7,10 +7,12 @@ import (
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
-// deny records a denial and notifies the user, once a turn for each action. It returns the text for the process.
+// deny records a denial and notifies the user, once a turn for each action. Further denials of the action are counted.
+// It returns the text for the process.
 func (d *Decider) deny(t Try, by, turns string) string {
 	said := denialText(t.Decision, "refused")
 	if !d.turn.firstDenial(turns, t.Decision.DenialKey()) {
+		d.opts.Gate.CountDenied(t.Decision, by)
 		return said
 	}
 	_ = d.link.Conclude(t.SessionID, t.Scope, t.Decision, gate.Outcome{By: by}) // the action is denied even if the record fails
@@ -41,7 +43,8 @@ func denialText(d *gate.Decision, what string) string {
 	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
 }
 
-// askLater refuses an action and queues a question about it. It returns the text for the process, and whether the user can answer.
+// askLater refuses an action and queues a question about it, unless a question about it has ended in this turn. It
+// returns the text for the process, and whether the user can answer.
 func (d *Decider) askLater(e *event, t Try) (said string, asked bool) {
 	refused := func(why string) (string, bool) {
 		t.Decision.Reason = strings.TrimSuffix(t.Decision.Reason+" ("+why+")", " ()")
@@ -54,13 +57,18 @@ func (d *Decider) askLater(e *event, t Try) (said string, asked bool) {
 		}
 		return refused(why)
 	}
-	key := t.Decision.Key()
-	switch d.turn.ask(key) {
+	key, turn := t.Decision.Key(), d.turnsOf([]string{t.SessionID})
+	switch state, why := d.turn.ask(key, turn); state {
 	case askedAlready:
 		return denialText(t.Decision, "refused until the user has answered"), true
+	case askedAndRefused:
+		t.Decision.Verdict, t.Decision.By, t.Decision.Reason = gate.Deny, gate.ByEarlier, why
+		return d.deny(t, "", d.turnsOf(e.sessions)), false
 	case tooManyAsked:
 		return refused("too many questions wait for the user")
 	}
-	d.link.AskAboutTry(t, func() { d.turn.answered(key) })
-	return denialText(t.Decision, "refused, and the user is asked: the answer counts for the next try"), true
+	// The end of the question, which may come at once, changes the decision.
+	said = denialText(t.Decision, "refused, and the user is asked: the answer counts for the next try")
+	d.link.AskAboutTry(t, func(allowed bool) { d.turn.answered(key, turn, allowed, t.Decision.Reason) })
+	return said, true
 }

@@ -261,6 +261,9 @@ func (d *Decider) decideEvent(
 	if e.seen == nil {
 		e.seen = paths.NewSeen()
 	}
+	if changes(e.Operation) || e.Operation == sandbox.Read {
+		e.seen.NoFollow(e.Path) // the sandbox has followed links: a link that is left is itself changed
+	}
 	s := d.link.Judging(ctx, sessionID, cc, e.seen)
 	s.Walls = d.sandbox.walls()
 	var a, inner *permissionv1.Action

@@ -52,8 +52,9 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 		}
 		return egress.Decision{Verdict: egress.Allow, Special: o.Decision.Special()}
 	case gate.Ask:
+		why := o.Decision.Why() // the end of a question changes the decision
 		if _, asked := d.askLater(e, o); asked {
-			return egress.Decision{Verdict: egress.Ask, Reason: o.Decision.Why()}
+			return egress.Decision{Verdict: egress.Ask, Reason: why}
 		}
 	default:
 		d.deny(o, "", turns)

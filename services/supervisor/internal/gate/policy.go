@@ -77,6 +77,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 		}()
 	}
 	out := policyAnswer{DecideResponse: &permissionv1.DecideResponse{Verdict: Allow, Grantable: true, Unattended: Allow, NamesPaths: true, NamesAddresses: true}, reused: true}
+	asksByPath := false
 	var failed error
 	var digests, plugins []string
 	for i := range answers {
@@ -101,6 +102,7 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 			out.Reason = bounded(bounded(withRule(got.Reason, got.Rule), maxReason/2)+"; "+out.Reason, maxReason)
 		}
 		if got.Verdict == Ask {
+			asksByPath = asksByPath || got.NamesPaths
 			out.Grantable = out.Grantable && got.Grantable
 			if got.Unattended != Allow {
 				out.Unattended = Deny
@@ -110,7 +112,9 @@ func (g *Gate) ask(ctx context.Context, a *permissionv1.Action) (policyAnswer, e
 	if failed != nil {
 		return policyAnswer{}, failed
 	}
-	if out.Verdict != Ask {
+	if out.Verdict == Ask {
+		out.NamesPaths = asksByPath
+	} else {
 		out.Grantable, out.Unattended = false, permissionv1.Verdict_VERDICT_UNSPECIFIED
 	}
 	out.PolicyDigest, out.plugin = strings.Join(digests, ","), strings.Join(plugins, ", ")

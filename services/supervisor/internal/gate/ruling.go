@@ -54,6 +54,27 @@ func gitUndecided(a *permissionv1.Action, processes bool) *Ruling {
 	return gitRefused(a)
 }
 
+// ProcessBehind returns the ruling on a process action of the agent itself after a policy has decided; nil: the verdict
+// applies. It does not know the agent's own files.
+func ProcessBehind(a *permissionv1.Action, said *permissionv1.DecideResponse) *Ruling {
+	if own := gitUndecided(a, said.GetProcesses()); own != nil && said.GetVerdict() != Deny {
+		return own
+	}
+	switch {
+	case a.GetDoor() != permissionv1.Door_DOOR_KERNEL || said.GetVerdict() != Ask || said.GetProcesses():
+	case a.GetKind() == "fs.read":
+		return &Ruling{Verdict: Allow, Reason: "without rules for processes, only deny rules apply to what processes read"}
+	case isSocket(a) && !said.GetNamesPaths():
+		return &Ruling{Verdict: Allow, Reason: "no rule with a path names the socket"}
+	}
+	return nil
+}
+
+// isSocket reports whether an action connects to a unix socket.
+func isSocket(a *permissionv1.Action) bool {
+	return a.GetKind() == "net.connect" && a.GetEndpoint() == nil
+}
+
 // Behind returns the ruling on an action that a policy allows; nil: it is allowed. A person is asked about a command that may name a key
 // file, if that is not certain and the file's opening is not decided.
 func (g *Gate) Behind(a *permissionv1.Action) *Ruling {

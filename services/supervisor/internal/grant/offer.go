@@ -189,7 +189,11 @@ func same(a, b *supervisorv1.Grant) bool {
 // values may be secrets.
 func noun(a *permissionv1.Action, w Where) string {
 	c := a.GetCommand()
-	if c.GetText() == "" {
+	switch {
+	case c.GetText() != "":
+	case a.GetKind() == "net.connect" && len(a.GetPaths()) == 1:
+		return "this connection to " + printable(a.GetPaths()[0].GetResolvedPath())
+	default:
 		return "this request"
 	}
 	dir, placed := directory(a, &permissionv1.SubCommand{}, w)

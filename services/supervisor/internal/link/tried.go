@@ -72,10 +72,11 @@ func (l *Link) TellMore(sessionID string) {
 func (l *Link) TellReport(sessionID string, r gate.Report) { l.tellReport(sessionID, r) }
 
 // AskAboutTry implements containment.Link.
-func (l *Link) AskAboutTry(t containment.Try, ended func()) {
+func (l *Link) AskAboutTry(t containment.Try, ended func(allowed bool)) {
 	l.spawn(func() {
-		defer ended()
-		l.askAboutTry(t)
+		allowed := false
+		defer func() { ended(allowed) }()
+		allowed = l.askAboutTry(t)
 	})
 }
 
@@ -119,8 +120,9 @@ func (q *tryQuestion) Record(d *gate.Decision, o gate.Outcome, answered bool) er
 	return q.conclude(q.try.SessionID, q.try.Scope, d, o)
 }
 
-// askAboutTry asks the user about a process action, and returns when the question has ended.
-func (l *Link) askAboutTry(t containment.Try) {
+// askAboutTry asks the user about a process action. It returns when the question has ended, and reports whether the
+// next try is allowed.
+func (l *Link) askAboutTry(t containment.Try) (allowed bool) {
 	shown := l.newTryCall(t)
 	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}
 	q.Question = l.questions.Add(&question.Question{
@@ -149,11 +151,12 @@ func (l *Link) askAboutTry(t containment.Try) {
 	if r.Ending.Cause == question.ClientAnswers {
 		l.see(frame.ClientToOurs, "", r.Ending.Line)
 	}
-	status := "failed"
-	if r.Outcome.Allowed && r.Unrecorded == nil {
+	allowed, status := r.Outcome.Allowed && r.Unrecorded == nil, "failed"
+	if allowed {
 		status = "completed"
 	}
 	l.postClient(shown.updated(status))
+	return allowed
 }
 
 // newTryCall describes a refused process action to the user.

@@ -60,6 +60,9 @@ func Explain(
 			answer.Decision.Grantable = own.Verdict == gate.Ask
 		}
 	}
+	if own := gate.ProcessBehind(action, answer.GetDecision()); own != nil {
+		e.Own, answer.Decision = own.Rule != "", decision(own)
+	}
 	if answer.GetDecision().GetVerdict() == gate.Allow {
 		if own := decision(g.Behind(action)); own != nil {
 			e.Own, answer.Decision = true, own
@@ -215,6 +218,7 @@ func printAction(w io.Writer, s Style, a *permissionv1.Action) {
 	read.add("agent", a.GetAgent())
 	read.add("mode", a.GetMode())
 	read.add("tool", a.GetTool())
+	read.add("walls", wordsOfWalls(a.GetWalls()))
 	for i, root := range a.GetRoots() {
 		if i < len(a.GetResolvedRoots()) {
 			root = leads(root, a.GetResolvedRoots()[i])

@@ -293,6 +293,10 @@ func TestQuestion_BecomesAction(t *testing.T) {
 		{"a file that is not there", policytool.Question{Path: "link/new/x", Kind: "tool.edit"}, "tool.edit", permissionv1.Door_DOOR_REQUEST, "DIR/link/new/x|DIR/real/new/x|inside|write"},
 		{"an absolute path", policytool.Question{Path: "/etc/passwd", Kind: "tool.read"}, "tool.read", permissionv1.Door_DOOR_REQUEST, "/etc/passwd|/etc/passwd|outside|read"},
 		{"a folder", policytool.Question{Path: ".", Kind: "fs.list"}, "fs.list", permissionv1.Door_DOOR_CALL, "DIR|DIR|inside|read"},
+		{"a process's write", policytool.Question{Path: "link/file", Kind: "process.write"}, "fs.write", permissionv1.Door_DOOR_KERNEL, "DIR/real/file|DIR/real/file|inside|write"},
+		{"a process's read", policytool.Question{Path: "out/passwd", Kind: "process.read"}, "fs.read", permissionv1.Door_DOOR_KERNEL, "/etc/passwd|/etc/passwd|outside|read"},
+		{"a process's bookkeeping of git", policytool.Question{Path: ".git/refs/heads/x", Kind: "process.git"}, "fs.write", permissionv1.Door_DOOR_KERNEL, "DIR/.git/refs/heads/x|DIR/.git/refs/heads/x|inside|write"},
+		{"a socket", policytool.Question{Path: "link/socket", Kind: "net.connect"}, "net.connect", permissionv1.Door_DOOR_KERNEL, "DIR/real/socket|DIR/real/socket|inside|write"},
 		{"a command", policytool.Question{Command: "ls > link/out"}, "terminal.create", permissionv1.Door_DOOR_CALL, "DIR/link/out|DIR/real/out|inside|write"},
 		{"a command that is asked about", policytool.Question{Command: "ls > link/out", Kind: "tool.execute"}, "tool.execute", permissionv1.Door_DOOR_REQUEST, "DIR/link/out|DIR/real/out|inside|write"},
 	} {
@@ -334,6 +338,10 @@ func TestQuestion_RejectsInvalid(t *testing.T) {
 		{"both", policytool.Question{Command: "a", Path: "b"}, "either a command or a path"},
 		{"a command that is read", policytool.Question{Command: "a", Kind: "fs.read"}, `"fs.read" has no command`},
 		{"a path that is run", policytool.Question{Path: "a", Kind: "terminal.create"}, `"terminal.create" has no path`},
+		{"a process's command", policytool.Question{Command: "make", Kind: "process.start"}, "-- PROGRAM"},
+		{"a process's kind", policytool.Question{Path: "a", Kind: "process.list"}, "expected process.start"},
+		{"git's bookkeeping", policytool.Question{Path: ".git/index.lock", Kind: "process.write"}, "its kind is process.git"},
+		{"what git runs", policytool.Question{Path: ".git/hooks/pre-push", Kind: "process.git"}, "its kind is process.write"},
 		{"another kind", policytool.Question{Path: "a", Kind: "elicitation"}, "or an action as JSON"},
 	} {
 		t.Run(c.name, func(t *testing.T) {

@@ -124,9 +124,10 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
   leaveOut: string[];
 
   /**
-   * Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder ("/etc/hosts",
-   * "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default: false: handlers keep
-   * to the roots, whatever the rule allows.
+   * Optional. For "allow": the rule names every path of the action by a pattern that begins with a folder
+   * ("/etc/hosts", "~/notes/**"), so a handler may open a file there, even outside of the session's roots. Default:
+   * false: handlers keep to the roots, whatever the rule allows. For "ask" about a connection to a unix socket: a rule
+   * with a path asks. Without it, acphost connects a process to the socket, and does not ask.
    *
    * @generated from field: bool names_paths = 9;
    */
@@ -975,7 +976,8 @@ export type PathAccess = Message<"acphost.permission.v1.PathAccess"> & {
   path: string;
 
   /**
-   * Optional. The resolved path: absolute, without symbolic links. Empty: not resolved.
+   * Optional. The resolved path: absolute, without symbolic links. If a process changes a symbolic link itself, as rm
+   * does, the last name is that of the link. Empty: not resolved.
    *
    * @generated from field: string resolved_path = 2;
    */

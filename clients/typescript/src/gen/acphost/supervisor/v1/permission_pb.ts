@@ -310,8 +310,9 @@ export type AuditRecord = Message<"acphost.supervisor.v1.AuditRecord"> & {
   askedMillis: number;
 
   /**
-   * Optional. For "kernel": the action was allowed this many times more in the turn, to the same program, in the same folder
-   * and by the same rule. The first time has a record of its own. 0: the record is of one action.
+   * Optional. For "kernel": the number of further actions of the turn that were allowed to the same program, in the
+   * same folder and by the same rule, or of further attempts of one denied action. The first has a record of its own.
+   * 0: the record is of one action.
    *
    * @generated from field: uint64 repeats = 20;
    */
