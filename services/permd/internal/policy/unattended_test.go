@@ -51,7 +51,7 @@ func TestDecide_UnknownCommandsAreDeniedUnattendedBesideDenyRules(t *testing.T) 
 	}
 }
 
-// A line that cannot be read in full may touch acphost's own files. The reason to ask says why it cannot be read, and the question stays
+// A line that cannot be read in full may touch acphost's own files. The detail says why it cannot be read, and the question stays
 // one that only a person can answer.
 func TestDecide_LinesThatCannotBeReadSayWhy(t *testing.T) {
 	const line, why = "git -c core.fsmonitor=./x status", "may make git run something else"
@@ -71,8 +71,8 @@ func TestDecide_LinesThatCannotBeReadSayWhy(t *testing.T) {
 			sub.Facts = facts.Of(sub, "/ws", nil) // of such a line no path is resolved
 		}
 		got := policy.Decide([]policy.Part{{Policy: p, Layer: permissionv1.Layer_LAYER_USER}}, a)
-		if got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || name != "that every rule permits" && !strings.Contains(got.GetReason(), why) {
-			t.Errorf("%s: got %v by %q, unattended %v, grantable %t: %s", name, got.GetVerdict(), got.GetRule(), got.GetUnattended(), got.GetGrantable(), got.GetReason())
+		if got.GetVerdict() != ask || got.GetUnattended() != deny || got.GetGrantable() || name != "that every rule permits" && !strings.Contains(got.GetDetail(), why) {
+			t.Errorf("%s: got %v by %q, unattended %v, grantable %t: %s", name, got.GetVerdict(), got.GetRule(), got.GetUnattended(), got.GetGrantable(), got.GetDetail())
 		}
 	}
 }
