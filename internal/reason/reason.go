@@ -67,6 +67,7 @@ const (
 	PolicyChanged // the file
 
 	// Answers.
+	UserRejected
 	RejectedBefore
 	RejectedAlways
 	AllowedRequest
@@ -94,7 +95,9 @@ const (
 	DoneAnyway
 	LinkToProtected
 	GitSetting // the setting
+	NoSessionOpenFile
 	TooManyQuestions
+	LateDecision
 	AgentEnded
 
 	count
@@ -146,10 +149,11 @@ var texts = [count]string{
 	LeftOut:           "left out, because the policy forbids it: %s",
 	FolderOutside:     "outside of the workspace, you can allow single files, but no folders",
 	SystemFile:        "this file is part of the system's list of processes and devices",
-	NoDirectNetwork:   "programs reach other machines only through acphost's proxy",
+	NoDirectNetwork:   "programs connect only through acphost's proxy, which the variable HTTPS_PROXY names",
 	NoNetwork:         "the network is switched off for this agent",
 	PolicyChanged:     "%s has changed; run \"acphost policy reload\" to use the policy again",
 
+	UserRejected:    "the user rejected this",
 	RejectedBefore:  "the user rejected the same action a moment ago",
 	RejectedAlways:  "the user chose to always reject this",
 	AllowedRequest:  "this was allowed when the agent asked for it",
@@ -170,13 +174,15 @@ var texts = [count]string{
 	NotRecorded:     "this was allowed, but acphost could not record it; its log says why",
 	ToClient:        "the client asks the user itself",
 
-	NotControllable:  "the sandbox cannot control what the process does after this",
-	MountPoint:       "this is an empty mount point for a sandbox that the agent uses",
-	DoneAnyway:       "this was rejected, and the agent reports that it did it anyway",
-	LinkToProtected:  "this would give a file another name that the process may not change",
-	GitSetting:       "it changes %s",
-	TooManyQuestions: "too many questions are open",
-	AgentEnded:       "the agent has ended",
+	NotControllable:   "the sandbox cannot control what the process does after this",
+	MountPoint:        "this is an empty mount point for a sandbox that the agent uses",
+	DoneAnyway:        "this was rejected, and the agent reports that it did it anyway",
+	LinkToProtected:   "this would give a file another name that the process may not change",
+	GitSetting:        "it changes %s",
+	TooManyQuestions:  "too many questions are open",
+	LateDecision:      "acphost could not decide in time; try again later",
+	NoSessionOpenFile: "no session is open in which the user could be asked; sandbox.own can list the agent's folders",
+	AgentEnded:        "the agent has ended",
 }
 
 // String returns the text, with verbs of fmt in place of values.
@@ -184,6 +190,9 @@ func (r Reason) String() string { return texts[r] }
 
 // With returns the text with values.
 func (r Reason) With(values ...any) string { return fmt.Sprintf(texts[r], values...) }
+
+// HowToAsk is what an agent can do after a denial that no user has decided.
+const HowToAsk = "if this is needed, ask the user to do it or to allow it"
 
 // All returns all texts, with verbs of fmt in place of values.
 func All() iter.Seq[string] {

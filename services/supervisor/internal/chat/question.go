@@ -31,6 +31,7 @@ type question struct {
 	text     []string // what is asked, in rows of width
 	width    int
 	printed  bool // it was too long for its place, and stands above
+	detailed bool // its detail was printed
 	unseen   render.Hidden
 	form     *formEditor
 	at       int                            // of options, chosen with arrows; -1: none
@@ -135,6 +136,9 @@ func (m *model) questionEnded(a *supervisorv1.ApprovalAnswer) {
 	}
 }
 
+// hasDetail reports whether the key v shows more about why the question is asked.
+func (q *question) hasDetail() bool { return !q.detailed && render.HasDetail(q.approval) }
+
 // face prints the first question where there is no room to show it: nobody should allow what they cannot see. Of a form,
 // where every key is for what is typed, nothing is left out.
 func (m *model) face() {
@@ -152,7 +156,7 @@ func (m *model) face() {
 
 // showWhole prints all of a question.
 func (m *model) showWhole(q *question) {
-	q.printed, q.unseen = true, render.Hidden{}
+	q.printed, q.detailed, q.unseen = true, true, render.Hidden{}
 	m.flush()
 	m.print(render.Whole(m.drawing(), q.approval))
 }
@@ -206,7 +210,7 @@ func (q *question) key(m *model, k tea.KeyPressMsg) tea.Cmd {
 		if r = q.form.key(k); r == nil {
 			return nil
 		}
-	case k.Text == "v" && q.unseen.Any():
+	case k.Text == "v" && (q.unseen.Any() || q.hasDetail()):
 		m.showWhole(q)
 		return nil
 	case q.approval.GetElicitation() != nil:
@@ -382,8 +386,11 @@ func (q *question) answers(m *model) []string {
 			rows = append(rows, fit(q.mark(i)+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
 		}
 	}
-	if q.unseen.Any() {
+	switch {
+	case q.unseen.Any():
 		rows = append(rows, fit("  "+m.sty.bold("v")+" "+m.sty.yellow("show all: "+q.unseen.Count("more ")), m.width))
+	case q.hasDetail():
+		rows = append(rows, fit("  "+m.sty.bold("v")+" show why in detail", m.width))
 	}
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
 }

@@ -3,13 +3,14 @@ package containment
 import (
 	"strings"
 
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // deny records a denial and notifies the user, once a turn for each action. It returns the text for the process.
 func (d *Decider) deny(t Try, by, turns string) string {
-	said := denialText(t.Decision, "refused")
+	said := denialText(t.Decision, refused) + t.Decision.HowToAsk()
 	if !d.turn.firstDenial(turns, t.Decision.DenialKey()) {
 		return said
 	}
@@ -29,38 +30,44 @@ func (d *Decider) deny(t Try, by, turns string) string {
 // refuseLink refuses another name for a file that the process may not change. The user is not asked, because programs that make such links
 // copy the file instead, and is notified once a turn.
 func (d *Decider) refuseLink(t Try, turns string) string {
-	t.Decision.Reason = strings.TrimSuffix(t.Decision.Reason+" (a link to a file that the process may not change)", ".")
+	t.Decision.Reason, t.Decision.Detail = reason.LinkToProtected.String(), t.Decision.Reason
 	if d.turn.firstDenial(turns, "links") {
 		return d.deny(t, gate.ByAcphost, turns)
 	}
-	return denialText(t.Decision, "refused")
+	return denialText(t.Decision, refused)
 }
 
-// denialText returns the text about a decision for the process.
+// The beginnings of the texts for processes. An agent reads them in the output of its command, and has to learn how to go on.
+const (
+	refused = "refused"
+	asked   = "refused for now; acphost has asked the user, so try again after the answer"
+	waiting = "refused for now; the user has not answered yet, so try again later"
+)
+
+// denialText returns the text about a decision for the process: what was refused, why, and how to go on.
 func denialText(d *gate.Decision, what string) string {
 	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
 }
 
 // askLater refuses an action and queues a question about it. It returns the text for the process, and whether the user can answer.
-func (d *Decider) askLater(e *event, t Try) (said string, asked bool) {
-	refused := func(why string) (string, bool) {
-		t.Decision.Reason = strings.TrimSuffix(t.Decision.Reason+" ("+why+")", " ()")
+func (d *Decider) askLater(e *event, t Try) (said string, wait bool) {
+	deny := func(why reason.Reason) (string, bool) {
+		t.Decision.Reason = strings.TrimPrefix(strings.TrimSuffix(t.Decision.Reason, ".")+"; "+why.String(), "; ")
 		return d.deny(t, gate.ByAcphost, d.turnsOf(e.sessions)), false
 	}
+	if t.SessionID == "" && changes(e.Operation) {
+		return deny(reason.NoSessionOpenFile)
+	}
 	if t.SessionID == "" {
-		why := "the user would be asked, but no session is open"
-		if changes(e.Operation) {
-			why += "; if it is the agent's own file, name its folder in sandbox.own"
-		}
-		return refused(why)
+		return deny(reason.NoSessionOpen)
 	}
 	key := t.Decision.Key()
 	switch d.turn.ask(key) {
 	case askedAlready:
-		return denialText(t.Decision, "refused until the user has answered"), true
+		return denialText(t.Decision, waiting), true
 	case tooManyAsked:
-		return refused("too many questions wait for the user")
+		return deny(reason.TooManyQuestions)
 	}
 	d.link.AskAboutTry(t, func() { d.turn.answered(key) })
-	return denialText(t.Decision, "refused, and the user is asked: the answer counts for the next try"), true
+	return denialText(t.Decision, asked), true
 }

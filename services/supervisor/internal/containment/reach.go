@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/egress"
 	"github.com/acphost/acphost/services/supervisor/internal/gate"
 	"github.com/acphost/acphost/services/supervisor/internal/question"
@@ -18,7 +19,7 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	select {
 	case <-d.bound:
 	case <-ctx.Done():
-		return egress.Decision{Reason: "the agent is over"}
+		return egress.Decision{Reason: reason.AgentEnded.String()}
 	}
 	if loopback(to) && d.proxy.Listens != nil && d.proxy.Listens(to.Port) {
 		return egress.Decision{Verdict: egress.Allow, Special: true} // the agent connects to itself
@@ -26,7 +27,7 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	e := &event{sessions: d.concerned(), to: &hosts.Endpoint{Host: to.Host, Port: to.Port, Addresses: to.Addresses}}
 	o, err := d.strictest(ctx, e)
 	if err != nil {
-		return egress.Decision{Reason: "acphost could not decide: " + err.Error()}
+		return egress.Decision{Reason: reason.Undecided.With(err)}
 	}
 	turns := d.turnsOf(e.sessions)
 	if d.proxy.Observe {

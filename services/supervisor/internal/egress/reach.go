@@ -12,6 +12,7 @@ import (
 
 	"github.com/acphost/acphost/internal/hosts"
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 )
 
 // refusal is an answer to a request that goes no further. Its text is for the agent.
@@ -58,7 +59,7 @@ func (p *Proxy) decide(ctx context.Context, to *Target) (special bool, err error
 		err = errors.New("it has no address")
 	}
 	if err != nil {
-		return false, refuse(http.StatusBadGateway, "the address of %s could not be found: %s", to.Host, reason(err))
+		return false, refuse(http.StatusBadGateway, "the address of %s could not be found: %s", to.Host, causeOf(err))
 	}
 	for _, address := range found {
 		if address = address.WithZone("").Unmap(); !slices.Contains(to.Addresses, address) {
@@ -87,7 +88,7 @@ func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
 	select {
 	case d = <-answer:
 	case <-ctx.Done():
-		d = Decision{Reason: "it could not be decided in time; try again later"}
+		d = Decision{Reason: reason.LateDecision.String()}
 	}
 	switch d.Verdict {
 	case Allow:
@@ -136,11 +137,11 @@ func (p *Proxy) connect(ctx context.Context, to Target) (net.Conn, error) {
 			break
 		}
 	}
-	return nil, refuse(http.StatusBadGateway, "%s could not be reached: %s", to, reason(last))
+	return nil, refuse(http.StatusBadGateway, "%s could not be reached: %s", to, causeOf(last))
 }
 
 // reason is an error in the words of the system.
-func reason(err error) string {
+func causeOf(err error) string {
 	var dns *net.DNSError
 	var op *net.OpError
 	switch {

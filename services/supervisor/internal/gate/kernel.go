@@ -12,6 +12,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -82,7 +83,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 		g.decideMachineWithoutPolicy(r, d)
 		return
 	}
-	reason := d.Reason
+	why, detail := d.Reason, d.Detail
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
@@ -93,7 +94,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 			d.Rule = ""
 		}
 	default:
-		d.Reason = reason
+		d.Reason, d.Detail = why, detail
 	}
 }
 
@@ -114,14 +115,14 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 			continue
 		}
 		if !t.allowed {
-			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
+			d.Verdict, d.By, d.Reason = Deny, ByEarlier, reason.RejectedBefore.String()
 			return true
 		}
 		if t.used && (r.Action.GetCommand() != nil || t.turn != r.Turn) {
 			return false
 		}
 		t.used, t.turn = true, r.Turn
-		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, "a person allowed it after the last try", true, true
+		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, reason.AllowedTry.String(), true, true
 		return true
 	}
 	return false
@@ -291,7 +292,7 @@ func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
-		Reason: "the sandbox could not decide about what the process does after it",
+		Reason: reason.NotControllable.String(),
 	}
 }
 
@@ -302,7 +303,7 @@ func (g *Gate) AllowMountPoint(d *Decision) bool {
 	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
 		return false
 	}
-	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, "it is an empty mount point of a sandbox of the agent's own"
+	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, reason.MountPoint.String()
 	d.placed = ruleAt{}
 	return true
 }

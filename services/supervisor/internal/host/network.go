@@ -8,6 +8,7 @@ import (
 
 	"github.com/acphost/acphost/internal/panics"
 	"github.com/acphost/acphost/internal/proc"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -16,8 +17,8 @@ import (
 
 // closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
 var closedBy = map[string]string{
-	config.NetworkProxy: "the agent reaches other machines by acphost's proxy alone, which HTTPS_PROXY names (sandbox.network)",
-	config.NetworkNone:  "the agent has no network (sandbox.network)",
+	config.NetworkProxy: reason.NoDirectNetwork.String(),
+	config.NetworkNone:  reason.NoNetwork.String(),
 }
 
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.

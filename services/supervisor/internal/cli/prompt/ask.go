@@ -40,6 +40,7 @@ type asker struct {
 	from    time.Time        // when keys count for the current one
 	codes   confirm.Codes    // by which a person confirms what allows something
 	unseen  render.Hidden    // of the current one
+	detail  bool             // the current one has a detail that was not shown
 }
 
 // dialog is a question with what was typed so far.
@@ -155,7 +156,7 @@ func (p *promptRun) next() {
 	if now := time.Now(); now.Sub(k.taken) < p.settle {
 		k.from = now.Add(p.settle)
 	}
-	k.dialog, k.unseen = newDialog(a, &k.codes), render.Unseen(p.look, a)
+	k.dialog, k.unseen, k.detail = newDialog(a, &k.codes), render.Unseen(p.look, a), render.HasDetail(a)
 	p.screen.print(p.r.Question(a) + k.dialog.intro())
 	p.openBoard()
 }
@@ -163,6 +164,8 @@ func (p *promptRun) next() {
 // line is the line below all. Nobody should allow what they cannot see: it says how much that is.
 func (k *asker) line() string {
 	switch {
+	case !k.unseen.Any() && k.detail && !k.dialog.typing():
+		return "v shows why in detail. " + k.dialog.line()
 	case !k.unseen.Any():
 		return k.dialog.line()
 	case k.dialog.typing():
@@ -200,8 +203,8 @@ func (p *promptRun) key(ctx context.Context, pressed key, ok bool) {
 	if k.sending || time.Now().Before(k.from) {
 		return
 	}
-	if k.unseen.Any() && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
-		k.unseen = render.Hidden{}
+	if (k.unseen.Any() || k.detail) && !k.dialog.typing() && pressed.name == keyRune && pressed.r == 'v' {
+		k.unseen, k.detail = render.Hidden{}, false
 		p.screen.ask("")
 		p.screen.print(render.Whole(p.look, k.current) + k.dialog.intro())
 		p.screen.ask(k.line())
