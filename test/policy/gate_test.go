@@ -200,7 +200,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 			t.Errorf("a rule that is not grantable offers %q", optionOf(q, "allow_always"))
 		}
 		s.Choose(q, "reject_once")
-		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "a person refused it")
+		e2e.ExpectContains(t, "the agent's error", run.Refused(-32603).Message, "the user rejected this")
 		s.Status(q, "failed")
 	})
 	t.Run("always, as far as it was said", func(t *testing.T) {
@@ -370,7 +370,7 @@ func TestGate_Unattended(t *testing.T) {
 			if allowed {
 				write.Result(nil)
 			} else {
-				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "nobody answered")
+				e2e.ExpectContains(t, "the agent's error", write.Refused(-32603).Message, "no user")
 			}
 			if got := lastDecision(t, p); got.AnsweredBy != "timeout" {
 				t.Errorf("the audit says %+v", got)
@@ -392,7 +392,7 @@ func TestGate_DeniesIfRecordFails(t *testing.T) {
 	if err := os.Mkdir(audit, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	e2e.ExpectContains(t, "the agent's error", s.Read("a.txt").Refused(-32603).Message, "could not be recorded", "acphost/unrecorded")
+	e2e.ExpectContains(t, "the agent's error", s.Read("a.txt").Refused(-32603).Message, "could not record it", "acphost/unrecorded")
 	s.Finish()
 }
 

@@ -203,8 +203,7 @@ func unmatched(parts []Part, a *action) *permissionv1.DecideResponse {
 	}
 	some := uncovered(parts, a)
 	why := unmatchedReason(a, some)
-	d.Reason, d.Detail = naming(some, why.String()), "no rule matches"
-	addDetail(d, notTaken(parts, a))
+	d.Reason, d.Detail = naming(some, why.String()), notTaken(parts, a)
 	return d
 }
 

@@ -164,8 +164,8 @@ func TestDeny_NamesFileAndRule(t *testing.T) {
 		told    string // "": the person knows
 	}{
 		"a rule denies it":     {permissionv1.Verdict_VERDICT_DENY, "", subject + deny, subject + deny},
-		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, acp.RejectOnce, subject + "a person refused it", ""},
-		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "a person was to be asked, and the client could not: ", subject + "a person was to be asked"},
+		"a person refuses it":  {permissionv1.Verdict_VERDICT_ASK, acp.RejectOnce, subject + "the user rejected this", ""},
+		"nobody could be told": {permissionv1.Verdict_VERDICT_ASK, "nonsense", subject + "the client could not ask the user: ", subject + "the client could not ask the user"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			r := gatedRig(t)
@@ -199,7 +199,8 @@ func TestOwnCall_ShowsReasonBeforeCommand(t *testing.T) {
 		t.Errorf("a command is shown as\n%s\nwant\n%s", got, want)
 	}
 	write := &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a"}}}
-	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"diff"`) || !strings.Contains(got, "Asked because: `b`") {
+	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"content","content":{"type":"text","text":"Asked because: `+"`b`") ||
+		!strings.Contains(got, `{"type":"diff"`) {
 		t.Errorf("a write is shown as %s", got)
 	}
 }
