@@ -55,6 +55,7 @@ const (
 	ModeChange
 	GitRuns
 	CloudKeys
+	ProxyItself
 	PrivateAddress // the address
 	AgentHost
 	ForbiddenRead // the files
@@ -142,6 +143,7 @@ var texts = [count]string{
 	ModeChange:        "another mode can let the agent do more without a question",
 	GitRuns:           "git runs this file, or programs that it names; use git commands instead",
 	CloudKeys:         "this address gives out the cloud keys of this machine",
+	ProxyItself:       "this is the address of acphost's own proxy",
 	PrivateAddress:    "the address %s is not public, and no rule names it",
 	AgentHost:         "the agent cannot work without this host",
 	ForbiddenRead:     "this command also reads %s, which the policy forbids",
@@ -181,7 +183,7 @@ var texts = [count]string{
 	GitSetting:        "it changes %s",
 	TooManyQuestions:  "too many questions are open",
 	LateDecision:      "acphost could not decide in time; try again later",
-	NoSessionOpenFile: "no session is open in which the user could be asked; sandbox.own can list the agent's folders",
+	NoSessionOpenFile: "no session is open; if this file is the agent's own, list its folder in sandbox.own",
 	AgentEnded:        "the agent has ended",
 }
 

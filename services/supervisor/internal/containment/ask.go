@@ -10,7 +10,7 @@ import (
 
 // deny records a denial and notifies the user, once a turn for each action. It returns the text for the process.
 func (d *Decider) deny(t Try, by, turns string) string {
-	said := denialText(t.Decision, refused) + t.Decision.HowToAsk()
+	said := denialText(t.Decision, t.Decision.HowToAsk())
 	if !d.turn.firstDenial(turns, t.Decision.DenialKey()) {
 		return said
 	}
@@ -34,19 +34,18 @@ func (d *Decider) refuseLink(t Try, turns string) string {
 	if d.turn.firstDenial(turns, "links") {
 		return d.deny(t, gate.ByAcphost, turns)
 	}
-	return denialText(t.Decision, refused)
+	return denialText(t.Decision, "")
 }
 
-// The beginnings of the texts for processes. An agent reads them in the output of its command, and has to learn how to go on.
+// How an agent, which reads the text in the output of its command, can go on.
 const (
-	refused = "refused"
-	asked   = "refused for now; acphost has asked the user, so try again after the answer"
-	waiting = "refused for now; the user has not answered yet, so try again later"
+	asked   = "; the user has been asked: try again after the answer"
+	waiting = "; the user has not answered yet: try again later"
 )
 
 // denialText returns the text about a decision for the process: what was refused, why, and how to go on.
-func denialText(d *gate.Decision, what string) string {
-	return safetext.Cut(safetext.Line(what+": "+d.Denial()), 400)
+func denialText(d *gate.Decision, goOn string) string {
+	return safetext.Cut(safetext.Line("refused: "+d.Denial()), 400) + goOn
 }
 
 // askLater refuses an action and queues a question about it. It returns the text for the process, and whether the user can answer.

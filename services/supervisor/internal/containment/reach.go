@@ -51,7 +51,7 @@ func (d *Decider) Reaches(ctx context.Context, to egress.Target) egress.Decision
 	default:
 		d.deny(o, "", turns)
 	}
-	return egress.Decision{Reason: o.Decision.Why()}
+	return egress.Decision{Reason: o.Decision.Why() + o.Decision.HowToAsk()}
 }
 
 // loopback reports whether a target is only this machine's loopback interface: by the name localhost before the look-up, or by all of its

@@ -94,9 +94,9 @@ func (p *Proxy) ask(ctx context.Context, to Target) (special bool, err error) {
 	case Allow:
 		return d.Special, nil
 	case Ask:
-		return false, refuse(http.StatusForbidden, "connecting to %s needs the user's consent, and the user has been asked; try again later%s", to, because(d.Reason))
+		return false, refuse(http.StatusForbidden, "refused: connect to %s%s; the user has been asked: try again after the answer", to, because(d.Reason))
 	default:
-		return false, refuse(http.StatusForbidden, "connecting to %s is not allowed%s", to, because(d.Reason))
+		return false, refuse(http.StatusForbidden, "refused: connect to %s%s", to, because(d.Reason))
 	}
 }
 
@@ -112,11 +112,11 @@ func (p *Proxy) check(to Target, special bool) error {
 	for _, address := range to.Addresses {
 		switch {
 		case hosts.IsMetadata(address):
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is where a cloud keeps keys of this machine", to, address)
+			return refuse(http.StatusForbidden, "refused: connect to %s (%s): %s", to, address, reason.CloudKeys)
 		case !special && !hosts.IsPublic(address):
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: %s is not an address on the internet, and no rule names it", to, address)
+			return refuse(http.StatusForbidden, "refused: connect to %s: %s", to, reason.PrivateAddress.With(address))
 		case netip.AddrPortFrom(address, to.Port) == p.at:
-			return refuse(http.StatusForbidden, "connecting to %s is not allowed: it is the proxy itself", to)
+			return refuse(http.StatusForbidden, "refused: connect to %s: %s", to, reason.ProxyItself)
 		}
 	}
 	return nil
