@@ -190,13 +190,17 @@ func TestDeny_NamesFileAndRule(t *testing.T) {
 
 func TestOwnCall_ShowsReasonBeforeCommand(t *testing.T) {
 	r := gatedRig(t)
-	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches"}
+	d := &gate.Decision{Reason: "`b` (command 2 of 2): no rule matches", Detail: "more"}
 	command := &permissionv1.Action{Kind: "terminal.create", Command: &permissionv1.Command{Text: "a; b", Cwd: "/w"}}
 	g := &heldCall{call: &agentCall{sessionID: "s"}, params: []byte(`{"content":"x"}`)}
 	want := `[{"type":"content","content":{"type":"text","text":"Asked because: ` + "`b`" + ` (command 2 of 2): no rule matches"}},` +
 		`{"type":"content","content":{"type":"text","text":"` + "```sh" + `\na; b\n# in /w\n` + "```" + `"}}]`
-	if got := string(r.newOwnCall(t.Context(), g, d, command).content); got != want {
+	shown := r.newOwnCall(t.Context(), g, d, command)
+	if got := string(shown.content); got != want {
 		t.Errorf("a command is shown as\n%s\nwant\n%s", got, want)
+	}
+	if got := string(shown.question(d, nil)); !strings.HasSuffix(got, `,"_meta":{"acphost.detail":"more"}}`) || strings.Contains(want, "more") {
+		t.Errorf("got %s, want the detail apart from what is shown", got)
 	}
 	write := &permissionv1.Action{Kind: "fs.write", Paths: []*permissionv1.PathAccess{{Path: "/w/a"}}}
 	if got := string(r.newOwnCall(t.Context(), g, d, write).content); !strings.HasPrefix(got, `[{"type":"content","content":{"type":"text","text":"Asked because: `+"`b`") ||

@@ -31,6 +31,11 @@ func Question(o Options, a *supervisorv1.Approval) string {
 	return question(o, a, func(*supervisorv1.ToolCallContent) bool { return false })
 }
 
+// Reason is why a question is asked, in a whole line as in Question.
+func Reason(o Options, a *supervisorv1.Approval) string {
+	return indented(o.paint(yellow, askedBecause+o.line(a.GetPermission().GetReason(), maxRaw))+"\n", toolIndent)
+}
+
 // HasDetail reports whether Whole shows more about why a question is asked than Question. A person can decide without it.
 func HasDetail(a *supervisorv1.Approval) bool { return a.GetPermission().GetDetail() != "" }
 
