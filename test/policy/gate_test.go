@@ -80,7 +80,7 @@ func TestGate_WriteKeepsShownContent(t *testing.T) {
 	p.File(t, "a.txt", old)
 	wrote := s.WriteFile("a.txt", "one\nthree\n")
 	q := s.Asked()
-	if c := q.Params.ToolCall.Content[0]; c.OldText == nil || *c.OldText != old || c.NewText != kept {
+	if c := q.Params.ToolCall.Content[1]; c.OldText == nil || *c.OldText != old || c.NewText != kept {
 		t.Errorf("the question shows %q", c.NewText)
 	}
 	s.Choose(q, "allow_once")
@@ -106,7 +106,7 @@ func TestGate_WriteKeepsShownContent(t *testing.T) {
 		e2e.Chosen(t, asked)
 		wrote := s.WriteFile("a.txt", "\ufeffone\r\n3\r\n4\n5\r\n")
 		q := s.Asked()
-		if c := q.Params.ToolCall.Content[0]; c.NewText != "\ufeffone\r\n3\r\n4\r\n5\r\n" {
+		if c := q.Params.ToolCall.Content[1]; c.NewText != "\ufeffone\r\n3\r\n4\r\n5\r\n" {
 			t.Errorf("the question shows %q", c.NewText)
 		}
 		s.Choose(q, "reject_once")
@@ -166,9 +166,9 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 		write := s.WriteFile("a.txt", "new\n")
 		q := s.Asked()
 		call := q.Params.ToolCall
-		if call.Kind != "edit" || !strings.Contains(call.Title, p.Path("a.txt")) || len(call.Content) == 0 ||
-			call.Content[0].Type != "diff" || call.Content[0].OldText == nil || *call.Content[0].OldText != "old\n" || call.Content[0].NewText != "new\n" {
-			t.Errorf("the tool call does not show the change: %s", q.Raw)
+		if call.Kind != "edit" || call.Title != "write a.txt" || len(call.Content) != 2 || call.Content[1].Type != "diff" ||
+			call.Content[1].OldText == nil || *call.Content[1].OldText != "old\n" || call.Content[1].NewText != "new\n" {
+			t.Errorf("the question does not begin with the action and the reason, or does not show the change: %s", q.Raw)
 		}
 		if len(q.ID) < 24 || q.ID[0] != '"' {
 			t.Errorf("the question's id could be guessed: %s", q.ID)
@@ -178,7 +178,7 @@ func TestGate_QuestionDescribesCall(t *testing.T) {
 				t.Errorf("no option %s is offered: %s", kind, q.Raw)
 			}
 		}
-		e2e.ExpectContains(t, "allow once", optionOf(q, "allow_once"), p.Path("a.txt"))
+		e2e.ExpectContains(t, "allow once", optionOf(q, "allow_once"), "write a.txt")
 		e2e.ExpectContains(t, "allow always", optionOf(q, "allow_always"), "a.txt")
 		s.Choose(q, "allow_once")
 		write.Result(nil)

@@ -191,7 +191,7 @@ func TestAnswer_AmbiguousAnswerAllowsNoCall(t *testing.T) {
 			r.client.next()
 			r.client.next()
 			r.client.send(tt.answer)
-			if tt.why != "" { // nobody answered
+			if tt.why != "" { // no user answered
 				r.agent.wantError("7", -32603, tt.why)
 				return
 			}

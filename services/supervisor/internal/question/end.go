@@ -284,7 +284,7 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 	case SomebodyAnswers:
 		end, o = q.answered(e, e.By)
 	}
-	if q.Own && e.Why != "" && e.byClient() { // nobody answered, and nobody will
+	if q.Own && e.Why != "" && e.byClient() { // no user answered, and nobody will
 		o = gate.Outcome{By: gate.ByAcphost}
 		q.decision.Reason = reason.ClientCannotAsk.With(e.Why)
 	}

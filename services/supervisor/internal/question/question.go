@@ -102,7 +102,7 @@ const (
 	Declined  Outcome = "declined"
 	Cancelled Outcome = "cancelled"
 	Withdrawn Outcome = "withdrawn" // the agent cancelled it, or is disconnected
-	Expired   Outcome = "expired"   // nobody answered
+	Expired   Outcome = "expired"   // no user answered
 )
 
 // End is the end of a question.

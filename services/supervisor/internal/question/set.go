@@ -144,7 +144,7 @@ func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	}
 }
 
-// nobodySaid returns the reason of a denial because nobody answered in time, or nobody is there to answer.
+// nobodySaid returns the reason of a denial because no user answered in time, or nobody is there to answer.
 func (s *Set) nobodySaid() string {
 	if s.opts.Unattended <= time.Millisecond {
 		return reason.NoUser.String()

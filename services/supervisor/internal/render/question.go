@@ -264,7 +264,7 @@ func (o Options) url(address string) string {
 func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOption) string {
 	text := safetext.Line(a.GetOutcome())
 	if a.GetOutcome() == "expired" {
-		text = "nobody answered"
+		text = "no user answered"
 	}
 	for _, op := range options {
 		if op.GetOptionId() == a.GetOptionId() && a.GetOptionId() != "" {
@@ -274,7 +274,7 @@ func Answer(a *supervisorv1.ApprovalAnswer, options []*supervisorv1.PermissionOp
 	switch by := a.GetAnsweredBy(); by {
 	case "nobody":
 		if a.GetOutcome() == "allowed" {
-			text += ", since nobody answered"
+			text += ", because no user answered"
 		}
 	case "":
 	case "front":

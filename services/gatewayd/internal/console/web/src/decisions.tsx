@@ -78,7 +78,7 @@ export function decidedBy(d: Decision): string {
     case "earlier answer":
       return "an earlier answer in the turn";
     case "timeout":
-      return "nobody answered in time";
+      return "no user answered in time";
     case "nobody":
       return "nobody could be asked";
     case "front":
