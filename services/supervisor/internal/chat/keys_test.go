@@ -534,3 +534,23 @@ func TestQuestion_ShowsDetailOnRequest(t *testing.T) {
 		t.Errorf("the key is still offered:\n%s", got)
 	}
 }
+
+func TestQuestion_ShowsEndOfHost(t *testing.T) {
+	const end = ".evil.example:443"
+	s := newScreen(t, 80, 24).ready()
+	a := permission("claude-1/7")
+	a.Permission.Title = "connect to registry.example.org." + strings.Repeat("a.", 60) + end[1:]
+	a.Permission.Options = []*supervisorv1.PermissionOption{{OptionId: "o1", Kind: "allow_once", Name: "Allow once: " + a.Permission.Title}}
+	s.asked(a)
+	s.wait(time.Second)
+	for _, row := range []string{"allows this once", "type "} {
+		shown := false
+		for line := range strings.Lines(s.view()) {
+			shown = shown || strings.Contains(line, row) && strings.Contains(line, end)
+		}
+		if !shown {
+			t.Errorf("no row %q shows the end of the host:\n%s", row, s.view())
+		}
+		s.press("a")
+	}
+}

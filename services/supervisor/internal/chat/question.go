@@ -8,6 +8,7 @@ import (
 	"time"
 
 	tea "charm.land/bubbletea/v2"
+	"github.com/charmbracelet/x/ansi"
 	"google.golang.org/grpc/codes"
 	"google.golang.org/grpc/status"
 
@@ -15,6 +16,7 @@ import (
 	"github.com/acphost/acphost/sdk/client"
 	"github.com/acphost/acphost/services/supervisor/internal/confirm"
 	"github.com/acphost/acphost/services/supervisor/internal/render"
+	"github.com/acphost/acphost/services/supervisor/internal/safetext"
 )
 
 // keyPause is how long no key must have been pressed before a key answers a question: a question that comes while a
@@ -353,7 +355,7 @@ func (q *question) answers(m *model) []string {
 	var rows []string
 	switch {
 	case q.code != nil && !q.sent:
-		rows = append(rows, fit("  type "+m.sty.bold(q.code.Text())+" for "+short(q.choice.GetName())+m.sty.dim(kindNote(q.choice))+": "+q.code.Typed(), m.width))
+		rows = append(rows, m.optionRow("  type "+m.sty.bold(q.code.Text())+" for ", q.choice, ": "+q.code.Typed()))
 		note := []string{"another key goes back"}
 		if q.unseen.Any() {
 			note = append(note, q.unseen.Count("")+" not shown")
@@ -383,7 +385,7 @@ func (q *question) answers(m *model) []string {
 			} else {
 				key = "  " + key
 			}
-			rows = append(rows, fit(q.mark(i)+m.sty.bold(key)+" "+short(o.GetName())+m.sty.dim(kindNote(o)), m.width))
+			rows = append(rows, m.optionRow(q.mark(i)+m.sty.bold(key)+" ", o, ""))
 		}
 	}
 	switch {
@@ -393,6 +395,17 @@ func (q *question) answers(m *model) []string {
 		rows = append(rows, fit("  "+m.sty.bold("v")+" show why in detail", m.width))
 	}
 	return append(rows, m.sty.dims(hints(m.width, q.hint(m)...))...)
+}
+
+// minName is the least width for the name of an option.
+const minName = 20
+
+// optionRow is a row with the name of an option, between other texts. A name that is too long is cut in the middle: the end of a host
+// shows whose host it is.
+func (m *model) optionRow(before string, o *supervisorv1.PermissionOption, after string) string {
+	note := m.sty.dim(kindNote(o))
+	room := m.width - ansi.StringWidth(before+note+after)
+	return fit(before+safetext.Middle(short(o.GetName()), max(room, minName))+note+after, m.width)
 }
 
 // maxOptions is how many options of a question are shown at once.

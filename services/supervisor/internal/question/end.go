@@ -277,7 +277,7 @@ func (q *Question) result(rule *rule) (End, gate.Outcome) {
 			end.Outcome = Allowed
 		}
 		if q.Own {
-			q.decision.Reason = strings.TrimSuffix(q.set.nobodySaid()+"; "+q.decision.Reason, "; ")
+			q.decision.Reason = strings.TrimSuffix(q.set.unansweredReason()+"; "+q.decision.Reason, "; ")
 		}
 	case ClientAnswers:
 		end, o = q.answered(e, gate.ByClient)
@@ -351,7 +351,7 @@ func (q *Question) replyExpired(r *Reply) {
 	case ok:
 		r.Result = q.selected(id)
 	case q.Method == acp.MethodRequestPermission:
-		r.Denial = q.set.nobodySaid()
+		r.Denial = q.set.unansweredReason()
 		r.fail(jsonrpc.CodeInternal, "denied: "+r.Denial)
 	default:
 		q.replyCancelled(r)

@@ -144,8 +144,8 @@ func (s *Set) tell(q *Question, waits int, tell func(Observer)) {
 	}
 }
 
-// nobodySaid returns the reason of a denial because no user answered in time, or nobody is there to answer.
-func (s *Set) nobodySaid() string {
+// unansweredReason returns the reason of a denial because no user answered in time, or is there to answer.
+func (s *Set) unansweredReason() string {
 	if s.opts.Unattended <= time.Millisecond {
 		return reason.NoUser.String()
 	}
