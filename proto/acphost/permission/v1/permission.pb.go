@@ -325,8 +325,9 @@ type DecideResponse struct {
 	// Optional. The id of the rule that decided. If several allow rules took a command each, their ids with ", " between
 	// them, cut to 128 characters. Empty: no rule matched.
 	Rule string `protobuf:"bytes,2,opt,name=rule,proto3" json:"rule,omitempty"`
-	// Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at most 90
-	// characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with the rule's name.
+	// Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at
+	// most 90 characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with
+	// the rule's name.
 	Reason string `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
 	// Optional. For "ask": a remembered answer may replace the user's answer. Default: false.
 	Grantable bool `protobuf:"varint,4,opt,name=grantable,proto3" json:"grantable,omitempty"`
@@ -369,8 +370,8 @@ type DecideResponse struct {
 	// roots, because the repository is larger than these. The supervisor runs the command only if it can tell git so; otherwise
 	// it asks the user. Default: false.
 	OnlyInRoots bool `protobuf:"varint,15,opt,name=only_in_roots,json=onlyInRoots,proto3" json:"only_in_roots,omitempty"`
-	// Optional. How the handler came to the decision, on one line: the parts of a command that it could not read, conditions of rules. Users
-	// get it on request, agents do not get it. Cut to 4096 bytes. Default: empty.
+	// Optional. How the handler came to the decision, on one line: the parts of a command that it could not read, conditions
+	// of rules. Users get it on request, agents do not get it. Cut to 4096 bytes. Default: empty.
 	Detail        string `protobuf:"bytes,16,opt,name=detail,proto3" json:"detail,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

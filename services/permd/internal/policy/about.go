@@ -55,8 +55,8 @@ const (
 	maxRuleWhy   = 200 // characters
 )
 
-// reasonOf returns the reason of a decision by the first of the rules, and its detail. If other rules also concern single parts, or
-// match for certain, it names each rule with its parts and its own reason.
+// reasonOf returns the reason of a decision by the first of the rules, and its detail. If other rules also concern single
+// parts, or match for certain, it names each rule with its parts and its own reason.
 func reasonOf(found []finding) (why, detail string) {
 	var texts, details []string
 	for i, f := range found {

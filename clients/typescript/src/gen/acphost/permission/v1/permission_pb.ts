@@ -76,8 +76,9 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
   rule: string;
 
   /**
-   * Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at most 90
-   * characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with the rule's name.
+   * Optional. Why, in the words of a user who does not know the policy: "git runs this file later". One line, best of at
+   * most 90 characters. The user reads it in the question, the agent in the error of a denied call. Default: a text with
+   * the rule's name.
    *
    * @generated from field: string reason = 3;
    */
@@ -185,8 +186,8 @@ export type DecideResponse = Message<"acphost.permission.v1.DecideResponse"> & {
   onlyInRoots: boolean;
 
   /**
-   * Optional. How the handler came to the decision, on one line: the parts of a command that it could not read, conditions of rules. Users
-   * get it on request, agents do not get it. Cut to 4096 bytes. Default: empty.
+   * Optional. How the handler came to the decision, on one line: the parts of a command that it could not read, conditions
+   * of rules. Users get it on request, agents do not get it. Cut to 4096 bytes. Default: empty.
    *
    * @generated from field: string detail = 16;
    */
