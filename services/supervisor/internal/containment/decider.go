@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/paths"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/sandbox"
 	"github.com/acphost/acphost/internal/sandbox/decisions"
 	acpv1 "github.com/acphost/acphost/proto/acphost/acp/v1"
@@ -26,7 +27,7 @@ func (d *Decider) Judge(ctx context.Context, asked decisions.Asked) decisions.An
 	case <-d.bound:
 		return d.judge(ctx, &event{Asked: asked, sessions: d.concerned()})
 	case <-ctx.Done():
-		return decisions.Answer{Why: "the agent is over"}
+		return decisions.Answer{Why: reason.AgentEnded.String()}
 	}
 }
 
@@ -50,11 +51,11 @@ func (d *Decider) judge(ctx context.Context, e *event) decisions.Answer {
 	}
 	var err error
 	if e.below, err = movedNames(bounded, e.Asked); err != nil && !d.observes() {
-		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	o, err := d.strictest(bounded, e)
 	if err != nil {
-		return decisions.Answer{Why: "acphost could not decide: " + err.Error()}
+		return decisions.Answer{Why: reason.Undecided.With(err)}
 	}
 	if e.Apart && o.Decision.Verdict == gate.Allow && !o.Decision.Tried() {
 		e.wrapped = true // the rule knows the path of the program, but not the files that it finds there
@@ -332,7 +333,7 @@ func (d *Decider) decideEvent(
 		}
 	}
 	if err == nil && git.why != "" && decision.Verdict != gate.Allow {
-		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + ": it changes " + git.why
+		decision.Reason = strings.TrimSuffix(decision.Reason, ".") + "; " + reason.GitSetting.With(git.why)
 	}
 	return Try{decision, a, sessionID, r.Scope, e.Apart, staged}, err
 }

@@ -19,6 +19,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/audit"
@@ -242,6 +243,9 @@ type Decision struct {
 	Rule string
 	// Reason is the reason in words, for the person and the agent.
 	Reason string
+	// Detail says how the policy came to the decision (DecideResponse.detail), for a person who wants to know more. Empty: nothing more is
+	// known.
+	Detail string
 	// Grantable, for Ask: an answer may be remembered.
 	Grantable bool
 	// Unattended, for Ask, is Allow or Deny: the verdict if no person is there to answer.
@@ -318,6 +322,15 @@ func (d *Decision) What() string { return intent.Summary(d.request.Action) }
 // Denial describes what was denied, why, and by which rule.
 func (d *Decision) Denial() string { return d.What() + ": " + d.Why() }
 
+// HowToAsk returns the end of an agent's text about a denial, with a separator: how to go on. Empty: a user has rejected the action, or the
+// reason says it.
+func (d *Decision) HowToAsk() string {
+	if d.Verdict != Deny || d.By != ByPolicy && d.By != ByAcphost || strings.Contains(d.Reason, "ask the user") {
+		return ""
+	}
+	return "; " + reason.HowToAsk
+}
+
 // Why returns the reason and the rule.
 func (d *Decision) Why() string { return withRule(d.Reason, d.Rule) }
 
@@ -392,7 +405,7 @@ func (g *Gate) Decide(ctx context.Context, r Request) (*Decision, error) {
 		return nil, err
 	}
 	if own := gitUndecided(r.Action, d.processes); own != nil && d.Verdict != Deny {
-		d.Verdict, d.By, d.Rule, d.Reason, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, ruleAt{}
+		d.Verdict, d.By, d.Rule, d.Reason, d.Detail, d.placed = own.Verdict, ByAcphost, own.Rule, own.Reason, "", ruleAt{}
 	}
 	g.applyOwnRules(r, d)
 	g.matchDeferred(ctx, r, d)
@@ -427,7 +440,7 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 		return g.leaveOutAnswered(ctx, r, d)
 	}
 	if len(g.opts.Chain) == 0 {
-		d.Verdict, d.Reason = Ask, "questions are routed to the client"
+		d.Verdict, d.Reason = Ask, reason.ToClient.String()
 		return nil
 	}
 	said, err := g.ask(ctx, a)
@@ -435,12 +448,12 @@ func (g *Gate) decide(ctx context.Context, r Request, d *Decision) error {
 	case ctx.Err() != nil:
 		return ctx.Err()
 	case err != nil && !d.active:
-		d.Verdict, d.Reason = Ask, "no policy is set"
+		d.Verdict, d.Reason = Ask, reason.NoPolicy.String()
 	case err != nil:
 		d.Verdict, d.Reason = Deny, noDecisionReason(err)
 	default:
 		d.By = ByPolicy
-		d.Verdict, d.Rule, d.Reason = said.Verdict, said.Rule, said.Reason
+		d.Verdict, d.Rule, d.Reason, d.Detail = said.Verdict, said.Rule, said.Reason, said.Detail
 		d.Grantable, d.Unattended, d.placed = said.Grantable, said.Unattended, ruleAt{said.Rule, said.Place}
 		d.digest, d.plugin, d.names, d.reused = said.PolicyDigest, said.plugin, said.NamesPaths, said.reused && said.Verdict == Allow
 		d.reuse, d.processes, d.contained, d.narrow = said.holds, said.Processes, said.Contained, said.OnlyInRoots
@@ -477,7 +490,7 @@ func (g *Gate) applyGrants(r Request, d *Decision) {
 	case grant.Allow:
 		d.Verdict, d.By, d.grants = Allow, ByGrant, m.Grants
 	case grant.Refuse:
-		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, "a person refused this for good"
+		d.Verdict, d.By, d.grants, d.Reason = Deny, ByGrant, m.Grants, reason.RejectedAlways.String()
 	default:
 		if isDone(r.Action) {
 			d.Always, d.Never = grant.Widest(r.Action, r.where()), grant.Refusal(r.Action, r.where())

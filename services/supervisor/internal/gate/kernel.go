@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/types/known/timestamppb"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	supervisorv1 "github.com/acphost/acphost/proto/acphost/supervisor/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/jsonrpc"
@@ -85,7 +86,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 		g.decideMachineWithoutPolicy(r, d)
 		return
 	}
-	reason := d.Reason
+	why, detail := d.Reason, d.Detail
 	g.applyGrants(r, d)
 	switch {
 	case d.Verdict != Ask:
@@ -96,7 +97,7 @@ func (g *Gate) decideAsked(r Request, d *Decision) {
 			d.Rule = ""
 		}
 	default:
-		d.Reason = reason
+		d.Reason, d.Detail = why, detail
 	}
 }
 
@@ -121,14 +122,14 @@ func (g *Gate) answeredTry(r Request, d *Decision) bool {
 			continue
 		}
 		if !t.allowed {
-			d.Verdict, d.By, d.Reason = Deny, ByEarlier, "a person refused just this a moment ago"
+			d.Verdict, d.By, d.Reason = Deny, ByEarlier, reason.RejectedBefore.String()
 			return true
 		}
 		if t.used && (r.Action.GetCommand() != nil || t.turn != r.Turn) {
 			return false
 		}
 		t.used, t.turn = true, r.Turn
-		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, "a person allowed it after the last try", true, true
+		d.Verdict, d.By, d.Reason, d.person, d.tried = Allow, ByEarlier, reason.AllowedTry.String(), true, true
 		return true
 	}
 	return false
@@ -327,7 +328,7 @@ func (g *Gate) keepUncounted(records []*supervisorv1.AuditRecord) (lost int) {
 func (g *Gate) RefusedBySandbox(r Request) *Decision {
 	return &Decision{
 		id: jsonrpc.NewID(), request: r, By: ByAcphost, active: g.Active(r.Action.GetRoots()), Verdict: Deny, Rule: RuleSandbox,
-		Reason: "the sandbox allows this to no process",
+		Reason: reason.NotAllowedInSandbox.String(),
 	}
 }
 
@@ -338,7 +339,7 @@ func (g *Gate) AllowMountPoint(d *Decision) bool {
 	if d.Verdict == Allow || d.By != ByPolicy && d.Rule != RuleGit {
 		return false
 	}
-	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, "it is an empty mount point of a sandbox of the agent's own"
+	d.Verdict, d.By, d.Rule, d.Reason = Allow, ByAcphost, RuleSandbox, reason.MountPoint.String()
 	d.placed = ruleAt{}
 	return true
 }

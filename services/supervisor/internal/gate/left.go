@@ -7,6 +7,7 @@ import (
 
 	"google.golang.org/protobuf/proto"
 
+	"github.com/acphost/acphost/internal/reason"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
@@ -20,12 +21,13 @@ const (
 // leftRequest is a permission request that was deferred to its call. The agent got an answer without a question, because the following call
 // is decided anyway. It allows nothing: it lets no call pass and makes no grant.
 type leftRequest struct {
-	action       *permissionv1.Action
-	said         string // Decision.Said
-	rule, reason string // the rule of a policy that asks about the request; empty: none
-	at           time.Time
-	called       bool // its call has arrived
-	refused      bool // its call was refused
+	action *permissionv1.Action
+	said   string // Decision.Said
+	// rule is the rule of a policy that asks about the request, with its reason and the detail; empty: none.
+	rule, reason, detail string
+	at                   time.Time
+	called               bool // its call has arrived
+	refused              bool // its call was refused
 }
 
 // Leaves reports whether the question of d may be deferred to a call of terminal/create that the agent is known to make: a policy was asked
@@ -52,7 +54,7 @@ func (g *Gate) Leaves(d *Decision) bool {
 func (g *Gate) deferRequest(d *Decision) {
 	r := d.request
 	l := g.ledger(r)
-	l.left = appendBounded(l.left, &leftRequest{action: r.Action, said: d.Said, rule: d.Rule, reason: d.Reason, at: g.opts.Now()})
+	l.left = appendBounded(l.left, &leftRequest{action: r.Action, said: d.Said, rule: d.Rule, reason: d.Reason, detail: d.Detail, at: g.opts.Now()})
 }
 
 // matchDeferred finds the oldest deferred request that the call of d may belong to, and copies the agent's text to d. If a rule asks about
@@ -65,7 +67,7 @@ func (g *Gate) matchDeferred(ctx context.Context, r Request, d *Decision) {
 	d.left, d.Said = left, left.said
 	if left.rule != "" && d.Verdict == Allow && d.By == ByPolicy && !(d.contained && g.allowsWithCall(ctx, left, r.Action)) {
 		d.Verdict, d.Rule, d.Grantable = Ask, left.rule, false
-		d.Reason = cmp.Or(left.reason, "the rule asks about the agent's request")
+		d.Reason, d.Detail = cmp.Or(left.reason, reason.AskedByRequest.String()), left.detail
 	}
 }
 

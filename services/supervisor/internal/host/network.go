@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/panics"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/services/supervisor/internal/agent"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
 	"github.com/acphost/acphost/services/supervisor/internal/containment"
@@ -15,9 +16,8 @@ import (
 
 // closedBy says, by the network setting, why the processes of an agent cannot connect to other machines directly.
 var closedBy = map[string]string{
-	config.NetworkProxy: "processes connect to other machines only by acphost's proxy, which HTTPS_PROXY names; " +
-		"a program that ignores this variable needs sandbox.network: open",
-	config.NetworkNone:  "the agent has no network (sandbox.network)",
+	config.NetworkProxy: reason.NoDirectNetwork.String(),
+	config.NetworkNone:  reason.NoNetwork.String(),
 }
 
 // agentProxy is the proxy of one agent. All methods of a nil agentProxy do nothing.

@@ -87,7 +87,7 @@ func TestLeftToCall_AsksOnceAboutCall(t *testing.T) {
 	r.client.want(wordsReport)
 	r.agent.send(fmt.Sprintf(wordsCall, 2, "cd '/w' && touch x"))
 	shown := r.client.next()
-	for _, want := range []string{"&& touch x", `not checked: \"Bash: Requesting approval to Running: touch x\"`} {
+	for _, want := range []string{"&& touch x", `acphost has not checked it: \"Bash: Requesting approval to Running: touch x\"`} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("the question shows %s, want %s in it", shown, want)
 		}
@@ -147,7 +147,7 @@ func TestLeftToCall_AllowsNothing(t *testing.T) {
 			r.agent.want(fmt.Sprintf(toldToGoOn, id))
 			r.agent.send(fmt.Sprintf(wordsCall, id+1, "touch x"))
 			r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-			r.agent.wantError(fmt.Sprint(id+1), -32603, "refused")
+			r.agent.wantError(fmt.Sprint(id+1), -32603, "rejected")
 			r.client.next() // its tool call has failed
 		}
 	})
@@ -162,7 +162,7 @@ func TestLeftToCall_AllowsNothing(t *testing.T) {
 			t.Errorf("words about a command are shown beside a write: %s", shown)
 		}
 		r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-		r.agent.wantError("2", -32603, "refused")
+		r.agent.wantError("2", -32603, "rejected")
 	})
 	t.Run("a call that a rule about requests asks about", func(t *testing.T) {
 		r, _ := wordsRig(t)
@@ -271,5 +271,5 @@ func TestDroid_IsAskedOnce(t *testing.T) {
 	request(3, `,"fireAndForget":true`) // Droid runs that by itself: the answer is one about something else
 	call(4)
 	r.client.send(choose(r.nextQuestion().ID, "reject_once"))
-	r.agent.wantError("4", -32603, "refused")
+	r.agent.wantError("4", -32603, "rejected")
 }

@@ -127,7 +127,7 @@ func (l *Link) askAboutTry(t containment.Try) (allowed bool) {
 	q := &tryQuestion{callQuestion: callQuestion{Link: l}, try: t}
 	q.Question = l.questions.Add(&question.Question{
 		ID: jsonrpc.AppendString(nil, l.opts.Names.next(jsonrpc.NewID())), Own: true, Method: acp.MethodRequestPermission,
-		SessionID: t.SessionID, Params: shown.question(t.Decision, nil), Options: offered(t.Decision), Reason: reasonOf(t.Decision),
+		SessionID: t.SessionID, Params: shown.question(t.Decision, nil), Options: offered(t.Decision), Reason: reasonOf(t.Decision), Detail: t.Decision.Detail,
 	}, q)
 	q.Decided(t.Decision)
 	l.own.Add(q.ID, q.Question)
@@ -161,18 +161,20 @@ func (l *Link) askAboutTry(t containment.Try) (allowed bool) {
 
 // newTryCall describes a refused process action to the user.
 func (l *Link) newTryCall(t containment.Try) *ownCall {
-	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Summary(t.Action), kind: ownKind(t.Action.GetKind())}
-	said := "A process of the agent's has tried this by itself, and was refused. If you allow it, the next try passes."
-	if t.Apart {
-		said += " It runs where the agent may have mounted other libraries, settings and files than yours. What it does then is allowed, but for what rules deny."
-	}
+	c := &ownCall{sessionID: t.SessionID, id: l.opts.Names.next(t.Decision.ID()), title: intent.Title(t.Action), kind: ownKind(t.Action.GetKind())}
+	c.detail = t.Decision.Detail
 	if why := t.Decision.Why(); why != "" {
-		said += " Asked because: " + why
+		c.content = textContent(askedBecause + why)
 	}
-	c.content = textContent(said)
 	if t.Action.GetCommand() != nil {
 		c.content = appendItem(c.content, shownInBlock(t.Action.GetCommand()))
 	}
+	note := "A program of the agent tried this, and acphost stopped it. If you allow it, the next try works."
+	if t.Apart {
+		note += " The program may find other libraries, settings and files than yours, because the agent can mount some. All that it does is " +
+			"allowed then, unless a rule denies it."
+	}
+	c.content = appendItem(c.content, note)
 	locations := []byte{'['}
 	for i, p := range t.Action.GetPaths() {
 		if i > 0 {

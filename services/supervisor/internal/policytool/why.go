@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"github.com/acphost/acphost/internal/hosts"
+	"github.com/acphost/acphost/internal/reason"
 	"github.com/acphost/acphost/internal/shell"
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 	"github.com/acphost/acphost/services/supervisor/internal/config"
@@ -74,9 +75,9 @@ func Explain(
 // unruled is what comes of an action where nobody has chosen a policy.
 func unruled(a *permissionv1.Action) *permissionv1.DecideResponse {
 	if a.GetDoor() != permissionv1.Door_DOOR_REQUEST && a.GetDoor() != permissionv1.Door_DOOR_UNSPECIFIED {
-		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: "no policy is set: it is done, and nobody is asked"}
+		return &permissionv1.DecideResponse{Verdict: gate.Allow, Rule: gate.RuleNoPolicy, Reason: reason.NoPolicy.String()}
 	}
-	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: "no policy is set: what the agent asks goes to the person"}
+	return &permissionv1.DecideResponse{Verdict: gate.Ask, Grantable: true, Reason: reason.NoPolicy.String()}
 }
 
 // Print writes the verdict on the first line, then every rule with why it did or did not match, then what was read from
@@ -140,29 +141,32 @@ func (e *Explained) verdict(w io.Writer, s Style) {
 		rule = "rule " + d.GetRule()
 	}
 	row := []cell{{word, colorOf(word)}, {rule, bold}}
-	reason := d.GetReason()
-	if rest, again := strings.CutPrefix(reason, rule); again && d.GetRule() == "" {
-		reason = strings.TrimPrefix(rest, "; ")
+	why := d.GetReason()
+	if rest, again := strings.CutPrefix(why, rule); again && d.GetRule() == "" {
+		why = strings.TrimPrefix(rest, "; ")
 	}
-	if reason != "" && reason != rule {
-		row = append(row, cell{text: reason})
+	if why != "" && why != rule {
+		row = append(row, cell{text: why})
 	}
 	if e.Own {
 		row = append(row, cell{"acphost itself decides this, whatever a policy says", dim})
 	}
 	s.table(w, "", [][]cell{row})
+	if d.GetDetail() != "" {
+		s.table(w, "     ", [][]cell{{{text: d.GetDetail()}}})
+	}
 	if word != "ask" {
 		return
 	}
-	remembered := "asked each time anew"
+	remembered := "asked every time"
 	if d.GetGrantable() {
-		remembered = "not asked where an answer is remembered"
+		remembered = "not asked again if an answer is remembered"
 	}
 	unattended := "deny"
 	if d.GetUnattended() == permissionv1.Verdict_VERDICT_ALLOW {
 		unattended = "allow"
 	}
-	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if nobody is there to answer", dim}}})
+	s.table(w, "     ", [][]cell{{{remembered + "; " + unattended + " if no user is there to answer", dim}}})
 }
 
 // place is where a rule stands: the one file of its layer, else the file's name.

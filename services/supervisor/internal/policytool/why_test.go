@@ -140,9 +140,9 @@ func TestExplain_VerdictIsFirst(t *testing.T) {
 		{"an allow", &permissionv1.DecideResponse{Verdict: allow, Rule: "read"}, "allow  rule read\n"},
 		{"a deny with a reason", &permissionv1.DecideResponse{Verdict: deny, Rule: "r", Reason: "No."}, "deny  rule r  No.\n"},
 		{"no verdict is a deny", &permissionv1.DecideResponse{}, "deny  no rule matches\n"},
-		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked where an answer is remembered; deny if nobody is there to answer\n"},
+		{"an ask", &permissionv1.DecideResponse{Verdict: ask, Grantable: true}, "ask  no rule matches\n     not asked again if an answer is remembered; deny if no user is there to answer\n"},
 		{"no rule and more", &permissionv1.DecideResponse{Reason: "no rule matches; it is not known what x does"}, "deny  no rule matches  it is not known what x does\n"},
-		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked each time anew; allow if nobody is there to answer\n"},
+		{"an ask each time", &permissionv1.DecideResponse{Verdict: ask, Rule: "rm", Unattended: allow}, "ask  rule rm\n     asked every time; allow if no user is there to answer\n"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			e := &policytool.Explained{Action: &permissionv1.Action{}, Answer: &permissionv1.ExplainResponse{Decision: c.decision}}
@@ -211,7 +211,7 @@ func TestExplain_ShowsOwnRulesWithRemedy(t *testing.T) {
 	files := []*permissionv1.PolicyFile{{Name: "p.yaml", Layer: permissionv1.Layer_LAYER_USER}}
 	asks := &permissionv1.DecideResponse{Verdict: ask, Reason: "no rule matches"}
 	but := func(why string) *permissionv1.DecideResponse {
-		return &permissionv1.DecideResponse{Verdict: ask, Reason: "rule r would allow this, but " + strings.ReplaceAll(why, "DIR", dir)}
+		return &permissionv1.DecideResponse{Verdict: ask, Detail: "rule r would allow this, but " + strings.ReplaceAll(why, "DIR", dir)}
 	}
 	for _, c := range []struct {
 		name   string
