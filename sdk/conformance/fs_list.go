@@ -22,7 +22,7 @@ var fsListCases = []Case{
 			{Name: "b", Type: "file", Size: 5}, {Name: "link", Type: "symlink"},
 		}
 		if _, err := os.Stat(e.at("A")); err == nil {
-			want = want[:0] // names differ in case alone and are one here
+			want = want[:0] // names differ only in case, and are the same name here
 		}
 		got := must(e.list(ctx, e.context(), e.dir, nil))
 		expect(!got.GetTruncated(), "truncated", true, false)
@@ -60,7 +60,7 @@ var fsListCases = []Case{
 	}},
 }
 
-// list skips the case if the handler does not answer fs/list_directory, which is not in ACP.
+// list skips the case if the handler does not implement fs/list_directory, which is not part of ACP.
 func (e *env) list(ctx context.Context, c *acpv1.CallContext, path string, limit *uint32) (*fsv1.ListDirectoryResponse, error) {
 	got, err := e.fs().ListDirectory(ctx, &fsv1.ListDirectoryRequest{Context: c, SessionId: c.GetSessionId(), Path: path, Limit: limit})
 	skipIf(status.Code(err) == codes.Unimplemented, "the handler does not list folders")

@@ -84,7 +84,7 @@ var fsPathCases = []Case{
 		}
 		_, err := e.read(ctx, in, e.at("three/f"))
 		wantEscapes(err, e.at("three/f"))
-		// The same scope with other roots: a handler may remember nothing.
+		// The same scope with other roots: a handler must not cache roots.
 		in.Roots = []*acpv1.Root{{Path: e.at("three")}}
 		must(e.read(ctx, in, e.at("three/f")))
 		_, err = e.read(ctx, in, e.at("one/f"))
@@ -189,8 +189,8 @@ var fsPathCases = []Case{
 	}},
 }
 
-// wantAllOutside demands that reads and writes of the paths are refused, with the folder "ws" as the only root, and that
-// nothing beside it changes.
+// wantAllOutside requires that reads and writes of the paths are rejected, with the folder "ws" as the only root, and
+// that no file outside of it changes.
 func (e *env) wantAllOutside(ctx context.Context, paths ...string) {
 	in := e.below("ws")
 	for _, path := range paths {

@@ -136,7 +136,7 @@ func optional(n *uint32) string {
 	return fmt.Sprint(*n)
 }
 
-// hugeSize is more than any handler may return whole.
+// hugeSize is a size, in bytes, that no handler may return whole.
 const hugeSize = 2 << 30
 
 // huge makes a file with some lines at its beginning and a hole up to hugeSize.

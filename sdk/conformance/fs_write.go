@@ -86,7 +86,7 @@ var fsWriteCases = []Case{
 	{"WriteTextFile refuses a name that is too long", func(ctx context.Context, e *env) {
 		_, err := e.write(ctx, e.context(), e.at(strings.Repeat("n", 256)), "x")
 		wantRefused("a name of 256 bytes", err, codes.InvalidArgument, codes.OutOfRange)
-		// The longest name leaves no room for a temporary name made from it.
+		// The longest name leaves no room for a temporary name that contains it.
 		longest := e.at(strings.Repeat("n", 255))
 		err = os.WriteFile(longest, nil, 0o644)
 		skipIf(err != nil, "this file system's names are shorter: %v", err)
@@ -103,7 +103,7 @@ var fsWriteCases = []Case{
 			}
 			return err
 		})
-		e.after(func() { <-writer }) //nolint:errcheck // only that it ends counts
+		e.after(func() { <-writer }) //nolint:errcheck // only its end matters
 		for open := true; open; {
 			select {
 			case err := <-writer:
@@ -148,7 +148,7 @@ var fsWriteCases = []Case{
 	}},
 }
 
-// inForm are lines as a write makes them that keeps a form.
+// inForm returns lines as a write that keeps a form writes them.
 func inForm(kept *acpv1.TextForm, lines ...string) string {
 	text := strings.Join(lines, "")
 	if kept.GetCrlf() {
@@ -160,7 +160,7 @@ func inForm(kept *acpv1.TextForm, lines ...string) string {
 	return text
 }
 
-// wantNothingBut demands that no temporary file is left.
+// wantNothingBut requires that no temporary file is left.
 func wantNothingBut(dir string, names ...string) {
 	entries := must(os.ReadDir(dir))
 	expect(len(entries) == len(names), "the folder", entries, names)

@@ -20,23 +20,23 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// decisionDeadline is how long a supervisor waits for a decision before it counts as deny.
+// decisionDeadline is the time limit of a decision, after which a supervisor treats it as deny.
 var decisionDeadline = 5 * time.Second // tests of this package change it
 
-// largeDeadline is how long a decision about the largest message may take, on a machine that does other work too.
+// largeDeadline is the time limit of a decision about the largest message, on a busy machine.
 const largeDeadline = time.Minute
 
-// actionKinds are the kinds of actions that the contract names, one of an extension among them.
+// actionKinds are the kinds of actions in the contract, with one extension method.
 var actionKinds = []string{
 	"fs.read", "fs.write", "fs.list", "terminal.create",
 	"tool.read", "tool.edit", "tool.delete", "tool.move", "tool.search", "tool.execute", "tool.think", "tool.fetch",
 	"tool.switch_mode", "tool.other", "elicitation", "unknown", "_acme.com/x",
 }
 
-// permissionCases do not know the policy of the handler, so none of them wants a certain verdict.
+// permissionCases do not know the policy of the handler, so none requires a certain verdict.
 var permissionCases = []Case{
 	{"Decide answers every kind of action", func(ctx context.Context, e *env) {
-		for range e.decideAll(ctx, "") { // it demands an answer to each
+		for range e.decideAll(ctx, "") { // decideAll requires an answer to each
 		}
 	}},
 	{"Decide answers kinds that nobody has heard of", func(ctx context.Context, e *env) {
@@ -106,8 +106,8 @@ var permissionCases = []Case{
 			must(e.decide(ctx, "the line "+shown(line), a))
 		}
 	}},
-	// It looks for actions that are allowed for their command or paths, since they are not without
-	// them, and then says that these are not all. A policy that allows the kind as such may go on doing so.
+	// The case finds actions that are allowed because of their command or paths: without these they are not allowed. It
+	// then marks the command or paths as incomplete. A policy may still allow the whole kind.
 	{"Decide allows nothing by what was not understood", func(ctx context.Context, e *env) {
 		allowed := func(what string, a *permissionv1.Action) bool {
 			return must(e.decide(ctx, what, a)).GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW
@@ -140,7 +140,7 @@ var permissionCases = []Case{
 			alike(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
 		}
 	}},
-	// It asks the same again after other questions, and after telling what people answered.
+	// The case repeats a request after other requests, and after reports of people's answers.
 	{"Decide does not depend on what was asked before", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		a := e.action("terminal.create")
@@ -204,7 +204,7 @@ var permissionCases = []Case{
 			return nil
 		})
 	}},
-	// It gives up calls at once and half way, small ones and large ones, and wants an answer in time to the one after.
+	// The case cancels small and large calls at once and half way, and requires a timely answer to the next call.
 	{"Decide outlives calls that are cancelled", func(ctx context.Context, e *env) {
 		large := e.action("tool.edit")
 		large.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
@@ -221,12 +221,12 @@ var permissionCases = []Case{
 			if i%2 == 0 {
 				cancel()
 			}
-			<-done //nolint:errcheck // only the call after it counts
+			<-done //nolint:errcheck // only the next call matters
 			cancel()
 		}
 		must(e.decide(ctx, "after cancelled calls", e.action("terminal.create")))
 	}},
-	// It asks before and after a Configure that must fail, and one that only validates.
+	// The case asks before and after a Configure that must fail, and one that only validates.
 	{"settings that are refused change no decision", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		before := maps.Collect(e.decideAll(ctx, ""))
@@ -242,7 +242,7 @@ var permissionCases = []Case{
 		decision := must(e.decide(ctx, "an action", a))
 		known, unknown := false, error(nil)
 		for _, outcome := range []string{"allow_once", "allow_always", "reject_once", "reject_always", "cancelled"} {
-			// Twice, since the method is idempotent.
+			// Twice, because the method is idempotent.
 			for range 2 {
 				if err := e.answered(ctx, a, decision, outcome); errors.Is(err, ErrSkipped) {
 					unknown = err
@@ -261,12 +261,12 @@ func (e *env) permission() permissionv1.PermissionServiceClient {
 	return permissionv1.NewPermissionServiceClient(e.Conn)
 }
 
-// decide asks about an action and checks what holds of every answer.
+// decide requests a decision about an action, and checks the properties of every answer.
 func (e *env) decide(ctx context.Context, what string, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 	return e.decideWithin(ctx, decisionDeadline, what, a)
 }
 
-// decideWithin is decide for an action that takes longer than those that supervisors ask about.
+// decideWithin is decide for an action that takes longer than a supervisor's usual actions.
 func (e *env) decideWithin(ctx context.Context, deadline time.Duration, what string, a *permissionv1.Action) (*permissionv1.DecideResponse, error) {
 	ctx, cancel := context.WithTimeout(ctx, deadline)
 	defer cancel()
@@ -284,7 +284,7 @@ func (e *env) decideWithin(ctx context.Context, deadline time.Duration, what str
 	return nil, differs(what+": the verdict", d.GetVerdict(), "allow, deny or ask")
 }
 
-// decideAll asks about an ordinary action of each kind, one after another, and yields kinds and answers.
+// decideAll requests a decision about an ordinary action of each kind, one after another, and yields kinds and answers.
 func (e *env) decideAll(ctx context.Context, when string) iter.Seq2[string, *permissionv1.DecideResponse] {
 	return func(yield func(string, *permissionv1.DecideResponse) bool) {
 		for _, kind := range actionKinds {
@@ -295,7 +295,7 @@ func (e *env) decideAll(ctx context.Context, when string) iter.Seq2[string, *per
 	}
 }
 
-// action is an ordinary action of a kind, complete as a supervisor would send it.
+// action returns an ordinary action of a kind, complete as a supervisor would send it.
 func (e *env) action(kind string) *permissionv1.Action {
 	file := e.dir + "/file.txt"
 	a := &permissionv1.Action{
@@ -320,7 +320,7 @@ func command(line string) *permissionv1.Command {
 	return &permissionv1.Command{Text: line, SubCommands: subs, Unparsed: unparsed}
 }
 
-// impure is why what cannot be demanded of every policy is skipped.
+// impure is the reason to skip requirements that not every policy meets.
 const impure = "its decisions depend on more than the action"
 
 var aDigest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)

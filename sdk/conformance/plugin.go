@@ -22,17 +22,17 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// services are what a handler of each kind must serve.
+// services are the services that a handler of each kind must serve.
 var services = map[string]string{
 	KindFS:         "acphost.fs.v1.FileSystemService",
 	KindTerminal:   "acphost.terminal.v1.TerminalService",
 	KindPermission: "acphost.permission.v1.PermissionService",
 }
 
-// largeMessage is a size of request that every handler must take, in bytes.
+// largeMessage is a size of request, in bytes, that every handler must accept.
 const largeMessage = 16 << 20
 
-// pluginCases are for every kind of handler.
+// pluginCases apply to every kind of handler.
 var pluginCases = []Case{
 	{"Describe says who the handler is", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"}))
@@ -72,7 +72,7 @@ var pluginCases = []Case{
 		}
 		settings := e.Settings
 		if settings == nil {
-			settings = &structpb.Struct{} // is the same as none
+			settings = &structpb.Struct{} // equivalent to none
 		}
 		host := &pluginv1.Host{Instance: e.scope}
 		must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: host}))
@@ -102,7 +102,7 @@ var pluginCases = []Case{
 	}},
 	{"Hold answers at once and lasts", func(ctx context.Context, e *env) {
 		held := must(e.hold(ctx, e.scope))
-		// Two calls go by while it lasts; one message only may come.
+		// Two calls complete while the stream is open; only one message may arrive.
 		for range 2 {
 			must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		}

@@ -46,7 +46,7 @@ func (e *env) line(ctx context.Context, line string) (*screen, error) {
 	return e.open(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}})
 }
 
-// close releases the terminal. Errors are for the cases that release themselves.
+// close releases the terminal. It ignores errors: cases about a release call release.
 func (s *screen) close(ctx context.Context) { _ = s.release(context.WithoutCancel(ctx)) }
 
 func (s *screen) release(ctx context.Context) error {
@@ -67,7 +67,7 @@ func (s *screen) wait(ctx context.Context) (*terminalv1.WaitForExitResponse, err
 	return s.e.terminals().WaitForExit(ctx, &terminalv1.WaitForExitRequest{Context: s.c, SessionId: s.c.GetSessionId(), TerminalId: s.id})
 }
 
-// end waits for the exit and returns the output that is complete then.
+// end waits for the exit and returns the output, which is complete then.
 func (s *screen) end(ctx context.Context) (*terminalv1.OutputResponse, error) {
 	if _, err := s.wait(ctx); err != nil {
 		return nil, fmt.Errorf("wait for exit: %w", err)
@@ -82,7 +82,7 @@ func (s *screen) end(ctx context.Context) (*terminalv1.OutputResponse, error) {
 	return out, nil
 }
 
-// shows waits until the output has the words in it: what a command does gives no other signal.
+// shows waits until the output contains words: a command gives no other signal.
 func (s *screen) shows(ctx context.Context, words string) (string, error) {
 	return await(ctx, fmt.Sprintf("waiting for %q", words), func() (string, bool, error) {
 		out, err := s.output(ctx)
@@ -96,12 +96,12 @@ func (s *screen) shows(ctx context.Context, words string) (string, error) {
 	})
 }
 
-// prints demands the whole output of a line in a shell.
+// prints requires the complete output of a line in a shell.
 func (e *env) prints(ctx context.Context, line, want string) error {
 	return e.outputs(ctx, &terminalv1.CreateRequest{Command: "sh", Args: []string{"-c", line}}, want)
 }
 
-// outputs demands the whole output of a command.
+// outputs requires the complete output of a command.
 func (e *env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want string) error {
 	s, err := e.open(ctx, req)
 	if err != nil {
@@ -119,7 +119,7 @@ func wantUnknown(what string, err error, id string) {
 	wantText(what, err, codes.NotFound, "Resource not found: "+id)
 }
 
-// wantExit demands exactly one of code and signal.
+// wantExit requires exactly one of code and signal.
 func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) {
 	demand((code == nil) != (signal == nil),
 		"%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
@@ -251,7 +251,7 @@ var terminalCommandCases = []Case{
 			check(about(fmt.Sprintf("%q %q", c.command, c.args), err))
 			argv := got.GetCommand().GetArgv()
 			if len(argv) == 3 && c.shell {
-				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // where the shell is, is the handler's matter
+				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // the handler may choose the path of the shell
 			}
 			expect(slices.Equal(argv, c.argv) && got.GetCommand().GetShell() == c.shell,
 				"what would run", got.GetCommand(), fmt.Sprintf("%q, shell %t", c.argv, c.shell))

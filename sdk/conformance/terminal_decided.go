@@ -12,7 +12,8 @@ import (
 	terminalv1 "github.com/acphost/acphost/proto/acphost/terminal/v1"
 )
 
-// terminalDecidedCases are about what the gate has decided of a command, and what it asks before it decides.
+// terminalDecidedCases are about commands that the supervisor has decided on, and the requests that it makes before a
+// decision.
 var terminalDecidedCases = []Case{
 	{"Create executes the program that was resolved, or refuses", func(ctx context.Context, e *env) {
 		c := e.context()
@@ -26,7 +27,7 @@ var terminalDecidedCases = []Case{
 		_, err = e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "ls"})
 		demand(err != nil, "the program that was decided about is gone, and another was started in its place")
 	}},
-	// It is for handlers that tell a folder from another that is put in its place.
+	// The case applies to handlers that distinguish a folder from another folder that replaces it.
 	{"Create runs in the folder that was resolved, or refuses", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"judged/which": "judged", "other/which": "other"})
 		cwd := e.at("judged")
@@ -46,7 +47,7 @@ var terminalDecidedCases = []Case{
 		out := must(s.end(ctx)).GetOutput()
 		expect(out == "judged", "what a command in a folder that was replaced prints", out, "judged, or that it is refused")
 	}},
-	// It shows nothing where the handler has no git.
+	// The case has no effect if the handler has no git.
 	{"git runs nothing of a repository's where nobody was asked", func(ctx context.Context, e *env) {
 		const line = `mkdir r && cd r && git init -q . && printf '#!/bin/sh\necho ran >>../ran\n' >m && chmod +x m &&
 git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git config core.hooksPath h && git status`
@@ -66,7 +67,7 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		}))
 		found := got.GetFound()
 		if len(found) == 0 {
-			return // it does not look
+			return // the handler does not resolve commands
 		}
 		demand(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
 		ls, missing := found[1].GetProgram(), found[2].GetProgram()

@@ -102,7 +102,7 @@ var terminalLifeCases = []Case{
 		})
 		must(s.shows(ctx, "up"))
 		check(s.release(ctx))
-		// A wait that comes after the release does not find the terminal; both are right.
+		// A wait that arrives after the release does not find the terminal; both results are valid.
 		if err := <-answered; status.Code(err) != codes.NotFound {
 			check(err)
 			wantExit("a wait that a release ended", got.ExitCode, got.Signal, 0, "SIGKILL")
@@ -130,13 +130,13 @@ var terminalLifeCases = []Case{
 	}},
 }
 
-// wantForeign demands that no call knows the terminal.
+// wantForeign requires that no call finds the terminal.
 func (s *screen) wantForeign(ctx context.Context) {
 	s.wantUnknown(ctx)
 	wantUnknown(s.call("Release"), s.release(ctx), s.id)
 }
 
-// wantUnknown demands that no call knows the terminal, but for a release, which can come twice.
+// wantUnknown requires that no call finds the terminal, except for a release, which may be repeated.
 func (s *screen) wantUnknown(ctx context.Context) {
 	_, outputErr := s.output(ctx)
 	_, waitErr := s.wait(ctx)
@@ -145,7 +145,7 @@ func (s *screen) wantUnknown(ctx context.Context) {
 	}
 }
 
-// call names a call on the terminal.
+// call returns the name of a call on the terminal.
 func (s *screen) call(name string) string {
 	return fmt.Sprintf("%s of %q in scope %s", name, s.id, s.c.GetScope())
 }
@@ -161,7 +161,7 @@ func pidIn(text, name string) int {
 	return 0
 }
 
-// alive reports whether a process is there; a zombie, where that can be seen, is not.
+// alive reports whether a process exists; a zombie, if it can be detected, does not count.
 func alive(pid int) bool {
 	if errors.Is(syscall.Kill(pid, 0), syscall.ESRCH) {
 		return false
@@ -169,13 +169,13 @@ func alive(pid int) bool {
 	stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
 		_, missing := os.Stat("/proc/self/stat")
-		return missing != nil // no /proc: the signal has the last word
+		return missing != nil // no /proc: the signal decides
 	}
 	_, rest, _ := strings.Cut(string(stat), ") ")
 	return !strings.HasPrefix(rest, "Z") && !strings.HasPrefix(rest, "X")
 }
 
-// awaitDeath waits until a process is gone.
+// awaitDeath waits until a process has exited.
 func awaitDeath(ctx context.Context, what string, pid int) {
 	late := fmt.Sprintf("%s, process %d, is still alive", what, pid)
 	must(await(ctx, late, func() (int, bool, error) { return pid, !alive(pid), nil }))

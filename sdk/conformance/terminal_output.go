@@ -157,7 +157,7 @@ var terminalWatchCases = []Case{
 			}
 			data, err := os.ReadFile(e.at("pid"))
 			if err != nil {
-				return 0, false, nil // it is not there yet
+				return 0, false, nil // it does not exist yet
 			}
 			pid, err := strconv.Atoi(strings.TrimSpace(string(data)))
 			return pid, true, err
@@ -208,7 +208,7 @@ func (s *screen) watch(ctx context.Context, each func(raw string)) (raw string, 
 	}
 }
 
-// raw is what a command has printed as a watcher gets it: a terminal ends lines in its own way.
+// raw returns the output of a command as a watcher gets it: a pseudo-terminal changes line ends.
 func (e *env) raw(printed string) string {
 	if e.NoTTY {
 		return printed
