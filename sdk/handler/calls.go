@@ -19,8 +19,8 @@ import (
 
 var errEnding = status.Error(codes.Unavailable, "the handler is ending")
 
-// calls stands around every call: it turns panics into errors, counts what has to be finished before the process ends,
-// refuses new calls from then on, and at last cuts short what would go on for ever.
+// calls wraps every call: it converts panics to errors, counts the active calls for a graceful end, rejects new calls
+// after the end has begun, and finally cancels streams and calls that would not end by themselves.
 type calls struct {
 	log    *slog.Logger
 	over   context.Context // done: streams, and calls that wait, end now
@@ -46,7 +46,7 @@ func (c *calls) options() []grpc.ServerOption {
 	return []grpc.ServerOption{grpc.ChainUnaryInterceptor(c.unary), grpc.ChainStreamInterceptor(c.stream)}
 }
 
-// drain refuses calls from now on and returns a channel that is closed when those in flight have returned.
+// drain rejects new calls, and returns a channel that is closed when the active calls have returned.
 func (c *calls) drain() <-chan struct{} {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -104,14 +104,15 @@ func (c *calls) stream(srv any, ss grpc.ServerStream, info *grpc.StreamServerInf
 	return next(srv, &stream{ss, ctx})
 }
 
-// endless returns ctx for a call that ends only when somebody ends it. done is deferred.
+// endless returns the context of a call that does not end by itself: it ends with ctx or with c.over. The caller defers
+// done.
 func (c *calls) endless(ctx context.Context) (context.Context, func(*error)) {
 	inner, cancel := context.WithCancel(ctx)
 	forget := context.AfterFunc(c.over, cancel)
 	return inner, func(err *error) {
 		forget()
 		cancel()
-		// The caller has not given up: CANCELED would be wrong.
+		// The caller has not cancelled the call: CANCELED would be wrong.
 		if *err != nil && ctx.Err() == nil && c.over.Err() != nil {
 			*err = errEnding
 		}
@@ -127,7 +128,8 @@ type stream struct {
 // Context implements grpc.ServerStream.
 func (s *stream) Context() context.Context { return s.ctx }
 
-// recovered is deferred. The caller learns that there was a panic; what it says may hold anything, so only the log does.
+// recovered is deferred. The caller gets only the fact that the call panicked. The value of the panic may contain any
+// data, so it is only logged.
 func (c *calls) recovered(method string, err *error) {
 	if p := recover(); p != nil {
 		panics.Report(c.log, "answering "+method, p)
@@ -135,7 +137,7 @@ func (c *calls) recovered(method string, err *error) {
 	}
 }
 
-// waits says whether a call ends only when something outside happens, as its method option tells.
+// waits reports whether a call waits for an event outside of the handler, according to its method option.
 func waits(method string) bool {
 	name := strings.ReplaceAll(strings.TrimPrefix(method, "/"), "/", ".")
 	d, err := protoregistry.GlobalFiles.FindDescriptorByName(protoreflect.FullName(name))

@@ -26,7 +26,7 @@ type options struct {
 	logLevel, logFormat    string
 	version, help, probe   bool
 
-	err error // the command line is wrong
+	err error // the command line is invalid
 }
 
 // uids is a repeatable flag.
@@ -43,7 +43,7 @@ func (u *uids) Set(value string) error {
 	return nil
 }
 
-// parseArgs reads the command line. It changes nothing and may be called again.
+// parseArgs parses the command line. It has no effects and may be called again.
 func parseArgs(args []string) options {
 	var o options
 	set := flag.NewFlagSet("handler", flag.ContinueOnError)
@@ -117,7 +117,7 @@ func (o options) check() error {
 	return nil
 }
 
-// address takes --listen apart.
+// address splits --listen.
 func (o options) address() (network, target string, err error) {
 	network, target, err = wire.SplitAddress("--listen", o.listen)
 	if network == "unix" {
@@ -126,14 +126,14 @@ func (o options) address() (network, target string, err error) {
 	return network, target, err
 }
 
-// versionText says which version the binary is, and what it speaks.
+// versionText describes the version of the binary and of its protocols.
 func versionText(h Handler) string {
 	services := servicesOf(h)
 	build := buildinfo.Read(h.Version)
 	return build.Text(h.Name, [2]string{"handlers", "plugin protocol " + strconv.Itoa(wire.ProtocolVersion)}, [2]string{"gRPC", strings.Join(services, ", ")})
 }
 
-// servicesOf are the names of the gRPC services that the supervisor may call.
+// servicesOf returns the names of the gRPC services that the supervisor may call.
 func servicesOf(h Handler) (names []string) {
 	if h.Register != nil {
 		h.Register(&listing{to: grpc.NewServer(), names: &names})
@@ -141,7 +141,7 @@ func servicesOf(h Handler) (names []string) {
 	return names
 }
 
-// settingOf is how a configuration file names a command of the handler, in YAML that is indented by four spaces.
+// settingOf returns the entry for a command of the handler in a configuration file, in YAML indented by four spaces.
 func settingOf(h Handler, command string) string {
 	for _, service := range servicesOf(h) {
 		switch {
@@ -156,7 +156,7 @@ func settingOf(h Handler, command string) string {
 	return "    handlers:\n      " + h.Name + ":\n        command: [" + command + "]"
 }
 
-// about says what the binary is and how it is run.
+// about describes the binary and how to run it.
 func about(h Handler, program string) string {
 	return fmt.Sprintf(`%[1]s %[2]s is a handler for acphost, the host for coding agents.
 

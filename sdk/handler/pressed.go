@@ -9,8 +9,8 @@ import (
 	"github.com/acphost/acphost/internal/connlimit"
 )
 
-// pressed bounds the connections over TCP of which nobody knows yet whose they are: anybody can connect, as often as it
-// likes, and say nothing. Where there are too many, the oldest of whoever has most is dropped.
+// pressed limits the unauthenticated TCP connections: any host can open many without sending data. At the limit, the
+// oldest connection of the origin with the most connections is evicted.
 type pressed struct {
 	net.Listener
 	arriving *connlimit.Limiter
@@ -30,7 +30,7 @@ func (p *pressed) Accept() (net.Conn, error) {
 	return &arriving{Conn: conn, leave: leave}, nil
 }
 
-// arriving is a connection whose handshake is not over.
+// arriving is a connection during its handshake.
 type arriving struct {
 	net.Conn
 	leave func()
@@ -45,7 +45,7 @@ func (a *arriving) Close() error {
 	return a.Conn.Close()
 }
 
-// telling are credentials that say of a connection when it has arrived.
+// telling are credentials that report the end of a connection's handshake.
 type telling struct {
 	credentials.TransportCredentials
 }

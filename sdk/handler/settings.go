@@ -12,10 +12,10 @@ import (
 	"github.com/acphost/acphost/internal/yamlproto"
 )
 
-// DecodeSettings reads settings into a message of the handler's own, by its field names in snake_case or camelCase. It is
-// as strict as acphost's configuration: a name that into does not have, or a value of the wrong type, is INVALID_ARGUMENT
-// and names the setting, with its path ("rules[2].action"); all mistakes are named. into is reset first; nil settings are
-// the defaults.
+// DecodeSettings decodes settings into a protobuf message of the handler, by its field names in snake_case or
+// camelCase. It is as strict as acphost's configuration: an unknown name, or a value of the wrong type, is
+// INVALID_ARGUMENT, with the path of the setting ("rules[2].action") in its text. The error contains all mistakes. into
+// is reset first; nil settings are the defaults.
 func DecodeSettings(s *structpb.Struct, into proto.Message) error {
 	proto.Reset(into)
 	if s == nil {
@@ -31,7 +31,8 @@ func DecodeSettings(s *structpb.Struct, into proto.Message) error {
 	return nil
 }
 
-// mistakes are what yamlproto found wrong, without places: the text that they are places in is none that anybody wrote.
+// mistakes returns the mistakes that yamlproto found, without positions: they refer to a generated text, not to the
+// user's.
 func mistakes(err error) string {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		var texts []string

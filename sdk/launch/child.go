@@ -22,11 +22,11 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// lingerTime is how long a child may live on after its connection is lost, so that its own exit status is what is
-// reported.
+// lingerTime is the time in which a child may exit after its connection was lost, so that its exit status is reported
+// as the reason.
 const lingerTime = time.Second
 
-// startChild starts a handler's program and shakes hands with it.
+// startChild starts a handler's program and completes the handshake.
 func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	program, err := openProgram(s.Command[0])
 	if err != nil {
@@ -63,7 +63,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		p.cmd.Env = append(p.cmd.Env, "PLUGIN_CLIENT_CERT="+certificate)
 		trust = &tls.Config{
 			Certificates: []tls.Certificate{identity},
-			// Nothing is trusted until go-plugin has read the child's certificate from the handshake, and then that alone.
+			// The pool is empty until go-plugin has read the child's certificate from the handshake; then it contains
+			// only that certificate.
 			RootCAs:    x509.NewCertPool(),
 			ServerName: "localhost",
 			MinVersion: tls.VersionTLS12,
@@ -71,7 +72,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	}
 	config := &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
-		// go-plugin compares versions through this set; nothing in it is ever dispensed.
+		// go-plugin compares versions by means of this set; it never creates a plugin from it.
 		Plugins:          plugin.PluginSet{s.Name: none{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		TLSConfig:        trust,
@@ -80,8 +81,8 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 		Logger:           hclog.NewNullLogger(),
 		UnixSocketConfig: &plugin.UnixSocketConfig{TempDir: dir},
 		RunnerFunc: func(_ hclog.Logger, spec *exec.Cmd, below string) (runner.Runner, error) {
-			_ = os.Remove(below) // so that a child whose host was killed can remove our folder: it is empty then
-			// What comes last counts: the child's socket is made in our folder, not in one below it.
+			_ = os.Remove(below) // so that a child whose host was killed can remove the folder: it is empty then
+			// The last entry has precedence: the child's socket must be made in this folder, not in one below it.
 			p.cmd.Env = append(append(p.cmd.Env, spec.Env...), plugin.EnvUnixSocketDir+"="+dir)
 			return p, nil
 		},
@@ -122,9 +123,10 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	return i, nil
 }
 
-// measure hashes the program, after the start: other handlers start on the same processors now, and the digest matters only
-// when this one is started again. What is hashed is the file that was opened before the start, and if that has changed by
-// now, there is no digest that could be relied on. Nothing is hashed any more once the instance is stopped (ctx).
+// measure computes the digest of the program, some time after the start: other handlers start on the same processors at
+// first, and the digest is only needed when this program is started again. It hashes the file that was opened before
+// the start. If that file has changed since, there is no reliable digest. measure stops when the instance is stopped
+// (ctx).
 func (i *Instance) measure(ctx context.Context) {
 	defer close(i.measured)
 	defer i.program.close()
@@ -143,14 +145,14 @@ func (i *Instance) measure(ctx context.Context) {
 	}
 }
 
-// waitForEnd closes done when the process has ended. One that gives up its connection has to end: nothing could reach
-// it any more.
+// waitForEnd closes done when the process has ended. A process that has closed its connection must end, because no call
+// can reach it any more.
 func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	var cause error
 	select {
 	case <-i.proc.exited:
 	case <-lost:
-		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // else the steps of shutdown are under way
+		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // otherwise shutdown is in progress
 			i.proc.signal(syscall.SIGKILL)
 			cause = errors.New("gave up its connection and lived on, and was killed")
 		}
@@ -162,7 +164,7 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	if cause == nil {
 		cause = i.proc.exitError()
 	}
-	// Closing the socket, not the connection, lets calls in flight fail as UNAVAILABLE.
+	// Closing the socket instead of the connection makes active calls fail as UNAVAILABLE.
 	_ = i.socket.Close()
 	_ = os.RemoveAll(i.dir)
 	if !i.stopping.Load() {
@@ -171,7 +173,7 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	close(i.done)
 }
 
-// handshake starts the process through go-plugin, which knows no context.
+// handshake starts the process through go-plugin, which does not support contexts.
 func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (net.Addr, error) {
 	if err := ctx.Err(); err != nil {
 		return nil, err
@@ -184,7 +186,7 @@ func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (ne
 	return address, err
 }
 
-// startError says why there was no handshake, better than go-plugin can.
+// startError returns why the handshake failed, with more detail than go-plugin's error.
 func startError(ctx context.Context, p *process, err error) error {
 	p.abandon()
 	switch reason := p.handshakeError(); {
@@ -199,7 +201,8 @@ func startError(ctx context.Context, p *process, err error) error {
 	}
 }
 
-// environment is what a child gets before go-plugin adds its own: little, so that the host's secrets stay the host's.
+// environment returns the environment of a child without go-plugin's variables. It is small, so that the child does not
+// get the host's secrets.
 func environment(s Spec) []string {
 	var env []string
 	for _, name := range []string{"PATH", "HOME", "TMPDIR", "LANG"} {
@@ -212,7 +215,7 @@ func environment(s Spec) []string {
 	return append(env, s.Env...)
 }
 
-// lowestLevel is the level from which on log lets records through: a handler need not make others.
+// lowestLevel returns the lowest level that log accepts: a handler need not write records below it.
 func lowestLevel(log *slog.Logger) slog.Level {
 	for _, level := range []slog.Level{slog.LevelDebug, slog.LevelInfo, slog.LevelWarn} {
 		if log.Enabled(context.Background(), level) {
@@ -222,5 +225,5 @@ func lowestLevel(log *slog.Logger) slog.Level {
 	return slog.LevelError
 }
 
-// none stands for the handler in go-plugin's set.
+// none is the placeholder for the handler in go-plugin's set.
 type none struct{ plugin.NetRPCUnsupportedPlugin }

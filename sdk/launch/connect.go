@@ -21,9 +21,9 @@ import (
 
 var errLost = errors.New("its connection is lost")
 
-// connect runs gRPC over socket, once: grpc may not dial again, since what would answer then need not be what was
-// described. config nil is plain text; shown, if it is not nil, goes along with every call. It returns when the other end
-// has proved itself, where TLS is used, and speaks HTTP/2.
+// connect runs gRPC over socket, once: gRPC must not dial again, because another process could answer then. A nil
+// config means plain text. shown, if not nil, is sent with every call. connect returns when the other end has
+// authenticated itself, if TLS is used, and speaks HTTP/2.
 func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *showing) (*grpc.ClientConn, error) {
 	trust := insecure.NewCredentials()
 	if config != nil {
@@ -67,7 +67,7 @@ func answers(ctx context.Context, conn *grpc.ClientConn) error {
 		case connectivity.Ready:
 			return nil
 		case connectivity.TransientFailure, connectivity.Shutdown:
-			// Only a call tells why.
+			// Only a call returns the reason.
 			_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{})
 			if err == nil {
 				return errLost
@@ -81,7 +81,7 @@ func answers(ctx context.Context, conn *grpc.ClientConn) error {
 	}
 }
 
-// watchLoss calls lost when conn is no longer ready, unless ctx is done first. It returns then.
+// watchLoss calls lost when conn is no longer ready, and returns. It returns without the call if ctx is done first.
 func watchLoss(ctx context.Context, conn *grpc.ClientConn, lost func()) {
 	for conn.GetState() == connectivity.Ready {
 		if !conn.WaitForStateChange(ctx, connectivity.Ready) {

@@ -22,7 +22,7 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// dialSidecar connects to a handler that somebody else started.
+// dialSidecar connects to a running handler.
 func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	network, target, err := splitAddress(s.Address)
 	if err != nil {
@@ -66,7 +66,8 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	conn, err := connect(ctx, socket, config, shown)
 	switch {
 	case err != nil && config != nil:
-		// A server that refuses our certificate just hangs up: TLS 1.3 tells a client too late.
+		// A server that rejects the client's certificate closes the connection: with TLS 1.3 the client gets the error
+		// too late.
 		return nil, fmt.Errorf("%s, with mutual TLS: %w (does each side trust the other's certificate?)", s.Address, err)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", s.Address, err)
@@ -91,7 +92,7 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	return i, nil
 }
 
-// showing is a secret that calls carry once it is known that the other end asks for it.
+// showing adds a secret to calls, once the other end is known to require it.
 type showing struct {
 	credentials.PerRPCCredentials
 	on atomic.Bool
@@ -105,8 +106,8 @@ func (s *showing) GetRequestMetadata(ctx context.Context, uri ...string) (map[st
 	return s.PerRPCCredentials.GetRequestMetadata(ctx, uri...)
 }
 
-// introduce sees that the sidecar refuses a call that does not carry the secret, since whoever can connect could call it
-// otherwise, and takes one that does.
+// introduce checks that the sidecar rejects a call without the secret, because otherwise every client could call it,
+// and accepts a call with it.
 func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
 	ask := func() codes.Code {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
@@ -129,7 +130,7 @@ func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
 	return nil
 }
 
-// checkPeer refuses a socket that is served by another user than s allows: the path alone proves nothing.
+// checkPeer rejects a socket that is served by another user than s permits: the path alone proves nothing.
 func (s *Spec) checkPeer(socket net.Conn) error {
 	want := uint32(os.Geteuid())
 	if s.UID != nil {
@@ -146,7 +147,7 @@ func (s *Spec) checkPeer(socket net.Conn) error {
 	return nil
 }
 
-// load reads the files. A nil receiver is no TLS.
+// load reads the files. A nil receiver means no TLS.
 func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	if t == nil {
 		return nil, nil
@@ -172,7 +173,7 @@ func (t *TLSFiles) load(network, target string) (*tls.Config, error) {
 	}, nil
 }
 
-// splitAddress takes an address apart, and checks that TCP's has a host and a port.
+// splitAddress splits an address, and checks that a TCP address has a host and a port.
 func splitAddress(address string) (network, target string, err error) {
 	network, target, err = wire.SplitAddress("address", address)
 	if network != "tcp" {
