@@ -1,4 +1,4 @@
-// Package daemon is gatewayd as a program: its flags, its listener, its end.
+// Package daemon provides gatewayd as a program: its flags, its listener, and its shutdown.
 package daemon
 
 import (
@@ -77,25 +77,26 @@ Exit status:
 `
 
 const (
-	// headerTimeout is how long a client may take to say what it wants.
+	// headerTimeout limits the time to receive a request's headers.
 	headerTimeout = 10 * time.Second
-	// idleTimeout is how long a connection may be quiet between requests.
+	// idleTimeout limits the time without requests on a connection.
 	idleTimeout = 2 * time.Minute
-	// maxHeader bounds a request's headers, in bytes.
+	// maxHeader limits a request's headers, in bytes.
 	maxHeader = 64 << 10
-	// maxStreams bounds the requests at once on one connection of HTTP/2: a client may have a stream for each of its sessions.
+	// maxStreams limits the concurrent requests on one HTTP/2 connection: a client may have a stream for each of its
+	// sessions.
 	maxStreams = 1100
-	// sweepEvery is how often it is looked whether those who are connected still may be.
+	// sweepEvery is the interval of checks whether connected clients are still authorized.
 	sweepEvery = 3 * time.Second
-	// lookEvery is how often it is looked whether the supervisor that was found is still there.
+	// lookEvery is the interval of checks whether the supervisor still runs.
 	lookEvery = 2 * time.Second
-	// drainTimeout is how long turns that run may take to end when gatewayd does, if the flag does not say it.
+	// drainTimeout is the default time that active turns may take to end after gatewayd was asked to end.
 	drainTimeout = 10 * time.Second
-	// stopTimeout is how long requests may take to end after that.
+	// stopTimeout is the time that requests may take to end after drainTimeout.
 	stopTimeout = 10 * time.Second
 )
 
-// flags are gatewayd's.
+// flags are the command line flags of gatewayd.
 type flags struct {
 	listen, publicURL, tlsDir, tokens, supervisor, supervisorTLS, socket, agent, level string
 	hosts, origins                                                                     list
@@ -112,11 +113,11 @@ type list []string
 func (l *list) String() string     { return strings.Join(*l, ",") }
 func (l *list) Set(s string) error { *l = append(*l, s); return nil }
 
-// Main runs gatewayd and ends the process. version is that of the build; "": not known.
+// Main runs gatewayd and ends the process. version is the version set by the build; empty: none.
 func Main(version string) {
 	ctx, stop := signal.NotifyContext(context.Background(), syscall.SIGTERM, syscall.SIGINT)
 	defer stop()
-	context.AfterFunc(ctx, stop) // a second signal ends it at once
+	context.AfterFunc(ctx, stop) // a second signal ends the process at once
 	os.Exit(Run(ctx, os.Args[1:], version, os.Stdout, os.Stderr))
 }
 
@@ -173,7 +174,7 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 	return f, set
 }
 
-// check says what is wrong with the flags.
+// check returns an error if the flags are invalid.
 func (f *flags) check(rest []string) error {
 	host, _, err := net.SplitHostPort(f.listen)
 	switch {
@@ -215,7 +216,8 @@ func (f *flags) check(rest []string) error {
 	return cmp.Or(f.notices.check(), f.oidc.check())
 }
 
-// needsConsole says what a flag lacks that leads people to the console. host is where gatewayd listens.
+// needsConsole returns an error if flag, which directs people to the console, cannot work. host is the address that
+// gatewayd listens on.
 func (f *flags) needsConsole(flag, host string) error {
 	switch ip := net.ParseIP(host); {
 	case f.noConsole:
@@ -226,7 +228,7 @@ func (f *flags) needsConsole(flag, host string) error {
 	return nil
 }
 
-// origin is what an origin as browsers send it is made of. host is without its port.
+// origin splits an origin in the form that browsers send. host has no port.
 func origin(text string) (scheme, host string, ok bool) {
 	u, err := url.Parse(text)
 	if err != nil || u.Scheme == "" || u.Host == "" || text != u.Scheme+"://"+u.Host {
@@ -235,7 +237,7 @@ func origin(text string) (scheme, host string, ok bool) {
 	return u.Scheme, u.Hostname(), true
 }
 
-// loopback reports whether an address is of this machine alone.
+// loopback reports whether an address is a loopback address.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
@@ -334,21 +336,21 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	return nil
 }
 
-// endedError says that the supervisor that was found has ended. Another one has another socket.
+// endedError means that the supervisor that dial found has ended. Another supervisor has another socket.
 type endedError struct{ pid int }
 
 func (e *endedError) Error() string {
 	return fmt.Sprintf("the supervisor, process %d, has ended: start \"acphost serve\" again, and then gatewayd", e.pid)
 }
 
-// awaitEnd has end called once a process has ended. The caller calls stop, which waits until nothing goes on.
+// awaitEnd calls end when a process has ended. The caller calls stop, which waits until the goroutine has ended.
 func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop func()) {
 	ctx, cancel := context.WithCancel(ctx)
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		defer panics.Recover(nil, "waiting for the end of the supervisor", func(err error) { end(err) })
-		p, err := os.FindProcess(pid) // where there are pidfds, it stays this process
+		p, err := os.FindProcess(pid) // with pidfds, the handle refers to this process only
 		if err == nil {
 			defer func() { _ = p.Release() }()
 		}
@@ -367,7 +369,7 @@ func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop f
 	return func() { cancel(); <-done }
 }
 
-// base is the URL of what is served.
+// base returns the base URL of the server.
 func base(l net.Listener, secure bool) string {
 	if secure {
 		return "https://" + l.Addr().String()
@@ -375,27 +377,27 @@ func base(l net.Listener, secure bool) string {
 	return "http://" + l.Addr().String()
 }
 
-// clientSet has all connected clients.
+// clientSet contains the active work of all clients.
 type clientSet struct {
 	relays *relay.Registry
 	calls  *services.Handler
 	simple *rest.Handler
 }
 
-// Sweep ends what those do who may no longer.
+// Sweep ends the work of clients that are no longer authorized.
 func (g clientSet) Sweep() {
 	g.relays.Sweep()
 	g.calls.Sweep()
 }
 
-// Close ends what all do.
+// Close ends the work of all clients.
 func (g clientSet) Close() {
 	g.calls.Close()
 	g.simple.Close()
 	g.relays.Close()
 }
 
-// confirm takes what people say to "acphost console". The caller calls stop.
+// confirm serves the requests of "acphost console". The caller calls stop.
 func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
 	l, name, err := confirmsocket.Listen()
 	if err != nil {
@@ -413,7 +415,7 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 	return func() { cancel(); <-done }
 }
 
-// serve serves until ctx ends, and then ends in order: no client connects any more, turns that run have the time of drain to end.
+// serve serves until ctx ends, and then shuts down: it rejects new clients, and waits at most drain for active turns.
 func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
 	secure := s.TLSConfig != nil // Serve sets it
@@ -455,8 +457,8 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, dr
 	return nil
 }
 
-// dial connects to the supervisor, at the first call. pid is the process that was found; 0: it was named, and may end
-// and come back.
+// dial returns a connection to the supervisor; the first call connects. pid is the process that was found; 0: the flags
+// name the supervisor, which may be restarted.
 func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pid int, err error) {
 	switch {
 	case f.supervisor != "":
@@ -479,7 +481,7 @@ func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pi
 	return c, found.PID, err
 }
 
-// find returns the one supervisor with the runtime folder of this environment that serves programs.
+// find returns the only supervisor in serve mode with the runtime folder of this environment.
 func find(ctx context.Context) (client.Supervisor, error) {
 	found := client.Find(ctx, client.Dirs(os.Getenv)[:1])
 	silent := ""
@@ -502,7 +504,7 @@ func find(ctx context.Context) (client.Supervisor, error) {
 	return client.Supervisor{}, fmt.Errorf("more than one \"acphost serve\" of yours runs here: choose one by --socket: %s", strings.Join(sockets, ", "))
 }
 
-// names are those by which clients may call this server.
+// names returns the names by which clients may address this server.
 func names(f *flags) []string {
 	all := append([]string{"localhost", "127.0.0.1", "::1"}, f.hosts...)
 	if _, host, ok := origin(f.publicURL); ok {
@@ -516,7 +518,8 @@ func names(f *flags) []string {
 	return all
 }
 
-// tlsConfig is for the keys in a folder, which are read again when they change; nil: there is none.
+// tlsConfig returns the configuration for the keys in a folder, which are read again when they change; nil: dir is
+// empty.
 func tlsConfig(dir string, log *slog.Logger) (*tls.Config, error) {
 	if dir == "" {
 		return nil, nil

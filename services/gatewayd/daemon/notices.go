@@ -13,12 +13,11 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/notices"
 )
 
-// grace is how long a question waits before anybody is told, if the flag does not say it. Who looks at the page, or
-// at the editor that shows the question too, has answered most questions by then; and to wait a few seconds longer
-// matters to nobody who is away.
+// grace is the default time that a question waits before a notice is sent. Most questions are answered within it by a
+// person who watches the console or an editor, and a few seconds more do not matter to a person who is away.
 const grace = 5 * time.Second
 
-// noticeFlags are those about notices.
+// noticeFlags are the flags for notices.
 type noticeFlags struct {
 	webhook, secret, ntfy, token string
 	desktop, details             bool
@@ -49,7 +48,7 @@ func (f *noticeFlags) check() error {
 	return nil
 }
 
-// channels are the ways by which people are told.
+// channels returns the configured channels.
 func (f *noticeFlags) channels() (all []notices.Channel, err error) {
 	add := func(flag string, c notices.Channel, failed error) {
 		if failed != nil {
@@ -72,7 +71,7 @@ func (f *noticeFlags) channels() (all []notices.Channel, err error) {
 	return all, err
 }
 
-// notify tells people of questions, if they want to be told, until the function that it returns is called.
+// notify sends notices of questions, if the flags configure a channel, until stop is called.
 func notify(ctx context.Context, f *flags, base string, supervisor *client.Client, log *slog.Logger) (stop func(), err error) {
 	if !f.notices.on() {
 		return func() {}, nil

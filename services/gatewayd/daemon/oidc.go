@@ -14,10 +14,10 @@ import (
 	"github.com/acphost/acphost/services/gatewayd/internal/oidc"
 )
 
-// callback is where a provider sends browsers back to.
+// callback is the path to which a provider redirects browsers after sign-in.
 const callback = "/console/oidc/callback"
 
-// oidcFlags are those about OpenID Connect.
+// oidcFlags are the flags for OpenID Connect.
 type oidcFlags struct {
 	issuer, clientID, secret, audience, claim string
 	roles, scopes, parties                    list
@@ -56,7 +56,7 @@ func (f *oidcFlags) check() error {
 	return err
 }
 
-// byGroup are the roles of groups.
+// byGroup returns the roles of groups.
 func (f *oidcFlags) byGroup() (map[string]string, error) {
 	roles := map[string]string{}
 	for _, r := range f.roles {
@@ -74,7 +74,7 @@ func (f *oidcFlags) byGroup() (map[string]string, error) {
 	return roles, nil
 }
 
-// provider is the provider that the flags name; nil: none. base is where people reach gatewayd.
+// provider returns the configured provider; nil: none. base is the URL at which people open gatewayd.
 func (f *oidcFlags) provider(base string, log *slog.Logger) (*oidc.Provider, error) {
 	if f.issuer == "" {
 		return nil, nil

@@ -6,21 +6,21 @@ import (
 	"sync"
 )
 
-// silent are the connections on which no request has come yet. http.Server.Shutdown waits five seconds for them.
+// silent contains the connections without a request so far. http.Server.Shutdown would wait five seconds for them.
 type silent struct {
 	mu    sync.Mutex
 	all   map[net.Conn]bool // guarded by mu
 	ended bool              // guarded by mu: end was called
 }
 
-// endSilent has a server close silent connections when it is shut down.
+// endSilent makes a server close silent connections when it is shut down.
 func endSilent(s *http.Server) {
 	c := &silent{all: map[net.Conn]bool{}}
 	s.ConnState = c.changed
 	s.RegisterOnShutdown(c.end)
 }
 
-// changed is for http.Server.ConnState.
+// changed implements http.Server.ConnState.
 func (c *silent) changed(conn net.Conn, state http.ConnState) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -34,7 +34,7 @@ func (c *silent) changed(conn net.Conn, state http.ConnState) {
 	}
 }
 
-// end closes the connections that there are, and those that come.
+// end closes all silent connections, and later ones at once.
 func (c *silent) end() {
 	c.mu.Lock()
 	defer c.mu.Unlock()

@@ -8,19 +8,19 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// claude reads Claude Code's settings.json. Facts are from its documentation, code.claude.com/docs/en/permissions
-// ("Permission rule syntax", "Tool-specific permission rules", "Compound commands", "Process wrappers", "Read and Edit",
-// "WebFetch", "MCP"):
+// claude converts Claude Code's settings.json. The facts are from its documentation,
+// code.claude.com/docs/en/permissions ("Permission rule syntax", "Tool-specific permission rules", "Compound commands",
+// "Process wrappers", "Read and Edit", "WebFetch", "MCP"):
 //
-//   - Deny, then ask, then allow; within a list the order does not matter. That is as it is here.
-//   - Bash(TEXT) is the exact command; "*" is any characters, blanks too, anywhere; " *" at the end, or ":*", also
-//     matches nothing more; "x*" has no word boundary. Each command of a line must match by itself. timeout, time, nice,
-//     nohup, stdbuf and a bare xargs are seen through, assignments before a command are left out.
-//   - Read(PATTERN) and Edit(PATTERN) are for all tools that read and change files, in the manner of gitignore: //path is
-//     absolute, ~/path is below the home directory, /path below the project's root, path and ./path below the working
-//     directory; without a slash it is at any depth. Paths given for other tools are never consulted.
-//   - In the place of a tool's name, deny and ask take patterns, allow only behind mcp__SERVER__.
-//   - What no rule matches is asked about, but for reading in the working directory and commands that only read.
+//   - Deny has precedence over ask, and ask over allow; the order within a list does not matter. Rule files work likewise.
+//   - Bash(TEXT) matches exactly that command. "*" matches any characters, including spaces, anywhere. " *" or ":*" at the
+//     end also matches nothing; "x*" has no word boundary. Each command of a line must match by itself. timeout, time, nice,
+//     nohup, stdbuf and a bare xargs are skipped, and assignments before a command are ignored.
+//   - Read(PATTERN) and Edit(PATTERN) apply to all tools that read and change files. Patterns are like those of gitignore:
+//     //path is absolute, ~/path is below the home directory, /path below the project's root, path and ./path below the
+//     working directory; a pattern without a slash matches at any depth. Paths for other tools have no effect.
+//   - As the name of a tool, deny and ask accept patterns; allow accepts them only after mcp__SERVER__.
+//   - An action that no rule matches is asked about, except reads in the working directory and read-only commands.
 func (d *draft) claude(content []byte) error {
 	top, err := readObject(content)
 	if err != nil {
@@ -47,7 +47,7 @@ func (d *draft) claude(content []byte) error {
 	}
 	lists[allow] = append(lists[allow], legacy...)
 
-	tools := map[string]bool{} // allowed whole
+	tools := map[string]bool{} // allowed without a pattern
 	for _, said := range lists[allow] {
 		tools[said] = true
 	}
@@ -92,7 +92,7 @@ func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
 		}
 	}
 	if specifier == "" || strings.Trim(specifier, "*") == "" && tool != "Read" && tool != "Edit" {
-		scoped = false // Bash(*) is Bash
+		scoped = false // Bash(*) is equivalent to Bash
 	}
 	switch tool {
 	case "Bash":
@@ -112,7 +112,7 @@ func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
 		case scoped:
 			d.drop(said, "Claude Code does not consult paths for this tool either: write Edit("+specifier+") there, or an allow rule with path here")
 		case tool == "Write":
-			// Whoever may write whole files may edit them.
+			// Permission to write whole files includes permission to edit them.
 			d.claudePath(effect, said, "Edit", "", false)
 		default:
 			d.drop(said, "editing notebooks is not told from other editing here: write an allow rule on tool.edit with path")
@@ -132,7 +132,7 @@ func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
 	}
 }
 
-// claudeUnknown is for tools of which an action does not tell: those of MCP servers, agents, skills.
+// claudeUnknown handles tools that actions do not identify: those of MCP servers, agents, skills.
 func (d *draft) claudeUnknown(effect, said, why string) {
 	if effect == allow {
 		d.drop(said, why+": leave it to be asked about, and let the answer be remembered")
@@ -186,7 +186,7 @@ func (d *draft) claudePath(effect, said, tool, specifier string, scoped bool) {
 		d.add(said, &permissionv1.Rule{Effect: effect, On: kinds})
 		return
 	}
-	// What must not be read must not be written either, nor be touched by a command.
+	// A file that must not be read must not be written either, nor be an argument of a command.
 	if kinds = append(kinds, runs()...); tool == "Read" && effect == deny {
 		kinds = nil
 	}
@@ -202,8 +202,8 @@ func (d *draft) claudePath(effect, said, tool, specifier string, scoped bool) {
 	d.add(said, &permissionv1.Rule{Effect: effect, On: kinds, Path: globs})
 }
 
-// claudeGlobs turns a pattern in the manner of gitignore into globs: no more than it matches, or, wide, no less. rooted:
-// it is below a root.
+// claudeGlobs converts a pattern like those of gitignore to globs that match at most the same paths or, with wide, at
+// least the same paths. rooted: the pattern is below a root.
 func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	if strings.HasPrefix(pattern, "!") || strings.Contains(pattern, `\`) {
 		return nil, false, false
@@ -236,7 +236,7 @@ func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	}
 	globs = []string{base + "/" + body}
 	if wide && !strings.HasSuffix(body, "/**") && body != "**" {
-		globs = append(globs, base+"/"+body+"/**") // a directory's content with it
+		globs = append(globs, base+"/"+body+"/**") // the content of a directory
 	}
 	for _, glob := range globs {
 		if !isGlob(glob) {
@@ -299,7 +299,7 @@ func (d *draft) allowsEdits() bool {
 	})
 }
 
-// claudeProtected is for the directories that Claude Code asks about whatever is allowed (its permission modes page,
+// claudeProtected adds rules for the directories that Claude Code always asks about (its permission modes page,
 // "Protected paths").
 func (d *draft) claudeProtected() {
 	d.add("its protected directories", &permissionv1.Rule{Effect: ask, On: writeKinds(),

@@ -16,30 +16,31 @@ const (
 	ask   = "ask"
 )
 
-// command is what another program's pattern for commands says, in terms of words. The pattern is one of the line's text,
-// where "*" stands for any characters, blanks too.
+// command is another program's pattern for commands, converted to words. The pattern matches the text of a line, where
+// "*" matches any characters, including spaces.
 type command struct {
-	// all: every command.
+	// all: the pattern matches every command.
 	all bool
-	// words are what a command begins with, "*" standing for any one word. Every command that they match is matched by the
-	// pattern too, unless odd says why there are no such words.
+	// words are the first words of a command, where "*" matches any one word. The pattern matches every command that
+	// the words match, unless odd is set: the reason why no such words exist.
 	words []string
 	open  bool // more words may follow
 	odd   string
 	// narrow: words match fewer commands than the pattern.
 	narrow bool
-	// lead and parts are for the opposite: every command that the pattern matches begins with lead and has each of parts
-	// in one of its words.
+	// lead and parts are the converse: every command that the pattern matches begins with lead, and contains each of
+	// parts in one of its words.
 	lead, parts []string
 	// assigned: parts may also be in an assignment before the command.
 	assigned bool
 }
 
-// parseCommand reads a pattern. wild are the characters that stand for others: "*", and "?" for one.
+// parseCommand parses a pattern. wild contains its wildcards: "*", and "?" for one character.
 func parseCommand(pattern, wild string) command {
 	fields := strings.Fields(pattern)
 	for len(fields) > 1 && isAssignment(fields[0]) && !strings.ContainsAny(fields[0], wild) {
-		// Assignments are no words of a command here. Some programs look behind them, so that one that denies must.
+		// In an action, assignments are not words of a command. Some programs match the words after them, so a rule
+		// that denies must do the same.
 		fields = fields[1:]
 	}
 	c := command{all: strings.Trim(pattern, "*") == "" && strings.Contains(wild, "*")}
@@ -84,8 +85,8 @@ func parseCommand(pattern, wild string) command {
 	return c
 }
 
-// hidesWords reports whether a program is one of those that are seen through here, so that words of its own, which
-// a pattern names, are not among those of a command.
+// hidesWords reports whether actions do not contain all words of a program: it is replaced by the program that it
+// starts, or its options are skipped.
 func hidesWords(lead []string) bool {
 	switch lead[0] {
 	case "git":
@@ -97,7 +98,7 @@ func hidesWords(lead []string) bool {
 	return false
 }
 
-// parsePrefix is for a text that commands begin with, taken as it is, up to the end of a word.
+// parsePrefix parses a text, without wildcards, with which commands begin, up to the end of a word.
 func parsePrefix(prefix string) command {
 	c := parseCommand(prefix, "")
 	c.open = true
@@ -119,7 +120,7 @@ func leadAndParts(fields []string, wild string) (lead, parts []string) {
 	return lead, parts
 }
 
-// isPlain reports whether a shell takes the word for itself.
+// isPlain reports whether a shell does not change the word.
 func isPlain(word string) bool {
 	return word != "" && !strings.ContainsFunc(word, func(r rune) bool { return !plainRune(r) })
 }
@@ -135,10 +136,10 @@ func isAssignment(word string) bool {
 	})
 }
 
-// usable reports whether words are good enough to allow by.
+// usable reports whether the words can be used in a rule that allows.
 func (c *command) usable() bool { return c.odd == "" }
 
-// covers reports whether every command that other matches is matched by c, as far as words tell.
+// covers reports whether c matches every command that other matches, according to their words.
 func (c *command) covers(other *command) bool {
 	switch {
 	case c.all:
@@ -149,7 +150,8 @@ func (c *command) covers(other *command) bool {
 	return slices.Equal(c.words, other.words[:len(c.words)])
 }
 
-// is is a condition in CEL on a simple command s that holds only if c matches it and nothing stands in front of it.
+// is returns a CEL condition on a simple command s, which holds only if c matches s and no wrapper or assignment
+// precedes it.
 func (c *command) is() string {
 	operator := "=="
 	switch {
@@ -161,7 +163,8 @@ func (c *command) is() string {
 	return "s.wrappers.size() == 0 && s.assignments.size() == 0 && " + c.begins(operator)
 }
 
-// begins is one that it begins with the words, and has as many as operator says.
+// begins returns a CEL condition on s: it begins with the words, and its number of words compares to theirs as operator
+// says.
 func (c *command) begins(operator string) string {
 	condition := fmt.Sprintf("s.argv.size() %s %d", operator, len(c.words))
 	for i, word := range c.words {
@@ -172,10 +175,11 @@ func (c *command) begins(operator string) string {
 	return condition
 }
 
-// runs are the kinds of actions that run a command.
+// runs returns the kinds of actions that run a command.
 func runs() []string { return []string{"terminal.create", "tool.execute"} }
 
-// forbidding is the rule that denies or asks about all that c may match, but for what one of except matches.
+// forbidding returns the rule that denies or asks about all commands that c may match, without those that one of except
+// matches.
 func (c *command) forbidding(effect string, except []*command) *permissionv1.Rule {
 	rule := &permissionv1.Rule{Effect: effect}
 	var conditions []string
@@ -200,19 +204,19 @@ func (c *command) forbidding(effect string, except []*command) *permissionv1.Rul
 	return rule
 }
 
-// entry is one of an ordered list of entries about commands.
+// entry is an entry of an ordered list of entries about commands.
 type entry struct {
 	effect  string
-	said    string // as it stands, for people
+	said    string // the original text, for people
 	reason  string
 	command command
 	modes   []string
-	why     string // not empty: it cannot be carried over to allow, and why
+	why     string // why the entry cannot be converted to a rule that allows; empty: it can
 }
 
 func (e *entry) strictness() int { return slices.Index([]string{allow, ask, deny}, e.effect) }
 
-// ordered adds rules for entries of which the first that matches counts.
+// ordered adds rules for entries of which the first match applies.
 func (d *draft) ordered(entries []entry, guard string) {
 	for i := range entries {
 		e := &entries[i]
@@ -221,13 +225,13 @@ func (d *draft) ordered(entries []entry, guard string) {
 			continue
 		}
 		if e.effect == ask && !slices.ContainsFunc(entries[i+1:], func(o entry) bool { return o.effect == allow }) {
-			continue // what no rule matches is asked about
+			continue // the default for actions without a matching rule
 		}
 		var except []*command
 		for j := range entries[:i] {
 			stronger := &entries[j]
-			// A pattern of which the words are odd, or which counts in other modes, does not make an exception: the rule
-			// is stricter then.
+			// A pattern without usable words, or for other modes, does not become an exception; the rule is stricter
+			// then.
 			if stronger.strictness() < e.strictness() && stronger.why == "" && (stronger.command.all || stronger.command.usable()) &&
 				(len(stronger.modes) == 0 || slices.Equal(stronger.modes, e.modes)) {
 				except = append(except, &stronger.command)
@@ -242,7 +246,7 @@ func (d *draft) ordered(entries []entry, guard string) {
 func (d *draft) allowed(e *entry, stronger []entry, guard string) {
 	for i := range stronger {
 		if o := &stronger[i]; len(o.modes) == 0 && o.effect != allow && o.command.covers(&e.command) {
-			return // it never counts there either
+			return // another entry always has precedence
 		}
 	}
 	switch {
@@ -264,7 +268,7 @@ func (d *draft) allowed(e *entry, stronger []entry, guard string) {
 		d.add(e.said, rule)
 		return
 	}
-	// A line may hold commands of several entries, and one rule must cover all of it.
+	// A line may contain commands of several entries, and one rule must match them all.
 	i := slices.IndexFunc(d.allows, func(a allows) bool { return a.guard == guard && slices.Equal(a.modes, e.modes) })
 	if i < 0 {
 		i = len(d.allows)
@@ -273,14 +277,14 @@ func (d *draft) allowed(e *entry, stronger []entry, guard string) {
 	d.allows[i].commands = append(d.allows[i].commands, &e.command)
 }
 
-// allows are commands that are allowed under the same conditions.
+// allows are the commands that are allowed under the same conditions.
 type allows struct {
 	guard    string
 	modes    []string
 	commands []*command
 }
 
-// addAllows adds the rules for the commands that are allowed.
+// addAllows adds the rules for the allowed commands.
 func (d *draft) addAllows() {
 	for _, a := range d.allows {
 		rule := &permissionv1.Rule{Effect: allow, Mode: a.modes, Reason: d.origin + " allows these commands."}
@@ -304,10 +308,10 @@ func (d *draft) addAllows() {
 	}
 }
 
-// ends is a condition in CEL on a simple command s: if it begins with the words, nothing follows them.
+// ends returns a CEL condition on a simple command s: if it begins with the words, no further words follow.
 func (c *command) ends() string { return "!(" + c.begins(">") + ")" }
 
-// meaning says in words what words match.
+// meaning describes the commands that the words match.
 func (c *command) meaning() string {
 	if c.open {
 		return "those that begin with the words " + strconv.Quote(strings.Join(c.words, " "))

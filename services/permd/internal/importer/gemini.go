@@ -12,7 +12,7 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// geminiFile is a policy of Gemini CLI.
+// geminiFile is a policy file of Gemini CLI.
 type geminiFile struct {
 	Rule          []geminiRule     `toml:"rule"`
 	SafetyChecker []map[string]any `toml:"safety_checker"`
@@ -38,19 +38,19 @@ type geminiRule struct {
 	tools, prefixes []string
 }
 
-// gemini reads a policy of Gemini CLI. Facts are from its repository: docs/reference/policy-engine.md, and in
-// packages/core/src/policy: toml-loader.ts (the fields), utils.ts (what commandPrefix becomes) and policy-engine.ts (how
-// rules are chosen and lines taken apart):
+// gemini converts a policy of Gemini CLI. The facts are from its repository: docs/reference/policy-engine.md, and in
+// packages/core/src/policy: toml-loader.ts (the fields), utils.ts (the conversion of commandPrefix) and
+// policy-engine.ts (the choice of rules and the splitting of lines):
 //
-//   - The rule with the highest priority that matches decides, of equal ones the first. What no rule matches is asked
-//     about, but for what the program's own rules allow.
-//   - commandPrefix is text that a command begins with, up to the end of a word; commandRegex stands after the beginning
-//     of a command; both only for run_shell_command. argsPattern is a regular expression on the arguments as JSON.
-//   - Every command of a line is judged by itself, and the line as a whole. Redirections make an allow an ask, unless the
-//     rule says otherwise.
-//   - Files are read and written inside the workspace only, and those that builds run (isBuildFile) are always asked about.
-//   - A rule that allows all commands does not allow those that isDangerousCommand names.
-//   - modes are default, autoEdit, yolo and plan, which are the ids of its session modes.
+//   - Of the matching rules, the one with the highest priority applies; of equal ones, the first. An action that no rule
+//     matches is asked about, unless the program's own rules allow it.
+//   - commandPrefix is the beginning of a command, up to the end of a word; commandRegex matches the beginning of a
+//     command. Both apply only to run_shell_command. argsPattern is a regular expression on the arguments as JSON.
+//   - Rules apply to every command of a line, and to the line as a whole. Redirections turn an allow into an ask, unless
+//     the rule permits them.
+//   - Files are read and written only inside the workspace. Files that builds run (isBuildFile) are always asked about.
+//   - A rule that allows all commands does not allow those in isDangerousCommand.
+//   - modes are default, autoEdit, yolo and plan, which are also the ids of its session modes.
 func (d *draft) gemini(content []byte) error {
 	d.origin = "Gemini CLI"
 	d.notes = []string{
@@ -90,8 +90,8 @@ func (d *draft) gemini(content []byte) error {
 	return nil
 }
 
-// geminiAlways is for what Gemini CLI asks about although a rule allows it: commands that it holds to be dangerous, where
-// a rule allows all of them, and edits of the files that builds run.
+// geminiAlways adds rules for actions that Gemini CLI asks about although a rule allows them: dangerous commands, if a
+// rule allows all commands, and edits of the files that builds run.
 func (d *draft) geminiAlways(commands []entry) {
 	if slices.ContainsFunc(commands, func(e entry) bool {
 		return e.effect == allow && e.why == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
@@ -170,7 +170,7 @@ func (r *geminiRule) redirects() bool {
 
 func (r *geminiRule) reason() string { return cmp.Or(r.DenyMessage, r.DenyMessage2) }
 
-// said is the rule in one line.
+// said returns the rule in one line.
 func (r *geminiRule) said() string {
 	parts := []string{r.Decision, strings.Join(r.tools, " ")}
 	add := func(name string, value *string) {
@@ -190,7 +190,7 @@ func (r *geminiRule) said() string {
 	return strings.Join(append(parts, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
 }
 
-// beyond says which condition of the rule an action does not tell of; empty: none.
+// beyond returns the condition of the rule that actions have no data for; empty: none.
 func (r *geminiRule) beyond() string {
 	switch {
 	case r.ArgsPattern != nil:
@@ -207,14 +207,14 @@ func (r *geminiRule) beyond() string {
 	return ""
 }
 
-// commands are the entries about commands that the rule comes to.
+// commands returns the rule's entries about commands.
 func (r *geminiRule) commands() []entry {
 	base := entry{effect: r.effect(), said: r.said(), reason: r.reason(), modes: r.Modes, why: r.beyond(), command: parseCommand("*", "*")}
 	if base.effect != allow && base.why != "" {
 		if r.MCPName != nil {
-			return nil // no commands, and geminiTools sees to it
+			return nil // not about commands: geminiTools handles it
 		}
-		base.effect = ask // what it denies is a part of this; geminiTools reports it
+		base.effect = ask // the denied actions are a part of these; geminiTools reports it
 	}
 	switch {
 	case r.CommandRegex != nil:
@@ -241,7 +241,7 @@ func (r *geminiRule) commands() []entry {
 	return entries
 }
 
-// regexLead is a command that begins with the whole words which a regular expression begins with.
+// regexLead returns a command that begins with the complete words at the start of a regular expression.
 func regexLead(expr string) command {
 	end := strings.IndexAny(expr, `\^$.|?*+()[]{}"'`)
 	if end < 0 || strings.Contains(expr, "|") && !strings.Contains(expr, "(") {
@@ -254,11 +254,11 @@ func regexLead(expr string) command {
 	return parsePrefix(expr[:words])
 }
 
-// geminiTools adds rules for the tools that run no command, of which the first that matches counts.
+// geminiTools adds rules for the tools that run no command, where the first match applies.
 func (d *draft) geminiTools(rules []geminiRule) {
 	groups := []struct {
 		kinds []string
-		tools []string // all of them must be allowed for the kinds to be
+		tools []string // all must be allowed for the kinds to be allowed
 		path  bool
 	}{
 		{[]string{"fs.read", "tool.read"}, []string{"read_file", "read_many_files"}, true},
@@ -272,7 +272,7 @@ func (d *draft) geminiTools(rules []geminiRule) {
 			known[tool] = true
 		}
 	}
-	known["search_file_content"] = true // grep_search, before it was renamed
+	known["search_file_content"] = true // the former name of grep_search
 	for _, group := range groups {
 		d.geminiGroup(rules, group.kinds, group.tools, group.path)
 	}
@@ -293,9 +293,9 @@ func (d *draft) geminiTools(rules []geminiRule) {
 	}
 }
 
-// geminiGroup adds rules for tools that are one kind of action here.
+// geminiGroup adds rules for tools that correspond to one kind of action.
 func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool) {
-	allowed := map[string]string{} // a tool and the modes that it is allowed in
+	allowed := map[string]string{} // modes in which each tool is allowed
 	for i := range rules {
 		r := &rules[i]
 		var of []string
@@ -322,14 +322,14 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 				continue
 			}
 			if len(allowed) > 0 && effect != allow {
-				// Rules for tools have no exceptions; the strict side of them counts.
+				// Rules for tools have no exceptions; the strictest applies.
 				d.drop(r.said(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
 			}
 			d.add(r.said(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
 			continue
 		}
 		if r.beyond() != "" {
-			continue // reported
+			continue // already reported
 		}
 		modes := strings.Join(r.Modes, " ")
 		for _, tool := range of {
@@ -339,7 +339,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		}
 		complete := true
 		for _, tool := range tools {
-			// read_many_files and replace can do no more than the tool beside them.
+			// read_many_files and replace have no more permissions than the other tool of their group.
 			if have, ok := allowed[tool]; (!ok || have != modes) && tool != "read_many_files" && tool != "replace" {
 				complete = false
 			}
@@ -357,7 +357,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 	}
 }
 
-// withWrites adds to the kinds that edit those that remove and move.
+// withWrites adds the kinds that remove and move to the kinds that edit.
 func withWrites(kinds []string) []string {
 	if kinds[0] == "fs.write" {
 		return writeKinds()

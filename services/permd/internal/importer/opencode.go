@@ -8,24 +8,24 @@ import (
 	permissionv1 "github.com/acphost/acphost/proto/acphost/permission/v1"
 )
 
-// outside is a condition on a simple command s: no word of it names what lies outside the workspace. opencode asks about
-// such commands by a permission of its own, external_directory.
+// outside is a CEL condition on a simple command s: none of its words is a path outside of the workspace. opencode asks
+// about commands with such paths by a separate permission, external_directory.
 const outside = `s.argv.all(w, !w.matches("^(-[A-Za-z]|--?[A-Za-z-]+=)?[/~]|(^|[/=])[.][.](/|$)"))`
 
-// opencode reads the permissions in opencode.json. Facts are from its documentation, opencode.ai/docs/permissions, and
-// its repository: packages/opencode/src/permission (evaluate: the last rule of which both the permission's name and the
-// pattern match), src/util/wildcard.ts (a " *" at a pattern's end matches nothing too) and src/tool/bash.ts:
+// opencode converts the permissions in opencode.json. The facts are from its documentation,
+// opencode.ai/docs/permissions, and its repository: packages/opencode/src/permission (evaluate: the last rule whose
+// permission name and pattern both match), src/util/wildcard.ts (a " *" at a pattern's end also matches nothing) and
+// src/tool/bash.ts:
 //
-//   - permission is allow, ask or deny, or a map of a tool's name, or a pattern of names, to one of them or to a map of
-//     patterns. All of it is one list in the order of the file, of which the last entry that matches counts.
-//   - "*" stands for any characters, "?" for one. For bash the pattern is one of a command's text, each command of a line
-//     and each wrapper by itself; for edit and read one of the path relative to the worktree; ~ and $HOME are the home
-//     directory.
-//   - edit is for all tools that change files. What lies outside the working directory is asked about besides, unless
-//     external_directory allows it. Reading .env files is denied.
-//   - What nothing matches is allowed, all but external_directory and doom_loop. Here it is asked about.
-//   - Whether "*" crosses directories differs between versions; the narrow reading counts for what is allowed, the wide
-//     one for the rest.
+//   - permission is allow, ask or deny, or a map. The keys are the names of tools, or patterns of names; the values are one
+//     of these words, or a map of patterns. All entries form one list in the order of the file, and the last match applies.
+//   - "*" matches any characters, "?" one. For bash the pattern matches the text of each command of a line and of each
+//     wrapper; for edit and read it matches the path relative to the worktree. ~ and $HOME are the home directory.
+//   - edit applies to all tools that change files. Paths outside of the working directory are also asked about, unless
+//     external_directory allows them. Reading .env files is denied.
+//   - Actions without a match are allowed, except external_directory and doom_loop. Here they are asked about.
+//   - It depends on the version whether "*" matches a slash. The conversion uses the narrow meaning for entries that allow,
+//     and the wide one for the others.
 func (d *draft) opencode(content []byte) error {
 	top, err := readObject(content)
 	if err != nil {
@@ -63,7 +63,7 @@ func (d *draft) opencode(content []byte) error {
 
 type opencodeEntry struct {
 	key, pattern, effect string
-	whole                bool // no pattern was given
+	whole                bool // the entry has no pattern
 }
 
 func (e *opencodeEntry) said() string {
@@ -105,7 +105,7 @@ func matchesName(pattern, name string) bool {
 	return pattern == name
 }
 
-// opencodePaths adds rules for a permission on paths, the strongest entry first.
+// opencodePaths adds rules for a permission on paths, the entry with the highest precedence first.
 func (d *draft) opencodePaths(list []opencodeEntry, name string, allowed, forbidden []string) {
 	var of []opencodeEntry
 	for _, e := range list {
@@ -163,7 +163,7 @@ func (d *draft) opencodeForbid(e *opencodeEntry, kinds []string) {
 	d.add(e.said(), &permissionv1.Rule{Effect: e.effect, On: kinds, Path: globs})
 }
 
-// opencodeGlob is a glob that matches no more than the pattern.
+// opencodeGlob returns a glob that matches at most the paths that the pattern matches.
 func opencodeGlob(pattern string) (glob string, rooted, ok bool) {
 	body, base := home(pattern)
 	if base == "" && strings.HasPrefix(body, "/") {
@@ -175,7 +175,7 @@ func opencodeGlob(pattern string) (glob string, rooted, ok bool) {
 	return glob, rooted, !strings.ContainsAny(body, "[]") && body != "" && isGlob(glob)
 }
 
-// home takes the home directory off a pattern.
+// home removes the home directory from a pattern.
 func home(pattern string) (rest, base string) {
 	for _, prefix := range []string{"~/", "$HOME/"} {
 		if rest, ok := strings.CutPrefix(pattern, prefix); ok {
@@ -185,8 +185,8 @@ func home(pattern string) (rest, base string) {
 	return strings.TrimPrefix(pattern, "./"), ""
 }
 
-// opencodeWide are globs that match no less than the pattern: what begins with the text in front of its first star and
-// ends with the text behind its last.
+// opencodeWide returns globs that match at least the paths that the pattern matches: paths that begin with the text
+// before its first star and end with the text after its last.
 func opencodeWide(pattern string) ([]string, bool) {
 	body, base := home(pattern)
 	switch {
@@ -194,7 +194,7 @@ func opencodeWide(pattern string) ([]string, bool) {
 	case strings.HasPrefix(body, "/"):
 		body = body[1:]
 	case strings.HasPrefix(body, "*"), strings.HasPrefix(body, "?"):
-		base = "" // also outside the roots
+		base = "" // also outside of the roots
 	default:
 		base = "${root}"
 	}
@@ -227,7 +227,7 @@ func opencodeWide(pattern string) ([]string, bool) {
 	return globs, !strings.ContainsAny(body, "\\") && !slices.ContainsFunc(globs, func(g string) bool { return !isGlob(g) })
 }
 
-// opencodeOthers is for permissions that are neither about commands nor about paths.
+// opencodeOthers handles permissions for neither commands nor paths.
 func (d *draft) opencodeOthers(list []opencodeEntry) {
 	web := map[string]string{}
 	for _, name := range []string{"webfetch", "websearch", "codesearch"} {
@@ -276,7 +276,7 @@ func (d *draft) opencodeOthers(list []opencodeEntry) {
 	}
 }
 
-// opencodeAll is for the entry for all permissions, as far as it is not about commands and paths.
+// opencodeAll handles the entry for all permissions, except for commands and paths.
 func (d *draft) opencodeAll(e *opencodeEntry, weaker []opencodeEntry) {
 	others := append(otherKinds(), "tool.search", "fs.list", "tool.fetch")
 	switch e.effect {
