@@ -9,8 +9,8 @@
 //   - handler: for authors: Main, settings, logging, and the lifecycle of a child and of a sidecar;
 //   - handlertest and conformance: the contract as test cases;
 //   - roots: checks of paths, for handlers of files and of terminals;
-//   - programs and plaintext: for handlers of terminals: the programs that a command would run, and the text that a person
-//     would read in its output;
+//   - programs and plaintext: for handlers of terminals: the programs that a command would run, and the text that a
+//     person would read in its output;
 //   - launch: for hosts: start a child or connect to a sidecar.
 //
 // A program that controls agents through a running acphost imports only client.

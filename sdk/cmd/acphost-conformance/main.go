@@ -1,6 +1,6 @@
-// Command acphost-conformance runs the conformance cases against a handler: a program that it starts as acphost would, or
-// a sidecar at an address. It prints a line for each case. The exit status is 0 if no case failed, 1 if a case failed,
-// and 2 if the cases could not run.
+// Command acphost-conformance runs the conformance cases against a handler: a program that it starts as acphost would,
+// or a sidecar at an address. It prints a line for each case. The exit status is 0 if no case failed, 1 if a case
+// failed, and 2 if the cases could not run.
 package main
 
 import (

@@ -36,8 +36,8 @@ const (
 
 // Error is the type of every error that this package returns, except a context's own.
 //
-// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a file does not
-// exist, in exactly one wording, and no other text contains any of the usual wordings.
+// Agents search errors for words to decide that a file may be created. So only the text of a Missing error says that a
+// file does not exist, in exactly one wording, and no other text contains any of the usual wordings.
 type Error struct {
 	Kind Kind
 	text string
@@ -85,8 +85,8 @@ func errTorn(path string, cause error) *Error {
 	return e
 }
 
-// errSystem converts a system error. It does not return Missing for a file that does not exist (see errAt): here such a file has been
-// removed during the call.
+// errSystem converts a system error. It does not return Missing for a file that does not exist (see errAt): here such a
+// file has been removed during the call.
 func errSystem(verb, path string, err error) *Error {
 	kind := Failed
 	switch {

@@ -2,8 +2,8 @@ package files
 
 import "golang.org/x/sys/unix"
 
-// writeInPlace overwrites the open old file. It reserves space first, if the file system supports that. If writing fails all the
-// same, it restores the old content.
+// writeInPlace overwrites the open old file. It reserves space first, if the file system supports that. If writing
+// fails all the same, it restores the old content.
 func (w *writer) writeInPlace(why string) error {
 	// Two paths can lead to the same file here; the lock on the path does not serialize them.
 	defer w.disk.locks.lock(w.meta.identity)()
@@ -26,8 +26,8 @@ func (w *writer) writeInPlace(why string) error {
 	return nil
 }
 
-// save reads the old content, if it is readable and within MaxMaxContent. whole says that content is complete. The file can be
-// written without it.
+// save reads the old content, if it is readable and within MaxMaxContent. whole says that content is complete. The file
+// can be written without it.
 func (w *writer) save() (content []byte, whole bool) {
 	m, err := fstat(w.old)
 	if err != nil || m.size > MaxMaxContent {
@@ -37,7 +37,8 @@ func (w *writer) save() (content []byte, whole bool) {
 	return content, err == nil // it is not readable, or is shrinking
 }
 
-// overwriteOrRestore writes the new content. If that fails half way, it restores the saved content, if that is complete.
+// overwriteOrRestore writes the new content. If that fails half way, it restores the saved content, if that is
+// complete.
 func (w *writer) overwriteOrRestore(saved []byte, whole bool) error {
 	err := overwrite(w.old, w.content)
 	if err == nil {

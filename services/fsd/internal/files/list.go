@@ -44,8 +44,8 @@ type Listing struct {
 	Path string
 }
 
-// List returns a folder's first limit entries, 1 to MaxListLimit; 0 means DefaultListLimit. Memory is bounded by the limit,
-// regardless of the size of the folder. It stops when ctx ends.
+// List returns a folder's first limit entries, 1 to MaxListLimit; 0 means DefaultListLimit. Memory is bounded by the
+// limit, regardless of the size of the folder. It stops when ctx ends.
 func (d *Disk) List(ctx context.Context, b Bounds, path string, limit uint32) (Listing, error) {
 	if err := ctx.Err(); err != nil {
 		return Listing{}, err

@@ -87,8 +87,8 @@ func (w *walker) enter(roots rootSet, path string, how reach) (*place, error) {
 	return p, nil
 }
 
-// exactly resolves a path that leaves the roots but was allowed: it must lead to that very file. If it does not, the error does not
-// reveal where it leads.
+// exactly resolves a path that leaves the roots but was allowed: it must lead to that very file. If it does not, the
+// error does not reveal where it leads.
 func (w *walker) exactly(allowed string, roots rootSet, path string) (*place, error) {
 	if paths.Kernel(allowed) {
 		return nil, errEscapes(path)
@@ -155,8 +155,8 @@ func (set rootSet) inAnother(r *resolvedRoot) bool {
 	return slices.ContainsFunc(set, func(o resolvedRoot) bool { return o.real != "" && !o.missing && paths.Below(o.real, r.real) })
 }
 
-// innermost returns the root that decides about a resolved path; nil: the path is outside of all roots. Of two roots with the same
-// folder, the read-only one decides.
+// innermost returns the root that decides about a resolved path; nil: the path is outside of all roots. Of two roots
+// with the same folder, the read-only one decides.
 func (set rootSet) innermost(path string) *Root {
 	if best := set.innermostResolved(path); best != nil {
 		return &best.given

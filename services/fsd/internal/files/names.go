@@ -22,8 +22,8 @@ const (
 
 var errEnough = errors.New("enough")
 
-// namesOf searches for all names of a file with several hard links, below the roots. Content written to it in place appears under all
-// of them.
+// namesOf searches for all names of a file with several hard links, below the roots. Content written to it in place
+// appears under all of them.
 func namesOf(m meta, roots []Root) names {
 	var found uint64
 	left, own := maxEntries, false

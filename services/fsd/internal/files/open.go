@@ -11,8 +11,8 @@ import (
 // quiet are the flags of every open: it must never block, acquire a controlling terminal, or leak into a child.
 const quiet = unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC | unix.O_NOFOLLOW
 
-// openFile opens the regular file at a resolved path. If a symbolic link was swapped into the path, it returns a Changed error. The
-// flags may be O_RDONLY, O_WRONLY or O_RDWR.
+// openFile opens the regular file at a resolved path. If a symbolic link was swapped into the path, it returns a
+// Changed error. The flags may be O_RDONLY, O_WRONLY or O_RDWR.
 func (s *state) openFile(p *place, flags int) (int, meta, error) {
 	fd, err := openExact(p.path, flags|quiet)
 	if err != nil {
@@ -72,8 +72,8 @@ func openError(p *place, err error) error {
 	return errAt("open", p.asked, err)
 }
 
-// openWalking opens an absolute path folder by folder and rejects a symbolic link anywhere in it. It needs the permission to search
-// the folders, not to read them.
+// openWalking opens an absolute path folder by folder and rejects a symbolic link anywhere in it. It needs the
+// permission to search the folders, not to read them.
 func openWalking(path string, flags int) (int, error) {
 	dir, err := openat(unix.AT_FDCWD, "/", searchOnly)
 	if err != nil {

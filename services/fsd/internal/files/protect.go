@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// foldNames ignores case when a path is compared with a protected path that does not exist yet. Existing files are compared by
-// identity on every system.
+// foldNames ignores case when a path is compared with a protected path that does not exist yet. Existing files are
+// compared by identity on every system.
 const foldNames = runtime.GOOS == "darwin"
 
 // protectedPath is a file or folder that must not be accessed, with its known names.
@@ -33,8 +33,8 @@ func newProtectedPath(path string) protectedPath {
 	return p
 }
 
-// protection are the protected paths and their targets. The targets are looked up at every call or, if a watch reports changes, only
-// after a change. Safe for concurrent use.
+// protection are the protected paths and their targets. The targets are looked up at every call or, if a watch reports
+// changes, only after a change. Safe for concurrent use.
 type protection struct {
 	paths []protectedPath
 	names []string // all paths, as asked and as resolved when they were configured
@@ -73,8 +73,8 @@ func newProtection(of []string) (*protection, error) {
 	return p, nil
 }
 
-// follow starts to watch the paths, with the watch of the protection that p replaces, if that has one. Calls that still use the old
-// protection look the paths up.
+// follow starts to watch the paths, with the watch of the protection that p replaces, if that has one. Calls that still
+// use the old protection look the paths up.
 func (p *protection) follow(old *protection) {
 	old.mu.Lock()
 	w := old.watch
@@ -102,8 +102,8 @@ func (p *protection) now() standing {
 	return is
 }
 
-// seen returns the known state of the paths, and the paths that must be looked up. The lock is not held during the lookup: a path may
-// lie on a file system that does not answer.
+// seen returns the known state of the paths, and the paths that must be looked up. The lock is not held during the
+// lookup: a path may lie on a file system that does not answer.
 func (p *protection) seen() (standing, []protectedPath) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -126,8 +126,8 @@ func (p protectedPath) look(is *standing) {
 	}
 }
 
-// guards reports whether a place is protected: by its name, as asked or as resolved, or because the place or a folder in its path is
-// protected under another name (a link, a bind mount, a second hard link, another case).
+// guards reports whether a place is protected: by its name, as asked or as resolved, or because the place or a folder
+// in its path is protected under another name (a link, a bind mount, a second hard link, another case).
 func (s *state) guards(p *place) (bool, error) {
 	if len(s.protected.paths) == 0 {
 		return false, nil
@@ -155,8 +155,8 @@ func (s *state) guardsOpened(m meta) (bool, error) {
 	return s.guardsLinked(m)
 }
 
-// guardsLinked reports whether a file is a second hard link to a file below a protected folder. Only files with several links need
-// the search.
+// guardsLinked reports whether a file is a second hard link to a file below a protected folder. Only files with several
+// links need the search.
 func (s *state) guardsLinked(m meta) (bool, error) {
 	if !m.isRegular() || m.links < 2 {
 		return false, nil

@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// replace writes the content to a temporary file and renames it over the old one. If the file can only be written in place, it
-// returns the reason, and has changed nothing.
+// replace writes the content to a temporary file and renames it over the old one. If the file can only be written in
+// place, it returns the reason, and has changed nothing.
 func (w *writer) replace() (why string, err error) {
 	temporary := temporaryName()
 	fd, err := w.createTemporary(temporary)
@@ -77,8 +77,8 @@ func (w *writer) createError(err error) error {
 // maxName is the limit of a file name in the usual file systems, in bytes.
 const maxName = 255
 
-// checkUnchanged minimizes the time in which another process's write between the check of the digest and the rename is lost. Without
-// an expected digest the last writer wins.
+// checkUnchanged minimizes the time in which another process's write between the check of the digest and the rename is
+// lost. Without an expected digest the last writer wins.
 func (w *writer) checkUnchanged() error {
 	if w.expected == "" {
 		return nil
@@ -119,7 +119,8 @@ const (
 	temporaryRandom = 16 // hexadecimal digits between the two
 )
 
-// temporaryName returns a random name. It does not contain the file's own name, which may have the maximum length already.
+// temporaryName returns a random name. It does not contain the file's own name, which may have the maximum length
+// already.
 func temporaryName() string {
 	var random [temporaryRandom / 2]byte
 	_, _ = rand.Read(random[:]) // never fails

@@ -43,8 +43,9 @@ func (p *place) exists() bool { return len(p.missing) == 0 }
 // lane reports whether a path is inside a root, or between / and a root.
 type lane func(path string) bool
 
-// walker resolves paths as the kernel does: component by component, links first and ".." after. It caches the folders that it has
-// read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent use.
+// walker resolves paths as the kernel does: component by component, links first and ".." after. It caches the folders
+// that it has read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent
+// use.
 type walker struct {
 	before func(folder string) error // if set, is called before a name in the folder is looked up, and may end the walk
 	seen   []sighting
@@ -57,9 +58,9 @@ type sighting struct {
 	target string
 }
 
-// walk resolves an absolute path. Missing names are no error: ".." then removes the missing name, because a name that does not exist
-// cannot be a link. With strict, walk returns an Escapes error as soon as the path as asked leaves the lane, before it queries the
-// file system there: otherwise an agent could learn which files exist outside.
+// walk resolves an absolute path. Missing names are no error: ".." then removes the missing name, because a name that
+// does not exist cannot be a link. With strict, walk returns an Escapes error as soon as the path as asked leaves the
+// lane, before it queries the file system there: otherwise an agent could learn which files exist outside.
 func (w *walker) walk(asked string, allowed lane, strict bool) (*place, error) {
 	p := &place{asked: asked}
 	var (

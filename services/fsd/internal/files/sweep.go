@@ -17,7 +17,8 @@ const (
 	sweptEntries = 10000
 )
 
-// sweeper removes the temporary files of processes that were killed while writing: once per folder, at the first write to it.
+// sweeper removes the temporary files of processes that were killed while writing: once per folder, at the first write
+// to it.
 type sweeper struct {
 	mu   sync.Mutex
 	done map[identity]struct{}
@@ -52,7 +53,8 @@ func (s *sweeper) sweep(dir int) {
 	}
 }
 
-// first reports whether a folder was not swept before, and remembers it. When too many folders are known, it clears the memory.
+// first reports whether a folder was not swept before, and remembers it. When too many folders are known, it clears the
+// memory.
 func (s *sweeper) first(id identity) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -11,24 +11,27 @@ import (
 
 // watch reports, with one system call, whether protected paths may lead elsewhere than when they were looked up.
 //
-// It watches every folder in which a name of a path was looked up, from / on and including those behind symbolic links, before it
-// looks the name up. Each call then asks the kernel whether events are pending. If so, of whatever kind, all paths are looked up
-// again. The cached result is valid as long as these facts hold:
+// It watches every folder in which a name of a path was looked up, from / on and including those behind symbolic links,
+// before it looks the name up. Each call then asks the kernel whether events are pending. If so, of whatever kind, all
+// paths are looked up again. The cached result is valid as long as these facts hold:
 //
-//   - The target of a path depends only on the entries of those folders, on the mounts, and on the permission to search the
-//     folders. The root of this process does not change. A symbolic link cannot be changed, only replaced.
-//   - inotify queues an event for each entry that is created, removed or renamed in a watched folder before the system call
-//     that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was reached. If a
-//     folder itself is renamed, moved away or replaced, the watch on the folder above it reports that, up to /.
+//   - The target of a path depends only on the entries of those folders, on the mounts, and on the permission to search
+//     the folders. The root of this process does not change. A symbolic link cannot be changed, only replaced.
+//   - inotify queues an event for each entry that is created, removed or renamed in a watched folder before the system
+//     call that did it returns. The watch is on the folder, not on its name, so it does not matter how the folder was
+//     reached. If a folder itself is renamed, moved away or replaced, the watch on the folder above it reports that, up
+//     to /.
 //   - If the queue overflows, it contains an event for that. Events are never distinguished, so none can be misread.
-//   - poll on /proc/thread-self/mountinfo reports once that mounts were added, moved or removed since the previous poll.
-//   - The file system is one of those below, on which only this kernel's system calls change entries, and a file keeps its
-//     device and inode. A folder encrypted with fscrypt is excluded: its names appear with the key, without an event.
+//   - poll on /proc/thread-self/mountinfo reports once that mounts were added, moved or removed since the previous
+//     poll.
+//   - The file system is one of those below, on which only this kernel's system calls change entries, and a file keeps
+//     its device and inode. A folder encrypted with fscrypt is excluded: its names appear with the key, without an
+//     event.
 //
-// If a fact is in doubt, paths are looked up at every call: on other file systems, below a folder that may be searched but not read,
-// if the limit of watches is reached, and after any error. A folder that may not be searched has no visible entries; each call checks
-// whether that is still so. If a folder could be searched, its permissions are assumed unchanged: a path is then protected although a
-// lookup would not find it.
+// If a fact is in doubt, paths are looked up at every call: on other file systems, below a folder that may be searched
+// but not read, if the limit of watches is reached, and after any error. A folder that may not be searched has no
+// visible entries; each call checks whether that is still so. If a folder could be searched, its permissions are
+// assumed unchanged: a path is then protected although a lookup would not find it.
 type watch struct {
 	events int // inotify
 	mounts int
@@ -42,7 +45,8 @@ type watch struct {
 const (
 	// entryChanges are the events that change the target of a path through a folder.
 	entryChanges = unix.IN_CREATE | unix.IN_DELETE | unix.IN_MOVED_FROM | unix.IN_MOVED_TO | unix.IN_ONLYDIR | unix.IN_DONT_FOLLOW
-	// maxDrain limits the buffers of events that are read at once. If events are left, the next call looks the paths up again.
+	// maxDrain limits the buffers of events that are read at once. If events are left, the next call looks the paths up
+	// again.
 	maxDrain = 16
 )
 

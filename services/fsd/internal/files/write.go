@@ -20,25 +20,27 @@ type Written struct {
 	Notes []string
 }
 
-// Write replaces a file's content, or makes the file and its missing folders (with the umask). If expected is not empty, it is the
-// digest that the file's content must have.
+// Write replaces a file's content, or makes the file and its missing folders (with the umask). If expected is not
+// empty, it is the digest that the file's content must have.
 //
-// Write is atomic: it writes the new content to a temporary file in the same folder, and renames that over the old file, with the old
-// file's permissions, owner and extended attributes. It drops the set-user-id and set-group-id bits. It replaces an existing file
-// only after the new content was synced to disk, so that after a power loss the file has the old content or the new; it does not sync
-// a new file. If a file cannot be replaced (it is a mount point, the folder is read-only, the owner would change), Write writes it in
-// place and adds a note; if that fails half way, it restores the old content.
+// Write is atomic: it writes the new content to a temporary file in the same folder, and renames that over the old
+// file, with the old file's permissions, owner and extended attributes. It drops the set-user-id and set-group-id bits.
+// It replaces an existing file only after the new content was synced to disk, so that after a power loss the file has
+// the old content or the new; it does not sync a new file. If a file cannot be replaced (it is a mount point, the
+// folder is read-only, the owner would change), Write writes it in place and adds a note; if that fails half way, it
+// restores the old content.
 //
-// Write also writes a file with other hard links in place, if all its names lie below the roots and none belongs to git. It rejects a
-// file of git's under every name. If some names are not found, it replaces the file, so that they keep the old content, and adds a
-// note; if it cannot replace the file, it rejects the write.
+// Write also writes a file with other hard links in place, if all its names lie below the roots and none belongs to
+// git. It rejects a file of git's under every name. If some names are not found, it replaces the file, so that they
+// keep the old content, and adds a note; if it cannot replace the file, it rejects the write.
 //
 // A write that has begun runs to its end even if ctx ends, because its caller must learn the result.
 //
 // A file keeps its textform.Form, if Read would return it whole, and a note says so; not with Config.AsSent.
 //
-// Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any content for a
-// file that is not text, because its encoding would be lost. It does not check a file that is not readable.
+// Write rejects content that is not text as Read defines it, so that written content can be read again. It rejects any
+// content for a file that is not text, because its encoding would be lost. It does not check a file that is not
+// readable.
 func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected string) (Written, error) {
 	if err := ctx.Err(); err != nil {
 		return Written{}, err
@@ -209,8 +211,8 @@ func (w *writer) checkExpected() error {
 	return nil
 }
 
-// checkOldText rejects replacing a file that is not text: the agent cannot have read it, and its encoding would be lost. It reads the
-// file in chunks, regardless of its size.
+// checkOldText rejects replacing a file that is not text: the agent cannot have read it, and its encoding would be
+// lost. It reads the file in chunks, regardless of its size.
 func (w *writer) checkOldText() error {
 	if !w.exists() || w.meta.size == 0 {
 		return nil

@@ -1,9 +1,10 @@
-// Package attach lets a client of /acp follow any sessions of the supervisor, in addition to those of its own agent: session/attach and
-// session/detach, according to ACP's proposal for several clients of a session (RFD 533).
+// Package attach lets a client of /acp follow any sessions of the supervisor, in addition to those of its own agent:
+// session/attach and session/detach, according to ACP's proposal for several clients of a session (RFD 533).
 //
-// An agent of this package is a layer between a connection and the client's own agent, which is optional. It answers messages about
-// attached sessions by the supervisor's services, in the caller's name, and passes all other messages on unchanged. The package knows
-// ACP's messages and the services' contracts. It must not know HTTP, nor how a caller is authenticated.
+// An agent of this package is a layer between a connection and the client's own agent, which is optional. It answers
+// messages about attached sessions by the supervisor's services, in the caller's name, and passes all other messages on
+// unchanged. The package knows ACP's messages and the services' contracts. It must not know HTTP, nor how a caller is
+// authenticated.
 package attach
 
 import (
@@ -26,7 +27,8 @@ import (
 const (
 	// maxAttached is how many sessions a connection may be attached to at once.
 	maxAttached = 32
-	// maxBusy is how many messages of a client are answered concurrently. Further messages are not read until one is answered.
+	// maxBusy is how many messages of a client are answered concurrently. Further messages are not read until one is
+	// answered.
 	maxBusy = 64
 	// maxName bounds the name and the version that a client reports, in bytes.
 	maxName = 64
@@ -43,7 +45,8 @@ type Calls interface {
 // OpenAgent opens a client's own agent by its name; empty: the only one. ctx bounds only the opening.
 type OpenAgent func(ctx context.Context, name string) (relay.Agent, error)
 
-// Hub opens agents whose clients can attach to sessions, and knows the attachments of each session. Safe for concurrent use.
+// Hub opens agents whose clients can attach to sessions, and knows the attachments of each session. Safe for concurrent
+// use.
 type Hub struct {
 	open  OpenAgent
 	calls Calls
@@ -184,8 +187,8 @@ func (a *agent) concerns(frame []byte) bool {
 // forAttached are the requests that attached sessions accept, besides session/detach.
 var forAttached = map[string]bool{"session/prompt": true, "session/set_mode": true}
 
-// takes handles a message about an attached session, or one without an own agent; false: the message is for the own agent. It blocks only
-// while too many messages are being answered.
+// takes handles a message about an attached session, or one without an own agent; false: the message is for the own
+// agent. It blocks only while too many messages are being answered.
 func (a *agent) takes(m relay.Message, frame []byte) bool {
 	a.mu.Lock()
 	at := a.attached[m.Session]

@@ -40,7 +40,8 @@ func (a *agent) initialize(m relay.Message, frame []byte) bool {
 	return true
 }
 
-// advertise adds the capability to attach to the own agent's answer to initialize. It does not change an answer that is not ACP v1.
+// advertise adds the capability to attach to the own agent's answer to initialize. It does not change an answer that is
+// not ACP v1.
 func (a *agent) advertise(frames [][]byte, hello string) {
 	for i, f := range frames {
 		m, err := relay.Read(f)
@@ -64,7 +65,8 @@ func (a *agent) advertise(frames [][]byte, hello string) {
 	}
 }
 
-// added returns an object with the capability at a path, and creates missing objects on the path; nil: another value is there.
+// added returns an object with the capability at a path, and creates missing objects on the path; nil: another value is
+// there.
 func added(object []byte, name string, below ...string) []byte {
 	var members map[string]json.RawMessage
 	if len(object) > 0 && json.Unmarshal(object, &members) != nil {

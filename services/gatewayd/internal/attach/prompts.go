@@ -257,7 +257,8 @@ type block struct {
 	} `json:"resource"`
 }
 
-// content converts the block for the services; nil: it is invalid. The supervisor rejects blocks that the agent does not support.
+// content converts the block for the services; nil: it is invalid. The supervisor rejects blocks that the agent does
+// not support.
 func (b *block) content() *supervisorv1.ContentBlock {
 	c := &supervisorv1.ContentBlock{}
 	switch b.Type {

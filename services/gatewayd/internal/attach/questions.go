@@ -153,8 +153,8 @@ func cancelled(id string) []byte {
 	return notification("$/cancel_request", map[string]string{"requestId": id})
 }
 
-// answer handles the client's answer. If another answer was faster, the events report that. A rejected answer does not end the question:
-// the client is asked again, unless the next answer would be rejected too.
+// answer handles the client's answer. If another answer was faster, the events report that. A rejected answer does not
+// end the question: the client is asked again, unless the next answer would be rejected too.
 func (q *question) answer(frame []byte) {
 	req, err := q.read(frame)
 	ctx, cancel := withTimeout(q.at.ctx, answerTimeout)
@@ -171,7 +171,8 @@ func (q *question) answer(frame []byte) {
 	q.askAgain(problem(ctx, err), status.Code(err) == codes.PermissionDenied)
 }
 
-// askAgain reports a rejected answer to the client, and asks again if the question is open. final: it is not asked again.
+// askAgain reports a rejected answer to the client, and asks again if the question is open. final: it is not asked
+// again.
 func (q *question) askAgain(reason string, final bool) {
 	at, a := q.at, q.at.agent
 	again := at.question(q.approval)

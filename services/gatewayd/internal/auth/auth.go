@@ -1,8 +1,8 @@
-// Package auth authenticates requests, and rejects those that are not permitted for any caller: without a valid token or certificate, for
-// another host (DNS rebinding), or from a page that is not allowed.
+// Package auth authenticates requests, and rejects those that are not permitted for any caller: without a valid token
+// or certificate, for another host (DNS rebinding), or from a page that is not allowed.
 //
-// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a provider's tokens are
-// verified.
+// It knows tokens, certificates, and the headers that carry them. It must not know what a role may do, nor how a
+// provider's tokens are verified.
 package auth
 
 import (
@@ -71,12 +71,15 @@ type Options struct {
 	Tokens string
 	// Hosts are the names and addresses of this server for clients, without ports.
 	Hosts []string
-	// Origins are the pages, "https://example.org", whose scripts may call. Scripts of other pages may not, even with a token.
+	// Origins are the pages, "https://example.org", whose scripts may call. Scripts of other pages may not, even with a
+	// token.
 	Origins []string
-	// JWT returns the owner of a token for which IsJWT is true; nil: such tokens are rejected. All other tokens are those of the file.
+	// JWT returns the owner of a token for which IsJWT is true; nil: such tokens are rejected. All other tokens are
+	// those of the file.
 	IsJWT func(token string) bool
 	JWT   func(ctx context.Context, token string) (Who, *Refusal)
-	// Browser returns the caller of a request of the console's page; nil: there is no console. Such a request has PageHeader.
+	// Browser returns the caller of a request of the console's page; nil: there is no console. Such a request has
+	// PageHeader.
 	Browser func(*http.Request) (Who, *Refusal)
 	Logger  *slog.Logger
 	// Now returns the time. Default: time.Now.
@@ -113,8 +116,8 @@ func plain(host string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(host, "["), "]")
 }
 
-// PageHeader is the header in which the console's page sends its secret. Other pages cannot send it: browsers first send a preflight
-// request, which is rejected.
+// PageHeader is the header in which the console's page sends its secret. Other pages cannot send it: browsers first
+// send a preflight request, which is rejected.
 const PageHeader = "Acphost-Console"
 
 // Host rejects a request for another host name: a page elsewhere may resolve its name to this server (DNS rebinding).
@@ -125,8 +128,8 @@ func (g *Gate) Host(r *http.Request) *Refusal {
 	return nil
 }
 
-// Page rejects a request that is not from a page of this server, according to the browser's headers. Requests of other pages carry
-// cookies, too (CSRF).
+// Page rejects a request that is not from a page of this server, according to the browser's headers. Requests of other
+// pages carry cookies, too (CSRF).
 func (g *Gate) Page(r *http.Request) *Refusal {
 	if refusal := g.Host(r); refusal != nil {
 		return refusal

@@ -1,7 +1,7 @@
 // Package console serves the console: its page, and the requests by which a browser signs in and out.
 //
-// It knows HTTP, cookies and the headers that keep other pages out. The page gets its data from the supervisor's services like any
-// client; this package must not know them.
+// It knows HTTP, cookies and the headers that keep other pages out. The page gets its data from the supervisor's
+// services like any client; this package must not know them.
 package console
 
 import (
@@ -34,9 +34,9 @@ import (
 //go:embed dist
 var dist embed.FS
 
-// policy is the page's content security policy: it may use only this server's scripts, styles and connections. Text never becomes code or
-// elements (Trusted Types, without any policy that could create some). Terminals and other elements set styles by the CSSOM, which needs
-// no exception.
+// policy is the page's content security policy: it may use only this server's scripts, styles and connections. Text
+// never becomes code or elements (Trusted Types, without any policy that could create some). Terminals and other
+// elements set styles by the CSSOM, which needs no exception.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; connect-src 'self'; img-src 'self'; " +
 	"base-uri 'none'; form-action 'none'; frame-ancestors 'none'; require-trusted-types-for 'script'; trusted-types 'none'"
 
@@ -122,7 +122,8 @@ func load() map[string]file {
 	return files
 }
 
-// guarded rejects requests for other hosts, and requests for other resources than files that are not from the console's page.
+// guarded rejects requests for other hosts, and requests for other resources than files that are not from the console's
+// page.
 func (h *handler) guarded(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()
@@ -220,8 +221,8 @@ func (h *handler) leave(w http.ResponseWriter, r *http.Request) {
 	say(w, said{State: "waiting", Secret: s.Page, URL: url, Expires: &expires})
 }
 
-// comeBack signs in a browser that has signed in at the provider. Both of its secrets prove that it began the sign-in: otherwise an
-// attacker could sign it in as another person.
+// comeBack signs in a browser that has signed in at the provider. Both of its secrets prove that it began the sign-in:
+// otherwise an attacker could sign it in as another person.
 func (h *handler) comeBack(w http.ResponseWriter, r *http.Request) {
 	got, ok := read(w, r)
 	if !ok {
@@ -316,8 +317,8 @@ const (
 	signedIn           = "acphost-console"
 )
 
-// cookieName returns a cookie's name. Browsers share cookies among all ports of a host, so the name contains the port. They accept a
-// cookie with the prefix __Host- only from this host, and over TLS.
+// cookieName returns a cookie's name. Browsers share cookies among all ports of a host, so the name contains the port.
+// They accept a cookie with the prefix __Host- only from this host, and over TLS.
 func cookieName(r *http.Request, name string) string {
 	if _, port, err := net.SplitHostPort(r.Host); err == nil {
 		name += "-" + port
@@ -371,8 +372,9 @@ func Browser(desk *signin.Desk) func(*http.Request) (auth.Who, *auth.Refusal) {
 // errAgent is wrapped in the error of a browser that belongs to an agent.
 var errAgent = errors.New("what shows this code is not a person's browser")
 
-// noAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made it: an agent could show
-// a code and have a person type it. For a caller behind a proxy or on another machine, this cannot be determined.
+// noAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made it: an
+// agent could show a code and have a person type it. For a caller behind a proxy or on another machine, this cannot be
+// determined.
 func noAgent(r *http.Request) error {
 	local, ok := r.Context().Value(http.LocalAddrContextKey).(net.Addr)
 	if !ok {

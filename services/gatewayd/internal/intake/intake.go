@@ -1,5 +1,5 @@
-// Package intake reads messages of clients, so that slow and incomplete messages use bounded memory and do not keep other messages from
-// being read.
+// Package intake reads messages of clients, so that slow and incomplete messages use bounded memory and do not keep
+// other messages from being read.
 //
 // It knows sizes and times. It must not know the transport of a message, nor its meaning.
 package intake
@@ -43,9 +43,9 @@ func New(most int64) *Intake {
 // Most returns the maximum size of a message in bytes.
 func (i *Intake) Most() int64 { return i.most }
 
-// Read reads a message of an owner to its end. A message of more than 64 KiB needs one of 32 places, of which an owner may have 4; Read
-// waits for a place without reading further. With ErrLong it returns the start of the message, and leaves the rest in r. The caller
-// bounds the time by ctx, and makes r fail when ctx ends.
+// Read reads a message of an owner to its end. A message of more than 64 KiB needs one of 32 places, of which an owner
+// may have 4; Read waits for a place without reading further. With ErrLong it returns the start of the message, and
+// leaves the rest in r. The caller bounds the time by ctx, and makes r fail when ctx ends.
 func (i *Intake) Read(ctx context.Context, owner string, r io.Reader) ([]byte, error) {
 	head, err := io.ReadAll(io.LimitReader(r, free+1))
 	if err != nil || len(head) <= free {

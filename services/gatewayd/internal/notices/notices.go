@@ -1,8 +1,8 @@
-// Package notices notifies people who are not watching that a question waits: by a webhook, by ntfy, on the desktop. A notice links to
-// the question; it contains nothing that allows answering.
+// Package notices notifies people who are not watching that a question waits: by a webhook, by ntfy, on the desktop. A
+// notice links to the question; it contains nothing that allows answering.
 //
-// A person gets one notice of each question that has waited for a while. Questions that are due at the same time share a notice. A slow
-// channel gets fewer notices, and does not delay others.
+// A person gets one notice of each question that has waited for a while. Questions that are due at the same time share
+// a notice. A slow channel gets fewer notices, and does not delay others.
 //
 // The package knows questions and channels. It must not know how a question is answered.
 package notices
@@ -33,11 +33,13 @@ const (
 	apart = 10 * time.Second
 	// backoff is the pause before the one retry after a failure.
 	backoff = 3 * time.Second
-	// firstWait and lastWait are the first and the longest pause before the supervisor is called again after a lost connection.
+	// firstWait and lastWait are the first and the longest pause before the supervisor is called again after a lost
+	// connection.
 	firstWait, lastWait = time.Second, 30 * time.Second
 	// maxListed is how many questions a notice lists; further ones are only counted.
 	maxListed = 20
-	// maxDetails and maxName bound a question's texts in a notice, in characters; maxSession bounds a session's id in a link.
+	// maxDetails and maxName bound a question's texts in a notice, in characters; maxSession bounds a session's id in a
+	// link.
 	maxDetails, maxName, maxSession = 200, 64, 200
 )
 
@@ -75,8 +77,8 @@ type Notice struct {
 type Channel interface {
 	// String returns the channel's name for the log, without secret parts of its address.
 	String() string
-	// Send sends a notice. It returns soon after ctx ends, and is not called concurrently. An error is logged; errFinal means that a
-	// retry is useless.
+	// Send sends a notice. It returns soon after ctx ends, and is not called concurrently. An error is logged; errFinal
+	// means that a retry is useless.
 	Send(ctx context.Context, n Notice) error
 }
 

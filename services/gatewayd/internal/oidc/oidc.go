@@ -1,8 +1,8 @@
-// Package oidc authenticates people with an OpenID Connect provider: by tokens that the provider has signed, and by its sign-in page
-// (authorization code flow with PKCE).
+// Package oidc authenticates people with an OpenID Connect provider: by tokens that the provider has signed, and by its
+// sign-in page (authorization code flow with PKCE).
 //
-// It knows one provider, its tokens, and the roles of its groups. It must not know how a request carries a token, nor what a browser
-// stores.
+// It knows one provider, its tokens, and the roles of its groups. It must not know how a request carries a token, nor
+// what a browser stores.
 package oidc
 
 import (
@@ -33,7 +33,8 @@ const (
 	callTimeout = 10 * time.Second
 	// refresh is how long the provider's metadata and keys are cached.
 	refresh = time.Hour
-	// apart is the minimum time between two equal requests to the provider: every caller can send a token with an unknown key.
+	// apart is the minimum time between two equal requests to the provider: every caller can send a token with an
+	// unknown key.
 	apart = 5 * time.Second
 	// maxAnswer bounds a response of the provider, in bytes.
 	maxAnswer = 1 << 20
@@ -57,7 +58,8 @@ type Options struct {
 	Audience string
 	// Parties are further clients of the provider whose tokens (azp, client_id) for Audience are accepted.
 	Parties []string
-	// RoleClaim is the claim with a person's groups, "groups"; a dot selects a member of an object. Roles maps groups to roles.
+	// RoleClaim is the claim with a person's groups, "groups"; a dot selects a member of an object. Roles maps groups
+	// to roles.
 	RoleClaim string
 	Roles     map[string]string
 	Logger    *slog.Logger
@@ -156,7 +158,8 @@ func (p *Provider) Bearer(ctx context.Context, token string) (auth.Who, *auth.Re
 	return who, refusal
 }
 
-// SignInURL returns the URL of the provider's sign-in page. The three texts belong to the browser, and are hard to guess.
+// SignInURL returns the URL of the provider's sign-in page. The three texts belong to the browser, and are hard to
+// guess.
 func (p *Provider) SignInURL(state, nonce, verifier string) (string, *auth.Refusal) {
 	f, err := p.ask()
 	if err != nil {
@@ -221,8 +224,8 @@ func (p *Provider) refuse(status int, words string, err error) *auth.Refusal {
 	return &auth.Refusal{Status: status, Words: words}
 }
 
-// who returns the owner of a valid token: by their e-mail address, if the provider has verified it, or by the unique subject. People may
-// be able to choose other names.
+// who returns the owner of a valid token: by their e-mail address, if the provider has verified it, or by the unique
+// subject. People may be able to choose other names.
 func (p *Provider) who(token *oidc.IDToken) (auth.Who, *auth.Refusal) {
 	var claims map[string]any
 	if err := token.Claims(&claims); err != nil {

@@ -1,5 +1,5 @@
-// Package refusal is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket close code for each
-// kind of reason, for all transports and methods.
+// Package refusal is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket
+// close code for each kind of reason, for all transports and methods.
 //
 // It knows the errors of the packages that reject requests. It must not know the caller, nor the request.
 package refusal
@@ -26,7 +26,8 @@ type Kind struct {
 	Close websocket.StatusCode
 }
 
-// The kinds, as docs/gateway-api.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD 533).
+// The kinds, as docs/gateway-api.md documents them. The codes NotFound and NotAllowed are those of ACP's proposal (RFD
+// 533).
 var (
 	// NotSignedIn: the caller is not authenticated, or not any more.
 	NotSignedIn = Kind{401, -32002, websocket.StatusPolicyViolation}
@@ -68,7 +69,8 @@ var ofCodes = map[connect.Code]Kind{
 	connect.CodeUnavailable:        Unavailable,
 }
 
-// Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of the call.
+// Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of
+// the call.
 func Of(ctx context.Context, err error) (kind Kind, words string) {
 	var problem relay.Problem
 	var excess relay.Excess
@@ -92,7 +94,8 @@ func Of(ctx context.Context, err error) (kind Kind, words string) {
 	return kind, of.Message()
 }
 
-// ofAgent reports whether the agent caused an error: the client did not, even if the code is NOT_FOUND or FAILED_PRECONDITION.
+// ofAgent reports whether the agent caused an error: the client did not, even if the code is NOT_FOUND or
+// FAILED_PRECONDITION.
 func ofAgent(err *connect.Error) bool {
 	for _, d := range err.Details() {
 		if m, wrong := d.Value(); wrong == nil {

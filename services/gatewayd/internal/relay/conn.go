@@ -16,8 +16,8 @@ const maxSessions = 4096
 // lastWords is how long a client may take to read the last messages of an ended agent.
 const lastWords = 5 * time.Second
 
-// Conn is a connection: a client and its agent. It is safe for concurrent use, except for Initialize, Stream and Route, of which one is
-// called once.
+// Conn is a connection: a client and its agent. It is safe for concurrent use, except for Initialize, Stream and Route,
+// of which one is called once.
 type Conn struct {
 	// ID is random: only the client knows it.
 	ID string
@@ -130,8 +130,9 @@ func (c *Conn) Pass(m Message, frame []byte) error {
 	return c.Send(frame)
 }
 
-// Passed records which turns end with frames of Recv that were sent to the client. It assumes that a frame with a member "method"
-// anywhere is no answer, which is nearly always right: parsing each would be too expensive. An error only makes Drain wait longer.
+// Passed records which turns end with frames of Recv that were sent to the client. It assumes that a frame with a
+// member "method" anywhere is no answer, which is nearly always right: parsing each would be too expensive. An error
+// only makes Drain wait longer.
 func (c *Conn) Passed(frames [][]byte) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -148,8 +149,8 @@ func (c *Conn) Passed(frames [][]byte) {
 	}
 }
 
-// Recv returns the agent's next frames, in order, for a client with one stream for all frames. It is for one goroutine. Any error means
-// that the connection has ended.
+// Recv returns the agent's next frames, in order, for a client with one stream for all frames. It is for one goroutine.
+// Any error means that the connection has ended.
 func (c *Conn) Recv() ([][]byte, error) {
 	frames, err := c.agent.Recv()
 	if err != nil {
@@ -159,7 +160,8 @@ func (c *Conn) Recv() ([][]byte, error) {
 	return frames, nil
 }
 
-// Initialize sends the client's first message, and passes the agent's frames to streams from now on. It returns the answer.
+// Initialize sends the client's first message, and passes the agent's frames to streams from now on. It returns the
+// answer.
 func (c *Conn) Initialize(ctx context.Context, m Message, frame []byte) ([]byte, error) {
 	c.mu.Lock()
 	c.hello, c.initial = m.ID, make(chan []byte, 1)
@@ -226,8 +228,9 @@ type Excess string
 
 func (e Excess) Error() string { return string(e) }
 
-// Take sends a message of the client to the agent. beside is the session that the request names in its header; "": none. A request waits
-// until the client has read enough of the earlier frames. A Problem is a client error; after a Problem or an Excess, nothing was sent.
+// Take sends a message of the client to the agent. beside is the session that the request names in its header; "":
+// none. A request waits until the client has read enough of the earlier frames. A Problem is a client error; after a
+// Problem or an Excess, nothing was sent.
 func (c *Conn) Take(ctx context.Context, m Message, frame []byte, beside string) error {
 	if len(m.ID) > MaxID+1 || len(m.Session) > MaxID || len(beside) > MaxID {
 		return Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -280,8 +283,9 @@ func (c *Conn) expect(id, session string) error {
 	return nil
 }
 
-// Stream returns a reader of the connection's stream, or of a session's. after, if set, is the number of the last frame that the client
-// has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the connection has ended.
+// Stream returns a reader of the connection's stream, or of a session's. after, if set, is the number of the last frame
+// that the client has, 0 before the first. The error is ErrTaken, ErrTooOld, a Problem, an Excess, or why the
+// connection has ended.
 func (c *Conn) Stream(session string, after *uint64) (*Reader, error) {
 	if len(session) > MaxID {
 		return nil, Problem(fmt.Sprintf("an id has more than %d bytes", MaxID))
@@ -453,7 +457,8 @@ func (c *Conn) newOutbox() *outbox {
 	return newOutbox(&c.mu, min(c.reg.limits.Replay, keptAll/(1+len(c.sessions))), &c.reg.waiting, c.read)
 }
 
-// awaitReading waits while too many bytes wait for the client. It ends the connection of a client that reads nothing for too long.
+// awaitReading waits while too many bytes wait for the client. It ends the connection of a client that reads nothing
+// for too long.
 func (c *Conn) awaitReading() error {
 	for {
 		c.mu.Lock()
@@ -475,7 +480,8 @@ func (c *Conn) awaitReading() error {
 	}
 }
 
-// awaitRoom waits until fewer bytes wait for the client than make its agent wait: a client that does not read cannot send more requests.
+// awaitRoom waits until fewer bytes wait for the client than make its agent wait: a client that does not read cannot
+// send more requests.
 func (c *Conn) awaitRoom(ctx context.Context) error {
 	for {
 		c.mu.Lock()

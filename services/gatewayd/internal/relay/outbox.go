@@ -17,8 +17,8 @@ var (
 
 // TooOld is an ErrTooOld.
 type TooOld struct {
-	// Asked is the number of the last frame that the reader has, First that of the oldest kept frame, Next that of the next frame to be
-	// delivered.
+	// Asked is the number of the last frame that the reader has, First that of the oldest kept frame, Next that of the
+	// next frame to be delivered.
 	Asked, First, Next uint64
 	// Kept is how many bytes of sent frames are kept.
 	Kept int
@@ -35,8 +35,8 @@ func (e *TooOld) Error() string {
 // Is reports true for ErrTooOld.
 func (e *TooOld) Is(target error) bool { return target == ErrTooOld }
 
-// outbox is a stream: numbered frames in order, for one reader at a time. Delivered frames are kept for a while, for a reader that lost
-// its connection. Its Conn counts the contents, and guards the outbox.
+// outbox is a stream: numbered frames in order, for one reader at a time. Delivered frames are kept for a while, for a
+// reader that lost its connection. Its Conn counts the contents, and guards the outbox.
 type outbox struct {
 	mu      *sync.Mutex // of the Conn; guards all fields
 	room    func()      // reports that frames were read; mu is held
@@ -91,8 +91,8 @@ func (o *outbox) finish() {
 	}
 }
 
-// attach returns a reader that continues after the last delivered frame or, if after is set, after that frame. A reader with after
-// replaces the previous one, whose connection may be lost without notice. mu is held.
+// attach returns a reader that continues after the last delivered frame or, if after is set, after that frame. A reader
+// with after replaces the previous one, whose connection may be lost without notice. mu is held.
 func (o *outbox) attach(after *uint64) (*Reader, error) {
 	if o.reader != nil && after == nil {
 		return nil, ErrTaken
@@ -146,8 +146,9 @@ func (r *Reader) At() uint64 {
 // maxBatch bounds the frames of one Next, in bytes, except for a single larger frame.
 const maxBatch = 64 << 10
 
-// Next waits for frames and returns them. They are not delivered again, unless a new reader asks for it by the number of its last frame.
-// number is that of the first frame. ok is false when the stream has ended, or another reader has replaced this one.
+// Next waits for frames and returns them. They are not delivered again, unless a new reader asks for it by the number
+// of its last frame. number is that of the first frame. ok is false when the stream has ended, or another reader has
+// replaced this one.
 func (r *Reader) Next(ctx context.Context) (frames [][]byte, number uint64, ok bool) {
 	o := r.box
 	for {

@@ -1,9 +1,9 @@
-// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an agent go to the
-// streams that its client reads: the connection's, and one for each session.
+// Package relay holds the connections of a gateway: each connects a client with an agent of its own. The frames of an
+// agent go to the streams that its client reads: the connection's, and one for each session.
 //
-// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is bounded, and an agent
-// whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how clients are authenticated: an owner is a
-// name.
+// The package knows JSON-RPC's envelope and which stream a message belongs to (ACP's remote transport). Memory is
+// bounded, and an agent whose client does not read waits. The package must not know HTTP, WebSocket, gRPC, or how
+// clients are authenticated: an owner is a name.
 package relay
 
 import (
@@ -57,8 +57,8 @@ type Limits struct {
 	Connections, ConnectionsEach int
 	// Buffered is how many bytes of frames may wait for a client before its agent waits: 64 MiB.
 	Buffered int
-	// BufferedAll is how many bytes of frames may wait for all clients: 512 MiB. Above it, the agents of clients with more than
-	// bufferedSure bytes wait.
+	// BufferedAll is how many bytes of frames may wait for all clients: 512 MiB. Above it, the agents of clients with
+	// more than bufferedSure bytes wait.
 	BufferedAll int
 	// Replay is how many bytes of sent frames each stream keeps for a client that loses it: 1 MiB.
 	Replay int
@@ -75,7 +75,8 @@ type Limits struct {
 // bufferedSure is how many bytes of frames may wait for a client regardless of other clients.
 const bufferedSure = 1 << 20
 
-// keptAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than Limits.Replay.
+// keptAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than
+// Limits.Replay.
 const keptAll = limits.Whole
 
 // MaxID bounds ids of sessions and requests, in bytes.
@@ -141,8 +142,8 @@ type Owner struct {
 	Stands func() bool
 }
 
-// Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and Recv, and in any
-// case Close. ctx bounds only the opening.
+// Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and
+// Recv, and in any case Close. ctx bounds only the opening.
 func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Target) (*Conn, error) {
 	if err := r.enter(owner.ID); err != nil {
 		return nil, err
@@ -224,7 +225,8 @@ func (r *Registry) Sweep() {
 // ErrNotAllowed says that the owner of a connection may not keep it.
 var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
 
-// Closing calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen exactly once.
+// Closing calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen
+// exactly once.
 func (r *Registry) Closing(f func()) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -242,8 +244,8 @@ func (r *Registry) Closing(f func()) (done func()) {
 	}
 }
 
-// Drain rejects new connections, and ends each one as soon as it has no active turn and its client has got all frames of the agent. It
-// returns when all have ended, or ctx ends. The caller then calls Close.
+// Drain rejects new connections, and ends each one as soon as it has no active turn and its client has got all frames
+// of the agent. It returns when all have ended, or ctx ends. The caller then calls Close.
 func (r *Registry) Drain(ctx context.Context) {
 	for {
 		r.mu.Lock()

@@ -146,7 +146,8 @@ func (h *Handler) follow(w http.ResponseWriter, r *http.Request) {
 	h.log.Debug("a stream of events could not be written", "error", out.err)
 }
 
-// watch passes events to told until ctx ends, or there can be no more. If it was too slow, it starts again after the last event.
+// watch passes events to told until ctx ends, or there can be no more. If it was too slow, it starts again after the
+// last event.
 func (h *Handler) watch(ctx context.Context, session, agent, cursor string, told chan<- *supervisorv1.Event) error {
 	for {
 		last, err := h.watchFrom(ctx, session, agent, cursor, told)

@@ -1,9 +1,9 @@
 // Package rest serves the calls that a simple front end needs, as REST with JSON, and a stream of server-sent events.
 // openapi.json describes them.
 //
-// Each path calls a method of the supervisor's services. Requests and responses are the method's messages in JSON form, and the
-// caller needs the method's role. The package knows the paths and the names of events. It must not know how callers
-// authenticate.
+// Each path calls a method of the supervisor's services. Requests and responses are the method's messages in JSON form,
+// and the caller needs the method's role. The package knows the paths and the names of events. It must not know how
+// callers authenticate.
 package rest
 
 import (
@@ -64,8 +64,8 @@ func (h *Handler) Close() {
 	h.logins.Wait()
 }
 
-// Register adds the paths to a mux. Their requests must carry a caller (auth.With). It also answers all paths of the mux that
-// have no other handler.
+// Register adds the paths to a mux. Their requests must carry a caller (auth.With). It also answers all paths of the
+// mux that have no other handler.
 func (h *Handler) Register(mux *http.ServeMux) {
 	verbs := map[string][]string{"/events": {"GET"}, "/openapi.json": {"GET"}}
 	for _, p := range h.plans {
@@ -115,8 +115,8 @@ func (h *Handler) call(w http.ResponseWriter, r *http.Request, p *plan) {
 	answer(w, p.status, res)
 }
 
-// body reads a request's JSON; false: the request was answered with an error. For a page of another origin, the browser sends a
-// preflight request before it sends this content type.
+// body reads a request's JSON; false: the request was answered with an error. For a page of another origin, the browser
+// sends a preflight request before it sends this content type.
 func (h *Handler) body(w http.ResponseWriter, r *http.Request) ([]byte, bool) {
 	if r.Method == http.MethodPost {
 		if kind, _, err := mime.ParseMediaType(r.Header.Get("Content-Type")); err != nil || kind != "application/json" {
@@ -239,7 +239,8 @@ func (h *Handler) login(w http.ResponseWriter, r *http.Request, p *plan, req pro
 	reply(w, p.status, loginAnswer{URL: page(step).GetUrl(), Message: page(step).GetMessage()})
 }
 
-// opensPage returns the reason not to show a page to a user. The agent chose the URL, which may run a script or open a file.
+// opensPage returns the reason not to show a page to a user. The agent chose the URL, which may run a script or open a
+// file.
 func opensPage(e *supervisorv1.Elicitation) *connect.Error {
 	if e.GetMode() != "url" {
 		return connect.NewError(connect.CodeFailedPrecondition, errors.New("the agent asks for more than opening a page: log it in by \"acphost agents login\""))

@@ -11,8 +11,8 @@ import (
 // maxShown bounds how much of a request's path an error repeats, in bytes.
 const maxShown = 200
 
-// registerUnknown answers requests without a route in the form of other failures: 405 if the path has other methods, 404 for other
-// paths. verbs are the methods of each path.
+// registerUnknown answers requests without a route in the form of other failures: 405 if the path has other methods,
+// 404 for other paths. verbs are the methods of each path.
 func registerUnknown(mux *http.ServeMux, verbs map[string][]string) {
 	for path, allowed := range verbs {
 		slices.Sort(allowed)
@@ -27,8 +27,8 @@ func registerUnknown(mux *http.ServeMux, verbs map[string][]string) {
 	})
 }
 
-// unknownPath returns the error for a path without a route. Ids contain slashes: a client that does not escape them requests such
-// a path.
+// unknownPath returns the error for a path without a route. Ids contain slashes: a client that does not escape them
+// requests such a path.
 func unknownPath(path string) string {
 	shown := url.PathEscape(path[:min(len(path), maxShown)])
 	shown = strings.ReplaceAll(shown, "%2F", "/")

@@ -11,12 +11,13 @@ import (
 const (
 	// readyTimeout is how long the supervisor may take to answer one check.
 	readyTimeout = 3 * time.Second
-	// readyFor is how long the result of a check is cached, so that callers without a token cannot cause many calls to the supervisor.
+	// readyFor is how long the result of a check is cached, so that callers without a token cannot cause many calls to
+	// the supervisor.
 	readyFor = time.Second
 )
 
-// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So they are answered
-// before the Gate, and only say whether this process runs, and whether it can serve.
+// probes answers /healthz and /readyz. Kubelets and load balancers call them by an address, and without a token. So
+// they are answered before the Gate, and only say whether this process runs, and whether it can serve.
 type probes struct {
 	ready func(context.Context) error
 	log   *slog.Logger
@@ -45,8 +46,8 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 	return true
 }
 
-// look checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The check does not end with
-// the request that started it, because others wait for its result.
+// look checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The check
+// does not end with the request that started it, because others wait for its result.
 func (p *probes) look() error {
 	if p.ready == nil {
 		return nil

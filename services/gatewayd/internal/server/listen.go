@@ -8,14 +8,15 @@ import (
 	"github.com/acphost/acphost/internal/connlimit"
 )
 
-// sendBuffer is how many bytes the kernel buffers for a client that does not read. Linux would use up to 4 MiB each. After a lost stream,
-// a client needs these bytes again, so they must fit into relay.Limits.Replay.
+// sendBuffer is how many bytes the kernel buffers for a client that does not read. Linux would use up to 4 MiB each.
+// After a lost stream, a client needs these bytes again, so they must fit into relay.Limits.Replay.
 const sendBuffer = 256 << 10
 
-// Door limits the connections. A quarter of them may be unauthenticated: if the limit is reached, the oldest connection of the address
-// with most of them is evicted, so that a client that authenticates at once gets in. An authenticated connection counts towards the other
-// three quarters, which unauthenticated connections cannot use. If their limit is reached, the oldest connection of the owner with most
-// of them is evicted. One address or owner may have half of either limit. Safe for concurrent use.
+// Door limits the connections. A quarter of them may be unauthenticated: if the limit is reached, the oldest connection
+// of the address with most of them is evicted, so that a client that authenticates at once gets in. An authenticated
+// connection counts towards the other three quarters, which unauthenticated connections cannot use. If their limit is
+// reached, the oldest connection of the owner with most of them is evicted. One address or owner may have half of
+// either limit. Safe for concurrent use.
 type Door struct{ strangers, known *connlimit.Limiter }
 
 // NewDoor returns a Door for most connections, at least 4.
@@ -77,8 +78,8 @@ func (c *counted) Close() error {
 	return c.Conn.Close()
 }
 
-// isKnown moves the connection to the limit of authenticated connections of an owner. If that has no room, the connection stays under the
-// other limit.
+// isKnown moves the connection to the limit of authenticated connections of an owner. If that has no room, the
+// connection stays under the other limit.
 func (c *counted) isKnown(owner string) {
 	c.mu.Lock()
 	if c.known || c.closed {

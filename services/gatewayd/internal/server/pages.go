@@ -2,15 +2,16 @@ package server
 
 import "net/http"
 
-// The headers that pages of other origins may send and read (CORS). Cookies are not permitted: such a page authenticates with a token.
+// The headers that pages of other origins may send and read (CORS). Cookies are not permitted: such a page
+// authenticates with a token.
 const (
 	pagesMaySend = "Authorization, Content-Type, Last-Event-ID, " + HeaderConnection + ", " + HeaderSession +
 		", Connect-Protocol-Version, Connect-Timeout-Ms, X-Grpc-Web, X-User-Agent, Grpc-Timeout"
 	pagesMaySee = HeaderConnection + ", Grpc-Status, Grpc-Message, Grpc-Status-Details-Bin"
 )
 
-// forPages permits requests from pages of the Gate's origins (CORS). Browsers first send a preflight request (OPTIONS) without
-// credentials; it is answered here, for these origins only.
+// forPages permits requests from pages of the Gate's origins (CORS). Browsers first send a preflight request (OPTIONS)
+// without credentials; it is answered here, for these origins only.
 func (h *handler) forPages(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		header := w.Header()

@@ -1,8 +1,8 @@
-// Package server serves a gateway's HTTP: the endpoint /acp according to ACP's remote transport, for POST with server-sent events. It
-// passes WebSocket connections to package socket, and other paths to packages services and rest.
+// Package server serves a gateway's HTTP: the endpoint /acp according to ACP's remote transport, for POST with
+// server-sent events. It passes WebSocket connections to package socket, and other paths to packages services and rest.
 //
-// It knows the rules and statuses of the transport, and which role a request needs. It must not know how an agent is reached, nor what a
-// message means.
+// It knows the rules and statuses of the transport, and which role a request needs. It must not know how an agent is
+// reached, nor what a message means.
 package server
 
 import (
@@ -53,7 +53,8 @@ type Options struct {
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
-	// Attach says that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets no own agent.
+	// Attach says that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets
+	// no own agent.
 	Attach bool
 	// Services serves the supervisor's services to callers over HTTP; nil: not served.
 	Services *services.Handler
@@ -61,7 +62,8 @@ type Options struct {
 	Rest *rest.Handler
 	// Console serves the paths below /console/, and authenticates its callers itself. Nil: not served.
 	Console http.Handler
-	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not checked.
+	// Ready returns an error if the supervisor does not serve: /readyz then answers 503. Nil: the supervisor is not
+	// checked.
 	Ready  func(context.Context) error
 	Logger *slog.Logger
 }

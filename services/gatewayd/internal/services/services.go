@@ -1,10 +1,10 @@
-// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over HTTP/1.1 and HTTP/2.
-// Each call goes to the supervisor in its caller's name and with its caller's role (package delegation), and the supervisor checks that
-// role again.
+// Package services serves a supervisor's gRPC services to callers over HTTP: by Connect, gRPC and gRPC-Web, over
+// HTTP/1.1 and HTTP/2. Each call goes to the supervisor in its caller's name and with its caller's role (package
+// delegation), and the supervisor checks that role again.
 //
-// Methods are served by their descriptors: the package has no code for single methods, and passes each message on as its bytes, or
-// converts it from JSON. The package knows calls, roles and their limits. It must not know what a method does, nor how a caller is
-// authenticated.
+// Methods are served by their descriptors: the package has no code for single methods, and passes each message on as
+// its bytes, or converts it from JSON. The package knows calls, roles and their limits. It must not know what a method
+// does, nor how a caller is authenticated.
 package services
 
 import (
@@ -183,8 +183,8 @@ func (h *Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	m.handler.ServeHTTP(w, r)
 }
 
-// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the answer. Arrived ends the
-// timeout of the body.
+// Bound bounds a request's body, in size and in time, and how long its sender may take to read each piece of the
+// answer. Arrived ends the timeout of the body.
 func Bound(w http.ResponseWriter, r *http.Request) (http.ResponseWriter, *http.Request) {
 	control := http.NewResponseController(w)
 	limit := int64(maxSmall)
@@ -223,8 +223,8 @@ func lacks(who auth.Who, need string) *connect.Error {
 // ErrTooManyCalls rejects a call: the limit of concurrent calls is reached.
 var ErrTooManyCalls = errors.New("too many calls are being answered: try again later")
 
-// Begin begins a call for a caller, unless there are too many. The returned context carries the caller to the supervisor, and ends when
-// the caller loses the permission to call. The caller of Begin calls done when the call ends.
+// Begin begins a call for a caller, unless there are too many. The returned context carries the caller to the
+// supervisor, and ends when the caller loses the permission to call. The caller of Begin calls done when the call ends.
 func (h *Handler) Begin(ctx context.Context, who auth.Who) (_ context.Context, done func(), err error) {
 	leave, ok := h.calls.Admit(who.ID, nil)
 	if !ok {
@@ -279,7 +279,8 @@ func (h *Handler) Close() {
 	}
 }
 
-// arrived is called when the request is complete. It returns an error if the request needs a role that the caller lacks.
+// arrived is called when the request is complete. It returns an error if the request needs a role that the caller
+// lacks.
 func arrived(ctx context.Context, m *method, req *frame) error {
 	Arrived(ctx)
 	who := auth.From(ctx)

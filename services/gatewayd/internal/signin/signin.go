@@ -1,12 +1,13 @@
-// Package signin signs browsers in. A browser shows a code, a person types it on the gateway's machine, and the browser gets a cookie.
-// Alternatively, the person gives the browser a token.
+// Package signin signs browsers in. A browser shows a code, a person types it on the gateway's machine, and the browser
+// gets a cookie. Alternatively, the person gives the browser a token.
 //
-// Two secrets prove that a request is from a signed-in browser: a cookie, which scripts cannot read, and a secret that the page keeps and
-// sends in a header. One is not enough. Cookies are not bound to a port: any other server on the same host, such as one that an agent has
-// started, gets the browser's cookies when a person opens it. And a flaw in a script could reveal the page's secret.
+// Two secrets prove that a request is from a signed-in browser: a cookie, which scripts cannot read, and a secret that
+// the page keeps and sends in a header. One is not enough. Cookies are not bound to a port: any other server on the
+// same host, such as one that an agent has started, gets the browser's cookies when a person opens it. And a flaw in a
+// script could reveal the page's secret.
 //
-// A browser that only requests a code uses no memory here: the code is computed from the browser's two secrets. So requests for a million
-// codes keep no other browser out.
+// A browser that only requests a code uses no memory here: the code is computed from the browser's two secrets. So
+// requests for a million codes keep no other browser out.
 //
 // The package knows sign-ins. It must not know HTTP paths, nor how a person confirms.
 package signin
@@ -45,7 +46,8 @@ const (
 	maxOffers, maxSessions = 32, 1000
 	// letters are the letters of codes: no two look alike.
 	letters = "23456789abcdefghjkmnpqrstuvwxyz"
-	// codeLetters is the length of a code: 49 bits, of which an attacker would have to guess one of maxOffers within minutes.
+	// codeLetters is the length of a code: 49 bits, of which an attacker would have to guess one of maxOffers within
+	// minutes.
 	codeLetters = 10
 	// secretBytes is how many random bytes a secret has.
 	secretBytes = 32
@@ -138,8 +140,9 @@ func (d *Desk) fresh(s Secrets) bool {
 	return err == nil && len(page) == 8+secretBytes && s.Cookie != "" && d.now().Before(time.Unix(int64(binary.BigEndian.Uint64(page)), 0))
 }
 
-// Elsewhere returns the texts that identify a browser with secrets of Begin while it signs in at an OpenID Connect provider. They can
-// only be computed with both secrets and this desk's key. ok is false if the secrets are invalid or expired.
+// Elsewhere returns the texts that identify a browser with secrets of Begin while it signs in at an OpenID Connect
+// provider. They can only be computed with both secrets and this desk's key. ok is false if the secrets are invalid or
+// expired.
 func (d *Desk) Elsewhere(s Secrets) (state, nonce, verifier string, ok bool) {
 	text := func(what string) string { return base64.RawURLEncoding.EncodeToString(d.mac(what, s)) }
 	return text("state"), text("nonce"), text("verifier"), d.fresh(s)
@@ -180,11 +183,11 @@ func Plain(code string) string {
 	return code[:codeLetters/2] + "-" + code[codeLetters/2:]
 }
 
-// Claim signs in a browser whose code was confirmed. A nil Session without an error: not confirmed yet. ErrStale: the browser's code has
-// expired, or has been used.
+// Claim signs in a browser whose code was confirmed. A nil Session without an error: not confirmed yet. ErrStale: the
+// browser's code has expired, or has been used.
 //
-// check returns why the browser must not be signed in; nil: it may. It is called once a person has typed the code. Its error is returned,
-// shown to the person, and the browser is rejected.
+// check returns why the browser must not be signed in; nil: it may. It is called once a person has typed the code. Its
+// error is returned, shown to the person, and the browser is rejected.
 func (d *Desk) Claim(s Secrets, from Browser, check func() error) (got *Session, secrets Secrets, err error) {
 	if !d.fresh(s) {
 		return nil, Secrets{}, ErrStale
@@ -313,7 +316,8 @@ func (d *Desk) standing(key [sha256.Size]byte) *Session {
 	return s
 }
 
-// Look waits until a browser reports that it shows a code, and returns the browser. It returns ErrNoBrowser if none does.
+// Look waits until a browser reports that it shows a code, and returns the browser. It returns ErrNoBrowser if none
+// does.
 func (d *Desk) Look(ctx context.Context, code string) (Browser, error) {
 	if code = Plain(code); code == "" { // no browser can show it
 		return Browser{}, ErrNoBrowser

@@ -1,6 +1,8 @@
-// Package socket implements ACP's remote transport over WebSocket: a text message is a frame, and one connection carries all streams.
+// Package socket implements ACP's remote transport over WebSocket: a text message is a frame, and one connection
+// carries all streams.
 //
-// It knows the transport's rules and close codes. It must not know how a client is authenticated, nor how an agent is reached.
+// It knows the transport's rules and close codes. It must not know how a client is authenticated, nor how an agent is
+// reached.
 package socket
 
 import (
@@ -28,7 +30,8 @@ import (
 const (
 	// firstTimeout is how long a client may take to send initialize.
 	firstTimeout = 30 * time.Second
-	// writeTimeout is how long a client may take to read a frame; for long frames, slowest is the minimum rate in bytes per second.
+	// writeTimeout is how long a client may take to read a frame; for long frames, slowest is the minimum rate in bytes
+	// per second.
 	writeTimeout = time.Minute
 	slowest      = 64 << 10
 	// pingEvery is the interval of pings to a client, so that networks keep the connection.
@@ -54,8 +57,8 @@ func Asked(r *http.Request) bool {
 	return strings.EqualFold(r.Header.Get("Upgrade"), "websocket")
 }
 
-// Serve answers a request that asks for a WebSocket, and returns when the connection has ended. The caller has authenticated the request
-// and checked its page.
+// Serve answers a request that asks for a WebSocket, and returns when the connection has ended. The caller has
+// authenticated the request and checked its page.
 func Serve(w http.ResponseWriter, r *http.Request, o Options) {
 	ws, err := websocket.Accept(w, r, &websocket.AcceptOptions{InsecureSkipVerify: true, CompressionMode: websocket.CompressionDisabled})
 	if err != nil {
@@ -197,8 +200,8 @@ type tooLong struct {
 
 func (t *tooLong) Error() string { return intake.ErrLong.Error() }
 
-// refuse answers a skipped message: a request to the client, an answer to the agent, which waits for it. It reports whether the
-// connection continues.
+// refuse answers a skipped message: a request to the client, an answer to the agent, which waits for it. It reports
+// whether the connection continues.
 func (s *session) refuse(long *tooLong) bool {
 	why := fmt.Sprintf("the message has %d bytes, more than the %d that a message over a gateway may have", long.size, s.Intake.Most())
 	s.Logger.Warn("a client sent a message that is too long; it was dropped", "connection", s.ID, "bytes", long.size, "limit", s.Intake.Most(), "method", long.Name())

@@ -12,13 +12,15 @@ import (
 // code.claude.com/docs/en/permissions ("Permission rule syntax", "Tool-specific permission rules", "Compound commands",
 // "Process wrappers", "Read and Edit", "WebFetch", "MCP"):
 //
-//   - Deny has precedence over ask, and ask over allow; the order within a list does not matter. Rule files work likewise.
-//   - Bash(TEXT) matches exactly that command. "*" matches any characters, including spaces, anywhere. " *" or ":*" at the
-//     end also matches nothing; "x*" has no word boundary. Each command of a line must match by itself. timeout, time, nice,
-//     nohup, stdbuf and a bare xargs are skipped, and assignments before a command are ignored.
-//   - Read(PATTERN) and Edit(PATTERN) apply to all tools that read and change files. Patterns are like those of gitignore:
-//     //path is absolute, ~/path is below the home directory, /path below the project's root, path and ./path below the
-//     working directory; a pattern without a slash matches at any depth. Paths for other tools have no effect.
+//   - Deny has precedence over ask, and ask over allow; the order within a list does not matter. Rule files work
+//     likewise.
+//   - Bash(TEXT) matches exactly that command. "*" matches any characters, including spaces, anywhere. " *" or ":*" at
+//     the end also matches nothing; "x*" has no word boundary. Each command of a line must match by itself. timeout,
+//     time, nice, nohup, stdbuf and a bare xargs are skipped, and assignments before a command are ignored.
+//   - Read(PATTERN) and Edit(PATTERN) apply to all tools that read and change files. Patterns are like those of
+//     gitignore: //path is absolute, ~/path is below the home directory, /path below the project's root, path and
+//     ./path below the working directory; a pattern without a slash matches at any depth. Paths for other tools have no
+//     effect.
 //   - As the name of a tool, deny and ask accept patterns; allow accepts them only after mcp__SERVER__.
 //   - An action that no rule matches is asked about, except reads in the working directory and read-only commands.
 func (d *draft) claude(content []byte) error {

@@ -42,12 +42,12 @@ type geminiRule struct {
 // packages/core/src/policy: toml-loader.ts (the fields), utils.ts (the conversion of commandPrefix) and
 // policy-engine.ts (the choice of rules and the splitting of lines):
 //
-//   - Of the matching rules, the one with the highest priority applies; of equal ones, the first. An action that no rule
-//     matches is asked about, unless the program's own rules allow it.
+//   - Of the matching rules, the one with the highest priority applies; of equal ones, the first. An action that no
+//     rule matches is asked about, unless the program's own rules allow it.
 //   - commandPrefix is the beginning of a command, up to the end of a word; commandRegex matches the beginning of a
 //     command. Both apply only to run_shell_command. argsPattern is a regular expression on the arguments as JSON.
-//   - Rules apply to every command of a line, and to the line as a whole. Redirections turn an allow into an ask, unless
-//     the rule permits them.
+//   - Rules apply to every command of a line, and to the line as a whole. Redirections turn an allow into an ask,
+//     unless the rule permits them.
 //   - Files are read and written only inside the workspace. Files that builds run (isBuildFile) are always asked about.
 //   - A rule that allows all commands does not allow those in isDangerousCommand.
 //   - modes are default, autoEdit, yolo and plan, which are also the ids of its session modes.

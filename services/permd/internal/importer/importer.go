@@ -3,9 +3,9 @@
 // The formats differ in which entry applies if several match: the strictest (Claude Code), the one with the highest
 // priority (Gemini CLI), or the last (opencode). In a rule file the strictest always applies. Therefore the package
 // converts an entry that allows only as far as the rule allows no more than the entry did. It converts an entry that
-// denies or asks so that the rule covers at least as much. It reports entries that rules cannot express; in place of such
-// an entry that forbade something, it writes a rule that asks each time. The result may be stricter than the original,
-// and is never looser.
+// denies or asks so that the rule covers at least as much. It reports entries that rules cannot express; in place of
+// such an entry that forbade something, it writes a rule that asks each time. The result may be stricter than the
+// original, and is never looser.
 //
 // "The same command" means the same words. If the other program distinguished two ways to quote them, this is lost.
 //

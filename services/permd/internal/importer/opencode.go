@@ -17,15 +17,16 @@ const outside = `s.argv.all(w, !w.matches("^(-[A-Za-z]|--?[A-Za-z-]+=)?[/~]|(^|[
 // permission name and pattern both match), src/util/wildcard.ts (a " *" at a pattern's end also matches nothing) and
 // src/tool/bash.ts:
 //
-//   - permission is allow, ask or deny, or a map. The keys are the names of tools, or patterns of names; the values are one
-//     of these words, or a map of patterns. All entries form one list in the order of the file, and the last match applies.
+//   - permission is allow, ask or deny, or a map. The keys are the names of tools, or patterns of names; the values are
+//     one of these words, or a map of patterns. All entries form one list in the order of the file, and the last match
+//     applies.
 //   - "*" matches any characters, "?" one. For bash the pattern matches the text of each command of a line and of each
 //     wrapper; for edit and read it matches the path relative to the worktree. ~ and $HOME are the home directory.
 //   - edit applies to all tools that change files. Paths outside of the working directory are also asked about, unless
 //     external_directory allows them. Reading .env files is denied.
 //   - Actions without a match are allowed, except external_directory and doom_loop. Here they are asked about.
-//   - It depends on the version whether "*" matches a slash. The conversion uses the narrow meaning for entries that allow,
-//     and the wide one for the others.
+//   - It depends on the version whether "*" matches a slash. The conversion uses the narrow meaning for entries that
+//     allow, and the wide one for the others.
 func (d *draft) opencode(content []byte) error {
 	top, err := readObject(content)
 	if err != nil {

@@ -13,9 +13,9 @@ import (
 	"github.com/acphost/acphost/services/permd/internal/policy"
 )
 
-// Belief returns the accepted versions of the files, for Load, and their SHA-256. Neither may be modified. An agent can change a file
-// and then crash permd: the supervisor that restarts permd passes the belief back, so that permd does not accept the changed file
-// because of the restart.
+// Belief returns the accepted versions of the files, for Load, and their SHA-256. Neither may be modified. An agent can
+// change a file and then crash permd: the supervisor that restarts permd passes the belief back, so that permd does not
+// accept the changed file because of the restart.
 func (f *Files) Belief() (belief, digest []byte) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

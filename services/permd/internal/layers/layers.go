@@ -1,9 +1,9 @@
-// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads them, notices
-// changes, and decides by all of them together.
+// Package layers determines which rule files apply: the administrator's, the user's, and those of workspaces. It reads
+// them, notices changes, and decides by all of them together.
 //
-// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not compare rules
-// for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict wins. A file that cannot be
-// used changes nothing; the package reports it once.
+// A change applies at once if it is stricter, and after a user reloads the rules if it is looser. The package does not
+// compare rules for this: until the user reloads, the old rules apply beside the new ones, and the stricter verdict
+// wins. A file that cannot be used changes nothing; the package reports it once.
 //
 // The package knows files and policies; it must not know how decisions are transported.
 package layers
@@ -48,9 +48,9 @@ type Files struct {
 	digest     []byte   // of belief
 }
 
-// Load reads the files in the settings. If an existing file cannot be used, the error contains every mistake in it. believed is a
-// Belief of the files that were in force until permd ended unexpectedly: those versions then apply, and the current content only
-// where it is stricter. Nil: the current content applies.
+// Load reads the files in the settings. If an existing file cannot be used, the error contains every mistake in it.
+// believed is a Belief of the files that were in force until permd ended unexpectedly: those versions then apply, and
+// the current content only where it is stricter. Nil: the current content applies.
 func Load(settings *permissionv1.Settings, believed []byte, around policy.Surroundings, log *slog.Logger) (*Files, error) {
 	f := &Files{around: around, log: log, workspace: settings.GetWorkspacePolicy(), workspaces: map[string]*source{}}
 	if f.workspace != "" && !filepath.IsLocal(f.workspace) {
@@ -141,8 +141,8 @@ func decide(sets [][]policy.Part, doubt *permissionv1.DecideResponse, a *permiss
 	return policy.Stricter(strictest, doubt)
 }
 
-// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later versions; if one of
-// them makes the verdict stricter, the decision says so.
+// Explain shows rule by rule how Decide comes to its verdict, with the files as they were loaded. It omits later
+// versions; if one of them makes the verdict stricter, the decision says so.
 func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	sets, _ := f.sets(a)
 	res := policy.Explain(sets[0], a)
@@ -150,8 +150,8 @@ func (f *Files) Explain(a *permissionv1.Action) *permissionv1.ExplainResponse {
 	return res
 }
 
-// sets returns the sets of rule files to decide by: the files in force, and for each later version of a file the same set with that
-// version. doubt is the verdict for files that cannot be read; nil if there are none.
+// sets returns the sets of rule files to decide by: the files in force, and for each later version of a file the same
+// set with that version. doubt is the verdict for files that cannot be read; nil if there are none.
 func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permissionv1.DecideResponse) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -34,8 +34,8 @@ type source struct {
 	layer permissionv1.Layer
 	// optional: the file may be missing.
 	optional bool
-	// fromWorkspace: the file was not named in the configuration. It is opened without following links, and may only tighten the
-	// rules unless it is trusted.
+	// fromWorkspace: the file was not named in the configuration. It is opened without following links, and may only
+	// tighten the rules unless it is trusted.
 	fromWorkspace bool
 	trusted       map[string]string
 
@@ -89,8 +89,8 @@ func (s *source) size() (n int) {
 	return n
 }
 
-// refresh checks the file for a change, and reports whether there is more to keep of it than before. A usable new version applies
-// from now on, in addition to the previous ones. room is the number of bytes that can still be kept.
+// refresh checks the file for a change, and reports whether there is more to keep of it than before. A usable new
+// version applies from now on, in addition to the previous ones. room is the number of bytes that can still be kept.
 func (s *source) refresh(around policy.Surroundings, room int, log *slog.Logger) (more bool) {
 	if s.path == "" {
 		return false
@@ -173,9 +173,9 @@ func (s *source) read(around policy.Surroundings) (version, error) {
 	return v, nil
 }
 
-// look returns the state of a file. If the state cannot be read, the file counts as existing, so that reading it reports the reason.
-// A link in place of a workspace's rule file counts as existing wherever it leads: a workspace's owner must not learn which files
-// exist elsewhere.
+// look returns the state of a file. If the state cannot be read, the file counts as existing, so that reading it
+// reports the reason. A link in place of a workspace's rule file counts as existing wherever it leads: a workspace's
+// owner must not learn which files exist elsewhere.
 func look(path string, fromWorkspace bool) state {
 	if fromWorkspace && (isLink(filepath.Dir(path)) || isLink(path)) {
 		return state{there: true}
@@ -197,8 +197,8 @@ func isLink(path string) bool {
 	return err == nil && info.Mode().Type() == fs.ModeSymlink
 }
 
-// open opens a rule file without blocking. It opens a workspace's file only inside its workspace: neither the file nor its folder may
-// be a link to another place, which this process may be able to read and the workspace's owner not.
+// open opens a rule file without blocking. It opens a workspace's file only inside its workspace: neither the file nor
+// its folder may be a link to another place, which this process may be able to read and the workspace's owner not.
 func open(path string, fromWorkspace bool) (*os.File, error) {
 	const flags = os.O_RDONLY | syscall.O_NONBLOCK
 	if !fromWorkspace {

@@ -1,5 +1,5 @@
-// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and translates
-// messages to calls; it makes no decisions.
+// Package server serves package policy as acphost.permission.v1.PermissionService. It holds the current policy and
+// translates messages to calls; it makes no decisions.
 package server
 
 import (
@@ -22,8 +22,8 @@ type Server struct {
 	log   *slog.Logger
 }
 
-// New returns a server without a policy: until Configure sets one, a person is asked about every permission request of an agent, and
-// calls are allowed.
+// New returns a server without a policy: until Configure sets one, a person is asked about every permission request of
+// an agent, and calls are allowed.
 func New(log *slog.Logger) *Server {
 	s := &Server{log: log}
 	files, err := layers.Load(&permissionv1.Settings{}, nil, policy.Surroundings{}, log)

@@ -1,8 +1,9 @@
-// Package census reads all processes at once and reports which of them belong together: by descent, by session, or by a mark in their
-// environment.
+// Package census reads all processes at once and reports which of them belong together: by descent, by session, or by a
+// mark in their environment.
 //
-// When many terminals end, they all need this information, many times. One walk through /proc serves all callers that wait at that
-// moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which processes are left.
+// When many terminals end, they all need this information, many times. One walk through /proc serves all callers that
+// wait at that moment. Without it, 200 terminals would walk through /proc 200 times, each time they check which
+// processes are left.
 //
 // The package reads processes through package proc. It sends no signals and must not know terminals.
 package census
@@ -18,8 +19,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Census is the result of a walk through /proc. It is not a snapshot: processes start and end meanwhile. It is immutable and safe for
-// concurrent use.
+// Census is the result of a walk through /proc. It is not a snapshot: processes start and end meanwhile. It is
+// immutable and safe for concurrent use.
 type Census struct {
 	Processes map[int]proc.Process
 	children  map[int][]int
@@ -27,8 +28,8 @@ type Census struct {
 	marked    map[string][]int
 }
 
-// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes with an unreadable environment and
-// the calling process have no marks.
+// Take walks through /proc. Marks are the environment entries that begin with prefix. Processes with an unreadable
+// environment and the calling process have no marks.
 func Take(prefix string) (*Census, error) {
 	pids, err := proc.Processes()
 	if err != nil {
@@ -95,7 +96,8 @@ func (c *Census) enter(pid int, prefix string) {
 	}
 }
 
-// Office shares censuses among concurrent callers. Its zero value with a Prefix is ready. It is safe for concurrent use.
+// Office shares censuses among concurrent callers. Its zero value with a Prefix is ready. It is safe for concurrent
+// use.
 type Office struct {
 	// Prefix is the prefix of the marks.
 	Prefix string

@@ -37,8 +37,8 @@ type Argv struct {
 	Args []string
 	// Shell says that Args are a shell and a line that was requested as one string.
 	Shell bool
-	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless Missing says
-	// that no program was found then.
+	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless
+	// Missing says that no program was found then.
 	Program string
 	Missing bool
 	// Folder is the working directory that was decided on. Nil: none.
@@ -94,11 +94,12 @@ type Surroundings struct {
 	Protected []string
 }
 
-// Resolve decides how a request runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. A missing program is not an error here: see
-// Plan.Startable.
+// Resolve decides how a request runs. Errors are ErrInvalid, ErrProtected or ErrReplaced. A missing program is not an
+// error here: see Plan.Startable.
 //
-// With Args, Command is a program. Without Args, Command is a program if there is an executable with that whole name: at that path if
-// it contains a slash (relative paths start in Cwd), else in the PATH of the command's environment. Otherwise it is a line for sh -c.
+// With Args, Command is a program. Without Args, Command is a program if there is an executable with that whole name:
+// at that path if it contains a slash (relative paths start in Cwd), else in the PATH of the command's environment.
+// Otherwise it is a line for sh -c.
 func Resolve(s Surroundings, r Request) (Plan, error) {
 	if r.Decided == nil && strings.TrimSpace(r.Command) == "" {
 		return Plan{}, Invalid("command: it is empty")

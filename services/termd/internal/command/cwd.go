@@ -12,8 +12,8 @@ import (
 	"github.com/acphost/acphost/internal/paths"
 )
 
-// workingDirectory checks the directory of a command. It returns the cleaned path as requested, and the directory with all symbolic
-// links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
+// workingDirectory checks the directory of a command. It returns the cleaned path as requested, and the directory with
+// all symbolic links resolved. Both must lie below one of the roots. If asked is empty, it is the first root.
 func workingDirectory(asked string, roots, protected []string) (spelled string, folder Folder, err error) {
 	if len(roots) == 0 {
 		return "", Folder{}, Invalid("context: there are no roots")

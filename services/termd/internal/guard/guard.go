@@ -1,9 +1,9 @@
-// Package guard ends the processes that this process started, if this process dies without ending them itself, for example by
-// SIGKILL.
+// Package guard ends the processes that this process started, if this process dies without ending them itself, for
+// example by SIGKILL.
 //
-// A guard is the same binary, started again (package orphans). It holds the reading end of a pipe; only this process has the writing
-// end. When the pipe ends, this process is dead. The guard then ends every process with the mark, and every session that it knows. It
-// does not find a process that has left its session and cleaned its environment.
+// A guard is the same binary, started again (package orphans). It holds the reading end of a pipe; only this process
+// has the writing end. When the pipe ends, this process is dead. The guard then ends every process with the mark, and
+// every session that it knows. It does not find a process that has left its session and cleaned its environment.
 //
 // The package knows processes and pipes, and must not know terminals.
 package guard
@@ -24,7 +24,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/guard/orphans"
 )
 
-// Guard is this process's side of a guard. Make it with Start and end it with Close. All methods are safe for concurrent use.
+// Guard is this process's side of a guard. Make it with Start and end it with Close. All methods are safe for
+// concurrent use.
 type Guard struct {
 	mark string
 	log  *slog.Logger
@@ -71,8 +72,8 @@ func (g *Guard) Remove(session int) {
 	g.tell("-", session)
 }
 
-// Close makes the guard end the processes and returns when the guard has ended. It waits at most 300 ms: a guard that finds processes
-// ends them without this process.
+// Close makes the guard end the processes and returns when the guard has ended. It waits at most 300 ms: a guard that
+// finds processes ends them without this process.
 func (g *Guard) Close() {
 	g.mu.Lock()
 	g.closed = true
@@ -84,8 +85,8 @@ func (g *Guard) Close() {
 	}
 }
 
-// tell writes to the guard. A guard that does not read, because it is stopped, would not know which sessions to end and which to
-// ignore: tell kills it, and its successor gets the full list. The caller holds mu.
+// tell writes to the guard. A guard that does not read, because it is stopped, would not know which sessions to end and
+// which to ignore: tell kills it, and its successor gets the full list. The caller holds mu.
 func (g *Guard) tell(verb string, session int) {
 	if g.life == nil {
 		return
@@ -96,8 +97,8 @@ func (g *Guard) tell(verb string, session int) {
 	}
 }
 
-// put writes as much as the pipe accepts within 50 ms, and returns how much that was, so that a reader that does not read cannot
-// block this process.
+// put writes as much as the pipe accepts within 50 ms, and returns how much that was, so that a reader that does not
+// read cannot block this process.
 func put(pipe *os.File, text string) int {
 	_ = pipe.SetWriteDeadline(time.Now().Add(50 * time.Millisecond))
 	n, _ := io.WriteString(pipe, text)
@@ -137,8 +138,8 @@ func (g *Guard) launch() (alive *os.File, err error) {
 	}
 	defer null.Close()
 
-	// The guard has its own session: a signal to this process's group must not end it. It holds none of this process's files: a
-	// reader of this process's stderr must see its end.
+	// The guard has its own session: a signal to this process's group must not end it. It holds none of this process's
+	// files: a reader of this process's stderr must see its end.
 	pid, err := syscall.ForkExec(program, []string{program, orphans.Command, g.mark}, &syscall.ProcAttr{
 		Env:   proc.SmallRuntime(),
 		Dir:   "/",
@@ -157,8 +158,8 @@ func (g *Guard) launch() (alive *os.File, err error) {
 	return alive, nil
 }
 
-// lifeline makes the pipe of a new guard. The pipe contains the sessions already, so that the guard finds them all even if this
-// process is killed while the guard starts. rest is the text that did not fit. The caller holds mu.
+// lifeline makes the pipe of a new guard. The pipe contains the sessions already, so that the guard finds them all even
+// if this process is killed while the guard starts. rest is the text that did not fit. The caller holds mu.
 func (g *Guard) lifeline() (theirs, life *os.File, rest string, err error) {
 	theirs, life, err = os.Pipe()
 	if err != nil {
@@ -197,7 +198,8 @@ func (g *Guard) keep(alive *os.File) {
 	}
 }
 
-// reap waits for a guard that has closed its files, and so is dead or about to be. The reaper of orphans may have reaped it already.
+// reap waits for a guard that has closed its files, and so is dead or about to be. The reaper of orphans may have
+// reaped it already.
 func reap(pid int) {
 	for {
 		var status syscall.WaitStatus

@@ -20,8 +20,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/terminal"
 )
 
-// Configure applies acphost.terminal.v1.Settings, the environment that terminals inherit (default: this process's own) and the
-// protected paths. It implements handler.Handler.Configure.
+// Configure applies acphost.terminal.v1.Settings, the environment that terminals inherit (default: this process's own)
+// and the protected paths. It implements handler.Handler.Configure.
 func (s *Server) Configure(_ context.Context, req *pluginv1.ConfigureRequest) ([]string, error) {
 	settings := &terminalv1.Settings{}
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {

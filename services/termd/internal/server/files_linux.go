@@ -6,6 +6,6 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// keepFiles keeps the inherited files of this process, except the standard ones, from the commands: the parent of this process may
-// have left files open.
+// keepFiles keeps the inherited files of this process, except the standard ones, from the commands: the parent of this
+// process may have left files open.
 func keepFiles() { _ = unix.CloseRange(3, math.MaxUint32, unix.CLOSE_RANGE_CLOEXEC) }

@@ -29,8 +29,9 @@ type Server struct {
 	confinements confinements
 }
 
-// New returns a server; it starts nothing before Register or Configure is called. alone says that the process belongs to this handler
-// alone: the server then adopts the orphans of its commands, and starts a guard that ends the commands if the process is killed.
+// New returns a server; it starts nothing before Register or Configure is called. alone says that the process belongs
+// to this handler alone: the server then adopts the orphans of its commands, and starts a guard that ends the commands
+// if the process is killed.
 func New(log *slog.Logger, alone bool) *Server {
 	return &Server{log: log, alone: alone}
 }

@@ -59,8 +59,8 @@ func (s *Terminals) spared() []int {
 	return s.spare()
 }
 
-// sweep ends the processes that escaped from their terminals, once no terminal is left: all remaining descendants of this process
-// have escaped.
+// sweep ends the processes that escaped from their terminals, once no terminal is left: all remaining descendants of
+// this process have escaped.
 func (s *Terminals) sweep() {
 	if !s.adopt {
 		return

@@ -9,16 +9,16 @@ import (
 	"github.com/acphost/acphost/internal/panics"
 )
 
-// Time limits for ending processes. A process in uninterruptible sleep survives SIGKILL while it sleeps; callers must not wait for
-// that.
+// Time limits for ending processes. A process in uninterruptible sleep survives SIGKILL while it sleeps; callers must
+// not wait for that.
 const (
 	endTime    = 20 * time.Second // beyond the grace
 	closeTime  = 3500 * time.Millisecond
 	closeGrace = 1500 * time.Millisecond
 )
 
-// Close ends all commands, and returns when all their processes are dead, or after 3.5 s if some cannot be killed. No terminal can be
-// created afterwards. A second Close does nothing.
+// Close ends all commands, and returns when all their processes are dead, or after 3.5 s if some cannot be killed. No
+// terminal can be created afterwards. A second Close does nothing.
 func (s *Terminals) Close() { s.closing.Do(s.close) }
 
 func (s *Terminals) close() {

@@ -12,8 +12,9 @@ import (
 // IDPrefix is the prefix of every terminal id. It shows an editor the origin of a stale id.
 const IDPrefix = "acphost-"
 
-// mint makes ids that it can recognise without storing them: half of an id is random, the other half authenticates the random part
-// and the scope. So releasing an id again is no error even after a long time, and memory does not grow with the number of terminals.
+// mint makes ids that it can recognise without storing them: half of an id is random, the other half authenticates the
+// random part and the scope. So releasing an id again is no error even after a long time, and memory does not grow with
+// the number of terminals.
 type mint struct{ key [32]byte }
 
 func newMint() *mint {

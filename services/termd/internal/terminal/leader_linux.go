@@ -15,11 +15,11 @@ import (
 	"github.com/acphost/acphost/internal/sandbox"
 )
 
-// leader is the process of the command. It is not reaped before reap, so that its pid, which is also the number of its session, is
-// not reused.
+// leader is the process of the command. It is not reaped before reap, so that its pid, which is also the number of its
+// session, is not reused.
 //
-// If the command runs in a sandbox, the leader is the sandbox, which reports the command's start and end. The sandbox continues to
-// run with the command's remaining processes.
+// If the command runs in a sandbox, the leader is the sandbox, which reports the command's start and end. The sandbox
+// continues to run with the command's remaining processes.
 type leader struct {
 	pid     int
 	pidfd   *os.File      // nil: not available
@@ -39,7 +39,8 @@ func newLeader(pid int, outcome *os.File) *leader {
 	return l
 }
 
-// wait waits for the end of the command without blocking a thread, and closes the files that it uses. It is called once.
+// wait waits for the end of the command without blocking a thread, and closes the files that it uses. It is called
+// once.
 func (l *leader) wait() proc.ExitStatus {
 	if l.pidfd != nil {
 		defer l.pidfd.Close()

@@ -14,8 +14,8 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// sandboxed returns the start of a sandbox that starts what. The sandbox reports to outcome. given closes the files for the sandbox
-// once it was started.
+// sandboxed returns the start of a sandbox that starts what. The sandbox reports to outcome. given closes the files for
+// the sandbox once it was started.
 func sandboxed(what start, box *command.Sandbox) (s start, outcome *os.File, given func(), err error) {
 	program, err := proc.OwnProgram()
 	if err != nil {

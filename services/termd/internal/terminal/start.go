@@ -16,10 +16,10 @@ import (
 
 // startCommand starts the program on a new pseudo-terminal and returns the master side.
 //
-// The command leads its own session without a controlling terminal: no person is at it, and a program that asks for input (a
-// password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting forever. For the same reason it gets the
-// terminal for writing only, and its stdin is the null device. A program that looks up the terminal's name, as less does, still waits
-// if it runs as root.
+// The command leads its own session without a controlling terminal: no person is at it, and a program that asks for
+// input (a password, a host key, a pager's next page) fails on /dev/tty at once instead of waiting forever. For the
+// same reason it gets the terminal for writing only, and its stdin is the null device. A program that looks up the
+// terminal's name, as less does, still waits if it runs as root.
 func startCommand(plan command.Plan, env []string, confine func(start func() error) error) (master *os.File, l *leader, err error) {
 	master, output, err := openTerminal()
 	if err != nil {
@@ -95,8 +95,8 @@ func openTerminal() (*os.File, int, error) {
 	if err != nil {
 		return nil, -1, fmt.Errorf("open %s: %w", theirs.Name(), err)
 	}
-	// The pty package has made the file blocking, which costs a thread for each terminal. The runtime's poller handles a non-blocking
-	// duplicate.
+	// The pty package has made the file blocking, which costs a thread for each terminal. The runtime's poller handles
+	// a non-blocking duplicate.
 	fd, err := unix.FcntlInt(ours.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	if err == nil {
 		err = unix.SetNonblock(fd, true)
@@ -108,8 +108,8 @@ func openTerminal() (*os.File, int, error) {
 	return os.NewFile(uintptr(fd), ours.Name()), output, nil
 }
 
-// confined returns a function that starts commands so that they can signal and trace only one another, as far as the kernel supports
-// that.
+// confined returns a function that starts commands so that they can signal and trace only one another, as far as the
+// kernel supports that.
 func (s *Terminals) confined(limits Limits) func(start func() error) error {
 	return func(start func() error) error {
 		return proc.Confine(limits.Confinement, func(w proc.Walls) error {

@@ -1,7 +1,7 @@
 // Package terminal runs commands on pseudo-terminals and keeps their output.
 //
-// It knows processes, pseudo-terminals, output, and which session owns which terminal. It must not know how a command line becomes a
-// program (package command), gRPC or ACP.
+// It knows processes, pseudo-terminals, output, and which session owns which terminal. It must not know how a command
+// line becomes a program (package command), gRPC or ACP.
 package terminal
 
 import (
@@ -22,18 +22,20 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-// rawMin is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how far a watcher
-// may lag behind.
+// rawMin is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how
+// far a watcher may lag behind.
 const rawMin = 256 << 10
 
-// drainMax limits the bytes read after a command's end before its output counts as complete, if other processes keep writing. It is
-// more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line discipline.
+// drainMax limits the bytes read after a command's end before its output counts as complete, if other processes keep
+// writing. It is more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line
+// discipline.
 const drainMax = 256 << 10
 
 // watchPiece is the largest piece of output that a watcher gets at once.
 const watchPiece = 64 << 10
 
-// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for concurrent use.
+// Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for
+// concurrent use.
 type Terminal struct {
 	id, scope, mark string
 	plan            command.Plan
@@ -127,8 +129,8 @@ func (t *Terminal) output(limit int) Output {
 	return out
 }
 
-// Wait waits for the command's end and returns its exit status; its output is complete then. If the terminal is released meanwhile,
-// Wait returns SIGKILL at once. If ctx ends, only the wait ends.
+// Wait waits for the command's end and returns its exit status; its output is complete then. If the terminal is
+// released meanwhile, Wait returns SIGKILL at once. If ctx ends, only the wait ends.
 func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	select {
 	case <-t.exited:
@@ -145,8 +147,8 @@ func (t *Terminal) Wait(ctx context.Context) (proc.ExitStatus, error) {
 	}
 }
 
-// Kill ends the command and all processes that it started, and returns when all are dead and the output is complete. If ctx ends
-// first, the killing continues in the background.
+// Kill ends the command and all processes that it started, and returns when all are dead and the output is complete. If
+// ctx ends first, the killing continues in the background.
 func (t *Terminal) Kill(ctx context.Context) error {
 	e := t.end()
 	select {
@@ -165,9 +167,9 @@ func (t *Terminal) Kill(ctx context.Context) error {
 	}
 }
 
-// Watch sends the raw output from the oldest byte kept on, then new output, and the end; then it returns. It reads the terminal's own
-// buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also returns when send fails or ctx
-// ends.
+// Watch sends the raw output from the oldest byte kept on, then new output, and the end; then it returns. It reads the
+// terminal's own buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also
+// returns when send fails or ctx ends.
 func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 	piece := make([]byte, watchPiece)
 	var at, last uint64
@@ -295,8 +297,8 @@ func (t *Terminal) awaitFailed(error) {
 	_ = t.master.SetReadDeadline(time.Unix(1, 0))
 }
 
-// drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it reports that
-// there is none, so drain reads everything that an ended process wrote.
+// drain reads pending output and does not wait for more. The kernel moves written data to the readable buffer before it
+// reports that there is none, so drain reads everything that an ended process wrote.
 func (t *Terminal) drain(piece []byte) {
 	conn, err := t.master.SyscallConn()
 	if err != nil {

@@ -73,13 +73,15 @@ type Options struct {
 	Mark string
 	// Guard may be nil.
 	Guard Guard
-	// Adopt says that this process is the subreaper of all processes that it starts, and that no other code in it starts processes
-	// except those that Spare returns: all others are reaped, and ended when the last terminal is gone.
+	// Adopt says that this process is the subreaper of all processes that it starts, and that no other code in it
+	// starts processes except those that Spare returns: all others are reaped, and ended when the last terminal is
+	// gone.
 	Adopt bool
 	Spare func() []int
 }
 
-// Terminals are all terminals of this process. Make them with New and end them with Close. All methods are safe for concurrent use.
+// Terminals are all terminals of this process. Make them with New and end them with Close. All methods are safe for
+// concurrent use.
 type Terminals struct {
 	log       *slog.Logger
 	retention time.Duration
@@ -96,8 +98,8 @@ type Terminals struct {
 	stopReaper func()
 	trees      trees
 
-	// fork is held for reading from before a command is started until it is registered in leaders, and for writing to decide which
-	// processes belong to this package.
+	// fork is held for reading from before a command is started until it is registered in leaders, and for writing to
+	// decide which processes belong to this package.
 	fork sync.RWMutex
 
 	mu      sync.Mutex
@@ -110,7 +112,8 @@ type Terminals struct {
 	forget  map[*Terminal]*time.Timer
 }
 
-// scope contains a session's terminals. It exists while it has some. Once it has ended, terminals that are being created fail.
+// scope contains a session's terminals. It exists while it has some. Once it has ended, terminals that are being
+// created fail.
 type scope struct {
 	name   string
 	alive  map[string]*Terminal
@@ -159,8 +162,8 @@ func (s *Terminals) Unconfinable() string {
 	return ""
 }
 
-// Create starts a planned command on a terminal that belongs to the scope and keeps limit bytes of text, or as many as the limits
-// allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
+// Create starts a planned command on a terminal that belongs to the scope and keeps limit bytes of text, or as many as
+// the limits allow. Errors: ErrTooMany, ErrEnded, command.ErrCannotStart, command.ErrInvalid.
 func (s *Terminals) Create(scopeName string, plan command.Plan, limit uint64) (*Terminal, error) {
 	if err := plan.Startable(); err != nil {
 		return nil, err
@@ -216,8 +219,8 @@ func (s *Terminals) Find(scopeName, id string) (*Terminal, error) {
 	return nil, ErrUnknown
 }
 
-// Release releases a terminal: its id becomes invalid at once, waiting calls return, and running processes are ended in the
-// background. Releasing it again is no error.
+// Release releases a terminal: its id becomes invalid at once, waiting calls return, and running processes are ended in
+// the background. Releasing it again is no error.
 func (s *Terminals) Release(scopeName, id string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -231,7 +234,8 @@ func (s *Terminals) Release(scopeName, id string) error {
 	return ErrUnknown
 }
 
-// ReleaseScope releases all terminals of a scope, including those being created, and returns when their processes are dead.
+// ReleaseScope releases all terminals of a scope, including those being created, and returns when their processes are
+// dead.
 func (s *Terminals) ReleaseScope(scopeName string) {
 	s.mu.Lock()
 	group := s.scopes[scopeName]
@@ -343,7 +347,8 @@ func newTerminal(s *Terminals, group *scope, plan command.Plan, limit int, limit
 	return t
 }
 
-// release removes a terminal from its scope and disposes of it in the background. The caller holds mu. A second call does nothing.
+// release removes a terminal from its scope and disposes of it in the background. The caller holds mu. A second call
+// does nothing.
 func (s *Terminals) release(t *Terminal) {
 	if closed(t.released) {
 		return

@@ -12,9 +12,10 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/command"
 )
 
-// tree finds all processes that a command has started: those in its session, those with its mark, those of either kind found before,
-// and all their descendants. A process leaves the first group by setsid, the second by a clean environment and the last by being
-// orphaned. A process that has done all three before a search is not found here; see Terminals.sweep.
+// tree finds all processes that a command has started: those in its session, those with its mark, those of either kind
+// found before, and all their descendants. A process leaves the first group by setsid, the second by a clean
+// environment and the last by being orphaned. A process that has done all three before a search is not found here; see
+// Terminals.sweep.
 type tree struct {
 	pid    int
 	mark   string

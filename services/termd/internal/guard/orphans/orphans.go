@@ -1,10 +1,10 @@
-// Package orphans is the process of a guard: it waits until the process that started it is dead, and then ends the processes that it
-// left behind.
+// Package orphans is the process of a guard: it waits until the process that started it is dead, and then ends the
+// processes that it left behind.
 //
-// A guard is the same binary as its parent, started again, and it only waits. Hence it takes control before the rest of the program
-// is initialised: Go initialises a package as soon as its imports are initialised, and of several such packages the one whose path
-// sorts first. This package imports little, so that the initialisation of the rest of the program costs a guard neither memory nor
-// time. A test checks that.
+// A guard is the same binary as its parent, started again, and it only waits. Hence it takes control before the rest of
+// the program is initialised: Go initialises a package as soon as its imports are initialised, and of several such
+// packages the one whose path sorts first. This package imports little, so that the initialisation of the rest of the
+// program costs a guard neither memory nor time. A test checks that.
 package orphans
 
 import (
@@ -18,7 +18,8 @@ import (
 	"github.com/acphost/acphost/internal/proc"
 )
 
-// Command is the hidden argument that makes the binary a guard. The mark follows: the environment entry of the processes to end.
+// Command is the hidden argument that makes the binary a guard. The mark follows: the environment entry of the
+// processes to end.
 const Command = "guard-of-terminals"
 
 // grace is the time between SIGTERM and SIGKILL, patience the time limit for ending all orphans.
