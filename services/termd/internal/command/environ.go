@@ -29,14 +29,14 @@ type Filter struct {
 	Deny []string
 	// Allow are patterns for names that are always passed on.
 	Allow []string
-	// Nothing omits no variables.
-	Nothing bool
+	// KeepAll omits no variables.
+	KeepAll bool
 }
 
-func (f Filter) leavesOut(name, value string) bool {
+func (f Filter) omits(name, value string) bool {
 	matches := func(pattern string) bool { return match(pattern, name) }
 	switch {
-	case f.Nothing, slices.ContainsFunc(f.Allow, matches):
+	case f.KeepAll, slices.ContainsFunc(f.Allow, matches):
 		return false
 	case len(f.Deny) > 0:
 		return slices.ContainsFunc(f.Deny, matches)
@@ -64,7 +64,7 @@ func Inherit(environ []string, f Filter) []string {
 	}
 	return slices.DeleteFunc(kept, func(entry string) bool {
 		name, value, _ := strings.Cut(entry, "=")
-		return f.leavesOut(name, value)
+		return f.omits(name, value)
 	})
 }
 

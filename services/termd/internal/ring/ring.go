@@ -3,9 +3,9 @@
 // It knows bytes and a maximum number of bytes. It must not know characters, lines or terminals.
 package ring
 
-// first is the size that a ring may always have, regardless of the budget: a terminal still shows its last output if
+// minSize is the size that a ring may always have, regardless of the budget: a terminal still shows its last output if
 // the budget is used up.
-const first = 4096
+const minSize = 4096
 
 // Ring holds the newest bytes written to it, up to a limit. It starts empty and grows with its content as far as its
 // budget allows. It is not safe for concurrent use.
@@ -85,19 +85,19 @@ func (r *Ring) AppendTo(dst []byte) []byte {
 
 // Free releases the memory. The ring is empty afterwards, and can be written to again.
 func (r *Ring) Free() {
-	r.budget.give(int64(max(len(r.buf)-first, 0)))
+	r.budget.release(int64(max(len(r.buf)-minSize, 0)))
 	r.buf, r.oldest, r.n = nil, 0, 0
 }
 
 // grow makes room for need bytes, or as close to it as limit and budget allow. It doubles the size, so that each byte
 // is moved about once on average.
 func (r *Ring) grow(need int) {
-	for _, size := range []int{max(need, 2*len(r.buf), first), max(need, first), first} {
+	for _, size := range []int{max(need, 2*len(r.buf), minSize), max(need, minSize), minSize} {
 		if size = min(size, r.limit); size <= len(r.buf) {
 			return
 		}
-		more := int64(max(size-first, 0) - max(len(r.buf)-first, 0))
-		if more > 0 && !r.budget.take(more) {
+		more := int64(max(size-minSize, 0) - max(len(r.buf)-minSize, 0))
+		if more > 0 && !r.budget.reserve(more) {
 			continue
 		}
 		buf := make([]byte, size)

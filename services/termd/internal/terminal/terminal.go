@@ -22,17 +22,17 @@ import (
 	"github.com/acphost/acphost/services/termd/internal/ring"
 )
 
-// rawMin is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how
+// minRaw is the minimum of raw output that is kept for watchers, even if less plain text is requested. It is also how
 // far a watcher may lag behind.
-const rawMin = 256 << 10
+const minRaw = 256 << 10
 
-// drainMax limits the bytes read after a command's end before its output counts as complete, if other processes keep
+// maxDrain limits the bytes read after a command's end before its output counts as complete, if other processes keep
 // writing. It is more than the kernel buffers of the command's output: 64 KiB in the tty's buffer, 4 KiB in the line
 // discipline.
-const drainMax = 256 << 10
+const maxDrain = 256 << 10
 
-// watchPiece is the largest piece of output that a watcher gets at once.
-const watchPiece = 64 << 10
+// maxEventData is the largest piece of output that a watcher gets at once.
+const maxEventData = 64 << 10
 
 // Terminal is a command on a pseudo-terminal, from its start until after its release. All methods are safe for
 // concurrent use.
@@ -44,24 +44,24 @@ type Terminal struct {
 	owner           *Terminals
 	group           *scope
 
-	master  *os.File
-	leader  *leader
-	tree    *tree
-	wall    *time.Timer   // nil: no limit
-	dead    chan struct{} // closed when the command has ended; status is set
-	status  proc.ExitStatus
-	drained chan struct{} // closed when nothing more can be read
-	exited  chan struct{} // closed when the end is known and the output complete
+	master   *os.File
+	leader   *leader
+	tree     *tree
+	runTimer *time.Timer   // nil: no limit
+	dead     chan struct{} // closed when the command has ended; status is set
+	status   proc.ExitStatus
+	drained  chan struct{} // closed when nothing more can be read
+	exited   chan struct{} // closed when the end is known and the output complete
 
 	released chan struct{} // closed, under the owner's lock, at release
 
-	mu     sync.Mutex
-	raw    *ring.Ring
-	back   *ring.Ring
-	screen *plaintext.Screen
-	news   chan struct{} // closed at the next output, or at the end; nil: no watcher waits
-	ended  time.Time     // zero until exited
-	ending *ending       // the latest one; nil: none
+	mu      sync.Mutex
+	raw     *ring.Ring
+	back    *ring.Ring
+	screen  *plaintext.Screen
+	updated chan struct{} // closed at the next output, or at the end; nil: no watcher waits
+	ended   time.Time     // zero until exited
+	ending  *ending       // the latest one; nil: none
 }
 
 // ending is one attempt to end the whole tree.
@@ -171,31 +171,31 @@ func (t *Terminal) Kill(ctx context.Context) error {
 // terminal's own buffer at its own pace: a watcher that is too slow misses bytes and gets their number. Watch also
 // returns when send fails or ctx ends.
 func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
-	piece := make([]byte, watchPiece)
+	piece := make([]byte, maxEventData)
 	var at, last uint64
-	over := false
+	finished := false
 	for {
 		t.mu.Lock()
 		var missed uint64
 		if oldest := t.raw.Dropped(); at < oldest {
 			missed, at = oldest-at, oldest
 		}
-		if !over && closed(t.exited) {
+		if !finished && closed(t.exited) {
 			// Other processes may write forever. The output ends here.
-			over, last = true, t.raw.Total()
+			finished, last = true, t.raw.Total()
 		}
 		room := piece
-		if over && at+uint64(len(piece)) > last {
+		if finished && at+uint64(len(piece)) > last {
 			room = piece[:max(int64(last)-int64(at), 0)]
 		}
 		n := t.raw.CopyAt(room, at)
 		at += uint64(n)
-		var news chan struct{}
-		if n == 0 && !over {
-			if t.news == nil {
-				t.news = make(chan struct{})
+		var updated chan struct{}
+		if n == 0 && !finished {
+			if t.updated == nil {
+				t.updated = make(chan struct{})
 			}
-			news = t.news
+			updated = t.updated
 		}
 		t.mu.Unlock()
 
@@ -209,12 +209,12 @@ func (t *Terminal) Watch(ctx context.Context, send func(Event) error) error {
 			if err := send(Event{Data: piece[:n]}); err != nil {
 				return err
 			}
-		case over:
+		case finished:
 			status := t.status
 			return send(Event{Exit: &status})
 		default:
 			select {
-			case <-news:
+			case <-updated:
 			case <-ctx.Done():
 				return context.Cause(ctx)
 			}
@@ -260,7 +260,7 @@ func (t *Terminal) read() {
 	for {
 		n, err := t.master.Read(piece)
 		if n > 0 {
-			t.take(piece[:n])
+			t.append(piece[:n])
 		}
 		if errors.Is(err, os.ErrDeadlineExceeded) {
 			_ = t.master.SetReadDeadline(time.Time{}) // fails if it was closed: the next read returns that
@@ -304,7 +304,7 @@ func (t *Terminal) drain(piece []byte) {
 	if err != nil {
 		return
 	}
-	for left := drainMax; left > 0; {
+	for left := maxDrain; left > 0; {
 		n := 0
 		err := conn.Read(func(fd uintptr) bool {
 			for {
@@ -317,19 +317,19 @@ func (t *Terminal) drain(piece []byte) {
 		if err != nil || n <= 0 {
 			return
 		}
-		t.take(piece[:n])
+		t.append(piece[:n])
 		left -= n
 	}
 }
 
-func (t *Terminal) take(p []byte) {
+func (t *Terminal) append(p []byte) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	t.raw.Write(p)
 	t.screen.Write(p)
-	if t.news != nil {
-		close(t.news)
-		t.news = nil
+	if t.updated != nil {
+		close(t.updated)
+		t.updated = nil
 	}
 }
 
@@ -343,9 +343,9 @@ func (t *Terminal) report() {
 	t.screen.Finish()
 	t.ended = time.Now()
 	close(t.exited)
-	if t.news != nil {
-		close(t.news)
-		t.news = nil
+	if t.updated != nil {
+		close(t.updated)
+		t.updated = nil
 	}
 }
 

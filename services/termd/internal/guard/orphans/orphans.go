@@ -22,10 +22,10 @@ import (
 // processes to end.
 const Command = "guard-of-terminals"
 
-// grace is the time between SIGTERM and SIGKILL, patience the time limit for ending all orphans.
+// grace is the time between SIGTERM and SIGKILL, endTimeout the time limit for ending all orphans.
 const (
-	grace    = 2 * time.Second
-	patience = 60 * time.Second
+	grace      = 2 * time.Second
+	endTimeout = 60 * time.Second
 )
 
 func init() {
@@ -36,11 +36,11 @@ func init() {
 }
 
 // run is the main function of a guard.
-func run(life io.Reader, mark string) {
+func run(pipe io.Reader, mark string) {
 	proc.TakeName()
 	_ = proc.Undumpable() // as termd is: its files in /proc must not be accessible to the guarded processes
 	sessions := map[int]bool{}
-	lines := bufio.NewScanner(life)
+	lines := bufio.NewScanner(pipe)
 	for lines.Scan() {
 		// Atoi accepts the sign: "+7" is a session that has begun, "-7" a session that has ended.
 		switch session, err := strconv.Atoi(lines.Text()); {
@@ -51,7 +51,7 @@ func run(life io.Reader, mark string) {
 			delete(sessions, -session)
 		}
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), patience)
+	ctx, cancel := context.WithTimeout(context.Background(), endTimeout)
 	defer cancel()
 	endOrphans(ctx, mark, sessions)
 }
