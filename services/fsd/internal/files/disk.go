@@ -92,7 +92,7 @@ func New() *Disk {
 func (d *Disk) Configure(c Config, validateOnly bool) error {
 	s, err := newState(c)
 	if err == nil && !validateOnly {
-		s.protected.follow(d.state.Swap(s).protected)
+		s.protected.startWatch(d.state.Swap(s).protected)
 	}
 	return err
 }
@@ -100,7 +100,7 @@ func (d *Disk) Configure(c Config, validateOnly bool) error {
 func newState(c Config) (*state, error) {
 	c.MaxContent = cmp.Or(c.MaxContent, DefaultMaxContent)
 	if c.MaxContent < MinMaxContent || c.MaxContent > MaxMaxContent {
-		return nil, fail(Invalid, "a content of at most %d bytes was asked for, %d to %d can be set", c.MaxContent, int64(MinMaxContent), int64(MaxMaxContent))
+		return nil, fail(Invalid, "a content of at most %d bytes was requested for, %d to %d can be set", c.MaxContent, int64(MinMaxContent), int64(MaxMaxContent))
 	}
 	protected, err := newProtection(c.Protected)
 	if err != nil {
@@ -132,7 +132,7 @@ func (d *Disk) Resolve(ctx context.Context, b Bounds, path string) (Location, er
 	if err := ctx.Err(); err != nil {
 		return Location{}, err
 	}
-	p, err := d.state.Load().locate(b, path, anywhere)
+	p, err := d.state.Load().locate(b, path, resolveOnly)
 	if err != nil {
 		return Location{}, err
 	}

@@ -12,14 +12,14 @@ func (w *writer) writeInPlace(why string) error {
 	}
 	saved, whole := w.save()
 	if err := reserve(w.old, int64(len(w.content))); err != nil {
-		return errSystem("write", w.place.asked, err)
+		return errSystem("write", w.target.requested, err)
 	}
 	if err := w.overwriteOrRestore(saved, whole); err != nil {
 		return err
 	}
 	if w.meta.privileged() {
 		if err := retry(func() error { return unix.Fchmod(w.old, w.meta.permissions()) }); err != nil {
-			return errSystem("clear the set-user-id bit of", w.place.asked, err)
+			return errSystem("clear the set-user-id bit of", w.target.requested, err)
 		}
 	}
 	w.note("written in place, not at once: " + why)
@@ -45,9 +45,9 @@ func (w *writer) overwriteOrRestore(saved []byte, whole bool) error {
 		return nil
 	}
 	if !whole || overwrite(w.old, saved) != nil {
-		return errTorn(w.place.asked, err)
+		return errPartialWrite(w.target.requested, err)
 	}
-	return errSystem("write", w.place.asked, err)
+	return errSystem("write", w.target.requested, err)
 }
 
 // overwrite replaces the file's content and syncs it to disk.

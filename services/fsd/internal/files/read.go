@@ -59,7 +59,7 @@ func (d *Disk) Read(ctx context.Context, b Bounds, path string, lines Range) (Te
 		return Text{}, err
 	}
 	s := d.state.Load()
-	p, err := s.locate(b, path, toRead)
+	p, err := s.locate(b, path, readAccess)
 	if err != nil {
 		return Text{}, err
 	}

@@ -57,7 +57,7 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 	if !isText(bytesOf(content)) {
 		return Written{}, errNewNotText(path)
 	}
-	w := &writer{disk: d, state: s, place: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
+	w := &writer{disk: d, state: s, target: p, content: bytesOf(content), expected: expected, roots: b.Roots, dir: -1, old: -1}
 	defer w.close()
 	if err := w.write(); err != nil {
 		return Written{}, err
@@ -70,8 +70,8 @@ func (d *Disk) Write(ctx context.Context, b Bounds, path, content, expected stri
 }
 
 // locateLocked locates the path and locks its target.
-func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), error) {
-	before, err := s.locate(b, path, toOverwrite)
+func (d *Disk) locateLocked(s *state, b Bounds, path string) (*resolvedPath, func(), error) {
+	before, err := s.locate(b, path, writeAccess)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -83,7 +83,7 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 		unlock = func() { d.repositories.Unlock(); of() }
 	}
 	// The previous holder of the lock may have made missing files.
-	p, err := s.locate(b, path, toOverwrite)
+	p, err := s.locate(b, path, writeAccess)
 	if err == nil && p.path != before.path {
 		err = errSwapped(path)
 	}
@@ -104,7 +104,7 @@ func (d *Disk) locateLocked(s *state, b Bounds, path string) (*place, func(), er
 type writer struct {
 	disk     *Disk
 	state    *state
-	place    *place
+	target   *resolvedPath
 	content  []byte
 	expected string
 	roots    []Root
@@ -128,8 +128,8 @@ func (w *writer) close() {
 func (w *writer) exists() bool { return w.old >= 0 }
 
 func (w *writer) write() error {
-	if w.expected != "" && !w.place.exists() {
-		return errStaleGone(w.place.asked)
+	if w.expected != "" && !w.target.exists() {
+		return errStaleGone(w.target.requested)
 	}
 	if err := w.openFolder(); err != nil {
 		return err
@@ -151,10 +151,10 @@ func (w *writer) write() error {
 	}
 	linked := w.exists() && w.meta.links > 1
 	if linked {
-		switch namesOf(w.meta, w.roots) {
-		case gits:
-			return errGit(w.place.asked)
-		case known:
+		switch findLinks(w.meta, w.roots) {
+		case ownedByGit:
+			return errGit(w.target.requested)
+		case allFound:
 			return w.writeInPlace("it has other hard links")
 		}
 	}
@@ -163,7 +163,7 @@ func (w *writer) write() error {
 	case err != nil:
 		return err
 	case linked && why != "":
-		return fail(Protected, "the file has other hard links, not all of which lie in the workspace, so that it is not written in place, and %s: %s", why, w.place.asked)
+		return fail(Protected, "the file has other hard links, not all of which lie in the workspace, so that it is not written in place, and %s: %s", why, w.target.requested)
 	case linked:
 		w.note("it had other hard links, not all of which lie in the workspace: they keep the old content")
 	case why != "":
@@ -176,21 +176,21 @@ func (w *writer) note(text string) { w.notes = append(w.notes, text) }
 
 // openOld opens the existing file, also for reading if permitted. A file that is not writable is not replaced either.
 func (w *writer) openOld() error {
-	fd, err := openat(w.dir, w.name, unix.O_RDWR|quiet)
+	fd, err := openat(w.dir, w.name, unix.O_RDWR|safeOpenFlags)
 	if isPermission(err) {
-		fd, err = openat(w.dir, w.name, unix.O_WRONLY|quiet)
+		fd, err = openat(w.dir, w.name, unix.O_WRONLY|safeOpenFlags)
 	}
 	if errors.Is(err, unix.ENOENT) {
 		if w.expected != "" {
-			return errStaleGone(w.place.asked)
+			return errStaleGone(w.target.requested)
 		}
 		return nil
 	}
 	if err != nil {
-		return openError(w.place, err)
+		return openError(w.target, err)
 	}
 	w.old = fd
-	w.meta, err = w.state.checkOpened(w.place, fd)
+	w.meta, err = w.state.checkOpened(w.target, fd)
 	return err
 }
 
@@ -203,10 +203,10 @@ func (w *writer) checkExpected() error {
 		err = unix.EACCES // it could only be opened for writing
 	}
 	if err != nil {
-		return errSystem("compare", w.place.asked, err)
+		return errSystem("compare", w.target.requested, err)
 	}
 	if digest != w.expected {
-		return errStale(w.place.asked)
+		return errStale(w.target.requested)
 	}
 	return nil
 }
@@ -225,16 +225,16 @@ func (w *writer) checkOldText() error {
 			return nil // it is not readable
 		}
 		if err != nil {
-			return errSystem("read", w.place.asked, err)
+			return errSystem("read", w.target.requested, err)
 		}
 		at += int64(n)
 		piece := buffer[:kept+n]
 		kept = 0
 		if n > 0 {
-			kept = unfinished(piece)
+			kept = incompleteLen(piece)
 		}
 		if !isText(piece[:len(piece)-kept]) {
-			return errOldNotText(w.place.asked)
+			return errOldNotText(w.target.requested)
 		}
 		if n == 0 {
 			return nil
@@ -243,8 +243,8 @@ func (w *writer) checkOldText() error {
 	}
 }
 
-// unfinished returns the number of bytes at the end of text that belong to an incomplete character.
-func unfinished(text []byte) int {
+// incompleteLen returns the number of bytes at the end of text that belong to an incomplete character.
+func incompleteLen(text []byte) int {
 	for n := 1; n < utf8.UTFMax && n <= len(text); n++ {
 		if last := text[len(text)-n:]; utf8.RuneStart(last[0]) {
 			if utf8.FullRune(last) {
@@ -258,7 +258,7 @@ func unfinished(text []byte) int {
 
 // openFolder opens the file's folder, and makes its missing parts.
 func (w *writer) openFolder() error {
-	p := w.place
+	p := w.target
 	parent, missing := p.parent, p.missing
 	if p.exists() {
 		parent, missing = splitPath(p.path)
@@ -272,7 +272,7 @@ func (w *writer) openFolder() error {
 	for _, name := range missing[:len(missing)-1] {
 		err := retry(func() error { return unix.Mkdirat(w.dir, name, 0o777) })
 		if err != nil && !errors.Is(err, unix.EEXIST) {
-			return errSystem("create the folder of", p.asked, err)
+			return errSystem("create the folder of", p.requested, err)
 		}
 		next, err := openat(w.dir, name, searchOnly)
 		if err != nil {
@@ -285,9 +285,9 @@ func (w *writer) openFolder() error {
 }
 
 // folderError is openError for a folder that existed, or was made, just before.
-func folderError(p *place, err error) error {
+func folderError(p *resolvedPath, err error) error {
 	if errors.Is(err, unix.ENOENT) {
-		return errSwapped(p.asked)
+		return errSwapped(p.requested)
 	}
 	return openError(p, err)
 }
