@@ -34,7 +34,7 @@ func (d *draft) claude(content []byte) error {
 		"the ready policy \"workspace\" has rules for it. The rules are for every agent: to keep one to some, add \"agent\".",
 	}
 	permissions, ok := top.get("permissions").object()
-	if v := top.get("permissions"); v.given() && !ok {
+	if v := top.get("permissions"); v.isSet() && !ok {
 		return fmt.Errorf("expected an object as permissions, got %s", v.raw())
 	}
 	lists := map[string][]string{}
@@ -50,12 +50,12 @@ func (d *draft) claude(content []byte) error {
 	lists[allow] = append(lists[allow], legacy...)
 
 	tools := map[string]bool{} // allowed without a pattern
-	for _, said := range lists[allow] {
-		tools[said] = true
+	for _, source := range lists[allow] {
+		tools[source] = true
 	}
 	for _, effect := range []string{deny, ask, allow} {
-		for _, said := range lists[effect] {
-			d.claudeEntry(effect, said, tools)
+		for _, source := range lists[effect] {
+			d.claudeEntry(effect, source, tools)
 		}
 	}
 	d.claudeMode(permissions)
@@ -63,7 +63,7 @@ func (d *draft) claude(content []byte) error {
 		d.claudeProtected()
 	}
 	for _, name := range []string{"hooks", "sandbox"} {
-		if top.get(name).given() {
+		if top.get(name).isSet() {
 			d.drop(name, "it is no permission, and stays in force in Claude Code itself")
 		}
 	}
@@ -72,7 +72,7 @@ func (d *draft) claude(content []byte) error {
 
 func texts(v value, field string) ([]string, error) {
 	list, ok := v.list()
-	if v.given() && !ok {
+	if v.isSet() && !ok {
 		return nil, fmt.Errorf("expected a list as %s, got %s", field, v.raw())
 	}
 	out := make([]string, len(list))
@@ -84,12 +84,12 @@ func texts(v value, field string) ([]string, error) {
 	return out, nil
 }
 
-func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
-	tool, specifier, scoped := strings.Cut(strings.TrimSpace(said), "(")
+func (d *draft) claudeEntry(effect, source string, tools map[string]bool) {
+	tool, specifier, scoped := strings.Cut(strings.TrimSpace(source), "(")
 	if scoped {
 		var closed bool
 		if specifier, closed = strings.CutSuffix(specifier, ")"); !closed {
-			d.claudeUnknown(effect, said, "its brackets do not close")
+			d.claudeOtherTool(effect, source, "its brackets do not close")
 			return
 		}
 	}
@@ -98,52 +98,52 @@ func (d *draft) claudeEntry(effect, said string, tools map[string]bool) {
 	}
 	switch tool {
 	case "Bash":
-		d.claudeCommand(effect, said, specifier, scoped)
+		d.claudeCommand(effect, source, specifier, scoped)
 	case "PowerShell":
 		if effect == allow {
-			d.drop(said, "how PowerShell reads a line is not known here: write an allow rule with the words that a command may begin with")
+			d.drop(source, "how PowerShell reads a line is not known here: write an allow rule with the words that a command may begin with")
 			return
 		}
-		d.claudeCommand(effect, said, specifier, scoped)
+		d.claudeCommand(effect, source, specifier, scoped)
 	case "Read", "Edit":
-		d.claudePath(effect, said, tool, specifier, scoped)
+		d.claudePath(effect, source, tool, specifier, scoped)
 	case "Write", "NotebookEdit", "MultiEdit":
 		switch {
 		case effect != allow:
-			d.claudePath(effect, said, "Edit", specifier, scoped)
+			d.claudePath(effect, source, "Edit", specifier, scoped)
 		case scoped:
-			d.drop(said, "Claude Code does not consult paths for this tool either: write Edit("+specifier+") there, or an allow rule with path here")
+			d.drop(source, "Claude Code does not consult paths for this tool either: write Edit("+specifier+") there, or an allow rule with path here")
 		case tool == "Write":
 			// Permission to write whole files includes permission to edit them.
-			d.claudePath(effect, said, "Edit", "", false)
+			d.claudePath(effect, source, "Edit", "", false)
 		default:
-			d.drop(said, "editing notebooks is not told from other editing here: write an allow rule on tool.edit with path")
+			d.drop(source, "editing notebooks is not told from other editing here: write an allow rule on tool.edit with path")
 		}
 	case "Grep", "Glob", "LS":
-		d.claudeSearch(effect, said, specifier, scoped)
+		d.claudeSearch(effect, source, specifier, scoped)
 	case "WebFetch", "WebSearch":
-		d.claudeWeb(effect, said, scoped, tools["WebFetch"] && tools["WebSearch"])
+		d.claudeWeb(effect, source, scoped, tools["WebFetch"] && tools["WebSearch"])
 	case "*":
 		if effect == allow {
-			d.drop(said, "Claude Code takes no pattern for a tool's name in allow rules")
+			d.drop(source, "Claude Code takes no pattern for a tool's name in allow rules")
 			return
 		}
-		d.add(said, &permissionv1.Rule{Effect: effect, When: "true"})
+		d.add(source, &permissionv1.Rule{Effect: effect, When: "true"})
 	default:
-		d.claudeUnknown(effect, said, "agents do not say for certain which tool it is that they use")
+		d.claudeOtherTool(effect, source, "agents do not say for certain which tool it is that they use")
 	}
 }
 
-// claudeUnknown handles tools that actions do not identify: those of MCP servers, agents, skills.
-func (d *draft) claudeUnknown(effect, said, why string) {
+// claudeOtherTool handles tools that actions do not identify: those of MCP servers, agents, skills.
+func (d *draft) claudeOtherTool(effect, source, dropReason string) {
 	if effect == allow {
-		d.drop(said, why+": leave it to be asked about, and let the answer be remembered")
+		d.drop(source, dropReason+": leave it to be asked about, and let the answer be remembered")
 		return
 	}
-	d.standIn(said, why, &permissionv1.Rule{On: otherKinds()})
+	d.addAskFallback(source, dropReason, &permissionv1.Rule{On: otherKinds()})
 }
 
-func (d *draft) claudeCommand(effect, said, specifier string, scoped bool) {
+func (d *draft) claudeCommand(effect, source, specifier string, scoped bool) {
 	pattern := "*"
 	if scoped {
 		pattern = specifier
@@ -153,55 +153,55 @@ func (d *draft) claudeCommand(effect, said, specifier string, scoped bool) {
 	}
 	c := parseCommand(pattern, "*")
 	if effect != allow {
-		d.add(said, c.forbidding(effect, nil))
+		d.add(source, c.restrictingRule(effect, nil))
 		return
 	}
-	d.allowed(&entry{effect: allow, said: said, command: c}, nil, "")
+	d.addAllowed(&entry{effect: allow, source: source, command: c}, nil, "")
 }
 
-func (d *draft) claudePath(effect, said, tool, specifier string, scoped bool) {
+func (d *draft) claudePath(effect, source, tool, specifier string, scoped bool) {
 	kinds := editKinds()
 	if tool == "Read" {
 		kinds = readKinds()
 	}
 	if effect == allow {
 		if !scoped || specifier == "**" || specifier == "//**" {
-			d.add(said, &permissionv1.Rule{Effect: allow, On: kinds, Path: []string{"/**"}})
+			d.add(source, &permissionv1.Rule{Effect: allow, On: kinds, Path: []string{"/**"}})
 			return
 		}
 		globs, rooted, ok := claudeGlobs(specifier, false)
 		if !ok {
-			d.drop(said, "the pattern is not one that rules have: write an allow rule with path")
+			d.drop(source, "the pattern is not one that rules have: write an allow rule with path")
 			return
 		}
 		rule := &permissionv1.Rule{Effect: allow, On: kinds, Path: globs}
 		if rooted {
 			rule.When = oneRoot
 		}
-		d.add(said, rule)
+		d.add(source, rule)
 		return
 	}
 	if tool == "Edit" {
 		kinds = writeKinds()
 	}
 	if !scoped {
-		d.add(said, &permissionv1.Rule{Effect: effect, On: kinds})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: kinds})
 		return
 	}
 	// A file that must not be read must not be written either, nor be an argument of a command.
-	if kinds = append(kinds, runs()...); tool == "Read" && effect == deny {
+	if kinds = append(kinds, commandKinds()...); tool == "Read" && effect == deny {
 		kinds = nil
 	}
 	globs, _, ok := claudeGlobs(specifier, true)
 	if !ok {
 		stand := &permissionv1.Rule{On: kinds}
 		if kinds == nil {
-			stand.On = append(append(readKinds(), writeKinds()...), runs()...)
+			stand.On = append(append(readKinds(), writeKinds()...), commandKinds()...)
 		}
-		d.standIn(said, "the pattern is not one that rules have: write a rule with path", stand)
+		d.addAskFallback(source, "the pattern is not one that rules have: write a rule with path", stand)
 		return
 	}
-	d.add(said, &permissionv1.Rule{Effect: effect, On: kinds, Path: globs})
+	d.add(source, &permissionv1.Rule{Effect: effect, On: kinds, Path: globs})
 }
 
 // claudeGlobs converts a pattern like those of gitignore to globs that match at most the same paths or, with wide, at
@@ -248,32 +248,32 @@ func claudeGlobs(pattern string, wide bool) (globs []string, rooted, ok bool) {
 	return globs, rooted, true
 }
 
-func (d *draft) claudeSearch(effect, said, specifier string, scoped bool) {
+func (d *draft) claudeSearch(effect, source, specifier string, scoped bool) {
 	switch {
 	case effect != allow && scoped:
-		d.claudePath(effect, said, "Read", specifier, true)
+		d.claudePath(effect, source, "Read", specifier, true)
 	case effect != allow:
-		d.add(said, &permissionv1.Rule{Effect: effect, On: []string{"tool.search", "fs.list"}})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: []string{"tool.search", "fs.list"}})
 	case scoped:
-		d.drop(said, "Claude Code does not consult paths for this tool either: write Read("+specifier+") there, or an allow rule with path here")
-	case strings.HasPrefix(said, "Grep"):
-		d.add(said, &permissionv1.Rule{Effect: allow, On: []string{"tool.search"}})
+		d.drop(source, "Claude Code does not consult paths for this tool either: write Read("+specifier+") there, or an allow rule with path here")
+	case strings.HasPrefix(source, "Grep"):
+		d.add(source, &permissionv1.Rule{Effect: allow, On: []string{"tool.search"}})
 	default:
-		d.drop(said, "searching for names is not told from searching in files here: write an allow rule on tool.search")
+		d.drop(source, "searching for names is not told from searching in files here: write an allow rule on tool.search")
 	}
 }
 
-func (d *draft) claudeWeb(effect, said string, scoped, both bool) {
+func (d *draft) claudeWeb(effect, source string, scoped, both bool) {
 	fetch := []string{"tool.fetch"}
 	switch {
 	case effect == allow && (scoped || !both):
-		d.drop(said, "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
+		d.drop(source, "an action on the web says neither for certain where it goes nor whether it fetches or searches: write an allow rule on tool.fetch, for all of them")
 	case effect == allow:
-		d.add(said, &permissionv1.Rule{Effect: allow, On: fetch})
+		d.add(source, &permissionv1.Rule{Effect: allow, On: fetch})
 	case scoped:
-		d.standIn(said, "an action on the web does not say for certain where it goes: write a rule on tool.fetch, for all of them", &permissionv1.Rule{On: fetch})
+		d.addAskFallback(source, "an action on the web does not say for certain where it goes: write a rule on tool.fetch, for all of them", &permissionv1.Rule{On: fetch})
 	default:
-		d.add(said, &permissionv1.Rule{Effect: effect, On: fetch})
+		d.add(source, &permissionv1.Rule{Effect: effect, On: fetch})
 	}
 }
 
@@ -290,7 +290,7 @@ func (d *draft) claudeMode(permissions object) {
 	default:
 		d.drop("defaultMode: "+mode, "a rule file does not allow everything by a mode: write an allow rule for what you mean")
 	}
-	if v := permissions.get("additionalDirectories"); v.given() {
+	if v := permissions.get("additionalDirectories"); v.isSet() {
 		d.drop("additionalDirectories: "+v.raw(), "a session's roots come with the session: let the client name them, or set extra_roots in acphost's configuration")
 	}
 }

@@ -76,7 +76,7 @@ func (d *draft) gemini(content []byte) error {
 	for i := range rules {
 		r := &rules[i]
 		if r.redirects() && r.effect() == allow {
-			d.drop(r.said(), "it is carried over without redirections: add redirect: any, and path for the files that may be written")
+			d.drop(r.source(), "it is carried over without redirections: add redirect: any, and path for the files that may be written")
 		}
 		for _, tool := range r.tools {
 			if tool == "run_shell_command" || tool == "*" {
@@ -84,17 +84,17 @@ func (d *draft) gemini(content []byte) error {
 			}
 		}
 	}
-	d.ordered(commands, "")
+	d.addOrdered(commands, "")
 	d.geminiTools(rules)
-	d.geminiAlways(commands)
+	d.geminiAlwaysAsk(commands)
 	return nil
 }
 
-// geminiAlways adds rules for actions that Gemini CLI asks about although a rule allows them: dangerous commands, if a
-// rule allows all commands, and edits of the files that builds run.
-func (d *draft) geminiAlways(commands []entry) {
+// geminiAlwaysAsk adds rules for actions that Gemini CLI asks about although a rule allows them: dangerous commands, if
+// a rule allows all commands, and edits of the files that builds run.
+func (d *draft) geminiAlwaysAsk(commands []entry) {
 	if slices.ContainsFunc(commands, func(e entry) bool {
-		return e.effect == allow && e.why == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
+		return e.effect == allow && e.dropReason == "" && e.command.all && !slices.Equal(e.modes, []string{"yolo"})
 	}) {
 		d.add("dangerous commands", &permissionv1.Rule{Effect: ask, Command: []string{"rm -f", "rm -rf", "rm -fr", "ln"},
 			Reason: "Gemini CLI asks about these whatever else is allowed."})
@@ -170,28 +170,28 @@ func (r *geminiRule) redirects() bool {
 
 func (r *geminiRule) reason() string { return cmp.Or(r.DenyMessage, r.DenyMessage2) }
 
-// said returns the rule in one line.
-func (r *geminiRule) said() string {
-	parts := []string{r.Decision, strings.Join(r.tools, " ")}
+// source returns the rule in one line.
+func (r *geminiRule) source() string {
+	substrings := []string{r.Decision, strings.Join(r.tools, " ")}
 	add := func(name string, value *string) {
 		if value != nil {
-			parts = append(parts, name+" "+strconv.Quote(*value))
+			substrings = append(substrings, name+" "+strconv.Quote(*value))
 		}
 	}
 	add("mcpName", r.MCPName)
 	if len(r.prefixes) > 0 {
-		parts = append(parts, "commandPrefix "+strconv.Quote(strings.Join(r.prefixes, ", ")))
+		substrings = append(substrings, "commandPrefix "+strconv.Quote(strings.Join(r.prefixes, ", ")))
 	}
 	add("commandRegex", r.CommandRegex)
 	add("argsPattern", r.ArgsPattern)
 	if len(r.Modes) > 0 {
-		parts = append(parts, "modes "+strings.Join(r.Modes, " "))
+		substrings = append(substrings, "modes "+strings.Join(r.Modes, " "))
 	}
-	return strings.Join(append(parts, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
+	return strings.Join(append(substrings, "priority "+strconv.FormatInt(*r.Priority, 10)), " ")
 }
 
-// beyond returns the condition of the rule that actions have no data for; empty: none.
-func (r *geminiRule) beyond() string {
+// unsupportedCondition returns the condition of the rule that actions have no data for; empty: none.
+func (r *geminiRule) unsupportedCondition() string {
 	switch {
 	case r.ArgsPattern != nil:
 		return "rules do not match a tool's arguments as text: write an allow rule with command or path, or a condition in when"
@@ -209,8 +209,8 @@ func (r *geminiRule) beyond() string {
 
 // commands returns the rule's entries about commands.
 func (r *geminiRule) commands() []entry {
-	base := entry{effect: r.effect(), said: r.said(), reason: r.reason(), modes: r.Modes, why: r.beyond(), command: parseCommand("*", "*")}
-	if base.effect != allow && base.why != "" {
+	base := entry{effect: r.effect(), source: r.source(), reason: r.reason(), modes: r.Modes, dropReason: r.unsupportedCondition(), command: parseCommand("*", "*")}
+	if base.effect != allow && base.dropReason != "" {
 		if r.MCPName != nil {
 			return nil // not about commands: geminiTools handles it
 		}
@@ -218,8 +218,8 @@ func (r *geminiRule) commands() []entry {
 	}
 	switch {
 	case r.CommandRegex != nil:
-		base.why = "rules look at a command's words, not at its text: write an allow rule with the words that it may begin with"
-		base.command = regexLead(*r.CommandRegex)
+		base.dropReason = "rules look at a command's words, not at its text: write an allow rule with the words that it may begin with"
+		base.command = regexPrefix(*r.CommandRegex)
 		if base.effect == deny {
 			base.effect = ask
 		}
@@ -231,7 +231,7 @@ func (r *geminiRule) commands() []entry {
 	for i, prefix := range r.prefixes {
 		entries[i] = base
 		if len(r.prefixes) > 1 {
-			entries[i].said = fmt.Sprintf("%s (%s)", base.said, prefix)
+			entries[i].source = fmt.Sprintf("%s (%s)", base.source, prefix)
 		}
 		if prefix == "" {
 			continue // any command
@@ -241,8 +241,8 @@ func (r *geminiRule) commands() []entry {
 	return entries
 }
 
-// regexLead returns a command that begins with the complete words at the start of a regular expression.
-func regexLead(expr string) command {
+// regexPrefix returns a command that begins with the complete words at the start of a regular expression.
+func regexPrefix(expr string) command {
 	end := strings.IndexAny(expr, `\^$.|?*+()[]{}"'`)
 	if end < 0 || strings.Contains(expr, "|") && !strings.Contains(expr, "(") {
 		end = 0
@@ -278,17 +278,17 @@ func (d *draft) geminiTools(rules []geminiRule) {
 	}
 	for i := range rules {
 		r := &rules[i]
-		why := r.beyond()
+		dropReason := r.unsupportedCondition()
 		switch other := slices.IndexFunc(r.tools, func(t string) bool { return !known[t] }); {
 		case r.effect() != allow && (other >= 0 || r.MCPName != nil):
-			why = cmp.Or(why, "agents do not say for certain which tool it is that they use")
-			d.standIn(r.said(), why, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
-		case r.effect() != allow && (why != "" || r.CommandRegex != nil):
-			d.drop(r.said(), "it is carried over as a rule that asks about more than it names: "+cmp.Or(why, "rules look at a command's words, not at its text"))
-		case r.effect() == allow && why == "" && other >= 0:
-			d.drop(r.said(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
-		case r.effect() == allow && why != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
-			d.drop(r.said(), why)
+			dropReason = cmp.Or(dropReason, "agents do not say for certain which tool it is that they use")
+			d.addAskFallback(r.source(), dropReason, &permissionv1.Rule{On: otherKinds(), Mode: r.Modes, Reason: r.reason()})
+		case r.effect() != allow && (dropReason != "" || r.CommandRegex != nil):
+			d.drop(r.source(), "it is carried over as a rule that asks about more than it names: "+cmp.Or(dropReason, "rules look at a command's words, not at its text"))
+		case r.effect() == allow && dropReason == "" && other >= 0:
+			d.drop(r.source(), "agents do not say for certain which tool it is that they use ("+r.tools[other]+"): leave it to be asked about, and let the answer be remembered")
+		case r.effect() == allow && dropReason != "" && !slices.Contains(r.tools, "run_shell_command") && !slices.Contains(r.tools, "*"):
+			d.drop(r.source(), dropReason)
 		}
 	}
 }
@@ -314,7 +314,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		}
 		if r.effect() != allow {
 			effect := r.effect()
-			if r.beyond() != "" {
+			if r.unsupportedCondition() != "" {
 				effect = ask
 			}
 			weaker := slices.ContainsFunc(rules[i+1:], func(o geminiRule) bool { return o.effect() == allow })
@@ -323,12 +323,12 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 			}
 			if len(allowed) > 0 && effect != allow {
 				// Rules for tools have no exceptions; the strictest applies.
-				d.drop(r.said(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
+				d.drop(r.source(), "what rules of a higher priority allow of it is not allowed here, since the strictest counts")
 			}
-			d.add(r.said(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
+			d.add(r.source(), &permissionv1.Rule{Effect: effect, On: withWrites(kinds), Mode: r.Modes, Reason: r.reason()})
 			continue
 		}
-		if r.beyond() != "" {
+		if r.unsupportedCondition() != "" {
 			continue // already reported
 		}
 		modes := strings.Join(r.Modes, " ")
@@ -345,7 +345,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 			}
 		}
 		if !complete {
-			d.drop(r.said(), "what it allows is one kind of action together with "+strings.Join(tools, ", ")+
+			d.drop(r.source(), "what it allows is one kind of action together with "+strings.Join(tools, ", ")+
 				", which are not told apart: it is allowed once all of them are")
 			continue
 		}
@@ -353,7 +353,7 @@ func (d *draft) geminiGroup(rules []geminiRule, kinds, tools []string, path bool
 		if path {
 			rule.Path = []string{"${root}/**"}
 		}
-		d.add(r.said(), rule)
+		d.add(r.source(), rule)
 	}
 }
 

@@ -51,11 +51,11 @@ func Import(format, name string, content []byte) (rules []byte, dropped []*permi
 	fail := func(err error) ([]byte, []*permissionv1.Dropped, string, error) {
 		return nil, nil, "", fmt.Errorf("import %q: %w", name, err)
 	}
-	if err := readable(content); err != nil {
+	if err := checkInput(content); err != nil {
 		return fail(err)
 	}
 	if used = format; used == "" {
-		if used, err = tell(name, content); err != nil {
+		if used, err = detectFormat(name, content); err != nil {
 			return fail(err)
 		}
 	}
@@ -80,8 +80,8 @@ func Import(format, name string, content []byte) (rules []byte, dropped []*permi
 	return rules, d.dropped, used, nil
 }
 
-// readable checks the limits of the parsers' input.
-func readable(content []byte) error {
+// checkInput checks the limits of the parsers' input.
+func checkInput(content []byte) error {
 	if len(content) > maxContent {
 		return fmt.Errorf("expected at most %d bytes, got %d", maxContent, len(content))
 	}
@@ -103,8 +103,8 @@ func readable(content []byte) error {
 	return nil
 }
 
-// tell determines the format of a file.
-func tell(name string, content []byte) (string, error) {
+// detectFormat determines the format of a file.
+func detectFormat(name string, content []byte) (string, error) {
 	switch base := name[strings.LastIndexAny(name, `/\`)+1:]; {
 	case strings.HasSuffix(base, ".toml"):
 		return gemini, nil
@@ -124,9 +124,9 @@ func tell(name string, content []byte) (string, error) {
 		return "", err
 	}
 	switch {
-	case top.get("permissions").given() || top.get("allowedTools").given():
+	case top.get("permissions").isSet() || top.get("allowedTools").isSet():
 		return claude, nil
-	case top.get("permission").given() || strings.Contains(top.get("$schema").text(), "opencode.ai"):
+	case top.get("permission").isSet() || strings.Contains(top.get("$schema").text(), "opencode.ai"):
 		return opencode, nil
 	}
 	return "", errors.New("it is not known whose permissions these are: say claude, gemini or opencode")
@@ -134,20 +134,20 @@ func tell(name string, content []byte) (string, error) {
 
 // draft is the rule file that is being created.
 type draft struct {
-	origin  string   // the original program, for people
-	notes   []string // lines of the file's header
-	rules   []*permissionv1.Rule
-	dropped []*permissionv1.Dropped
-	ids     map[string]int
-	allows  []allows // for addAllows
+	origin      string   // the original program, for people
+	notes       []string // lines of the file's header
+	rules       []*permissionv1.Rule
+	dropped     []*permissionv1.Dropped
+	ids         map[string]int
+	allowGroups []allowGroup // for addAllows
 }
 
 // drop reports an entry that was not, or not completely, converted.
-func (d *draft) drop(entry, why string) {
-	if entry = text(entry); strings.TrimSpace(entry) == "" {
+func (d *draft) drop(entry, dropReason string) {
+	if entry = printable(entry); strings.TrimSpace(entry) == "" {
 		entry = `"" (empty)`
 	}
-	d.dropped = append(d.dropped, &permissionv1.Dropped{Entry: entry, Why: why})
+	d.dropped = append(d.dropped, &permissionv1.Dropped{Entry: entry, Why: dropReason})
 }
 
 // add adds a rule for an entry.
@@ -156,18 +156,18 @@ func (d *draft) add(entry string, rule *permissionv1.Rule) {
 	if rule.GetReason() == "" {
 		rule.Reason = d.origin + " has: " + entry
 	}
-	rule.Reason = cut(text(rule.GetReason()), 300)
+	rule.Reason = truncate(printable(rule.GetReason()), 300)
 	if len(d.rules) >= maxEntries {
 		return // finish reports it
 	}
 	d.rules = append(d.rules, rule)
 }
 
-// standIn adds a rule that asks each time, for an entry that forbids and cannot be expressed by rules. It covers all
-// actions that the entry may apply to.
-func (d *draft) standIn(entry, why string, rule *permissionv1.Rule) {
+// addAskFallback adds a rule that asks each time, for an entry that forbids and cannot be expressed by rules. It covers
+// all actions that the entry may apply to.
+func (d *draft) addAskFallback(entry, dropReason string, rule *permissionv1.Rule) {
 	rule.Effect, rule.NotGrantable = ask, true
-	d.drop(entry, why+"; a rule that asks each time stands in for it")
+	d.drop(entry, dropReason+"; a rule that asks each time stands in for it")
 	d.add(entry, rule)
 }
 
@@ -222,7 +222,7 @@ func (d *draft) write(name string) ([]byte, error) {
 		return nil, err
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "# What %s allows, asks about and denies, from %s.\n#\n", d.origin, cut(text(name), 200))
+	fmt.Fprintf(&b, "# What %s allows, asks about and denies, from %s.\n#\n", d.origin, truncate(printable(name), 200))
 	b.WriteString("# Of the rules that match, the strictest counts: deny, then ask, then allow. No match: ask.\n")
 	for _, note := range d.notes {
 		fmt.Fprintf(&b, "# %s\n", note)
@@ -256,8 +256,8 @@ func (d *draft) id(effect, entry string) string {
 	return id
 }
 
-// text makes s printable on one line of a file.
-func text(s string) string {
+// printable makes s printable on one line of a file.
+func printable(s string) string {
 	return strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) || invisible.Is(r) {
 			return ' '
@@ -266,8 +266,8 @@ func text(s string) string {
 	}, strings.ToValidUTF8(s, "\uFFFD"))
 }
 
-// cut shortens s to n characters.
-func cut(s string, n int) string {
+// truncate shortens s to n characters.
+func truncate(s string, n int) string {
 	if runes := []rune(s); len(runes) > n {
 		return string(runes[:n-1]) + "…"
 	}

@@ -12,7 +12,7 @@ import (
 // it.
 type value struct{ v hujson.ValueTrimmed }
 
-func (v value) given() bool { return v.v != nil }
+func (v value) isSet() bool { return v.v != nil }
 
 // member is a member of an object.
 type member struct {
@@ -126,7 +126,7 @@ func (v value) raw() string {
 	if s, ok := v.string(); ok {
 		return s
 	}
-	return cut(hujson.Value{Value: v.v}.String(), 200)
+	return truncate(hujson.Value{Value: v.v}.String(), 200)
 }
 
 func (o object) get(name string) value {

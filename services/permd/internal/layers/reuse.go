@@ -38,9 +38,9 @@ func (f *Files) states(a *permissionv1.Action) (states []*permissionv1.FileState
 			known = false
 			return
 		}
-		var state *permissionv1.FileState
-		if state, known = reuse.Of(path, follow); known {
-			states = append(states, state)
+		var fileStat *permissionv1.FileState
+		if fileStat, known = reuse.Of(path, follow); known {
+			states = append(states, fileStat)
 		}
 	}
 	if _, plain := reuse.Name(a); !plain && !reuse.IsProcessRead(a) || reuse.View() == "" {

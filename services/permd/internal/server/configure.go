@@ -27,8 +27,8 @@ func (s *Server) Configure(ctx context.Context, req *pluginv1.ConfigureRequest) 
 	if err := handler.DecodeSettings(req.GetSettings(), settings); err != nil {
 		return nil, err
 	}
-	around := surroundings(req.GetHost().GetProtectedPaths())
-	files, err := layers.Load(settings, req.GetKept(), around, s.log)
+	env := surroundings(req.GetHost().GetProtectedPaths())
+	files, err := layers.Load(settings, req.GetKept(), env, s.log)
 	if err != nil {
 		return nil, status.Errorf(codes.InvalidArgument, "settings: %v", err)
 	}

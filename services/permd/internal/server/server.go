@@ -42,6 +42,6 @@ func (s *Server) Register(r grpc.ServiceRegistrar) {
 
 // Keep returns the data that the supervisor passes back if it has to restart permd. It implements handler.Handler.Keep.
 func (s *Server) Keep() []byte {
-	belief, _ := s.files.Load().Belief()
-	return belief
+	state, _ := s.files.Load().State()
+	return state
 }
