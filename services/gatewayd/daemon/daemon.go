@@ -86,10 +86,10 @@ const (
 	// maxStreams limits the concurrent requests on one HTTP/2 connection: a client may have a stream for each of its
 	// sessions.
 	maxStreams = 1100
-	// sweepEvery is the interval of checks whether connected clients are still authorized.
-	sweepEvery = 3 * time.Second
-	// lookEvery is the interval of checks whether the supervisor still runs.
-	lookEvery = 2 * time.Second
+	// sweepInterval is the interval of checks whether connected clients are still authorized.
+	sweepInterval = 3 * time.Second
+	// checkInterval is the interval of checks whether the supervisor still runs.
+	checkInterval = 2 * time.Second
 	// drainTimeout is the default time that active turns may take to end after gatewayd was asked to end.
 	drainTimeout = 10 * time.Second
 	// stopTimeout is the time that requests may take to end after drainTimeout.
@@ -201,7 +201,7 @@ func (f *flags) check(rest []string) error {
 		}
 	}
 	if f.notices.on() {
-		if err := f.needsConsole("--notices-…", host); err != nil {
+		if err := f.checkConsole("--notices-…", host); err != nil {
 			return err
 		}
 	}
@@ -209,16 +209,16 @@ func (f *flags) check(rest []string) error {
 		return fmt.Errorf("--public-url: expected what stands before /console/ in a browser, such as https://acp.example.org, got %q", f.publicURL)
 	}
 	if f.oidc.clientID != "" {
-		if err := f.needsConsole("--oidc-client-id", host); err != nil {
+		if err := f.checkConsole("--oidc-client-id", host); err != nil {
 			return err
 		}
 	}
 	return cmp.Or(f.notices.check(), f.oidc.check())
 }
 
-// needsConsole returns an error if flag, which directs people to the console, cannot work. host is the address that
+// checkConsole returns an error if flag, which directs people to the console, cannot work. host is the address that
 // gatewayd listens on.
-func (f *flags) needsConsole(flag, host string) error {
+func (f *flags) checkConsole(flag, host string) error {
 	switch ip := net.ParseIP(host); {
 	case f.noConsole:
 		return fmt.Errorf("%s leads people to the console, which --no-console takes away: leave out one of them", flag)
@@ -249,8 +249,8 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 		return fmt.Errorf("--log-level: %w", err)
 	}
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
-	switch from, err := peer.FromAgent(os.Getpid()); {
-	case from:
+	switch fromAgent, err := peer.FromAgent(os.Getpid()); {
+	case fromAgent:
 		return errors.New("it is for people to run: not through an agent or a handler")
 	case err != nil && !errors.Is(err, proc.ErrUnsupported):
 		return fmt.Errorf("it cannot be told who starts this: %w", err)
@@ -288,23 +288,23 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	if err != nil {
 		return err
 	}
-	who := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
+	gate := auth.Options{Tokens: f.tokens, Hosts: names(f), Origins: f.origins, Logger: log}
 	if provider != nil {
-		who.IsJWT, who.JWT = oidc.IsToken, provider.Bearer
+		gate.IsJWT, gate.JWT = oidc.IsToken, provider.Bearer
 	}
 	if f.noConsole {
-		options.Gate = auth.New(who)
+		options.Gate = auth.New(gate)
 	} else {
-		desk := signin.New(nil)
-		who.Browser = console.Browser(desk)
-		options.Gate = auth.New(who)
-		pages := console.Options{Gate: options.Gate, Desk: desk, Logger: log}
+		broker := signin.New(nil)
+		gate.Browser = console.Browser(broker)
+		options.Gate = auth.New(gate)
+		pages := console.Options{Gate: options.Gate, Broker: broker, Logger: log}
 		if f.oidc.clientID != "" {
 			pages.Provider = provider
 		}
 		options.Console = console.New(pages)
 		log.Info("the console is for browsers", "at", base(listener, config != nil)+"/console/")
-		defer confirm(ctx, desk, log)()
+		defer confirm(ctx, broker, log)()
 	}
 	stop, err := notify(ctx, f, public, supervisor, log)
 	if err != nil {
@@ -324,10 +324,10 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	s.Protocols.SetHTTP1(true)
 	s.Protocols.SetHTTP2(config != nil)
 	s.Protocols.SetUnencryptedHTTP2(config == nil)
-	door := server.NewDoor(f.connections)
-	s.ConnContext = door.Context
-	endSilent(s)
-	if err := serve(ctx, s, door.Listen(listener), clientSet{relays, calls, simple}, f.drain, log); err != nil {
+	limiter := server.NewConnLimiter(f.connections)
+	s.ConnContext = limiter.Context
+	closeNewConns(s)
+	if err := serve(ctx, s, limiter.Listen(listener), clientSet{relays, calls, simple}, f.drain, log); err != nil {
 		return err
 	}
 	if gone, ok := errors.AsType[*endedError](context.Cause(ctx)); ok {
@@ -354,7 +354,7 @@ func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop f
 		if err == nil {
 			defer func() { _ = p.Release() }()
 		}
-		tick := time.NewTicker(lookEvery)
+		tick := time.NewTicker(checkInterval)
 		defer tick.Stop()
 		for err == nil || !errors.Is(err, os.ErrProcessDone) && !errors.Is(err, syscall.ESRCH) {
 			select {
@@ -370,8 +370,8 @@ func awaitEnd(ctx context.Context, pid int, end context.CancelCauseFunc) (stop f
 }
 
 // base returns the base URL of the server.
-func base(l net.Listener, secure bool) string {
-	if secure {
+func base(l net.Listener, tlsOn bool) string {
+	if tlsOn {
 		return "https://" + l.Addr().String()
 	}
 	return "http://" + l.Addr().String()
@@ -398,7 +398,7 @@ func (g clientSet) Close() {
 }
 
 // confirm serves the requests of "acphost console". The caller calls stop.
-func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop func()) {
+func confirm(ctx context.Context, broker *signin.Broker, log *slog.Logger) (stop func()) {
 	l, name, err := confirmsocket.Listen()
 	if err != nil {
 		log.Warn("browsers cannot sign in by a code, only with a token", "error", err)
@@ -410,31 +410,31 @@ func confirm(ctx context.Context, desk *signin.Desk, log *slog.Logger) (stop fun
 	go func() {
 		defer close(done)
 		defer panics.Recover(log, "confirming browsers")
-		confirmsocket.Serve(ctx, l, console.Confirm(desk), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
+		confirmsocket.Serve(ctx, l, console.Confirm(broker), func(why error) { log.Warn("refused a caller of \"acphost console\"", "error", why) })
 	}()
 	return func() { cancel(); <-done }
 }
 
 // serve serves until ctx ends, and then shuts down: it rejects new clients, and waits at most drain for active turns.
-func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, drain time.Duration, log *slog.Logger) error {
+func serve(ctx context.Context, s *http.Server, l net.Listener, clients clientSet, drain time.Duration, log *slog.Logger) error {
 	failed := make(chan error, 1)
-	secure := s.TLSConfig != nil // Serve sets it
+	tlsOn := s.TLSConfig != nil // Serve sets it
 	go func() {
 		defer panics.Recover(log, "accepting connections", func(err error) { failed <- err })
-		if secure {
+		if tlsOn {
 			failed <- s.ServeTLS(l, "", "")
 			return
 		}
 		failed <- s.Serve(l)
 	}()
-	log.Info("serving", "at", base(l, secure)+"/acp")
-	sweep := time.NewTicker(sweepEvery)
+	log.Info("serving", "at", base(l, tlsOn)+"/acp")
+	sweep := time.NewTicker(sweepInterval)
 	defer sweep.Stop()
 	var err error
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			panics.Guard(log, "ending what is not allowed any more", at.Sweep)()
+			panics.Guard(log, "ending what is not allowed any more", clients.Sweep)()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -443,12 +443,12 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, at clientSet, dr
 	}
 	log.Info("stopping", "turns have", drain)
 	draining, done := context.WithTimeout(context.Background(), drain)
-	at.relays.Drain(draining)
+	clients.relays.Drain(draining)
 	done()
 	stopping, cancel := context.WithTimeout(context.Background(), stopTimeout)
 	defer cancel()
-	at.Close()
-	if shut := s.Shutdown(stopping); shut != nil {
+	clients.Close()
+	if shutdownErr := s.Shutdown(stopping); shutdownErr != nil {
 		_ = s.Close()
 	}
 	if ctx.Err() == nil && !errors.Is(err, http.ErrServerClosed) {
@@ -484,16 +484,16 @@ func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pi
 // find returns the only supervisor in serve mode with the runtime folder of this environment.
 func find(ctx context.Context) (client.Supervisor, error) {
 	found := client.Find(ctx, client.Dirs(os.Getenv)[:1])
-	silent := ""
+	unanswered := ""
 	found = slices.DeleteFunc(found, func(s client.Supervisor) bool {
 		if s.Err != nil {
-			silent += fmt.Sprintf("; %s was not asked, or did not answer: %v", s.Socket, s.Err)
+			unanswered += fmt.Sprintf("; %s was not asked, or did not answer: %v", s.Socket, s.Err)
 		}
 		return s.Err != nil || s.Status.GetMode() != "serve"
 	})
 	switch len(found) {
 	case 0:
-		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor` + silent)
+		return client.Supervisor{}, errors.New(`no "acphost serve" of yours runs here: start one, or say where the supervisor is by --socket or --supervisor` + unanswered)
 	case 1:
 		return found[0], nil
 	}

@@ -52,12 +52,12 @@ func (f *oidcFlags) check() error {
 	case len(f.parties) > 0 && f.audience == "":
 		return errors.New("--oidc-party is for --oidc-audience")
 	}
-	_, err = f.byGroup()
+	_, err = f.groupRoles()
 	return err
 }
 
-// byGroup returns the roles of groups.
-func (f *oidcFlags) byGroup() (map[string]string, error) {
+// groupRoles returns the roles of groups.
+func (f *oidcFlags) groupRoles() (map[string]string, error) {
 	roles := map[string]string{}
 	for _, r := range f.roles {
 		role, group, _ := strings.Cut(r, "=")
@@ -79,7 +79,7 @@ func (f *oidcFlags) provider(base string, log *slog.Logger) (*oidc.Provider, err
 	if f.issuer == "" {
 		return nil, nil
 	}
-	roles, err := f.byGroup()
+	roles, err := f.groupRoles()
 	if err != nil {
 		return nil, err
 	}

@@ -64,7 +64,7 @@ func (d *desktop) Send(ctx context.Context, n Notice) error {
 	cmd.WaitDelay = endTimeout
 	out, err := cmd.CombinedOutput()
 	if err != nil {
-		return fmt.Errorf("%s: %w: %q (gatewayd has to run in the session of the desktop)", d.program, err, line(string(out), maxDetails))
+		return fmt.Errorf("%s: %w: %q (gatewayd has to run in the session of the desktop)", d.program, err, singleLine(string(out), maxDetails))
 	}
 	return nil
 }

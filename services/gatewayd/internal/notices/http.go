@@ -87,7 +87,7 @@ func readSecret(name string) ([]byte, error) {
 func (t target) post(ctx context.Context, body []byte, headers map[string]string) error {
 	req, err := http.NewRequestWithContext(ctx, http.MethodPost, t.url.String(), bytes.NewReader(body))
 	if err != nil {
-		return fmt.Errorf("%w; %w", bare(err), errFinal)
+		return fmt.Errorf("%w; %w", withoutURL(err), errFinal)
 	}
 	req.Header.Set("User-Agent", "acphost-gatewayd")
 	for name, value := range headers {
@@ -95,7 +95,7 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 	}
 	res, err := t.client.Do(req)
 	if err != nil {
-		return bare(err)
+		return withoutURL(err)
 	}
 	defer res.Body.Close()
 	switch said, _ := io.ReadAll(io.LimitReader(res.Body, maxAnswer)); {
@@ -104,14 +104,14 @@ func (t target) post(ctx context.Context, body []byte, headers map[string]string
 	case res.StatusCode/100 == 3:
 		return fmt.Errorf("%s answers %d: redirects are not followed; name the address to which it leads; %w", t.url.Host, res.StatusCode, errFinal)
 	case res.StatusCode/100 == 4 && res.StatusCode != http.StatusTooManyRequests && res.StatusCode != http.StatusRequestTimeout:
-		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, line(string(said), maxDetails), errFinal)
+		return fmt.Errorf("%s answers %d %q; %w", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails), errFinal)
 	default:
-		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, line(string(said), maxDetails))
+		return fmt.Errorf("%s answers %d %q", t.url.Host, res.StatusCode, singleLine(string(said), maxDetails))
 	}
 }
 
-// bare returns an error without the address that net/http adds.
-func bare(err error) error {
+// withoutURL returns an error without the address that net/http adds.
+func withoutURL(err error) error {
 	if e, ok := errors.AsType[*url.Error](err); ok {
 		return e.Err
 	}

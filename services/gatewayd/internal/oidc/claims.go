@@ -16,8 +16,8 @@ import (
 var registered = []string{"iss", "sub", "aud", "exp", "nbf", "iat", "jti", "azp", "client_id", "nonce", "typ", "events", "cnf",
 	"email", "email_verified", "alg", "kid", "crit"}
 
-// skew is how far the provider's clock may be ahead of this machine's.
-const skew = 5 * time.Minute
+// maxClockSkew is how far the provider's clock may be ahead of this machine's.
+const maxClockSkew = 5 * time.Minute
 
 // tokenTypes are the accepted values of "typ", in the header or among the claims: those of ID tokens and access tokens.
 // The provider signs tokens of other types, such as logout tokens ("logout+jwt"), with the same keys.
@@ -101,8 +101,8 @@ func checkTimes(members map[string]json.RawMessage, now time.Time) error {
 		if err := json.Unmarshal(raw, &seconds); err != nil || seconds == nil {
 			return fmt.Errorf("its %s is %.40s, and not a number of seconds", name, raw)
 		}
-		if name == "iat" && *seconds > float64(now.Add(skew).Unix()) {
-			return fmt.Errorf("it was issued at %.40s, more than %v ahead of this machine's clock", raw, skew)
+		if name == "iat" && *seconds > float64(now.Add(maxClockSkew).Unix()) {
+			return fmt.Errorf("it was issued at %.40s, more than %v ahead of this machine's clock", raw, maxClockSkew)
 		}
 	}
 	return nil

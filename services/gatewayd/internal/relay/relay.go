@@ -72,12 +72,12 @@ type Limits struct {
 	Open int
 }
 
-// bufferedSure is how many bytes of frames may wait for a client regardless of other clients.
-const bufferedSure = 1 << 20
+// guaranteedBuffer is how many bytes of frames may wait for a client regardless of other clients.
+const guaranteedBuffer = 1 << 20
 
-// keptAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than
+// maxReplayAll is about how many bytes of sent frames a connection keeps: with many streams, each keeps less than
 // Limits.Replay.
-const keptAll = limits.Whole
+const maxReplayAll = limits.Whole
 
 // MaxID bounds ids of sessions and requests, in bytes.
 const MaxID = 1024
@@ -112,14 +112,14 @@ type Registry struct {
 	idle    chan struct{} // gets an entry when a connection may have become idle
 	waiting atomic.Int64  // bytes of frames that wait for clients
 
-	mu     sync.Mutex // guards the fields below
-	all    map[string]*Conn
-	owners map[string]int // number of connections by owner, including those being opened
-	count  int
-	ending map[*func()]bool // see Closing
-	drains bool             // Drain was called
-	closed bool
-	wg     sync.WaitGroup // connections that have not ended
+	mu       sync.Mutex // guards the fields below
+	all      map[string]*Conn
+	owners   map[string]int // number of connections by owner, including those being opened
+	count    int
+	ending   map[*func()]bool // see OnClose
+	draining bool             // Drain was called
+	closed   bool
+	wg       sync.WaitGroup // connections that have not ended
 }
 
 // New returns a Registry without connections.
@@ -138,8 +138,8 @@ var (
 type Owner struct {
 	// ID is unique.
 	ID string
-	// Stands reports whether the owner may keep the connection; Sweep calls it. Nil: always.
-	Stands func() bool
+	// Valid reports whether the owner may keep the connection; Sweep calls it. Nil: always.
+	Valid func() bool
 }
 
 // Connect opens an agent and returns a connection with an id of NewID. The caller then calls Initialize, or Send and
@@ -161,7 +161,7 @@ func (r *Registry) Connect(ctx context.Context, id string, owner Owner, agent Ta
 	opened = true
 	c := newConn(r, id, owner, a)
 	r.mu.Lock()
-	closed := r.closed || r.drains
+	closed := r.closed || r.draining
 	r.all[c.ID] = c
 	r.mu.Unlock()
 	if closed {
@@ -176,7 +176,7 @@ func (r *Registry) enter(owner string) error {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	switch {
-	case r.closed, r.drains:
+	case r.closed, r.draining:
 		return ErrClosing
 	case r.count >= r.limits.Connections, r.owners[owner] >= r.limits.ConnectionsEach:
 		return ErrFull
@@ -215,7 +215,7 @@ func (r *Registry) Sweep() {
 	r.mu.Unlock()
 	for _, c := range all {
 		panics.Guard(r.log, "looking whether a client may stay", func() {
-			if c.owner.Stands != nil && !c.owner.Stands() {
+			if c.owner.Valid != nil && !c.owner.Valid() {
 				c.Close(ErrNotAllowed)
 			}
 		}, c.Close)()
@@ -225,9 +225,9 @@ func (r *Registry) Sweep() {
 // ErrNotAllowed says that the owner of a connection may not keep it.
 var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
 
-// Closing calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen
+// OnClose calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen
 // exactly once.
-func (r *Registry) Closing(f func()) (done func()) {
+func (r *Registry) OnClose(f func()) (done func()) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.wg.Add(1)
@@ -249,12 +249,12 @@ func (r *Registry) Closing(f func()) (done func()) {
 func (r *Registry) Drain(ctx context.Context) {
 	for {
 		r.mu.Lock()
-		r.drains = true
+		r.draining = true
 		all := slices.Collect(maps.Values(r.all))
 		r.mu.Unlock()
 		left := 0
 		for _, c := range all {
-			if c.works() {
+			if c.isActive() {
 				left++
 				continue
 			}

@@ -19,11 +19,11 @@ func registerUnknown(mux *http.ServeMux, verbs map[string][]string) {
 		allow := strings.Join(allowed, ", ")
 		mux.HandleFunc(path, func(w http.ResponseWriter, r *http.Request) {
 			w.Header().Set("Allow", allow)
-			say(w, http.StatusMethodNotAllowed, "unimplemented", fmt.Sprintf("%s takes %s, got %.20s", path, allow, r.Method))
+			writeError(w, http.StatusMethodNotAllowed, "unimplemented", fmt.Sprintf("%s takes %s, got %.20s", path, allow, r.Method))
 		})
 	}
 	mux.HandleFunc("/", func(w http.ResponseWriter, r *http.Request) {
-		say(w, http.StatusNotFound, "not_found", unknownPath(r.URL.Path))
+		writeError(w, http.StatusNotFound, "not_found", unknownPath(r.URL.Path))
 	})
 }
 

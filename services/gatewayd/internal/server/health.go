@@ -37,18 +37,18 @@ func (p *probes) serve(w http.ResponseWriter, r *http.Request) bool {
 	switch {
 	case r.Method != http.MethodGet && r.Method != http.MethodHead:
 		w.Header().Set("Allow", "GET, HEAD")
-		say(w, http.StatusMethodNotAllowed, "Method Not Allowed")
-	case r.URL.Path == "/readyz" && p.look() != nil:
-		say(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
+		writeText(w, http.StatusMethodNotAllowed, "Method Not Allowed")
+	case r.URL.Path == "/readyz" && p.check() != nil:
+		writeText(w, http.StatusServiceUnavailable, "the supervisor cannot be reached, or does not serve; the log of gatewayd says why")
 	default:
-		say(w, http.StatusOK, "ok")
+		writeText(w, http.StatusOK, "ok")
 	}
 	return true
 }
 
-// look checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The check
-// does not end with the request that started it, because others wait for its result.
-func (p *probes) look() error {
+// check checks whether the supervisor serves, or returns the result of a check that is less than readyFor old. The
+// check does not end with the request that started it, because others wait for its result.
+func (p *probes) check() error {
 	if p.ready == nil {
 		return nil
 	}

@@ -1,8 +1,8 @@
-// Package refusal is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket
+// Package apierror is the one table of rejections of /acp: the HTTP status, the JSON-RPC error code and the WebSocket
 // close code for each kind of reason, for all transports and methods.
 //
 // It knows the errors of the packages that reject requests. It must not know the caller, nor the request.
-package refusal
+package apierror
 
 import (
 	"context"
@@ -71,15 +71,15 @@ var ofCodes = map[connect.Code]Kind{
 
 // Of returns the kind of an error of relay or of a call to the supervisor, and its text for the client. ctx is that of
 // the call.
-func Of(ctx context.Context, err error) (kind Kind, words string) {
-	var problem relay.Problem
-	var excess relay.Excess
+func Of(ctx context.Context, err error) (kind Kind, text string) {
+	var problem relay.InvalidError
+	var excess relay.LimitError
 	switch {
 	case errors.As(err, &problem):
 		return Invalid, err.Error()
 	case errors.As(err, &excess), errors.Is(err, relay.ErrFull):
 		return TooMany, err.Error()
-	case errors.Is(err, relay.ErrTaken), errors.Is(err, relay.ErrTooOld):
+	case errors.Is(err, relay.ErrStreamInUse), errors.Is(err, relay.ErrTooOld):
 		return Conflict, err.Error()
 	case errors.Is(err, relay.ErrNotAllowed):
 		return NotSignedIn, err.Error()
@@ -116,6 +116,6 @@ func Unread(err error) (Kind, []byte) {
 }
 
 // Initialize returns the answer to a failed initialize.
-func (k Kind) Initialize(id []byte, words string) []byte {
-	return relay.Failure(id, k.RPC, "Initialize failed", words)
+func (k Kind) Initialize(id []byte, text string) []byte {
+	return relay.Failure(id, k.RPC, "Initialize failed", text)
 }
