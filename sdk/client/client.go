@@ -54,14 +54,14 @@ func (c *Client) Close() error {
 
 // Invoke implements grpc.ClientConnInterface. Errors are of type *Error.
 func (c *Client) Invoke(ctx context.Context, method string, args, reply any, opts ...grpc.CallOption) error {
-	return typed(c.conn.Invoke(ctx, method, args, reply, opts...))
+	return asError(c.conn.Invoke(ctx, method, args, reply, opts...))
 }
 
 // NewStream implements grpc.ClientConnInterface. Errors are of type *Error, except for the io.EOF at a stream's end.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, opts ...grpc.CallOption) (grpc.ClientStream, error) {
 	stream, err := c.conn.NewStream(ctx, desc, method, opts...)
 	if err != nil {
-		return nil, typed(err)
+		return nil, asError(err)
 	}
 	return typedStream{stream}, nil
 }
@@ -69,11 +69,11 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 // typedStream is a stream whose errors are of type *Error.
 type typedStream struct{ grpc.ClientStream }
 
-func (s typedStream) SendMsg(m any) error { return typed(s.ClientStream.SendMsg(m)) }
-func (s typedStream) RecvMsg(m any) error { return typed(s.ClientStream.RecvMsg(m)) }
+func (s typedStream) SendMsg(m any) error { return asError(s.ClientStream.SendMsg(m)) }
+func (s typedStream) RecvMsg(m any) error { return asError(s.ClientStream.RecvMsg(m)) }
 
-// typed returns the error of a call as an *Error.
-func typed(err error) error {
+// asError returns the error of a call as an *Error.
+func asError(err error) error {
 	if e := ErrorOf(err); e != nil {
 		return e
 	}

@@ -89,12 +89,12 @@ func (b bearer) RequireTransportSecurity() bool { return b.secure }
 func DialSocket(path string) (*Client, error) { return dial(path, true) }
 
 func dial(path string, named bool) (*Client, error) {
-	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connectBest(ctx, path, named) })
+	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connectPreferred(ctx, path, named) })
 }
 
-// connectBest connects to the control socket of the supervisor whose admin socket is at path, or else to that admin
-// socket.
-func connectBest(ctx context.Context, path string, named bool) (net.Conn, error) {
+// connectPreferred connects to the control socket of the supervisor whose admin socket is at path, or else to that
+// admin socket.
+func connectPreferred(ctx context.Context, path string, named bool) (net.Conn, error) {
 	conn, err := dialControl(ctx, path, named)
 	// A slow supervisor has a control socket all the same. Its admin socket would reject the calls that need the
 	// control socket.
@@ -110,15 +110,15 @@ func connect(ctx context.Context, socket string, named bool) (net.Conn, error) {
 	if err != nil || named {
 		return conn, err
 	}
-	if err := vouch(conn); err != nil {
+	if err := checkServer(conn); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
 	return conn, nil
 }
 
-// doubts returns the reason not to connect to a socket.
-func doubts(ctx context.Context, socket string) error {
+// checkSocket returns the reason not to connect to a socket.
+func checkSocket(ctx context.Context, socket string) error {
 	conn, err := connect(ctx, socket, false)
 	if err == nil {
 		_ = conn.Close()
@@ -126,8 +126,8 @@ func doubts(ctx context.Context, socket string) error {
 	return err
 }
 
-// dialShown returns a connection to the admin socket at path.
-func dialShown(path string, named bool) (*Client, error) {
+// dialAdmin returns a connection to the admin socket at path.
+func dialAdmin(path string, named bool) (*Client, error) {
 	return dialLocal(path, func(ctx context.Context) (net.Conn, error) { return connect(ctx, path, named) })
 }
 
@@ -152,7 +152,7 @@ func dialWith(target, where string, secure credentials.TransportCredentials, dia
 // socket is closed to other users, so the name in it can be trusted. After the end of the supervisor, any process could
 // use that name; therefore the serving process must belong to the same user, and must not be an agent's.
 func dialControl(ctx context.Context, path string, named bool) (net.Conn, error) {
-	asked := ask(ctx, path, named, patience)
+	asked := ask(ctx, path, named, callTimeout)
 	if asked.Err != nil {
 		return nil, asked.Err
 	}

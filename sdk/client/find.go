@@ -19,7 +19,7 @@ import (
 // The timeouts of the status of each supervisor in a list, and of one supervisor that is called.
 const (
 	statusTimeout = 3 * time.Second
-	patience      = 10 * time.Second
+	callTimeout   = 10 * time.Second
 )
 
 // Supervisor is a supervisor that was found by its socket.
@@ -44,7 +44,7 @@ type Supervisor struct {
 // socket.
 func (s Supervisor) Named(ctx context.Context) Supervisor {
 	pid, folder := s.PID, s.Folder
-	s = ask(ctx, s.Socket, true, patience)
+	s = ask(ctx, s.Socket, true, callTimeout)
 	s.PID, s.Folder, s.named = pid, folder, true
 	return s
 }
@@ -58,7 +58,7 @@ func (s Supervisor) Dial() (*Client, error) { return dial(s.Socket, s.named) }
 // supervisor treats it as a connection of this process: it rejects calls of other processes on it that change
 // something.
 func (s Supervisor) Connect(ctx context.Context) (net.Conn, error) {
-	return connectBest(ctx, s.Socket, s.named)
+	return connectPreferred(ctx, s.Socket, s.named)
 }
 
 // Dirs returns every folder that may contain the socket of a supervisor of this user. env looks up environment
@@ -119,11 +119,11 @@ func ask(ctx context.Context, path string, named bool, within time.Duration) Sup
 	ctx, cancel := context.WithTimeout(ctx, within)
 	defer cancel()
 	var doubt *DoubtError
-	if !named && errors.As(doubts(ctx, path), &doubt) {
+	if !named && errors.As(checkSocket(ctx, path), &doubt) {
 		s.PID, s.Err = doubt.PID, doubt
 		return s
 	}
-	conn, err := dialShown(path, named)
+	conn, err := dialAdmin(path, named)
 	if err != nil {
 		s.Err = err
 		return s

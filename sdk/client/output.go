@@ -17,8 +17,8 @@ const (
 	maxOutputDeep = 4 // depth to which a tool's raw output is searched
 )
 
-// executes is ACP's kind of the tools that run commands.
-const executes = "execute"
+// executeKind is ACP's kind of the tools that run commands.
+const executeKind = "execute"
 
 // foldOutput applies a report to the output of a tool call's command. Streamed output has precedence over the raw
 // output, which agents often cut.
@@ -30,10 +30,10 @@ func foldOutput(c *supervisorv1.ToolCall, r *supervisorv1.ToolCallReport) {
 		}
 		c.Output = addOutput(before, r.GetOutput())
 	}
-	if r.GetRawOutput() == "" || c.GetKind() != executes {
+	if r.GetRawOutput() == "" || c.GetKind() != executeKind {
 		return
 	}
-	raw := rawOutput(r.GetRawOutput())
+	raw := parseRawOutput(r.GetRawOutput())
 	switch {
 	case raw == nil:
 	case c.GetOutput().GetTerminalId() == "":
@@ -94,13 +94,13 @@ func runeStart(s string, i int) int {
 	return i
 }
 
-// rawOutput returns the output of the command according to a tool's raw output. nil: the form is unknown.
-func rawOutput(raw string) *supervisorv1.ToolOutput {
+// parseRawOutput returns the output of the command according to a tool's raw output. nil: the form is unknown.
+func parseRawOutput(raw string) *supervisorv1.ToolOutput {
 	var v any
 	if json.Unmarshal([]byte(raw), &v) != nil {
 		return nil
 	}
-	text, found := printed(v, maxOutputDeep)
+	text, found := outputText(v, maxOutputDeep)
 	code, exited := exitCode(v, maxOutputDeep)
 	if !found && !exited {
 		return nil
@@ -119,8 +119,8 @@ var (
 	codeMembers = []string{"exit_code", "exitCode", "exit"}
 )
 
-// printed finds the text in a raw output: the output is a text, has a text as a member, or is a list of these.
-func printed(v any, deep int) (text string, found bool) {
+// outputText finds the text in a raw output: the output is a text, has a text as a member, or is a list of these.
+func outputText(v any, deep int) (text string, found bool) {
 	if deep == 0 {
 		return "", false
 	}
@@ -130,14 +130,14 @@ func printed(v any, deep int) (text string, found bool) {
 	case []any:
 		var parts []string
 		for _, item := range v {
-			if part, ok := printed(item, deep-1); ok {
+			if part, ok := outputText(item, deep-1); ok {
 				parts = append(parts, strings.TrimSuffix(part, "\n"))
 			}
 		}
 		return strings.Join(parts, "\n"), len(parts) > 0
 	case map[string]any:
 		for _, name := range textMembers {
-			part, ok := printed(v[name], deep-1)
+			part, ok := outputText(v[name], deep-1)
 			if !ok {
 				continue
 			}
@@ -172,13 +172,13 @@ func exitCode(v any, deep int) (code uint32, found bool) {
 // terminal is.
 func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *supervisorv1.ToolOutput {
 	o := c.GetOutput()
-	text := squeezed(o.GetText())
+	text := normalizeSpace(o.GetText())
 	held := text == ""
 	for _, item := range c.GetContent() {
 		if id := item.GetTerminalId(); id != "" && shows != nil && shows(id) {
 			return nil
 		}
-		held = held || strings.Contains(squeezed(item.GetContent().GetText().GetText()), text)
+		held = held || strings.Contains(normalizeSpace(item.GetContent().GetText().GetText()), text)
 	}
 	switch {
 	case !held:
@@ -189,6 +189,6 @@ func ShownOutput(c *supervisorv1.ToolCall, shows func(terminalID string) bool) *
 	return nil
 }
 
-// squeezed returns a text with each run of white space replaced by one space, to compare texts regardless of their
-// layout.
-func squeezed(text string) string { return strings.Join(strings.Fields(text), " ") }
+// normalizeSpace returns a text with each run of white space replaced by one space, to compare texts regardless of
+// their layout.
+func normalizeSpace(text string) string { return strings.Join(strings.Fields(text), " ") }

@@ -21,14 +21,14 @@ type Turn struct {
 	ctx context.Context
 	req *supervisorv1.PromptRequest
 
-	next      func() (*supervisorv1.Event, error) // reads the open stream
-	cursor    string                              // of the last event with a cursor
-	ended     *supervisorv1.TurnEnded
-	err       error // no event follows it
-	cancelled atomic.Bool
-	lags      atomic.Int32
-	moved     bool        // an event arrived since the last call of catchUp
-	lost      *time.Timer // ends the reading if the turn's end is not among the remaining events; nil: the end may still arrive
+	next       func() (*supervisorv1.Event, error) // reads the open stream
+	cursor     string                              // of the last event with a cursor
+	ended      *supervisorv1.TurnEnded
+	err        error // no event follows it
+	cancelled  atomic.Bool
+	lags       atomic.Int32
+	progressed bool        // an event arrived since the last call of catchUp
+	lostTimer  *time.Timer // ends the reading if the turn's end is not among the remaining events; nil: the end may still arrive
 }
 
 // errBroken is the end of a turn's events without the turn's end.
@@ -81,10 +81,10 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 		}
 		e, err := t.next()
 		switch {
-		case err == nil && t.lost != nil && e.GetTurnStarted() != nil: // it belongs to the next turn
+		case err == nil && t.lostTimer != nil && e.GetTurnStarted() != nil: // it belongs to the next turn
 			return nil, errBroken
 		case err == nil:
-			t.took(e)
+			t.recordEvent(e)
 			return e, nil
 		case t.ended != nil:
 			return nil, io.EOF
@@ -92,11 +92,11 @@ func (t *Turn) read() (*supervisorv1.Event, error) {
 			return nil, ErrorOf(status.FromContextError(t.ctx.Err()).Err())
 		case errors.Is(err, io.EOF):
 			return nil, errBroken
-		case t.lost != nil && t.ctx.Err() == nil && status.Code(err) == codes.Canceled:
+		case t.lostTimer != nil && t.ctx.Err() == nil && status.Code(err) == codes.Canceled:
 			return nil, errBroken
 		case status.Code(err) != codes.ResourceExhausted || t.cursor == "" || t.req.GetCancelOnDisconnect():
 			return nil, err
-		case t.lags.Load() > 0 && !t.moved: // another attempt would end at the same event
+		case t.lags.Load() > 0 && !t.progressed: // another attempt would end at the same event
 			return nil, err
 		}
 		if err := t.catchUp(); err != nil {
@@ -116,41 +116,41 @@ func (t *Turn) catchUp() error {
 		return err
 	}
 	t.lags.Add(1)
-	t.moved = false
+	t.progressed = false
 	t.next = func() (*supervisorv1.Event, error) {
 		r, err := stream.Recv()
 		if err != nil || r.GetEvent().GetTurnEnded() != nil {
 			leave() // later events of the session are not part of the turn
 		}
 		if err == nil && r.GetEvent().GetGap() != nil {
-			t.endMayBeLost(ctx, leave)
+			t.awaitLostEnd(ctx, leave)
 		}
 		return r.GetEvent(), err
 	}
 	return nil
 }
 
-// lostEndGrace is the time in which the end of a turn must arrive that has ended at the agent, after a gap in the
+// lostEndTimeout is the time in which the end of a turn must arrive that has ended at the agent, after a gap in the
 // events.
-const lostEndGrace = 10 * time.Second
+const lostEndTimeout = 10 * time.Second
 
-// endMayBeLost limits the wait for the turn's end after a gap, which may contain it: if no turn is active any more,
+// awaitLostEnd limits the wait for the turn's end after a gap, which may contain it: if no turn is active any more,
 // leave is called after lostEndGrace.
-func (t *Turn) endMayBeLost(ctx context.Context, leave func()) {
+func (t *Turn) awaitLostEnd(ctx context.Context, leave func()) {
 	r, err := t.c.State.GetSession(ctx, &supervisorv1.GetSessionRequest{AgentId: t.req.GetAgentId(), SessionId: t.req.GetSessionId()})
-	if t.lost == nil && (err != nil || !r.GetSession().GetTurnActive()) {
-		t.lost = time.AfterFunc(lostEndGrace, leave)
+	if t.lostTimer == nil && (err != nil || !r.GetSession().GetTurnActive()) {
+		t.lostTimer = time.AfterFunc(lostEndTimeout, leave)
 	}
 }
 
-func (t *Turn) took(e *supervisorv1.Event) {
+func (t *Turn) recordEvent(e *supervisorv1.Event) {
 	if e.GetCursor() != "" {
-		t.cursor, t.moved = e.GetCursor(), true
+		t.cursor, t.progressed = e.GetCursor(), true
 	}
 	if end := e.GetTurnEnded(); end != nil {
 		t.ended = end
-		if t.lost != nil {
-			t.lost.Stop()
+		if t.lostTimer != nil {
+			t.lostTimer.Stop()
 		}
 	}
 	if e.GetTurnStarted() != nil && t.cancelled.Load() {
@@ -224,11 +224,11 @@ func (c *Client) WatchSession(ctx context.Context, req *supervisorv1.WatchSessio
 		return nil, err
 	}
 	return func(yield func(*supervisorv1.Event, error) bool) {
-		moved := false
+		progressed := false
 		for {
 			r, err := stream.Recv()
-			if moved && status.Code(err) == codes.ResourceExhausted {
-				moved = false
+			if progressed && status.Code(err) == codes.ResourceExhausted {
+				progressed = false
 				if stream, err = c.Sessions.WatchSession(ctx, req); err == nil {
 					continue
 				}
@@ -240,7 +240,7 @@ func (c *Client) WatchSession(ctx context.Context, req *supervisorv1.WatchSessio
 				return
 			}
 			if cursor := r.GetEvent().GetCursor(); cursor != "" {
-				req.Cursor, moved = cursor, true
+				req.Cursor, progressed = cursor, true
 			}
 			if !yield(r.GetEvent(), nil) {
 				return

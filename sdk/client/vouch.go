@@ -24,10 +24,10 @@ func (d *DoubtError) Error() string {
 		d.PID, d.Why, d.PID)
 }
 
-// vouch returns a *DoubtError if an agent may be at the other end of a connection to a socket. It applies the
+// checkServer returns a *DoubtError if an agent may be at the other end of a connection to a socket. It applies the
 // supervisor's checks of callers: the ancestors of the process, and whether it has more seccomp filters than this
 // process. If that cannot be determined, vouch returns nil: the processes of a sandboxed agent can always be inspected.
-func vouch(conn net.Conn) error {
+func checkServer(conn net.Conn) error {
 	server, err := peer.Of(conn)
 	if err != nil {
 		server.Close()

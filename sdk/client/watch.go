@@ -19,7 +19,7 @@ func (c *Client) WatchEvents(ctx context.Context, cursor string) (iter.Seq2[*sup
 	if err != nil {
 		return nil, err
 	}
-	all := received(stream.Recv, func(r *supervisorv1.WatchEventsResponse) *supervisorv1.WatchEventsResponse { return r })
+	all := messages(stream.Recv, func(r *supervisorv1.WatchEventsResponse) *supervisorv1.WatchEventsResponse { return r })
 	return func(yield func(*supervisorv1.Event, error) bool) {
 		for r, err := range all {
 			events := r.GetEvents()
@@ -44,7 +44,7 @@ func (c *Client) WatchApprovals(ctx context.Context, req *supervisorv1.WatchAppr
 	if err != nil {
 		return nil, err
 	}
-	return received(stream.Recv, func(r *supervisorv1.WatchApprovalsResponse) *supervisorv1.WatchApprovalsResponse { return r }), nil
+	return messages(stream.Recv, func(r *supervisorv1.WatchApprovalsResponse) *supervisorv1.WatchApprovalsResponse { return r }), nil
 }
 
 // WatchFiles returns the files that agents work with: all of them, then the changes. When WatchFiles returns, the
@@ -54,7 +54,7 @@ func (c *Client) WatchFiles(ctx context.Context, req *supervisorv1.WatchFilesReq
 	if err != nil {
 		return nil, err
 	}
-	return received(stream.Recv, func(r *supervisorv1.WatchFilesResponse) *supervisorv1.WatchFilesResponse { return r }), nil
+	return messages(stream.Recv, func(r *supervisorv1.WatchFilesResponse) *supervisorv1.WatchFilesResponse { return r }), nil
 }
 
 // WatchOutput returns the output of a terminal, from the byte at offset on, and finally how its command ended. The
@@ -65,7 +65,7 @@ func (c *Client) WatchOutput(ctx context.Context, terminalID string, offset uint
 	if err != nil {
 		return nil, err
 	}
-	all := received(stream.Recv, func(r *supervisorv1.WatchOutputResponse) *supervisorv1.WatchOutputResponse { return r })
+	all := messages(stream.Recv, func(r *supervisorv1.WatchOutputResponse) *supervisorv1.WatchOutputResponse { return r })
 	if offset == 0 {
 		return all, nil
 	}
@@ -90,8 +90,8 @@ func (c *Client) WatchOutput(ctx context.Context, terminalID string, offset uint
 	}, nil
 }
 
-// received returns the messages of a stream, each converted by take, until the stream's end.
-func received[R, T any](recv func() (*R, error), take func(*R) T) iter.Seq2[T, error] {
+// messages returns the messages of a stream, each converted by take, until the stream's end.
+func messages[R, T any](recv func() (*R, error), take func(*R) T) iter.Seq2[T, error] {
 	return func(yield func(T, error) bool) {
 		for {
 			r, err := recv()

@@ -65,8 +65,8 @@ type env struct {
 	mu sync.Mutex // guards cleanup
 }
 
-// after registers a function to be called when the case has ended.
-func (e *env) after(f func()) {
+// onCleanup registers a function to be called when the case has ended.
+func (e *env) onCleanup(f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	e.cleanup = append(e.cleanup, f)
@@ -217,8 +217,8 @@ func must[T any](value T, err error) T {
 	return value
 }
 
-// demand ends a case unless the condition is met; the text describes the failure.
-func demand(met bool, format string, args ...any) {
+// require ends a case unless the condition is met; the text describes the failure.
+func require(met bool, format string, args ...any) {
 	if !met {
 		check(fmt.Errorf(format, args...))
 	}
@@ -238,19 +238,21 @@ func skipIf(skipped bool, format string, args ...any) {
 	}
 }
 
-// about adds the subject to err. It returns nil if err is nil.
-func about(what string, err error) error {
+// wrap adds the subject to err. It returns nil if err is nil.
+func wrap(what string, err error) error {
 	if err != nil {
 		return fmt.Errorf("%s: %w", what, err)
 	}
 	return nil
 }
 
-// same requires that got equals want.
-func same[T comparable](what string, got, want T) { expect(got == want, what, got, want) }
+// equal requires that got equals want.
+func equal[T comparable](what string, got, want T) { expect(got == want, what, got, want) }
 
-// alike is same for messages.
-func alike(what string, got, want proto.Message) { expect(proto.Equal(got, want), what, got, want) }
+// equalMessages is equal for messages.
+func equalMessages(what string, got, want proto.Message) {
+	expect(proto.Equal(got, want), what, got, want)
+}
 
 // skip returns the reason why a case does not apply.
 func skip(format string, args ...any) error {
@@ -259,11 +261,11 @@ func skip(format string, args ...any) error {
 
 // differs returns an error with the received and the expected value.
 func differs(what string, got, want any) error {
-	return fmt.Errorf("%s: got %s, want %s", what, shown(got), shown(want))
+	return fmt.Errorf("%s: got %s, want %s", what, display(got), display(want))
 }
 
-// shown returns a value as text, shortened for people.
-func shown(v any) string {
+// display returns a value as text, shortened for people.
+func display(v any) string {
 	const most = 300
 	text := fmt.Sprintf("%+v", v)
 	if s, ok := v.(string); ok {
@@ -281,14 +283,14 @@ func wantCode(what string, err error, allowed ...codes.Code) {
 	switch {
 	case slices.Contains(allowed, got):
 	case err == nil:
-		demand(false, "%s: it succeeded, want %v", what, allowed)
+		require(false, "%s: it succeeded, want %v", what, allowed)
 	default:
-		demand(false, "%s: got %v (%s), want %v", what, got, shown(status.Convert(err).Message()), allowed)
+		require(false, "%s: got %v (%s), want %v", what, got, display(status.Convert(err).Message()), allowed)
 	}
 }
 
-// atOnce makes n calls concurrently, and ends a case if one fails.
-func atOnce(n int, call func(i int) error) {
+// concurrently makes n calls concurrently, and ends a case if one fails.
+func concurrently(n int, call func(i int) error) {
 	var all sync.WaitGroup
 	failed := make([]error, n)
 	for i := range failed {

@@ -63,8 +63,8 @@ var childCases = []Case{
 	}},
 	{"it serves nobody without the cookie", func(ctx context.Context, e *env) {
 		c := e.run(ctx, nil)
-		check(about("started by hand", c.end(ctx, handshakeTime)))
-		demand(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
+		check(wrap("started by hand", c.end(ctx, handshakeTime)))
+		require(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
 		printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
 		expect(!strings.HasPrefix(string(printed), "1|"), "stdout without the cookie", string(printed), "no handshake")
 	}},
@@ -87,7 +87,7 @@ var childCases = []Case{
 				})))
 			_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 			_ = conn.Close()
-			demand(err != nil, "%s was answered", who)
+			require(err != nil, "%s was answered", who)
 		}
 	}},
 }
@@ -138,7 +138,7 @@ func (e *env) startChild(ctx context.Context) *child {
 	case err := <-first:
 		check(err)
 	case <-late.C:
-		demand(false, "no handshake within %v", handshakeTime)
+		require(false, "no handshake within %v", handshakeTime)
 	case <-ctx.Done():
 		check(ctx.Err())
 	}
@@ -175,7 +175,7 @@ func (e *env) run(ctx context.Context, env []string) *child {
 		_ = read.SetReadDeadline(time.Now().Add(time.Second))
 		close(c.exited)
 	})
-	e.after(c.close)
+	e.onCleanup(c.close)
 	return c
 }
 

@@ -40,7 +40,7 @@ var fsListCases = []Case{
 			expect(len(got.GetEntries()) == want && got.GetTruncated() == (want < 30), fmt.Sprintf("limit %d", limit),
 				fmt.Sprintf("%d entries, truncated %v", len(got.GetEntries()), got.GetTruncated()), want)
 			for i, entry := range got.GetEntries() {
-				same(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), fmt.Sprintf("f%02d", i))
+				equal(fmt.Sprintf("limit %d, entry %d", limit, i), entry.GetName(), fmt.Sprintf("f%02d", i))
 			}
 		}
 	}},
@@ -49,7 +49,7 @@ var fsListCases = []Case{
 		e.link("../out", "ws/link")
 		in := e.below("ws")
 		for name, want := range map[string]func(error, string){
-			"ws/f":       func(err error, _ string) { wantRefused("a file", err, codes.InvalidArgument) },
+			"ws/f":       func(err error, _ string) { wantRejected("a file", err, codes.InvalidArgument) },
 			"ws/nothing": wantMissing,
 			"ws/link":    wantEscapes,
 			"out":        wantEscapes,

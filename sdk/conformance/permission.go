@@ -41,7 +41,7 @@ var permissionCases = []Case{
 	}},
 	{"Decide answers kinds that nobody has heard of", func(ctx context.Context, e *env) {
 		for _, kind := range []string{"", ".", "tool.", "fs.read.more", "FS.READ", "*", "völlig.neu", strings.Repeat("x", 10_000)} {
-			must(e.decide(ctx, "kind "+shown(kind), e.action(kind)))
+			must(e.decide(ctx, "kind "+display(kind), e.action(kind)))
 		}
 	}},
 	{"Decide answers about actions with little in them", func(ctx context.Context, e *env) {
@@ -96,14 +96,14 @@ var permissionCases = []Case{
 			a := e.action("fs.write")
 			a.Paths = []*permissionv1.PathAccess{{Path: name, ResolvedPath: name, Access: permissionv1.Access_ACCESS_WRITE}}
 			a.Roots = append(a.Roots, name)
-			must(e.decide(ctx, "the path "+shown(name), a))
+			must(e.decide(ctx, "the path "+display(name), a))
 		}
 		for _, line := range []string{"", " ", "#", "a 'b", "$(a", "(((", "a\x00b", "a && ", "<", "'' ''", "[", "*", "\\", "sh -c", "x=1", "> /dev/null",
 			"a <<EOF\n", strings.Repeat("$(", 1000)} {
 			a := e.action("terminal.create")
 			a.Command = command(line)
 			a.Command.Cwd, a.Command.Env = "..", []string{"", "=", "A", "=x", "A=\x00"}
-			must(e.decide(ctx, "the line "+shown(line), a))
+			must(e.decide(ctx, "the line "+display(line), a))
 		}
 	}},
 	// The case finds actions that are allowed because of their command or paths: without these they are not allowed. It
@@ -128,7 +128,7 @@ var permissionCases = []Case{
 				unclear = append(unclear, half)
 			}
 			for _, a := range unclear {
-				demand(!allowed(kind+" that was not understood", a),
+				require(!allowed(kind+" that was not understood", a),
 					"%s: allowed for its command or paths, though unparsed says that these may not be all (%q, %q)",
 					kind, a.GetUnparsed(), a.GetCommand().GetUnparsed())
 			}
@@ -137,7 +137,7 @@ var permissionCases = []Case{
 	{"Decide says the same of the same action", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		for kind, first := range e.decideAll(ctx, "") {
-			alike(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
+			equalMessages(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
 		}
 	}},
 	// The case repeats a request after other requests, and after reports of people's answers.
@@ -159,8 +159,8 @@ var permissionCases = []Case{
 	{"Decide names its rule and gives its reason in short", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
 			rule, reason := utf8.RuneCountInString(d.GetRule()), utf8.RuneCountInString(d.GetReason())
-			demand(rule <= 128, "%s: the rule's id has %d characters, want at most 128", kind, rule)
-			demand(reason <= 4096, "%s: the reason has %d characters, want one or two sentences", kind, reason)
+			require(rule <= 128, "%s: the rule's id has %d characters, want at most 128", kind, rule)
+			require(reason <= 4096, "%s: the reason has %d characters, want one or two sentences", kind, reason)
 			digest := d.GetPolicyDigest()
 			expect(digest == "" || aDigest.MatchString(digest), kind+": the policy's digest", digest,
 				`"sha256:" and 64 characters of lower-case hexadecimal`)
@@ -168,13 +168,13 @@ var permissionCases = []Case{
 	}},
 	{"Decide says why it denies", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
-			demand(d.GetVerdict() != permissionv1.Verdict_VERDICT_DENY || d.GetReason() != "" || d.GetRule() != "",
+			require(d.GetVerdict() != permissionv1.Verdict_VERDICT_DENY || d.GetReason() != "" || d.GetRule() != "",
 				"%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind)
 		}
 	}},
 	{"Decide lets remembered answers count only where it asks", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
-			demand(!d.GetGrantable() || d.GetVerdict() == permissionv1.Verdict_VERDICT_ASK,
+			require(!d.GetGrantable() || d.GetVerdict() == permissionv1.Verdict_VERDICT_ASK,
 				"%s: grantable with %v, want it with ask only", kind, d.GetVerdict())
 		}
 	}},
@@ -190,7 +190,7 @@ var permissionCases = []Case{
 	{"Decide answers many callers at once", func(ctx context.Context, e *env) {
 		const callers, calls = 64, 10
 		want := maps.Collect(e.decideAll(ctx, ""))
-		atOnce(callers, func(caller int) error {
+		concurrently(callers, func(caller int) error {
 			for i := range calls {
 				kind := actionKinds[(caller+i)%len(actionKinds)]
 				got, err := e.decide(ctx, kind, e.action(kind))
@@ -234,7 +234,7 @@ var permissionCases = []Case{
 			refusesUnknownSetting(ctx, e, validateOnly)
 		}
 		for kind, after := range e.decideAll(ctx, " after settings that were refused") {
-			alike(kind+": the answer after settings that were refused", after, before[kind])
+			equalMessages(kind+": the answer after settings that were refused", after, before[kind])
 		}
 	}},
 	{"Answered is taken, or not known", func(ctx context.Context, e *env) {
@@ -252,7 +252,7 @@ var permissionCases = []Case{
 				}
 			}
 		}
-		demand(!known || unknown == nil, "it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
+		require(!known || unknown == nil, "it knows Answered for some outcomes, and for others says UNIMPLEMENTED")
 		check(unknown)
 	}},
 }
@@ -330,5 +330,5 @@ func (e *env) answered(ctx context.Context, a *permissionv1.Action, d *permissio
 	if status.Code(err) == codes.Unimplemented {
 		return skip("Answered is not implemented")
 	}
-	return about("answered "+outcome, err)
+	return wrap("answered "+outcome, err)
 }

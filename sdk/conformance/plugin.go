@@ -52,7 +52,7 @@ var pluginCases = []Case{
 	{"Describe can be repeated", func(ctx context.Context, e *env) {
 		first := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		second := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
-		alike("the second answer", second, first)
+		equalMessages("the second answer", second, first)
 	}},
 	{"Describe takes a request of 16 MiB", func(ctx context.Context, e *env) {
 		must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: strings.Repeat("v", largeMessage)}))
@@ -61,7 +61,7 @@ var pluginCases = []Case{
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		want, ok := services[e.Kind]
 		if !ok {
-			demand(len(d.GetServices()) != 0, "no service is announced, so nothing would ever be called")
+			require(len(d.GetServices()) != 0, "no service is announced, so nothing would ever be called")
 			return
 		}
 		expect(slices.Contains(d.GetServices(), want), "services", d.GetServices(), want)
@@ -92,7 +92,7 @@ var pluginCases = []Case{
 		var paths []string
 		for _, m := range res.GetMissing() {
 			paths = append(paths, m.GetPath())
-			demand(m.GetReason() != "", "a missing folder has no reason")
+			require(m.GetReason() != "", "a missing folder has no reason")
 		}
 		expect(slices.Equal(paths, []string{file, missing}), "the missing folders", paths, []string{file, missing})
 		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{"relative"}})
@@ -108,8 +108,8 @@ var pluginCases = []Case{
 		}
 		held.end()
 		_, err := held.Recv()
-		demand(err != nil, "hold: a second message came")
-		demand(!errors.Is(err, io.EOF), "hold: the handler ended the stream")
+		require(err != nil, "hold: a second message came")
+		require(!errors.Is(err, io.EOF), "hold: the handler ended the stream")
 		wantCode("a hold that was let go", err, codes.Canceled)
 	}},
 	{"Hold can be opened twice for one scope, and again", func(ctx context.Context, e *env) {
@@ -119,7 +119,7 @@ var pluginCases = []Case{
 		must(e.hold(ctx, e.scope)).end()
 	}},
 	{"Hold takes many scopes at once", func(ctx context.Context, e *env) {
-		atOnce(64, func(i int) error {
+		concurrently(64, func(i int) error {
 			held, err := e.hold(ctx, fmt.Sprintf("%s%02x", e.scope[:30], i))
 			if err != nil {
 				return err
@@ -139,22 +139,22 @@ var pluginCases = []Case{
 		if status.Code(err) == codes.Unimplemented {
 			return
 		}
-		check(about("hold all", err))
+		check(wrap("hold all", err))
 		for _, drop := range []bool{false, false, true, false} {
-			check(about("hold all", stream.Send(&pluginv1.HoldAllRequest{Scope: e.scope, Drop: drop})))
+			check(wrap("hold all", stream.Send(&pluginv1.HoldAllRequest{Scope: e.scope, Drop: drop})))
 		}
 		for range 2 {
 			must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		}
 		end()
 		_, err = stream.Recv()
-		demand(err != nil, "hold all: a second message came")
-		demand(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
+		require(err != nil, "hold all: a second message came")
+		require(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
 		wantCode("a stream that was let go", err, codes.Canceled)
 	}},
 	{"health says serving", func(ctx context.Context, e *env) {
 		got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
-		check(about(fmt.Sprintf("health of %q", wire.HealthService), err))
+		check(wrap(fmt.Sprintf("health of %q", wire.HealthService), err))
 		expect(got.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, "health", got.GetStatus(), "SERVING")
 	}},
 	{"an unknown method is UNIMPLEMENTED", func(ctx context.Context, e *env) {
@@ -176,7 +176,7 @@ func refusesUnknownSetting(ctx context.Context, e *env, validateOnly bool) {
 	proto.Merge(settings, e.Settings)
 	_, err := e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, ValidateOnly: validateOnly})
 	wantCode("an unknown setting", err, codes.InvalidArgument)
-	wantSaid("an unknown setting", err, name)
+	wantErrorText("an unknown setting", err, name)
 }
 
 // held is a scope that is held until end is called.
@@ -195,5 +195,5 @@ func (e *env) hold(ctx context.Context, scope string) (held, error) {
 	if err != nil {
 		end()
 	}
-	return held{stream, end}, about("hold", err)
+	return held{stream, end}, wrap("hold", err)
 }

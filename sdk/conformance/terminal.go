@@ -37,7 +37,7 @@ func (e *env) open(ctx context.Context, req *terminalv1.CreateRequest) (*screen,
 		return nil, fmt.Errorf("create %q %q: %w", req.GetCommand(), req.GetArgs(), err)
 	}
 	s := &screen{e: e, c: req.GetContext(), id: resp.GetTerminalId()}
-	e.after(func() { s.close(ctx) })
+	e.onCleanup(func() { s.close(ctx) })
 	return s, nil
 }
 
@@ -112,7 +112,7 @@ func (e *env) outputs(ctx context.Context, req *terminalv1.CreateRequest, want s
 	if err == nil && (out.GetOutput() != want || out.GetTruncated()) {
 		err = differs("the output", out.GetOutput(), want)
 	}
-	return about(fmt.Sprintf("%q %q", req.GetCommand(), req.GetArgs()), err)
+	return wrap(fmt.Sprintf("%q %q", req.GetCommand(), req.GetArgs()), err)
 }
 
 func wantUnknown(what string, err error, id string) {
@@ -121,7 +121,7 @@ func wantUnknown(what string, err error, id string) {
 
 // wantExit requires exactly one of code and signal.
 func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSignal string) {
-	demand((code == nil) != (signal == nil),
+	require((code == nil) != (signal == nil),
 		"%s: exactly one of exit code and signal must be there, got %v and %v", what, code, signal)
 	if wantSignal != "" {
 		expect(signal != nil && *signal == wantSignal, "the signal of "+what, fmt.Sprint(code, signal), wantSignal)
@@ -136,7 +136,7 @@ var terminalCommandCases = []Case{
 		for range 3 {
 			s := must(e.line(ctx, ":"))
 			expect(terminalID.MatchString(s.id), "a terminal's id", s.id, `"acphost-" and 32 hexadecimal digits`)
-			demand(!seen[s.id], "two terminals have the id %s", s.id)
+			require(!seen[s.id], "two terminals have the id %s", s.id)
 			seen[s.id] = true
 		}
 	}},
@@ -182,12 +182,12 @@ var terminalCommandCases = []Case{
 			wantEscapes(create(cwd), cwd)
 		}
 		for _, cwd := range []string{"in", "./in", e.at("in/f"), e.at("in/missing")} {
-			wantRefused("cwd "+cwd, create(cwd), codes.InvalidArgument)
+			wantRejected("cwd "+cwd, create(cwd), codes.InvalidArgument)
 		}
 		c := e.context()
 		c.Roots = nil
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
-		wantRefused("a call without roots", err, codes.InvalidArgument)
+		wantRejected("a call without roots", err, codes.InvalidArgument)
 	}},
 	{"Create sets the environment that it is given", func(ctx context.Context, e *env) {
 		check(e.outputs(ctx, &terminalv1.CreateRequest{
@@ -204,10 +204,10 @@ var terminalCommandCases = []Case{
 			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
 				Context: e.context(), Command: "true", Env: []*terminalv1.EnvVariable{v},
 			})
-			wantRefused(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument)
+			wantRejected(fmt.Sprintf("the variable %q=%q", v.GetName(), v.GetValue()), err, codes.InvalidArgument)
 		}
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.context(), Command: ""})
-		wantRefused("an empty command", err, codes.InvalidArgument)
+		wantRejected("an empty command", err, codes.InvalidArgument)
 	}},
 	{"Create says why a program cannot be started", func(ctx context.Context, e *env) {
 		text := e.put("text", "no program\n")
@@ -215,8 +215,8 @@ var terminalCommandCases = []Case{
 			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
 				Context: e.context(), Command: program, Args: []string{"x"},
 			})
-			wantRefused("starting "+program, err, codes.Internal, codes.FailedPrecondition)
-			wantSaid("starting "+program, err, program)
+			wantRejected("starting "+program, err, codes.Internal, codes.FailedPrecondition)
+			wantErrorText("starting "+program, err, program)
 		}
 	}},
 	{"a command has a terminal and nobody at it", func(ctx context.Context, e *env) {
@@ -248,7 +248,7 @@ var terminalCommandCases = []Case{
 			got, err := e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
 				Context: e.context(), Command: c.command, Args: c.args,
 			})
-			check(about(fmt.Sprintf("%q %q", c.command, c.args), err))
+			check(wrap(fmt.Sprintf("%q %q", c.command, c.args), err))
 			argv := got.GetCommand().GetArgv()
 			if len(argv) == 3 && c.shell {
 				argv[0] = argv[0][strings.LastIndexByte(argv[0], '/')+1:] // the handler may choose the path of the shell

@@ -25,7 +25,7 @@ var terminalDecidedCases = []Case{
 		c = e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"ls"}, Program: e.at("no-such-program")}
 		_, err = e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "ls"})
-		demand(err != nil, "the program that was decided about is gone, and another was started in its place")
+		require(err != nil, "the program that was decided about is gone, and another was started in its place")
 	}},
 	// The case applies to handlers that distinguish a folder from another folder that replaces it.
 	{"Create runs in the folder that was resolved, or refuses", func(ctx context.Context, e *env) {
@@ -41,7 +41,7 @@ var terminalDecidedCases = []Case{
 		c.ResolvedCommand = got.GetCommand()
 		s, err := e.open(ctx, &terminalv1.CreateRequest{Context: c, Command: "cat which", Cwd: &cwd})
 		if err != nil {
-			wantRefused("a command in a folder that was replaced", err, codes.FailedPrecondition)
+			wantRejected("a command in a folder that was replaced", err, codes.FailedPrecondition)
 			return
 		}
 		out := must(s.end(ctx)).GetOutput()
@@ -69,7 +69,7 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		if len(found) == 0 {
 			return // the handler does not resolve commands
 		}
-		demand(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
+		require(len(found) == len(asked), "%d simple commands were asked about, %d answered", len(asked), len(found))
 		ls, missing := found[1].GetProgram(), found[2].GetProgram()
 		expect(len(found[1].GetWrapperPrograms()) == 1, "the programs of the wrappers", found[1].GetWrapperPrograms(), "one")
 		expect(ls.GetPath() != "" || ls.GetDoubt() != "", "the program ls", ls, "its path, or why there is none")

@@ -44,7 +44,7 @@ var terminalLifeCases = []Case{
 		must(s.shows(ctx, "up"))
 		cancel()
 		wantCode("a cancelled wait", <-done, codes.Canceled)
-		demand(must(s.output(ctx)).GetExitStatus() == nil, "the command has ended with the wait")
+		require(must(s.output(ctx)).GetExitStatus() == nil, "the command has ended with the wait")
 	}},
 	{"a grandchild that holds the terminal does not delay the exit", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo child=$!; exit 0"))
@@ -52,22 +52,22 @@ var terminalLifeCases = []Case{
 		defer cancel()
 		out := must(s.end(ctx))
 		pid := pidIn(out.GetOutput(), "child")
-		demand(alive(pid), "the grandchild was ended with the command")
+		require(alive(pid), "the grandchild was ended with the command")
 		check(s.kill(ctx))
-		demand(!alive(pid), "the grandchild is alive after the kill")
+		require(!alive(pid), "the grandchild is alive after the kill")
 	}},
 	{"Kill ends the whole tree and keeps the id", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo a=$!; (sleep 1000 & echo b=$!); echo c=$$; wait"))
 		text := must(s.shows(ctx, "c="))
 		check(s.kill(ctx))
 		for _, name := range []string{"a", "b"} {
-			demand(!alive(pidIn(text, name)), "process %s is alive after the kill", name)
+			require(!alive(pidIn(text, name)), "process %s is alive after the kill", name)
 		}
 		out, err := s.output(ctx)
-		check(about("output after the kill", err))
+		check(wrap("output after the kill", err))
 		expect(out.GetExitStatus() != nil && strings.Contains(out.GetOutput(), "c="),
 			"what is known after the kill", out, "the output and an exit status")
-		check(about("a second kill", s.kill(ctx)))
+		check(wrap("a second kill", s.kill(ctx)))
 	}},
 	{"Kill ends what ignores SIGTERM, and what is stopped", func(ctx context.Context, e *env) {
 		for _, line := range []string{
@@ -77,7 +77,7 @@ var terminalLifeCases = []Case{
 			s := must(e.line(ctx, line))
 			pid := pidIn(must(s.shows(ctx, "\n")), "a")
 			check(s.kill(ctx))
-			demand(!alive(pid), "%q is alive after the kill", line)
+			require(!alive(pid), "%q is alive after the kill", line)
 		}
 	}},
 	{"Release ends the command and voids the id", func(ctx context.Context, e *env) {
@@ -90,7 +90,7 @@ var terminalLifeCases = []Case{
 	{"Release twice is no error", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, ":"))
 		for i := range 3 {
-			check(about(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
+			check(wrap(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
 		}
 	}},
 	{"Release answers who waits, with SIGKILL", func(ctx context.Context, e *env) {
@@ -115,7 +115,7 @@ var terminalLifeCases = []Case{
 		other.c.Scope = strings.Repeat("0", 32)
 		other.wantForeign(ctx)
 		_, err := s.output(ctx)
-		check(about("its own scope, after another has tried", err))
+		check(wrap("its own scope, after another has tried", err))
 	}},
 	{"an unknown id is NOT_FOUND", func(ctx context.Context, e *env) {
 		for _, id := range []string{"", "x", "acphost-" + strings.Repeat("f", 32)} {
@@ -123,7 +123,7 @@ var terminalLifeCases = []Case{
 		}
 	}},
 	{"many terminals at once", func(ctx context.Context, e *env) {
-		atOnce(20, func(i int) error {
+		concurrently(20, func(i int) error {
 			line := fmt.Sprintf("echo begin %d; sleep 0.1; echo end %d", i, i)
 			return e.prints(ctx, line, fmt.Sprintf("begin %d\nend %d\n", i, i))
 		})
@@ -157,7 +157,7 @@ func pidIn(text, name string) int {
 			return must(strconv.Atoi(strings.TrimSpace(number)))
 		}
 	}
-	demand(false, "%q does not say %s=PID", text, name)
+	require(false, "%q does not say %s=PID", text, name)
 	return 0
 }
 

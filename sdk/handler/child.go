@@ -69,7 +69,7 @@ type registration struct {
 
 // GRPCServer is called after go-plugin has read its environment, and before it prints the handshake.
 func (r *registration) GRPCServer(_ *plugin.GRPCBroker, s *grpc.Server) error {
-	forgetHandshake()
+	clearHandshakeEnv()
 	// Output to stdout while services are registered would be parsed as the handshake.
 	stdout := os.Stdout
 	os.Stdout = os.Stderr
@@ -122,9 +122,9 @@ func (c *childServer) watch(stdin io.Reader) {
 	}
 }
 
-// forgetHandshake removes go-plugin's variables from the environment, so that processes that this process starts do not
-// act as handlers, and get no data about the supervisor.
-func forgetHandshake() {
+// clearHandshakeEnv removes go-plugin's variables from the environment, so that processes that this process starts do
+// not act as handlers, and get no data about the supervisor.
+func clearHandshakeEnv() {
 	for _, entry := range os.Environ() {
 		name, _, _ := strings.Cut(entry, "=")
 		if name == wire.CookieKey || strings.HasPrefix(name, "PLUGIN_") {

@@ -22,16 +22,16 @@ type holds struct {
 }
 
 type hold struct {
-	count     int
-	timer     *time.Timer   // nil: the scope is held, or being released
-	turn      int           // distinguishes the current timer from earlier, expired timers
-	releasing chan struct{} // closed when the release has returned; nil: no release is active
-	gone      bool          // it was released although held: its holders hold nothing
+	count      int
+	timer      *time.Timer   // nil: the scope is held, or being released
+	generation int           // distinguishes the current timer from earlier, expired timers
+	releasing  chan struct{} // closed when the release has returned; nil: no release is active
+	released   bool          // it was released although held: its holders hold nothing
 }
 
 // hold invalidates the running timer.
 func (s *hold) hold() {
-	s.turn++
+	s.generation++
 	if s.timer != nil {
 		s.timer.Stop()
 		s.timer = nil
@@ -73,17 +73,17 @@ func (h *holds) acquire(ctx context.Context, scope string) (drop func(), err err
 func (h *holds) drop(scope string, s *hold) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
-	if s.count--; s.count > 0 || h.closed || s.gone {
+	if s.count--; s.count > 0 || h.closed || s.released {
 		return
 	}
-	turn := s.turn
-	s.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, s, turn) }))
+	generation := s.generation
+	s.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, s, generation) }))
 }
 
 // expire releases the scope, unless it is held again.
-func (h *holds) expire(scope string, s *hold, turn int) {
+func (h *holds) expire(scope string, s *hold, generation int) {
 	h.mu.Lock()
-	if h.closed || s.turn != turn {
+	if h.closed || s.generation != generation {
 		h.mu.Unlock()
 		return
 	}
@@ -93,16 +93,16 @@ func (h *holds) expire(scope string, s *hold, turn int) {
 	h.mu.Unlock()
 }
 
-// letGo releases the scope at once, regardless of its holders. It returns when the release has returned, or when ctx
-// ends.
-func (h *holds) letGo(ctx context.Context, scope string) error {
+// releaseNow releases the scope at once, regardless of its holders. It returns when the release has returned, or when
+// ctx ends.
+func (h *holds) releaseNow(ctx context.Context, scope string) error {
 	h.mu.Lock()
 	s := h.scopes[scope]
 	if s == nil || h.closed {
 		h.mu.Unlock()
 		return nil
 	}
-	s.gone = true
+	s.released = true
 	if s.releasing == nil {
 		s.hold()
 		s.releasing = make(chan struct{})
@@ -123,7 +123,7 @@ func (h *holds) finish(scope string, s *hold) {
 	defer func() {
 		h.mu.Lock()
 		delete(h.scopes, scope)
-		if s.gone && !h.closed { // a call that was in flight may still create resources
+		if s.released && !h.closed { // a call that was in flight may still create resources
 			after := &hold{}
 			after.timer = time.AfterFunc(h.delay, panics.Guard(h.log, "releasing a scope", func() { h.expire(scope, after, 0) }))
 			h.scopes[scope] = after

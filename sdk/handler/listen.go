@@ -38,7 +38,7 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--secret-file: %w", err)
 		}
-		return []grpc.ServerOption{grpc.InTapHandle(demand(s, log))}, nil
+		return []grpc.ServerOption{grpc.InTapHandle(requireSecret(s, log))}, nil
 	}
 	read, err := o.tlsConfig()
 	if err != nil {
@@ -46,7 +46,7 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 	}
 	var last atomic.Pointer[tls.Config] // the last valid configuration, for the moment in which only one of two files was replaced
 	last.Store(read)
-	return []grpc.ServerOption{grpc.Creds(telling{credentials.NewTLS(&tls.Config{
+	return []grpc.ServerOption{grpc.Creds(reportingCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,
 		ClientAuth: tls.RequireAndVerifyClientCert,
 		GetConfigForClient: func(*tls.ClientHelloInfo) (*tls.Config, error) {
@@ -61,10 +61,10 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 	})})}, nil
 }
 
-// demand rejects every call that does not carry the secret, including health and reflection, before its body is read.
-// The first rejected call is logged as a warning; further warnings would let any client fill the log. A supervisor
-// calls health without the secret, to check that the call is rejected.
-func demand(s secret.Secret, log *slog.Logger) tap.ServerInHandle {
+// requireSecret rejects every call that does not carry the secret, including health and reflection, before its body is
+// read. The first rejected call is logged as a warning; further warnings would let any client fill the log. A
+// supervisor calls health without the secret, to check that the call is rejected.
+func requireSecret(s secret.Secret, log *slog.Logger) tap.ServerInHandle {
 	var warn sync.Once
 	return func(ctx context.Context, call *tap.Info) (context.Context, error) {
 		if s.InHeaders(call.Header) {
@@ -128,7 +128,7 @@ func (o options) open(log *slog.Logger) (net.Listener, error) {
 		if err != nil {
 			return nil, fmt.Errorf("--listen %s: %w", o.listen, err)
 		}
-		return newPressed(l, connlimit.Room()), nil
+		return newHandshakeListener(l, connlimit.Room()), nil
 	}
 	l, err := listenUnix(target, o.socketMode())
 	if err != nil {

@@ -75,8 +75,8 @@ func run(h Handler, o options) int {
 	return 0
 }
 
-// errAgain ends a drain after a second signal.
-var errAgain = errors.New("asked to end again")
+// errSecondSignal ends a drain after a second signal.
+var errSecondSignal = errors.New("asked to end again")
 
 // endSignals returns a context that is done at the first SIGTERM (or another request to end), and one that is done at
 // the second. The caller calls release when both are no longer needed.
@@ -89,7 +89,7 @@ func endSignals(more ...os.Signal) (first, second context.Context, release func(
 	finished := make(chan struct{})
 	go func() {
 		defer close(finished)
-		for _, then := range []func(){once, func() { twice(errAgain) }} {
+		for _, then := range []func(){once, func() { twice(errSecondSignal) }} {
 			select {
 			case <-got:
 				then()

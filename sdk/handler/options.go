@@ -136,7 +136,7 @@ func versionText(h Handler) string {
 // servicesOf returns the names of the gRPC services that the supervisor may call.
 func servicesOf(h Handler) (names []string) {
 	if h.Register != nil {
-		h.Register(&listing{to: grpc.NewServer(), names: &names})
+		h.Register(&recordingRegistrar{to: grpc.NewServer(), names: &names})
 	}
 	return names
 }

@@ -72,7 +72,7 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 		decoder := json.NewDecoder(bytes.NewReader(text))
 		decoder.DisallowUnknownFields()
 		if err := decoder.Decode(next); err != nil {
-			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", plainJSON(err))
+			return nil, status.Errorf(codes.InvalidArgument, "settings: %s", jsonErrorText(err))
 		}
 	}
 	if s.Check != nil {
@@ -89,8 +89,8 @@ func (s *Settings[T]) Configure(_ context.Context, req *pluginv1.ConfigureReques
 	return nil, nil
 }
 
-// plainJSON returns the text of an encoding/json error in terms of YAML.
-func plainJSON(err error) string {
+// jsonErrorText returns the text of an encoding/json error in terms of YAML.
+func jsonErrorText(err error) string {
 	if wrong := new(json.UnmarshalTypeError); errors.As(err, &wrong) {
 		field := wrong.Field
 		if field == "" {

@@ -33,7 +33,7 @@ type pluginService struct {
 	reload   func(context.Context) ([]string, error) // of a sidecar: reads its own settings, and returns the notes about them; nil: there are none
 
 	configuring sync.Mutex
-	own         atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet
+	ownNotes    atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet
 }
 
 // Describe describes the handler.
@@ -70,8 +70,8 @@ func (p *pluginService) Configure(
 		}
 	}
 	var notes []string // of the current settings, not of settings that were only checked
-	if own := p.own.Load(); own != nil {
-		notes = slices.Clone(*own)
+	if ownNotes := p.ownNotes.Load(); ownNotes != nil {
+		notes = slices.Clone(*ownNotes)
 	}
 	if len(req.GetSettings().GetFields()) > 0 {
 		if _, err := p.configure(ctx, &pluginv1.ConfigureRequest{Settings: req.GetSettings(), ValidateOnly: true}); err != nil {
@@ -90,7 +90,7 @@ func (p *pluginService) Configure(
 func (p *pluginService) readOwn(ctx context.Context) error {
 	notes, err := p.reload(ctx)
 	if err == nil {
-		p.own.Store(&notes)
+		p.ownNotes.Store(&notes)
 	}
 	return err
 }
@@ -178,7 +178,7 @@ func (p *pluginService) Release(ctx context.Context, req *pluginv1.ReleaseReques
 	if !isScope(req.GetScope()) {
 		return nil, status.Error(codes.InvalidArgument, "scope must be 32 characters of lower-case hexadecimal")
 	}
-	if err := p.holds.letGo(ctx, req.GetScope()); err != nil {
+	if err := p.holds.releaseNow(ctx, req.GetScope()); err != nil {
 		return nil, status.FromContextError(err).Err()
 	}
 	return &pluginv1.ReleaseResponse{}, nil

@@ -94,20 +94,20 @@ func (c *core) options() []grpc.ServerOption {
 // register registers PluginService and the handler's services, and records the services for Describe.
 func (c *core) register(to grpc.ServiceRegistrar) {
 	pluginv1.RegisterPluginServiceServer(to, c.self)
-	c.h.Register(&listing{to: to, names: &c.self.services})
+	c.h.Register(&recordingRegistrar{to: to, names: &c.self.services})
 	if c.h.RegisterUnlisted != nil {
 		c.h.RegisterUnlisted(to)
 	}
 }
 
-// listing is a registrar that records the names of the registered services.
-type listing struct {
+// recordingRegistrar is a registrar that records the names of the registered services.
+type recordingRegistrar struct {
 	to    grpc.ServiceRegistrar
 	names *[]string
 }
 
 // RegisterService implements grpc.ServiceRegistrar.
-func (l *listing) RegisterService(service *grpc.ServiceDesc, implementation any) {
+func (l *recordingRegistrar) RegisterService(service *grpc.ServiceDesc, implementation any) {
 	l.to.RegisterService(service, implementation)
 	*l.names = append(*l.names, service.ServiceName)
 }

@@ -26,18 +26,18 @@ func DecodeSettings(s *structpb.Struct, into proto.Message) error {
 		err = yamlproto.Unmarshal("settings", text, into)
 	}
 	if err != nil {
-		return status.Errorf(codes.InvalidArgument, "settings: %s", mistakes(err))
+		return status.Errorf(codes.InvalidArgument, "settings: %s", mistakeText(err))
 	}
 	return nil
 }
 
-// mistakes returns the mistakes that yamlproto found, without positions: they refer to a generated text, not to the
+// mistakeText returns the mistakes that yamlproto found, without positions: they refer to a generated text, not to the
 // user's.
-func mistakes(err error) string {
+func mistakeText(err error) string {
 	if all, ok := err.(interface{ Unwrap() []error }); ok {
 		var texts []string
 		for _, one := range all.Unwrap() {
-			texts = append(texts, mistakes(one))
+			texts = append(texts, mistakeText(one))
 		}
 		return strings.Join(texts, "; ")
 	}

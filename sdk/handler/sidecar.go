@@ -36,7 +36,7 @@ func serveSidecar(h Handler, o options) error {
 		return err
 	}
 	defer func() { _ = listener.Close() }()
-	forgetHandshake()
+	clearHandshakeEnv()
 	// From here on the handler may have resources.
 	defer c.close()
 	c.self.reload = c.ownSettings(o)

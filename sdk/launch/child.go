@@ -22,9 +22,9 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// lingerTime is the time in which a child may exit after its connection was lost, so that its exit status is reported
+// exitTimeout is the time in which a child may exit after its connection was lost, so that its exit status is reported
 // as the reason.
-const lingerTime = time.Second
+const exitTimeout = time.Second
 
 // startChild starts a handler's program and completes the handshake.
 func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
@@ -49,7 +49,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	p := newProcess(s, program)
 	defer func() {
 		if err != nil {
-			p.abandon()
+			p.killAndWait()
 			_ = os.RemoveAll(dir)
 		}
 	}()
@@ -73,7 +73,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	config := &plugin.ClientConfig{
 		HandshakeConfig: wire.Handshake(),
 		// go-plugin compares versions by means of this set; it never creates a plugin from it.
-		Plugins:          plugin.PluginSet{s.Name: none{}},
+		Plugins:          plugin.PluginSet{s.Name: placeholderPlugin{}},
 		AllowedProtocols: []plugin.Protocol{plugin.ProtocolGRPC},
 		TLSConfig:        trust,
 		SkipHostEnv:      true,
@@ -92,7 +92,7 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	if err != nil {
 		return nil, startError(ctx, p, err)
 	}
-	if err := program.same(); err != nil {
+	if err := program.checkUnchanged(); err != nil {
 		return nil, err
 	}
 
@@ -102,13 +102,13 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	var dialer net.Dialer
 	socket, err := dialer.DialContext(ctx, address.Network(), address.String())
 	if err != nil {
-		return nil, p.explain(fmt.Errorf("dial it after its handshake: %w", err))
+		return nil, p.addExitReason(fmt.Errorf("dial it after its handshake: %w", err))
 	}
 	stopWaiting := context.AfterFunc(ctx, func() { _ = socket.Close() })
 	conn, err := connect(ctx, socket, config.TLSConfig, nil)
 	stopWaiting()
 	if err != nil {
-		return nil, p.explain(err)
+		return nil, p.addExitReason(err)
 	}
 
 	i, watching := newInstance(s, socket, conn, address.Network()+"://"+address.String())
@@ -118,29 +118,29 @@ func startChild(ctx context.Context, s Spec) (_ *Instance, err error) {
 	i.work.Go(panics.Guard(s.Logger, "watching the connection to a handler", func() { watchLoss(watching, conn, func() { close(lost) }) }, kill))
 	i.work.Go(panics.Guard(s.Logger, "reading the output of a handler", func() { relayStdio(watching, conn, p.stderr) }))
 	i.work.Go(panics.Guard(s.Logger, "waiting for the end of a handler", func() { i.waitForEnd(lost) }, kill))
-	i.work.Go(panics.Guard(s.Logger, "measuring the program of a handler", func() { i.measure(watching) }))
+	i.work.Go(panics.Guard(s.Logger, "measuring the program of a handler", func() { i.computeDigest(watching) }))
 	s.Logger.Debug("handler started", "pid", p.pid, "mutual_tls", i.mtls, "took", time.Since(began))
 	return i, nil
 }
 
-// measure computes the digest of the program, some time after the start: other handlers start on the same processors at
-// first, and the digest is only needed when this program is started again. It hashes the file that was opened before
-// the start. If that file has changed since, there is no reliable digest. measure stops when the instance is stopped
-// (ctx).
-func (i *Instance) measure(ctx context.Context) {
-	defer close(i.measured)
+// computeDigest computes the digest of the program, some time after the start: other handlers start on the same
+// processors at first, and the digest is only needed when this program is started again. It hashes the file that was
+// opened before the start. If that file has changed since, there is no reliable digest. measure stops when the instance
+// is stopped (ctx).
+func (i *Instance) computeDigest(ctx context.Context) {
+	defer close(i.digestDone)
 	defer i.program.close()
-	late := time.NewTimer(measureTime)
+	late := time.NewTimer(digestDelay)
 	defer late.Stop()
 	select {
-	case <-i.asked:
+	case <-i.digestRequested:
 	case <-late.C:
 	case <-ctx.Done():
 		return
 	}
 	digest, err := i.program.digest()
 	if i.digest = digest; err != nil && !i.stopping.Load() {
-		i.unmeasured.Store(&err)
+		i.digestErr.Store(&err)
 		i.proc.signal(syscall.SIGKILL)
 	}
 }
@@ -152,13 +152,13 @@ func (i *Instance) waitForEnd(lost <-chan struct{}) {
 	select {
 	case <-i.proc.exited:
 	case <-lost:
-		if !within(lingerTime, i.proc.exited) && !i.stopping.Load() { // otherwise shutdown is in progress
+		if !closedWithin(exitTimeout, i.proc.exited) && !i.stopping.Load() { // otherwise shutdown is in progress
 			i.proc.signal(syscall.SIGKILL)
 			cause = errors.New("gave up its connection and lived on, and was killed")
 		}
 		<-i.proc.exited
 	}
-	if err := i.unmeasured.Load(); err != nil {
+	if err := i.digestErr.Load(); err != nil {
 		cause = *err
 	}
 	if cause == nil {
@@ -178,7 +178,7 @@ func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (ne
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	giveUp := context.AfterFunc(ctx, p.doom)
+	giveUp := context.AfterFunc(ctx, p.killNow)
 	address, err := plugin.NewClient(config).Start()
 	if !giveUp() && err == nil {
 		err = ctx.Err()
@@ -188,7 +188,7 @@ func handshake(ctx context.Context, config *plugin.ClientConfig, p *process) (ne
 
 // startError returns why the handshake failed, with more detail than go-plugin's error.
 func startError(ctx context.Context, p *process, err error) error {
-	p.abandon()
+	p.killAndWait()
 	switch reason := p.handshakeError(); {
 	case ctx.Err() != nil:
 		return fmt.Errorf("the start was given up: %w", context.Cause(ctx))
@@ -225,5 +225,5 @@ func lowestLevel(log *slog.Logger) slog.Level {
 	return slog.LevelError
 }
 
-// none is the placeholder for the handler in go-plugin's set.
-type none struct{ plugin.NetRPCUnsupportedPlugin }
+// placeholderPlugin is the placeholder for the handler in go-plugin's set.
+type placeholderPlugin struct{ plugin.NetRPCUnsupportedPlugin }

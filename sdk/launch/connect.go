@@ -24,7 +24,7 @@ var errLost = errors.New("its connection is lost")
 // connect runs gRPC over socket, once: gRPC must not dial again, because another process could answer then. A nil
 // config means plain text. shown, if not nil, is sent with every call. connect returns when the other end has
 // authenticated itself, if TLS is used, and speaks HTTP/2.
-func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *showing) (*grpc.ClientConn, error) {
+func connect(ctx context.Context, socket net.Conn, config *tls.Config, creds *secretCredentials) (*grpc.ClientConn, error) {
 	trust := insecure.NewCredentials()
 	if config != nil {
 		trust = credentials.NewTLS(config)
@@ -40,8 +40,8 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 			return socket, nil
 		}),
 	)
-	if shown != nil {
-		opts = append(opts, grpc.WithPerRPCCredentials(shown))
+	if creds != nil {
+		opts = append(opts, grpc.WithPerRPCCredentials(creds))
 	}
 	if config != nil && config.ServerName != "" {
 		opts = append(opts, grpc.WithAuthority(config.ServerName))
@@ -51,7 +51,7 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 		_ = socket.Close()
 		return nil, err
 	}
-	if err := answers(ctx, conn); err != nil {
+	if err := waitReady(ctx, conn); err != nil {
 		_ = socket.Close()
 		_ = conn.Close()
 		return nil, err
@@ -59,8 +59,8 @@ func connect(ctx context.Context, socket net.Conn, config *tls.Config, shown *sh
 	return conn, nil
 }
 
-// answers waits until conn is ready.
-func answers(ctx context.Context, conn *grpc.ClientConn) error {
+// waitReady waits until conn is ready.
+func waitReady(ctx context.Context, conn *grpc.ClientConn) error {
 	conn.Connect()
 	for {
 		switch state := conn.GetState(); state {

@@ -19,9 +19,9 @@ import (
 	"github.com/acphost/acphost/sdk/internal/wire"
 )
 
-// measureTime is the delay after its start until a program is hashed, unless Digest is called earlier: until then the
+// digestDelay is the delay after its start until a program is hashed, unless Digest is called earlier: until then the
 // processors are busy with starts, and the digest is only needed when the program is started again.
-const measureTime = time.Second
+const digestDelay = time.Second
 
 // reapTime limits the wait for a process to exit after KILL. Only a process that is blocked in the kernel needs longer.
 const reapTime = 2 * time.Second
@@ -42,15 +42,15 @@ type Instance struct {
 	mtls    bool
 	grace   time.Duration
 
-	stopping   atomic.Bool
-	unmeasured atomic.Pointer[error] // why the program has no digest
-	askDigest  sync.Once
-	asked      chan struct{} // closed when Digest was called
-	digest     string        // set before measured is closed
-	measured   chan struct{} // closed when the program is closed
-	terminate  sync.Once
-	watch      context.CancelFunc
-	work       sync.WaitGroup // watchers of the connection
+	stopping        atomic.Bool
+	digestErr       atomic.Pointer[error] // why the program has no digest
+	requestDigest   sync.Once
+	digestRequested chan struct{} // closed when Digest was called
+	digest          string        // set before digestDone is closed
+	digestDone      chan struct{} // closed when the program is closed
+	terminate       sync.Once
+	watch           context.CancelFunc
+	work            sync.WaitGroup // watchers of the connection
 
 	done    chan struct{} // closed after err is set
 	err     error
@@ -65,7 +65,7 @@ func newInstance(s Spec, socket net.Conn, conn *grpc.ClientConn, address string)
 	return &Instance{
 		name: s.Name, log: s.Logger, grace: s.StopGrace, conn: conn, socket: socket, address: address,
 		watch: watch, done: make(chan struct{}), stopped: make(chan struct{}),
-		asked: make(chan struct{}), measured: make(chan struct{}),
+		digestRequested: make(chan struct{}), digestDone: make(chan struct{}),
 	}, watching
 }
 
@@ -133,8 +133,8 @@ func (i *Instance) Digest() string {
 	if i.program == nil {
 		return ""
 	}
-	i.askDigest.Do(func() { close(i.asked) })
-	<-i.measured
+	i.requestDigest.Do(func() { close(i.digestRequested) })
+	<-i.digestDone
 	return i.digest
 }
 
@@ -175,7 +175,7 @@ func (i *Instance) Stop(ctx context.Context) error {
 		i.proc.signal(syscall.SIGKILL)
 	}
 	switch {
-	case within(reapTime, i.stopped):
+	case closedWithin(reapTime, i.stopped):
 		return nil
 	case i.proc == nil:
 		return fmt.Errorf("stop handler %s: its connection does not close", i.name)
@@ -188,11 +188,11 @@ func (i *Instance) shutdown() {
 	defer close(i.stopped)
 	if i.proc != nil {
 		i.proc.endInput()
-		if !within(i.grace, i.done) {
+		if !closedWithin(i.grace, i.done) {
 			i.log.Warn("handler lives on after the end of its stdin: sending TERM", "pid", i.proc.pid)
 			i.proc.signal(syscall.SIGTERM)
 			i.proc.signal(syscall.SIGCONT) // a stopped process handles TERM only then
-			if !within(i.grace, i.done) {
+			if !closedWithin(i.grace, i.done) {
 				i.log.Warn("handler ignores TERM: killing it", "pid", i.proc.pid)
 				i.proc.signal(syscall.SIGKILL)
 			}
@@ -206,9 +206,9 @@ func (i *Instance) shutdown() {
 	i.work.Wait()
 }
 
-// within waits at most the given time for a channel to be closed, and reports whether it is.
-func within(most time.Duration, closed <-chan struct{}) bool {
-	late := time.NewTimer(most)
+// closedWithin waits at most the given time for a channel to be closed, and reports whether it is.
+func closedWithin(timeout time.Duration, closed <-chan struct{}) bool {
+	late := time.NewTimer(timeout)
 	defer late.Stop()
 	select {
 	case <-closed:

@@ -38,7 +38,7 @@ type process struct {
 	program *program
 	cmd     *exec.Cmd
 	pid     int // 0: not started
-	stderr  *relay
+	stderr  *outputLogger
 
 	inputOnce sync.Once
 	input     *os.File // the host's end of stdin; closing it asks the child to exit
@@ -46,11 +46,11 @@ type process struct {
 	line  *io.PipeReader // the input of go-plugin: one checked line
 	lineW *io.PipeWriter
 
-	mu       sync.Mutex
-	doomed   bool  // killed before the start
-	reaped   bool  // prevents signals to a group whose number may be reused
-	settled  bool  // the result of the handshake is known
-	notReady error // why the handshake failed
+	mu            sync.Mutex
+	killRequested bool  // killed before the start
+	reaped        bool  // prevents signals to a group whose number may be reused
+	settled       bool  // the result of the handshake is known
+	notReady      error // why the handshake failed
 
 	dead   chan struct{} // reaped; state is set
 	exited chan struct{} // dead, and its output was read
@@ -67,7 +67,7 @@ func newProcess(s Spec, program *program) *process {
 	cmd.Env = environment(s)
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Credential: s.User.Credential()}
 	p := &process{
-		spec: s, program: program, cmd: cmd, stderr: &relay{log: s.Logger},
+		spec: s, program: program, cmd: cmd, stderr: &outputLogger{log: s.Logger},
 		dead: make(chan struct{}), exited: make(chan struct{}),
 	}
 	p.line, p.lineW = io.Pipe()
@@ -115,9 +115,9 @@ func (p *process) Start(context.Context) error {
 	p.mu.Lock()
 	p.input = inW
 	p.pid = p.cmd.Process.Pid
-	doomed := p.doomed
+	killRequested := p.killRequested
 	p.mu.Unlock()
-	if doomed {
+	if killRequested {
 		p.signal(syscall.SIGKILL)
 	}
 
@@ -199,7 +199,7 @@ func (p *process) noLine(got []byte, err error) error {
 		return wire.NotHandshake(string(got))
 	}
 	// The likely exit status is a better reason; go-plugin would kill the process first.
-	if !within(lingerTime, p.dead) {
+	if !closedWithin(exitTimeout, p.dead) {
 		return errors.New("closed its stdout before its handshake")
 	}
 	reason := fmt.Errorf("%w before its handshake", p.exitError())
@@ -218,10 +218,10 @@ func (p *process) signal(sig syscall.Signal) {
 	}
 }
 
-// doom kills the process, now or as soon as it has started.
-func (p *process) doom() {
+// killNow kills the process, now or as soon as it has started.
+func (p *process) killNow() {
 	p.mu.Lock()
-	p.doomed = true
+	p.killRequested = true
 	p.mu.Unlock()
 	p.signal(syscall.SIGKILL)
 }
@@ -231,13 +231,13 @@ func (p *process) endInput() {
 	p.inputOnce.Do(func() { _ = p.input.Close() })
 }
 
-// abandon kills a process whose start failed and waits for its end.
-func (p *process) abandon() {
+// killAndWait kills a process whose start failed and waits for its end.
+func (p *process) killAndWait() {
 	if p.pid == 0 {
 		return
 	}
 	p.signal(syscall.SIGKILL)
-	_ = within(reapTime, p.exited)
+	_ = closedWithin(reapTime, p.exited)
 }
 
 func (p *process) handshakeError() error {
@@ -246,9 +246,9 @@ func (p *process) handshakeError() error {
 	return p.notReady
 }
 
-// explain prefixes an error of the connection with the process's exit, if it exited.
-func (p *process) explain(err error) error {
-	if within(drainTime, p.exited) {
+// addExitReason prefixes an error of the connection with the process's exit, if it exited.
+func (p *process) addExitReason(err error) error {
+	if closedWithin(drainTime, p.exited) {
 		err = fmt.Errorf("%w right after its handshake", p.exitError())
 	}
 	return p.withLastLine(err)

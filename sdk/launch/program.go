@@ -55,7 +55,7 @@ func openProgram(path string) (*program, error) {
 		if _, err := io.CopyBuffer(sum, io.NewSectionReader(file, 0, math.MaxInt64), make([]byte, 256<<10)); err != nil {
 			return "", fmt.Errorf("measure its program: %w", err)
 		}
-		if err := p.same(); err != nil {
+		if err := p.checkUnchanged(); err != nil {
 			return "", err
 		}
 		return hex.EncodeToString(sum.Sum(nil)), nil
@@ -78,23 +78,23 @@ func (p *program) require(want string) error {
 	return nil
 }
 
-// elf is the beginning of files that the kernel executes directly.
-const elf = "\x7fELF"
+// elfMagic is the beginning of files that the kernel executes directly.
+const elfMagic = "\x7fELF"
 
-// native reports whether only the program's own file is needed to execute it. For a script, the interpreter opens the
+// isELF reports whether only the program's own file is needed to execute it. For a script, the interpreter opens the
 // script's path again.
-func (p *program) native() bool {
-	begin := make([]byte, len(elf))
+func (p *program) isELF() bool {
+	begin := make([]byte, len(elfMagic))
 	_, err := p.file.ReadAt(begin, 0)
-	return err == nil && string(begin) == elf
+	return err == nil && string(begin) == elfMagic
 }
 
-// same returns an error if the path no longer leads to the opened file, or if the file was changed. It is called once
-// the process runs, and again after hashing: a file that was replaced or written to in between has another inode or
-// another change time, which its owner cannot set. A native program is executed from the opened file (descriptor). A
-// script, or the program of another user, is executed by its path: replacing a folder above it and restoring it in time
-// is not detected.
-func (p *program) same() error {
+// checkUnchanged returns an error if the path no longer leads to the opened file, or if the file was changed. It is
+// called once the process runs, and again after hashing: a file that was replaced or written to in between has another
+// inode or another change time, which its owner cannot set. A native program is executed from the opened file
+// (descriptor). A script, or the program of another user, is executed by its path: replacing a folder above it and
+// restoring it in time is not detected.
+func (p *program) checkUnchanged() error {
 	now, err := os.Stat(p.path)
 	if err != nil {
 		return fmt.Errorf("its program vanished while it was started: %w", err)

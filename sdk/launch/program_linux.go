@@ -23,7 +23,7 @@ func changeTime(info os.FileInfo) time.Time {
 // Before the exec, the runtime moves the child's files temporarily to numbers above all of them, and could thereby
 // replace the program's descriptor. Therefore one of the child's files gets a number above that of the program.
 func (p *program) descriptor(childs *os.File) (name string, moved *os.File) {
-	if !p.native() {
+	if !p.isELF() {
 		return "", nil
 	}
 	name = "/proc/self/fd/" + strconv.Itoa(int(p.file.Fd()))

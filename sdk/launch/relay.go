@@ -27,10 +27,10 @@ const (
 	tailLine  = 500 // bytes of a line in the tail
 )
 
-// relay logs the output of a handler and keeps its last lines. Lines in the format of slog's JSON handler (or of
+// outputLogger logs the output of a handler and keeps its last lines. Lines in the format of slog's JSON handler (or of
 // go-plugin's logger) keep their level, message and attributes; all others are logged unchanged. The handler is not
 // trusted: no line can forge further records, or replace the host's own attributes.
-type relay struct {
+type outputLogger struct {
 	log *slog.Logger
 
 	mu    sync.Mutex
@@ -39,11 +39,11 @@ type relay struct {
 	said  time.Time // the time of the newest line
 }
 
-// lastWords is the maximum age, at the end of a handler, of a line that is reported as the reason for the end.
-const lastWords = 10 * time.Second
+// finalOutputWindow is the maximum age, at the end of a handler, of a line that is reported as the reason for the end.
+const finalOutputWindow = 10 * time.Second
 
 // copy logs the lines of r until it ends. from is "stderr" or "stdout".
-func (l *relay) copy(r io.Reader, from string) {
+func (l *outputLogger) copy(r io.Reader, from string) {
 	reader := bufio.NewReaderSize(r, lineMax)
 	for {
 		line, err := reader.ReadSlice('\n')
@@ -59,7 +59,7 @@ func (l *relay) copy(r io.Reader, from string) {
 	}
 }
 
-func (l *relay) line(line []byte, from string, cut bool) {
+func (l *outputLogger) line(line []byte, from string, cut bool) {
 	line = bytes.TrimRight(line, "\r\n")
 	if len(bytes.TrimSpace(line)) == 0 {
 		return
@@ -93,14 +93,14 @@ func beginsCrash(line string) bool {
 }
 
 // remember adds a line to the tail and reports whether the line is part of a crash report.
-func (l *relay) remember(text string, fatal bool) bool {
+func (l *outputLogger) remember(text string, fatal bool) bool {
 	if len(text) > tailLine {
 		text = strings.ToValidUTF8(text[:tailLine], "") + " …"
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	now := time.Now()
-	if now.Sub(l.said) > lastWords {
+	if now.Sub(l.said) > finalOutputWindow {
 		l.fatal = "" // the handler has continued to run
 	}
 	l.said = now
@@ -116,10 +116,10 @@ func (l *relay) remember(text string, fatal bool) bool {
 
 // last returns the line that best explains an end at this time: the first line of a crash report, else the newest line.
 // Empty: there was no recent output.
-func (l *relay) last() string {
+func (l *outputLogger) last() string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if time.Since(l.said) > lastWords {
+	if time.Since(l.said) > finalOutputWindow {
 		return ""
 	}
 	if l.fatal != "" {
@@ -131,7 +131,7 @@ func (l *relay) last() string {
 	return l.tail[len(l.tail)-1]
 }
 
-func (l *relay) lines() []string {
+func (l *outputLogger) lines() []string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return slices.Clone(l.tail)
@@ -140,7 +140,7 @@ func (l *relay) lines() []string {
 // relayStdio logs the output of a Go handler after go-plugin's server has replaced its os.Stdout and os.Stderr. It must
 // be read, because the handler would block when the pipe is full. relayStdio returns when the connection ends, or at
 // once for a handler without that service.
-func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *relay) {
+func relayStdio(ctx context.Context, conn *grpc.ClientConn, to *outputLogger) {
 	kind, err := protoregistry.GlobalTypes.FindMessageByName("plugin.StdioData")
 	if err != nil {
 		return

@@ -38,13 +38,13 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	if err != nil {
 		return nil, err
 	}
-	var shown *showing
+	var creds *secretCredentials
 	if s.SecretFile != "" {
 		key, err := secret.Load(s.SecretFile)
 		if err != nil {
 			return nil, err
 		}
-		shown = &showing{PerRPCCredentials: key.Credentials()}
+		creds = &secretCredentials{PerRPCCredentials: key.Credentials()}
 	}
 	ctx, cancel := context.WithTimeoutCause(ctx, s.HandshakeTimeout,
 		fmt.Errorf("%s did not answer within %s", s.Address, s.HandshakeTimeout))
@@ -63,7 +63,7 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 			return nil, err
 		}
 	}
-	conn, err := connect(ctx, socket, config, shown)
+	conn, err := connect(ctx, socket, config, creds)
 	switch {
 	case err != nil && config != nil:
 		// A server that rejects the client's certificate closes the connection: with TLS 1.3 the client gets the error
@@ -72,8 +72,8 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", s.Address, err)
 	}
-	if shown != nil {
-		if err := shown.introduce(ctx, conn); err != nil {
+	if creds != nil {
+		if err := creds.checkSecret(ctx, conn); err != nil {
 			_ = conn.Close()
 			return nil, fmt.Errorf("%s: %w", s.Address, err)
 		}
@@ -92,23 +92,23 @@ func dialSidecar(ctx context.Context, s Spec) (*Instance, error) {
 	return i, nil
 }
 
-// showing adds a secret to calls, once the other end is known to require it.
-type showing struct {
+// secretCredentials adds a secret to calls, once the other end is known to require it.
+type secretCredentials struct {
 	credentials.PerRPCCredentials
 	on atomic.Bool
 }
 
 // GetRequestMetadata implements credentials.PerRPCCredentials.
-func (s *showing) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
+func (s *secretCredentials) GetRequestMetadata(ctx context.Context, uri ...string) (map[string]string, error) {
 	if !s.on.Load() {
 		return nil, nil
 	}
 	return s.PerRPCCredentials.GetRequestMetadata(ctx, uri...)
 }
 
-// introduce checks that the sidecar rejects a call without the secret, because otherwise every client could call it,
+// checkSecret checks that the sidecar rejects a call without the secret, because otherwise every client could call it,
 // and accepts a call with it.
-func (s *showing) introduce(ctx context.Context, conn *grpc.ClientConn) error {
+func (s *secretCredentials) checkSecret(ctx context.Context, conn *grpc.ClientConn) error {
 	ask := func() codes.Code {
 		_, err := grpc_health_v1.NewHealthClient(conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 		return status.Code(err)

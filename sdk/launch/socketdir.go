@@ -29,7 +29,7 @@ func socketDir(owner *proc.User) (string, error) {
 		if len(base)+socketNameMax > socketPathMax || slices.Contains(bases[:i], base) {
 			continue
 		}
-		if owner != nil && !reaches(owner, base) {
+		if owner != nil && !canReach(owner, base) {
 			problems = append(problems, fmt.Errorf("%s: user %s cannot get there", base, owner))
 			continue
 		}
@@ -48,12 +48,12 @@ func socketDir(owner *proc.User) (string, error) {
 	return "", fmt.Errorf("make a folder for its socket, which needs one that can be written: set TMPDIR: %w", errors.Join(problems...))
 }
 
-// reaches reports whether a user may search a folder and all its parents, according to their owners and modes.
-func reaches(u *proc.User, dir string) bool {
+// canReach reports whether a user may search a folder and all its parents, according to their owners and modes.
+func canReach(u *proc.User, dir string) bool {
 	dir, err := filepath.Abs(dir)
 	for err == nil {
 		var info fs.FileInfo
-		if info, err = os.Stat(dir); err != nil || !mayEnter(u, info) {
+		if info, err = os.Stat(dir); err != nil || !canEnter(u, info) {
 			return false
 		}
 		parent := filepath.Dir(dir)
@@ -65,7 +65,7 @@ func reaches(u *proc.User, dir string) bool {
 	return false
 }
 
-func mayEnter(u *proc.User, info fs.FileInfo) bool {
+func canEnter(u *proc.User, info fs.FileInfo) bool {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
 		return false

@@ -114,7 +114,7 @@ func (s *Screen) dispatch(c byte, p *params) {
 		g.forward(n)
 	case 'D':
 		for range min(n, Columns) {
-			g.back()
+			g.moveLeft()
 		}
 	case 'E':
 		g.moveTo(g.y+n, 0)

@@ -75,8 +75,8 @@ func (g *grid) extend(y int) {
 	}
 }
 
-// back moves one cell to the left.
-func (g *grid) back() {
+// moveLeft moves one cell to the left.
+func (g *grid) moveLeft() {
 	switch {
 	case g.gap > 0:
 		g.gap--

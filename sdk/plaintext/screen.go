@@ -26,10 +26,10 @@ type Scrollback interface{ Write(p []byte) }
 
 // Screen is a terminal's text. Make it with New. It is not safe for concurrent use.
 type Screen struct {
-	back Scrollback
-	main *grid
-	alt  *grid // nil: not on the alternate screen
-	g    *grid // the current one of the two
+	scrollback Scrollback
+	main       *grid
+	alt        *grid // nil: not on the alternate screen
+	g          *grid // the current one of the two
 
 	seq     escape.Sequence
 	last    [utf8.UTFMax]byte // the last character printed, for REP
@@ -39,9 +39,9 @@ type Screen struct {
 }
 
 // New returns an empty screen.
-func New(back Scrollback) *Screen {
+func New(scrollback Scrollback) *Screen {
 	g := newGrid()
-	return &Screen{back: back, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
+	return &Screen{scrollback: scrollback, main: g, g: g, partial: make([]byte, 0, utf8.UTFMax)}
 }
 
 // Text returns the text of complete output.
@@ -83,7 +83,7 @@ func (s *Screen) Write(p []byte) {
 			p = p[2:]
 			continue
 		}
-		if n := colour(p); n > 0 {
+		if n := colourLength(p); n > 0 {
 			p = p[n:]
 			continue
 		}
@@ -95,9 +95,9 @@ func (s *Screen) Write(p []byte) {
 // maxColour limits the search for the end of a sequence that selects colours, in bytes.
 const maxColour = 256
 
-// colour returns the length of the sequence at the start of p if it only selects colours, as most do; 0: it is another
-// sequence, or incomplete.
-func colour(p []byte) int {
+// colourLength returns the length of the sequence at the start of p if it only selects colours, as most do; 0: it is
+// another sequence, or incomplete.
+func colourLength(p []byte) int {
 	if len(p) < 3 || p[0] != 0x1b || p[1] != '[' {
 		return 0
 	}
@@ -164,7 +164,7 @@ func (s *Screen) control(c byte) {
 	case '\n', '\v', '\f':
 		s.newline()
 	case '\b':
-		s.g.back()
+		s.g.moveLeft()
 	case '\t':
 		s.g.tab()
 		s.limitRow()
@@ -200,7 +200,7 @@ func (s *Screen) scroll(n int) {
 	for range n {
 		r := g.at(0)
 		if g == s.main {
-			s.handOver(r)
+			s.flushRow(r)
 		}
 		r.clear()
 		if g.head++; g.head == Rows {
@@ -214,10 +214,10 @@ func (s *Screen) scroll(n int) {
 	}
 }
 
-// handOver passes a row to the scrollback as a line. The caller must clear it.
-func (s *Screen) handOver(r *row) {
+// flushRow passes a row to the scrollback as a line. The caller must clear it.
+func (s *Screen) flushRow(r *row) {
 	r.text = append(r.text, '\n')
-	s.back.Write(r.text)
+	s.scrollback.Write(r.text)
 }
 
 // limitRow passes the beginning of a line that is too long to the scrollback, after the rows above it.
@@ -229,10 +229,10 @@ func (s *Screen) limitRow() {
 	}
 	if g == s.main {
 		for y := range g.y {
-			s.handOver(g.at(y))
+			s.flushRow(g.at(y))
 			g.at(y).clear()
 		}
-		s.back.Write(r.text)
+		s.scrollback.Write(r.text)
 	}
 	r.clear()
 	if g == s.main {
@@ -252,7 +252,7 @@ func (s *Screen) clearScreen() {
 			n--
 		}
 		for y := range n {
-			s.handOver(g.at(y))
+			s.flushRow(g.at(y))
 		}
 	}
 	g.clear()
@@ -277,7 +277,7 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 		s.partial = append(s.partial[:0], seg[cut:]...)
 		seg = seg[:cut]
 	}
-	if !clean(seg) {
+	if !isCleanUTF8(seg) {
 		s.scratch = scrub(s.scratch[:0], seg)
 		seg = s.scratch
 	}
@@ -286,8 +286,8 @@ func (s *Screen) printUTF8(seg []byte, last bool) {
 	}
 }
 
-// clean reports whether text is valid UTF-8 without C1 controls.
-func clean(p []byte) bool {
+// isCleanUTF8 reports whether text is valid UTF-8 without C1 controls.
+func isCleanUTF8(p []byte) bool {
 	if !utf8.Valid(p) {
 		return false
 	}

@@ -40,10 +40,10 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 	if command != "" {
 		file, kind := s.Find("git-"+command, cwd), git.KindOf(command)
 		switch {
-		case file != "" && (s.through(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
+		case file != "" && (s.inWorkspace(file) || kind == git.Foreign && s.isScript(file) && len(workspace) > 0):
 			return fmt.Sprintf("git %s may be %s, of the workspace", command, file)
 		case kind == git.Script && len(workspace) > 0:
-			return scripted(s.workspaceFolder())
+			return scriptDoubt(s.workspaceFolder())
 		case kind == git.Foreign && file == "" && !slices.Contains(user.Aliases, command):
 			return fmt.Sprintf("git has no command %q, and there is no program git-%s", command, command)
 		}
@@ -66,9 +66,9 @@ func (s *Resolver) gitFinds(command, cwd, program string) string {
 	return ""
 }
 
-// through reports whether a path is in the workspace, or leads through it.
-func (s *Resolver) through(file string) bool {
-	_, passed := s.follow(file)
+// inWorkspace reports whether a path is in the workspace, or leads through it.
+func (s *Resolver) inWorkspace(file string) bool {
+	_, passed := s.followLinks(file)
 	return slices.ContainsFunc(passed, s.inside)
 }
 
@@ -77,8 +77,8 @@ func (s *Resolver) isScript(file string) bool {
 	return ok
 }
 
-// moving are the variables that make git work elsewhere, or replace its own programs.
-var moving = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
+// gitEnvVariables are the variables that make git work elsewhere, or replace its own programs.
+var gitEnvVariables = []string{"GIT_DIR", "GIT_WORK_TREE", "GIT_COMMON_DIR", "GIT_INDEX_FILE", "GIT_OBJECT_DIRECTORY",
 	"GIT_ALTERNATE_OBJECT_DIRECTORIES", "GIT_EXEC_PATH", "GIT_NAMESPACE", "GIT_EXTERNAL_DIFF", "GIT_CONFIG_PARAMETERS", "GIT_CONFIG"}
 
 func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *acpv1.Program) *acpv1.Repository {
@@ -88,7 +88,7 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 	if s.Environ == nil {
 		return &acpv1.Repository{Doubt: "the environment that git gets is not known"}
 	}
-	for _, name := range moving {
+	for _, name := range gitEnvVariables {
 		if quiet := s.Quiet && (name == "GIT_EXTERNAL_DIFF" || name == "GIT_CONFIG_PARAMETERS"); !quiet && s.variable(name) != "" {
 			return &acpv1.Repository{Doubt: name + " is set, so that git may work elsewhere or run something else"}
 		}
@@ -98,7 +98,7 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 		return &acpv1.Repository{Doubt: "the directory that git runs in cannot be read"}
 	}
 	found, looks := git.Find(dir), shell.Risky(c.GetArgv()) == ""
-	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top) || looks && s.ofRoot(found, dir, c.GetArgv())}
+	r := &acpv1.Repository{GitDir: found.Dir, AtRoot: found.Plain && slices.Contains(s.roots, found.Top) || looks && s.isRootRepository(found, dir, c.GetArgv())}
 	if !r.AtRoot {
 		return r
 	}
@@ -111,10 +111,10 @@ func (s *Resolver) repository(c *acpv1.SimpleCommand, command string, program *a
 	return r
 }
 
-// ofRoot reports whether a read-only command may work on a repository that is not stored in a root: a root is its
-// linked worktree or submodule, or a root is a folder of it and the command runs there. If the repository is larger
+// isRootRepository reports whether a read-only command may work on a repository that is not stored in a root: a root is
+// its linked worktree or submodule, or a root is a folder of it and the command runs there. If the repository is larger
 // than the root, the command must show only files of the root, or accept a pathspec that limits it to them.
-func (s *Resolver) ofRoot(found git.Found, dir string, argv []string) bool {
+func (s *Resolver) isRootRepository(found git.Found, dir string, argv []string) bool {
 	if !found.Plain && !found.Linked {
 		return false
 	}
@@ -133,7 +133,7 @@ func (s *Resolver) userConfigs(inside bool) []string {
 	var files []string
 	for _, file := range []string{s.variable("GIT_CONFIG_GLOBAL"), s.variable("GIT_CONFIG_SYSTEM"), "/etc/gitconfig",
 		filepath.Join(home, ".gitconfig"), filepath.Join(xdg, "git", "config")} {
-		if filepath.IsAbs(file) && s.through(file) == inside {
+		if filepath.IsAbs(file) && s.inWorkspace(file) == inside {
 			files = append(files, file)
 		}
 	}

@@ -50,12 +50,12 @@ func (s *Resolver) Look(commands []*acpv1.SimpleCommand) []*acpv1.Found {
 	}
 	all := make([]*acpv1.Found, min(len(commands), MaxCommands))
 	for i := range all {
-		all[i] = s.look(commands[i])
+		all[i] = s.resolveCommand(commands[i])
 	}
 	return all
 }
 
-func (s *Resolver) look(c *acpv1.SimpleCommand) *acpv1.Found {
+func (s *Resolver) resolveCommand(c *acpv1.SimpleCommand) *acpv1.Found {
 	out := &acpv1.Found{}
 	inShell := c.GetShell()
 	for _, w := range c.GetWrappers() {
@@ -94,12 +94,12 @@ func (s *Resolver) program(name, cwd string, inShell bool) *acpv1.Program {
 	if known := s.found[key]; known != nil {
 		return known
 	}
-	p := s.meant(name, cwd, inShell)
+	p := s.resolveProgram(name, cwd, inShell)
 	s.found[key] = p
 	return p
 }
 
-func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
+func (s *Resolver) resolveProgram(name, cwd string, inShell bool) *acpv1.Program {
 	switch {
 	case inShell && slices.Contains(builtins, name):
 		return &acpv1.Program{Builtin: true}
@@ -107,7 +107,7 @@ func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
 		return &acpv1.Program{Doubt: "it names no program"}
 	case s.Environ == nil:
 		return &acpv1.Program{Doubt: "in which folders it is looked for is not known"}
-	case !filepath.IsAbs(cwd) && !filepath.IsAbs(name) && (strings.Contains(name, "/") || s.relative()):
+	case !filepath.IsAbs(cwd) && !filepath.IsAbs(name) && (strings.Contains(name, "/") || s.hasRelativePath()):
 		return &acpv1.Program{Doubt: "the directory that it is looked for from is not known"}
 	}
 	file := s.Find(name, cwd)
@@ -115,20 +115,20 @@ func (s *Resolver) meant(name, cwd string, inShell bool) *acpv1.Program {
 		return &acpv1.Program{Builtin: true}
 	}
 	if file == "" {
-		return s.missing(name)
+		return s.missingProgram(name)
 	}
 	p := &acpv1.Program{Path: file}
 	var passed []string
-	p.ResolvedPath, passed = s.follow(file)
+	p.ResolvedPath, passed = s.followLinks(file)
 	p.InsideRoots = slices.ContainsFunc(passed, s.inside)
-	s.script(p)
-	s.led(p, filepath.Base(name))
+	s.checkScript(p)
+	s.checkVariables(p, filepath.Base(name))
 	return p
 }
 
-// missing returns the result for a name without a program. The command fails by itself, so only its name matters,
-// unless the agent could create such a program before the command runs.
-func (s *Resolver) missing(name string) *acpv1.Program {
+// missingProgram returns the result for a name without a program. The command fails by itself, so only its name
+// matters, unless the agent could create such a program before the command runs.
+func (s *Resolver) missingProgram(name string) *acpv1.Program {
 	p := &acpv1.Program{Missing: true}
 	switch {
 	case strings.Contains(name, "/"):
@@ -155,45 +155,45 @@ func (s *Resolver) workspaceFolder() string {
 func (s *Resolver) workspacePATH() []string {
 	var dirs []string
 	for _, dir := range filepath.SplitList(s.variable("PATH")) {
-		if _, passed := s.follow(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
+		if _, passed := s.followLinks(dir); !filepath.IsAbs(dir) || slices.ContainsFunc(passed, s.inside) {
 			dirs = append(dirs, dir)
 		}
 	}
 	return dirs
 }
 
-// script examines a script: its interpreter, and whether that may find other programs in the workspace.
-func (s *Resolver) script(p *acpv1.Program) {
+// checkScript examines a script: its interpreter, and whether that may find other programs in the workspace.
+func (s *Resolver) checkScript(p *acpv1.Program) {
 	interpreter, ok := interpreterOf(p.GetPath())
 	if !ok {
 		return
 	}
 	if interpreter != "" {
-		_, passed := s.follow(interpreter)
+		_, passed := s.followLinks(interpreter)
 		p.InsideRoots = p.InsideRoots || !filepath.IsAbs(interpreter) || slices.ContainsFunc(passed, s.inside)
 	}
 	if dir := s.workspaceFolder(); dir != "" {
-		p.Doubt, p.DoubtInsideRoots = scripted(dir), true
+		p.Doubt, p.DoubtInsideRoots = scriptDoubt(dir), true
 	}
 }
 
-// scripted returns the doubt about a script if PATH has a folder of the workspace.
-func scripted(dir string) string {
+// scriptDoubt returns the doubt about a script if PATH has a folder of the workspace.
+func scriptDoubt(dir string) string {
 	return fmt.Sprintf("it is a script, and PATH has %s, a folder of the workspace, where what it runs is looked for too", dir)
 }
 
-// leading are variables that name files which programs run or load code from, by program, or "" for all programs.
-var leading = map[string][]string{
+// loadVariables are variables that name files which programs run or load code from, by program, or "" for all programs.
+var loadVariables = map[string][]string{
 	"":    {"LD_PRELOAD", "LD_LIBRARY_PATH", "LD_AUDIT", "DYLD_INSERT_LIBRARIES", "DYLD_LIBRARY_PATH", "BASH_ENV"},
 	"rg":  {"RIPGREP_CONFIG_PATH"},
 	"git": {"GIT_SSH", "GIT_SSH_COMMAND", "GIT_ASKPASS", "SSH_ASKPASS", "GIT_PROXY_COMMAND", "GIT_TEMPLATE_DIR"},
 }
 
-// led reports variables that make the program run a file of the workspace.
-func (s *Resolver) led(p *acpv1.Program, name string) {
-	for _, variable := range slices.Concat(leading[""], leading[name]) {
+// checkVariables reports variables that make the program run a file of the workspace.
+func (s *Resolver) checkVariables(p *acpv1.Program, name string) {
+	for _, variable := range slices.Concat(loadVariables[""], loadVariables[name]) {
 		for _, file := range strings.FieldsFunc(s.variable(variable), func(r rune) bool { return r == ':' || r == ' ' }) {
-			if _, passed := s.follow(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
+			if _, passed := s.followLinks(file); (!filepath.IsAbs(file) && strings.Contains(file, "/")) || variable == "RIPGREP_CONFIG_PATH" && !filepath.IsAbs(file) ||
 				slices.ContainsFunc(passed, s.inside) {
 				p.Doubt, p.DoubtInsideRoots = fmt.Sprintf("the variable %s has it load %s, a file of the workspace", variable, file), true
 				return
@@ -211,8 +211,8 @@ func (s *Resolver) variable(name string) string {
 	return ""
 }
 
-// relative reports whether PATH has a relative folder.
-func (s *Resolver) relative() bool {
+// hasRelativePath reports whether PATH has a relative folder.
+func (s *Resolver) hasRelativePath() bool {
 	return slices.ContainsFunc(filepath.SplitList(s.variable("PATH")), func(dir string) bool { return !filepath.IsAbs(dir) })
 }
 

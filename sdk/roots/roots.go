@@ -65,8 +65,8 @@ func Resolve(c *acpv1.CallContext, path string, protected []string) (*fsv1.Resol
 		}
 	}
 	at := &fsv1.ResolveResponse{Path: filepath.Clean(path)}
-	if strays(c.GetRoots(), path) { // do not reveal which files exist there
-		at.Protected = guarded(at.GetPath(), path, nil, protected)
+	if leavesRoots(c.GetRoots(), path) { // do not reveal which files exist there
+		at.Protected = isProtected(at.GetPath(), path, nil, protected)
 		return at, nil
 	}
 	at.Path = filepath.Clean(paths.Real(path))
@@ -81,12 +81,12 @@ func Resolve(c *acpv1.CallContext, path string, protected []string) (*fsv1.Resol
 	if root := innermost(c.GetRoots(), at.GetPath()); root != nil {
 		at.InsideRoots, at.Root, at.ReadOnly = true, root.GetPath(), root.GetReadOnly()
 	}
-	at.Protected = guarded(at.GetPath(), path, info, protected)
+	at.Protected = isProtected(at.GetPath(), path, info, protected)
 	return at, nil
 }
 
-// strays reports whether a path, as spelled, leaves the roots at any point, even if it returns to them.
-func strays(roots []*acpv1.Root, path string) bool {
+// leavesRoots reports whether a path, as spelled, leaves the roots at any point, even if it returns to them.
+func leavesRoots(roots []*acpv1.Root, path string) bool {
 	here := "/"
 	for name := range strings.SplitSeq(path, "/") {
 		here = filepath.Join(here, name)
@@ -117,9 +117,9 @@ func innermost(roots []*acpv1.Root, real string) (best *acpv1.Root) {
 	return best
 }
 
-// guarded reports whether a path is protected or below a protected path: by its name, as spelled or as resolved,
+// isProtected reports whether a path is protected or below a protected path: by its name, as spelled or as resolved,
 // because it is in the same folder under another name, or as a second hard link.
-func guarded(real, spelled string, info fs.FileInfo, protected []string) bool {
+func isProtected(real, spelled string, info fs.FileInfo, protected []string) bool {
 	for _, p := range protected {
 		p = filepath.Clean(p)
 		if paths.Below(p, real) || paths.Below(paths.Real(p), real) || paths.Below(p, filepath.Clean(spelled)) {
@@ -137,15 +137,15 @@ func guarded(real, spelled string, info fs.FileInfo, protected []string) bool {
 				break
 			}
 		}
-		if linked(info) && own.IsDir() && holds(p, info) {
+		if hasHardLinks(info) && own.IsDir() && containsFile(p, info) {
 			return true
 		}
 	}
 	return false
 }
 
-// linked reports whether a file has several hard links.
-func linked(info fs.FileInfo) bool {
+// hasHardLinks reports whether a file has several hard links.
+func hasHardLinks(info fs.FileInfo) bool {
 	if info == nil || !info.Mode().IsRegular() {
 		return false
 	}
@@ -153,9 +153,9 @@ func linked(info fs.FileInfo) bool {
 	return !ok || st.Nlink > 1
 }
 
-// holds reports whether a folder contains a file, at any depth. A folder that cannot be searched counts as containing
-// it.
-func holds(folder string, file fs.FileInfo) bool {
+// containsFile reports whether a folder contains a file, at any depth. A folder that cannot be searched counts as
+// containing it.
+func containsFile(folder string, file fs.FileInfo) bool {
 	err := filepath.WalkDir(folder+"/", func(_ string, entry fs.DirEntry, err error) error {
 		if err != nil || !entry.Type().IsRegular() {
 			return ignoreMissing(err)
