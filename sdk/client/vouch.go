@@ -48,7 +48,7 @@ func checkServer(conn net.Conn) error {
 	if err == nil && why == "" {
 		var has, own int
 		if has, own, err = peer.Filters(server.PID, self); has > own {
-			why = fmt.Sprintf("it has %d seccomp filters and who asks has %d, as if an agent had started it, or a service manager that filters", has, own)
+			why = fmt.Sprintf("it has %d seccomp filters and this process has %d, as if an agent, or a service manager with filters, had started it", has, own)
 		}
 	}
 	if err == nil {
@@ -58,7 +58,7 @@ func checkServer(conn net.Conn) error {
 	case errors.Is(err, peer.ErrEnded):
 		why = "it has left the socket to another process"
 	case err != nil:
-		why = fmt.Sprintf("it cannot be told what it is: %v", err)
+		why = fmt.Sprintf("it could not be identified: %v", err)
 	}
 	if why == "" {
 		return nil

@@ -61,14 +61,14 @@ var childCases = []Case{
 		check(c.cmd.Process.Signal(syscall.SIGTERM))
 		check(c.end(ctx, drainTime))
 	}},
-	{"it serves nobody without the cookie", func(ctx context.Context, e *env) {
+	{"it serves only with the cookie", func(ctx context.Context, e *env) {
 		c := e.run(ctx, nil)
 		check(wrap("started by hand", c.end(ctx, handshakeTime)))
 		require(!c.cmd.ProcessState.Success(), "started by hand, it ends as though all were well: its exit status is 0")
 		printed, _ := io.ReadAll(io.LimitReader(c.out, 1<<20))
 		expect(!strings.HasPrefix(string(printed), "1|"), "stdout without the cookie", string(printed), "no handshake")
 	}},
-	{"it serves nobody but who holds the supervisor's key", func(ctx context.Context, e *env) {
+	{"it serves only clients with the supervisor's key", func(ctx context.Context, e *env) {
 		skipIf(e.Program != nil && e.Program.NoTLS, "it cannot do mutual TLS")
 		c := e.startChild(ctx)
 		stranger, _, err := wire.NewIdentity()

@@ -31,7 +31,7 @@ var fsListCases = []Case{
 				"the entries", got.GetEntries(), want)
 		}
 	}},
-	{"ListDirectory is cut at its limit and says so", func(ctx context.Context, e *env) {
+	{"ListDirectory reports that it was truncated at its limit", func(ctx context.Context, e *env) {
 		for i := range 30 {
 			e.put(fmt.Sprintf("f%02d", i), "")
 		}
@@ -44,7 +44,7 @@ var fsListCases = []Case{
 			}
 		}
 	}},
-	{"ListDirectory refuses files, missing folders and the outside", func(ctx context.Context, e *env) {
+	{"ListDirectory rejects files, missing folders and paths outside of the roots", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "x", "out/f": "x"})
 		e.link("../out", "ws/link")
 		in := e.below("ws")

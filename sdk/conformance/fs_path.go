@@ -14,7 +14,7 @@ import (
 )
 
 var fsPathCases = []Case{
-	{"a call without context or roots is refused", func(ctx context.Context, e *env) {
+	{"a call without context or roots is rejected", func(ctx context.Context, e *env) {
 		path := e.put("f", "secret")
 		noRoots := e.context()
 		noRoots.Roots = nil
@@ -35,12 +35,12 @@ var fsPathCases = []Case{
 			wantRejected(fmt.Sprintf("a write to %q", path), err, codes.InvalidArgument)
 		}
 	}},
-	{"a path that leaves the roots is refused", func(ctx context.Context, e *env) {
+	{"a path that leaves the roots is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "ws-too/f": "outside"})
 		e.wantAllOutside(ctx, e.at("out/f"), e.at("ws-too/f"), e.at("out/nothing"), e.dir+"/ws/../out/f",
 			e.dir+"/ws/"+strings.Repeat("../", 40)+"etc/passwd", e.dir+"/ws/..//../"+"nothing")
 	}},
-	{"a link that leaves the roots is refused", func(ctx context.Context, e *env) {
+	{"a link that leaves the roots is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside"})
 		e.link(e.at("out/f"), "ws/file")
 		e.link("../out", "ws/folder")
@@ -69,13 +69,13 @@ var fsPathCases = []Case{
 		must(e.write(ctx, e.below("alias/ws"), e.at("alias/ws/new"), "new"))
 		wantContent(e.at("real/ws/new"), "new")
 	}},
-	{"links in a circle are refused", func(ctx context.Context, e *env) {
+	{"a loop of links is rejected", func(ctx context.Context, e *env) {
 		e.link("b", "a")
 		e.link("a", "b")
 		_, err := e.read(ctx, e.context(), e.at("a"))
 		wantRejected("a circle of links", err, codes.InvalidArgument, codes.FailedPrecondition, codes.Internal)
 	}},
-	{"every root counts, and a call's roots alone", func(ctx context.Context, e *env) {
+	{"a call may use all its roots, and no others", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"one/f": "1", "two/f": "2", "three/f": "3"})
 		in := e.context()
 		in.Roots = []*acpv1.Root{{Path: e.at("one")}, {Path: e.at("two")}}
@@ -90,7 +90,7 @@ var fsPathCases = []Case{
 		_, err = e.read(ctx, in, e.at("one/f"))
 		wantEscapes(err, e.at("one/f"))
 	}},
-	{"a path that leads elsewhere than the gate saw is refused", func(ctx context.Context, e *env) {
+	{"a path with another target than was resolved before is rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"f": "one", "g": "two"})
 		in := e.context()
 		in.ResolvedPath = &acpv1.ResolvedPath{Path: e.at("f")}
@@ -98,7 +98,7 @@ var fsPathCases = []Case{
 		e.wantInaccessible(ctx, in, "another file than was seen", e.at("g"), codes.FailedPrecondition)
 		wantContent(e.at("g"), "two")
 	}},
-	{"a file that a context allows outside the roots is opened exactly, or refused", func(ctx context.Context, e *env) {
+	{"an allowed file outside the roots is opened exactly, or rejected", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "inside", "out/f": "outside", "out/g": "another"})
 		e.link("../out/g", "ws/elsewhere")
 		e.link("g", "out/swapped")
@@ -140,7 +140,7 @@ var fsPathCases = []Case{
 		require(err != nil, "a call that allows nothing read %s after one that did", display(got.GetContent()))
 		wantEscapes(err, e.at("out/f"))
 	}},
-	{"protected paths are refused", func(ctx context.Context, e *env) {
+	{"protected paths are rejected", func(ctx context.Context, e *env) {
 		skipIf(e.Sidecar, "a sidecar takes no protected paths from a supervisor")
 		e.putAll(map[string]string{"ours/policy": "rules", "f": "free"})
 		e.link("ours", "alias")
@@ -160,7 +160,7 @@ var fsPathCases = []Case{
 		must(e.read(ctx, e.context(), e.at("f")))
 		wantContent(e.at("ours/policy"), "rules")
 	}},
-	{"Resolve says where a path leads", func(ctx context.Context, e *env) {
+	{"Resolve returns the target of a path", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/dir/f": "x", "ws/ro/f": "x"})
 		e.link("dir", "ws/link")
 		e.link("ws", "alias")
@@ -178,7 +178,7 @@ var fsPathCases = []Case{
 			equalMessages(name, got, want)
 		}
 	}},
-	{"Resolve answers for what is outside or missing", func(ctx context.Context, e *env) {
+	{"Resolve answers for paths that are outside or missing", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ws/f": "x", "out/f": "x"})
 		e.link("../out", "ws/link")
 		for _, name := range []string{"out/f", "out/nothing", "ws/link/f", "ws/link/nothing", "ws/../out/f"} {

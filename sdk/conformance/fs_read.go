@@ -57,14 +57,14 @@ var fsReadCases = []Case{
 			}
 		}
 	}},
-	{"ReadTextFile says Resource not found of a missing file", func(ctx context.Context, e *env) {
+	{"ReadTextFile reports Resource not found for a missing file", func(ctx context.Context, e *env) {
 		e.link("nothing", "dangling")
 		for _, name := range []string{"nothing", "no/thing", "dangling"} {
 			_, err := e.read(ctx, e.context(), e.at(name))
 			wantMissing(err, e.at(name))
 		}
 	}},
-	{"ReadTextFile refuses what is not text", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects files that are not text", func(ctx context.Context, e *env) {
 		for name, content := range map[string]string{
 			"a NUL": "a\x00b", "latin 1": "caf\xe9\n", "UTF-16": "\xff\xfea\x00", "a surrogate": "\xed\xa0\x80",
 		} {
@@ -74,7 +74,7 @@ var fsReadCases = []Case{
 			wantErrorText("a read of a file with "+name, err, "not a text file")
 		}
 	}},
-	{"ReadTextFile refuses folders and FIFOs and does not block", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects folders and FIFOs and does not block", func(ctx context.Context, e *env) {
 		check(os.Mkdir(e.at("folder"), 0o755))
 		names := []string{"folder", ""}
 		if makeFIFO(e.at("fifo")) == nil {
@@ -94,7 +94,7 @@ var fsReadCases = []Case{
 		got := must(e.readLines(ctx, e.context(), path, proto.Uint32(2), proto.Uint32(2)))
 		equal("lines 2 and 3", got.GetContent(), "two\nthree\n")
 	}},
-	{"ReadTextFile refuses a huge file whole and says how to page", func(ctx context.Context, e *env) {
+	{"ReadTextFile rejects reading a huge file whole and explains paging", func(ctx context.Context, e *env) {
 		path := e.huge("one\n")
 		_, err := e.read(ctx, e.context(), path)
 		wantRejected("a whole read", err, codes.OutOfRange, codes.InvalidArgument)

@@ -19,7 +19,7 @@ var fsWriteCases = []Case{
 		}
 		wantOnlyFiles(e.dir, "f")
 	}},
-	{"WriteTextFile keeps what a read says that it keeps", func(ctx context.Context, e *env) {
+	{"WriteTextFile keeps the form that a read reports", func(ctx context.Context, e *env) {
 		for _, old := range []string{"one\r\ntwo\r\n", "\ufeffone\n", "\ufeffone\r\n", "one\r\ntwo\n", "one\ntwo\n", "one"} {
 			path := e.put("f", old)
 			kept := must(e.read(ctx, e.context(), path)).GetResult().GetKept()
@@ -64,7 +64,7 @@ var fsWriteCases = []Case{
 		wantContent(path, "new")
 		wantContent(e.at("other"), "new")
 	}},
-	{"WriteTextFile refuses a read-only root", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a read-only root", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"ro/f": "old", "rw/f": "old"})
 		in := e.context()
 		in.Roots = []*acpv1.Root{{Path: e.at("rw")}, {Path: e.at("ro"), ReadOnly: true}}
@@ -77,13 +77,13 @@ var fsWriteCases = []Case{
 		wantContent(e.at("ro/f"), "old")
 		wantAbsent(e.at("ro/new"))
 	}},
-	{"WriteTextFile refuses a path that ends with a slash", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a path that ends with a slash", func(ctx context.Context, e *env) {
 		for _, path := range []string{e.at("new") + "/", e.at("new") + "/."} {
 			_, err := e.write(ctx, e.context(), path, "x")
 			wantRejected("a write to "+path, err, codes.InvalidArgument)
 		}
 	}},
-	{"WriteTextFile refuses a name that is too long", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a name that is too long", func(ctx context.Context, e *env) {
 		_, err := e.write(ctx, e.context(), e.at(strings.Repeat("n", 256)), "x")
 		wantRejected("a name of 256 bytes", err, codes.InvalidArgument, codes.OutOfRange)
 		// The longest name leaves no room for a temporary name that contains it.
@@ -93,7 +93,7 @@ var fsWriteCases = []Case{
 		must(e.write(ctx, e.context(), longest, "x"))
 		wantContent(longest, "x")
 	}},
-	{"WriteTextFile is never seen half done", func(ctx context.Context, e *env) {
+	{"WriteTextFile is atomic", func(ctx context.Context, e *env) {
 		const size = 1 << 20
 		contents := [2]string{strings.Repeat("a", size), strings.Repeat("b", size)}
 		path := e.put("f", contents[0])
@@ -116,7 +116,7 @@ var fsWriteCases = []Case{
 				"a reader saw %d bytes of neither the old nor the new content", len(got))
 		}
 	}},
-	{"WriteTextFile serves writers of one file one after another", func(ctx context.Context, e *env) {
+	{"WriteTextFile serializes writes to one file", func(ctx context.Context, e *env) {
 		const size = 1 << 16
 		path := e.at("new/f")
 		concurrently(16, func(i int) error {
@@ -127,7 +127,7 @@ var fsWriteCases = []Case{
 		require(len(got) == size && strings.Trim(got, got[:1]) == "", "the file is a mixture of several writes")
 		wantOnlyFiles(filepath.Dir(path), "f")
 	}},
-	{"WriteTextFile refuses a stale write", func(ctx context.Context, e *env) {
+	{"WriteTextFile rejects a stale write", func(ctx context.Context, e *env) {
 		path := e.put("f", "one")
 		read := must(e.read(ctx, e.context(), path))
 		digest := read.GetResult().GetDigest()

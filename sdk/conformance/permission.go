@@ -39,12 +39,12 @@ var permissionCases = []Case{
 		for range e.decideAll(ctx, "") { // decideAll requires an answer to each
 		}
 	}},
-	{"Decide answers kinds that nobody has heard of", func(ctx context.Context, e *env) {
+	{"Decide answers for unknown kinds of action", func(ctx context.Context, e *env) {
 		for _, kind := range []string{"", ".", "tool.", "fs.read.more", "FS.READ", "*", "völlig.neu", strings.Repeat("x", 10_000)} {
 			must(e.decide(ctx, "kind "+display(kind), e.action(kind)))
 		}
 	}},
-	{"Decide answers about actions with little in them", func(ctx context.Context, e *env) {
+	{"Decide answers for actions with few fields", func(ctx context.Context, e *env) {
 		for what, a := range map[string]*permissionv1.Action{
 			"no action":               nil,
 			"an empty action":         {},
@@ -58,7 +58,7 @@ var permissionCases = []Case{
 			must(e.decide(ctx, what, a))
 		}
 	}},
-	{"Decide answers about the largest actions in time", func(ctx context.Context, e *env) {
+	{"Decide answers for the largest actions in time", func(ctx context.Context, e *env) {
 		paths := e.action("fs.write")
 		paths.Paths = nil
 		for i := range 1000 {
@@ -85,12 +85,12 @@ var permissionCases = []Case{
 			must(e.decide(ctx, what, a))
 		}
 	}},
-	{"Decide takes a request of 16 MiB", func(ctx context.Context, e *env) {
+	{"Decide accepts a request of 16 MiB", func(ctx context.Context, e *env) {
 		a := e.action("tool.edit")
 		a.RawInput = `"` + strings.Repeat("x", largeMessage) + `"`
 		must(e.decideWithin(ctx, largeDeadline, "an action of 16 MiB", a))
 	}},
-	{"Decide answers about odd paths and commands", func(ctx context.Context, e *env) {
+	{"Decide answers for unusual paths and commands", func(ctx context.Context, e *env) {
 		for _, name := range []string{"relative", "..", "/../..", "//x//", "/a\x00b", "/\n", "/[", "/{a,b", "/*", "/\\", "~", "${root}/x",
 			"/e\u0301", "/\u202e/x", "C:\\x", strings.Repeat("/a", 100_000)} {
 			a := e.action("fs.write")
@@ -108,7 +108,7 @@ var permissionCases = []Case{
 	}},
 	// The case finds actions that are allowed because of their command or paths: without these they are not allowed. It
 	// then marks the command or paths as incomplete. A policy may still allow the whole kind.
-	{"Decide allows nothing by what was not understood", func(ctx context.Context, e *env) {
+	{"Decide does not allow by incomplete commands or paths", func(ctx context.Context, e *env) {
 		allowed := func(what string, a *permissionv1.Action) bool {
 			return must(e.decide(ctx, what, a)).GetVerdict() == permissionv1.Verdict_VERDICT_ALLOW
 		}
@@ -134,14 +134,14 @@ var permissionCases = []Case{
 			}
 		}
 	}},
-	{"Decide says the same of the same action", func(ctx context.Context, e *env) {
+	{"Decide returns the same answer for the same action", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		for kind, first := range e.decideAll(ctx, "") {
 			equalMessages(kind+": the second answer", must(e.decide(ctx, kind, e.action(kind))), first)
 		}
 	}},
 	// The case repeats a request after other requests, and after reports of people's answers.
-	{"Decide does not depend on what was asked before", func(ctx context.Context, e *env) {
+	{"Decide does not depend on earlier requests", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		a := e.action("terminal.create")
 		first := must(e.decide(ctx, "an action", a))
@@ -156,7 +156,7 @@ var permissionCases = []Case{
 		expect(first.GetVerdict() == again.GetVerdict() && first.GetRule() == again.GetRule(),
 			"the answer after other questions", again, first)
 	}},
-	{"Decide names its rule and gives its reason in short", func(ctx context.Context, e *env) {
+	{"Decide returns a rule and a short reason", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
 			rule, reason := utf8.RuneCountInString(d.GetRule()), utf8.RuneCountInString(d.GetReason())
 			require(rule <= 128, "%s: the rule's id has %d characters, want at most 128", kind, rule)
@@ -166,19 +166,19 @@ var permissionCases = []Case{
 				`"sha256:" and 64 characters of lower-case hexadecimal`)
 		}
 	}},
-	{"Decide says why it denies", func(ctx context.Context, e *env) {
+	{"Decide returns a reason for deny", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
 			require(d.GetVerdict() != permissionv1.Verdict_VERDICT_DENY || d.GetReason() != "" || d.GetRule() != "",
 				"%s: denied without a reason or a rule: neither a person nor the agent would learn why", kind)
 		}
 	}},
-	{"Decide lets remembered answers count only where it asks", func(ctx context.Context, e *env) {
+	{"Decide permits remembered answers only for ask", func(ctx context.Context, e *env) {
 		for kind, d := range e.decideAll(ctx, "") {
 			require(!d.GetGrantable() || d.GetVerdict() == permissionv1.Verdict_VERDICT_ASK,
 				"%s: grantable with %v, want it with ask only", kind, d.GetVerdict())
 		}
 	}},
-	{"Decide says allow, deny or nothing for a question that nobody answers", func(ctx context.Context, e *env) {
+	{"Decide returns allow, deny or nothing for an unanswered question", func(ctx context.Context, e *env) {
 		final := []permissionv1.Verdict{
 			permissionv1.Verdict_VERDICT_UNSPECIFIED, permissionv1.Verdict_VERDICT_ALLOW, permissionv1.Verdict_VERDICT_DENY,
 		}
@@ -205,7 +205,7 @@ var permissionCases = []Case{
 		})
 	}},
 	// The case cancels small and large calls at once and half way, and requires a timely answer to the next call.
-	{"Decide outlives calls that are cancelled", func(ctx context.Context, e *env) {
+	{"Decide works after cancelled calls", func(ctx context.Context, e *env) {
 		large := e.action("tool.edit")
 		large.RawInput = `"` + strings.Repeat("x", 1<<20-2) + `"`
 		for i := range 60 {
@@ -227,7 +227,7 @@ var permissionCases = []Case{
 		must(e.decide(ctx, "after cancelled calls", e.action("terminal.create")))
 	}},
 	// The case asks before and after a Configure that must fail, and one that only validates.
-	{"settings that are refused change no decision", func(ctx context.Context, e *env) {
+	{"rejected settings change no decision", func(ctx context.Context, e *env) {
 		skipIf(e.Impure, impure)
 		before := maps.Collect(e.decideAll(ctx, ""))
 		for _, validateOnly := range []bool{false, true} {
@@ -237,7 +237,7 @@ var permissionCases = []Case{
 			equalMessages(kind+": the answer after settings that were refused", after, before[kind])
 		}
 	}},
-	{"Answered is taken, or not known", func(ctx context.Context, e *env) {
+	{"Answered is accepted or unimplemented", func(ctx context.Context, e *env) {
 		a := e.action("terminal.create")
 		decision := must(e.decide(ctx, "an action", a))
 		known, unknown := false, error(nil)

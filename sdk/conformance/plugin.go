@@ -34,7 +34,7 @@ const largeMessage = 16 << 20
 
 // pluginCases apply to every kind of handler.
 var pluginCases = []Case{
-	{"Describe says who the handler is", func(ctx context.Context, e *env) {
+	{"Describe describes the handler", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: "conformance"}))
 		for what, said := range map[string]string{"name": d.GetName(), "version": d.GetVersion()} {
 			expect(len(said) >= 1 && len(said) <= 64, "the length of the "+what, len(said), "1 to 64")
@@ -54,10 +54,10 @@ var pluginCases = []Case{
 		second := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		equalMessages("the second answer", second, first)
 	}},
-	{"Describe takes a request of 16 MiB", func(ctx context.Context, e *env) {
+	{"Describe accepts a request of 16 MiB", func(ctx context.Context, e *env) {
 		must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{SupervisorVersion: strings.Repeat("v", largeMessage)}))
 	}},
-	{"Describe announces the service of its kind", func(ctx context.Context, e *env) {
+	{"Describe lists the service of its kind", func(ctx context.Context, e *env) {
 		d := must(e.plugin().Describe(ctx, &pluginv1.DescribeRequest{}))
 		want, ok := services[e.Kind]
 		if !ok {
@@ -66,7 +66,7 @@ var pluginCases = []Case{
 		}
 		expect(slices.Contains(d.GetServices(), want), "services", d.GetServices(), want)
 	}},
-	{"Configure takes the same settings twice", func(ctx context.Context, e *env) {
+	{"Configure accepts the same settings twice", func(ctx context.Context, e *env) {
 		for range 2 {
 			must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: e.Settings}))
 		}
@@ -77,13 +77,13 @@ var pluginCases = []Case{
 		host := &pluginv1.Host{Instance: e.scope}
 		must(e.plugin().Configure(ctx, &pluginv1.ConfigureRequest{Settings: settings, Host: host}))
 	}},
-	{"Configure refuses an unknown setting by its name", func(ctx context.Context, e *env) {
+	{"Configure rejects an unknown setting and names it", func(ctx context.Context, e *env) {
 		refusesUnknownSetting(ctx, e, false)
 	}},
-	{"Configure refuses an unknown setting when it only validates", func(ctx context.Context, e *env) {
+	{"Configure rejects an unknown setting with validate_only", func(ctx context.Context, e *env) {
 		refusesUnknownSetting(ctx, e, true)
 	}},
-	{"CheckFolders says which folders are missing", func(ctx context.Context, e *env) {
+	{"CheckFolders returns the missing folders", func(ctx context.Context, e *env) {
 		file, missing := filepath.Join(e.dir, "file"), filepath.Join(e.dir, "missing", "below")
 		check(os.WriteFile(file, nil, 0o600))
 		res, err := e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{Paths: []string{e.dir, file, missing, e.dir + "/"}})
@@ -100,7 +100,7 @@ var pluginCases = []Case{
 		_, err = e.plugin().CheckFolders(ctx, &pluginv1.CheckFoldersRequest{})
 		wantCode("no path", err, codes.InvalidArgument)
 	}},
-	{"Hold answers at once and lasts", func(ctx context.Context, e *env) {
+	{"Hold answers at once and stays open", func(ctx context.Context, e *env) {
 		held := must(e.hold(ctx, e.scope))
 		// Two calls complete while the stream is open; only one message may arrive.
 		for range 2 {
@@ -118,7 +118,7 @@ var pluginCases = []Case{
 		second.end()
 		must(e.hold(ctx, e.scope)).end()
 	}},
-	{"Hold takes many scopes at once", func(ctx context.Context, e *env) {
+	{"Hold accepts many scopes at once", func(ctx context.Context, e *env) {
 		concurrently(64, func(i int) error {
 			held, err := e.hold(ctx, fmt.Sprintf("%s%02x", e.scope[:30], i))
 			if err != nil {
@@ -129,7 +129,7 @@ var pluginCases = []Case{
 			return err
 		})
 	}},
-	{"HoldAll, if it is served, answers at once and lasts", func(ctx context.Context, e *env) {
+	{"HoldAll, if implemented, answers at once and stays open", func(ctx context.Context, e *env) {
 		ctx, end := context.WithCancel(ctx)
 		defer end()
 		stream, err := e.plugin().HoldAll(ctx)
@@ -152,7 +152,7 @@ var pluginCases = []Case{
 		require(!errors.Is(err, io.EOF), "hold all: the handler ended the stream")
 		wantCode("a stream that was let go", err, codes.Canceled)
 	}},
-	{"health says serving", func(ctx context.Context, e *env) {
+	{"health reports SERVING", func(ctx context.Context, e *env) {
 		got, err := grpc_health_v1.NewHealthClient(e.Conn).Check(ctx, &grpc_health_v1.HealthCheckRequest{Service: wire.HealthService})
 		check(wrap(fmt.Sprintf("health of %q", wire.HealthService), err))
 		expect(got.GetStatus() == grpc_health_v1.HealthCheckResponse_SERVING, "health", got.GetStatus(), "SERVING")

@@ -131,7 +131,7 @@ func wantExit(what string, code *uint32, signal *string, wantCode uint32, wantSi
 }
 
 var terminalCommandCases = []Case{
-	{"Create gives an unguessable id", func(ctx context.Context, e *env) {
+	{"Create returns an unguessable id", func(ctx context.Context, e *env) {
 		seen := map[string]bool{}
 		for range 3 {
 			s := must(e.line(ctx, ":"))
@@ -144,7 +144,7 @@ var terminalCommandCases = []Case{
 		args := []string{"%s|", "a b", "$HOME", "", "*"}
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "printf", Args: args}, "a b|$HOME||*|"))
 	}},
-	{"Create without args runs a program of that whole name, else a line", func(ctx context.Context, e *env) {
+	{"Create without args runs a program with that name, else a shell line", func(ctx context.Context, e *env) {
 		script := e.put("my tool", "#!/bin/sh\necho tool $#\n")
 		check(os.Chmod(script, 0o755))
 		for _, c := range []struct{ command, want string }{
@@ -157,7 +157,7 @@ var terminalCommandCases = []Case{
 			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: c.command}, c.want))
 		}
 	}},
-	{"Create runs exactly what was resolved", func(ctx context.Context, e *env) {
+	{"Create runs exactly the resolved command", func(ctx context.Context, e *env) {
 		c := e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"echo", "judged"}}
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n"))
@@ -171,7 +171,7 @@ var terminalCommandCases = []Case{
 			check(e.outputs(ctx, &terminalv1.CreateRequest{Command: "pwd", Cwd: c.cwd}, c.want+"\n"))
 		}
 	}},
-	{"Create refuses a cwd outside of the roots", func(ctx context.Context, e *env) {
+	{"Create rejects a cwd outside of the roots", func(ctx context.Context, e *env) {
 		e.put("in/f", "")
 		e.link("/", "in/out")
 		create := func(cwd string) error {
@@ -189,7 +189,7 @@ var terminalCommandCases = []Case{
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: c, Command: "pwd"})
 		wantRejected("a call without roots", err, codes.InvalidArgument)
 	}},
-	{"Create sets the environment that it is given", func(ctx context.Context, e *env) {
+	{"Create sets the requested environment", func(ctx context.Context, e *env) {
 		check(e.outputs(ctx, &terminalv1.CreateRequest{
 			Command: "sh", Args: []string{"-c", `printf '%s|' "$A" "$B" "${C-unset}" "$TERM" "$GIT_PAGER"`},
 			Env: []*terminalv1.EnvVariable{
@@ -197,7 +197,7 @@ var terminalCommandCases = []Case{
 			},
 		}, "last=1||unset|xterm-256color|less|"))
 	}},
-	{"Create refuses what no environment can hold", func(ctx context.Context, e *env) {
+	{"Create rejects invalid variables", func(ctx context.Context, e *env) {
 		for _, v := range []*terminalv1.EnvVariable{
 			{Name: "", Value: "x"}, {Name: "A=B", Value: "x"}, {Name: "A\x00B", Value: "x"}, {Name: "A", Value: "x\x00y"},
 		} {
@@ -209,7 +209,7 @@ var terminalCommandCases = []Case{
 		_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{Context: e.context(), Command: ""})
 		wantRejected("an empty command", err, codes.InvalidArgument)
 	}},
-	{"Create says why a program cannot be started", func(ctx context.Context, e *env) {
+	{"Create reports why a program cannot be started", func(ctx context.Context, e *env) {
 		text := e.put("text", "no program\n")
 		for _, program := range []string{"acphost-conformance-no-such-program", e.at("missing"), text} {
 			_, err := e.terminals().Create(ctx, &terminalv1.CreateRequest{
@@ -219,7 +219,7 @@ var terminalCommandCases = []Case{
 			wantErrorText("starting "+program, err, program)
 		}
 	}},
-	{"a command has a terminal and nobody at it", func(ctx context.Context, e *env) {
+	{"a command has a terminal without input", func(ctx context.Context, e *env) {
 		skipIf(e.NoTTY, "the handler gives commands pipes")
 		for line, want := range map[string]string{
 			"test -t 1 && test -t 2 && echo yes":                                  "yes\n",
@@ -232,7 +232,7 @@ var terminalCommandCases = []Case{
 	{"a pager does not hang", func(ctx context.Context, e *env) {
 		check(e.prints(ctx, `echo "$PAGER|$GIT_PAGER|$GIT_EDITOR"`, "|cat|:\n"))
 	}},
-	{"ResolveCommand says what would run", func(ctx context.Context, e *env) {
+	{"ResolveCommand returns the command that would run", func(ctx context.Context, e *env) {
 		for _, c := range []struct {
 			command string
 			args    []string

@@ -15,7 +15,7 @@ import (
 // terminalDecidedCases are about commands that the supervisor has decided on, and the requests that it makes before a
 // decision.
 var terminalDecidedCases = []Case{
-	{"Create executes the program that was resolved, or refuses", func(ctx context.Context, e *env) {
+	{"Create executes the resolved program, or fails", func(ctx context.Context, e *env) {
 		c := e.context()
 		c.ResolvedCommand = &acpv1.ResolvedCommand{Argv: []string{"judged", "-c", "echo $0"}, Program: "/bin/sh"}
 		err := e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: "echo asked"}, "judged\n")
@@ -28,7 +28,7 @@ var terminalDecidedCases = []Case{
 		require(err != nil, "the program that was decided about is gone, and another was started in its place")
 	}},
 	// The case applies to handlers that distinguish a folder from another folder that replaces it.
-	{"Create runs in the folder that was resolved, or refuses", func(ctx context.Context, e *env) {
+	{"Create runs in the resolved folder, or fails", func(ctx context.Context, e *env) {
 		e.putAll(map[string]string{"judged/which": "judged", "other/which": "other"})
 		cwd := e.at("judged")
 		got := must(e.terminals().ResolveCommand(ctx, &terminalv1.ResolveCommandRequest{
@@ -48,7 +48,7 @@ var terminalDecidedCases = []Case{
 		expect(out == "judged", "what a command in a folder that was replaced prints", out, "judged, or that it is refused")
 	}},
 	// The case has no effect if the handler has no git.
-	{"git runs nothing of a repository's where nobody was asked", func(ctx context.Context, e *env) {
+	{"git runs no programs of a repository in a command that a rule allowed", func(ctx context.Context, e *env) {
 		const line = `mkdir r && cd r && git init -q . && printf '#!/bin/sh\necho ran >>../ran\n' >m && chmod +x m &&
 git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git config core.hooksPath h && git status`
 		c := e.context()
@@ -56,7 +56,7 @@ git config core.fsmonitor ./m && mkdir h && cp m h/post-index-change && git conf
 		quietly := "{ " + line + "; } >/dev/null 2>&1; test -e ran && echo ran; echo end"
 		check(e.outputs(ctx, &terminalv1.CreateRequest{Context: c, Command: quietly}, "end\n"))
 	}},
-	{"ResolveCommand says of each simple command what it comes to, or of none", func(ctx context.Context, e *env) {
+	{"ResolveCommand resolves every simple command, or none", func(ctx context.Context, e *env) {
 		asked := []*acpv1.SimpleCommand{
 			{Argv: []string{"cd", "x"}, Cwd: e.dir, Shell: true},
 			{Argv: []string{"ls"}, Wrappers: []string{"env"}, Cwd: e.dir, Shell: true},

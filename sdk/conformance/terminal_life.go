@@ -17,7 +17,7 @@ import (
 )
 
 var terminalLifeCases = []Case{
-	{"WaitForExit tells code and signal", func(ctx context.Context, e *env) {
+	{"WaitForExit returns code and signal", func(ctx context.Context, e *env) {
 		for _, c := range []struct {
 			line   string
 			code   uint32
@@ -69,7 +69,7 @@ var terminalLifeCases = []Case{
 			"what is known after the kill", out, "the output and an exit status")
 		check(wrap("a second kill", s.kill(ctx)))
 	}},
-	{"Kill ends what ignores SIGTERM, and what is stopped", func(ctx context.Context, e *env) {
+	{"Kill ends commands that ignore SIGTERM, and stopped ones", func(ctx context.Context, e *env) {
 		for _, line := range []string{
 			"trap '' TERM HUP INT; echo a=$$; while :; do sleep 1000; done",
 			"echo a=$$; kill -STOP $$",
@@ -80,7 +80,7 @@ var terminalLifeCases = []Case{
 			require(!alive(pid), "%q is alive after the kill", line)
 		}
 	}},
-	{"Release ends the command and voids the id", func(ctx context.Context, e *env) {
+	{"Release ends the command and invalidates the id", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "sleep 1000 & echo a=$!; exec sleep 1000"))
 		pid := pidIn(must(s.shows(ctx, "\n")), "a")
 		check(s.release(ctx))
@@ -93,7 +93,7 @@ var terminalLifeCases = []Case{
 			check(wrap(fmt.Sprintf("release number %d", i+1), s.release(ctx)))
 		}
 	}},
-	{"Release answers who waits, with SIGKILL", func(ctx context.Context, e *env) {
+	{"Release ends waiting calls with SIGKILL", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "trap '' TERM; echo up; while :; do sleep 1000; done"))
 		var got *terminalv1.WaitForExitResponse
 		answered := begin(func() (err error) {

@@ -33,7 +33,7 @@ var terminalOutputCases = []Case{
 			check(e.prints(ctx, "printf '"+printf+"'", want))
 		}
 	}},
-	{"Output shows what has come so far", func(ctx context.Context, e *env) {
+	{"Output returns the output so far", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "printf begun; exec sleep 1000"))
 		equal("the output of a command that runs", must(s.shows(ctx, "begun")), "begun")
 		require(must(s.output(ctx)).GetExitStatus() == nil, "a command that runs has an exit status")
@@ -72,7 +72,7 @@ var terminalOutputCases = []Case{
 }
 
 var terminalWatchCases = []Case{
-	{"Watch streams what was, what comes, and the exit", func(ctx context.Context, e *env) {
+	{"Watch streams earlier output, new output, and the exit", func(ctx context.Context, e *env) {
 		gate := e.at("gate")
 		s := must(e.line(ctx, "mkfifo '"+gate+"'; printf '\\033[31mone\\033[0m\\n'; read x <'"+gate+"'; echo two; exit 5"))
 		must(s.shows(ctx, "one"))
@@ -101,7 +101,7 @@ var terminalWatchCases = []Case{
 		_, _, err := s.watch(ctx, nil)
 		wantUnknown("an unknown terminal", err, s.id)
 	}},
-	{"a watcher that does not read slows nothing", func(ctx context.Context, e *env) {
+	{"a watcher that does not read delays nothing", func(ctx context.Context, e *env) {
 		s := must(e.line(ctx, "i=0; while [ $i -lt 3000 ]; do i=$((i+1)); echo "+
 			strings.Repeat("0123456789", 7)+"; done; yes | head -n 500000; echo over"))
 		watching, stop := context.WithCancel(ctx)
@@ -112,7 +112,7 @@ var terminalWatchCases = []Case{
 		last := out.GetOutput()[max(0, len(out.GetOutput())-20):]
 		expect(strings.HasSuffix(last, "\nover\n"), "the end of the output", last, "over")
 	}},
-	{"List says what there is", func(ctx context.Context, e *env) {
+	{"List returns the terminals", func(ctx context.Context, e *env) {
 		first := must(e.line(ctx, "exec sleep 1000"))
 		second := must(e.line(ctx, "exit 3"))
 		must(second.end(ctx))

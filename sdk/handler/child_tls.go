@@ -27,7 +27,7 @@ func childTLS(host string) (config *tls.Config, certificate string, err error) {
 	}
 	clients := x509.NewCertPool()
 	if !clients.AppendCertsFromPEM([]byte(host)) {
-		return nil, "", errors.New(hostCertificate + " holds no certificate that can be read: nobody could call this handler")
+		return nil, "", errors.New(hostCertificate + " contains no valid certificate: no client could call this handler")
 	}
 	identity, _, err := wire.NewIdentity()
 	if err != nil {

@@ -110,7 +110,7 @@ func (o options) check() error {
 	case tls && o.secretFile != "":
 		return errors.New("either --secret-file or --tls-ca, --tls-cert and --tls-key: with mutual TLS a certificate says who calls")
 	case !tls && o.secretFile == "":
-		return errors.New("a sidecar must know its supervisor from everybody else, an agent of the same user too: " +
+		return errors.New("a sidecar must authenticate its supervisor, also against agents of the same user: " +
 			"give --secret-file FILE, with what only the supervisor can read, or --tls-ca, --tls-cert and --tls-key; " +
 			"--allow-uid only narrows further who may connect")
 	}

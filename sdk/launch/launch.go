@@ -139,7 +139,7 @@ func (s *Spec) complete() error {
 	case s.TLS != nil && s.SecretFile != "":
 		return errors.New("both tls files and a secret file are given: choose one")
 	case s.Address != "" && (s.SHA256 != "" || len(s.Env) > 0 || s.NoTLS || s.Dir != "" || s.User != nil):
-		return errors.New("sha256, env, dir, user and no_tls are for a command: a sidecar is started by somebody else")
+		return errors.New("sha256, env, dir, user and no_tls are for a command: a sidecar is not started by acphost")
 	}
 	for _, e := range s.Env {
 		if name, _, ok := strings.Cut(e, "="); !ok || name == "" || strings.ContainsRune(e, 0) {

@@ -119,7 +119,7 @@ func (s *secretCredentials) checkSecret(ctx context.Context, conn *grpc.ClientCo
 	case code == codes.Unavailable:
 		return errLost
 	case code != codes.Unauthenticated:
-		return errors.New("the sidecar answers calls without its secret, so that whoever can connect can call it: " +
+		return errors.New("the sidecar answers calls without its secret, so that any client could call it: " +
 			"it must demand one (--secret-file, for handlers made with acphost's sdk)")
 	}
 	s.on.Store(true)

@@ -76,7 +76,7 @@ const howToMake = "make one with (umask 077; openssl rand -hex 32 >FILE)"
 func closed(name string, info fs.FileInfo) error {
 	st, ok := info.Sys().(*syscall.Stat_t)
 	if !ok {
-		return fmt.Errorf("whose file the secret %s is cannot be told: %w", name, errors.ErrUnsupported)
+		return fmt.Errorf("the owner of the secret file %s could not be determined: %w", name, errors.ErrUnsupported)
 	}
 	open, self := info.Mode().Perm()&0o077, uint32(os.Geteuid())
 	if st.Uid == 0 && self != 0 {

@@ -187,7 +187,7 @@ func (f *flags) check(rest []string) error {
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
 	case f.tokens == "" && f.tlsDir == "" && f.oidc.audience == "" && f.noConsole:
-		return errors.New("nobody could call: give --tokens, --tls-dir for certificates, or --oidc-issuer")
+		return errors.New("no client could authenticate: give --tokens, --tls-dir for certificates, or --oidc-issuer")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
 		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
 	case f.drain < 0:
@@ -206,7 +206,7 @@ func (f *flags) check(rest []string) error {
 		}
 	}
 	if scheme, _, ok := origin(f.publicURL); f.publicURL != "" && (!ok || scheme != "https" && scheme != "http") {
-		return fmt.Errorf("--public-url: expected what stands before /console/ in a browser, such as https://acp.example.org, got %q", f.publicURL)
+		return fmt.Errorf("--public-url: expected the part of the URL before /console/, such as https://acp.example.org, got %q", f.publicURL)
 	}
 	if f.oidc.clientID != "" {
 		if err := f.checkConsole("--oidc-client-id", host); err != nil {
@@ -251,9 +251,9 @@ func run(ctx context.Context, f *flags, stderr io.Writer) error {
 	log := slog.New(slog.NewTextHandler(stderr, &slog.HandlerOptions{Level: level}))
 	switch fromAgent, err := peer.FromAgent(os.Getpid()); {
 	case fromAgent:
-		return errors.New("it is for people to run: not through an agent or a handler")
+		return errors.New("it must be started by a person, not by an agent or a handler")
 	case err != nil && !errors.Is(err, proc.ErrUnsupported):
-		return fmt.Errorf("it cannot be told who starts this: %w", err)
+		return fmt.Errorf("the process that starts gatewayd could not be verified: %w", err)
 	}
 	supervisor, pid, err := dial(ctx, f, log)
 	if err != nil {

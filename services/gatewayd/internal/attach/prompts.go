@@ -81,7 +81,7 @@ func (at *attachment) begin(t *turn, frame []byte) error {
 	for i, b := range asked.Prompt {
 		content := b.content()
 		if content == nil {
-			return status.Errorf(codes.InvalidArgument, "block %d is none of ACP v1's, or lacks something", i+1)
+			return status.Errorf(codes.InvalidArgument, "block %d is not a block of ACP v1, or is incomplete", i+1)
 		}
 		req.Prompt = append(req.Prompt, content)
 	}

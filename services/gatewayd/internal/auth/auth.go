@@ -125,7 +125,7 @@ const PageHeader = "Acphost-Console"
 // Host rejects a request for another host name: a page elsewhere may resolve its name to this server (DNS rebinding).
 func (g *Gate) Host(r *http.Request) *Rejection {
 	if !g.hosts[hostOf(r.Host)] {
-		return &Rejection{http.StatusMisdirectedRequest, "this server is not called that: name it by --host if it is"}
+		return &Rejection{http.StatusMisdirectedRequest, "this server does not have that name: add it with --host if it does"}
 	}
 	return nil
 }
@@ -145,7 +145,7 @@ func (g *Gate) Page(r *http.Request) *Rejection {
 		own = own && site == "same-origin"
 	}
 	if !own {
-		return &Rejection{http.StatusForbidden, "only the console's own page may ask this"}
+		return &Rejection{http.StatusForbidden, "only the console's page may send this request"}
 	}
 	return nil
 }
@@ -246,7 +246,7 @@ func roleOf(cert *x509.Certificate) (string, error) {
 		case role != "":
 			return "", errors.New("the certificate says more than one role")
 		case !slices.Contains(tokens.Roles(), name):
-			return "", fmt.Errorf("the certificate's role, %q, is none of a client", name)
+			return "", fmt.Errorf("the certificate's role, %q, is not a client's role", name)
 		default:
 			role = name
 		}

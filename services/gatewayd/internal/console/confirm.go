@@ -22,7 +22,7 @@ func Confirm(broker *signin.Broker) confirmsocket.Handler {
 			return confirmsocket.Answer{Sessions: all}
 		case r.End != "":
 			if !broker.End(r.End) {
-				return confirmsocket.Answer{Error: "nobody with this id is signed in: \"acphost console --list\" shows who is"}
+				return confirmsocket.Answer{Error: "no browser with this id is signed in: \"acphost console --list\" lists the signed-in browsers"}
 			}
 			return confirmsocket.Answer{}
 		case r.Confirm != nil:

@@ -365,12 +365,12 @@ func Browser(broker *signin.Broker) func(*http.Request) (auth.Caller, *auth.Reje
 		if caller, _, ok := broker.Find(SecretsOf(r)); ok {
 			return caller, nil
 		}
-		return auth.Caller{}, &auth.Rejection{Status: http.StatusUnauthorized, Text: "this browser is not signed in, or not any more: sign in at /console/"}
+		return auth.Caller{}, &auth.Rejection{Status: http.StatusUnauthorized, Text: "this browser is not signed in, or its session has ended: sign in at /console/"}
 	}
 }
 
 // errAgentBrowser is wrapped in the error of a browser that belongs to an agent.
-var errAgentBrowser = errors.New("what shows this code is not a person's browser")
+var errAgentBrowser = errors.New("this code is shown by a program of an agent, not by a person's browser")
 
 // rejectAgent rejects a request from this machine if an agent, a handler, a supervisor or a descendant of these made
 // it: an agent could show a code and have a person type it. For a caller behind a proxy or on another machine, this
@@ -386,11 +386,11 @@ func rejectAgent(r *http.Request) error {
 	to, toErr := netip.ParseAddrPort(local.String())
 	from, fromErr := netip.ParseAddrPort(r.RemoteAddr)
 	if err := errors.Join(toErr, fromErr); err != nil {
-		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgentBrowser, err)
+		return fmt.Errorf("%w, or this could not be verified: %w; sign in with a token", errAgentBrowser, err)
 	}
 	switch why, err := peer.NoPersonTCP(to, from, os.Getpid()); {
 	case err != nil:
-		return fmt.Errorf("%w, or it cannot be told: %w; sign in with a token", errAgentBrowser, err)
+		return fmt.Errorf("%w, or this could not be verified: %w; sign in with a token", errAgentBrowser, err)
 	case why != "":
 		return fmt.Errorf("%w: %s", errAgentBrowser, why)
 	}

@@ -297,7 +297,7 @@ func (w *Watcher) send(ctx context.Context, c Channel, questions []*entry) {
 			return
 		}
 	}
-	w.Logger.Error("notices: nobody was told that questions wait", "by", c.String(), "questions", len(questions), "error", err)
+	w.Logger.Error("a notice of waiting questions could not be sent", "by", c.String(), "questions", len(questions), "error", err)
 }
 
 // waiting returns the questions that still wait.

@@ -58,11 +58,11 @@ func checkMembers(members map[string]json.RawMessage, parties []string) error {
 			return errors.New("its typ is no text")
 		}
 		if !slices.Contains(tokenTypes, strings.TrimPrefix(strings.ToLower(kind), "application/")) {
-			return fmt.Errorf("its type is %.40q, which says nothing of who somebody is", kind)
+			return fmt.Errorf("its type is %.40q, which does not identify a person", kind)
 		}
 	}
 	if _, ok := members["events"]; ok {
-		return errors.New("it tells of an event, and not who somebody is")
+		return errors.New("it reports an event, and does not identify a person")
 	}
 	if _, ok := members["cnf"]; ok {
 		return errors.New("it counts only together with a key (cnf), which a bearer does not show")

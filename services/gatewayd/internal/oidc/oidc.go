@@ -120,7 +120,7 @@ func (p *Provider) metadata() (*providerMetadata, error) {
 	case err != nil && p.cached == nil:
 		return nil, fmt.Errorf("ask the provider %s about itself: %w", p.Issuer, err)
 	case err != nil:
-		p.Logger.Warn("the provider of OpenID Connect does not answer; what it said before counts", "issuer", p.Issuer, "error", err)
+		p.Logger.Warn("the OpenID Connect provider does not answer; its earlier answers are used", "issuer", p.Issuer, "error", err)
 		p.expiry = now.Add(refresh / 60)
 		return p.cached, nil
 	}
@@ -219,7 +219,7 @@ func (p *Provider) invalid(err error) *auth.Rejection {
 func (p *Provider) reject(status int, text string, err error) *auth.Rejection {
 	if err != nil {
 		text := err.Error()
-		p.Logger.Warn("nobody was recognized by OpenID Connect", "issuer", p.Issuer, "told", text, "error", text[:min(len(text), 500)])
+		p.Logger.Warn("a caller was rejected by OpenID Connect", "issuer", p.Issuer, "told", text, "error", text[:min(len(text), 500)])
 	}
 	return &auth.Rejection{Status: status, Text: text}
 }

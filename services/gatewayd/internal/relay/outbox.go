@@ -26,7 +26,7 @@ type TooOld struct {
 
 func (e *TooOld) Error() string {
 	if e.After >= e.Next {
-		return fmt.Sprintf("nobody was sent a frame %d of this stream, the next one is %d: load the session again (session/load)", e.After, e.Next)
+		return fmt.Sprintf("frame %d of this stream was not sent yet, the next one is %d: load the session again (session/load)", e.After, e.Next)
 	}
 	return fmt.Sprintf("the frames after %d are not kept any more: the last %d bytes that were sent are, from frame %d on. Load the session again (session/load)",
 		e.After, e.Kept, e.First)

@@ -87,7 +87,7 @@ var (
 	// ErrExpired: the browser's code has expired.
 	ErrExpired      = errors.New("the code has ended")
 	ErrTooManyCodes = errors.New("too many codes are being confirmed: try again in 2 minutes")
-	ErrRole         = errors.New("the role is none of viewer, approver, operator")
+	ErrRole         = errors.New("the role is not viewer, approver or operator")
 	ErrLifetime     = errors.New("a browser can be signed in for at most 7 days")
 	ErrFull         = errors.New("too many browsers are signed in: sign one out")
 )

@@ -167,10 +167,10 @@ func (f *Files) sets(a *permissionv1.Action) (sets [][]policy.Part, doubt *permi
 	for i, s := range sources {
 		indexes[i] = -1
 		if s.unreadable && len(s.versions) == 0 {
-			doubt = policy.Stricter(doubt, askResponse(RuleUnreadable, fmt.Sprintf("the workspace's rule file %s cannot be used; what it would say is not known", s.name)))
+			doubt = policy.Stricter(doubt, askResponse(RuleUnreadable, fmt.Sprintf("the workspace's rule file %s cannot be used; its rules are unknown", s.name)))
 		}
 		if s.overflow {
-			doubt = policy.Stricter(doubt, askResponse(RuleReload, fmt.Sprintf("%s has changed too often to keep count: have it loaded again", s.name)))
+			doubt = policy.Stricter(doubt, askResponse(RuleReload, fmt.Sprintf("%s has changed too often: reload the policy", s.name)))
 		}
 		if len(s.versions) > 0 && s.versions[0].policy != nil {
 			indexes[i] = len(base)

@@ -252,7 +252,7 @@ func TestLoad_RejectsInvalidSettings(t *testing.T) {
 	for want, s := range map[string]*permissionv1.Settings{
 		"neither an absolute path": {Policy: "policy.yaml"},
 		"gone.yaml":                {Policy: b.path("gone.yaml")},
-		"anybody may write":        {Policy: b.path("open.yaml")},
+		"all users may write":      {Policy: b.path("open.yaml")},
 		"stays below":              {WorkspacePolicy: "../policy.yaml"},
 		"regular file":             {Trust: b.dir},
 	} {

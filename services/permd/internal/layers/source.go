@@ -127,9 +127,9 @@ func (s *source) refresh(env policy.Surroundings, room int, log *slog.Logger) (m
 		s.report(log, "a rule file has changed too often: everything is asked until the policy is loaded again", nil)
 		return more
 	case len(s.versions) > 0:
-		log.Warn("a rule file has changed: where it is stricter it counts now, where it is looser after a reload", "file", s.name)
+		log.Warn("a rule file has changed: stricter rules apply now, looser rules after a reload", "file", s.name)
 	case s.fromWorkspace:
-		log.Info("a workspace brings rules of its own", "file", s.name, "rules", read.policy.Rules(),
+		log.Info("a workspace has its own rules", "file", s.name, "rules", read.policy.Rules(),
 			"trusted", read.layer == permissionv1.Layer_LAYER_WORKSPACE_TRUSTED)
 	}
 	s.versions = append(s.versions, read)
@@ -239,7 +239,7 @@ func readFile(path string, fromWorkspace bool) ([]byte, error) {
 	case !info.Mode().IsRegular():
 		return nil, fmt.Errorf("read the rule file: %s is not a regular file", path)
 	case !fromWorkspace && info.Mode().Perm()&0o002 != 0:
-		return nil, fmt.Errorf("read the rule file: anybody may write %s: take that right away (chmod o-w)", path)
+		return nil, fmt.Errorf("read the rule file: all users may write %s: remove that permission (chmod o-w)", path)
 	}
 	data, err := io.ReadAll(io.LimitReader(f, maxFile+1))
 	if err != nil {

@@ -66,7 +66,7 @@ func workingDirectory(requested string, roots, protected []string) (cleaned stri
 	}
 	folder, ok := folderOf(real, info)
 	if !ok {
-		return "", Folder{}, Invalid("cwd: %s cannot be told from others here", requested)
+		return "", Folder{}, Invalid("cwd: %s cannot be identified: the system reports no device and inode", requested)
 	}
 	return cleaned, folder, nil
 }
