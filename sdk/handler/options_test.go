@@ -32,7 +32,7 @@ func TestOptions_SidecarRequiresAuthentication(t *testing.T) {
 		"a secret without an address":  {[]string{"--secret-file", "f"}, "give --listen too"},
 		"certificates on a socket":     {append([]string{"--listen", "unix:///s"}, tls...), ""},
 		"certificates over TCP":        {append([]string{"--listen", "tcp://127.0.0.1:1"}, tls...), ""},
-		"no client on a unix socket":     {[]string{"--listen", "unix:///s"}, "must authenticate its supervisor"},
+		"no client on a unix socket":   {[]string{"--listen", "unix:///s"}, "must authenticate its supervisor"},
 		"nobody over TCP":              {[]string{"--listen", "tcp://127.0.0.1:1"}, "only with mutual TLS"},
 		"a user over TCP":              {append([]string{"--listen", "tcp://:1", "--allow-uid", "1"}, tls...), "for unix sockets"},
 		"half of the certificates":     {[]string{"--listen", "unix:///s", "--tls-ca", "a"}, "takes all three"},
