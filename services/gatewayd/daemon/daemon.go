@@ -44,15 +44,16 @@ const usage = `Usage: gatewayd [flags]
 
 Serve the agents of a supervisor ("acphost serve") to clients over the network, at
 /acp: ACP over WebSocket, and over POST with server-sent events. The supervisor's
-configuration says which agents there are (serve.gateway_agents). If its certificate
-is made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the
-supervisor's services (Connect, gRPC, gRPC-Web), REST with events for simple front
-ends, which /openapi.json describes, and at /console/ a page for people, who sign in
-by "acphost console". Without --supervisor and --socket it is the gateway of the
-"acphost serve" that runs as your user here, and ends when that ends.
+configuration lists the agents (serve.gateway_agents). If gatewayd's certificate was
+made by "acphost certs gateway --acts-as ROLE", gatewayd also serves the supervisor's
+services (Connect, gRPC, gRPC-Web), REST with events for simple front ends, which
+/openapi.json describes, and at /console/ a page for people, who sign in with
+"acphost console". Without --supervisor and --socket it connects to the "acphost
+serve" that runs as your user on this machine, and ends when that ends.
 
-Each request says who it is from: by a token ("acphost tokens create", or of a provider
-of OpenID Connect), or by a certificate. Run gatewayd as a user that no agent runs as.
+Each request must authenticate its caller: by a token ("acphost tokens create", or of
+an OpenID Connect provider), or by a certificate. Run gatewayd as a user that no agent
+runs as.
 
 Flags:
 `
@@ -66,14 +67,14 @@ Examples:
       --tokens /etc/gatewayd/tokens.json \
       --supervisor build.example.org:7443 --supervisor-tls-dir /etc/gatewayd/gateway
 
-Told to end (TERM), it lets no client connect any more, closes what is idle, and lets
-turns that run go on for the time of --drain. Without such turns it ends within a
-second. A second TERM ends it at once.
+After SIGTERM, gatewayd rejects new connections, closes idle ones, and waits at most
+the time of --drain for active turns. Without active turns it ends within a second. A
+second SIGTERM ends it at once.
 
 Exit status:
-  0   it was told to end, and did
-  1   it could not start
-  2   it was called wrongly
+  0   it ended after SIGTERM
+  1   it could not start, or the supervisor ended
+  2   the command line is invalid
 `
 
 const (
@@ -154,22 +155,22 @@ func newFlags(stderr io.Writer) (*flags, *flag.FlagSet) {
 		fmt.Fprint(stderr, examples)
 	}
 	set.StringVar(&f.listen, "listen", "127.0.0.1:7480", "the `ADDRESS` to serve at, HOST:PORT")
-	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may show certificates of that authority")
-	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that others can reach: only behind a proxy that has TLS")
-	set.Var(&f.hosts, "host", "a `NAME` by which clients reach this server, beside localhost and the address to serve at; may be repeated")
-	set.StringVar(&f.publicURL, "public-url", "", "the `ORIGIN`, https://HOST, at which people open the console, to which notices and sign-ins lead (default: the address to serve at)")
+	set.StringVar(&f.tlsDir, "tls-dir", "", "serve over TLS with the ca.crt, server.crt and server.key in this `FOLDER`; clients may authenticate with certificates of that authority")
+	set.BoolVar(&f.plaintext, "plaintext", false, "serve without TLS at an address that other machines can reach: only behind a proxy with TLS")
+	set.Var(&f.hosts, "host", "a `NAME` of this server for clients, in addition to localhost and the address to serve at; may be repeated")
+	set.StringVar(&f.publicURL, "public-url", "", "the `ORIGIN`, https://HOST, at which people open the console, for the links of notices and sign-ins (default: the address to serve at)")
 	set.Var(&f.origins, "origin", "an `ORIGIN`, https://HOST, whose pages may call; may be repeated (default: none)")
-	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens, as \"acphost tokens\" makes it")
+	set.StringVar(&f.tokens, "tokens", "", "the `FILE` of tokens that \"acphost tokens\" makes")
 	set.StringVar(&f.supervisor, "supervisor", "", "the supervisor's `ADDRESS` over TCP, HOST:PORT")
-	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` of the gateway's certificate, as \"acphost certs gateway\" makes it")
+	set.StringVar(&f.supervisorTLS, "supervisor-tls-dir", "", "the `FOLDER` with the gateway's certificate that \"acphost certs gateway\" makes")
 	set.StringVar(&f.socket, "socket", "", "the `PATH` of the supervisor's admin socket, instead of --supervisor")
-	set.StringVar(&f.agent, "agent", "", "the `NAME` of the agent for clients that name none by /acp?agent=NAME")
-	set.IntVar(&f.connections, "max-connections", 1000, "how many connections, `N`, there may be at once; a quarter of them for callers that have not said yet who they are")
+	set.StringVar(&f.agent, "agent", "", "the `NAME` of the default agent, for clients without /acp?agent=NAME")
+	set.IntVar(&f.connections, "max-connections", 1000, "the maximum number `N` of concurrent connections; a quarter of them is for unauthenticated clients")
 	set.BoolVar(&f.noConsole, "no-console", false, "do not serve the console for browsers at /console/")
 	f.notices.define(set)
 	f.oidc.define(set)
-	set.DurationVar(&f.drain, "drain", drainTimeout, "how long turns that run may go on for when gatewayd is told to end, a `TIME` such as 30s")
-	set.StringVar(&f.level, "log-level", "info", "the least `LEVEL` that is logged: debug, info, warn or error")
+	set.DurationVar(&f.drain, "drain", drainTimeout, "how long active turns may continue after SIGTERM, a `TIME` such as 30s")
+	set.StringVar(&f.level, "log-level", "info", "the minimum `LEVEL` of logged messages: debug, info, warn or error")
 	set.BoolVar(&f.version, "version", false, "print the version")
 	return f, set
 }
@@ -183,13 +184,13 @@ func (f *flags) check(rest []string) error {
 	case err != nil:
 		return fmt.Errorf("--listen: expected HOST:PORT, got %q", f.listen)
 	case f.supervisor != "" && f.socket != "":
-		return errors.New("the supervisor is at --supervisor or at --socket: give one of them")
+		return errors.New("--supervisor and --socket exclude each other: give one of them")
 	case (f.supervisor == "") != (f.supervisorTLS == ""):
 		return errors.New("--supervisor and --supervisor-tls-dir go together")
 	case f.tokens == "" && f.tlsDir == "" && f.oidc.audience == "" && f.noConsole:
 		return errors.New("no client could authenticate: give --tokens, --tls-dir for certificates, or --oidc-issuer")
 	case f.tlsDir == "" && !f.plaintext && !loopback(host):
-		return fmt.Errorf("tokens would pass in the clear at %s: give --tls-dir, or --plaintext if a proxy before gatewayd has TLS", f.listen)
+		return fmt.Errorf("tokens would be sent unencrypted at %s: give --tls-dir, or --plaintext if a proxy in front of gatewayd has TLS", f.listen)
 	case f.drain < 0:
 		return errors.New("--drain: expected a time that is not negative")
 	case f.connections < 4:
@@ -221,9 +222,9 @@ func (f *flags) check(rest []string) error {
 func (f *flags) checkConsole(flag, host string) error {
 	switch ip := net.ParseIP(host); {
 	case f.noConsole:
-		return fmt.Errorf("%s leads people to the console, which --no-console takes away: leave out one of them", flag)
+		return fmt.Errorf("%s needs the console, which --no-console disables: omit one of them", flag)
 	case f.publicURL == "" && (host == "" || ip != nil && ip.IsUnspecified()):
-		return fmt.Errorf("%s leads people to the console: say by --public-url where they open it, such as https://acp.example.org", flag)
+		return fmt.Errorf("%s needs the URL of the console: set --public-url, such as https://acp.example.org", flag)
 	}
 	return nil
 }
@@ -434,7 +435,7 @@ func serve(ctx context.Context, s *http.Server, l net.Listener, clients clientSe
 	for ended := false; !ended; {
 		select {
 		case <-sweep.C:
-			panics.Guard(log, "ending what is not allowed any more", clients.Sweep)()
+			panics.Guard(log, "ending work of callers that are no longer authorized", clients.Sweep)()
 		case err = <-failed:
 			ended = true
 		case <-ctx.Done():
@@ -476,7 +477,7 @@ func dial(ctx context.Context, f *flags, log *slog.Logger) (c *client.Client, pi
 	if err != nil {
 		return nil, 0, err
 	}
-	log.Info("it is the gateway of a supervisor of yours, until that ends", "pid", found.PID, "socket", found.Socket)
+	log.Info("using a running supervisor of this user, until it ends", "pid", found.PID, "socket", found.Socket)
 	c, err = found.Dial()
 	return c, found.PID, err
 }
@@ -487,7 +488,7 @@ func find(ctx context.Context) (client.Supervisor, error) {
 	unanswered := ""
 	found = slices.DeleteFunc(found, func(s client.Supervisor) bool {
 		if s.Err != nil {
-			unanswered += fmt.Sprintf("; %s was not asked, or did not answer: %v", s.Socket, s.Err)
+			unanswered += fmt.Sprintf("; %s could not be used: %v", s.Socket, s.Err)
 		}
 		return s.Err != nil || s.Status.GetMode() != "serve"
 	})
