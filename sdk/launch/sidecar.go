@@ -120,11 +120,11 @@ func (s *secretCredentials) checkSecret(ctx context.Context, conn *grpc.ClientCo
 		return errLost
 	case code != codes.Unauthenticated:
 		return errors.New("the sidecar answers calls without its secret, so that any client could call it: " +
-			"it must demand one (--secret-file, for handlers made with acphost's sdk)")
+			"it must require one (--secret-file, for handlers made with acphost's sdk)")
 	}
 	s.on.Store(true)
 	if ask() == codes.Unauthenticated {
-		return errors.New("the sidecar does not take this secret: its --secret-file and secret_file here must hold the same " +
+		return errors.New("the sidecar rejects this secret: its --secret-file and secret_file here must hold the same " +
 			"(a sidecar reads its file when it starts)")
 	}
 	return nil
