@@ -114,15 +114,15 @@ type Location struct {
 	// Path is absolute and contains no symbolic link. If the target does not exist yet, only the existing part was
 	// resolved.
 	Path string
-	// Exists says that a file exists there.
+	// Exists means that a file exists there.
 	Exists bool
-	// Inside says that a call treats the path as inside the roots.
+	// Inside means that a call treats the path as inside the roots.
 	Inside bool
 	// Root is the innermost root that contains the path, as spelled in Bounds; empty if Inside is false.
 	Root string
-	// ReadOnly says that this root is read-only.
+	// ReadOnly means that this root is read-only.
 	ReadOnly bool
-	// Protected says that the path is protected, or below a protected path, under any name.
+	// Protected means that the path is protected, or below a protected path, under any name.
 	Protected bool
 }
 

@@ -26,8 +26,8 @@ func (w *writer) writeInPlace(why string) error {
 	return nil
 }
 
-// save reads the old content, if it is readable and within MaxMaxContent. whole says that content is complete. The file
-// can be written without it.
+// save reads the old content, if it is readable and within MaxMaxContent. whole means that content is complete. The
+// file can be written without it.
 func (w *writer) save() (content []byte, whole bool) {
 	m, err := fstat(w.old)
 	if err != nil || m.size > MaxMaxContent {

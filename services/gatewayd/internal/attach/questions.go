@@ -199,7 +199,7 @@ func (q *question) reask(reason string, final bool) {
 	a.send(at.ctx, frames...)
 }
 
-// errUnable says that the client cannot answer; others may.
+// errUnable means that the client cannot answer; others may.
 var errUnable = errors.New("the client has answered with an error")
 
 // read converts the client's response to an answer; the error says why that is impossible.

@@ -22,7 +22,7 @@ const (
 	Timeout = time.Minute
 )
 
-// ErrTooLong says that a message is too long.
+// ErrTooLong means that a message is too long.
 var ErrTooLong = errors.New("the message is too long")
 
 // Intake reads messages. Safe for concurrent use.

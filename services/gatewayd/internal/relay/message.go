@@ -43,9 +43,9 @@ type Message struct {
 const idNull = "null"
 
 var (
-	// ErrBatch says that a message is an array: ACP has no batches.
+	// ErrBatch means that a message is an array: ACP has no batches.
 	ErrBatch = errors.New("JSON-RPC batches are not supported")
-	// ErrNoObject says that a message is neither an object nor an array.
+	// ErrNoObject means that a message is neither an object nor an array.
 	ErrNoObject = errors.New("a JSON-RPC message is an object")
 )
 

@@ -9,9 +9,9 @@ import (
 )
 
 var (
-	// ErrStreamInUse says that a stream has a reader already.
+	// ErrStreamInUse means that a stream has a reader already.
 	ErrStreamInUse = errors.New("the outbound stream already has an active receiver")
-	// ErrTooOld says that a stream cannot continue at the requested frame. A *TooOld is an ErrTooOld with details.
+	// ErrTooOld means that a stream cannot continue at the requested frame. A *TooOld is an ErrTooOld with details.
 	ErrTooOld = errors.New("the stream cannot go on there: load the session again (session/load)")
 )
 

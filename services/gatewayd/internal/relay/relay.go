@@ -36,7 +36,7 @@ type Agent interface {
 type Target struct {
 	// Name is the agent's name; empty: the only one.
 	Name string
-	// None says that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
+	// None means that the connection has no agent of its own, and only attaches to sessions. Name is empty then.
 	None bool
 }
 
@@ -128,9 +128,9 @@ func New(open Open, l Limits, logger *slog.Logger) *Registry {
 }
 
 var (
-	// ErrFull says that the limit of connections is reached, in total or for the owner.
+	// ErrFull means that the limit of connections is reached, in total or for the owner.
 	ErrFull = errors.New("there are too many connections: end one, or try again later")
-	// ErrClosing says that the gateway is stopping.
+	// ErrClosing means that the gateway is stopping.
 	ErrClosing = errors.New("the gateway is stopping")
 )
 
@@ -222,7 +222,7 @@ func (r *Registry) Sweep() {
 	}
 }
 
-// ErrNotAllowed says that the owner of a connection may not keep it.
+// ErrNotAllowed means that the owner of a connection may not keep it.
 var ErrNotAllowed = errors.New("the token or certificate is not valid any more")
 
 // OnClose calls f, in a goroutine, when the Registry is closed. Close waits until done is called, which must happen

@@ -53,7 +53,7 @@ type Options struct {
 	Intake *intake.Intake
 	// Agent is the agent of clients that name none.
 	Agent string
-	// Attach says that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets
+	// Attach means that the Relay's agents let clients attach to sessions: a caller that may not prompt agents then gets
 	// no own agent.
 	Attach bool
 	// Services serves the supervisor's services to callers over HTTP; nil: not served.

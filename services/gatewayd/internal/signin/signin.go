@@ -184,7 +184,7 @@ func NormalizeCode(code string) string {
 	return code[:codeLength/2] + "-" + code[codeLength/2:]
 }
 
-// Claim signs in a browser whose code was confirmed. A nil Session without an error: not confirmed yet. ErrStale: the
+// Claim signs in a browser whose code was confirmed. A nil Session without an error: not confirmed yet. ErrExpired: the
 // browser's code has expired, or has been used.
 //
 // check returns why the browser must not be signed in; nil: it may. It is called once a person has typed the code. Its

@@ -35,10 +35,10 @@ type Request struct {
 // Argv are the parameters of exec.
 type Argv struct {
 	Args []string
-	// Shell says that Args are a shell and a line that was requested as one string.
+	// Shell means that Args are a shell and a line that was requested as one string.
 	Shell bool
 	// Program is the absolute path of the file to execute, if it was decided on. Empty: Args[0] is searched for, unless
-	// Missing says that no program was found then.
+	// Missing means that no program was found then.
 	Program string
 	Missing bool
 	// Folder is the working directory that was decided on. Nil: none.

@@ -86,7 +86,7 @@ type Info struct {
 type Output struct {
 	// Text is plain UTF-8, the newest part.
 	Text string
-	// Truncated says that older text was dropped.
+	// Truncated means that older text was dropped.
 	Truncated bool
 	// Exit is how the command ended; nil while it runs. The text is complete then.
 	Exit *proc.ExitStatus

@@ -73,7 +73,7 @@ type Options struct {
 	Mark string
 	// Guard may be nil.
 	Guard Guard
-	// Adopt says that this process is the subreaper of all processes that it starts, and that no other code in it
+	// Adopt means that this process is the subreaper of all processes that it starts, and that no other code in it
 	// starts processes except those that Exclude returns: all others are reaped, and ended when the last terminal is
 	// gone.
 	Adopt   bool
