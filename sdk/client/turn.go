@@ -28,7 +28,7 @@ type Turn struct {
 	cancelled  atomic.Bool
 	lags       atomic.Int32
 	progressed bool        // an event arrived since the last call of catchUp
-	lostTimer  *time.Timer // ends the reading if the turn's end is not among the remaining events; nil: the end may still arrive
+	lostTimer  *time.Timer // ends the reading if the turn's end was lost; nil: it may still arrive
 }
 
 // errBroken is the end of a turn's events without the turn's end.

@@ -44,7 +44,7 @@ func (o options) credentials(log *slog.Logger) ([]grpc.ServerOption, error) {
 	if err != nil {
 		return nil, err
 	}
-	var last atomic.Pointer[tls.Config] // the last valid configuration, for the moment in which only one of two files was replaced
+	var last atomic.Pointer[tls.Config] // the last valid one, while only one of two files was replaced
 	last.Store(read)
 	return []grpc.ServerOption{grpc.Creds(reportingCredentials{credentials.NewTLS(&tls.Config{
 		MinVersion: tls.VersionTLS13,

@@ -30,7 +30,7 @@ type pluginService struct {
 	sidecar  bool
 	meta     *structpb.Struct
 	holds    *holds
-	reload   func(context.Context) ([]string, error) // of a sidecar: reads its own settings, and returns the notes about them; nil: there are none
+	reload   func(context.Context) ([]string, error) // reads a sidecar's own settings, returns notes; nil: none
 
 	configuring sync.Mutex
 	ownNotes    atomic.Pointer[[]string] // a sidecar's notes about its own settings; nil: not read yet

@@ -47,7 +47,7 @@ type pathFilter func(path string) bool
 // that it has read, so that roots and a path below them are read once. It is for one call, and not safe for concurrent
 // use.
 type walker struct {
-	beforeLookup func(folder string) error // if set, is called before a name in the folder is looked up, and may end the walk
+	beforeLookup func(folder string) error // called before a lookup in the folder, may end the walk; nil: none
 	cache        []lookupResult
 	buffer       []byte
 }

@@ -51,7 +51,7 @@ type attachment struct {
 	tools      map[string]string // the tool calls of questions, by handle; used by follow only
 	ownTurn    *turn             // the client's prompt whose turn is active; used by follow only
 	echo       string            // the text of the turn's prompt, which an agent may repeat; used by follow only
-	promptSent bool              // a prompt of the record was sent: the agent's repetition of it is not; used by follow only
+	promptSent bool              // a recorded prompt was sent, so its repetition is not; used by follow only
 
 	asking sync.Mutex // held while a question is asked or withdrawn, to keep their order
 

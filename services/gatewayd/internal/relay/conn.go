@@ -35,7 +35,7 @@ type Conn struct {
 	mu             sync.Mutex // guards the fields below
 	main           *outbox
 	sessions       map[string]*outbox
-	clientRequests map[string]string // the client's open requests, by id: the session whose stream gets the answer; "": the connection's
+	clientRequests map[string]string // the session whose stream gets the answer, by request id; "": main
 	agentRequests  map[string]string // the agent's open requests on session streams
 	initial        chan []byte       // receives the answer to initialize; nil: received
 	initializeID   string            // the id of initialize
